@@ -132,7 +132,9 @@ struct Directory {
 type Id = (u64, u64);
 
 fn id(path: &Path) -> Option<Id> {
-    path.metadata().ok().map(|it| (it.dev(), it.ino()))
+    path.metadata()
+        .ok()
+        .map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 impl Directory {
@@ -187,9 +189,11 @@ impl Trees {
         };
         let all = self.ids_of_head.get_or_init(|| {
             // The target of a symbolic link of head's is not head's.
-            let files = self.files_of_head.iter();
-            let about = files.filter_map(|own| own.symlink_metadata().ok());
-            about.filter_map(several).collect()
+            self.files_of_head
+                .iter()
+                .filter_map(|own| own.symlink_metadata().ok())
+                .filter_map(several)
+                .collect()
         });
         all.contains(&id)
     }
@@ -215,9 +219,12 @@ impl Trees {
     /// Head's tree, as it is for whatever is run for the base. `None` where that is the base's, too.
     pub fn hide_head(&self) -> Option<Hidden> {
         let Sides { head, base } = self.sides.as_ref()?;
-        let others = self.tools.iter().chain([base]);
-        let inside = others.filter(|it| it.path != head.path);
-        let inside = inside.filter(|it| it.path.starts_with(&head.path));
+        let inside = self
+            .tools
+            .iter()
+            .chain([base])
+            .filter(|tool| tool.path != head.path)
+            .filter(|it| it.path.starts_with(&head.path));
         Some(Hidden {
             dir: head.path.clone(),
             but: inside.map(|it| it.path.clone()).collect(),
@@ -240,23 +247,27 @@ impl Trees {
                 }
             }
         }
-        let listed = base.files.iter();
-        let listed = listed.map(|(file, reader)| match self.owner(file) {
-            Some(Side::Head) => Some(Crossing::new(Side::Base, reader, file)),
-            Some(Side::Base) => None,
-            None => {
-                let read = [&file.named, &file.real].map(|name| outside.get(name.as_path()));
-                let digests = read.into_iter().flatten().flatten();
-                let own = file.digest.as_deref();
-                let is_other = |digest: &Option<&str>| digest.is_none() || *digest != own;
-                digests
-                    .copied()
-                    .any(|digest| is_other(&digest))
-                    .then_some(Crossing::Changed(file))
-            }
-        });
-        let unlisted = base.unlisted.iter();
-        let unlisted = unlisted.map(|(reader, said)| Some(Crossing::Unlisted { reader, said }));
+        let listed = base
+            .files
+            .iter()
+            .map(|(file, reader)| match self.owner(file) {
+                Some(Side::Head) => Some(Crossing::new(Side::Base, reader, file)),
+                Some(Side::Base) => None,
+                None => {
+                    let read = [&file.named, &file.real].map(|name| outside.get(name.as_path()));
+                    let digests = read.into_iter().flatten().flatten();
+                    let own = file.digest.as_deref();
+                    let is_other = |digest: &Option<&str>| digest.is_none() || *digest != own;
+                    digests
+                        .copied()
+                        .any(|digest| is_other(&digest))
+                        .then_some(Crossing::Changed(file))
+                }
+            });
+        let unlisted = base
+            .unlisted
+            .iter()
+            .map(|(reader, said)| Some(Crossing::Unlisted { reader, said }));
         listed.chain(unlisted).flatten().next()
     }
 }
@@ -324,7 +335,7 @@ mod tests {
     }
 
     fn who(crossing: Option<Crossing>) -> Option<(Option<Side>, PathBuf)> {
-        crossing.map(|it| match it {
+        crossing.map(|crossing| match crossing {
             Crossing::Foreign { of, file, .. } => (Some(of), file.named.clone()),
             Crossing::Changed(file) => (None, file.named.clone()),
             Crossing::Unlisted { said, .. } => (Some(Side::Base), said.into()),

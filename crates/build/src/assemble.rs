@@ -76,8 +76,12 @@ const MOST_LINES: usize = 5;
 
 fn first_lines(said: &str) -> String {
     let lines: Vec<&str> = said.lines().collect();
-    let shown = lines.iter().take(MOST_LINES).copied();
-    let mut text = shown.collect::<Vec<_>>().join("\n");
+    let mut text = lines
+        .iter()
+        .take(MOST_LINES)
+        .copied()
+        .collect::<Vec<_>>()
+        .join("\n");
     if lines.len() > MOST_LINES {
         text += &format!("\n... and {} more lines", lines.len() - MOST_LINES);
     }

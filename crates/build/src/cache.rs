@@ -194,8 +194,9 @@ impl Artifacts {
         self.manifests
             .places(&manifest_name(key))
             .find_map(|place| {
-                let earlier = manifest(&place).compilations.into_iter();
-                let found = earlier
+                let found = manifest(&place)
+                    .compilations
+                    .into_iter()
                     .filter(|compilation| compilation.inputs.hold(files))
                     .find_map(|compilation| {
                         let object = self.load_object(key, &compilation.artifact)?;

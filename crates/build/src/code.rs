@@ -120,10 +120,10 @@ impl<'a> Reader<'a> {
                 known.insert(symbol, facts);
             }
         }
-        let facts = symbols
+        Ok(symbols
             .iter()
-            .filter_map(|symbol| known.get(symbol).cloned());
-        Ok(facts.collect())
+            .filter_map(|symbol| known.get(symbol).cloned())
+            .collect())
     }
 
     fn look_up(
@@ -213,15 +213,17 @@ impl<'a> Reader<'a> {
             return Err(format!("nvdisasm {}", ended.failure()));
         }
         let listing = Listing::parse(&ended.log);
-        let entries = symbols.iter().map(|symbol| {
-            let section = listing
-                .section(symbol)
-                .ok_or_else(|| format!("nvdisasm shows no code of {symbol}"))?;
-            let mut entry = sass::entry(section);
-            names.apply(&mut entry);
-            Ok(entry)
-        });
-        entries.collect()
+        symbols
+            .iter()
+            .map(|symbol| {
+                let section = listing
+                    .section(symbol)
+                    .ok_or_else(|| format!("nvdisasm shows no code of {symbol}"))?;
+                let mut entry = sass::entry(section);
+                names.apply(&mut entry);
+                Ok(entry)
+            })
+            .collect()
     }
 }
 
@@ -237,12 +239,15 @@ impl Names {
     }
 
     fn of(ptx: &str) -> Self {
-        let files = ptx.lines().filter_map(|line| {
-            let rest = line.trim().strip_prefix(".file")?;
-            let (_, rest) = rest.split_once('"')?;
-            Some(rest.split_once('"')?.0.to_owned())
-        });
-        Self(files.collect())
+        Self(
+            ptx.lines()
+                .filter_map(|line| {
+                    let rest = line.trim().strip_prefix(".file")?;
+                    let (_, rest) = rest.split_once('"')?;
+                    Some(rest.split_once('"')?.0.to_owned())
+                })
+                .collect(),
+        )
     }
 
     /// The one that ends alike.
@@ -266,7 +271,10 @@ impl Names {
                 .or_insert_with(|| self.name(&line.file));
             line.file.clone_from(name);
         };
-        let lines = entry.lines.iter_mut().filter_map(|it| it.place.as_mut());
+        let lines = entry
+            .lines
+            .iter_mut()
+            .filter_map(|line| line.place.as_mut());
         let loops = entry.loops.iter_mut().filter_map(|it| it.place.as_mut());
         for CodePlace { line, inlined_at } in lines.chain(loops) {
             rename(line);
@@ -290,9 +298,15 @@ pub fn own_lines(facts: &CodeFacts) -> impl Iterator<Item = &CodeLine> {
 }
 
 fn all_lines(facts: &CodeFacts) -> impl Iterator<Item = &CodeLine> {
-    let places = facts.entries.iter().flat_map(|entry| {
-        let lines = entry.lines.iter().filter_map(|it| it.place.as_ref());
-        lines.chain(entry.loops.iter().filter_map(|it| it.place.as_ref()))
-    });
-    places.flat_map(|place| std::iter::once(&place.line).chain(&place.inlined_at))
+    facts
+        .entries
+        .iter()
+        .flat_map(|entry| {
+            entry
+                .lines
+                .iter()
+                .filter_map(|line| line.place.as_ref())
+                .chain(entry.loops.iter().filter_map(|it| it.place.as_ref()))
+        })
+        .flat_map(|place| std::iter::once(&place.line).chain(&place.inlined_at))
 }

@@ -37,9 +37,10 @@ impl Way {
             (Callable::Entries { .. }, Some(Made::Cubin))
             | (Callable::Compiled { .. } | Callable::Together { .. }, _) => Self::Cubin,
             (Callable::Entries { names, .. }, None) => {
-                match names.iter().any(|name| is_templated(name)) {
-                    true => Self::Instance,
-                    false => Self::Source,
+                if names.iter().any(|name| is_templated(name)) {
+                    Self::Instance
+                } else {
+                    Self::Source
                 }
             }
         }
@@ -99,14 +100,18 @@ pub fn command_line(unit: &Unit) -> String {
             "gatekeeper.cu".to_owned(),
         ]),
     }
-    let quoted = words.iter().map(|word| {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-+=./,:".contains(c);
-        match !word.is_empty() && word.chars().all(is_plain) {
-            true => word.clone(),
-            false => format!("'{}'", word.replace('\'', "'\\''")),
-        }
-    });
-    quoted.collect::<Vec<_>>().join(" ")
+    words
+        .iter()
+        .map(|word| {
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-+=./,:".contains(c);
+            if !word.is_empty() && word.chars().all(is_plain) {
+                word.clone()
+            } else {
+                format!("'{}'", word.replace('\'', "'\\''"))
+            }
+        })
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn arguments(unit: &Unit) -> Vec<String> {

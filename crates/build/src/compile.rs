@@ -104,8 +104,8 @@ impl CompiledSource {
             said: Said::ByPtxas(&self.log),
         };
         let ptx = Some(self.ptx.as_str());
-        let units = units.iter();
         units
+            .iter()
             .map(|unit| made.unit(unit, None, ptx, &self.output, &self.included))
             .collect()
     }
@@ -157,14 +157,16 @@ fn compile_library(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<
         said: Said::ByPtxas(&ran.log),
     };
     let loaded = shop.loaded(&ran.output)?;
-    let compiled = units.iter().map(|unit| {
-        let compiled = made.unit(unit, None, None, &ran.output, &included)?;
-        Ok(Compiled {
-            loaded: loaded.clone(),
-            ..compiled
+    Ok(units
+        .iter()
+        .map(|unit| {
+            let compiled = made.unit(unit, None, None, &ran.output, &included)?;
+            Ok(Compiled {
+                loaded: loaded.clone(),
+                ..compiled
+            })
         })
-    });
-    Ok(compiled.collect())
+        .collect())
 }
 
 /// PTX that was made elsewhere.
@@ -178,11 +180,13 @@ fn compile_ptx(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outc
                 Some(_) => Some(shop.read_ptx(&file)?),
                 None => None,
             };
-            let each = units.iter().map(|unit| match &ptx {
-                Some(ptx) => not_assembled(unit, ptx, &file, &fault),
-                None => Err(fault.clone()),
-            });
-            return Ok(each.collect());
+            return Ok(units
+                .iter()
+                .map(|unit| match &ptx {
+                    Some(ptx) => not_assembled(unit, ptx, &file, &fault),
+                    None => Err(fault.clone()),
+                })
+                .collect());
         }
     };
     let ptx = shop.read_ptx(&shop.root.join(source))?;
@@ -193,10 +197,10 @@ fn compile_ptx(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outc
         said: Said::ByPtxas(&ran.log),
     };
     let included = [first.source.clone()];
-    let compiled = units
+    Ok(units
         .iter()
-        .map(|unit| made.unit(unit, None, Some(&ptx), &ran.output, &included));
-    Ok(compiled.collect())
+        .map(|unit| made.unit(unit, None, Some(&ptx), &ran.output, &included))
+        .collect())
 }
 
 /// PTXAS refused the version of the PTX and looked at nothing else.
@@ -308,10 +312,10 @@ fn read_cubin(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outco
         said: Said::ByItself,
     };
     let included = [first.source.clone()];
-    let compiled = units
+    Ok(units
         .iter()
-        .map(|unit| made.unit(unit, None, None, &source, &included));
-    Ok(compiled.collect())
+        .map(|unit| made.unit(unit, None, None, &source, &included))
+        .collect())
 }
 
 /// Template instances: one run reads the source and instantiates all of them, and each is then cut out and
@@ -361,50 +365,55 @@ fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
         .flatten()
         .map(|(_, symbol)| symbol.as_str())
         .collect();
-    let each = names.clone().into_par_iter().zip(units).enumerate();
-    each.map(|(at, (names, unit))| {
-        let names = match names {
-            Ok(names) => names,
-            Err(fault) => return Ok(Err(fault)),
-        };
-        let mut own: Vec<&str> = names.iter().map(|(_, symbol)| symbol.as_str()).collect();
-        let others: Vec<&str> = wanted
-            .iter()
-            .copied()
-            .filter(|it| !own.contains(it))
-            .collect();
-        // Constants that the host fills stay, read or not; those that others fill do not.
-        let known = module.constants();
-        let filled = command::constants(&unit.call).iter();
-        own.extend(
-            filled.filter_map(|constant| {
-                entry::resolve(Named::Constant, &constant.name, &known).ok()
-            }),
-        );
-        let ptx = match module.cut(&own, &others) {
-            Some(ptx) => ptx,
-            None if is_alone => text.clone(),
-            None => return alone((at, unit)),
-        };
-        let scratch = shop.directory(&format!("entry-{at}"))?;
-        let shop = Workshop {
-            scratch: &scratch,
-            ..shop
-        };
-        let assembled = match shop.assemble(&request.args, &ptx)? {
-            Ok(assembled) => assembled,
-            Err(fault) => return Ok(Err(fault)),
-        };
-        let log = format!("{}\n{}", ran.log, assembled.log);
-        let cubin = read(&assembled.output)?;
-        let made = Machine {
-            cubin: &cubin,
-            host: None,
-            said: Said::ByPtxas(&log),
-        };
-        Ok(made.unit(unit, Some(names), Some(&ptx), &assembled.output, &included))
-    })
-    .collect()
+    names
+        .clone()
+        .into_par_iter()
+        .zip(units)
+        .enumerate()
+        .map(|(at, (names, unit))| {
+            let names = match names {
+                Ok(names) => names,
+                Err(fault) => return Ok(Err(fault)),
+            };
+            let mut own: Vec<&str> = names.iter().map(|(_, symbol)| symbol.as_str()).collect();
+            let others: Vec<&str> = wanted
+                .iter()
+                .copied()
+                .filter(|it| !own.contains(it))
+                .collect();
+            // Constants that the host fills stay, read or not; those that others fill do not.
+            let known = module.constants();
+            own.extend(
+                command::constants(&unit.call)
+                    .iter()
+                    .filter_map(|constant| {
+                        entry::resolve(Named::Constant, &constant.name, &known).ok()
+                    }),
+            );
+            let ptx = match module.cut(&own, &others) {
+                Some(ptx) => ptx,
+                None if is_alone => text.clone(),
+                None => return alone((at, unit)),
+            };
+            let scratch = shop.directory(&format!("entry-{at}"))?;
+            let shop = Workshop {
+                scratch: &scratch,
+                ..shop
+            };
+            let assembled = match shop.assemble(&request.args, &ptx)? {
+                Ok(assembled) => assembled,
+                Err(fault) => return Ok(Err(fault)),
+            };
+            let log = format!("{}\n{}", ran.log, assembled.log);
+            let cubin = read(&assembled.output)?;
+            let made = Machine {
+                cubin: &cubin,
+                host: None,
+                said: Said::ByPtxas(&log),
+            };
+            Ok(made.unit(unit, Some(names), Some(&ptx), &assembled.output, &included))
+        })
+        .collect()
 }
 
 /// Instances that do not compile together: whose mistake it is shows by halves, unless it is the source's own.
@@ -634,10 +643,12 @@ impl Workshop<'_> {
             text = text.replace(&format!("{}/", real.display()), TOOLKIT);
         }
         // The longer of two that begin alike comes first.
-        let outside = self.outside.iter().rev();
-        outside.fold(text, |text, Outside { here, written }| {
-            text.replace(&format!("{here}/"), &format!("{written}/"))
-        })
+        self.outside
+            .iter()
+            .rev()
+            .fold(text, |text, Outside { here, written }| {
+                text.replace(&format!("{here}/"), &format!("{written}/"))
+            })
     }
 
     /// nvcc names source files in its line tables by their whole path.
@@ -702,14 +713,15 @@ fn list_included(intermediates: &Path) -> std::io::Result<Vec<String>> {
     let mut files: Vec<String> = Vec::new();
     for entry in std::fs::read_dir(intermediates)? {
         let path = entry?.path();
-        if path.extension().is_some_and(|it| it == "ii") {
+        if path.extension().is_some_and(|extension| extension == "ii") {
             let text = files::read(&path, LARGEST_FILE)?;
             files.extend(list_files(&String::from_utf8_lossy(&text)));
         }
     }
-    match files.is_empty() {
-        false => Ok(files),
-        true => Err(std::io::Error::other("nvcc kept no preprocessed source")),
+    if files.is_empty() {
+        Err(std::io::Error::other("nvcc kept no preprocessed source"))
+    } else {
+        Ok(files)
     }
 }
 
@@ -732,8 +744,10 @@ fn failure<Made>(
     root: &Path,
 ) -> Result<std::result::Result<Made, Fault>> {
     let says = ["unsupported GNU version", "unsupported clang version"];
-    let mut lines = text.lines();
-    if let Some(too_new) = lines.find(|line| says.iter().any(|says| line.contains(says))) {
+    if let Some(too_new) = text
+        .lines()
+        .find(|line| says.iter().any(|says| line.contains(says)))
+    {
         return Err(Error::environment(format!(
             "the host compiler is too new for this nvcc: {}",
             too_new.trim()
@@ -754,12 +768,13 @@ fn failure<Made>(
         site: refused::find(&message, root),
         ..fault(
             FaultKind::Compile,
-            match message.is_empty() {
-                true => format!(
+            if message.is_empty() {
+                format!(
                     "nvcc failed without a message ({})",
                     process::how(ended.status)
-                ),
-                false => message,
+                )
+            } else {
+                message
             },
         )
     }))
@@ -852,8 +867,11 @@ impl Machine<'_> {
             Said::ByItself => (entries_by_cubin(unit, names, &cubin)?, Vec::new()),
         };
         let filled = filled(&unit.call);
-        let symbols = entries.iter().map(|entry| entry.symbol.as_str());
-        let called: Vec<&str> = symbols.chain(filled.iter().map(String::as_str)).collect();
+        let called: Vec<&str> = entries
+            .iter()
+            .map(|entry| entry.symbol.as_str())
+            .chain(filled.iter().map(String::as_str))
+            .collect();
         let simulated = ptx.map(|ptx| identity::ptx_identity(&called, ptx));
         Ok(Compiled {
             facts: BuildFacts {
@@ -912,17 +930,18 @@ impl Machine<'_> {
 
 /// `COEFFS=c` of a constant and the tensor that fills it.
 fn filled(call: &Callable) -> Vec<String> {
-    let constants = command::constants(call).iter();
-    let filled = constants.map(|Constant { name, tensor }| format!("{name}={tensor}"));
-    filled.collect()
+    command::constants(call)
+        .iter()
+        .map(|Constant { name, tensor }| format!("{name}={tensor}"))
+        .collect()
 }
 
 /// The constants of a unit, in their order.
 fn constants(unit: &Unit, cubin: &Cubin) -> std::result::Result<Vec<ConstantFacts>, Fault> {
     let known = cubin.fillable();
     let symbols: Vec<&str> = known.iter().map(|(symbol, _)| *symbol).collect();
-    let wanted = command::constants(&unit.call).iter();
-    wanted
+    command::constants(&unit.call)
+        .iter()
         .map(|Constant { name, .. }| {
             let symbol = entry::resolve(Named::Constant, name, &symbols).map_err(|why| {
                 let what = format!("constant `{name}` of {}: {why}", unit.source);
@@ -947,19 +966,21 @@ fn entries_by_ptxas(
     ptx: Option<&str>,
 ) -> Entries {
     let arch = unit.id.arch.to_string();
-    let entries = names.into_iter().map(|(name, symbol)| {
-        let resources = report
-            .resources(&symbol, &arch)
-            .map_err(|why| not_found(format!("entry `{name}` ({symbol}) at {arch}: {why}")))?;
-        let bounds = ptx.map(|ptx| launch_bounds(ptx, &symbol));
-        Ok(EntryFacts {
-            name,
-            symbol,
-            resources: Some(resources),
-            bounds: bounds.unwrap_or_default(),
+    names
+        .into_iter()
+        .map(|(name, symbol)| {
+            let resources = report
+                .resources(&symbol, &arch)
+                .map_err(|why| not_found(format!("entry `{name}` ({symbol}) at {arch}: {why}")))?;
+            let bounds = ptx.map(|ptx| launch_bounds(ptx, &symbol));
+            Ok(EntryFacts {
+                name,
+                symbol,
+                resources: Some(resources),
+                bounds: bounds.unwrap_or_default(),
+            })
         })
-    });
-    entries.collect()
+        .collect()
 }
 
 fn entries_by_cubin(unit: &Unit, names: Vec<(String, String)>, cubin: &Cubin) -> Entries {
@@ -972,16 +993,18 @@ fn entries_by_cubin(unit: &Unit, names: Vec<(String, String)>, cubin: &Cubin) ->
             unit.source
         )));
     }
-    let entries = names.into_iter().map(|(name, symbol)| {
-        let resources = cubin.resources(&symbol).map_err(refused)?;
-        Ok(EntryFacts {
-            name,
-            symbol,
-            resources: Some(resources),
-            bounds: LaunchBounds::default(),
+    names
+        .into_iter()
+        .map(|(name, symbol)| {
+            let resources = cubin.resources(&symbol).map_err(refused)?;
+            Ok(EntryFacts {
+                name,
+                symbol,
+                resources: Some(resources),
+                bounds: LaunchBounds::default(),
+            })
         })
-    });
-    entries.collect()
+        .collect()
 }
 
 fn not_found(message: String) -> Fault {
@@ -994,8 +1017,9 @@ fn resolve(
     first: usize,
     symbols: &[&str],
 ) -> std::result::Result<Vec<(String, String)>, Fault> {
-    let names = command::entry_names(&unit.call).into_iter().enumerate();
-    names
+    command::entry_names(&unit.call)
+        .into_iter()
+        .enumerate()
         .map(|(index, name)| {
             symbol_of(first + index, name, symbols)
                 .map(|symbol| (name.to_owned(), symbol.to_owned()))

@@ -48,13 +48,19 @@ impl<'a> PtxModule<'a> {
 
     /// `__constant__` variables.
     pub fn constants(&self) -> Vec<&'a str> {
-        let constants = self.items.iter().filter(|item| item.is_constant);
-        constants.map(|item| item.name).collect()
+        self.items
+            .iter()
+            .filter(|item| item.is_constant)
+            .map(|item| item.name)
+            .collect()
     }
 
     pub fn entries(&self) -> Vec<&'a str> {
-        let entries = self.items.iter().filter(|item| item.kind == Kind::Entry);
-        entries.map(|item| item.name).collect()
+        self.items
+            .iter()
+            .filter(|item| item.kind == Kind::Entry)
+            .map(|item| item.name)
+            .collect()
     }
 
     /// `None` where entries cannot be cut out as they would have been compiled without `others`. nvcc fits a function
@@ -76,8 +82,11 @@ impl<'a> PtxModule<'a> {
         if !are_there || kept.iter().any(|item| is_shared(item) || is_tied(item)) {
             return None;
         }
-        let code = kept.iter().filter(|item| item.kind != Kind::Section);
-        let said: BTreeSet<&str> = code.flat_map(|item| item.words.iter().copied()).collect();
+        let said: BTreeSet<&str> = kept
+            .iter()
+            .filter(|item| item.kind != Kind::Section)
+            .flat_map(|item| item.words.iter().copied())
+            .collect();
         let mut text = String::new();
         for item in kept {
             // Even whether a section is there shows in the machine code's file.

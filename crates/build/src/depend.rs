@@ -40,8 +40,7 @@ pub fn list_prerequisites(rules: &str) -> Vec<String> {
 
 /// Objects, archives and shared libraries that GNU's linker read, by its map: `LOAD /usr/lib/crt1.o`.
 pub fn list_linked(map: &str) -> Vec<String> {
-    let lines = map.lines();
-    lines
+    map.lines()
         .filter_map(|line| line.strip_prefix("LOAD ").map(str::to_owned))
         .collect()
 }
@@ -94,13 +93,15 @@ fn read_marker(line: &str) -> Option<(String, &str)> {
 /// Shared libraries in what a loader lists: `libm.so.6 => /lib/libm.so.6 (0x7f...)`,
 /// `/lib64/ld-linux-x86-64.so.2 (0x7f...)`. An entry without a file is the kernel's own, or was not found.
 pub fn list_loaded(listed: &str) -> Vec<String> {
-    let paths = listed.lines().filter_map(|line| {
-        let found = line.split_once("=>").map_or(line, |(_, found)| found);
-        let found = found.trim();
-        let path = found.rsplit_once(" (").map_or(found, |(path, _)| path);
-        path.contains('/').then(|| path.trim().to_owned())
-    });
-    paths.collect()
+    listed
+        .lines()
+        .filter_map(|line| {
+            let found = line.split_once("=>").map_or(line, |(_, found)| found);
+            let found = found.trim();
+            let path = found.rsplit_once(" (").map_or(found, |(path, _)| path);
+            path.contains('/').then(|| path.trim().to_owned())
+        })
+        .collect()
 }
 
 #[cfg(test)]

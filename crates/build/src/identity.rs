@@ -85,7 +85,8 @@ impl<'data> Cubin<'data> {
             };
             let section = self.elf.section_by_index(index);
             symbol.elf_symbol().st_type() == elf::STT_OBJECT
-                && section.is_ok_and(|it| it.name().is_ok_and(|name| sections.contains(&name)))
+                && section
+                    .is_ok_and(|section| section.name().is_ok_and(|name| sections.contains(&name)))
         };
         self.elf
             .symbols()
@@ -196,15 +197,17 @@ impl Cubin<'_> {
         };
         // From sm_90 on a block's first KiB is the system's. Libraries have kernels without the section that says so.
         let is_named = self.elf.section_by_name(".nv.shared.reserved.0").is_some();
-        let is_reserved = is_named || self.capability().is_ok_and(|it| it.0 >= 9);
+        let is_reserved = is_named || self.capability().is_ok_and(|capability| capability.0 >= 9);
         let reserved = if is_reserved { 1024 } else { 0 };
         let shared = size_of(".nv.shared").saturating_sub(reserved);
         let mut barriers = 0;
         if let Some(section) = self.elf.section_by_name(&format!(".nv.info.{entry}")) {
-            let counts = Attributes(text(section.data())?)
+            barriers = Attributes(text(section.data())?)
                 .filter(|attribute| attribute.kind == Attribute::BARRIERS)
-                .filter_map(|attribute| attribute.value.first().copied());
-            barriers = counts.map(u32::from).max().unwrap_or_default();
+                .filter_map(|attribute| attribute.value.first().copied())
+                .map(u32::from)
+                .max()
+                .unwrap_or_default();
         }
         Ok(Resources {
             registers,

@@ -47,13 +47,18 @@ impl Inventory {
         let place = lines.find_map(|line| line.trim_start().strip_prefix(".loc"))?;
         let mut numbers = place.split_whitespace();
         let (file, number) = (numbers.next()?, numbers.next()?);
-        let mut files = self.ptx.lines().filter_map(|line| {
-            let rest = line.trim_start().strip_prefix(".file")?.trim_start();
-            let rest = rest.strip_prefix(file)?;
-            rest.starts_with(char::is_whitespace)
-                .then(|| rest.trim().to_owned())
-        });
-        Some((files.next()?, number.to_owned()))
+        Some((
+            self.ptx
+                .lines()
+                .filter_map(|line| {
+                    let rest = line.trim_start().strip_prefix(".file")?.trim_start();
+                    let rest = rest.strip_prefix(file)?;
+                    rest.starts_with(char::is_whitespace)
+                        .then(|| rest.trim().to_owned())
+                })
+                .next()?,
+            number.to_owned(),
+        ))
     }
 }
 
@@ -191,7 +196,11 @@ pub fn list_ptx(root: &Path, source: &str) -> Result<std::result::Result<Invento
         system::error::Error::environment(format!("{}: {error}", path.display()))
     })?;
     let symbols: Vec<String> = match PtxModule::parse(&ptx) {
-        Some(module) => module.entries().iter().map(|&it| it.to_owned()).collect(),
+        Some(module) => module
+            .entries()
+            .iter()
+            .map(|&entry| entry.to_owned())
+            .collect(),
         None => {
             let message = format!("{source}: error: this PTX cannot be read");
             return Ok(Err(Fault::new(FaultKind::Compile, message)));
@@ -218,19 +227,22 @@ fn by_use(listed: Vec<ListedParameter>, symbol: &str, ptx: &str) -> Vec<ListedPa
     }
     let slots = slots(ptx, symbol).unwrap_or_default();
     let used = Uses::of(ptx, symbol);
-    let each = listed.into_iter().zip(slots).enumerate();
-    each.map(|(at, (parameter, slot))| {
-        let kind = match (used.get(at), slot.kind, slot.bytes) {
-            (Some(pointee), SlotKind::Word, 8) => ParameterKind::Pointer(pointee),
-            (_, SlotKind::Word, 4) => ParameterKind::Scalar(ScalarType::I32),
-            (_, SlotKind::Word, 8) => ParameterKind::Scalar(ScalarType::I64),
-            (_, SlotKind::Float, 4) => ParameterKind::Scalar(ScalarType::F32),
-            (_, SlotKind::Float, 8) => ParameterKind::Scalar(ScalarType::F64),
-            _ => parameter.kind,
-        };
-        ListedParameter { kind, ..parameter }
-    })
-    .collect()
+    listed
+        .into_iter()
+        .zip(slots)
+        .enumerate()
+        .map(|(at, (parameter, slot))| {
+            let kind = match (used.get(at), slot.kind, slot.bytes) {
+                (Some(pointee), SlotKind::Word, 8) => ParameterKind::Pointer(pointee),
+                (_, SlotKind::Word, 4) => ParameterKind::Scalar(ScalarType::I32),
+                (_, SlotKind::Word, 8) => ParameterKind::Scalar(ScalarType::I64),
+                (_, SlotKind::Float, 4) => ParameterKind::Scalar(ScalarType::F32),
+                (_, SlotKind::Float, 8) => ParameterKind::Scalar(ScalarType::F64),
+                _ => parameter.kind,
+            };
+            ListedParameter { kind, ..parameter }
+        })
+        .collect()
 }
 
 /// Accesses through each parameter of an entry.
@@ -285,7 +297,7 @@ impl Uses {
                     let to = words.next();
                     let is_address = ["cvta.", "add.", "mov.", "mad.", "sub.", "selp."];
                     let is_address = is_address.iter().any(|it| operation.starts_with(it));
-                    let from = words.filter_map(|it| held.get(it).copied()).next();
+                    let from = words.filter_map(|word| held.get(word).copied()).next();
                     if let (Some(to), Some(from), true) = (to, from, is_address) {
                         held.insert(to, from);
                     }
@@ -333,26 +345,34 @@ fn inventory(listed: Listed, described: &HashMap<String, Described>, toolkit: &P
         included,
     } = listed;
     let symbols: Vec<String> = Cubin::parse(&cubin)
-        .map(|cubin| cubin.entries().iter().map(|&it| it.to_owned()).collect())
+        .map(|cubin| {
+            cubin
+                .entries()
+                .iter()
+                .map(|&entry| entry.to_owned())
+                .collect()
+        })
         .unwrap_or_default();
     let symbols: Vec<&str> = symbols
         .iter()
         .map(String::as_str)
         .filter(|symbol| !is_marker(symbol))
         .collect();
-    let own = symbols.iter().filter(|symbol| {
-        let described = described.get(**symbol);
-        described.is_none_or(|it| !it.is_of(toolkit))
-    });
-    let kernels = own.map(|&symbol| ListedKernel {
-        symbol: symbol.to_owned(),
-        name: name(symbol, &symbols),
-        parameters: match described.get(symbol) {
-            Some(described) => described.parameters.clone(),
-            None => by_signature(symbol, &ptx),
-        },
-    });
-    let mut kernels: Vec<ListedKernel> = kernels.collect();
+    let mut kernels: Vec<ListedKernel> = symbols
+        .iter()
+        .filter(|symbol| {
+            let described = described.get(**symbol);
+            described.is_none_or(|it| !it.is_of(toolkit))
+        })
+        .map(|&symbol| ListedKernel {
+            symbol: symbol.to_owned(),
+            name: name(symbol, &symbols),
+            parameters: match described.get(symbol) {
+                Some(described) => described.parameters.clone(),
+                None => by_signature(symbol, &ptx),
+            },
+        })
+        .collect();
     // As the source has them; instances of one template by their names.
     kernels.sort_by_cached_key(|kernel| {
         let described = described.get(&kernel.symbol);
@@ -746,7 +766,9 @@ impl Types<'_> {
                 return (Plain::Unknown, is_const);
             };
             let bytes = entry.attr_value(dw::DW_AT_byte_size);
-            let bytes = bytes.and_then(|it| it.udata_value()).unwrap_or_default() as usize;
+            let bytes = bytes
+                .and_then(|byte| byte.udata_value())
+                .unwrap_or_default() as usize;
             let plain = match entry.tag() {
                 dw::DW_TAG_const_type
                 | dw::DW_TAG_typedef
@@ -873,7 +895,7 @@ fn of_base(encoding: gimli::DwAte, bytes: usize) -> Option<ScalarType> {
 
 /// The toolkit's own: half precision, and vectors of one type.
 fn of_struct(name: &str, bytes: usize) -> Option<(ElemType, usize)> {
-    let elem = match name.trim_end_matches(|it: char| it.is_ascii_digit()) {
+    let elem = match name.trim_end_matches(|name: char| name.is_ascii_digit()) {
         "__half" | "half" => ElemType::F16,
         "__nv_bfloat" if name == "__nv_bfloat16" => ElemType::Bf16,
         "__nv_bfloat" => return (name == "__nv_bfloat162").then_some((ElemType::Bf16, 2)),

@@ -114,10 +114,11 @@ impl Artifact {
     pub fn entries(&self) -> Vec<&(String, String)> {
         match self {
             Self::Cubin { entries, .. } | Self::Ptx { entries, .. } => entries.iter().collect(),
-            Self::Together { modules, steps } => {
-                let called = steps.iter().filter_map(|at| modules.get(*at));
-                called.flat_map(Self::entries).collect()
-            }
+            Self::Together { modules, steps } => steps
+                .iter()
+                .filter_map(|at| modules.get(*at))
+                .flat_map(Self::entries)
+                .collect(),
             Self::Launcher { .. } => Vec::new(),
         }
     }
@@ -129,8 +130,11 @@ impl Artifact {
 /// Where it is none.
 pub fn written_variables(cubin: &[u8]) -> std::result::Result<Vec<String>, String> {
     let cubin = identity::Cubin::parse(cubin)?;
-    let all = cubin.written().into_iter();
-    Ok(all.map(|(symbol, _)| symbol.to_owned()).collect())
+    Ok(cubin
+        .written()
+        .into_iter()
+        .map(|(symbol, _)| symbol.to_owned())
+        .collect())
 }
 
 /// A `__constant__` or `__device__` variable of a cubin, and the tensor that fills it.
@@ -274,8 +278,9 @@ pub struct FoundArtifact {
 
 /// The files of a compilation in the cache, whose digests are those of now.
 fn files_read(files: &Files, digests: BTreeMap<String, String>) -> Arc<[FileRead]> {
-    let read = digests.into_iter();
-    read.map(|(file, digest)| files.file_read(&file, Some(digest)))
+    digests
+        .into_iter()
+        .map(|(file, digest)| files.file_read(&file, Some(digest)))
         .collect()
 }
 
@@ -338,17 +343,19 @@ fn group<'a, 'b>(calls: Vec<&'a SameCall<'b>>, jobs: usize) -> Vec<Vec<&'a SameC
         }
     }
     let parts = (jobs / groups.len().max(1)).max(1);
-    let spread = groups.into_iter().flat_map(|(((_, way, _), ..), group)| {
-        let size = match way {
-            Way::Instance => group.len().div_ceil(parts),
-            Way::Source | Way::Library | Way::Ptx | Way::Cubin => group.len(),
-        };
-        group
-            .chunks(size.max(1))
-            .map(<[_]>::to_vec)
-            .collect::<Vec<_>>()
-    });
-    spread.collect()
+    groups
+        .into_iter()
+        .flat_map(|(((_, way, _), ..), group)| {
+            let size = match way {
+                Way::Instance => group.len().div_ceil(parts),
+                Way::Source | Way::Library | Way::Ptx | Way::Cubin => group.len(),
+            };
+            group
+                .chunks(size.max(1))
+                .map(<[_]>::to_vec)
+                .collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 struct Builder<'a> {
@@ -450,8 +457,9 @@ impl Builder<'_> {
         units: &[&Unit],
         outcomes: &[Outcome],
     ) -> Result<Vec<Option<Outcome>>> {
-        let broken = outcomes.iter().zip(units);
-        let broken: Vec<&Unit> = broken
+        let broken: Vec<&Unit> = outcomes
+            .iter()
+            .zip(units)
             .filter(|(outcome, _)| outcome.is_err() && self.hidden.is_some())
             .map(|(_, unit)| *unit)
             .collect();
@@ -469,8 +477,8 @@ impl Builder<'_> {
             again = compile::compile(shop, &broken)?;
         }
         let mut again = again.into_iter();
-        let each = outcomes.iter();
-        Ok(each
+        Ok(outcomes
+            .iter()
             .map(|outcome| outcome.is_err().then(|| again.next()).flatten())
             .collect())
     }
@@ -551,8 +559,7 @@ impl Builder<'_> {
         compiled: &Compiled,
         before: SystemTime,
     ) -> Inputs {
-        let mut earlier = known.iter();
-        if let Some(inputs) = earlier.find(|it| it.included == compiled.included) {
+        if let Some(inputs) = known.iter().find(|it| it.included == compiled.included) {
             return inputs.clone();
         }
         let inputs = self.inputs(unit, &compiled.included, &compiled.loaded, before);
@@ -656,8 +663,10 @@ pub fn stored(
 }
 
 fn artifact(unit: &Unit, stored: &Stored) -> Artifact {
-    let entries = stored.facts.entries.iter();
-    let entries = entries
+    let entries = stored
+        .facts
+        .entries
+        .iter()
         .map(|entry| (entry.name.clone(), entry.symbol.clone()))
         .collect();
     let is_assembled = stored

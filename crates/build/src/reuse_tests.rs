@@ -55,11 +55,16 @@ impl Counted {
         let refused = self.bench.build_with(&self.toolchain, units);
         std::fs::remove_file(&refuse).unwrap();
         let calls = count(&refused);
-        let faults = refused.iter().filter(|built| match &built.facts {
-            Seen::Fault(fault) => fault.message == "refused",
-            _ => false,
-        });
-        assert!(faults.count() >= calls);
+        assert!(
+            refused
+                .iter()
+                .filter(|built| match &built.facts {
+                    Seen::Fault(fault) => fault.message == "refused",
+                    _ => false,
+                })
+                .count()
+                >= calls
+        );
         let built = self.bench.build_with(&self.toolchain, units);
         assert_eq!(calls, count(&built));
         (built, calls)
@@ -68,9 +73,17 @@ impl Counted {
 
 /// Runs of nvcc that these rest on: that read a source only, and that made machine code.
 fn runs(built: &[Built]) -> (usize, usize) {
-    let warnings = built.iter().filter_map(|built| built.facts.got());
-    let warnings: BTreeSet<&String> = warnings.flat_map(|facts| &facts.warnings).collect();
-    let count = |what: &str| warnings.iter().filter(|it| it.starts_with(what)).count();
+    let warnings: BTreeSet<&String> = built
+        .iter()
+        .filter_map(|built| built.facts.got())
+        .flat_map(|facts| &facts.warnings)
+        .collect();
+    let count = |what: &str| {
+        warnings
+            .iter()
+            .filter(|warning| warning.starts_with(what))
+            .count()
+    };
     (count("reads "), count("makes "))
 }
 
@@ -288,12 +301,12 @@ fn a_damaged_artifact_is_built_again() {
     let objects = file.parent().and_then(Path::parent).unwrap();
     let sources = || {
         let others = std::fs::read_dir(objects).unwrap().flatten();
-        let others = others.map(|it| it.path());
-        others.filter(|it| Some(it.as_path()) != file.parent())
+        let others = others.map(|path| path.path());
+        others.filter(|path| Some(path.as_path()) != file.parent())
     };
     for damage in damages {
         damage();
-        sources().for_each(|it| std::fs::remove_dir_all(it).unwrap());
+        sources().for_each(|source| std::fs::remove_dir_all(source).unwrap());
         let (again, calls) = bench.build(std::slice::from_ref(&unit));
         assert_eq!(calls, 1);
         assert_eq!(again[0].facts, first[0].facts);
@@ -471,8 +484,13 @@ fn an_instance_that_does_not_compile_is_found_by_halves() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let units = units_of("t.cu", &names);
     let built = bench.bench.build_jobs(&bench.toolchain, &units, 1);
-    let right = built.iter().filter(|built| built.facts.got().is_some());
-    assert_eq!(right.count(), 7);
+    assert_eq!(
+        built
+            .iter()
+            .filter(|built| built.facts.got().is_some())
+            .count(),
+        7
+    );
     // The runs that succeed make 4, 2 and 1 of them.
     assert_eq!(runs(&built), (3, 7));
     // Where the source itself is at fault nothing is halved, and each unit gets the message.
@@ -518,10 +536,10 @@ fn an_instance_compiles_alike_with_other_neighbours() {
         // Without where lines come from.
         let code = |text: &str| -> String {
             let (text, _) = text.split_once(".section").unwrap_or((text, ""));
-            let lines = text
-                .lines()
-                .filter(|line| !line.contains(".loc") && !line.contains(".file"));
-            lines.collect::<Vec<_>>().join("\n")
+            text.lines()
+                .filter(|line| !line.contains(".loc") && !line.contains(".file"))
+                .collect::<Vec<_>>()
+                .join("\n")
         };
         assert!(code(&together.1) == code(&alone.1), "{name}");
         assert!(!together.1.contains("gk_instantiate"));

@@ -70,8 +70,12 @@ pub fn misfits(
             message: other_count(symbol, &takes, args),
         }];
     }
-    let each = takes.iter().zip(args).zip(bytes).enumerate();
-    each.filter(|(_, ((takes, arg), bytes))| !takes.fits(arg, **bytes))
+    takes
+        .iter()
+        .zip(args)
+        .zip(bytes)
+        .enumerate()
+        .filter(|(_, ((takes, arg), bytes))| !takes.fits(arg, **bytes))
         .map(|(at, ((takes, arg), bytes))| Misfit {
             argument: Some(at),
             message: format!(
@@ -320,7 +324,7 @@ fn slot(written: &str) -> Option<Slot> {
             ".ptr" | ".global" | ".const" | ".shared" | ".local" => {}
             _ => match word.strip_prefix('.') {
                 Some(kind) => {
-                    let at = kind.find(|it: char| it.is_ascii_digit())?;
+                    let at = kind.find(|kind: char| kind.is_ascii_digit())?;
                     let (kind, bits) = kind.split_at_checked(at)?;
                     let bits: usize = bits.parse().ok()?;
                     let kind = match kind {
@@ -417,9 +421,10 @@ struct Bounded(String);
 
 impl std::fmt::Write for Bounded {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        match self.0.len() + text.len() <= LONGEST_NAME {
-            true => self.0.write_str(text),
-            false => Err(std::fmt::Error),
+        if self.0.len() + text.len() <= LONGEST_NAME {
+            self.0.write_str(text)
+        } else {
+            Err(std::fmt::Error)
         }
     }
 }
@@ -457,8 +462,7 @@ pub fn parameters(symbol: &str) -> Option<Vec<String>> {
             last.push(c);
         }
     }
-    let trimmed = parameters.iter().map(|one| one.trim().to_owned());
-    let trimmed: Vec<_> = trimmed.collect();
+    let trimmed: Vec<_> = parameters.iter().map(|one| one.trim().to_owned()).collect();
     Some(match trimmed.as_slice() {
         [none] if none.is_empty() => Vec::new(),
         _ => trimmed,

@@ -237,13 +237,15 @@ fn a_compiler_error_is_the_compilers_own_words() {
         entry("src/toolkit.cu", "k"),
     ];
     let built = bench.build(&units);
-    let lines = built.iter().map(|it| match &it.facts {
-        Seen::Fault(fault) => fault.site.as_deref().and_then(FaultSite::line),
-        other => panic!("{other:?}"),
-    });
-    let lines = lines.map(|line| line.map(|it| (it.file.as_str(), it.number)));
     assert_eq!(
-        lines.collect::<Vec<_>>(),
+        built
+            .iter()
+            .map(|built| match &built.facts {
+                Seen::Fault(fault) => fault.site.as_deref().and_then(FaultSite::line),
+                other => panic!("{other:?}"),
+            })
+            .map(|line| line.map(|line| (line.file.as_str(), line.number)))
+            .collect::<Vec<_>>(),
         [
             Some(("src/bad.cu", 2)),
             Some(("src/bad.cu", 2)),
@@ -381,11 +383,13 @@ fn the_toolkits_header_adds_nothing_to_a_kernel() {
     let build = |bench: Bench| {
         let units = ["plain", "shares", "frames", "barriers"].map(|name| entry("k.cu", name));
         let built = bench.build(&units);
-        let facts = built.iter().map(|it| BuildFacts {
-            artifact: String::new(),
-            ..got(it).clone()
-        });
-        facts.collect::<Vec<_>>()
+        built
+            .iter()
+            .map(|built| BuildFacts {
+                artifact: String::new(),
+                ..got(built).clone()
+            })
+            .collect::<Vec<_>>()
     };
     let files = [("k.cu", TAKES)];
     assert_eq!(

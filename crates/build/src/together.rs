@@ -38,38 +38,39 @@ fn modules_of(unit: &Unit) -> Vec<Unit> {
     let Callable::Together { modules, .. } = &unit.call else {
         return vec![unit.clone()];
     };
-    let modules = modules.iter();
-    let alone = modules.map(
-        |ModuleEntry {
-             source,
-             name,
-             constants,
-         }| Unit {
-            source: source.clone(),
-            call: Callable::Entries {
-                names: vec![name.clone()],
-                constants: constants.clone(),
+    modules
+        .iter()
+        .map(
+            |ModuleEntry {
+                 source,
+                 name,
+                 constants,
+             }| Unit {
+                source: source.clone(),
+                call: Callable::Entries {
+                    names: vec![name.clone()],
+                    constants: constants.clone(),
+                },
+                ..unit.clone()
             },
-            ..unit.clone()
-        },
-    );
-    alone.collect()
+        )
+        .collect()
 }
 
 /// The first module that was not built says why the group was not.
 fn join(modules: Vec<Built>, steps: &[usize]) -> Built {
     let mut read = BTreeMap::new();
-    for file in modules.iter().flat_map(|it| it.read.iter()) {
+    for file in modules.iter().flat_map(|module| module.read.iter()) {
         read.insert(file.named.clone(), file.clone());
     }
     let (facts, artifact) = join_facts(&modules, steps);
     Built {
         facts,
         artifact,
-        cached: modules.iter().all(|it| it.cached),
-        millis: modules.iter().map(|it| it.millis).sum(),
+        cached: modules.iter().all(|module| module.cached),
+        millis: modules.iter().map(|module| module.millis).sum(),
         read: read.into_values().collect::<Arc<[_]>>(),
-        unlisted: modules.iter().find_map(|it| it.unlisted.clone()),
+        unlisted: modules.iter().find_map(|module| module.unlisted.clone()),
     }
 }
 
@@ -107,8 +108,14 @@ fn join_facts(modules: &[Built], steps: &[usize]) -> (Seen<BuildFacts>, Option<A
         identity: digest(|it| &it.identity),
         ptx: None,
         entries: called.iter().flat_map(|it| it.entries.clone()).collect(),
-        constants: facts.iter().flat_map(|it| it.constants.clone()).collect(),
-        warnings: facts.iter().flat_map(|it| it.warnings.clone()).collect(),
+        constants: facts
+            .iter()
+            .flat_map(|fact| fact.constants.clone())
+            .collect(),
+        warnings: facts
+            .iter()
+            .flat_map(|fact| fact.warnings.clone())
+            .collect(),
         mistyped: Vec::new(),
         kernels: None,
         missing: None,
@@ -161,43 +168,46 @@ mod tests {
 
     /// Each unit is built, but for that of `missing`.
     fn built(units: &[Unit], missing: &str) -> Vec<Built> {
-        let built = units.iter().map(|unit| {
-            let name = unit.call.names().concat();
-            let is_missing = name == missing;
-            let entry = EntryFacts {
-                name: name.clone(),
-                symbol: name.clone(),
-                resources: None,
-                bounds: LaunchBounds::default(),
-            };
-            Built {
-                facts: match is_missing {
-                    true => Seen::Fault(Fault::new(FaultKind::Compile, "no cubin")),
-                    false => Seen::Got(BuildFacts {
-                        artifact: name.clone(),
-                        identity: name.clone(),
+        units
+            .iter()
+            .map(|unit| {
+                let name = unit.call.names().concat();
+                let is_missing = name == missing;
+                let entry = EntryFacts {
+                    name: name.clone(),
+                    symbol: name.clone(),
+                    resources: None,
+                    bounds: LaunchBounds::default(),
+                };
+                Built {
+                    facts: if is_missing {
+                        Seen::Fault(Fault::new(FaultKind::Compile, "no cubin"))
+                    } else {
+                        Seen::Got(BuildFacts {
+                            artifact: name.clone(),
+                            identity: name.clone(),
+                            ptx: None,
+                            entries: vec![entry],
+                            constants: Vec::new(),
+                            warnings: Vec::new(),
+                            mistyped: Vec::new(),
+                            kernels: None,
+                            missing: None,
+                        })
+                    },
+                    artifact: (!is_missing).then(|| Artifact::Cubin {
+                        path: unit.source.clone().into(),
+                        entries: vec![(name.clone(), name.clone())],
                         ptx: None,
-                        entries: vec![entry],
                         constants: Vec::new(),
-                        warnings: Vec::new(),
-                        mistyped: Vec::new(),
-                        kernels: None,
-                        missing: None,
                     }),
-                },
-                artifact: (!is_missing).then(|| Artifact::Cubin {
-                    path: unit.source.clone().into(),
-                    entries: vec![(name.clone(), name.clone())],
-                    ptx: None,
-                    constants: Vec::new(),
-                }),
-                cached: false,
-                millis: 1,
-                read: Arc::default(),
-                unlisted: None,
-            }
-        });
-        built.collect()
+                    cached: false,
+                    millis: 1,
+                    read: Arc::default(),
+                    unlisted: None,
+                }
+            })
+            .collect()
     }
 
     fn build_all(units: &[Unit], missing: &str) -> Vec<Built> {
@@ -216,8 +226,10 @@ mod tests {
         let all = build_all(&units, "");
         let names = |built: &Built| {
             let entries = built.artifact.as_ref().unwrap().entries();
-            let names = entries.into_iter().map(|(name, _)| name.clone());
-            names.collect::<Vec<_>>()
+            entries
+                .into_iter()
+                .map(|(name, _)| name.clone())
+                .collect::<Vec<_>>()
         };
         assert_eq!(names(&all[0]), ["k"]);
         assert_eq!(names(&all[1]), ["a", "b", "a"]);

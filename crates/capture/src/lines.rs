@@ -165,10 +165,16 @@ pub struct Allocation {
 impl LaunchRecord {
     /// Bytes of memory that it could reach, and of the allocations that it changed.
     pub fn reached(&self) -> (u64, u64) {
-        let changed = self.allocations.iter().filter(|it| it.after.is_some());
+        let changed = self
+            .allocations
+            .iter()
+            .filter(|allocation| allocation.after.is_some());
         (
-            self.allocations.iter().map(|it| it.before.bytes).sum(),
-            changed.map(|it| it.before.bytes).sum(),
+            self.allocations
+                .iter()
+                .map(|allocation| allocation.before.bytes)
+                .sum(),
+            changed.map(|allocation| allocation.before.bytes).sum(),
         )
     }
 }
@@ -351,7 +357,9 @@ impl Capture {
         let mut files = Vec::new();
         for entry in fs::read_dir(dir).map_err(unreadable)? {
             let path = entry.map_err(unreadable)?.path();
-            let is_ours = path.extension().is_some_and(|it| it == "jsonl");
+            let is_ours = path
+                .extension()
+                .is_some_and(|extension| extension == "jsonl");
             if is_ours && path.is_file() {
                 files.push(path);
             }
@@ -364,19 +372,23 @@ impl Capture {
     }
 
     pub fn launches(&self) -> impl Iterator<Item = &LaunchRecord> {
-        let lines = self.processes.iter().flat_map(|(_, lines)| lines);
-        lines.filter_map(|line| match line {
-            Line::Launch(launch) => Some(launch.as_ref()),
-            Line::Process(_) | Line::LeftOut(_) | Line::Launched(_) => None,
-        })
+        self.processes
+            .iter()
+            .flat_map(|(_, lines)| lines)
+            .filter_map(|line| match line {
+                Line::Launch(launch) => Some(launch.as_ref()),
+                Line::Process(_) | Line::LeftOut(_) | Line::Launched(_) => None,
+            })
     }
 
     pub fn left_out(&self) -> impl Iterator<Item = &LeftOut> {
-        let lines = self.processes.iter().flat_map(|(_, lines)| lines);
-        lines.filter_map(|line| match line {
-            Line::LeftOut(left_out) => Some(left_out),
-            Line::Process(_) | Line::Launch(_) | Line::Launched(_) => None,
-        })
+        self.processes
+            .iter()
+            .flat_map(|(_, lines)| lines)
+            .filter_map(|line| match line {
+                Line::LeftOut(left_out) => Some(left_out),
+                Line::Process(_) | Line::Launch(_) | Line::Launched(_) => None,
+            })
     }
 }
 

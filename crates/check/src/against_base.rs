@@ -126,8 +126,9 @@ fn over_seeds(
             got.retain(|name, _| want.contains_key(name));
             let facts = errors(&got, want, &head.tensors, &compared, None)
                 .map_err(|error| NoAnswer::Reference(error.to_string()))?;
-            let others = got.iter().zip(want.values());
-            let differing = others
+            let differing = got
+                .iter()
+                .zip(want.values())
                 .map(|((name, got), want)| differing(got, want, compared.part(name)))
                 .sum();
             add(&mut all, *seed, differing, facts);
@@ -156,7 +157,7 @@ fn differing(got: &Values, want: &Values, part: Option<&[bool]>) -> u64 {
 
 /// The elements that both sides compare: the rest is required of neither.
 fn compared(base: &Case, head: &Case, seed: u64) -> Result<Compared, NoAnswer> {
-    let is_part = |case: &Case| case.tensors.iter().any(|it| it.compare.is_some());
+    let is_part = |case: &Case| case.tensors.iter().any(|tensor| tensor.compare.is_some());
     if !is_part(base) && !is_part(head) {
         return Ok(Compared::all());
     }
@@ -164,8 +165,11 @@ fn compared(base: &Case, head: &Case, seed: u64) -> Result<Compared, NoAnswer> {
         inputs::generate(head, seed).map_err(|error| NoAnswer::Reference(error.to_string()))?;
     let input = |name: &str| Some(inputs.tensors.get(name)?.seen.clone());
     let of_base = |tensor: &Tensor| {
-        let mut others = base.tensors.iter();
-        others.find(|it| it.name == tensor.name)?.compare.clone()
+        base.tensors
+            .iter()
+            .find(|it| it.name == tensor.name)?
+            .compare
+            .clone()
     };
     let tensors = head.tensors.iter().map(|tensor| Tensor {
         compare: of_base(tensor),
@@ -225,11 +229,13 @@ fn neutral_inputs(head: &Case, base: &Case) -> Vec<Vec<NeutralInput>> {
         _ => vec![0, u32::MAX],
     };
     let at = |choice: u32| {
-        let named = new.iter().enumerate().map(|(place, tensor)| NeutralInput {
-            tensor: (*tensor).to_owned(),
-            value: Num(f64::from(choice >> place.min(31) & 1)),
-        });
-        named.collect()
+        new.iter()
+            .enumerate()
+            .map(|(place, tensor)| NeutralInput {
+                tensor: (*tensor).to_owned(),
+                value: Num(f64::from(choice >> place.min(31) & 1)),
+            })
+            .collect()
     };
     choices.into_iter().map(at).collect()
 }
@@ -317,11 +323,13 @@ mod tests {
                 ours: &ours,
             };
             let seen = compare_references(&sides, None);
-            let reads = theirs.reads().files.into_keys();
-            let of_head = reads.filter(|read| read.real.starts_with(&head));
             (
                 seen,
-                of_head
+                theirs
+                    .reads()
+                    .files
+                    .into_keys()
+                    .filter(|read| read.real.starts_with(&head))
                     .map(|read| read.real.display().to_string())
                     .collect(),
             )
@@ -358,7 +366,8 @@ mod tests {
         };
         let mut case = copy();
         case.tensors.insert(1, input("b", ElemType::F32, &[64]));
-        case.tensors.retain(|it| names.contains(&it.name.as_str()));
+        case.tensors
+            .retain(|tensor| names.contains(&tensor.name.as_str()));
         case.reference = Reference::User {
             source: "k.cpp".to_owned(),
             function: "k".to_owned(),
@@ -437,11 +446,14 @@ mod tests {
         let with = |value: &str| {
             bench.write("head", &program("const float* x, const float* b", value));
             let found = found(bench.compare(&base, &head));
-            let neutral = found
-                .neutral
-                .iter()
-                .map(|it| (it.tensor.clone(), it.value.0));
-            (found.differing, neutral.collect::<Vec<_>>())
+            (
+                found.differing,
+                found
+                    .neutral
+                    .iter()
+                    .map(|neutral| (neutral.tensor.clone(), neutral.value.0))
+                    .collect::<Vec<_>>(),
+            )
         };
         let at = |value: f64| vec![("b".to_owned(), value)];
         assert_eq!(with("x[i]"), (0, Vec::new()), "it is not read");

@@ -84,8 +84,8 @@ impl References {
     /// The compiler's message, or no host compiler.
     pub fn names(&self, case: &Case, seed: u64) -> std::result::Result<Vec<String>, NoAnswer> {
         let program = self.program(case)?;
-        let views = views(case).into_iter();
-        views
+        views(case)
+            .into_iter()
             .map(|view| self.key(case, seed, view, program.as_ref()))
             .collect()
     }
@@ -213,9 +213,10 @@ impl References {
             reference: match (&case.reference, program) {
                 (Reference::User { args, .. }, Some(program)) => {
                     let identity = &program.identity;
-                    match self.is_blind {
-                        true => Computed::Blind { identity, args },
-                        false => Computed::Program { identity, args },
+                    if self.is_blind {
+                        Computed::Blind { identity, args }
+                    } else {
+                        Computed::Program { identity, args }
                     }
                 }
                 (reference, _) => Computed::BuiltIn(reference),
@@ -258,9 +259,10 @@ fn is_coded(case: &Case) -> bool {
 }
 
 fn views(case: &Case) -> Vec<View> {
-    match is_coded(case) {
-        true => vec![View::Seen, View::Original],
-        false => vec![View::Seen],
+    if is_coded(case) {
+        vec![View::Seen, View::Original]
+    } else {
+        vec![View::Seen]
     }
 }
 
@@ -312,8 +314,8 @@ pub fn digests(answer: &Answer) -> std::result::Result<BTreeMap<String, String>,
             hashers.entry(name).or_default().update_rayon(&bytes);
         }
     }
-    let digests = hashers.into_iter();
-    Ok(digests
+    Ok(hashers
+        .into_iter()
         .map(|(name, hasher)| (name, hasher.finalize().to_hex()[..32].to_owned()))
         .collect())
 }

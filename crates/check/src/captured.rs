@@ -9,8 +9,10 @@ use std::path::Path;
 /// # Errors
 /// Chunks that are missing or damaged.
 pub fn read(content: &CapturedContent) -> Result<Vec<u8>, String> {
-    let chunks = content.chunks.iter();
-    let chunks = chunks.map(|hash| Hash::try_from(hash.clone()));
+    let chunks = content
+        .chunks
+        .iter()
+        .map(|hash| Hash::try_from(hash.clone()));
     let stored = Content {
         bytes: content.bytes,
         chunks: chunks.collect::<Result<_, _>>()?,
@@ -37,13 +39,14 @@ pub fn read(content: &CapturedContent) -> Result<Vec<u8>, String> {
 /// # Errors
 /// As `read`.
 pub fn left(case: &Case) -> Result<Outputs, String> {
-    let tensors = case.tensors.iter();
-    let left = tensors.filter_map(|tensor| Some((tensor, tensor.left.as_ref()?)));
-    left.map(|(tensor, content)| {
-        let values = elem::decode(tensor.elem, &read(content)?);
-        Ok((tensor.name.clone(), values))
-    })
-    .collect()
+    case.tensors
+        .iter()
+        .filter_map(|tensor| Some((tensor, tensor.left.as_ref()?)))
+        .map(|(tensor, content)| {
+            let values = elem::decode(tensor.elem, &read(content)?);
+            Ok((tensor.name.clone(), values))
+        })
+        .collect()
 }
 
 /// The memory that a captured launch left, for each output of its case.
@@ -54,8 +57,9 @@ pub fn outputs(
     case: &Case,
     outputs: &BTreeMap<String, CapturedContent>,
 ) -> Result<Outputs, String> {
-    let results = case.tensors.iter().filter(|tensor| tensor.role.is_result());
-    results
+    case.tensors
+        .iter()
+        .filter(|tensor| tensor.role.is_result())
         .map(|tensor| {
             let content = outputs.get(&tensor.name);
             let content =

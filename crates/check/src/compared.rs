@@ -23,17 +23,21 @@ impl Compared {
     /// A mask that is no input of the same dimensions, and a condition that has no value at some element.
     pub fn of(case: &Case, input: &dyn Fn(&str) -> Option<Values>) -> Result<Self, String> {
         let mut all = BTreeMap::new();
-        for tensor in case.tensors.iter().filter(|it| it.role.is_result()) {
+        for tensor in case.tensors.iter().filter(|tensor| tensor.role.is_result()) {
             let Some(compare) = &tensor.compare else {
                 continue;
             };
             let parts = match compare {
-                Compare::Where { condition, index } => {
-                    let constants = condition.constants.iter();
-                    let env = constants
-                        .map(|(name, value)| (Name::plain(name), ExprValue::Int(value.0 as i64)));
-                    holds(tensor, &condition.text, index, env.collect())
-                }
+                Compare::Where { condition, index } => holds(
+                    tensor,
+                    &condition.text,
+                    index,
+                    condition
+                        .constants
+                        .iter()
+                        .map(|(name, value)| (Name::plain(name), ExprValue::Int(value.0 as i64)))
+                        .collect(),
+                ),
                 Compare::Mask { tensor: mask } => match input(mask) {
                     Some(Values::I64(values)) if values.len() == tensor.len() => {
                         Ok(values.into_iter().map(|value| value != 0).collect())
@@ -114,14 +118,16 @@ fn holds(tensor: &Tensor, text: &str, names: &[String], env: Env) -> Result<Vec<
     if axes == tensor.dims {
         return Ok(table);
     }
-    let whole = (0..tensor.len()).into_par_iter().map(|position| {
-        let at = index(&tensor.dims, position);
-        let place = at.iter().zip(&axes).fold(0, |place, (at, axis)| {
-            place * axis + if *axis == 1 { 0 } else { *at }
-        });
-        table.get(place).copied().unwrap_or(false)
-    });
-    Ok(whole.collect())
+    Ok((0..tensor.len())
+        .into_par_iter()
+        .map(|position| {
+            let at = index(&tensor.dims, position);
+            let place = at.iter().zip(&axes).fold(0, |place, (at, axis)| {
+                place * axis + if *axis == 1 { 0 } else { *at }
+            });
+            table.get(place).copied().unwrap_or(false)
+        })
+        .collect())
 }
 
 #[cfg(test)]

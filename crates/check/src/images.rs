@@ -175,13 +175,14 @@ impl Image {
 impl From<TensorData> for Image {
     fn from(data: TensorData) -> Self {
         let scales = data.scales.map(|scales| {
-            let bytes = scales.iter().flat_map(|scale| scale.to_le_bytes());
-            bytes.collect()
+            scales
+                .iter()
+                .flat_map(|scale| scale.to_le_bytes())
+                .collect()
         });
-        let zero_points = data.zero_points.map(|zeros| {
-            let bytes = zeros.iter().flat_map(|zero| zero.to_le_bytes());
-            bytes.collect()
-        });
+        let zero_points = data
+            .zero_points
+            .map(|zeros| zeros.iter().flat_map(|zero| zero.to_le_bytes()).collect());
         Self {
             bytes: data.bytes,
             scales,
@@ -217,8 +218,9 @@ mod tests {
 
     fn generated(case: &Case, seed: u64) -> InputImages {
         let inputs = inputs::generate(case, seed).unwrap();
-        let images = inputs.tensors.into_iter();
-        images
+        inputs
+            .tensors
+            .into_iter()
             .map(|(name, data)| (name, Arc::new(Image::from(data))))
             .collect()
     }

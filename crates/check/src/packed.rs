@@ -94,11 +94,18 @@ pub fn encode(
     put(&mut bytes, each, &blocks.scale, &encoded)?;
     let meant = |code: i64, scale: f32| (code as f64 - zero) * f64::from(scale);
     if let Some(field) = &blocks.sum {
-        let sums = codes.chunks(width).zip(scales.iter());
-        let sums = sums.map(|(codes, &scale)| {
-            codes.iter().map(|&code| meant(code, scale)).sum::<f64>() as f32
-        });
-        let sums = elem::encode(field.elem, &Values::F32(sums.collect()))?;
+        let sums = elem::encode(
+            field.elem,
+            &Values::F32(
+                codes
+                    .chunks(width)
+                    .zip(scales.iter())
+                    .map(|(codes, &scale)| {
+                        codes.iter().map(|&code| meant(code, scale)).sum::<f64>() as f32
+                    })
+                    .collect(),
+            ),
+        )?;
         put(&mut bytes, each, field, &sums)?;
     }
     let seen = codes
@@ -261,7 +268,9 @@ mod tests {
         // llama.cpp's q8_1: { half d; half s; int8_t qs[32]; }
         let mut tensor = q8_0();
         tensor.dims = vec![3, 2, 36];
-        if let Some(CodecScheme::Blocks(blocks)) = tensor.codec.as_mut().map(|it| &mut it.scheme) {
+        if let Some(CodecScheme::Blocks(blocks)) =
+            tensor.codec.as_mut().map(|codec| &mut codec.scheme)
+        {
             blocks.sum = Some(field(2, ElemType::F16, 1));
             blocks.codes.offset = 4;
         }
@@ -281,7 +290,7 @@ mod tests {
         assert!(
             data.bytes
                 .chunks(18)
-                .all(|it| it[..2] == [0, 0] && it[2..] == [0x88; 16])
+                .all(|byte| byte[..2] == [0, 0] && byte[2..] == [0x88; 16])
         );
         let mut huge = q8_0();
         huge.fill = Some(Fill::Constant { value: Num(1e30) });

@@ -143,8 +143,9 @@ pub fn gaps_changed(tensor: &Tensor, before: &[u8], after: &[u8]) -> Result<u64,
     let mut rightful = before.to_vec();
     layout.overwrite(tensor, &addressed, &mut rightful);
     let size = tensor.elem.size();
-    let elements = after.chunks_exact(size).zip(rightful.chunks_exact(size));
-    Ok(elements
+    Ok(after
+        .chunks_exact(size)
+        .zip(rightful.chunks_exact(size))
         .filter(|(after, rightful)| after != rightful)
         .count() as u64)
 }

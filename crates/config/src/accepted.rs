@@ -102,7 +102,7 @@ pub fn validate_acceptances(loaded: &Loaded) -> Result<Vec<Acceptance>> {
     let may_be_of_files = |it: &Acceptance| match &it.allows {
         Allowance::Limit(rule) => {
             let metric = rule.metric();
-            let is_of_units = metric.is_some_and(|it| it.facet() == Facet::Resources);
+            let is_of_units = metric.is_some_and(|metric| metric.facet() == Facet::Resources);
             is_of_units && !loaded.binaries.is_empty()
         }
         Allowance::Finding(_) => false,
@@ -110,12 +110,14 @@ pub fn validate_acceptances(loaded: &Loaded) -> Result<Vec<Acceptance>> {
     // Neither are the launches of programs.
     let may_be_of_programs = |it: &Acceptance| {
         let filter = it.case.parse::<Filter>();
-        let names = loaded.programs.iter().map(|it| it.name.as_str());
-        filter.is_ok_and(|filter| names.into_iter().any(|it| filter.kernel.is_match(it)))
+        let names = loaded.programs.iter().map(|program| program.name.as_str());
+        filter.is_ok_and(|filter| names.into_iter().any(|name| filter.kernel.is_match(name)))
     };
     let may_be = |it: &Acceptance| may_be_of_files(it) || may_be_of_programs(it);
-    let mut unknown = accepted.iter();
-    match unknown.find(|it| it.subjects.is_empty() && !may_be(it)) {
+    match accepted
+        .iter()
+        .find(|it| it.subjects.is_empty() && !may_be(it))
+    {
         Some(it) => Err(
             Error::usage(format!("`{}` matches no case of {}", it.case, loaded.file))
                 .at(&it.declared)
@@ -139,8 +141,8 @@ pub(super) fn parse(
     check_version(&source)
         .and_then(|()| source.read())
         .and_then(|file: AcceptedFile| {
-            let entries = file.accepted.iter();
-            entries
+            file.accepted
+                .iter()
                 .map(|entry| resolve_acceptance(entry, loaded))
                 .collect()
         })
@@ -194,9 +196,10 @@ fn resolve_acceptance(
 }
 
 fn check_not_empty(spot: &Spanned<String>, key: &str) -> std::result::Result<(), Problem> {
-    match spot.trim().is_empty() {
-        true => Err(Problem::new(spot.at, format!("`{key}` is empty"))),
-        false => Ok(()),
+    if spot.trim().is_empty() {
+        Err(Problem::new(spot.at, format!("`{key}` is empty")))
+    } else {
+        Ok(())
     }
 }
 
@@ -211,9 +214,11 @@ fn resolve_finding(entry: &FindingEntry) -> std::result::Result<KnownFinding, Pr
 }
 
 fn matching_cases(filter: &Filter, loaded: &Loaded) -> (Vec<Subject>, bool) {
-    let known = loaded.all.iter().filter(|id| filter.fits(id));
-    let (here, elsewhere): (Vec<&CaseId>, Vec<_>) =
-        known.partition(|id| loaded.plan.case(id).is_some());
+    let (here, elsewhere): (Vec<&CaseId>, Vec<_>) = loaded
+        .all
+        .iter()
+        .filter(|id| filter.fits(id))
+        .partition(|id| loaded.plan.case(id).is_some());
     let left_out = !elsewhere.is_empty() || (loaded.reseeded && !here.is_empty());
     (
         here.into_iter().cloned().map(Subject::Case).collect(),
@@ -223,17 +228,33 @@ fn matching_cases(filter: &Filter, loaded: &Loaded) -> (Vec<Subject>, bool) {
 
 fn matching_units(filter: &Filter, loaded: &Loaded) -> (Vec<Subject>, bool) {
     let here = |id: &CaseId| {
-        let mut units = loaded.plan.units.iter();
-        units.any(|unit| (&unit.id.kernel, &unit.id.variant) == (&id.kernel, &id.variant))
+        loaded
+            .plan
+            .units
+            .iter()
+            .any(|unit| (&unit.id.kernel, &unit.id.variant) == (&id.kernel, &id.variant))
     };
-    let mut known = loaded.all.iter().filter(|id| filter.fits(id));
-    let left_out = known.any(|id| !here(id));
-    let units = loaded.plan.units.iter().filter(|unit| {
-        let mut known = loaded.all.iter().filter(|id| filter.fits(id));
-        known.any(|id| (&unit.id.kernel, &unit.id.variant) == (&id.kernel, &id.variant))
-    });
-    let units = units.map(|unit| Subject::Unit(unit.id.clone()));
-    (units.collect(), left_out)
+    let left_out = loaded
+        .all
+        .iter()
+        .filter(|id| filter.fits(id))
+        .any(|id| !here(id));
+    (
+        loaded
+            .plan
+            .units
+            .iter()
+            .filter(|unit| {
+                loaded
+                    .all
+                    .iter()
+                    .filter(|id| filter.fits(id))
+                    .any(|id| (&unit.id.kernel, &unit.id.variant) == (&id.kernel, &id.variant))
+            })
+            .map(|unit| Subject::Unit(unit.id.clone()))
+            .collect(),
+        left_out,
+    )
 }
 
 /// The rule that replaces the gate's own limit.

@@ -295,8 +295,13 @@ impl Writer<'_> {
                 return Err(format!("`{like_name}` is no mapping"));
             }
         }
-        let merges = parts.iter().take_while(|part| part.starts_with("<<"));
-        parts.insert(merges.count(), define);
+        parts.insert(
+            parts
+                .iter()
+                .take_while(|part| part.starts_with("<<"))
+                .count(),
+            define,
+        );
         Ok(match (around, style) {
             (Style::Block, Style::Block) => {
                 let line = format!("{}{}", self.newline(), self.indent(written)?);
@@ -404,9 +409,10 @@ impl Writer<'_> {
     }
 
     fn newline(&self) -> &'static str {
-        match self.text.contains("\r\n") {
-            true => "\r\n",
-            false => "\n",
+        if self.text.contains("\r\n") {
+            "\r\n"
+        } else {
+            "\n"
         }
     }
 }
@@ -433,10 +439,11 @@ fn write_word(value: &str) -> String {
         .is_ok_and(|number| number.to_string() == value);
     let reserved = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
     let word = is_identifier(value) && !reserved.contains(&value.to_ascii_lowercase().as_str());
-    match number || word {
-        true => value.to_owned(),
+    if number || word {
+        value.to_owned()
+    } else {
         // A string of JSON is one of YAML.
-        false => serde_json::Value::from(value).to_string(),
+        serde_json::Value::from(value).to_string()
     }
 }
 

@@ -45,9 +45,11 @@ pub struct FileLimit {
 impl BinaryGates {
     /// Whether a limit compares kernels with a baseline.
     pub fn needs_baseline(&self) -> bool {
-        let of_kernels = self.gates.iter().flat_map(|gates| &gates.limits);
-        let mut limits = of_kernels.chain(&self.count);
-        limits.any(|limit| is_relative(&limit.rule))
+        self.gates
+            .iter()
+            .flat_map(|gates| &gates.limits)
+            .chain(&self.count)
+            .any(|limit| is_relative(&limit.rule))
     }
 
     /// Whether another file of gates has the same section, in whichever lines.
@@ -162,9 +164,11 @@ impl Reader<'_> {
         entry: &Spanned<RawFileGates>,
         declared: String,
     ) -> Result<KernelLimits, Problem> {
-        let written = entry.value.0.iter();
-        let (globs, limits): (Vec<_>, Vec<_>) =
-            written.partition(|(name, _)| name.value == KERNELS);
+        let (globs, limits): (Vec<_>, Vec<_>) = entry
+            .value
+            .0
+            .iter()
+            .partition(|(name, _)| name.value == KERNELS);
         let mut kernels = Vec::new();
         for (_, globs) in globs {
             for text in read_texts(globs)? {

@@ -144,8 +144,11 @@ impl Context<'_> {
                     let metric = read_metric(spot, text)?;
                     self.check_measured(spot, metric)?;
                     if !metric.has_rival() {
-                        let known = Metric::ALL.into_iter().filter(|it| it.has_rival());
-                        let known: Vec<_> = known.map(Metric::name).collect();
+                        let known: Vec<_> = Metric::ALL
+                            .into_iter()
+                            .filter(|it| it.has_rival())
+                            .map(Metric::name)
+                            .collect();
                         let problem = format!("a rival has no {metric}");
                         return Err(Problem::new(spot.at, problem)
                             .help(format!("its samples give {}", known.join(", "))));
@@ -158,7 +161,11 @@ impl Context<'_> {
     }
 
     fn check_sibling(&self, spot: &Spanned<String>, variant: &str) -> Result<(), Problem> {
-        let Some(sibling) = self.siblings.iter().find(|it| it.variant == variant) else {
+        let Some(sibling) = self
+            .siblings
+            .iter()
+            .find(|sibling| sibling.variant == variant)
+        else {
             let known = self.siblings.iter().map(|sibling| sibling.variant);
             return Err(
                 Problem::new(spot.at, format!("unknown variant `{variant}`"))
@@ -187,7 +194,10 @@ impl Context<'_> {
                 [] => problem.help(format!(
                     "declare it: rivals: {{{rival}: {{command: [...], backends: [{backend}]}}}}"
                 )),
-                rivals => problem.help(suggest(rival, rivals.iter().map(|it| it.name.as_str()))),
+                rivals => problem.help(suggest(
+                    rival,
+                    rivals.iter().map(|rival| rival.name.as_str()),
+                )),
             });
         };
         if !known.backends.iter().any(|it| it == backend) {

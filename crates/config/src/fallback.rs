@@ -34,7 +34,7 @@ fn check(
 ) -> Result<(), Problem> {
     let variant = kernel.variant;
     let problem = |message: String| Err(Problem::new(name.at, message));
-    let Some(other) = kernels.iter().find(|it| it.variant == name.value) else {
+    let Some(other) = kernels.iter().find(|kernel| kernel.variant == name.value) else {
         let known = kernels.iter().map(|kernel| kernel.variant);
         let unknown = Problem::new(name.at, format!("unknown variant `{}`", name.value));
         return Err(unknown.help(suggest(name, known)));
@@ -54,12 +54,15 @@ fn check(
         let is_it = |case: &&Case| case.id.variant == variant && case.id.shape == shape;
         cases.iter().find(is_it)
     };
-    let pairs = kernel.shapes.iter();
-    let mut pairs = pairs.filter_map(|shape| {
-        let (own, theirs) = (of(variant, &shape.name), of(other.variant, &shape.name));
-        Some((own?, theirs?))
-    });
-    match pairs.find(|(own, theirs)| !compute_the_same(own, theirs)) {
+    match kernel
+        .shapes
+        .iter()
+        .filter_map(|shape| {
+            let (own, theirs) = (of(variant, &shape.name), of(other.variant, &shape.name));
+            Some((own?, theirs?))
+        })
+        .find(|(own, theirs)| !compute_the_same(own, theirs))
+    {
         None => Ok(()),
         Some((own, _)) => {
             let message = format!(
@@ -81,7 +84,7 @@ fn comes_back(first: &KernelVariant<'_>, kernels: &[KernelVariant<'_>]) -> bool 
         if name.value == first.variant {
             return true;
         }
-        let other = kernels.iter().find(|it| it.variant == name.value);
+        let other = kernels.iter().find(|kernel| kernel.variant == name.value);
         next = other.and_then(|other| other.fallback);
     }
     false
@@ -90,8 +93,11 @@ fn comes_back(first: &KernelVariant<'_>, kernels: &[KernelVariant<'_>]) -> bool 
 /// The same outputs by the same reference, or by each other: what is held against the other one computes what that does.
 fn compute_the_same(own: &Case, other: &Case) -> bool {
     let outputs = |case: &Case| -> Vec<Tensor> {
-        let outputs = case.tensors.iter().filter(|tensor| tensor.role.is_result());
-        outputs.cloned().collect()
+        case.tensors
+            .iter()
+            .filter(|tensor| tensor.role.is_result())
+            .cloned()
+            .collect()
     };
     let is_held_against = |reference: &Reference| matches!(reference, Reference::Variant { variant } if *variant == other.id.variant);
     outputs(own) == outputs(other)

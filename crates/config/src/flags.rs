@@ -143,10 +143,11 @@ fn check_programs(flag: &Spanned<String>) -> Result<String, Problem> {
     let parts = flag.split([',', '=', ' ', '\t', '"', '\'']);
     let is_program = |part: &str| runs.iter().any(|prefix| part.starts_with(prefix));
     let linker_of_tree = flag.contains("-fuse-ld") && flag.contains('/');
-    match parts.into_iter().any(is_program) || linker_of_tree {
-        true => Err(refuse(flag, ": it makes a compiler run another program")
-            .help("NVCC_CCBIN in the environment of gatekeeper names the host compiler")),
-        false => Ok(flag.value.clone()),
+    if parts.into_iter().any(is_program) || linker_of_tree {
+        Err(refuse(flag, ": it makes a compiler run another program")
+            .help("NVCC_CCBIN in the environment of gatekeeper names the host compiler"))
+    } else {
+        Ok(flag.value.clone())
     }
 }
 

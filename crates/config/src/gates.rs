@@ -190,10 +190,10 @@ pub fn mark_cases(gates: &[Gate], targets: &[Target], cases: &mut [Case]) {
     let mut timed: Vec<CaseId> = Vec::new();
     let aims = targets
         .iter()
-        .map(|it| (&it.subject, Cow::Owned(it.rule())));
+        .map(|target| (&target.subject, Cow::Owned(target.rule())));
     let rules = gates
         .iter()
-        .map(|it| (&it.subject, Cow::Borrowed(&it.rule)));
+        .map(|gate| (&gate.subject, Cow::Borrowed(&gate.rule)));
     for (subject, rule) in rules.chain(aims) {
         let Subject::Case(case) = subject else {
             continue;

@@ -24,7 +24,7 @@ pub fn resolve_texture(raw: &Spanned<RawTexture>, tensor: &Tensor) -> Result<Arg
         address: raw
             .address
             .as_ref()
-            .map_or(TextureAddress::Clamp, |it| it.value),
+            .map_or(TextureAddress::Clamp, |address| address.value),
         normalized: raw.normalized.unwrap_or_default(),
         read: raw
             .read
@@ -270,8 +270,8 @@ pub fn check_together(args: &[&Arg], at: Position) -> Result<(), Problem> {
 pub fn only_read<'a>(args: &[&'a Arg]) -> Vec<&'a str> {
     let (mut seen, mut written) = (Vec::new(), Vec::new());
     collect(args.iter().copied(), &mut seen, &mut written);
-    let arrays = seen.into_iter().filter(|(_, image)| image.is_some());
-    arrays
+    seen.into_iter()
+        .filter(|(_, image)| image.is_some())
         .map(|(name, _)| name)
         .filter(|name| !written.contains(name))
         .collect()

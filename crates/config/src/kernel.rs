@@ -131,7 +131,13 @@ pub fn resolve_candidate(
     let siblings = resolve_variants(name, raw, &shapes)?;
     let variants = raw.variants.as_ref();
     let changes = variants.and_then(|variants| variants.get(variant));
-    let mut kernel = resolve_variant(name, candidate, raw, changes.map(|it| &it.value), &shapes)?;
+    let mut kernel = resolve_variant(
+        name,
+        candidate,
+        raw,
+        changes.map(|change| &change.value),
+        &shapes,
+    )?;
     kernel.defines.extend(macros.clone());
     let rivals = rival::resolve_rivals(name, raw)?;
     let writer = Writer {
@@ -195,8 +201,10 @@ fn check_images(
 ) -> Result<(), Problem> {
     let args: Vec<&Arg> = steps.iter().flat_map(|step| &step.args).collect();
     let declared = |name: &str| {
-        let mut all = kernel.tensors.iter();
-        let found = all.find(|(declared, _)| declared.value == name);
+        let found = kernel
+            .tensors
+            .iter()
+            .find(|(declared, _)| declared.value == name);
         found.map_or(kernel.raw.source.at, |(declared, _)| declared.at)
     };
     image::check_together(&args, kernel.raw.source.at)?;
@@ -233,8 +241,8 @@ fn resolve_case(
     let filling = kernel.constants.iter().map(|(_, tensor)| tensor.as_str());
     let around = steps
         .iter()
-        .flat_map(|step| step.before.iter().chain(&step.after));
-    let around = around.flat_map(MemoryStep::tensors);
+        .flat_map(|step| step.before.iter().chain(&step.after))
+        .flat_map(MemoryStep::tensors);
     let passed: Vec<_> = passed.chain(filling).chain(around).collect();
     let reference = resolve_reference(kernel, &tensors, &scope, shared)?;
     check_use(kernel, &tensors, &passed, &reference)?;
@@ -330,9 +338,10 @@ fn check_use(
                     .help(format!(
                         "add {{tensor: {name}}} to args, or remove the tensor"
                     ));
-                match read.contains(&name) && tensor.role == Role::In {
-                    true => problem.help("if only the reference reads it: role: reference"),
-                    false => problem,
+                if read.contains(&name) && tensor.role == Role::In {
+                    problem.help("if only the reference reads it: role: reference")
+                } else {
+                    problem
                 }
             }
             _ => continue,
@@ -352,9 +361,9 @@ fn resolve_steps(
             .iter()
             .map(|step| {
                 let memory = |written: &[memory::Written<'_>]| -> Result<Vec<_>, Problem> {
-                    let steps = written.iter();
-                    steps
-                        .map(|it| memory::resolve(it, tensors, scope))
+                    written
+                        .iter()
+                        .map(|step| memory::resolve(step, tensors, scope))
                         .collect()
                 };
                 Ok(Step {
@@ -466,9 +475,12 @@ fn check_made(kernel: &KernelVariant<'_>, made: Made) -> Result<(), Problem> {
         Made::Ptx => "PTX",
         Made::Cubin => "a cubin",
     };
-    let mut defines = raw.define.iter().chain(kernel.variant_defines());
     let useless = [
-        defines.next().map(|(name, _)| (name.at, "`define`")),
+        raw.define
+            .iter()
+            .chain(kernel.variant_defines())
+            .next()
+            .map(|(name, _)| (name.at, "`define`")),
         raw.include_dirs
             .first()
             .map(|dir| (dir.at, "`include_dirs`")),
@@ -508,9 +520,10 @@ fn check_include_dir(spot: &Spanned<String>, shared: &Shared<'_>) -> Result<Stri
         NoDirectory::Misplaced => problem(format!("`{}` is not a directory", spot.value))
             .help("write a variable as ${NAME}, at the beginning: ${TORCH_INCLUDE}/torch"),
     })?;
-    let means = match found == **spot {
-        true => found.clone(),
-        false => format!("{} ({found})", spot.value),
+    let means = if found == **spot {
+        found.clone()
+    } else {
+        format!("{} ({found})", spot.value)
     };
     match (shared.disk)(&found) {
         Some(PathKind::Directory) => match spot.trim_end_matches('/') {
@@ -585,11 +598,15 @@ pub fn check_path(
 /// A variant that others are compared with is itself compared with something computed, and is alike.
 fn check_variant_references(kernels: &[KernelVariant<'_>], cases: &[Case]) -> Result<(), Problem> {
     let outputs = |case: &Case| -> Vec<Tensor> {
-        let outputs = case.tensors.iter().filter(|tensor| tensor.role.is_result());
-        outputs.cloned().collect()
+        case.tensors
+            .iter()
+            .filter(|tensor| tensor.role.is_result())
+            .cloned()
+            .collect()
     };
     for kernel in kernels {
-        let Some(RawReference::Variant(name)) = kernel.reference.map(|it| &it.value) else {
+        let Some(RawReference::Variant(name)) = kernel.reference.map(|reference| &reference.value)
+        else {
             continue;
         };
         if name.value == kernel.variant {
@@ -609,7 +626,7 @@ fn check_variant_references(kernels: &[KernelVariant<'_>], cases: &[Case]) -> Re
         for shape in &kernel.shapes {
             target.check_measure(name, Some(&shape.name))?;
         }
-        let measure = target.reference.map(|it| &it.value);
+        let measure = target.reference.map(|reference| &reference.value);
         if matches!(measure, None | Some(RawReference::None)) {
             return Err(Problem::new(
                 name.at,
@@ -635,8 +652,10 @@ fn check_variant_references(kernels: &[KernelVariant<'_>], cases: &[Case]) -> Re
         };
         let targets = of(target.variant);
         for case in of(kernel.variant) {
-            let mut targets = targets.iter();
-            let Some(target) = targets.find(|target| target.id.shape == case.id.shape) else {
+            let Some(target) = targets
+                .iter()
+                .find(|target| target.id.shape == case.id.shape)
+            else {
                 continue;
             };
             let alike = |a: &Tensor, b: &Tensor| a.name == b.name && a.dims == b.dims;

@@ -82,8 +82,10 @@ use source::Source;
 pub fn is_gates(text: &str) -> bool {
     let source = Source::parse("", text);
     source.is_ok_and(|source| {
-        let mut sections = ["kernels", "binaries", "programs"].into_iter();
-        source.has("version") && sections.any(|it| source.has(it))
+        source.has("version")
+            && ["kernels", "binaries", "programs"]
+                .into_iter()
+                .any(|section| source.has(section))
     })
 }
 
@@ -106,18 +108,21 @@ pub fn schema() -> serde_json::Value {
 
 /// A value of an enum is an object with one key, and its description belongs to the object. Editors show that of the key.
 fn describe_alternatives(schema: &mut serde_json::Value) {
-    let Some(definitions) = schema.get_mut("$defs").and_then(|it| it.as_object_mut()) else {
+    let Some(definitions) = schema
+        .get_mut("$defs")
+        .and_then(|schema| schema.as_object_mut())
+    else {
         return;
     };
     let alternatives = definitions
         .values_mut()
-        .filter_map(|it| it.get_mut("oneOf")?.as_array_mut());
+        .filter_map(|definition| definition.get_mut("oneOf")?.as_array_mut());
     for alternative in alternatives.flatten() {
         let Some(description) = alternative.get("description").cloned() else {
             continue;
         };
         let properties = alternative.get_mut("properties");
-        let keys = properties.and_then(|it| it.as_object_mut());
+        let keys = properties.and_then(|property| property.as_object_mut());
         for key in keys.into_iter().flat_map(|it| it.values_mut()) {
             if let Some(key) = key.as_object_mut() {
                 key.entry("description")

@@ -87,9 +87,10 @@ fn read_change(
         ))
         .help("write the largest share allowed: `10%`, or `+5% of base` for five points more than at the base"));
     }
-    let (worse, better) = match metric.larger_is_better() {
-        true => ('-', '+'),
-        false => ('+', '-'),
+    let (worse, better) = if metric.larger_is_better() {
+        ('-', '+')
+    } else {
+        ('+', '-')
     };
     let is_time = metric.facet() == Facet::Times;
     match of {
@@ -119,9 +120,10 @@ fn read_change(
         .help(format!("write how much worse it may be: `{worse}2%`")));
     }
     let change = parse_margin(amount, metric).ok_or_else(|| {
-        let or_amount = match metric.has_amounts() {
-            true => format!(", or `{worse}2` for as many"),
-            false => String::new(),
+        let or_amount = if metric.has_amounts() {
+            format!(", or `{worse}2` for as many")
+        } else {
+            String::new()
         };
         problem(format!(
             "`{amount}` is not a relative limit: write `{worse}2%`{or_amount}"
@@ -143,10 +145,7 @@ fn read_change(
 
 /// `+2.5%`, or `+2` of a metric that is a whole number; `-` where more is better.
 pub fn parse_margin(text: &str, metric: Metric) -> Option<Margin> {
-    let sign = match metric.larger_is_better() {
-        true => '-',
-        false => '+',
-    };
+    let sign = if metric.larger_is_better() { '-' } else { '+' };
     let number = text.strip_prefix(sign)?;
     if !metric.has_amounts() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
         return parse_change(text, sign).map(Margin::Share);
@@ -218,8 +217,10 @@ fn read_bound(
             "the limit on {metric} refers to {metric} itself"
         )));
     }
-    let mut metrics = references.iter().map(Reference::metric);
-    let later = metrics.find(|metric| matches!(metric.facet(), Facet::Times | Facet::Profile));
+    let later = references
+        .iter()
+        .map(Reference::metric)
+        .find(|metric| matches!(metric.facet(), Facet::Times | Facet::Profile));
     if let (Some(later), Facet::Correctness) = (later, metric.facet()) {
         return Err(problem(format!(
             "a limit on {metric} cannot depend on {later}: a kernel that is wrong is never {}",
@@ -261,9 +262,10 @@ fn split_operator(text: &str, metric: Metric) -> (Op, &str) {
 
 /// At most, or at least where more is better.
 fn default_operator(metric: Metric) -> Op {
-    match metric.larger_is_better() {
-        true => Op::Ge,
-        false => Op::Le,
+    if metric.larger_is_better() {
+        Op::Ge
+    } else {
+        Op::Le
     }
 }
 

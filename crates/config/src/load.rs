@@ -71,8 +71,12 @@ fn load_file(file: File, top: Option<&Path>, selection: &Selection) -> Result<Lo
     let disk = on_disk(&root, top);
     let mut resolved = parse(&name, &text, &disk, &sources::of_process).map_err(Error::Usage)?;
     drop(disk);
-    let all = resolved.plan.cases.iter().map(|case| case.id.clone());
-    let all = all.collect();
+    let all = resolved
+        .plan
+        .cases
+        .iter()
+        .map(|case| case.id.clone())
+        .collect();
     let whole = select::select(&mut resolved, selection).map_err(Error::Usage)?;
     Ok(Loaded {
         root,

@@ -19,9 +19,9 @@ pub fn read<'a>(
     open: &mut Vec<Written<'a>>,
 ) -> Result<Option<&'a Spanned<String>>, Problem> {
     let of_kernel = [
-        step.entry.as_ref().map(|it| it.at),
-        step.args.as_ref().map(|it| it.at),
-        step.launch.as_ref().map(|it| it.at),
+        step.entry.as_ref().map(|step| step.at),
+        step.args.as_ref().map(|arg| arg.at),
+        step.launch.as_ref().map(|launch| launch.at),
     ];
     let of_kernel = of_kernel.into_iter().flatten().next();
     let written = match (&step.memset, &step.copy, of_kernel) {

@@ -36,14 +36,25 @@ pub fn check_identifier(name: &Spanned<String>, what: &str) -> Result<(), Proble
 /// files, and the counters of the simulator and of profiles, which docs/gates.md lists.
 pub fn suggest_metric<'a>(name: &str, others: &[&'a str]) -> Suggestion<'a> {
     let others = others.iter().copied();
-    let all = Metric::ALL.iter().map(|metric| metric.name());
-    let close = suggest(name, all.chain(others.clone()));
+    let close = suggest(
+        name,
+        Metric::ALL
+            .iter()
+            .map(|metric| metric.name())
+            .chain(others.clone()),
+    );
     if let Suggestion::Close(_) = close {
         return close;
     }
     let is_offered = |metric: &&Metric| {
         !metric.is_of_files() && !matches!(metric.facet(), Facet::Counters | Facet::Profile)
     };
-    let metrics = Metric::ALL.iter().filter(is_offered);
-    suggest(name, metrics.map(|metric| metric.name()).chain(others))
+    suggest(
+        name,
+        Metric::ALL
+            .iter()
+            .filter(is_offered)
+            .map(|metric| metric.name())
+            .chain(others),
+    )
 }

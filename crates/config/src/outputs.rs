@@ -92,17 +92,21 @@ impl ProgramOutput {
             env.insert(Name::plain(&name.value), read_scalar(scalar, parameters)?);
         }
         let (tensors, reference) = self.resolve_types(env)?;
-        let written = self.written.tensors.iter();
-        let tensors = written.zip(tensors).map(|((name, raw), tensor)| {
-            let bytes = read_parameter(&raw.parameter, raw.offset.as_ref(), 8, parameters)?;
-            Ok(TypedTensor {
-                tensor: Tensor {
-                    address: Some(u64::from_le_bytes(bytes.try_into().unwrap_or_default())),
-                    ..tensor
-                },
-                declared: format!("{}:{}", self.file, name.at.line()),
-            })
-        });
+        let tensors = self
+            .written
+            .tensors
+            .iter()
+            .zip(tensors)
+            .map(|((name, raw), tensor)| {
+                let bytes = read_parameter(&raw.parameter, raw.offset.as_ref(), 8, parameters)?;
+                Ok(TypedTensor {
+                    tensor: Tensor {
+                        address: Some(u64::from_le_bytes(bytes.try_into().unwrap_or_default())),
+                        ..tensor
+                    },
+                    declared: format!("{}:{}", self.file, name.at.line()),
+                })
+            });
         Ok(TypedLaunch {
             tensors: tensors.collect::<Result<_, _>>()?,
             reference,
@@ -111,9 +115,12 @@ impl ProgramOutput {
 
     fn resolve_types(&self, scalars: Env) -> Result<(Vec<Tensor>, Reference), Problem> {
         let scope = Scope::of_launch(scalars);
-        let written = self.written.tensors.iter();
-        let tensors = written.map(|(name, raw)| resolve_tensor(name, raw, &scope));
-        let tensors: Vec<Tensor> = tensors.collect::<Result<_, _>>()?;
+        let tensors: Vec<Tensor> = self
+            .written
+            .tensors
+            .iter()
+            .map(|(name, raw)| resolve_tensor(name, raw, &scope))
+            .collect::<Result<_, _>>()?;
         let checked = |_: &Spanned<String>| Ok(self.source.clone().unwrap_or_default());
         let reference = resolve_reference(&self.written.reference, &tensors, &scope, &checked)?;
         Ok((tensors, reference))
@@ -124,8 +131,7 @@ pub fn resolve_outputs(
     raw: &Ordered<Spanned<Arc<RawOutput>>>,
     shared: &Shared<'_>,
 ) -> Result<Vec<ProgramOutput>, Problem> {
-    let outputs = raw.iter();
-    outputs
+    raw.iter()
         .map(|(glob, output)| resolve_output(glob, output, shared))
         .collect()
 }
@@ -146,7 +152,8 @@ fn resolve_output(
         check_identifier(name, "scalar")?;
         check_scalar(scalar)?;
     }
-    let is_result = |raw: &RawCapturedTensor| raw.role.as_ref().is_some_and(|it| it.is_result());
+    let is_result =
+        |raw: &RawCapturedTensor| raw.role.as_ref().is_some_and(|role| role.is_result());
     if !raw.tensors.iter().any(|(_, tensor)| is_result(tensor)) {
         return Err(Problem::new(
             raw.tensors.at,
@@ -168,13 +175,13 @@ fn resolve_output(
         _ => None,
     };
     let flags = match &raw.reference.value {
-        RawReference::User { flags, .. } => flags.iter().map(|it| it.value.clone()).collect(),
+        RawReference::User { flags, .. } => flags.iter().map(|flag| flag.value.clone()).collect(),
         _ => Vec::new(),
     };
     let limits = resolve_limits(raw, shared.file)?;
     let output = ProgramOutput {
         kernels: glob.value.clone(),
-        tolerance: limits.iter().find_map(|it| tolerance(&it.rule)),
+        tolerance: limits.iter().find_map(|limit| tolerance(&limit.rule)),
         limits,
         determinism: resolve_determinism(raw.nondeterministic.as_ref())?,
         declared: format!("{}:{}", shared.file, glob.at.line()),
@@ -216,7 +223,7 @@ fn resolve_limits(raw: &Spanned<Arc<RawOutput>>, file: &str) -> Result<Vec<Progr
             at: formula.at,
         };
         let limit = read_plain_limit(&text, metric, |context| context.unit = false)?;
-        let limit = limit.filter(|it| matches!(it, Limit::Absolute { .. }));
+        let limit = limit.filter(|limit| matches!(limit, Limit::Absolute { .. }));
         let limit = limit.ok_or_else(|| {
             Problem::new(text.at, "the limit of a captured output must be a number")
         })?;
@@ -236,7 +243,11 @@ fn resolve_limits(raw: &Spanned<Arc<RawOutput>>, file: &str) -> Result<Vec<Progr
 }
 
 fn check_role(raw: &RawCapturedTensor) -> Result<(), Problem> {
-    if let Some(role) = raw.role.as_ref().filter(|it| it.value == Role::Reference) {
+    if let Some(role) = raw
+        .role
+        .as_ref()
+        .filter(|role| role.value == Role::Reference)
+    {
         return Err(Problem::new(
             role.at,
             "a tensor of a captured launch is in its memory: it cannot be for the reference alone",
@@ -267,11 +278,14 @@ fn resolve_tensor(
     raw: &RawCapturedTensor,
     scope: &Scope<'_>,
 ) -> Result<Tensor, Problem> {
-    let extents = raw.shape.iter().map(|formula| {
-        let extent = scope.eval_integer_in(formula, "the extent", 1..=i64::from(u32::MAX))?;
-        Ok(extent as usize)
-    });
-    let dims: Vec<usize> = extents.collect::<Result<_, _>>()?;
+    let dims: Vec<usize> = raw
+        .shape
+        .iter()
+        .map(|formula| {
+            let extent = scope.eval_integer_in(formula, "the extent", 1..=i64::from(u32::MAX))?;
+            Ok(extent as usize)
+        })
+        .collect::<Result<_, _>>()?;
     let elem = raw.elem.elem().unwrap_or(ElemType::U8);
     let bytes = dims
         .iter()

@@ -76,7 +76,7 @@ impl Struct<'_> {
         structs: u64,
         scope: &Scope<'_>,
     ) -> Result<Option<Fill>, Problem> {
-        let of_field = self.fields.iter().find_map(|it| it.raw.fill.as_ref());
+        let of_field = self.fields.iter().find_map(|field| field.raw.fill.as_ref());
         if role.is_drawn() {
             if let Some(fill) = fill {
                 return Err(Problem::new(fill.at, "a struct is filled field by field")
@@ -150,8 +150,12 @@ impl Struct<'_> {
         let sum = raw.sum.as_ref().map(|name| self.find(name)).transpose()?;
         let named = [Some(scale), Some(codes), sum];
         for placed in &self.fields {
-            let uses = named.iter().flatten();
-            match uses.filter(|it| it.name.at == placed.name.at).count() {
+            match named
+                .iter()
+                .flatten()
+                .filter(|it| it.name.at == placed.name.at)
+                .count()
+            {
                 0 => {
                     return Err(Problem::new(
                         placed.name.at,
@@ -213,11 +217,11 @@ impl Struct<'_> {
     }
 
     fn find(&self, name: &Spanned<String>) -> Result<&Placed<'_>, Problem> {
-        let mut fields = self.fields.iter();
-        fields
-            .find(|it| it.name.value == name.value)
+        self.fields
+            .iter()
+            .find(|field| field.name.value == name.value)
             .ok_or_else(|| {
-                let known = self.fields.iter().map(|it| it.name.as_str());
+                let known = self.fields.iter().map(|field| field.name.as_str());
                 Problem::new(name.at, format!("unknown field `{}`", name.value))
                     .help(suggest(name, known))
             })

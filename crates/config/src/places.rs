@@ -82,12 +82,10 @@ fn descend<'a>(node: &'a Spanned<Tree>, path: &[&str]) -> Option<&'a Spanned<Tre
 /// Among the steps of a sequence, those that are not kernels left out.
 fn nth_kernel(node: &Spanned<Tree>, at: usize) -> Option<&Spanned<Tree>> {
     match &node.value {
-        Tree::List(items) => {
-            let mut kernels = items
-                .iter()
-                .filter(|item| descend(item, &["entry"]).is_some());
-            kernels.nth(at)
-        }
+        Tree::List(items) => items
+            .iter()
+            .filter(|item| descend(item, &["entry"]).is_some())
+            .nth(at),
         Tree::Null | Tree::Scalar(_) | Tree::Map(_) => None,
     }
 }

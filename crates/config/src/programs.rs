@@ -63,7 +63,7 @@ pub fn resolve_program(
         }
     }
     let launches = raw.launches.as_ref();
-    if let Some(none) = launches.filter(|it| it.value == 0) {
+    if let Some(none) = launches.filter(|launch| launch.value == 0) {
         return Err(Problem::new(none.at, "nothing would be captured"));
     }
     let deadline = match &raw.deadline {
@@ -77,7 +77,7 @@ pub fn resolve_program(
         build: raw.build.as_ref().map(resolve_command).transpose()?,
         kernels: texts(&raw.kernels),
         regions: texts(&raw.regions),
-        launches: launches.map_or(1, |it| it.value),
+        launches: launches.map_or(1, |launch| launch.value),
         deadline_ms: (deadline / 1e6) as u64,
         limits: resolve_limits(&raw.gates, file)?,
         outputs: resolve_outputs(&raw.outputs, shared)?,
@@ -97,9 +97,10 @@ fn resolve_command(written: &Spanned<Command>) -> Result<Vec<String>, Problem> {
                 value: value.to_owned(),
                 at: written.at,
             };
-            match line.trim().is_empty() {
-                true => Vec::new(),
-                false => vec![text("sh"), text("-c"), line],
+            if line.trim().is_empty() {
+                Vec::new()
+            } else {
+                vec![text("sh"), text("-c"), line]
             }
         }
         Command::Words(words) => words.clone(),
@@ -166,8 +167,12 @@ fn resolve_limits(raw: &ProgramGates, file: &str) -> Result<Vec<ProgramLimit>, P
 }
 
 fn metrics() -> String {
-    let names = Metric::ALL.into_iter().filter(|it| is_of_programs(*it));
-    names.map(Metric::name).collect::<Vec<_>>().join(", ")
+    Metric::ALL
+        .into_iter()
+        .filter(|it| is_of_programs(*it))
+        .map(Metric::name)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// A bound, or a change against the baseline or the base.

@@ -89,11 +89,15 @@ fn share_outputs<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Ordered<Spanned<Arc<RawOutput>>>, D::Error> {
     let Ordered(outputs) = Ordered::<Spanned<RawOutput>>::deserialize(deserializer)?;
-    let shared = outputs.into_iter().map(|(glob, Spanned { value, at })| {
-        let value = Arc::new(value);
-        (glob, Spanned { value, at })
-    });
-    Ok(Ordered(shared.collect()))
+    Ok(Ordered(
+        outputs
+            .into_iter()
+            .map(|(glob, Spanned { value, at })| {
+                let value = Arc::new(value);
+                (glob, Spanned { value, at })
+            })
+            .collect(),
+    ))
 }
 
 /// Where the tensors of a captured launch are, and the right output. All other memory is compared bit for bit.

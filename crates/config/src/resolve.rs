@@ -153,8 +153,11 @@ fn resolve_file(
     }
     if let Some(singles) = &raw.timing.singles {
         let of_kernels = resolved.gates.iter().map(|gate| &gate.rule);
-        let of_programs = resolved.programs.iter().flat_map(|it| &it.limits);
-        let of_programs = of_programs.map(|limit| &limit.rule);
+        let of_programs = resolved
+            .programs
+            .iter()
+            .flat_map(|program| &program.limits)
+            .map(|limit| &limit.rule);
         check_singles(singles, of_kernels.chain(of_programs))?;
     }
     Ok(resolved)

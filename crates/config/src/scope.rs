@@ -158,9 +158,10 @@ impl<'a> Scope<'a> {
             NamesOf::Launch => format!("`{name}` is not under `scalars`"),
         };
         let problem = self.problem(spot, problem);
-        let problem = match known.is_empty() {
-            true => problem,
-            false => problem.help(suggest(&text, known.iter().map(String::as_str))),
+        let problem = if known.is_empty() {
+            problem
+        } else {
+            problem.help(suggest(&text, known.iter().map(String::as_str)))
         };
         problem.help(match self.of {
             NamesOf::Kernel => format!(
@@ -176,9 +177,10 @@ pub fn parse_expression<T>(spot: &Spanned<T>, text: &str) -> Result<Expression, 
     Expression::parse(text).map_err(|error| {
         let problem = Problem::new(spot.at, format!("`{text}`: {error}"));
         let problem = problem.offset(error.column - 1);
-        match is_cut_at_a_comma(text) {
-            true => problem.help(QUOTE),
-            false => problem,
+        if is_cut_at_a_comma(text) {
+            problem.help(QUOTE)
+        } else {
+            problem
         }
     })
 }

@@ -34,15 +34,21 @@ pub struct Whole {
 
 /// Returns the file with all of its cases.
 pub fn select(resolved: &mut Resolved, selection: &Selection) -> Result<Whole, Diagnostic> {
-    let cases = resolved.plan.cases.iter();
-    let all: Vec<CaseId> = cases.map(|case| case.id.clone()).collect();
+    let all: Vec<CaseId> = resolved
+        .plan
+        .cases
+        .iter()
+        .map(|case| case.id.clone())
+        .collect();
     let filters = find_filters(&all, &resolved.programs, &selection.filters);
     let mut filters = filters.map_err(|problem| explain_files(problem, &resolved.binaries))?;
     for id in &selection.gone {
         filters.push(parse_filter(&id.to_string())?);
     }
     let programs = &mut resolved.programs;
-    programs.retain(|it| filters.is_empty() || filters.iter().any(|filter| may_fit(filter, it)));
+    programs.retain(|program| {
+        filters.is_empty() || filters.iter().any(|filter| may_fit(filter, program))
+    });
     replace_values(&mut resolved.plan, selection)?;
     let mut whole = Whole {
         plan: resolved.plan.clone(),
@@ -96,8 +102,11 @@ pub fn narrow(
     filters: Vec<Filter>,
 ) {
     plan.filters = filters;
-    let all = plan.cases.iter().map(|case| case.id.clone());
-    let (chosen, left_out): (Vec<_>, Vec<_>) = all.partition(|id| plan.selects(id));
+    let (chosen, left_out): (Vec<_>, Vec<_>) = plan
+        .cases
+        .iter()
+        .map(|case| case.id.clone())
+        .partition(|id| plan.selects(id));
     plan.left_out
         .extend(left_out.into_iter().map(|id| id.kernel));
     for expected in &mut plan.expected {
@@ -164,7 +173,7 @@ fn explain_no_match(filter: &Filter, all: &[CaseId], programs: &[Program]) -> Di
         .collect();
     if of_kernel.is_empty() {
         let kernels = all.iter().map(|id| id.kernel.as_str());
-        let programs = programs.iter().map(|it| it.name.as_str());
+        let programs = programs.iter().map(|program| program.name.as_str());
         return diagnostic.help(suggest_names(
             "kernel",
             filter.kernel.glob().glob(),
@@ -191,13 +200,14 @@ fn explain_no_match(filter: &Filter, all: &[CaseId], programs: &[Program]) -> Di
 
 /// A filter picks kernels that are built: whoever names one of a compiled file wants another command.
 fn explain_files(problem: Diagnostic, binaries: &[BinaryGates]) -> Diagnostic {
-    let names: Vec<_> = binaries.iter().map(|it| it.name.as_str()).collect();
-    match names.is_empty() {
-        true => problem,
-        false => problem.help(format!(
+    let names: Vec<_> = binaries.iter().map(|binary| binary.name.as_str()).collect();
+    if names.is_empty() {
+        problem
+    } else {
+        problem.help(format!(
             "kernels of compiled files ({}) cannot be picked: `gatekeeper binary` judges all of them",
             names.join(", ")
-        )),
+        ))
     }
 }
 
@@ -222,11 +232,14 @@ fn find_filters(
     programs: &[Program],
     written: &[String],
 ) -> Result<Vec<Filter>, Diagnostic> {
-    let filters = written.iter().map(|text| parse_filter(text));
-    let filters: Vec<Filter> = filters.collect::<Result<_, _>>()?;
+    let filters: Vec<Filter> = written
+        .iter()
+        .map(|text| parse_filter(text))
+        .collect::<Result<_, _>>()?;
     let mut unmatched = filters.iter();
     let fits = |filter: &&Filter| {
-        all.iter().any(|id| filter.fits(id)) || programs.iter().any(|it| may_fit(filter, it))
+        all.iter().any(|id| filter.fits(id))
+            || programs.iter().any(|program| may_fit(filter, program))
     };
     match unmatched.find(|filter| !fits(filter)) {
         Some(filter) => Err(explain_no_match(filter, all, programs)),

@@ -131,8 +131,9 @@ fn explain_cycle(
         way.push(dim);
     }
     let first = next.unwrap_or_default();
-    let circle = way.iter().skip_while(|dim| **dim != first);
-    let circle: Vec<String> = circle
+    let circle: Vec<String> = way
+        .iter()
+        .skip_while(|dim| **dim != first)
         .chain([&first])
         .map(|dim| format!("`{dim}`"))
         .collect();
@@ -166,9 +167,10 @@ pub fn choose_shapes(
     }
     let is_named = |shape: &&NamedShape| names.iter().any(|name| name.value == shape.name);
     let chosen: Vec<_> = all.iter().filter(is_named).cloned().collect();
-    match chosen.is_empty() {
-        true => Err(Problem::new(names.at, "no shapes: nothing would be judged")),
-        false => Ok(chosen),
+    if chosen.is_empty() {
+        Err(Problem::new(names.at, "no shapes: nothing would be judged"))
+    } else {
+        Ok(chosen)
     }
 }
 

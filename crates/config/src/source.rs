@@ -323,9 +323,10 @@ fn explain_error(error: &serde_yaml::Error) -> Problem {
     let one_of = |what: &str, name: &str, expected: &[&'static str]| {
         let problem = Problem::new(at, format!("unknown {what} `{name}`"))
             .help(suggest(name, expected.iter().copied()));
-        match expected.contains(&"nullptr") {
-            true => problem.help("write an argument like {tensor: x} or {i32: N}"),
-            false => problem,
+        if expected.contains(&"nullptr") {
+            problem.help("write an argument like {tensor: x} or {i32: N}")
+        } else {
+            problem
         }
     };
     let message = match root_error(error) {

@@ -34,7 +34,7 @@ pub fn resolve_tensors(
     for (name, raw) in declared {
         if let Some(compare) = &raw.compare {
             let resolved = resolve_compare(name, compare, &tensors, scope)?;
-            if let Some(tensor) = tensors.iter_mut().find(|it| it.name == name.value) {
+            if let Some(tensor) = tensors.iter_mut().find(|tensor| tensor.name == name.value) {
                 tensor.compare = Some(resolved);
             }
         }
@@ -118,7 +118,7 @@ fn resolve_tensor(
         floats,
         elements: match codec.as_ref().map(|codec| &codec.scheme) {
             Some(CodecScheme::Blocks(blocks)) => {
-                blocks.values.iter().map(|it| *it as u64).product()
+                blocks.values.iter().map(|block| *block as u64).product()
             }
             _ => elements,
         },
@@ -171,10 +171,11 @@ fn in_bytes(
 ) -> (Vec<usize>, Option<Vec<usize>>) {
     dims.push(each);
     let strides = strides.map(|strides| {
-        let strides = strides
+        strides
             .into_iter()
-            .map(|stride| stride.saturating_mul(each));
-        strides.chain([1]).collect()
+            .map(|stride| stride.saturating_mul(each))
+            .chain([1])
+            .collect()
     });
     (dims, strides)
 }

@@ -111,8 +111,9 @@ fn resolve_view(
         return Err(problem.help("shape: [B * H, S, D] joins dimensions of a contiguous tensor"));
     }
     let product = |extents: &[u64]| {
-        let mut extents = extents.iter();
-        extents.try_fold(1_u64, |product, extent| product.checked_mul(*extent))
+        extents
+            .iter()
+            .try_fold(1_u64, |product, extent| product.checked_mul(*extent))
     };
     let held: Vec<u64> = tensor.dims.iter().map(|dim| *dim as u64).collect();
     let (wanted, held) = (product(&extents), product(&held));
@@ -132,8 +133,10 @@ fn resolve_view(
                     "the last stride of `{name}` is not 1: to TMA the elements of a row lie side by side"
                 )));
             };
-            let outer = outer.iter();
-            outer.map(|it| (*it as u64).saturating_mul(bytes)).collect()
+            outer
+                .iter()
+                .map(|it| (*it as u64).saturating_mul(bytes))
+                .collect()
         }
         None => (1..extents.len())
             .map(|at| extents.iter().skip(at).product::<u64>() * bytes)
@@ -194,8 +197,11 @@ fn resolve_box(
             scope,
         )?;
     }
-    let innermost_first = values.into_iter().rev();
-    Ok(innermost_first.map(|extent| extent as u32).collect())
+    Ok(values
+        .into_iter()
+        .rev()
+        .map(|extent| extent as u32)
+        .collect())
 }
 
 fn resolve_im2col(
@@ -222,8 +228,9 @@ fn resolve_im2col(
             return Err(scope.problem(formulas, what));
         }
         let value = |formula| scope.eval_integer_in(formula, "the offset", -most..=most - 1);
-        let innermost_first = formulas.iter().rev();
-        innermost_first
+        formulas
+            .iter()
+            .rev()
             .map(|formula| value(formula).map(|value| value as i32))
             .collect::<Result<Vec<_>, _>>()
     };

@@ -42,8 +42,10 @@ pub struct Tune {
 impl PartialEq for Tune {
     fn eq(&self, other: &Self) -> bool {
         let texts = |tune: &Self| -> Vec<String> {
-            let texts = tune.constraints.iter();
-            texts.map(|it| it.text.value.clone()).collect()
+            tune.constraints
+                .iter()
+                .map(|text| text.text.value.clone())
+                .collect()
         };
         (&self.kernel, &self.variant, &self.parameters)
             == (&other.kernel, &other.variant, &other.parameters)
@@ -108,8 +110,10 @@ impl fmt::Display for Budget {
 pub fn is_asked(gate: &Gate) -> bool {
     let is_alone = |text: &str| {
         Expression::parse(text).is_ok_and(|expression| {
-            let mut names = expression.names().iter();
-            names.all(|name| matches!(name, Name::Plain(_)))
+            expression
+                .names()
+                .iter()
+                .all(|name| matches!(name, Name::Plain(_)))
         })
     };
     expect::is_asked(gate)
@@ -134,8 +138,11 @@ pub fn resolve(kernel: &KernelVariant<'_>, shapes: &[NamedShape]) -> Result<Opti
         return Ok(None);
     };
     let tune = read(kernel, raw, shapes)?;
-    let counts = tune.parameters.iter().map(|it| it.values.len());
-    let count = counts.fold(1, usize::saturating_mul);
+    let count = tune
+        .parameters
+        .iter()
+        .map(|parameter| parameter.values.len())
+        .fold(1, usize::saturating_mul);
     if count <= MOST_AT_ONCE {
         tune.space()?;
     }
@@ -155,17 +162,18 @@ fn read(
         ));
     }
     let (parameters, places) = read_parameters(kernel, raw, shapes)?;
-    let is_parameter = |name: &str| parameters.iter().any(|it| it.name == name);
+    let is_parameter = |name: &str| parameters.iter().any(|parameter| parameter.name == name);
     let no_dims = BTreeMap::new();
     let mut constants = Scope::new("", &no_dims, &kernel.defines).env().clone();
     constants.retain(|name, _| !is_parameter(&name.to_string()));
     let known: Vec<String> = parameters
         .iter()
-        .map(|it| it.name.clone())
+        .map(|parameter| parameter.name.clone())
         .chain(constants.keys().map(Name::to_string))
         .collect();
-    let constraints = raw.constraints.iter();
-    let constraints = constraints
+    let constraints = raw
+        .constraints
+        .iter()
         .map(|text| read_constraint(text, &known, shapes))
         .collect::<Result<_, _>>()?;
     let budget = match &raw.budget {
@@ -198,7 +206,11 @@ fn read_parameters(
                 .help("name macros and their values: parameters: {BLOCK_M: [32, 64, 128]}"),
         );
     }
-    let is_dim = |name: &str| shapes.first().is_some_and(|it| it.dims.contains_key(name));
+    let is_dim = |name: &str| {
+        shapes
+            .first()
+            .is_some_and(|shape| shape.dims.contains_key(name))
+    };
     let mut parameters = Vec::new();
     let mut places = Vec::new();
     for (name, values) in raw.parameters.iter() {
@@ -258,12 +270,11 @@ fn read_constraint(
     if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
         let is_dim = shapes
             .first()
-            .is_some_and(|it| it.dims.contains_key(unknown));
-        let message = match is_dim {
-            true => format!(
-                "a configuration is tried at all shapes, and `{unknown}` depends on the shape"
-            ),
-            false => format!("`{unknown}` is neither a parameter nor an integer macro"),
+            .is_some_and(|shape| shape.dims.contains_key(unknown));
+        let message = if is_dim {
+            format!("a configuration is tried at all shapes, and `{unknown}` depends on the shape")
+        } else {
+            format!("`{unknown}` is neither a parameter nor an integer macro")
         };
         return Err(problem(message).help(suggest(unknown, known.iter().map(String::as_str))));
     }
@@ -277,10 +288,17 @@ fn read_objective(
     raw: &Spanned<RawObjective>,
     shapes: &[NamedShape],
 ) -> Result<Vec<(String, f64)>, Problem> {
-    let find = |name: &str, at| match shapes.iter().any(|it| it.name == name) {
-        true => Ok(name.to_owned()),
-        false => Err(Problem::new(at, format!("unknown shape `{name}`"))
-            .help(suggest(name, shapes.iter().map(|it| it.name.as_str())))),
+    let find = |name: &str, at| {
+        if shapes.iter().any(|shape| shape.name == name) {
+            Ok(name.to_owned())
+        } else {
+            Err(
+                Problem::new(at, format!("unknown shape `{name}`")).help(suggest(
+                    name,
+                    shapes.iter().map(|shape| shape.name.as_str()),
+                )),
+            )
+        }
     };
     let weights = match &raw.value {
         RawObjective::One(text) => {
@@ -295,7 +313,7 @@ fn read_objective(
     let mut objective = Vec::new();
     for (shape, weight) in weights.iter() {
         let value: Option<f64> = weight.0.trim().parse().ok();
-        let value = value.filter(|it| it.is_finite() && *it > 0.0);
+        let value = value.filter(|value| value.is_finite() && *value > 0.0);
         let value = value.ok_or_else(|| {
             Problem::new(
                 weight.at,
@@ -355,9 +373,10 @@ impl Tune {
         if let Some(problem) = broken {
             return Err(problem);
         }
-        match space.is_empty() {
-            false => Ok(space),
-            true => Err(self.explain_empty(&held)),
+        if space.is_empty() {
+            Err(self.explain_empty(&held))
+        } else {
+            Ok(space)
         }
     }
 
@@ -379,7 +398,7 @@ impl Tune {
                     .constraints
                     .iter()
                     .take(at)
-                    .map(|it| format!("`{}`", it.text.trim()))
+                    .map(|constraint| format!("`{}`", constraint.text.trim()))
                     .collect();
                 format!(
                     "no configuration is left: {alone} hold this, and none of them {} too",
@@ -392,17 +411,22 @@ impl Tune {
 
     fn environment(&self, values: &[&Value]) -> Env {
         let mut env = self.constants.clone();
-        let values = self.parameters.iter().zip(values);
-        env.extend(values.filter_map(|(parameter, value)| match value {
-            Value::Integer(value) => Some((Name::plain(&parameter.name), ExprValue::Int(*value))),
-            _ => None,
-        }));
+        env.extend(self.parameters.iter().zip(values).filter_map(
+            |(parameter, value)| match value {
+                Value::Integer(value) => {
+                    Some((Name::plain(&parameter.name), ExprValue::Int(*value)))
+                }
+                _ => None,
+            },
+        ));
         env
     }
 
     fn in_words(&self, values: &[&Value]) -> String {
-        let values = self.parameters.iter().zip(values);
-        let words: Vec<String> = values
+        let words: Vec<String> = self
+            .parameters
+            .iter()
+            .zip(values)
             .map(|(parameter, value)| format!("{} is {value}", parameter.name))
             .collect();
         words.join(" and ")
@@ -410,6 +434,8 @@ impl Tune {
 
     /// As written.
     pub fn constraints(&self) -> impl Iterator<Item = &str> {
-        self.constraints.iter().map(|it| it.text.trim())
+        self.constraints
+            .iter()
+            .map(|constraint| constraint.text.trim())
     }
 }

@@ -64,8 +64,10 @@ pub fn load_tuning(path: &Path, name: &str, sim_budget: Option<u64>) -> Result<T
             case.id
         ));
     }
-    let mut shapes = tune.objective.iter();
-    if let Some((shape, _)) = shapes.find(|(it, _)| !cases.iter().any(|case| case.id.shape == *it))
+    if let Some((shape, _)) = tune
+        .objective
+        .iter()
+        .find(|(it, _)| !cases.iter().any(|case| case.id.shape == *it))
     {
         return refuse(format!("{variant} is not run at shape `{shape}`"));
     }
@@ -109,8 +111,7 @@ fn find<'a>(whole: &'a Loaded, name: &str) -> std::result::Result<&'a Tune, Diag
         (None, _) => Err(Diagnostic::new(format!("{name} has no `tune` in {}", whole.file))
             .help("say which macros can be what: tune: {parameters: {BLOCK: [128, 256]}, objective: p50 of large}")),
         (Some(first), Some(_)) => {
-            let all = whole.tunes.iter().filter(is_meant);
-            let all: Vec<String> = all.map(|it| format!("{kernel}/{}", it.variant)).collect();
+            let all: Vec<String> = whole.tunes.iter().filter(is_meant).map(|it| format!("{kernel}/{}", it.variant)).collect();
             Err(Diagnostic::new(format!(
                 "several variants of {kernel} can be tuned: {}",
                 all.join(", ")
@@ -187,8 +188,9 @@ impl Tuning {
                     .at(&self.loaded.file),
             ));
         }
-        let define = values.iter();
-        let define = define.map(|(name, value)| (name.clone(), value.to_string()));
+        let define = values
+            .iter()
+            .map(|(name, value)| (name.clone(), value.to_string()));
         let change = VariantChange {
             kernel: &self.tune.kernel,
             variant: name,

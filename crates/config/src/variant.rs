@@ -305,19 +305,19 @@ impl<'a> KernelVariant<'a> {
     }
 
     pub fn has_output(&self) -> bool {
-        let mut roles = self.tensors.iter().filter_map(|(_, it)| it.role.as_ref());
-        roles.any(|role| role.is_result())
+        self.tensors
+            .iter()
+            .filter_map(|(_, it)| it.role.as_ref())
+            .any(|role| role.is_result())
     }
 
     pub fn variant_defines(
         &self,
     ) -> impl Iterator<Item = &'a (Spanned<String>, Spanned<raw::Word>)> {
-        let variants = self
-            .raw
+        self.raw
             .variants
             .iter()
-            .flat_map(|variants| variants.iter());
-        variants
+            .flat_map(|variants| variants.iter())
             .filter(|(name, _)| name.value == self.variant)
             .flat_map(|(_, changes)| changes.define.iter())
     }

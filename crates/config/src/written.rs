@@ -109,10 +109,10 @@ impl WrittenGate<'_> {
                 .iter()
                 .find(|(name, _)| name.value != DEFAULT && !known.contains(&name.value));
             if let Some((name, _)) = stranger {
-                let known = known.iter().map(String::as_str);
                 return Err(
-                    Problem::new(name.at, format!("unknown {what} `{}`", name.value))
-                        .help(suggest(name, known.chain([DEFAULT]))),
+                    Problem::new(name.at, format!("unknown {what} `{}`", name.value)).help(
+                        suggest(name, known.iter().map(String::as_str).chain([DEFAULT])),
+                    ),
                 );
             }
             if let Some(chosen) = by.get(key).or_else(|| by.get(DEFAULT)) {
@@ -181,9 +181,16 @@ fn read_targets<'a>(
             }
         }
     }
-    let limits = written.iter().filter(|(name, _)| name.value != BECAUSE);
-    let limits = merge_limits(limits.filter(|(name, _)| is_meant(name)))?;
-    match limits.iter().find(|it| !matches!(it.key, Key::Metric(_))) {
+    let limits = merge_limits(
+        written
+            .iter()
+            .filter(|(name, _)| name.value != BECAUSE)
+            .filter(|(name, _)| is_meant(name)),
+    )?;
+    match limits
+        .iter()
+        .find(|limit| !matches!(limit.key, Key::Metric(_)))
+    {
         Some(other) => Err(Problem::new(
             other.name.at,
             format!(

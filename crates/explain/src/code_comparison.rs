@@ -65,11 +65,13 @@ impl Counted {
 
 impl LineBucket {
     pub fn of(&self, wanted: &dyn Fn(InstructionKind) -> bool) -> Counted {
-        let fitting = self.kinds.iter().filter(|(kind, _)| wanted(**kind));
-        fitting.fold(Counted::default(), |sum, (_, it)| Counted {
-            count: sum.count + it.count,
-            runs: sum.runs + it.runs,
-        })
+        self.kinds.iter().filter(|(kind, _)| wanted(**kind)).fold(
+            Counted::default(),
+            |sum, (_, it)| Counted {
+                count: sum.count + it.count,
+                runs: sum.runs + it.runs,
+            },
+        )
     }
 
     pub fn runs(&self, wanted: &dyn Fn(InstructionKind) -> bool) -> f64 {
@@ -143,7 +145,10 @@ const PLACES: usize = 3;
 
 impl Growth {
     pub fn places(&self) -> impl Iterator<Item = CausePlace> {
-        self.lines.iter().take(PLACES).map(|it| it.place.clone())
+        self.lines
+            .iter()
+            .take(PLACES)
+            .map(|line| line.place.clone())
     }
 
     /// Whether there is more of it, at a line that is known where lines are.
@@ -200,9 +205,10 @@ impl<'a> CodeComparison<'a> {
         // A line table of one side says nothing of where the other's code comes from.
         let has_lines = has_lines(base) && has_lines(head);
         for (base_entry, head_entry) in base.entries.iter().zip(&head.entries) {
-            let turns = match has_lines {
-                true => loops::pair_by_line(base_entry, head_entry, &in_head),
-                false => loops::pair_by_work(base_entry, head_entry),
+            let turns = if has_lines {
+                loops::pair_by_line(base_entry, head_entry, &in_head)
+            } else {
+                loops::pair_by_work(base_entry, head_entry)
             };
             let key = |place: &CodePlace, of: PlaceSide| match (has_lines, of) {
                 (false, _) => Line::Unknown,
@@ -254,7 +260,11 @@ impl<'a> CodeComparison<'a> {
 
     /// The counts of a warp of head correct the guess of how often loops turn, on average.
     fn scale(&mut self) {
-        let guessed: f64 = self.lines.values().map(|it| it.head.runs(&|_| true)).sum();
+        let guessed: f64 = self
+            .lines
+            .values()
+            .map(|line| line.head.runs(&|_| true))
+            .sum();
         let Some(counted) = self.per_warp else {
             return;
         };
@@ -346,8 +356,7 @@ impl<'a> CodeComparison<'a> {
     /// Instructions of one kind, all of base's and all of head's.
     pub fn counts(&self, kind: InstructionKind) -> (u32, u32) {
         let is_kind = |it: InstructionKind| it == kind;
-        let spots = self.lines.values();
-        spots.fold((0, 0), |(base, head), spot| {
+        self.lines.values().fold((0, 0), |(base, head), spot| {
             let (was, is) = (spot.base.of(&is_kind), spot.head.of(&is_kind));
             (base + was.count, head + is.count)
         })
@@ -355,16 +364,18 @@ impl<'a> CodeComparison<'a> {
 
     /// Runs of some kinds on both sides.
     pub fn runs(&self, wanted: &dyn Fn(InstructionKind) -> bool) -> (f64, f64) {
-        let spots = self.lines.values();
-        spots.fold((0.0, 0.0), |(base, head), spot| {
+        self.lines.values().fold((0.0, 0.0), |(base, head), spot| {
             (base + spot.base.runs(wanted), head + spot.head.runs(wanted))
         })
     }
 }
 
 fn has_lines(facts: &CodeFacts) -> bool {
-    let mut lines = facts.entries.iter().flat_map(|entry| &entry.lines);
-    lines.any(|line| line.place.is_some())
+    facts
+        .entries
+        .iter()
+        .flat_map(|entry| &entry.lines)
+        .any(|line| line.place.is_some())
 }
 
 /// Lines of base in head.
@@ -404,8 +415,10 @@ impl Files<'_> {
     fn key_of_head(&self, place: &CodePlace) -> Line {
         let keys = own_lines_of(place).map(|line| {
             let pairs = self.pairs.get(&line.file);
-            let mut pairs = pairs.into_iter().flatten();
-            let was = pairs.find(|(_, head)| **head == line.number);
+            let was = pairs
+                .into_iter()
+                .flatten()
+                .find(|(_, head)| **head == line.number);
             let is_edited = was.is_none_or(|(number, _)| {
                 let base = CodeLine {
                     number: *number,

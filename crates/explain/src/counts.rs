@@ -62,8 +62,11 @@ pub fn instructions_per_warp(side: &Side) -> Option<f64> {
 
 /// Over the seeds, on average.
 fn simulated(side: &Side, counter: Counter) -> Option<f64> {
-    let counts = side.simulations.iter().map(|facts| count(facts, counter));
-    let counts = counts.collect::<Option<Vec<u64>>>()?;
+    let counts = side
+        .simulations
+        .iter()
+        .map(|facts| count(facts, counter))
+        .collect::<Option<Vec<u64>>>()?;
     let sum: u64 = counts.iter().sum();
     (!counts.is_empty()).then(|| sum as f64 / counts.len() as f64)
 }
@@ -78,15 +81,21 @@ fn count(facts: &SimulationFacts, counter: Counter) -> Option<u64> {
 /// The count of the first repeat, over the kernels of the launch: instructions ask for the same in each.
 fn profiled(side: &Side, counter: Counter) -> Option<f64> {
     let kernels = &side.profiles.first()?.kernels;
-    let counts = kernels.iter().map(|kernel| kernel.counters.get(&counter));
-    let sum: u64 = counts.sum::<Option<u64>>()?;
+    let sum: u64 = kernels
+        .iter()
+        .map(|kernel| kernel.counters.get(&counter))
+        .sum::<Option<u64>>()?;
     (!kernels.is_empty()).then_some(sum as f64)
 }
 
 /// Warps of one launch of all steps. `None` where host code launches.
 pub fn warps(side: &Side) -> Option<f64> {
-    let steps = side.case.steps.iter().map(|step| step.launch.as_ref());
-    let launches = steps.collect::<Option<Vec<&Launch>>>()?;
+    let launches = side
+        .case
+        .steps
+        .iter()
+        .map(|step| step.launch.as_ref())
+        .collect::<Option<Vec<&Launch>>>()?;
     let warps = |launch: &Launch| (blocks(launch) * launch.threads_per_block().div_ceil(32)) as f64;
     let sum: f64 = launches.into_iter().map(warps).sum();
     (sum > 0.0).then_some(sum)

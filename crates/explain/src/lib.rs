@@ -32,45 +32,51 @@ pub fn explain(sides: &Sides) -> Vec<Cause> {
         return vec![Cause::new(CauseClass::Kernels, 1.0)];
     }
     let code = CodeComparison::of(sides);
-    let rules = causes::RULES.iter();
-    let causes = rules.flat_map(|rule| match rule {
-        Rule::Code(rule) => rule(&code),
-        Rule::Run(rule) => rule(sides, &code),
-    });
-    let causes = causes.collect::<Vec<_>>();
-    match causes.is_empty() {
-        false => in_order(causes),
-        true => match unknown(&code) {
+    let causes = causes::RULES
+        .iter()
+        .flat_map(|rule| match rule {
+            Rule::Code(rule) => rule(&code),
+            Rule::Run(rule) => rule(sides, &code),
+        })
+        .collect::<Vec<_>>();
+    if causes.is_empty() {
+        match unknown(&code) {
             it if it.class == CauseClass::CodeChanged => {
                 vec![stalls::add_slower_lines(it, sides)]
             }
             it => vec![it],
-        },
+        }
+    } else {
+        in_order(causes)
     }
 }
 
 /// The same of a kernel that was compiled twice, by the rules that need no run.
 pub fn explain_compiled<'a>(base: Compiled<'a>, head: Compiled<'a>) -> Vec<Cause> {
     let code = CodeComparison::new(base, head);
-    let rules = causes::RULES.iter();
-    let causes = rules.flat_map(|rule| match rule {
-        Rule::Code(rule) => rule(&code),
-        Rule::Run(_) => Vec::new(),
-    });
-    let causes = causes.collect::<Vec<_>>();
-    match causes.is_empty() {
-        false => in_order(causes),
-        true => vec![with_sizes(unknown(&code), &code)],
+    let causes = causes::RULES
+        .iter()
+        .flat_map(|rule| match rule {
+            Rule::Code(rule) => rule(&code),
+            Rule::Run(_) => Vec::new(),
+        })
+        .collect::<Vec<_>>();
+    if causes.is_empty() {
+        vec![with_sizes(unknown(&code), &code)]
+    } else {
+        in_order(causes)
     }
 }
 
 /// Adds sizes that differ: nobody ran it, so they are all there is to say.
 fn with_sizes(mut cause: Cause, code: &CodeComparison) -> Cause {
     let sizes = [&code.base, &code.head].map(|side| {
-        let resources = side.entries().iter().filter_map(|it| it.resources.as_ref());
-        resources.fold((0, 0), |(registers, stack), it| {
-            (it.registers.max(registers), stack + it.stack.unwrap_or(0))
-        })
+        side.entries()
+            .iter()
+            .filter_map(|entry| entry.resources.as_ref())
+            .fold((0, 0), |(registers, stack), it| {
+                (it.registers.max(registers), stack + it.stack.unwrap_or(0))
+            })
     });
     let [base, head] = sizes;
     let all = [
@@ -94,9 +100,10 @@ fn unknown(code: &CodeComparison) -> Cause {
         (None, None) => code.base.code == code.head.code,
         _ => false,
     };
-    let class = match is_same {
-        true => CauseClass::NothingChanged,
-        false => CauseClass::CodeChanged,
+    let class = if is_same {
+        CauseClass::NothingChanged
+    } else {
+        CauseClass::CodeChanged
     };
     Cause::new(class, 0.0)
 }
@@ -109,11 +116,17 @@ fn in_order(mut causes: Vec<Cause>) -> Vec<Cause> {
 
 /// An effect of another cause comes after that one, however much it is.
 fn come_after_origins(causes: &mut [Cause]) {
-    let weights: Vec<(CauseClass, f64)> = causes.iter().map(|it| (it.class, it.weight)).collect();
+    let weights: Vec<(CauseClass, f64)> = causes
+        .iter()
+        .map(|cause| (cause.class, cause.weight))
+        .collect();
     for cause in causes {
         let origins = cause.class.origins();
-        let known = weights.iter().filter(|(class, _)| origins.contains(class));
-        let most = known.map(|(_, weight)| *weight).reduce(f64::max);
+        let most = weights
+            .iter()
+            .filter(|(class, _)| origins.contains(class))
+            .map(|(_, weight)| *weight)
+            .reduce(f64::max);
         if let Some(most) = most {
             cause.weight = cause.weight.min(most * 0.9);
         }

@@ -36,11 +36,12 @@ pub fn pair_files(base: &CodeFacts, head: &CodeFacts) -> HashMap<String, Pair> {
         files
     };
     let (base, head) = (lines(base), lines(head));
-    let files = base.iter().filter_map(|(file, lines)| {
-        let others = head.get(file)?;
-        Some((file.clone(), pair_lines(lines, others)))
-    });
-    files.collect()
+    base.iter()
+        .filter_map(|(file, lines)| {
+            let others = head.get(file)?;
+            Some((file.clone(), pair_lines(lines, others)))
+        })
+        .collect()
 }
 
 type Lines = BTreeMap<u32, Option<String>>;
@@ -70,9 +71,10 @@ fn pair_lines(base: &Lines, head: &Lines) -> Pair {
     let value = |table: &[u32], i: usize, j: usize| table.get(at(i, j)).copied().unwrap_or(0);
     for (i, (_, left)) in a.iter().enumerate().rev() {
         for (j, (_, right)) in b.iter().enumerate().rev() {
-            let best = match same(left, right) {
-                true => value(&longest, i + 1, j + 1) + 1,
-                false => value(&longest, i + 1, j).max(value(&longest, i, j + 1)),
+            let best = if same(left, right) {
+                value(&longest, i + 1, j + 1) + 1
+            } else {
+                value(&longest, i + 1, j).max(value(&longest, i, j + 1))
             };
             if let Some(place) = longest.get_mut(at(i, j)) {
                 *place = best;
@@ -118,10 +120,10 @@ mod tests {
     use super::*;
 
     fn lines(texts: &[(u32, &str)]) -> Lines {
-        let lines = texts
+        texts
             .iter()
-            .map(|(at, text)| (*at, Some((*text).to_owned())));
-        lines.collect()
+            .map(|(at, text)| (*at, Some((*text).to_owned())))
+            .collect()
     }
 
     #[test]

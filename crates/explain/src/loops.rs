@@ -62,7 +62,7 @@ struct Seen {
 pub fn pair_by_line(base: &EntryCode, head: &EntryCode, in_head: InHead) -> Turns {
     let same = |line: &CodeLine| Some(line.clone());
     let mut sides = [see(base, in_head), see(head, &same)];
-    sides.iter_mut().for_each(|it| mark_left_over(it));
+    sides.iter_mut().for_each(|side| mark_left_over(side));
     let [of_base, of_head] = sides;
     let apart = Apart {
         of_base: &|loop_| straight(base, in_head, loop_),
@@ -77,7 +77,7 @@ pub fn pair_by_work(base: &EntryCode, head: &EntryCode) -> Turns {
     let nowhere = |_: &CodeLine| None;
     let mut sides = [see(base, &nowhere), see(head, &nowhere)];
     name_by_work(&mut sides);
-    sides.iter_mut().for_each(|it| mark_left_over(it));
+    sides.iter_mut().for_each(|side| mark_left_over(side));
     name_by_order(&mut sides);
     let [of_base, of_head] = sides;
     let apart = Apart {
@@ -125,8 +125,10 @@ fn pair(of_base: &[Seen], of_head: &[Seen], apart: &Apart) -> Turns {
                 && (&other.spot, other.depth, other.is_left_over)
                     == (&loop_.spot, loop_.depth, loop_.is_left_over)
         };
-        let mut others = of_base.iter().enumerate();
-        let other = others.find(|(index, other)| is_same(other) && free(index));
+        let other = of_base
+            .iter()
+            .enumerate()
+            .find(|(index, other)| is_same(other) && free(index));
         let turns = match other {
             Some((index, other)) => {
                 partners.insert(at, index);
@@ -155,9 +157,10 @@ fn pair(of_base: &[Seen], of_head: &[Seen], apart: &Apart) -> Turns {
             let unrolled = (apart.of_head)(loop_);
             let turns = ratio(&unrolled, &loop_.mix).filter(|turns| *turns > 1.0);
             if let (Some(turns), Some(place)) = (turns, base_turns.get_mut(at)) {
-                *place = match apart.are_certain {
-                    true => turns,
-                    false => place.max(turns),
+                *place = if apart.are_certain {
+                    turns
+                } else {
+                    place.max(turns)
                 };
             }
         }
@@ -193,10 +196,7 @@ pub fn size_of(mix: &Mix) -> u32 {
 }
 
 fn guess(loop_: &Seen) -> f64 {
-    match loop_.is_left_over {
-        true => LEFT_OVER,
-        false => TURNS,
-    }
+    if loop_.is_left_over { LEFT_OVER } else { TURNS }
 }
 
 fn see(entry: &EntryCode, in_head: InHead) -> Vec<Seen> {
@@ -255,7 +255,7 @@ fn name_by_work(sides: &mut [Vec<Seen>; 2]) {
         if own.is_empty() {
             continue;
         }
-        let known = kinds.iter().position(|it| is_proportional(it, &own));
+        let known = kinds.iter().position(|kind| is_proportional(kind, &own));
         let number = known.unwrap_or_else(|| {
             kinds.push(own);
             kinds.len() - 1
@@ -299,11 +299,13 @@ fn is_proportional(one: &BTreeMap<Kind, Work>, other: &BTreeMap<Kind, Work>) -> 
     if !one.keys().eq(other.keys()) {
         return false;
     }
-    let ratios = one.values().zip(other.values());
-    let ratios = ratios.map(|(one, other)| one.amount / other.amount);
-    let (least, most) = ratios.fold((f64::INFINITY, 0.0_f64), |(least, most), it| {
-        (least.min(it), most.max(it))
-    });
+    let (least, most) = one
+        .values()
+        .zip(other.values())
+        .map(|(one, other)| one.amount / other.amount)
+        .fold((f64::INFINITY, 0.0_f64), |(least, most), it| {
+            (least.min(it), most.max(it))
+        });
     most <= least * PROPORTIONAL
 }
 
@@ -370,9 +372,10 @@ fn ratio(base: &Mix, head: &Mix) -> Option<f64> {
     let of_kinds = median(&ratios, |_| 1.0)?;
     let of_instructions = median(&ratios, |count| count)?;
     let is_same = |ratio: f64| (0.8..=1.25).contains(&ratio);
-    Some(match is_same(of_kinds) || is_same(of_instructions) {
-        true => 1.0,
-        false => of_instructions,
+    Some(if is_same(of_kinds) || is_same(of_instructions) {
+        1.0
+    } else {
+        of_instructions
     })
 }
 

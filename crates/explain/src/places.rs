@@ -56,11 +56,14 @@ pub fn first(
 
 /// In the order of the machine code.
 fn lines(facts: &CodeFacts) -> impl Iterator<Item = (CodeLine, Vec<InstructionKind>)> {
-    let lines = facts.entries.iter().flat_map(|entry| &entry.lines);
-    lines.filter_map(|line| {
-        let own = line.place.as_ref().and_then(own_line)?;
-        Some((own.clone(), line.mix.keys().copied().collect()))
-    })
+    facts
+        .entries
+        .iter()
+        .flat_map(|entry| &entry.lines)
+        .filter_map(|line| {
+            let own = line.place.as_ref().and_then(own_line)?;
+            Some((own.clone(), line.mix.keys().copied().collect()))
+        })
 }
 
 /// Places that a cause names.
@@ -89,34 +92,36 @@ pub fn grown_lines(sides: &Sides, more: &[Counter], less: &[Counter]) -> Vec<Cau
     }
     grown.retain(|(_, growth)| *growth > 0.0);
     grown.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let places = grown
+    grown
         .into_iter()
-        .map(|(line, _)| at_head(sides.head.facts(), line));
-    places.take(PLACES).collect()
+        .map(|(line, _)| at_head(sides.head.facts(), line))
+        .take(PLACES)
+        .collect()
 }
 
 /// Lines of the first seed, or of the first profile.
 fn counted_lines(side: &Side, counter: Counter) -> Vec<(CodeLine, f64)> {
     let counted: Vec<(&str, u64)> = match side.simulations.first() {
-        Some(facts) => {
-            let lines = facts.lines.get(&counter).into_iter().flatten();
-            lines.map(|it| (it.place.as_str(), it.count)).collect()
-        }
-        None => {
-            let kernels = side
-                .profiles
-                .iter()
-                .take(1)
-                .flat_map(|facts| &facts.kernels);
-            let lines = kernels.flat_map(|kernel| &kernel.lines);
-            let counted =
-                lines.filter_map(|it| Some((it.place.as_str(), *it.counters.get(&counter)?)));
-            counted.collect()
-        }
+        Some(facts) => facts
+            .lines
+            .get(&counter)
+            .into_iter()
+            .flatten()
+            .map(|line| (line.place.as_str(), line.count))
+            .collect(),
+        None => side
+            .profiles
+            .iter()
+            .take(1)
+            .flat_map(|facts| &facts.kernels)
+            .flat_map(|kernel| &kernel.lines)
+            .filter_map(|line| Some((line.place.as_str(), *line.counters.get(&counter)?)))
+            .collect(),
     };
-    let lines = counted.into_iter();
-    let lines = lines.filter_map(|(place, count)| Some((line_of(place)?, count as f64)));
-    lines.collect()
+    counted
+        .into_iter()
+        .filter_map(|(place, count)| Some((line_of(place)?, count as f64)))
+        .collect()
 }
 
 /// The innermost line of a place, as the simulator names it: `kernels/k.cu:12 inlined at kernels/k.cu:40`.

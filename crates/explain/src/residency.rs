@@ -48,38 +48,42 @@ pub fn of_launches<'a>(side: &Side<'a>) -> Vec<Resident<'a>> {
         Some(device) => Some(device.multiprocessors),
         None => Peaks::assumed(arch).map(|peaks| peaks.multiprocessors),
     };
-    let steps = entries.iter().zip(&side.case.steps);
-    let steps = steps.filter_map(|(entry, step)| {
-        let launch = step.launch.as_ref()?;
-        let resources = entry.resources.as_ref()?;
-        let threads = launch.threads_per_block();
-        Some(Resident {
-            entry,
-            resources,
-            shared: u64::from(resources.static_shared) + u64::from(launch.dynamic_shared),
-            occupancy: occupancy::resident(arch, resources, launch.dynamic_shared, threads)?,
-            grid: Some(Grid {
-                blocks: blocks(launch),
-                multiprocessors,
-            }),
+    entries
+        .iter()
+        .zip(&side.case.steps)
+        .filter_map(|(entry, step)| {
+            let launch = step.launch.as_ref()?;
+            let resources = entry.resources.as_ref()?;
+            let threads = launch.threads_per_block();
+            Some(Resident {
+                entry,
+                resources,
+                shared: u64::from(resources.static_shared) + u64::from(launch.dynamic_shared),
+                occupancy: occupancy::resident(arch, resources, launch.dynamic_shared, threads)?,
+                grid: Some(Grid {
+                    blocks: blocks(launch),
+                    multiprocessors,
+                }),
+            })
         })
-    });
-    steps.collect()
+        .collect()
 }
 
 /// The residency of each entry in the largest block that its source allows, with static shared memory alone. None where the
 /// source sets no bound.
 pub fn of_largest_blocks(arch: Arch, entries: &[EntryFacts]) -> Vec<Resident<'_>> {
-    let residents = entries.iter().filter_map(|entry| {
-        let resources = entry.resources.as_ref()?;
-        let threads = u64::from(entry.bounds.threads?);
-        Some(Resident {
-            entry,
-            resources,
-            shared: u64::from(resources.static_shared),
-            occupancy: occupancy::resident(arch, resources, 0, threads)?,
-            grid: None,
+    entries
+        .iter()
+        .filter_map(|entry| {
+            let resources = entry.resources.as_ref()?;
+            let threads = u64::from(entry.bounds.threads?);
+            Some(Resident {
+                entry,
+                resources,
+                shared: u64::from(resources.static_shared),
+                occupancy: occupancy::resident(arch, resources, 0, threads)?,
+                grid: None,
+            })
         })
-    });
-    residents.collect()
+        .collect()
 }

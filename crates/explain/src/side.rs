@@ -46,11 +46,16 @@ impl<'a> Side<'a> {
 
     /// SM clock while it was timed.
     pub fn sm_mhz(&self) -> Option<f64> {
-        let clocks = self.times.iter().flat_map(|facts| {
-            let gpu = &facts.gpu;
-            [gpu.sm_mhz_before, gpu.sm_mhz_after].into_iter().flatten()
-        });
-        middle(clocks.map(|mhz| mhz.0).collect())
+        middle(
+            self.times
+                .iter()
+                .flat_map(|facts| {
+                    let gpu = &facts.gpu;
+                    [gpu.sm_mhz_before, gpu.sm_mhz_after].into_iter().flatten()
+                })
+                .map(|mhz| mhz.0)
+                .collect(),
+        )
     }
 }
 

@@ -35,10 +35,13 @@ fn slower_lines(sides: &Sides) -> Option<Vec<CausePlace>> {
     let mut grown: Vec<(CodeLine, f64)> = grown.into_iter().collect();
     grown.retain(|(_, ns)| *ns > NOTABLE * whole);
     grown.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let lines = grown
-        .into_iter()
-        .map(|(line, _)| at_head(sides.head.facts(), line));
-    Some(lines.take(PLACES).collect())
+    Some(
+        grown
+            .into_iter()
+            .map(|(line, _)| at_head(sides.head.facts(), line))
+            .take(PLACES)
+            .collect(),
+    )
 }
 
 /// Time of the launch under the profiler, and of each line its part by samples: how often is sampled differs between two
@@ -67,10 +70,11 @@ fn grown_stall(sides: &Sides) -> Option<(Stall, f64, f64)> {
         _ => None,
     };
     let (base, head) = (stalls(&sides.base)?, stalls(&sides.head)?);
-    let grown = head.into_iter().map(|(stall, is)| {
-        let was = base.get(&stall).map_or(0.0, |was| was.0);
-        (stall, was, is.0)
-    });
-    let grown = grown.filter(|(_, was, is)| is > was);
-    grown.max_by(|a, b| (a.2 - a.1).total_cmp(&(b.2 - b.1)))
+    head.into_iter()
+        .map(|(stall, is)| {
+            let was = base.get(&stall).map_or(0.0, |was| was.0);
+            (stall, was, is.0)
+        })
+        .filter(|(_, was, is)| is > was)
+        .max_by(|a, b| (a.2 - a.1).total_cmp(&(b.2 - b.1)))
 }

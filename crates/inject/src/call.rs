@@ -51,7 +51,9 @@ impl Launch {
             let count = usize::try_from(config.attribute_count).unwrap_or(0);
             // SAFETY: as the caller says.
             let attributes = unsafe { std::slice::from_raw_parts(config.attributes, count) };
-            attributes.iter().for_each(|it| launch.add(it.id, it.value));
+            attributes
+                .iter()
+                .for_each(|attribute| launch.add(attribute.id, attribute.value));
         }
         Some(launch)
     }
@@ -80,9 +82,10 @@ impl Launch {
             let (at, of) = (&raw mut offset, &raw mut bytes);
             // SAFETY: a kernel of the program, and two numbers that the driver writes.
             let code = unsafe {
-                match is_kernel {
-                    true => driver().kernel_parameter(self.kernel, index, at, of),
-                    false => driver().function_parameter(self.kernel, index, at, of),
+                if is_kernel {
+                    driver().kernel_parameter(self.kernel, index, at, of)
+                } else {
+                    driver().function_parameter(self.kernel, index, at, of)
                 }
             };
             match code {
@@ -136,9 +139,10 @@ pub fn is_recorded(stream: Handle) -> bool {
 
 /// A stream by the name that the driver has for it in functions without `_ptsz`.
 pub fn name_stream(stream: Handle, per_thread: bool) -> Handle {
-    match per_thread && stream.is_null() {
-        true => std::ptr::without_provenance_mut(PER_THREAD),
-        false => stream,
+    if per_thread && stream.is_null() {
+        std::ptr::without_provenance_mut(PER_THREAD)
+    } else {
+        stream
     }
 }
 

@@ -113,11 +113,11 @@ macro_rules! driver {
                 )*
                 Self {
                     // SAFETY: the function of this name has this type.
-                    $($name: $name.map(|it| unsafe {
+                    $($name: $name.map(|name| unsafe {
                         std::mem::transmute::<
                             *mut c_void,
                             unsafe extern "C" fn($($type),*) -> CuResult,
-                        >(it)
+                        >(name)
                     }),)*
                 }
             }

@@ -114,7 +114,7 @@ impl State {
             return Ok(Work::Other);
         };
         let known = self.kernels.get(&handle.addr());
-        let Some(kernel) = known.filter(|it| it.is_selected) else {
+        let Some(kernel) = known.filter(|kernel| kernel.is_selected) else {
             return Ok(Work::Other);
         };
         let mut launch = Launch {
@@ -212,7 +212,7 @@ fn switch_off<'a>(
     known: &'a Instance,
 ) -> Option<Switches<'a>> {
     let chosen: Vec<String> = (known.kernels.iter())
-        .filter_map(|it| Some(state.choose(*it)?.0.symbol))
+        .filter_map(|kernel| Some(state.choose(*kernel)?.0.symbol))
         .collect();
     if chosen.is_empty() {
         if !state.memory.is_recording() {
@@ -273,9 +273,10 @@ fn run_apart(
             return code;
         }
     }
-    match waiting.is_empty() {
-        true => code,
-        false => run_only(&waiting),
+    if waiting.is_empty() {
+        code
+    } else {
+        run_only(&waiting)
     }
 }
 
@@ -315,6 +316,6 @@ impl<'a> Switches<'a> {
 
 impl Drop for Switches<'_> {
     fn drop(&mut self) {
-        self.nodes.iter().for_each(|it| self.set(it, true));
+        self.nodes.iter().for_each(|node| self.set(node, true));
     }
 }

@@ -93,10 +93,11 @@ impl Graphs {
     /// Whether a graph that the program destroys is kept until its last instance goes.
     pub fn keep(&mut self, graph: Handle) -> Option<CuResult> {
         let kept = self.graphs.get_mut(&graph.addr())?;
-        match std::mem::replace(&mut kept.destroyed, true) {
-            false => Some(SUCCESS),
+        if std::mem::replace(&mut kept.destroyed, true) {
             // As the driver says of a graph that is gone.
-            true => Some(INVALID_VALUE),
+            Some(INVALID_VALUE)
+        } else {
+            Some(SUCCESS)
         }
     }
 }

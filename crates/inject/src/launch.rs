@@ -155,7 +155,7 @@ impl Launch {
             }
         }
         let variables = read_variables(kernel)?;
-        for variable in variables.iter().filter(|it| it.is_set) {
+        for variable in variables.iter().filter(|variable| variable.is_set) {
             waiting.extend(
                 words(&variable.content).filter(|word| state.memory.around(*word).is_some()),
             );
@@ -168,7 +168,7 @@ impl Launch {
             if memory.contains_key(&start) {
                 continue;
             }
-            if ordinal_of(start).and_then(|it| c_int::try_from(it).ok()) != current {
+            if ordinal_of(start).and_then(|ordinal| c_int::try_from(ordinal).ok()) != current {
                 let kind = MemoryKind::Peer;
                 return Err(Reason::OtherMemory { kind });
             }
@@ -205,12 +205,11 @@ impl Launch {
         let mut allocations = Vec::new();
         for (address, content) in before.memory {
             let now = read(address, content.len() as u64)?;
-            let (after, maps_after) = match now == content {
-                true => (None, Vec::new()),
-                false => {
-                    let after = state.contents.put(&now).map_err(disk)?;
-                    (Some(after), state.maps.find(&now))
-                }
+            let (after, maps_after) = if now == content {
+                (None, Vec::new())
+            } else {
+                let after = state.contents.put(&now).map_err(disk)?;
+                (Some(after), state.maps.find(&now))
             };
             allocations.push(Allocation {
                 address,
@@ -230,7 +229,11 @@ impl Launch {
             })
             .collect();
         let mut variables = Vec::new();
-        for variable in before.variables.into_iter().filter(|it| it.is_set) {
+        for variable in before
+            .variables
+            .into_iter()
+            .filter(|variable| variable.is_set)
+        {
             variables.push(Variable {
                 name: variable.name,
                 before: state.contents.put(&variable.content).map_err(disk)?,
@@ -330,9 +333,10 @@ fn read_variables(kernel: &Kernel) -> Result<Vec<ReadVariable>, Reason> {
         let owner = std::ptr::without_provenance_mut(kernel.owner);
         // SAFETY: the handle that the program asked the kernel of, and two numbers that the driver writes.
         let code = unsafe {
-            match kernel.is_of_library {
-                true => driver().library_get_global(at, of, owner, name.as_ptr()),
-                false => driver().module_get_global(at, of, owner, name.as_ptr()),
+            if kernel.is_of_library {
+                driver().library_get_global(at, of, owner, name.as_ptr())
+            } else {
+                driver().module_get_global(at, of, owner, name.as_ptr())
             }
         };
         // One that the driver does not know by name has not been written by name either.

@@ -27,13 +27,12 @@ impl Launches {
                 *all.entry((symbol, region)).or_default() += counter.load(Ordering::Relaxed);
             }
         }
-        let all = all
-            .into_iter()
+        all.into_iter()
             .map(|((kernel, region), launches)| Launched {
                 kernel: kernel.clone(),
                 region: region.clone(),
                 launches,
-            });
-        all.collect()
+            })
+            .collect()
     }
 }

@@ -55,7 +55,7 @@ impl Mappings {
         let mapped = Mapped {
             bytes,
             handle,
-            ordinal: made_on.filter(|it| *it == reserved_on),
+            ordinal: made_on.filter(|memory| *memory == reserved_on),
         };
         self.mapped.insert(address, mapped);
         *self.uses.entry(handle).or_default() += 1;
@@ -66,7 +66,7 @@ impl Mappings {
         let gone: Vec<Address> = self.mapped.range(address..end).map(|(at, _)| *at).collect();
         for at in gone {
             let piece = self.mapped.remove(&at);
-            if let Some(uses) = piece.and_then(|it| self.uses.get_mut(&it.handle)) {
+            if let Some(uses) = piece.and_then(|piece| self.uses.get_mut(&piece.handle)) {
                 *uses -= 1;
             }
         }

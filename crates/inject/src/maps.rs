@@ -59,15 +59,16 @@ impl Maps {
         }
         let firsts: HashSet<&[u8]> = self.known.keys().map(|it| &it[..FIRST]).collect();
         let places = (0..bytes.len()).step_by(ALIGNMENT);
-        let found = places.filter_map(|offset| {
-            let block: &MapBytes = bytes.get(offset..)?.first_chunk()?;
-            let is_map = firsts.contains(&block[..FIRST]);
-            Some(PlacedMap {
-                offset: offset as u64,
-                map: is_map.then(|| self.known.get(block)).flatten()?.clone(),
+        places
+            .filter_map(|offset| {
+                let block: &MapBytes = bytes.get(offset..)?.first_chunk()?;
+                let is_map = firsts.contains(&block[..FIRST]);
+                Some(PlacedMap {
+                    offset: offset as u64,
+                    map: is_map.then(|| self.known.get(block)).flatten()?.clone(),
+                })
             })
-        });
-        found.collect()
+            .collect()
     }
 }
 

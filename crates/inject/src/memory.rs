@@ -165,9 +165,10 @@ impl Memory {
     }
 
     pub fn set_recording(&mut self, stream: Handle, is_recorded: bool) {
-        match is_recorded {
-            true => self.recorded.insert(stream),
-            false => self.recorded.remove(&stream),
+        if is_recorded {
+            self.recorded.insert(stream)
+        } else {
+            self.recorded.remove(&stream)
         };
         unsettle();
     }
@@ -177,8 +178,7 @@ impl Memory {
         self.recorded.remove(&stream);
         for (&(ordinal, of, size), addresses) in &mut self.cached {
             if of == stream {
-                let addresses = addresses.drain(..);
-                (self.freed).extend(addresses.map(|address| (address, size, ordinal)));
+                (self.freed).extend(addresses.drain(..).map(|address| (address, size, ordinal)));
             }
         }
     }
@@ -189,9 +189,10 @@ impl Memory {
         let size = size_of(bytes);
         self.freed.push((address, size, ordinal));
         self.idle += size;
-        Some(match self.is_recording() {
-            true => SUCCESS,
-            false => self.give_back(false),
+        Some(if self.is_recording() {
+            SUCCESS
+        } else {
+            self.give_back(false)
         })
     }
 
@@ -201,16 +202,16 @@ impl Memory {
         let size = size_of(bytes);
         self.idle += size;
         // Each thread has another stream under this name.
-        match stream.addr() == PER_THREAD {
-            true => self.freed.push((address, size, ordinal)),
-            false => {
-                let cached = self.cached.entry((ordinal, stream, size)).or_default();
-                cached.push(address);
-            }
+        if stream.addr() == PER_THREAD {
+            self.freed.push((address, size, ordinal))
+        } else {
+            let cached = self.cached.entry((ordinal, stream, size)).or_default();
+            cached.push(address);
         }
-        Some(match self.idle > MOST_IDLE && !self.is_recording() {
-            true => self.give_back(true),
-            false => SUCCESS,
+        Some(if self.idle > MOST_IDLE && !self.is_recording() {
+            self.give_back(true)
+        } else {
+            SUCCESS
         })
     }
 
@@ -221,7 +222,11 @@ impl Memory {
         let mut freed = std::mem::take(&mut self.freed);
         if also_cached {
             for ((ordinal, _, size), addresses) in std::mem::take(&mut self.cached) {
-                freed.extend(addresses.into_iter().map(|it| (it, size, ordinal)));
+                freed.extend(
+                    addresses
+                        .into_iter()
+                        .map(|address| (address, size, ordinal)),
+                );
             }
         }
         for (address, size, ordinal) in freed {

@@ -78,10 +78,13 @@ impl Format {
         let fraction = word & ((1 << self.fraction) - 1);
         match (exponent, fraction) {
             (0, 0) => Reading::Special,
-            (it, fraction) if it == self.infinite => match fraction == 0 || self.bytes > 2 {
-                true => Reading::Special,
-                false => Reading::Other,
-            },
+            (it, fraction) if it == self.infinite => {
+                if fraction == 0 || self.bytes > 2 {
+                    Reading::Special
+                } else {
+                    Reading::Other
+                }
+            }
             (it, _) if self.common.contains(&it) => Reading::Common,
             (it, _) if it < self.common.start => Reading::Tiny,
             _ => Reading::Other,
@@ -135,10 +138,7 @@ impl Format {
             4 => (u64::from(draw_single(random).to_bits()), 0xffff),
             _ => (draw_double(random).to_bits(), 0xffff_ffff),
         };
-        match is_coarse {
-            true => drawn & !low,
-            false => drawn,
-        }
+        if is_coarse { drawn & !low } else { drawn }
     }
 }
 
@@ -222,10 +222,10 @@ fn find_floats(granule: &[u8], is_pointer: &dyn Fn(u64) -> bool) -> Option<Float
 
 /// Little-endian.
 fn words(bytes: &[u8], width: usize) -> impl Iterator<Item = u64> {
-    let words = bytes.chunks_exact(width);
-    words.map(|word| {
-        let bytes = word.iter().rev();
-        bytes.fold(0, |word, byte| word << 8 | u64::from(*byte))
+    bytes.chunks_exact(width).map(|word| {
+        word.iter()
+            .rev()
+            .fold(0, |word, byte| word << 8 | u64::from(*byte))
     })
 }
 
@@ -319,13 +319,16 @@ mod tests {
         let value = (0.02..1.0f64).prop_filter("its lower half is zero", has_lower_half);
         let values = prop::collection::vec((value, any::<bool>()), 512);
         (values, scale).prop_map(|(values, scale)| {
-            let signed = values
+            values
                 .into_iter()
-                .map(|(value, is_negative)| match is_negative {
-                    true => -value * scale,
-                    false => value * scale,
-                });
-            signed.collect()
+                .map(|(value, is_negative)| {
+                    if is_negative {
+                        -value * scale
+                    } else {
+                        value * scale
+                    }
+                })
+                .collect()
         })
     }
 
@@ -411,7 +414,7 @@ mod tests {
             assert!(
                 words(&after, format.bytes)
                     .skip(1)
-                    .all(|it| format.read(it) == Reading::Common)
+                    .all(|word| format.read(word) == Reading::Common)
             );
         }
     }
@@ -424,13 +427,15 @@ mod tests {
         values[9] = 1e-30;
         let (after, account) = replaced(&bytes(&values, |it| it.to_le_bytes()));
         let after: Vec<f32> = words(&after, 4)
-            .map(|it| f32::from_bits(it as u32))
+            .map(|word| f32::from_bits(word as u32))
             .collect();
         for place in [3, 7, 9] {
             assert_eq!(after[place], values[place]);
         }
-        let changed = after.iter().zip(&values).filter(|(a, b)| a != b);
-        assert_eq!(changed.count(), 61);
+        assert_eq!(
+            after.iter().zip(&values).filter(|(a, b)| a != b).count(),
+            61
+        );
         assert_eq!(account.replaced, 61 * 4);
     }
 
@@ -453,7 +458,7 @@ mod tests {
             let mut halves: Vec<f16> = (1..129).map(|it| f16::from_f32(it as f32 / 77.7)).collect();
             halves[place] = f16::from_f32(3000.0);
             let (after, _) = replaced(&bytes(&halves, |it| it.to_le_bytes()));
-            let mut after = words(&after, 2).map(|it| f16::from_bits(it as u16).to_f32());
+            let mut after = words(&after, 2).map(|word| f16::from_bits(word as u16).to_f32());
             assert!(after.all(|it| it.is_finite() && it <= 3000.0), "{place}");
         }
         for place in 0..64 {
@@ -461,7 +466,7 @@ mod tests {
             singles[place] = f32::NAN;
             let (after, account) = replaced(&bytes(&singles, |it| it.to_le_bytes()));
             assert_eq!((account.replaced, account.kept), (63 * 4, 0));
-            let after = words(&after, 4).map(|it| f32::from_bits(it as u32));
+            let after = words(&after, 4).map(|word| f32::from_bits(word as u32));
             assert!(
                 after
                     .filter(|it| !it.is_nan())

@@ -178,7 +178,7 @@ impl State {
 
     /// A launch that is recorded into a graph comes back with the CUfunction, which the program may never have asked for.
     pub fn find_function(&mut self, kernel: Handle) {
-        let is_new = (self.kernels.get(&kernel.addr())).is_some_and(|it| it.is_kernel)
+        let is_new = (self.kernels.get(&kernel.addr())).is_some_and(|kernel| kernel.is_kernel)
             && self.resolved.insert(kernel.addr());
         let mut function = std::ptr::null_mut();
         // SAFETY: a kernel of the program, and a handle that the driver writes.
@@ -213,9 +213,12 @@ impl State {
 
     /// For launches of these kernels, each as often as it is given; `None` where none of them is asked for here.
     pub fn counter_of(&mut self, kernels: &[Handle]) -> Counter {
-        let known = kernels.iter().filter_map(|it| self.kernels.get(&it.addr()));
-        let selected = known.filter(|it| it.is_selected);
-        let symbols: Vec<String> = selected.map(|it| it.symbol.clone()).collect();
+        let symbols: Vec<String> = kernels
+            .iter()
+            .filter_map(|kernel| self.kernels.get(&kernel.addr()))
+            .filter(|it| it.is_selected)
+            .map(|it| it.symbol.clone())
+            .collect();
         let open = list_open();
         if symbols.is_empty() || !self.request.selects_in(&open) {
             return None;

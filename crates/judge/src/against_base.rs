@@ -17,7 +17,7 @@ pub(super) fn summarise(view: View) -> Option<AgainstBase> {
         no_gates: base.no_gates.clone(),
         changed: Vec::new(),
         unchanged: Vec::new(),
-        unchanged_timed: pairing.is_some_and(|it| it.unchanged),
+        unchanged_timed: pairing.is_some_and(|pairing| pairing.unchanged),
         new: Vec::new(),
         checked: of_cases(view, |id| answered(view, id) == Some(true)),
         unanswered: of_cases(view, |id| answered(view, id) == Some(false)),
@@ -56,8 +56,13 @@ pub(super) fn summarise(view: View) -> Option<AgainstBase> {
 }
 
 fn of_cases(view: View, is_meant: impl Fn(&CaseId) -> bool) -> Vec<CaseId> {
-    let cases = view.plan().cases.iter().map(|case| &case.id);
-    cases.filter(|id| is_meant(id)).cloned().collect()
+    view.plan()
+        .cases
+        .iter()
+        .map(|case| &case.id)
+        .filter(|id| is_meant(id))
+        .cloned()
+        .collect()
 }
 
 /// Whether the base's checks of a case all gave an answer; `None` where it was not asked. A kernel that breaks has

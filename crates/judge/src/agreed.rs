@@ -58,10 +58,11 @@ impl<'a> View<'_, 'a> {
             Subject::Unit(unit) => self.unit(unit)?,
             Subject::Case(case) => self.unit_on_device(case)?,
         };
-        let compiler = match unit.is_compiled() {
+        let compiler = if unit.is_compiled() {
             // Another compiler is what such files are compared for.
-            true => String::new(),
-            false => self.compiler()?.version.clone(),
+            String::new()
+        } else {
+            self.compiler()?.version.clone()
         };
         let flags = unit.flags.join(" ");
         let arch = unit.id.arch;
@@ -137,8 +138,11 @@ impl<'a> View<'_, 'a> {
     /// Whether a case has a baseline of this kind under this run's key, whatever figures it holds.
     pub(super) fn has_baseline(self, id: &CaseId, facet: Facet) -> bool {
         let key = self.key(&Subject::Case(id.clone()), facet);
-        let mut baselines = self.baselines_of(&id.kernel, &id.variant).iter();
-        baselines.any(|it| Ok(&it.key) == key.as_ref() && it.cases.contains_key(&id.shape))
+        self.baselines_of(&id.kernel, &id.variant)
+            .iter()
+            .any(|baseline| {
+                Ok(&baseline.key) == key.as_ref() && baseline.cases.contains_key(&id.shape)
+            })
     }
 
     /// The value that the last baseline agreed on.
@@ -161,9 +165,10 @@ impl<'a> View<'_, 'a> {
         if let Some(broken) = covering(&policy.broken_baselines, subject, facet) {
             return refuse(Outcome::Fail, unreadable(broken));
         }
-        let mut faults = policy.base_faults.iter();
-        if let Some(BaseFault { fault, .. }) =
-            faults.find(|it| *subject == Subject::Unit(it.unit.clone()))
+        if let Some(BaseFault { fault, .. }) = policy
+            .base_faults
+            .iter()
+            .find(|fault| *subject == Subject::Unit(fault.unit.clone()))
         {
             let why = Box::new(Reason::Fault(fault.clone()));
             return refuse(Outcome::Inconclusive, Reason::BaseLacks { metric, why });
@@ -180,10 +185,13 @@ impl<'a> View<'_, 'a> {
             );
         }
         let lacking = match shelf.same.first() {
-            _ if self.is_of_file(subject) => match self.is_against_record() {
-                true => Lacking::OlderFile,
-                false => Lacking::Kernel,
-            },
+            _ if self.is_of_file(subject) => {
+                if self.is_against_record() {
+                    Lacking::OlderFile
+                } else {
+                    Lacking::Kernel
+                }
+            }
             None => Lacking::File,
             Some(baseline) if baseline.cases.contains_key(shelf.shape) => Lacking::Metric,
             Some(_) => Lacking::Case,
@@ -235,7 +243,9 @@ impl<'a> View<'_, 'a> {
         // The best level needs two measurements, and this GPU may have agreed on its first.
         let is_first = |differences: &[KeyDifference]| {
             since == Since::Best
-                && differences.iter().any(|it| it.field == KeyField::Gpu)
+                && differences
+                    .iter()
+                    .any(|difference| difference.field == KeyField::Gpu)
                 && self.agreed_on(subject, metric, &Refusals::new()).is_ok()
         };
         match shelf.elsewhere(&key) {
@@ -252,8 +262,13 @@ impl<'a> View<'_, 'a> {
         let mut verdicts = Vec::new();
         let mut notes = Vec::new();
         for broken in &self.policy().broken_baselines {
-            let mut units = self.plan().units.iter().map(|unit| &unit.id);
-            match units.find(|id| id.kernel == broken.kernel && id.variant == broken.variant) {
+            match self
+                .plan()
+                .units
+                .iter()
+                .map(|unit| &unit.id)
+                .find(|id| id.kernel == broken.kernel && id.variant == broken.variant)
+            {
                 Some(unit) => verdicts.push(Verdict::without_figures(
                     Subject::Unit(unit.clone()),
                     Question::Baseline,
@@ -346,9 +361,12 @@ impl<'a> Shelf<'a> {
 
     /// The GPUs that have the value, in order; none where this one is among them.
     fn other_gpus(&self, key: &BaselineKey) -> Vec<String> {
-        let others = self.others.iter();
-        let others = others.filter(|baseline| self.figure(baseline).is_some());
-        let gpus: BTreeSet<&str> = others.filter_map(|baseline| baseline.key.gpu()).collect();
+        let gpus: BTreeSet<&str> = self
+            .others
+            .iter()
+            .filter(|baseline| self.figure(baseline).is_some())
+            .filter_map(|baseline| baseline.key.gpu())
+            .collect();
         match key.gpu() {
             Some(here) if !gpus.contains(here) => gpus.into_iter().map(str::to_owned).collect(),
             _ => Vec::new(),

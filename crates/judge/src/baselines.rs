@@ -37,20 +37,30 @@ pub fn acceptable(record: &Record, seal: &str) -> (Vec<Baseline>, Vec<Refused>) 
     let (mut baselines, mut refusals) =
         make(record, &index, seal, PairedTimes::Refused, &unsupported);
     // The next run has no such group: its kernels are at the base then.
-    let groups = record.plan.units.iter().filter(|it| it.is_group());
-    let groups: Vec<&Unit> = groups.collect();
-    baselines.retain(|it| {
-        let mut groups = groups.iter();
-        !groups.any(|unit| (&unit.id.kernel, &unit.id.variant) == (&it.kernel, &it.variant))
+    let groups: Vec<&Unit> = record
+        .plan
+        .units
+        .iter()
+        .filter(|unit| unit.is_group())
+        .collect();
+    baselines.retain(|baseline| {
+        !groups.iter().any(|unit| {
+            (&unit.id.kernel, &unit.id.variant) == (&baseline.kernel, &baseline.variant)
+        })
     });
     refusals.retain(|(subject, _), _| !record.plan.is_group(subject));
-    let refused = refusals.into_iter().map(|((subject, facet), why)| Refused {
-        subject,
-        facet,
-        outcome: why.outcome,
-        reason: why.reason,
-    });
-    (baselines, refused.collect())
+    (
+        baselines,
+        refusals
+            .into_iter()
+            .map(|((subject, facet), why)| Refused {
+                subject,
+                facet,
+                outcome: why.outcome,
+                reason: why.reason,
+            })
+            .collect(),
+    )
 }
 
 /// Whether an update that replaces `agreed` with `new` accepts something worse. Another session of the same code does
@@ -153,8 +163,11 @@ fn not_held_to_base(judgement: &Judgement, subject: &Subject) -> Option<Unavaila
         | Question::Failure(_)
         | Question::UngatedResources => false,
     };
-    let mut verdicts = judgement.verdicts.iter().filter(is_in_the_way);
-    let verdict = verdicts.find(|verdict| covers(&verdict.subject, subject))?;
+    let verdict = judgement
+        .verdicts
+        .iter()
+        .filter(is_in_the_way)
+        .find(|verdict| covers(&verdict.subject, subject))?;
     Some(Unavailable {
         outcome: verdict.outcome,
         reason: Reason::NotHeldToBase {
@@ -179,8 +192,11 @@ fn covers(all: &Subject, subject: &Subject) -> bool {
 /// Leaves the wins of subjects that an update could take over without a failure of theirs. An update of a case takes the
 /// resources of its variant, too, and an update of a variant all of its cases.
 pub(super) fn keep_sound_wins(wins: &mut Vec<Win>, verdicts: &[Verdict]) {
-    let failed = verdicts.iter().filter(|it| it.outcome == Outcome::Fail);
-    let failed: Vec<_> = failed.map(|verdict| &verdict.subject).collect();
+    let failed: Vec<_> = verdicts
+        .iter()
+        .filter(|verdict| verdict.outcome == Outcome::Fail)
+        .map(|verdict| &verdict.subject)
+        .collect();
     let spoils = |failed: &Subject, subject: &Subject| match (failed, subject) {
         (Subject::Case(_), Subject::Case(_)) => covers(failed, subject),
         (Subject::Unit(_), _) | (_, Subject::Unit(_)) => {
@@ -195,24 +211,30 @@ fn wanted<'i, 'a>(view: View<'i, 'a>) -> Vec<(Subject, Facet, View<'i, 'a>)> {
     let plan = view.plan();
     // A deliberately wrong variant is no measure for anything.
     let is_right = |kernel: &str, variant: &str| plan.expected(kernel, variant).is_none();
-    let units = plan.units.iter();
-    let units = units.filter(move |it| is_right(&it.id.kernel, &it.id.variant));
-    let units = units.map(|unit| (Subject::Unit(unit.id.clone()), Facet::Resources, view));
-    let cases = plan.cases.iter();
-    let cases = cases.filter(move |it| is_right(&it.id.kernel, &it.id.variant));
-    let cases = cases.flat_map(|case| view.distinct_ptx(&case.id).map(move |view| (case, view)));
-    let cases = cases.flat_map(|(case, view)| {
-        // A case of which no gate wants times has none to agree on, and only a simulator counts.
-        let is_counted = !view.gateable(&case.id).is_empty() || are_withheld(view, &case.id);
-        let facets = [
-            Some(Facet::Correctness),
-            case.timed.then_some(Facet::Times),
-            is_counted.then_some(Facet::Counters),
-            plan.profiling.is_some().then_some(Facet::Profile),
-        ];
-        let facets = facets.into_iter().flatten();
-        facets.map(move |facet| (Subject::Case(case.id.clone()), facet, view))
-    });
+    let units = plan
+        .units
+        .iter()
+        .filter(move |unit| is_right(&unit.id.kernel, &unit.id.variant))
+        .map(|unit| (Subject::Unit(unit.id.clone()), Facet::Resources, view));
+    let cases = plan
+        .cases
+        .iter()
+        .filter(move |case| is_right(&case.id.kernel, &case.id.variant))
+        .flat_map(|case| view.distinct_ptx(&case.id).map(move |view| (case, view)))
+        .flat_map(|(case, view)| {
+            // A case of which no gate wants times has none to agree on, and only a simulator counts.
+            let is_counted = !view.gateable(&case.id).is_empty() || are_withheld(view, &case.id);
+            let facets = [
+                Some(Facet::Correctness),
+                case.timed.then_some(Facet::Times),
+                is_counted.then_some(Facet::Counters),
+                plan.profiling.is_some().then_some(Facet::Profile),
+            ];
+            facets
+                .into_iter()
+                .flatten()
+                .map(move |facet| (Subject::Case(case.id.clone()), facet, view))
+        });
     units.chain(cases).collect()
 }
 
@@ -316,7 +338,9 @@ pub(super) fn timed_by_two_protocols(base: &Record, head: &Record) -> Vec<CaseId
         ways
     };
     let base = ways(base);
-    let head = ways(head).into_iter();
-    let two = head.filter(|(case, way)| base.get(case).is_some_and(|other| other != way));
-    two.map(|(case, _)| case).collect()
+    ways(head)
+        .into_iter()
+        .filter(|(case, way)| base.get(case).is_some_and(|other| other != way))
+        .map(|(case, _)| case)
+        .collect()
 }

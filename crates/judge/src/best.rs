@@ -33,13 +33,15 @@ pub fn best(versions: &[Baseline]) -> Option<Baseline> {
 fn level<'a>(metric: Metric, measured: &[&'a Agreed]) -> Option<&'a Agreed> {
     let worse = |a: &Agreed, b: &Agreed| {
         let order = a.value.0.total_cmp(&b.value.0);
-        match metric.larger_is_better() {
-            true => order.reverse(),
-            false => order,
+        if metric.larger_is_better() {
+            order.reverse()
+        } else {
+            order
         }
     };
-    let pairs = measured.iter().zip(measured.iter().skip(1));
-    pairs
+    measured
+        .iter()
+        .zip(measured.iter().skip(1))
         .map(|(a, b)| if worse(a, b).is_gt() { *a } else { *b })
         .filter(|agreed| agreed.value.0.is_finite())
         .min_by(|a, b| worse(a, b))

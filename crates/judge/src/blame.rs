@@ -13,29 +13,37 @@ pub(super) fn find(view: View, verdicts: &[Verdict]) -> Vec<Blame> {
         return Vec::new();
     };
     let mut blamed: BTreeMap<(usize, usize), Vec<BlamedGate>> = BTreeMap::new();
-    for verdict in verdicts.iter().filter(|it| it.outcome == Outcome::Fail) {
+    for verdict in verdicts
+        .iter()
+        .filter(|verdict| verdict.outcome == Outcome::Fail)
+    {
         for gate in blameable(verdict) {
             let is_same = |it: &&&GateAnswer| {
                 (&it.subject, &it.rule, it.verdict) == (&gate.subject, &gate.rule, gate.verdict)
             };
-            let between = between.iter().map(|(_, answers)| {
-                let answer = answers.iter().find(is_same);
-                answer.map(|it| it.outcome)
-            });
-            let outcomes: Vec<_> = between.chain([Some(Outcome::Fail)]).collect();
+            let outcomes: Vec<_> = between
+                .iter()
+                .map(|(_, answers)| {
+                    let answer = answers.iter().find(is_same);
+                    answer.map(|answer| answer.outcome)
+                })
+                .chain([Some(Outcome::Fail)])
+                .collect();
             let guilty = find_guilty(&outcomes);
             let gates = blamed.entry((guilty.start, guilty.end)).or_default();
             gates.push(gate);
         }
     }
-    let blames = blamed.into_iter().map(|((start, end), gates)| {
-        let changes = steps.get(start..end).unwrap_or_default();
-        Blame {
-            changes: changes.iter().map(|(it, _)| (*it).clone()).collect(),
-            gates,
-        }
-    });
-    blames.collect()
+    blamed
+        .into_iter()
+        .map(|((start, end), gates)| {
+            let changes = steps.get(start..end).unwrap_or_default();
+            Blame {
+                changes: changes.iter().map(|(it, _)| (*it).clone()).collect(),
+                gates,
+            }
+        })
+        .collect()
 }
 
 /// The gates of a verdict that a part of a compiler can have broken, or taken the answer from.
@@ -45,17 +53,23 @@ pub fn blameable(verdict: &Verdict) -> Vec<BlamedGate> {
         Question::NoLooser(BaseDemand::Checks(rules)) => (rules.as_slice(), GateVerdict::Answered),
         _ => return Vec::new(),
     };
-    let gates = rules.iter().map(|rule| BlamedGate {
-        subject: verdict.subject.clone(),
-        rule: rule.clone(),
-        verdict: of,
-    });
-    gates.collect()
+    rules
+        .iter()
+        .map(|rule| BlamedGate {
+            subject: verdict.subject.clone(),
+            rule: rule.clone(),
+            verdict: of,
+        })
+        .collect()
 }
 
 /// The outcome of one of [`blameable`]'s gates in another run. `None`: that run does not say it.
 pub fn answer(gate: &BlamedGate, verdicts: &[Verdict]) -> Option<Outcome> {
-    let of_subject = || verdicts.iter().filter(|it| it.subject == gate.subject);
+    let of_subject = || {
+        verdicts
+            .iter()
+            .filter(|verdict| verdict.subject == gate.subject)
+    };
     let own =
         of_subject().find(|it| matches!(&it.question, Question::Gate(rule) if *rule == gate.rule));
     if gate.verdict == GateVerdict::Own {

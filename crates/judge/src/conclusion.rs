@@ -33,11 +33,12 @@ pub(super) fn blame_device(view: View, verdict: &mut Verdict) {
     let is_broken = matches!(view.environment().device, Seen::Fault(_));
     if is_broken || view.policy().require_gpu {
         verdict.outcome = Outcome::Environment;
-        verdict.reason = match is_broken {
-            true => device.reason,
-            false => Reason::GpuRequired {
+        verdict.reason = if is_broken {
+            device.reason
+        } else {
+            Reason::GpuRequired {
                 why: Box::new(device.reason),
-            },
+            }
         };
     }
 }

@@ -54,9 +54,10 @@ impl<'a> View<'_, 'a> {
                 view.build(&unit.id).ok()
             };
             let (head_code, base_code) = (built(head)?, built(base)?);
-            let is_same_code = match head.is_simulated() {
-                true => head_code.ptx.is_some() && head_code.ptx == base_code.ptx,
-                false => head_code.identity == base_code.identity,
+            let is_same_code = if head.is_simulated() {
+                head_code.ptx.is_some() && head_code.ptx == base_code.ptx
+            } else {
+                head_code.identity == base_code.identity
             };
             let is_same_reference = match &ours.reference {
                 Reference::Variant { variant } => self.is_same_check(&CaseId {
@@ -100,9 +101,10 @@ impl<'a> View<'_, 'a> {
             },
         })?;
         let same = head.identity == built.identity && is_same_call(ours, theirs);
-        Ok(match same {
-            true => BaseStatus::Unchanged,
-            false => BaseStatus::Changed,
+        Ok(if same {
+            BaseStatus::Unchanged
+        } else {
+            BaseStatus::Changed
         })
     }
 
@@ -172,9 +174,10 @@ pub(super) fn required_of_base(view: View, gate: &Gate) -> Result<(), NotRequire
             if base.unit_on_device(id).is_err() {
                 return Err(NotRequired::NotAtBase);
             }
-            match is_same_work(ours, theirs) {
-                true => Ok(()),
-                false => Err(NotRequired::SaidElsewhere),
+            if is_same_work(ours, theirs) {
+                Ok(())
+            } else {
+                Err(NotRequired::SaidElsewhere)
             }
         }
     }
@@ -192,18 +195,26 @@ fn is_counted(rule: &Rule) -> bool {
 
 /// Every dimension of the base's; head may have more.
 pub(super) fn has_the_sizes_of(base: &Case, head: &Case) -> bool {
-    let mut dims = base.dims.iter();
-    dims.all(|(name, size)| head.dims.get(name) == Some(size))
+    base.dims
+        .iter()
+        .all(|(name, size)| head.dims.get(name) == Some(size))
 }
 
 /// Whether two cases of one name have the same to do: every size of the base's, and what is put in. Where it lies in
 /// memory, and which elements are looked at, changes no work.
 fn is_same_work(head: &Case, base: &Case) -> bool {
-    let drawn = base.tensors.iter().filter(|tensor| tensor.is_drawn());
-    let mut both = drawn.filter_map(|tensor| {
-        let mut others = head.tensors.iter();
-        Some((tensor, others.find(|other| other.name == tensor.name)?))
-    });
+    let mut both = base
+        .tensors
+        .iter()
+        .filter(|tensor| tensor.is_drawn())
+        .filter_map(|tensor| {
+            Some((
+                tensor,
+                head.tensors
+                    .iter()
+                    .find(|other| other.name == tensor.name)?,
+            ))
+        });
     let is_same = |(theirs, ours): (&Tensor, &Tensor)| {
         let contents = |tensor: &Tensor| Tensor {
             strides: None,

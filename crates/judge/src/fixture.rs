@@ -214,8 +214,11 @@ pub fn gates() -> Vec<Gate> {
             .map(|rule| gate(case(variant, shape), rule))
         })
     });
-    let units = units.into_iter().flatten();
-    units.chain(cases.into_iter().flatten().flatten()).collect()
+    units
+        .into_iter()
+        .flatten()
+        .chain(cases.into_iter().flatten().flatten())
+        .collect()
 }
 
 /// ns of one launch.
@@ -542,7 +545,7 @@ pub fn record_kept_to_fail(gates: &[GateName]) -> Record {
         declared: "gates.yaml:9".into(),
     });
     let is_of = |id: &CaseId| id.variant == "fast";
-    for case in record.plan.cases.iter_mut().filter(|it| is_of(&it.id)) {
+    for case in record.plan.cases.iter_mut().filter(|case| is_of(&case.id)) {
         case.timed = false;
     }
     record

@@ -360,9 +360,10 @@ impl<'i, 'a> View<'i, 'a> {
 
     /// Head's, because head's run timed both sides.
     pub(super) fn planned_pairing(self) -> Option<&'a Pairing> {
-        let plan = match self.is_revision() {
-            true => self.index.head.plan,
-            false => self.plan(),
+        let plan = if self.is_revision() {
+            self.index.head.plan
+        } else {
+            self.plan()
         };
         plan.pairing.as_ref()
     }
@@ -374,9 +375,10 @@ impl<'i, 'a> View<'i, 'a> {
 
     /// This side's half of a pair.
     pub(super) fn own(self, pair: &'a PairFacts) -> &'a TimeFacts {
-        match self.is_revision() {
-            true => &pair.base,
-            false => &pair.head,
+        if self.is_revision() {
+            &pair.base
+        } else {
+            &pair.head
         }
     }
 

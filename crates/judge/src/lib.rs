@@ -111,17 +111,19 @@ pub fn with_baselines_of(base: &Record, head: &Record) -> Record {
 }
 
 fn faults_of(base: &Record) -> Vec<BaseFault> {
-    let builds = base.evidence.iter().filter_map(|it| match it {
-        Evidence::Build {
-            unit,
-            facts: Seen::Fault(fault),
-        } => Some(BaseFault {
-            unit: unit.clone(),
-            fault: fault.clone(),
-        }),
-        _ => None,
-    });
-    builds.collect()
+    base.evidence
+        .iter()
+        .filter_map(|evidence| match evidence {
+            Evidence::Build {
+                unit,
+                facts: Seen::Fault(fault),
+            } => Some(BaseFault {
+                unit: unit.clone(),
+                fault: fault.clone(),
+            }),
+            _ => None,
+        })
+        .collect()
 }
 
 fn baselines_of(base: &Record) -> (Vec<Baseline>, agreed::Refusals) {
@@ -135,7 +137,10 @@ fn baselines_of(base: &Record) -> (Vec<Baseline>, agreed::Refusals) {
 pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement {
     let (mut baselines, mut refusals) = baselines_of(base);
     for case in timed_by_two_protocols(base, head) {
-        for baseline in baselines.iter_mut().filter(|it| it.holds_times_of(&case)) {
+        for baseline in baselines
+            .iter_mut()
+            .filter(|baseline| baseline.holds_times_of(&case))
+        {
             baseline.cases.remove(&case.shape);
         }
         let why = Unavailable {

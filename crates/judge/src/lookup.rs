@@ -37,22 +37,25 @@ impl<'i, 'a> View<'i, 'a> {
     pub fn cases_of(self, unit: &UnitId) -> impl Iterator<Item = &'a Case> + use<'a> {
         let (kernel, variant) = (unit.kernel.clone(), unit.variant.clone());
         let other = self.other_plan();
-        let cases = self.plan().cases.iter();
-        cases.filter(move |case| {
+        self.plan().cases.iter().filter(move |case| {
             case.id.kernel == kernel
                 && case.id.variant == variant
-                && other.is_none_or(|it| it.case(&case.id).is_some())
+                && other.is_none_or(|other_plan| other_plan.case(&case.id).is_some())
         })
     }
 
     /// Seeds of a case whose figures can be compared with those of another run, in their order: not the drawn one,
     /// which no other run has.
     pub fn seeds_of(self, case: &'a Case) -> impl Iterator<Item = u64> + use<'a> {
-        let other = self.other_plan().and_then(|it| it.case(&case.id));
+        let other = self
+            .other_plan()
+            .and_then(|other_plan| other_plan.case(&case.id));
         let drawn = self.drawn();
-        let seeds = case.seeds.iter().copied();
-        let seeds = seeds.filter(move |seed| Some(*seed) != drawn);
-        seeds.filter(move |seed| other.is_none_or(|it| it.seeds.contains(seed)))
+        case.seeds
+            .iter()
+            .copied()
+            .filter(move |seed| Some(*seed) != drawn)
+            .filter(move |seed| other.is_none_or(|case| case.seeds.contains(seed)))
     }
 
     pub fn drawn(self) -> Option<u64> {
@@ -111,9 +114,10 @@ impl<'i, 'a> View<'i, 'a> {
             None => self.index.architectures.as_slice(),
             Some(_) => &[],
         };
-        let others = all.iter().filter(move |arch| Some(**arch) != first);
-        let views = others.map(move |arch| (*arch, self.at(*arch)));
-        views.filter(|(_, view)| view.unit_on_device(id).is_ok())
+        all.iter()
+            .filter(move |arch| Some(**arch) != first)
+            .map(move |arch| (*arch, self.at(*arch)))
+            .filter(|(_, view)| view.unit_on_device(id).is_ok())
     }
 
     /// Views of a case for every architecture.
@@ -141,9 +145,10 @@ impl<'i, 'a> View<'i, 'a> {
                 Some(unit) => Ok(unit),
                 None => ruling(
                     // Who requires a GPU requires that something runs on it.
-                    match self.policy().require_gpu {
-                        true => Outcome::Environment,
-                        false => Outcome::Unsupported,
+                    if self.policy().require_gpu {
+                        Outcome::Environment
+                    } else {
+                        Outcome::Unsupported
                     },
                     Reason::NoArchitecture {
                         kernel: id.kernel.clone(),
@@ -276,8 +281,9 @@ impl<'i, 'a> View<'i, 'a> {
             return false;
         };
         let arch = self.simulated_as(id);
-        let mut seeds = case.seeds.iter();
-        seeds.any(|seed| !self.filed().checks.of(&(id, arch, *seed)).is_empty())
+        case.seeds
+            .iter()
+            .any(|seed| !self.filed().checks.of(&(id, arch, *seed)).is_empty())
     }
 
     /// Beside a GPU, what was simulated of the code that it ran.
@@ -299,10 +305,10 @@ impl<'i, 'a> View<'i, 'a> {
     /// Everything that was simulated of a case, by seed.
     pub fn simulations(self, id: &CaseId) -> Vec<(u64, &'a SimulationFacts)> {
         let seeds = self.case(id).map_or(&[][..], |case| &case.seeds);
-        let seen = seeds
+        seeds
             .iter()
-            .map(|&seed| Some((seed, self.simulation(id, seed).ok()?)));
-        seen.flatten().collect()
+            .filter_map(|&seed| Some((seed, self.simulation(id, seed).ok()?)))
+            .collect()
     }
 
     pub fn driver(self, id: &CaseId) -> Judged<&'a DriverFacts> {
@@ -344,12 +350,13 @@ impl<'i, 'a> View<'i, 'a> {
             }
             facts.push(self.admitted(id, &[*seen], piece)?);
         }
-        match facts.is_empty() {
-            true => missing(Piece::Profile {
+        if facts.is_empty() {
+            missing(Piece::Profile {
                 case: id.clone(),
                 repeat: 0,
-            }),
-            false => Ok(facts),
+            })
+        } else {
+            Ok(facts)
         }
     }
 

@@ -87,20 +87,18 @@ pub(super) fn of_cases(view: View) -> Vec<Note> {
 
 /// Accesses that the checks could not judge in any launch of a case, each once.
 fn not_judged<'a>(view: View<'_, 'a>, case: &Case) -> BTreeSet<&'a str> {
-    let seeds = case.seeds.iter();
-    let launches = seeds.filter_map(|&seed| view.simulation(&case.id, seed).ok());
-    launches
+    case.seeds
+        .iter()
+        .filter_map(|&seed| view.simulation(&case.id, seed).ok())
         .flat_map(|launch| launch.not_judged.iter().map(String::as_str))
         .collect()
 }
 
 /// Elements compared and left out, with the seed that leaves out most.
 fn left_out_of_comparison(view: View, case: &Case) -> Option<(u64, u64)> {
-    let checks = case
-        .seeds
+    case.seeds
         .iter()
-        .filter_map(|&seed| view.check(&case.id, seed).ok());
-    checks
+        .filter_map(|&seed| view.check(&case.id, seed).ok())
         .map(|check| (check.error.elements, check.error.left_out))
         .filter(|(_, left_out)| *left_out > 0)
         .max_by_key(|(_, left_out)| *left_out)
@@ -116,15 +114,23 @@ fn printed<'a>(view: View<'_, 'a>, case: &Case) -> Option<(u64, &'a Printed)> {
 
 /// Notes what a comparison leaves out because head was run with a filter.
 pub(super) fn left_out(base: &Plan, head: &Plan) -> Option<Note> {
-    let cases = base.cases.iter().map(|case| &case.id);
-    let cases: Vec<CaseId> = cases.filter(|id| !head.selects(id)).cloned().collect();
+    let cases: Vec<CaseId> = base
+        .cases
+        .iter()
+        .map(|case| &case.id)
+        .filter(|id| !head.selects(id))
+        .cloned()
+        .collect();
     (!cases.is_empty()).then_some(Note::LeftOut { cases })
 }
 
 /// Notes on things that the base has under another name, or in another file.
 pub(super) fn new_names(base: &Base) -> impl Iterator<Item = Note> + use<> {
-    let renames = base.renames.clone().into_iter().map(Note::Renamed);
-    renames.chain(base.moved.clone().into_iter().map(Note::Moved))
+    base.renames
+        .clone()
+        .into_iter()
+        .map(Note::Renamed)
+        .chain(base.moved.clone().into_iter().map(Note::Moved))
 }
 
 /// Baselines whose case is no longer in gates.yaml. For a kernel that a filter left out cases of, nobody

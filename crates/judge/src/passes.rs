@@ -65,10 +65,10 @@ pub(super) fn judge_in_passes(view: View, refusals: &Refusals, opponent: Opponen
     judgement.notes.extend(notes::of_cases(view));
     judgement.notes.extend(match opponent {
         Opponent::Nothing => Vec::new(),
-        Opponent::Revision(base) => {
-            let new_inputs = references::new_inputs(view).into_iter();
-            new_inputs.chain(notes::new_names(base)).collect()
-        }
+        Opponent::Revision(base) => references::new_inputs(view)
+            .into_iter()
+            .chain(notes::new_names(base))
+            .collect(),
         Opponent::Record { base, head, .. } => notes::left_out(&base.plan, &head.plan)
             .into_iter()
             .collect(),
@@ -92,8 +92,8 @@ fn judge_gates(view: View, refusals: &Refusals) -> Judgement {
         judgement.drifts.extend(ruled.drift);
         judgement.verdicts.push(ruled.verdict);
     }
-    let new = new.into_iter();
     judgement.notes = new
+        .into_iter()
         .map(|(subject, facet)| Note::New { subject, facet })
         .chain(notes::gone(view))
         .collect();

@@ -49,8 +49,7 @@ impl<'a> Index<'a> {
         // A case is proven for each architecture by itself, so they are named after that.
         let mut proofs = proofs_for(head);
         if head.is_simulated() {
-            let units = head.plan().units.iter();
-            let all: BTreeSet<Arch> = units.map(|unit| unit.id.arch).collect();
+            let all: BTreeSet<Arch> = head.plan().units.iter().map(|unit| unit.id.arch).collect();
             // With one architecture all that there is has been said.
             if all.len() > 1 {
                 for arch in &all {
@@ -65,9 +64,12 @@ impl<'a> Index<'a> {
 }
 
 fn proofs_for<'a>(view: View<'_, 'a>) -> HashMap<(Option<Arch>, &'a CaseId), Judged<()>> {
-    let cases = view.plan().cases.iter().map(|case| &case.id);
-    let proofs = cases.map(|id| ((view.arch, id), prove(view, id)));
-    proofs.collect()
+    view.plan()
+        .cases
+        .iter()
+        .map(|case| &case.id)
+        .map(|id| ((view.arch, id), prove(view, id)))
+        .collect()
 }
 
 /// Built for this run's device, right in every respect that is checked, for every seed, and within at least

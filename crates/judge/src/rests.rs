@@ -7,10 +7,15 @@ use model::*;
 impl View<'_, '_> {
     /// The purpose of samples of single launches of the case.
     pub fn singles(self, id: &CaseId) -> Singles {
-        let mut gates = self.policy().gates.iter();
-        match gates.any(|gate| rests_on(gate, id, Metric::of_single_launches)) {
-            true => Singles::Judged,
-            false => Singles::Shown,
+        if self
+            .policy()
+            .gates
+            .iter()
+            .any(|gate| rests_on(gate, id, Metric::of_single_launches))
+        {
+            Singles::Judged
+        } else {
+            Singles::Shown
         }
     }
 }

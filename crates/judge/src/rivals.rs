@@ -76,12 +76,11 @@ impl<'a> View<'_, 'a> {
                 }
             }
         }
-        let needed = match self.timed_in_pairs(id).is_empty() {
-            true => {
-                let planned = plan.timing.processes.max(1);
-                planned.min(self.processes_of_rival(rival, task)) as usize
-            }
-            false => LEAST_PROCESSES as usize,
+        let needed = if self.timed_in_pairs(id).is_empty() {
+            let planned = plan.timing.processes.max(1);
+            planned.min(self.processes_of_rival(rival, task)) as usize
+        } else {
+            LEAST_PROCESSES as usize
         };
         match used.len() {
             0 => lacking(),
@@ -106,35 +105,50 @@ impl<'a> View<'_, 'a> {
             }
             _ => false,
         };
-        let mut gates = self.policy().gates.iter();
-        match gates.any(|it| it.rule.names_rival(rival) && is_of_task(&it.subject)) {
-            true => self.plan().timing.processes.max(LEAST_PROCESSES),
-            false => LEAST_PROCESSES,
+        if self
+            .policy()
+            .gates
+            .iter()
+            .any(|gate| gate.rule.names_rival(rival) && is_of_task(&gate.subject))
+        {
+            self.plan().timing.processes.max(LEAST_PROCESSES)
+        } else {
+            LEAST_PROCESSES
         }
     }
 
     /// Whether a rival is to do a task once more: not after a process that broke or skipped everything.
     pub(super) fn rival_goes_on(self, rival: &str, task: &CaseId) -> bool {
         let is_timed = |facts: &RivalFacts| {
-            let mut contests = facts.backends.values();
-            contests.any(|it| matches!(it, Contest::Timed(_)))
+            facts
+                .backends
+                .values()
+                .any(|contest| matches!(contest, Contest::Timed(_)))
         };
         let seen = self.timed_of_rival(rival, task);
         let most = self.processes_of_rival(rival, task) as usize;
-        let mut processes = seen.iter();
-        seen.len() < most && processes.all(|(_, seen)| seen.got().is_some_and(is_timed))
+        seen.len() < most
+            && seen
+                .iter()
+                .all(|(_, seen)| seen.got().is_some_and(is_timed))
     }
 }
 
 /// How the timed cases of each kernel compare with its rivals.
 pub(super) fn standings(view: View) -> Vec<RivalStanding> {
-    let rivals = view.plan().rivals.iter();
-    rivals.map(|rival| standing(view, rival)).collect()
+    view.plan()
+        .rivals
+        .iter()
+        .map(|rival| standing(view, rival))
+        .collect()
 }
 
 fn standing(view: View, rival: &Rival) -> RivalStanding {
-    let cases = view.plan().cases.iter();
-    let cases = cases.filter(|case| case.timed && case.id.kernel == rival.kernel);
+    let cases = view
+        .plan()
+        .cases
+        .iter()
+        .filter(|case| case.timed && case.id.kernel == rival.kernel);
     let mut standing = RivalStanding {
         kernel: rival.kernel.clone(),
         rival: rival.name.clone(),

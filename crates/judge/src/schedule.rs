@@ -47,8 +47,8 @@ pub fn admit(
         Stage::Check => view.runnable(&case.id),
         Stage::Time => view.timeable(&case.id),
     };
-    let cases = plan.cases.iter();
-    cases
+    plan.cases
+        .iter()
         .map(|case| match admitted(case) {
             Ok(()) => Admission::Yes,
             Err(why) => Admission::No { reason: why.reason },
@@ -65,8 +65,8 @@ pub fn to_simulate<'a>(
     evidence: impl IntoIterator<Item = &'a Evidence>,
 ) -> Vec<(&'a Case, Vec<&'a Unit>)> {
     let index = Index::file_builds(plan, environment, policy, evidence);
-    let cases = plan.cases.iter();
-    cases
+    plan.cases
+        .iter()
         .map(|case| (case, index.head().simulated(&case.id)))
         .collect()
 }
@@ -86,23 +86,25 @@ pub fn needed_of_base(
         return Vec::new();
     };
     let rests_on_base = |id: &CaseId| {
-        let mut gates = view.gates_of(&Subject::Case(id.clone())).iter();
-        gates.any(|gate| match &gate.rule {
-            Rule::Counters { .. } => view.is_simulated(),
-            Rule::Limit {
-                metric,
-                limit: Limit::Baseline { .. },
-            } => match metric.facet() {
-                Facet::Correctness => true,
-                Facet::Counters => view.is_simulated(),
-                Facet::Resources | Facet::Times | Facet::Profile => false,
-            },
-            _ => false,
-        })
+        view.gates_of(&Subject::Case(id.clone()))
+            .iter()
+            .any(|gate| match &gate.rule {
+                Rule::Counters { .. } => view.is_simulated(),
+                Rule::Limit {
+                    metric,
+                    limit: Limit::Baseline { .. },
+                } => match metric.facet() {
+                    Facet::Correctness => true,
+                    Facet::Counters => view.is_simulated(),
+                    Facet::Resources | Facet::Times | Facet::Profile => false,
+                },
+                _ => false,
+            })
     };
-    let cases = plan.cases.iter().map(|case| &case.id);
-    let common = cases.filter(|id| base.plan.case(id).is_some());
-    common
+    plan.cases
+        .iter()
+        .map(|case| &case.id)
+        .filter(|id| base.plan.case(id).is_some())
         .filter(|id| {
             let views = view.all_architectures(id);
             let mut others = views.filter(|view| !view.is_same_check(id));
@@ -126,8 +128,9 @@ pub fn next(
 ) -> Vec<(CaseId, Timing)> {
     let index = Index::of_run(plan, environment, policy, evidence);
     let view = index.head();
-    let cases = plan.cases.iter().filter(|case| case.timed);
-    cases
+    plan.cases
+        .iter()
+        .filter(|case| case.timed)
         .filter_map(|case| Some((case.id.clone(), view.next_timing(&case.id)?)))
         .collect()
 }
@@ -156,24 +159,27 @@ pub fn to_profile(
     let view = index.head();
     let is_right = |case: &&Case| view.timeable(&case.id).is_ok();
     let is_compared = |id: &CaseId| {
-        let mut gates = view.gates_of(&Subject::Case(id.clone())).iter();
-        gates.any(|gate| {
-            matches!(
-                &gate.rule,
-                Rule::Limit {
-                    metric: Metric::Profile(_),
-                    limit: Limit::Baseline { .. } | Limit::Anchor { .. },
-                }
-            )
-        })
+        view.gates_of(&Subject::Case(id.clone()))
+            .iter()
+            .any(|gate| {
+                matches!(
+                    &gate.rule,
+                    Rule::Limit {
+                        metric: Metric::Profile(_),
+                        limit: Limit::Baseline { .. } | Limit::Anchor { .. },
+                    }
+                )
+            })
     };
-    let cases = plan.cases.iter().filter(is_right);
-    cases
+    plan.cases
+        .iter()
+        .filter(is_right)
         .map(|case| Profiled {
             case: case.id.clone(),
-            repeats: match is_compared(&case.id) {
-                true => profiling.repeats,
-                false => 1,
+            repeats: if is_compared(&case.id) {
+                profiling.repeats
+            } else {
+                1
             },
             against_base: view.base_status(&case.id) == Ok(BaseStatus::Changed),
         })
@@ -205,15 +211,16 @@ pub fn next_rivals<'a>(
     evidence: &'a [Evidence],
     wanted: &[CaseId],
 ) -> Vec<RivalTurn<'a>> {
-    if !plan.rivals.iter().any(|it| it.requested) {
+    if !plan.rivals.iter().any(|rival| rival.requested) {
         return Vec::new();
     }
     let index = Index::of_run(plan, environment, policy, evidence);
     let view = index.head();
     let turn = |rival: &'a Rival| {
-        let cases = plan.cases.iter();
-        let cases = cases.filter(|case| case.id.kernel == rival.kernel);
-        let mut tasks: Vec<&CaseId> = cases
+        let mut tasks: Vec<&CaseId> = plan
+            .cases
+            .iter()
+            .filter(|case| case.id.kernel == rival.kernel)
             .filter(|case| wanted.contains(&case.id))
             .map(|case| plan.task_id(case))
             .filter(|task| view.rival_goes_on(&rival.name, task))
@@ -233,8 +240,12 @@ pub fn next_rivals<'a>(
             tasks: tasks.collect(),
         }
     };
-    let turns = plan.rivals.iter().filter(|it| it.requested).map(turn);
-    turns.filter(|turn| !turn.tasks.is_empty()).collect()
+    plan.rivals
+        .iter()
+        .filter(|rival| rival.requested)
+        .map(turn)
+        .filter(|turn| !turn.tasks.is_empty())
+        .collect()
 }
 
 impl<'a> View<'_, 'a> {
@@ -249,7 +260,9 @@ impl<'a> View<'_, 'a> {
         };
         match self.base_status(id) {
             Ok(BaseStatus::Changed) => against_base(),
-            Ok(BaseStatus::Unchanged) if pairing.is_some_and(|it| it.unchanged) => against_base(),
+            Ok(BaseStatus::Unchanged) if pairing.is_some_and(|pairing| pairing.unchanged) => {
+                against_base()
+            }
             // There is no change to measure.
             Ok(BaseStatus::Unchanged) if !self.needs_own_times(id) => None,
             Ok(BaseStatus::NoBase | BaseStatus::New | BaseStatus::Unchanged) | Err(_) => {
@@ -288,22 +301,26 @@ impl<'a> View<'_, 'a> {
 
     /// Whether more times could decide any gate of the case.
     fn is_open(self, id: &CaseId) -> bool {
-        let mut gates = self.gates_of(&Subject::Case(id.clone())).iter();
-        gates.any(|gate| accepted::apply(self, gate, &Refusals::new()).open)
+        self.gates_of(&Subject::Case(id.clone()))
+            .iter()
+            .any(|gate| accepted::apply(self, gate, &Refusals::new()).open)
     }
 
     /// Whether a gate of this run needs the time of the case itself, and not only its change. A case that did not
     /// change since the base may have changed since an anchor.
     fn needs_own_times(self, id: &CaseId) -> bool {
-        let mut gates = self.policy().gates.iter().filter(|gate| {
-            !matches!(
-                gate.rule,
-                Rule::Limit {
-                    limit: Limit::Baseline { .. } | Limit::Base { .. },
-                    ..
-                }
-            )
-        });
-        gates.any(|gate| rests_on(gate, id, |metric| metric.facet() == Facet::Times))
+        self.policy()
+            .gates
+            .iter()
+            .filter(|gate| {
+                !matches!(
+                    gate.rule,
+                    Rule::Limit {
+                        limit: Limit::Baseline { .. } | Limit::Base { .. },
+                        ..
+                    }
+                )
+            })
+            .any(|gate| rests_on(gate, id, |metric| metric.facet() == Facet::Times))
     }
 }

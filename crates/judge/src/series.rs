@@ -83,8 +83,11 @@ impl<'a> View<'_, 'a> {
         }
         let needed = self.pairing()?.singles;
         let pairs = self.pairs(id)?;
-        let mut sides = pairs.iter().flat_map(|pair| [&pair.head, &pair.base]);
-        match sides.find(|side| side.single_ns.len() < needed as usize) {
+        match pairs
+            .iter()
+            .flat_map(|pair| [&pair.head, &pair.base])
+            .find(|side| side.single_ns.len() < needed as usize)
+        {
             None => Ok(()),
             Some(side) => inconclusive(Reason::TooFewSingles {
                 metric,
@@ -126,8 +129,10 @@ impl<'a> View<'_, 'a> {
     /// Everyone who computed on the GPU while the case was timed, once each.
     pub fn others(self, id: &CaseId) -> Vec<OtherProcess> {
         let looks = self.timed(id);
-        let looks = looks.filter_map(|facts| facts.gpu.other_processes.clone());
-        looks.reduce(OtherProcess::together).unwrap_or_default()
+        looks
+            .filter_map(|facts| facts.gpu.other_processes.clone())
+            .reduce(OtherProcess::together)
+            .unwrap_or_default()
     }
 
     fn count_timed(self, id: &CaseId, is_meant: impl Fn(&TimeFacts) -> bool) -> u32 {
@@ -136,10 +141,14 @@ impl<'a> View<'_, 'a> {
 
     /// Timing processes of a case that ended well, alone or against the base.
     pub fn timed(self, id: &CaseId) -> impl Iterator<Item = &'a TimeFacts> {
-        let alone = self.timed_alone(id).iter();
-        let alone = alone.filter_map(|(_, seen)| seen.got());
-        let pairs = self.timed_in_pairs(id).iter();
-        alone.chain(pairs.filter_map(move |(_, seen)| Some(self.own(seen.got()?))))
+        self.timed_alone(id)
+            .iter()
+            .filter_map(|(_, seen)| seen.got())
+            .chain(
+                self.timed_in_pairs(id)
+                    .iter()
+                    .filter_map(move |(_, seen)| Some(self.own(seen.got()?))),
+            )
     }
 }
 
@@ -153,9 +162,12 @@ pub(super) fn in_order<'a, T>(
     seen: &[(u32, &'a Seen<T>)],
 ) -> impl Iterator<Item = Judged<(u32, &'a T)>> {
     let numbered = (0u32..).zip(seen);
-    numbered.map(|(expected, (process, seen))| match expected == *process {
-        true => Ok((expected, got(seen)?)),
-        false => gap(expected, TimingGap::Numbering),
+    numbered.map(|(expected, (process, seen))| {
+        if expected == *process {
+            Ok((expected, got(seen)?))
+        } else {
+            gap(expected, TimingGap::Numbering)
+        }
     })
 }
 

@@ -6,8 +6,11 @@ use super::rules::{self, relative_change};
 use model::*;
 
 pub(super) fn compare(view: View) -> Vec<Aimed> {
-    let targets = view.policy().targets.iter();
-    targets.map(|target| aim(view, target)).collect()
+    view.policy()
+        .targets
+        .iter()
+        .map(|target| aim(view, target))
+        .collect()
 }
 
 /// By the rule of a gate with the same limit.

@@ -106,25 +106,27 @@ fn compare_unit(view: View, id: &UnitId, refusals: &Refusals) -> Option<Ungated>
         .base
         .as_ref()
         .map_or(&policy.gates, |base| &base.gates);
-    let values = COMPARED.into_iter().filter_map(|metric| {
-        let now = view.metric(&subject, metric).ok()?.number;
-        let was = match base {
-            Some(base) => base.metric(&subject, metric).ok()?.number,
-            None => view.agreed_on(&subject, metric, refusals).ok()?.value,
-        };
-        let change = relative_change(now, was);
-        let is_worse = if metric.larger_is_better() {
-            change < 0.0
-        } else {
-            change > 0.0
-        };
-        (is_worse && !is_limited(gates, &subject, metric)).then_some(WorseValue {
-            metric,
-            was: Num(was),
-            now: Num(now),
+    let values: Vec<_> = COMPARED
+        .into_iter()
+        .filter_map(|metric| {
+            let now = view.metric(&subject, metric).ok()?.number;
+            let was = match base {
+                Some(base) => base.metric(&subject, metric).ok()?.number,
+                None => view.agreed_on(&subject, metric, refusals).ok()?.value,
+            };
+            let change = relative_change(now, was);
+            let is_worse = if metric.larger_is_better() {
+                change < 0.0
+            } else {
+                change > 0.0
+            };
+            (is_worse && !is_limited(gates, &subject, metric)).then_some(WorseValue {
+                metric,
+                was: Num(was),
+                now: Num(now),
+            })
         })
-    });
-    let values: Vec<_> = values.collect();
+        .collect();
     (!values.is_empty()).then_some(Ungated {
         subject,
         against,

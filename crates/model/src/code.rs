@@ -297,8 +297,9 @@ impl InstructionKind {
     }
 
     pub fn all() -> impl Iterator<Item = Self> {
-        let wide = WIDE.iter();
-        let wide = wide.flat_map(|(of, _)| Width::ALL.into_iter().map(of));
+        let wide = WIDE
+            .iter()
+            .flat_map(|(of, _)| Width::ALL.into_iter().map(of));
         PLAIN.iter().map(|(kind, _)| *kind).chain(wide)
     }
 }
@@ -332,7 +333,7 @@ impl FromStr for InstructionKind {
         let wide = || {
             let (name, bits) = text.rsplit_once('_')?;
             let mut width = Width::ALL.into_iter();
-            let width = width.find(|it| it.bits().to_string() == bits)?;
+            let width = width.find(|width| width.bits().to_string() == bits)?;
             let (of, _) = WIDE.iter().find(|(_, stem)| *stem == name)?;
             Some(of(width))
         };

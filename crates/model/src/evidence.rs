@@ -732,9 +732,10 @@ impl OtherProcess {
         together.extend(others);
         together.sort();
         together.dedup_by(|a, b| a.pid == b.pid);
-        together.extend(match hidden.len() >= more_hidden.len() {
-            true => hidden,
-            false => more_hidden,
+        together.extend(if hidden.len() >= more_hidden.len() {
+            hidden
+        } else {
+            more_hidden
         });
         together
     }

@@ -210,7 +210,7 @@ impl Plan {
     pub fn later_seed(&self, case: &Case, seed: u64) -> u64 {
         let drawn = self.drawn.as_ref().map(|drawn| drawn.seed);
         let mut seeds = case.seeds.clone();
-        seeds.retain(|it| Some(*it) != drawn);
+        seeds.retain(|seed| Some(*seed) != drawn);
         let next = match seeds.iter().position(|it| *it == seed) {
             Some(at) => seeds.iter().cycle().nth(at + 1),
             None => seeds.first(),
@@ -221,23 +221,25 @@ impl Plan {
 
     /// How a variant is to fail, if it is.
     pub fn expected(&self, kernel: &str, variant: &str) -> Option<&Expected> {
-        let mut expected = self.expected.iter();
-        expected.find(|it| (it.kernel.as_str(), it.variant.as_str()) == (kernel, variant))
+        self.expected
+            .iter()
+            .find(|it| (it.kernel.as_str(), it.variant.as_str()) == (kernel, variant))
     }
 
     /// The fallback of a variant, if it has one.
     pub fn fallback(&self, kernel: &str, variant: &str) -> Option<&Fallback> {
-        let mut fallbacks = self.fallbacks.iter();
-        fallbacks.find(|it| (it.kernel.as_str(), it.variant.as_str()) == (kernel, variant))
+        self.fallbacks.iter().find(|fallback| {
+            (fallback.kernel.as_str(), fallback.variant.as_str()) == (kernel, variant)
+        })
     }
 
     /// Without the other kernels.
     pub fn retain(&mut self, is_kept: impl Fn(&str) -> bool) {
-        self.units.retain(|it| is_kept(&it.id.kernel));
-        self.cases.retain(|it| is_kept(&it.id.kernel));
-        self.rivals.retain(|it| is_kept(&it.kernel));
+        self.units.retain(|unit| is_kept(&unit.id.kernel));
+        self.cases.retain(|case| is_kept(&case.id.kernel));
+        self.rivals.retain(|rival| is_kept(&rival.kernel));
         self.expected.retain(|it| is_kept(&it.kernel));
-        self.fallbacks.retain(|it| is_kept(&it.kernel));
+        self.fallbacks.retain(|fallback| is_kept(&fallback.kernel));
     }
 
     /// Whether a subject is of a file that was compiled already.
@@ -250,18 +252,21 @@ impl Plan {
 
     /// Whether a subject is a group, which runs on other memory at the base.
     pub fn is_group(&self, subject: &Subject) -> bool {
-        let mut groups = self.units.iter().filter(|unit| unit.is_group());
-        groups.any(|unit| {
-            (unit.id.kernel.as_str(), unit.id.variant.as_str())
-                == (subject.kernel(), subject.variant())
-        })
+        self.units
+            .iter()
+            .filter(|unit| unit.is_group())
+            .any(|unit| {
+                (unit.id.kernel.as_str(), unit.id.variant.as_str())
+                    == (subject.kernel(), subject.variant())
+            })
     }
 
     /// Whether its cases are launches of a capture, and not of programs of gates.yaml.
     pub fn is_replay(&self) -> bool {
         let is_captured = |case: &Case| case.tensors.iter().any(Tensor::is_captured);
-        let mut cases = self.cases.iter();
-        cases.any(|case| case.id.variant == REPLAYED && is_captured(case))
+        self.cases
+            .iter()
+            .any(|case| case.id.variant == REPLAYED && is_captured(case))
     }
 
     pub fn unit(&self, id: &UnitId) -> Option<&Unit> {
@@ -274,11 +279,13 @@ impl Plan {
 
     /// Why a case that a program could have is not here.
     pub fn gap(&self, id: &CaseId) -> Option<&Uncaptured> {
-        let mut gaps = self.uncaptured.iter().filter(|gap| match gap.why {
-            CaptureGap::Broke(_) | CaptureGap::Unsupported(_) | CaptureGap::OtherInputs => true,
-            CaptureGap::OtherKernels(_) => false,
-        });
-        gaps.find(|gap| gap.is_of(id))
+        self.uncaptured
+            .iter()
+            .filter(|gap| match gap.why {
+                CaptureGap::Broke(_) | CaptureGap::Unsupported(_) | CaptureGap::OtherInputs => true,
+                CaptureGap::OtherKernels(_) => false,
+            })
+            .find(|gap| gap.is_of(id))
     }
 
     /// Whether the filters take in a case, one that this plan does not have included.
@@ -386,10 +393,11 @@ impl Callable {
             Self::Entries { names, .. } => names.clone(),
             Self::Launcher { function, .. } => vec![function.clone()],
             Self::Compiled { symbol } => symbol.iter().cloned().collect(),
-            Self::Together { modules, steps } => {
-                let called = steps.iter().filter_map(|at| modules.get(*at));
-                called.map(|it| it.name.clone()).collect()
-            }
+            Self::Together { modules, steps } => steps
+                .iter()
+                .filter_map(|at| modules.get(*at))
+                .map(|it| it.name.clone())
+                .collect(),
         }
     }
 }
@@ -562,7 +570,7 @@ impl Case {
 
     /// The floats that outputs are compared as, and the share by which they may differ.
     pub fn float_tolerance(&self) -> Option<(ElemType, Num)> {
-        let floats = self.tensors.iter().find_map(|it| it.floats)?;
+        let floats = self.tensors.iter().find_map(|tensor| tensor.floats)?;
         Some((floats, self.tolerance?))
     }
 }
@@ -1367,8 +1375,11 @@ impl Pairing {
 
     /// The number of processes at which the judge looks next, once it has seen so many. `None` after the last look.
     pub fn next_look(&self, seen: u32) -> Option<u32> {
-        let mut all = self.quiet.iter().chain(&self.looks);
-        all.find(|look| **look > seen).copied()
+        self.quiet
+            .iter()
+            .chain(&self.looks)
+            .find(|look| **look > seen)
+            .copied()
     }
 }
 

@@ -139,8 +139,11 @@ impl KnownFinding {
             line.file == self.file
                 && line.text.as_deref().map(with_single_blanks).as_ref() == Some(&self.line)
         };
-        let mut places = finding.places.iter().filter(|_| finding.kind == self.kind);
-        places.find(|place| place.line.as_ref().is_some_and(is_line))
+        finding
+            .places
+            .iter()
+            .filter(|_| finding.kind == self.kind)
+            .find(|place| place.line.as_ref().is_some_and(is_line))
     }
 }
 

@@ -90,9 +90,10 @@ impl ProfileMetric {
 
     /// A machine that is kept busier is used better; work and waste are best small.
     pub fn better(self) -> Better {
-        match self.is_share() || self == Self::EligibleWarps {
-            true => Better::Larger,
-            false => Better::Smaller,
+        if self.is_share() || self == Self::EligibleWarps {
+            Better::Larger
+        } else {
+            Better::Smaller
         }
     }
 

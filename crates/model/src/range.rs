@@ -30,13 +30,16 @@ impl Evidence {
             Self::Build {
                 unit,
                 facts: Seen::Got(facts),
-            } => {
-                let entries = facts.entries.iter();
-                let resources = entries.filter_map(|it| it.resources.as_ref());
-                let registers = resources.map(|it| f64::from(it.registers));
-                let values = registers.map(|value| (Metric::Registers, Num(value)));
-                first(values.collect(), || Subject::Unit(UnitId::clone(unit)))
-            }
+            } => first(
+                facts
+                    .entries
+                    .iter()
+                    .filter_map(|entry| entry.resources.as_ref())
+                    .map(|resource| f64::from(resource.registers))
+                    .map(|value| (Metric::Registers, Num(value)))
+                    .collect(),
+                || Subject::Unit(UnitId::clone(unit)),
+            ),
             Self::Check {
                 case,
                 facts: Seen::Got(facts),
@@ -79,7 +82,7 @@ fn first(values: Vec<(Metric, Num)>, subject: impl Fn() -> Subject) -> Option<Ou
 
 fn errors(facts: &CheckFacts) -> Vec<(Metric, Num)> {
     let of = |errors: Option<&super::ErrorFacts>, max: Metric, mean: Metric| {
-        errors.map(|it| vec![(max, it.max_err), (mean, it.mean_err)])
+        errors.map(|error| vec![(max, error.max_err), (mean, error.mean_err)])
     };
     let own = &facts.error;
     let all = [
@@ -102,8 +105,10 @@ fn errors(facts: &CheckFacts) -> Vec<(Metric, Num)> {
 }
 
 fn profiled(facts: &ProfileFacts) -> Vec<(Metric, Num)> {
-    let metrics = facts.kernels.iter().flat_map(|kernel| &kernel.metrics);
-    metrics
+    facts
+        .kernels
+        .iter()
+        .flat_map(|kernel| &kernel.metrics)
         .filter_map(|(metric, seen)| Some((Metric::Profile(*metric), *seen.got()?)))
         .collect()
 }

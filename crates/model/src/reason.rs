@@ -1127,8 +1127,10 @@ impl Reason {
 impl KeyDifference {
     /// Fields in which two keys of one kind differ.
     pub fn between(theirs: &BaselineKey, here: &BaselineKey) -> Vec<Self> {
-        let pairs = theirs.fields().into_iter().zip(here.fields());
-        pairs
+        theirs
+            .fields()
+            .into_iter()
+            .zip(here.fields())
             .filter(|(theirs, here)| theirs != here)
             .map(|((field, theirs), (_, here))| Self {
                 field,

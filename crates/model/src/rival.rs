@@ -98,17 +98,21 @@ impl Rule {
         let Ok(expression) = Expression::parse(text) else {
             return Vec::new();
         };
-        let names = expression.names().iter();
-        let rivals = names.filter_map(|name| match name {
-            Name::Rival(rival, ..) => Some(rival.clone()),
-            Name::Plain(_) | Name::Dotted(..) => None,
-        });
-        rivals.collect()
+        expression
+            .names()
+            .iter()
+            .filter_map(|name| match name {
+                Name::Rival(rival, ..) => Some(rival.clone()),
+                Name::Plain(_) | Name::Dotted(..) => None,
+            })
+            .collect()
     }
 
     pub fn names_rival(&self, rival: &str) -> bool {
         // Most expressions need not be read to know that they do not.
-        let may_name = self.expression().is_some_and(|it| it.contains(rival));
+        let may_name = self
+            .expression()
+            .is_some_and(|expression| expression.contains(rival));
         may_name && self.rivals().iter().any(|it| it == rival)
     }
 
@@ -132,11 +136,11 @@ impl Plan {
     /// Requests all rivals, or those alone that a gate names.
     pub fn request_rivals(&mut self, gates: &[Gate], all: bool) {
         for rival in &mut self.rivals {
-            let of_kernel = gates
+            let mut rules = gates
                 .iter()
-                .filter(|it| it.subject.kernel() == rival.kernel);
-            let mut rules = of_kernel.map(|it| &it.rule);
-            rival.requested = all || rules.any(|it| it.names_rival(&rival.name));
+                .filter(|gate| gate.subject.kernel() == rival.kernel)
+                .map(|it| &it.rule);
+            rival.requested = all || rules.any(|rule| rule.names_rival(&rival.name));
         }
     }
 
@@ -189,8 +193,11 @@ impl Plan {
     pub fn task_id<'a>(&'a self, case: &'a Case) -> &'a CaseId {
         let of = |id: &'a CaseId| (&id.kernel, &id.shape);
         let task = self.task(case);
-        let mut alike = self.cases.iter().filter(|it| of(&it.id) == of(&case.id));
-        let first = alike.find(|it| self.task(it) == task);
+        let first = self
+            .cases
+            .iter()
+            .filter(|it| of(&it.id) == of(&case.id))
+            .find(|case| self.task(case) == task);
         first.map_or(&case.id, |first| &first.id)
     }
 }

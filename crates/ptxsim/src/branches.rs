@@ -113,9 +113,10 @@ impl Branches {
             inst.registers(|how, r| decides |= how == Use::Write && self.deciding.contains(&r));
             decides
         };
-        match [first, then].into_iter().filter_map(inst).any(decides) {
-            true => Way::Apart(Apart::Decides),
-            false => Way::Straight { loops },
+        if [first, then].into_iter().filter_map(inst).any(decides) {
+            Way::Apart(Apart::Decides)
+        } else {
+            Way::Straight { loops }
         }
     }
 }
@@ -196,9 +197,13 @@ fn varying(program: &Program) -> HashSet<Register> {
             Special::Ntid(_) | Special::Ctaid(_) | Special::Nctaid(_) | Special::NWarpId
         )
     };
-    let specials = program.specials.iter();
-    let specials = specials.filter(|(special, ..)| of_lane(special));
-    all.extend(specials.map(|(_, class, r)| (*class, *r)));
+    all.extend(
+        program
+            .specials
+            .iter()
+            .filter(|(special, ..)| of_lane(special))
+            .map(|(_, class, r)| (*class, *r)),
+    );
     let mut written = HashSet::new();
     for inst in &program.code {
         let parameter = |a: &Access| a.space == AddressSpace::Param;

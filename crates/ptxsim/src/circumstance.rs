@@ -125,10 +125,11 @@ impl Circumstances {
     /// Multiprocessors that the program names: it may do something else on one of them alone.
     pub(crate) fn named(self, program: &Program) -> Vec<u32> {
         let all = program.constants32.iter().map(|(_, value)| *value);
-        let mut named: Vec<u32> = match self.has(Circumstance::Multiprocessor) {
+        let mut named: Vec<u32> = if self.has(Circumstance::Multiprocessor) {
             // On the first one all is as usual.
-            true => all.filter(|it| (1..MULTIPROCESSORS).contains(it)).collect(),
-            false => Vec::new(),
+            all.filter(|it| (1..MULTIPROCESSORS).contains(it)).collect()
+        } else {
+            Vec::new()
         };
         named.sort_unstable_by(|a, b| b.cmp(a));
         named
@@ -179,9 +180,10 @@ impl Circumstances {
     /// Shared memory of a block: more of it is really there.
     pub(crate) fn shared_bytes(self, bytes: u32, most: u32) -> u32 {
         let more = bytes.next_multiple_of(SHARED_UNIT) + SHARED_UNIT;
-        match self.has(Circumstance::SharedSize) && more <= most {
-            true => more,
-            false => bytes,
+        if self.has(Circumstance::SharedSize) && more <= most {
+            more
+        } else {
+            bytes
         }
     }
 }
@@ -280,19 +282,21 @@ fn is_workspace(program: &Program, special: Special, inst: &Inst, cooperative: b
 /// The first instruction that writes to a variable of the module, as far as the program says.
 pub(crate) fn writer(program: &Program, from: u64, bytes: u64) -> Option<&Inst> {
     let holds = |value: u64| value >= from && value - from < bytes;
-    let constants = program.constants64.iter();
-    let named = constants.filter(|(_, value)| holds(*value));
     let flow = Flow::run(
         program,
-        named.map(|(r, _)| (Class::R64, *r)).collect(),
+        program
+            .constants64
+            .iter()
+            .filter(|(_, value)| holds(*value))
+            .map(|(r, _)| (Class::R64, *r))
+            .collect(),
         |_| false,
     );
-    let mut written = program.code.iter().filter(|inst| match &inst.op {
+    program.code.iter().find(|inst| match &inst.op {
         Op::Store(to) => flow.reaches(to.address),
         Op::Atom(to) => flow.reaches(to.access.address),
         _ => false,
-    });
-    written.next()
+    })
 }
 
 /// Registers that hold addresses, and those that hold something made of one. Whichever way the program
@@ -418,7 +422,7 @@ impl Flow {
 
     /// The first instruction for which an address is more than an address.
     fn taken<'a>(&self, program: &'a Program) -> Option<&'a Inst> {
-        let mut all = program.code.iter().filter(|inst| {
+        program.code.iter().find(|inst| {
             let in_memory = match &inst.op {
                 Op::Store(to) => !matches!(to.space, AddressSpace::Local | AddressSpace::Param),
                 Op::Atom(_) => true,
@@ -435,8 +439,7 @@ impl Flow {
                 };
             });
             taken
-        });
-        all.next()
+        })
     }
 }
 
@@ -457,10 +460,14 @@ fn keeps_addresses(inst: &Inst, form: &str) -> bool {
 
 /// Constants that are at most what alignment fixes of an address: as a mask they leave only that.
 fn small_constants(program: &Program) -> HashMap<Register, u64> {
-    let narrow = program.constants32.iter();
-    let narrow = narrow.map(|(r, value)| ((Class::R32, *r), u64::from(*value)));
-    let wide = program.constants64.iter();
-    let wide = wide.map(|(r, value)| ((Class::R64, *r), *value));
+    let narrow = program
+        .constants32
+        .iter()
+        .map(|(r, value)| ((Class::R32, *r), u64::from(*value)));
+    let wide = program
+        .constants64
+        .iter()
+        .map(|(r, value)| ((Class::R64, *r), *value));
     narrow
         .chain(wide)
         .filter(|(_, value)| *value <= ALIGNED)

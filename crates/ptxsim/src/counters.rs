@@ -18,11 +18,13 @@ impl Counters {
 
     /// All of them: those that a gate can rest on in this launch, and the others.
     pub fn split(&self, withheld: &BTreeMap<Counter, Withheld>) -> [BTreeMap<Counter, u64>; 2] {
-        let told = Counter::ALL.into_iter().filter(|it| self.tells(*it));
-        let all = told.map(|counter| (counter, self.get(counter)));
-        let (gated, others) = all.partition(|(counter, _)| {
-            counter.tier() == Tier::Gate && !withheld.contains_key(counter)
-        });
+        let (gated, others) = Counter::ALL
+            .into_iter()
+            .filter(|it| self.tells(*it))
+            .map(|counter| (counter, self.get(counter)))
+            .partition(|(counter, _)| {
+                counter.tier() == Tier::Gate && !withheld.contains_key(counter)
+            });
         [gated, others]
     }
 
@@ -38,26 +40,29 @@ impl Counters {
     /// The source lines that count most of it, at most so many, the largest first; of equal ones in the
     /// order of their names. `k.cu:5 inlined at k.cu:40`, where that is the same for all of the line.
     pub fn lines(&self, counter: Counter, most: usize) -> Vec<LineCount> {
-        let lines = self.by_line.iter();
-        let mut lines: Vec<(&String, &LineCost, u64)> = lines
+        let mut lines: Vec<(&String, &LineCost, u64)> = self
+            .by_line
+            .iter()
             .map(|(line, cost)| (line, cost, value(counter, &cost.by_kind)))
             .filter(|(.., count)| *count > 0)
             .collect();
         lines.sort_by_key(|(.., count)| std::cmp::Reverse(*count));
         lines.truncate(most);
-        let places = lines.into_iter().map(|(line, cost, count)| {
-            let mut inlined = cost.inlined.iter();
-            let how = match (inlined.next(), inlined.next()) {
-                (Some(one), None) => one,
-                (None, _) => "",
-                _ => " inlined at several places",
-            };
-            LineCount {
-                place: format!("{line}{how}"),
-                count,
-            }
-        });
-        places.collect()
+        lines
+            .into_iter()
+            .map(|(line, cost, count)| {
+                let mut inlined = cost.inlined.iter();
+                let how = match (inlined.next(), inlined.next()) {
+                    (Some(one), None) => one,
+                    (None, _) => "",
+                    _ => " inlined at several places",
+                };
+                LineCount {
+                    place: format!("{line}{how}"),
+                    count,
+                }
+            })
+            .collect()
     }
 }
 

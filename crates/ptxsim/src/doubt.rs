@@ -30,7 +30,7 @@ pub(crate) fn withheld(
     let mut found = BTreeMap::new();
     for doubt in Doubt::ALL {
         for at in seen.accesses() {
-            for counter in gates().filter(|it| seen.is_doubtful(*it, doubt, at)) {
+            for counter in gates().filter(|gate| seen.is_doubtful(*gate, doubt, at)) {
                 found.entry(counter).or_insert_with(|| Withheld {
                     doubt,
                     place: program.place(program.code[at].source),
@@ -103,12 +103,15 @@ impl<'a> Seen<'a> {
 
     /// Instructions that asked memory for something, and ends of groups of products.
     fn accesses(&self) -> impl Iterator<Item = usize> + '_ {
-        let all = self.costs.iter().zip(&self.program.code).enumerate();
-        all.filter(|(_, (cost, inst))| match inst.op {
-            Op::WgmmaCommit => cost.issued > 0,
-            _ => cost.requests > 0,
-        })
-        .map(|(at, _)| at)
+        self.costs
+            .iter()
+            .zip(&self.program.code)
+            .enumerate()
+            .filter(|(_, (cost, inst))| match inst.op {
+                Op::WgmmaCommit => cost.issued > 0,
+                _ => cost.requests > 0,
+            })
+            .map(|(at, _)| at)
     }
 
     fn is_doubtful(&self, counter: Counter, doubt: Doubt, at: usize) -> bool {
@@ -165,28 +168,32 @@ fn altered(program: &Program) -> Vec<bool> {
         }
     }
     let mut last: Option<(usize, &Wgmma)> = None;
-    let each = program.code.iter().zip(begins).enumerate();
-    each.map(|(at, (inst, begins))| {
-        if begins {
-            last = None;
-        }
-        match &inst.op {
-            Op::Wgmma(product) => {
-                let before = last.replace((at, product));
-                before.is_some_and(|(place, other)| {
-                    let between = &program.code[place + 1..at];
-                    between.iter().all(|inst| !inst.counts) && other.is_same(product)
-                })
-            }
-            Op::WgmmaCommit => last.take().is_none(),
-            Op::Branch(_) | Op::BranchIndexed(_) | Op::Call(_) | Op::CallIndirect(_) => {
+    program
+        .code
+        .iter()
+        .zip(begins)
+        .enumerate()
+        .map(|(at, (inst, begins))| {
+            if begins {
                 last = None;
-                false
             }
-            _ => false,
-        }
-    })
-    .collect()
+            match &inst.op {
+                Op::Wgmma(product) => {
+                    let before = last.replace((at, product));
+                    before.is_some_and(|(place, other)| {
+                        let between = &program.code[place + 1..at];
+                        between.iter().all(|inst| !inst.counts) && other.is_same(product)
+                    })
+                }
+                Op::WgmmaCommit => last.take().is_none(),
+                Op::Branch(_) | Op::BranchIndexed(_) | Op::Call(_) | Op::CallIndirect(_) => {
+                    last = None;
+                    false
+                }
+                _ => false,
+            }
+        })
+        .collect()
 }
 
 /// Whether the table of CALIBRATION.md has kernels with this form: plain accesses of each width and
@@ -248,8 +255,12 @@ fn loops(program: &Program) -> Vec<RangeInclusive<usize>> {
         match &inst.op {
             Op::Branch(to) if *to as usize <= from => loops.push(*to as usize..=from),
             Op::BranchIndexed(all) => {
-                let back = all.iter().map(|to| *to as usize).filter(|to| *to <= from);
-                loops.extend(back.map(|to| to..=from));
+                loops.extend(
+                    all.iter()
+                        .map(|to| *to as usize)
+                        .filter(|to| *to <= from)
+                        .map(|to| to..=from),
+                );
             }
             _ => {}
         }
@@ -288,9 +299,12 @@ fn ragged(
     loops
         .iter()
         .filter(|within| leaves(within))
-        .map(|within| match calls(within) {
-            true => 0..=program.code.len(),
-            false => within.clone(),
+        .map(|within| {
+            if calls(within) {
+                0..=program.code.len()
+            } else {
+                within.clone()
+            }
         })
         .collect()
 }

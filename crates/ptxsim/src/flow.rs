@@ -71,14 +71,16 @@ impl Inst {
             }
             Op::Texture(t) => {
                 each(Address, t.access.address);
-                let at = t.at.iter().chain(&t.layer);
-                at.for_each(|r| each(Address, (R32, *r)));
+                t.at.iter()
+                    .chain(&t.layer)
+                    .for_each(|r| each(Address, (R32, *r)));
                 t.access.registers.iter().for_each(|r| each(Write, *r));
             }
             Op::Surface(t) => {
                 each(Address, t.access.address);
-                let at = t.at.iter().chain(&t.layer);
-                at.for_each(|r| each(Address, (R32, *r)));
+                t.at.iter()
+                    .chain(&t.layer)
+                    .for_each(|r| each(Address, (R32, *r)));
                 let how = if t.store { Value } else { Write };
                 t.access.registers.iter().for_each(|r| each(how, *r));
             }
@@ -247,8 +249,10 @@ fn in_global(place: &BulkGlobal, size: u32, mut each: impl FnMut(Use, Register))
                 Walk::Tiles => &[][..],
                 Walk::Pixels(offsets) => offsets,
             };
-            let at = at.iter().chain(offsets).map(|r| (Class::R32, *r));
-            at.for_each(|r| each(Use::Address, r));
+            at.iter()
+                .chain(offsets)
+                .map(|r| (Class::R32, *r))
+                .for_each(|r| each(Use::Address, r));
         }
     }
 }
@@ -278,8 +282,9 @@ pub fn mark_fragments(program: &mut Program) {
 fn matrix(m: &Mma, mut each: impl FnMut(Use, Register)) {
     use Class::{R32, R64};
     let mut product = |class, d: &[u32], from: [&[u32]; 3]| {
-        let from = from.into_iter().flatten();
-        from.for_each(|r| each(Use::Value, (class, *r)));
+        from.into_iter()
+            .flatten()
+            .for_each(|r| each(Use::Value, (class, *r)));
         d.iter().for_each(|r| each(Use::Write, (class, *r)));
     };
     match m {
@@ -294,10 +299,15 @@ fn matrix(m: &Mma, mut each: impl FnMut(Use, Register)) {
         Mma::Scaled(m) => {
             product(R32, &m.d, [&m.a, &m.b, &m.c]);
             if let Some(scales) = &m.scales {
-                let of = scales.registers.iter();
-                of.for_each(|r| each(Use::Value, (R32, *r)));
-                let selectors = scales.selectors.iter().flatten();
-                selectors.for_each(|r| each(Use::Control, (R32, *r)));
+                scales
+                    .registers
+                    .iter()
+                    .for_each(|r| each(Use::Value, (R32, *r)));
+                scales
+                    .selectors
+                    .iter()
+                    .flatten()
+                    .for_each(|r| each(Use::Control, (R32, *r)));
             }
         }
         Mma::MovMatrix { d, a } => product(R32, &[*d], [&[*a], &[], &[]]),
@@ -427,14 +437,18 @@ impl<'a> Links<'a> {
 
     fn constant(&self, (class, number): Register) -> Option<i64> {
         match class {
-            Class::R64 => {
-                let mut of64 = self.program.constants64.iter();
-                of64.find(|c| c.0 == number).map(|c| c.1 as i64)
-            }
-            _ => {
-                let mut of32 = self.program.constants32.iter();
-                of32.find(|c| c.0 == number).map(|c| i64::from(c.1))
-            }
+            Class::R64 => self
+                .program
+                .constants64
+                .iter()
+                .find(|c| c.0 == number)
+                .map(|c| c.1 as i64),
+            _ => self
+                .program
+                .constants32
+                .iter()
+                .find(|c| c.0 == number)
+                .map(|c| i64::from(c.1)),
         }
     }
 
@@ -680,9 +694,10 @@ impl<'a> Links<'a> {
                 if raw.contains(&register) {
                     let again = self.writers.get(&register).is_some_and(|all| all.len() > 1);
                     if self.root(register) != self.root(compared) {
-                        match self.copy_of_compared(register, compared, again) {
-                            true => continue,
-                            false => return false,
+                        if self.copy_of_compared(register, compared, again) {
+                            continue;
+                        } else {
+                            return false;
                         }
                     }
                     continue;

@@ -107,10 +107,12 @@ impl Image {
     }
 
     pub fn bytes(&self) -> u64 {
-        let texels = self.extents.iter().chain([&self.layers]);
-        texels.fold(u64::from(self.texel_bytes()), |all, &n| {
-            all.saturating_mul(u64::from(n))
-        })
+        self.extents
+            .iter()
+            .chain([&self.layers])
+            .fold(u64::from(self.texel_bytes()), |all, &n| {
+                all.saturating_mul(u64::from(n))
+            })
     }
 
     /// Bytes from the start to a texel.

@@ -225,12 +225,13 @@ fn cluster_of(program: &Program, launch: &Launch) -> Result<[u32; 3], String> {
         return Err("the kernel runs in clusters only, and the launch gives none".into());
     }
     let fits = launch.grid.iter().zip(cluster).all(|(n, of)| n % of == 0);
-    match fits {
-        true => Ok(cluster),
-        false => Err(format!(
+    if fits {
+        Ok(cluster)
+    } else {
+        Err(format!(
             "the grid {:?} is no multiple of the cluster {cluster:?}",
             launch.grid
-        )),
+        ))
     }
 }
 
@@ -321,8 +322,12 @@ fn unjudged_at(program: &Program, unjudged: &Unjudged) -> Vec<String> {
             "between the block's barrier and the write of the flag, the writing thread has no fence",
         ),
     ] {
-        let flags = unjudged.flags.iter().filter(|(of, _)| *of == side);
-        let flags: BTreeSet<u32> = flags.map(|(_, flag)| *flag).collect();
+        let flags: BTreeSet<u32> = unjudged
+            .flags
+            .iter()
+            .filter(|(of, _)| *of == side)
+            .map(|(_, flag)| *flag)
+            .collect();
         if !flags.is_empty() {
             let read = at(&flags);
             all.push(format!(

@@ -244,8 +244,10 @@ impl Module {
 
     /// Names, addresses and bytes of variables that a kernel can write.
     pub fn written_variables(&self) -> impl Iterator<Item = (&str, u64, usize)> {
-        let all = self.variables.iter().filter(|v| !v.read_only);
-        all.map(|v| (v.name.as_str(), v.address, v.bytes.len()))
+        self.variables
+            .iter()
+            .filter(|v| !v.read_only)
+            .map(|v| (v.name.as_str(), v.address, v.bytes.len()))
     }
 
     /// Those that can be launched.

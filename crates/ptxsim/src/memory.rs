@@ -235,7 +235,7 @@ impl Memory {
                 break;
             };
             *drawn += 1;
-            let slot = drawn.wrapping_mul(SLOTS * 618 / 1000 | 1) % SLOTS;
+            let slot = drawn.wrapping_mul((SLOTS * 618 / 1000) | 1) % SLOTS;
             let (slot, low) = match turn {
                 Turn::First => (slot, !usual),
                 Turn::Second => (SLOTS - 1 - slot, mixed(usual)),
@@ -270,8 +270,9 @@ impl Memory {
     /// Blocks of the heap that are in use: name, address, bytes.
     pub fn heap_blocks(&self) -> impl Iterator<Item = (&str, u64, usize)> {
         let first = self.allocations.partition_point(|a| a.base < HEAP_BASE);
-        let all = self.allocations[first..].iter();
-        all.filter(|a| !a.data.is_empty())
+        self.allocations[first..]
+            .iter()
+            .filter(|a| !a.data.is_empty())
             .map(|a| (a.name.as_str(), a.base, a.data.len()))
     }
 
@@ -389,7 +390,7 @@ impl Memory {
         });
         if let Some((_, drawn)) = &mut self.moved {
             *drawn += 1;
-            base += mixed(*drawn) % GAP & !0xff;
+            base += (mixed(*drawn) % GAP) & !0xff;
         }
         self.insert(name, base, vec![0; bytes], false, false);
         base
@@ -462,8 +463,9 @@ impl Memory {
 
     /// Bytes that a copy of this memory has for itself, because it wrote them.
     pub(crate) fn apart(&self, from: &Memory) -> u64 {
-        let pairs = self.allocations.iter().zip(&from.allocations);
-        pairs
+        self.allocations
+            .iter()
+            .zip(&from.allocations)
             .filter(|(a, b)| !Arc::ptr_eq(&a.data.0, &b.data.0))
             .map(|(a, _)| a.data.len() as u64)
             .sum()
@@ -471,8 +473,9 @@ impl Memory {
 
     /// The allocations that a copy of this memory wrote, by number; the rest is let go.
     pub(crate) fn into_apart(self, from: &Memory) -> Vec<Option<Bytes>> {
-        let pairs = self.allocations.into_iter().zip(&from.allocations);
-        pairs
+        self.allocations
+            .into_iter()
+            .zip(&from.allocations)
             .map(|(a, b)| (!Arc::ptr_eq(&a.data.0, &b.data.0)).then_some(a.data))
             .collect()
     }

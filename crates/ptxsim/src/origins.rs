@@ -55,15 +55,18 @@ impl Origins {
         let mut origins = Origins::default();
         let mut values = Values::new(program, &mut origins.variables);
         while values.pass(program) {}
-        let sets = program.code.iter().map(|inst| {
-            let all = addresses(&inst.op).into_iter();
-            let joined = all.fold(Value::Nothing, |all, register| all.or(values.get(register)));
-            match joined {
-                Value::Of(set) => set,
-                Value::Nothing | Value::Number | Value::Anything => 0,
-            }
-        });
-        origins.of = sets.collect();
+        origins.of = program
+            .code
+            .iter()
+            .map(|inst| {
+                let all = addresses(&inst.op).into_iter();
+                let joined = all.fold(Value::Nothing, |all, register| all.or(values.get(register)));
+                match joined {
+                    Value::Of(set) => set,
+                    Value::Nothing | Value::Number | Value::Anything => 0,
+                }
+            })
+            .collect();
         origins
     }
 
@@ -89,8 +92,9 @@ impl Origins {
     }
 
     fn all(&self, set: u64, space: AddressSpace) -> impl Iterator<Item = &Variable> {
-        let chosen = self.variables.iter().enumerate();
-        chosen
+        self.variables
+            .iter()
+            .enumerate()
             .filter(move |(n, variable)| set >> n & 1 == 1 && variable.space == space)
             .map(|(_, variable)| variable)
     }
@@ -158,10 +162,14 @@ struct Values {
 
 impl Values {
     fn new(program: &Program, variables: &mut Vec<Variable>) -> Values {
-        let narrow = program.constants32.iter();
-        let narrow = narrow.map(|(r, value)| ((Class::R32, *r), u64::from(*value)));
-        let wide = program.constants64.iter();
-        let wide = wide.map(|(r, value)| ((Class::R64, *r), *value));
+        let narrow = program
+            .constants32
+            .iter()
+            .map(|(r, value)| ((Class::R32, *r), u64::from(*value)));
+        let wide = program
+            .constants64
+            .iter()
+            .map(|(r, value)| ((Class::R64, *r), *value));
         let copied = program.code.iter().flat_map(|inst| match inst.op {
             Op::CopyLocal { from, to, bytes } => (0..bytes)
                 .flat_map(|n| [u64::from(from + n), u64::from(to + n)])

@@ -366,9 +366,10 @@ pub struct SetRegisters {
 
 impl SetRegisters {
     pub fn name(self) -> &'static str {
-        match self.takes {
-            true => "setmaxnreg.inc",
-            false => "setmaxnreg.dec",
+        if self.takes {
+            "setmaxnreg.inc"
+        } else {
+            "setmaxnreg.dec"
         }
     }
 }

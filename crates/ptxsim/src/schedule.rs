@@ -46,8 +46,9 @@ impl Unit {
             Unit::Block(one) => (Some(one), None),
             Unit::Cluster(all) => (None, Some(all.blocks.iter().flatten())),
         };
-        let all = one.into_iter().chain(several.into_iter().flatten());
-        all.map(|b| &**b)
+        one.into_iter()
+            .chain(several.into_iter().flatten())
+            .map(|b| &**b)
     }
 }
 
@@ -109,9 +110,10 @@ impl Machine<'_> {
 
     /// A block, or a cluster of several blocks.
     pub fn unit<const CHECKS: bool>(&self, n: u32) -> Unit {
-        match self.grid.cluster == [1; 3] && !self.program.uses_clusters {
-            true => Unit::Block(Box::new(self.new_block::<CHECKS>(self.grid.place(n)))),
-            false => Unit::Cluster(Box::new(self.new_cluster::<CHECKS>(n))),
+        if self.grid.cluster == [1; 3] && !self.program.uses_clusters {
+            Unit::Block(Box::new(self.new_block::<CHECKS>(self.grid.place(n))))
+        } else {
+            Unit::Cluster(Box::new(self.new_cluster::<CHECKS>(n)))
         }
     }
 
@@ -228,9 +230,10 @@ impl Machine<'_> {
                 })
             });
             if !moved && !woken {
-                return match self.cluster.is_at_work() {
-                    true => Ok(Share::Waiting),
-                    false => self.deadlock_of(b),
+                return if self.cluster.is_at_work() {
+                    Ok(Share::Waiting)
+                } else {
+                    self.deadlock_of(b)
                 };
             }
             if spins && polls {
@@ -319,11 +322,13 @@ impl Machine<'_> {
         }
         let left_out = places.len().saturating_sub(MAX_PLACES);
         places.truncate(MAX_PLACES);
-        let told = places.into_iter().map(|(place, first, more)| match more {
-            0 => format!("{first} {place}"),
-            more => format!("{first} and {more} more {place}"),
-        });
-        let mut lines: Vec<String> = told.collect();
+        let mut lines: Vec<String> = places
+            .into_iter()
+            .map(|(place, first, more)| match more {
+                0 => format!("{first} {place}"),
+                more => format!("{first} and {more} more {place}"),
+            })
+            .collect();
         if left_out > 0 {
             lines.push(format!("and others at {left_out} more places"));
         }

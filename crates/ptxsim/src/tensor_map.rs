@@ -270,8 +270,12 @@ fn check_im2col(it: &Im2col) -> Result<(), TensorMapError> {
         2 => 1 << 7,
         _ => 1 << 4,
     };
-    let mut corners = it.lower.iter().chain(&it.upper);
-    if let Some(bad) = corners.find(|at| !(-most..most).contains(*at)) {
+    if let Some(bad) = it
+        .lower
+        .iter()
+        .chain(&it.upper)
+        .find(|at| !(-most..most).contains(*at))
+    {
         return Err(TensorMapError::Corner(*bad, -most, most - 1));
     }
     if !(1..=256).contains(&it.channels) {

@@ -60,7 +60,7 @@ pub fn entry(section: &Section) -> EntryCode {
         place: section
             .instructions
             .get(found.back)
-            .and_then(|it| section.places.get(it.place?))
+            .and_then(|instruction| section.places.get(instruction.place?))
             .cloned(),
         parent: found.parent,
         step: step(section, found),
@@ -88,18 +88,20 @@ fn plain_name<'a>(entry: &str, name: &'a str) -> &'a str {
 /// The constant that a loop adds once to a register and compares.
 fn step(section: &Section, found: &Loop) -> Option<i64> {
     let body = || {
-        let ranges = found.ranges.iter();
-        ranges.flat_map(|&(start, end)| section.instructions.get(start..end).into_iter().flatten())
+        found
+            .ranges
+            .iter()
+            .flat_map(|&(start, end)| section.instructions.get(start..end).into_iter().flatten())
     };
     let compared: Vec<&str> = body()
-        .filter(|it| matches!(it.mnemonic(), "ISETP" | "UISETP"))
+        .filter(|body| matches!(body.mnemonic(), "ISETP" | "UISETP"))
         .flat_map(Instruction::operands)
         .map(bare)
         .collect();
     let added: Vec<(&str, i64)> = body().filter_map(added).collect();
     let mut steps = added.iter().filter(|(register, _)| {
-        let times = added.iter().filter(|(other, _)| other == register);
-        compared.contains(register) && times.count() == 1
+        compared.contains(register)
+            && added.iter().filter(|(other, _)| other == register).count() == 1
     });
     match (steps.next(), steps.next()) {
         (Some((_, step)), None) => Some(*step),
@@ -112,7 +114,7 @@ fn added<'a>(instruction: &'a Instruction) -> Option<(&'a str, i64)> {
     if !matches!(
         instruction.mnemonic(),
         "IADD3" | "UIADD3" | "VIADD" | "UVIADD" | "IADD"
-    ) || instruction.modifiers().any(|it| it == "X")
+    ) || instruction.modifiers().any(|modifier| modifier == "X")
     {
         return None;
     }

@@ -63,8 +63,11 @@ pub(crate) fn loops(section: &Section) -> Vec<Loop> {
     }
     // A block that only branches to itself is what follows the end of a kernel.
     let is_padding = |body: &BTreeSet<usize>| {
-        body.iter()
-            .all(|block| blocks.get(*block).is_none_or(|it| it.end - it.start <= 1))
+        body.iter().all(|block| {
+            blocks
+                .get(*block)
+                .is_none_or(|block| block.end - block.start <= 1)
+        })
     };
     let mut bodies: Vec<_> = bodies
         .into_values()
@@ -79,7 +82,7 @@ pub(crate) fn loops(section: &Section) -> Vec<Loop> {
             outer.rposition(|(outer, _)| outer.len() > body.len() && body.is_subset(outer))
         })
         .collect();
-    let loops = bodies
+    bodies
         .iter()
         .zip(parents)
         .map(|((body, back), parent)| Loop {
@@ -87,10 +90,10 @@ pub(crate) fn loops(section: &Section) -> Vec<Loop> {
             parent,
             ranges: body
                 .iter()
-                .filter_map(|block| blocks.get(*block).map(|it| (it.start, it.end)))
+                .filter_map(|block| blocks.get(*block).map(|block| (block.start, block.end)))
                 .collect(),
-        });
-    loops.collect()
+        })
+        .collect()
 }
 
 fn blocks(section: &Section) -> Vec<Block> {
@@ -105,30 +108,33 @@ fn blocks(section: &Section) -> Vec<Block> {
     let starts: Vec<usize> = starts.into_iter().filter(|at| *at < count).collect();
     let ends = starts.iter().skip(1).copied().chain([count]);
     let number = |at: usize| starts.binary_search(&at).ok();
-    let blocks = starts.iter().zip(ends).map(|(&start, end)| {
-        let last = end
-            .checked_sub(1)
-            .and_then(|at| section.instructions.get(at));
-        let (mut next, flow) = match last {
-            Some(last) if end > start => {
-                let flow = flow(last);
-                let targets = last.targets().filter_map(|label| section.labels.get(label));
-                let next: Vec<usize> = match flow {
-                    Flow::Branch { .. } => targets.filter_map(|at| number(*at)).collect(),
-                    Flow::On | Flow::End { .. } => Vec::new(),
-                };
-                (next, flow)
-            }
-            _ => (Vec::new(), Flow::On),
-        };
-        let goes_on = match flow {
-            Flow::On => true,
-            Flow::Branch { always } | Flow::End { always } => !always,
-        };
-        next.extend(number(end).filter(|_| goes_on));
-        Block { start, end, next }
-    });
-    blocks.collect()
+    starts
+        .iter()
+        .zip(ends)
+        .map(|(&start, end)| {
+            let last = end
+                .checked_sub(1)
+                .and_then(|at| section.instructions.get(at));
+            let (mut next, flow) = match last {
+                Some(last) if end > start => {
+                    let flow = flow(last);
+                    let targets = last.targets().filter_map(|label| section.labels.get(label));
+                    let next: Vec<usize> = match flow {
+                        Flow::Branch { .. } => targets.filter_map(|at| number(*at)).collect(),
+                        Flow::On | Flow::End { .. } => Vec::new(),
+                    };
+                    (next, flow)
+                }
+                _ => (Vec::new(), Flow::On),
+            };
+            let goes_on = match flow {
+                Flow::On => true,
+                Flow::Branch { always } | Flow::End { always } => !always,
+            };
+            next.extend(number(end).filter(|_| goes_on));
+            Block { start, end, next }
+        })
+        .collect()
 }
 
 /// Where an instruction leads.
@@ -142,7 +148,7 @@ enum Flow {
 fn flow(instruction: &Instruction) -> Flow {
     let is_bare = instruction
         .predicate
-        .is_none_or(|it| it == "PT" || it == "UPT");
+        .is_none_or(|predicate| predicate == "PT" || predicate == "UPT");
     match instruction.mnemonic() {
         // `BRA.U UP0, ...` and `BRA P1, ...` have their condition among the operands.
         "BRA" | "JMP" => Flow::Branch {
@@ -164,7 +170,7 @@ fn postorder(blocks: &[Block], roots: &[usize]) -> Vec<usize> {
             continue;
         }
         while let Some((block, at)) = stack.pop() {
-            let next = blocks.get(block).and_then(|it| it.next.get(at));
+            let next = blocks.get(block).and_then(|block| block.next.get(at));
             match next {
                 Some(&next) => {
                     stack.push((block, at + 1));
@@ -196,7 +202,7 @@ impl Dominators {
         }
         let mut before: Vec<Vec<usize>> = vec![Vec::new(); blocks.len()];
         for &from in order {
-            for &to in blocks.get(from).map_or(&[][..], |it| &it.next) {
+            for &to in blocks.get(from).map_or(&[][..], |block| &block.next) {
                 if let Some(before) = before.get_mut(to) {
                     before.push(from);
                 }

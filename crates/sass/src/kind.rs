@@ -6,7 +6,7 @@ use model::{InstructionKind as Kind, Width};
 /// `None` of what does nothing.
 pub(crate) fn kind(instruction: &Instruction) -> Option<Kind> {
     let name = instruction.mnemonic();
-    let has = |wanted: &str| instruction.modifiers().any(|it| it == wanted);
+    let has = |wanted: &str| instruction.modifiers().any(|modifier| modifier == wanted);
     let width = || width(instruction);
     Some(match name {
         "NOP" => return None,
@@ -130,15 +130,18 @@ fn is_constant(instruction: &Instruction) -> bool {
 
 /// The width is that of a word where nothing else is given.
 fn width(instruction: &Instruction) -> Width {
-    let widths = instruction.modifiers().filter_map(|it| match it {
-        "U8" | "S8" => Some(Width::W8),
-        "U16" | "S16" => Some(Width::W16),
-        "64" => Some(Width::W64),
-        "128" => Some(Width::W128),
-        "256" | "ENL2" => Some(Width::W256),
-        _ => None,
-    });
-    widths.max().unwrap_or(Width::W32)
+    instruction
+        .modifiers()
+        .filter_map(|modifier| match modifier {
+            "U8" | "S8" => Some(Width::W8),
+            "U16" | "S16" => Some(Width::W16),
+            "64" => Some(Width::W64),
+            "128" => Some(Width::W128),
+            "256" | "ENL2" => Some(Width::W256),
+            _ => None,
+        })
+        .max()
+        .unwrap_or(Width::W32)
 }
 
 /// On the stack, of which R1 is the pointer.

@@ -58,15 +58,19 @@ impl Instruction<'_> {
 
     /// Labels that it names, of jump tables too.
     pub fn targets(&self) -> impl Iterator<Item = &str> {
-        let named = self.operands.split("`(").skip(1);
-        let named = named.filter_map(|rest| {
+        let named = self.operands.split("`(").skip(1).filter_map(|rest| {
             let label = rest.split_once(')')?.0;
             Some(label.trim_start_matches('('))
         });
         let table = self.operands.split_once("BRANCH_TARGETS ");
         let table = table.and_then(|(_, rest)| rest.split('"').next());
-        let table = table.unwrap_or_default().split(',').map(str::trim);
-        named.chain(table.filter(|label| !label.is_empty()))
+        named.chain(
+            table
+                .unwrap_or_default()
+                .split(',')
+                .map(str::trim)
+                .filter(|label| !label.is_empty()),
+        )
     }
 }
 

@@ -55,9 +55,8 @@ fn read(text: &str) -> EntryCode {
 }
 
 fn mix_of(code: &EntryCode, number: u32) -> Mix {
-    let lines = code.lines.iter();
-    let mut fitting = lines.filter(|it| {
-        let place = it.place.as_ref();
+    let mut fitting = code.lines.iter().filter(|line| {
+        let place = line.place.as_ref();
         place.is_some_and(|place| place.line.number == number)
     });
     let line = fitting.next().unwrap();
@@ -87,13 +86,21 @@ fn instructions_are_counted_by_kind_and_line() {
 #[test]
 fn a_line_has_its_inlining_site_and_calls() {
     let code = read(TEXT);
-    let line = code.lines.iter().find(|it| !it.calls.is_empty()).unwrap();
+    let line = code
+        .lines
+        .iter()
+        .find(|line| !line.calls.is_empty())
+        .unwrap();
     let place = line.place.as_ref().unwrap();
     assert_eq!(place.line.to_string(), "/cuda/include/f.h:80");
     assert_eq!(place.inlined_at[0].to_string(), "/src/k.cu:7");
     assert_eq!(line.calls["__div_slow"], 1);
     // A function of the runtime is on no line, whatever stands before it.
-    let called = code.lines.iter().find(|it| it.function.is_some()).unwrap();
+    let called = code
+        .lines
+        .iter()
+        .find(|line| line.function.is_some())
+        .unwrap();
     assert_eq!(called.function.as_deref(), Some("__div_slow"));
     assert_eq!(called.place, None);
     assert_eq!(called.mix[&Kind::Fp32], 1);
@@ -110,8 +117,11 @@ fn loops_are_natural_ones_with_their_lines_and_steps() {
     // The branch of padding to itself is none. Nothing is counted for the outer loop that belongs to the inner one.
     assert_eq!(loops, [(4, None, Some(4)), (6, Some(0), Some(4))]);
     let of = |number: u32| {
-        let mut lines = code.lines.iter();
-        let line = lines.find(|it| it.place.as_ref().is_some_and(|at| at.line.number == number));
+        let line = code.lines.iter().find(|line| {
+            line.place
+                .as_ref()
+                .is_some_and(|at| at.line.number == number)
+        });
         line.unwrap().in_loop
     };
     assert_eq!(
@@ -175,7 +185,7 @@ proptest! {
         let listing = Listing::parse(&text);
         let last = listing.sections.last().unwrap();
         let again = entry(last);
-        let count = |code: &EntryCode| -> u32 { code.lines.iter().flat_map(|it| it.mix.values()).sum() };
+        let count = |code: &EntryCode| -> u32 { code.lines.iter().flat_map(|line| line.mix.values()).sum() };
         prop_assert_eq!(count(&again), count(&whole));
     }
 }

@@ -80,9 +80,10 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     bytes.try_reserve_exact(usize::try_from(size).map_err(|_| too_large())?)?;
     // It may grow meanwhile.
     file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > most {
-        true => Err(too_large()),
-        false => Ok(bytes),
+    if bytes.len() as u64 > most {
+        Err(too_large())
+    } else {
+        Ok(bytes)
     }
 }
 

@@ -111,14 +111,15 @@ pub fn prepare() -> Result<()> {
 }
 
 fn check_memory(limit: u64) -> Result<()> {
-    match limit >= LEAST_MEMORY {
-        true => Ok(()),
-        false => Err(Error::environment(format!(
+    if limit >= LEAST_MEMORY {
+        Ok(())
+    } else {
+        Err(Error::environment(format!(
             "the address space is limited to {} MiB, and gatekeeper needs {} MiB",
             limit >> 20,
             LEAST_MEMORY >> 20
         ))
-        .help("raise the limit: ulimit -v unlimited")),
+        .help("raise the limit: ulimit -v unlimited"))
     }
 }
 

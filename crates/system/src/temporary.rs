@@ -105,9 +105,10 @@ pub fn sweep(dir: &Path) {
             .is_ok_and(|then| then.elapsed().is_ok_and(|age| age > KEPT));
         if old && !is_alive(owner) {
             let path = entry.path();
-            let _ = match path.is_dir() && !path.is_symlink() {
-                true => std::fs::remove_dir_all(&path),
-                false => std::fs::remove_file(&path),
+            let _ = if path.is_dir() && !path.is_symlink() {
+                std::fs::remove_dir_all(&path)
+            } else {
+                std::fs::remove_file(&path)
             };
         }
     }

@@ -35,8 +35,10 @@ pub fn line_start(line: String) -> String {
 
 /// Several lines for such a stream.
 pub fn lines(text: &str) -> String {
-    let lines = text.lines().map(|line| line_start(within_line(line)));
-    lines.collect::<Vec<_>>().join("\n")
+    text.lines()
+        .map(|line| line_start(within_line(line)))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// In markdown, on one line: neither HTML, nor a link or an image, nor the end of a cell, nor a mention of a user or
@@ -65,9 +67,10 @@ pub fn markdown(raw: &str) -> String {
         }
     }
     let out = close_code(&out);
-    match out.trim_start().starts_with(['#', '~']) {
-        true => format!("\\{}", out.trim_start()),
-        false => out,
+    if out.trim_start().starts_with(['#', '~']) {
+        format!("\\{}", out.trim_start())
+    } else {
+        out
     }
 }
 
@@ -81,9 +84,10 @@ fn close_code(text: &str) -> String {
         let run = from.len() - from.trim_start_matches('`').len();
         let (ticks, after) = from.split_at(run);
         // A backslash would take the first of them away.
-        let end = match before.ends_with('\\') {
-            true => None,
-            false => end_of_code(after, run),
+        let end = if before.ends_with('\\') {
+            None
+        } else {
+            end_of_code(after, run)
         };
         match end {
             Some(end) => {
@@ -118,8 +122,11 @@ fn end_of_code(text: &str, run: usize) -> Option<usize> {
 
 /// In one cell, with its line breaks.
 pub fn markdown_cell(raw: &str) -> String {
-    let lines = raw.trim_end().split('\n').map(markdown);
-    lines.collect::<Vec<_>>().join("<br>")
+    raw.trim_end()
+        .split('\n')
+        .map(markdown)
+        .collect::<Vec<_>>()
+        .join("<br>")
 }
 
 /// Code stays literal but for the bar, which ends a cell even there, and the backtick, which ends it.
@@ -175,8 +182,11 @@ pub fn json(text: &str) -> String {
 
 /// In a message of SARIF, where `[text](place)` is a link.
 pub fn sarif_message(text: &str) -> String {
-    let lines = text.split('\n').map(visible);
-    lines.collect::<Vec<_>>().join("\n").replace("](", "] (")
+    text.split('\n')
+        .map(visible)
+        .collect::<Vec<_>>()
+        .join("\n")
+        .replace("](", "] (")
 }
 
 /// A path as the path of a URI.
@@ -195,8 +205,8 @@ pub fn uri_path(path: &str) -> String {
 
 /// As `json`, of XML.
 pub fn xml(text: &str) -> String {
-    let lines = text.split('\n').map(visible);
-    lines
+    text.split('\n')
+        .map(visible)
         .collect::<Vec<_>>()
         .join("\n")
         .replace("##[", "&#35;#[")

@@ -29,15 +29,16 @@ pub fn in_words(plan: &Plan, subjects: &BTreeSet<&Subject>) -> String {
         _ => ("subject", true),
     };
     let count = plural(subjects.len(), what);
-    let planned: BTreeSet<Subject> = match cases {
-        true => {
-            let cases = plan.cases.iter();
-            cases.map(|case| Subject::Case(case.id.clone())).collect()
-        }
-        false => {
-            let units = plan.units.iter();
-            units.map(|unit| Subject::Unit(unit.id.clone())).collect()
-        }
+    let planned: BTreeSet<Subject> = if cases {
+        plan.cases
+            .iter()
+            .map(|case| Subject::Case(case.id.clone()))
+            .collect()
+    } else {
+        plan.units
+            .iter()
+            .map(|unit| Subject::Unit(unit.id.clone()))
+            .collect()
     };
     let is_whole = |of: &dyn Fn(&Subject) -> bool| {
         let mut all = planned.iter().filter(|subject| of(subject)).peekable();

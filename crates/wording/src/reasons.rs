@@ -51,10 +51,7 @@ impl Context<'_> {
             R::WithinChange(comparison) => compared(comparison),
             R::CountersHold { compared, withheld } => {
                 let held = plural(*compared as usize, "counter");
-                match withheld.is_empty() {
-                    true => held,
-                    false => format!("{held}; not gated: {}", all(withheld, withheld_counters)),
-                }
+                if withheld.is_empty() { held } else { format!("{held}; not gated: {}", all(withheld, withheld_counters)) }
             }
             R::UnchangedSinceBase { revision } => {
                 format!("unchanged since {revision}: same machine code, launch and arguments")
@@ -201,14 +198,12 @@ impl Context<'_> {
                 whose(against)
             ),
             R::UngatedWorse { against, values } => {
-                let limits = values.iter();
-                let limits = limits.map(|value| limit_in_yaml(value.metric, value.now.0));
                 format!(
                     "{}, worse than {}, and no gate limits {}; fix it, or limit it in gates.yaml: `gates: {{{}}}`",
                     all(values, worse_value),
                     whose(against),
                     if values.len() == 1 { "it" } else { "them" },
-                    limits.collect::<Vec<_>>().join(", ")
+                    values.iter().map(|value| limit_in_yaml(value.metric, value.now.0)).collect::<Vec<_>>().join(", ")
                 )
             }
             R::Loosened(how) => loosened(how),
@@ -345,10 +340,7 @@ impl Context<'_> {
             R::Throttled { throttled, processes, needed, causes } => format!(
                 "{throttled} of {} ran on a throttled GPU ({}); {needed} unthrottled ones are needed",
                 plural(*processes, "timing process"),
-                match causes.is_empty() {
-                    true => "no cause given".to_owned(),
-                    false => causes.join(", "),
-                }
+                if causes.is_empty() { "no cause given".to_owned() } else { causes.join(", ") }
             ),
             R::ClockUnknown => "the SM clock was not measured, and cycles needs it".to_owned(),
             R::ClockTooCoarse { metric, side, value, tick_ns } => format!(
@@ -661,9 +653,10 @@ fn rise(rise: &CounterRise) -> String {
         .iter()
         .map(|line| format!("{}: {}", line.place, line.count))
         .collect();
-    let lines = match lines.is_empty() {
-        true => String::new(),
-        false => format!(" (most at {})", lines.join(", ")),
+    let lines = if lines.is_empty() {
+        String::new()
+    } else {
+        format!(" (most at {})", lines.join(", "))
     };
     format!(
         "{metric} {} -> {}, {}{lines}",
@@ -722,11 +715,13 @@ fn first_launch_only(seed: u64, differs: &KeptDifference, kept: &[KeptVariable])
             elements(differs.elements)
         ),
     };
-    let kept = kept.iter().map(|it| match &it.place {
-        Some(place) => format!("`{}`, written at {}", it.name, place.at),
-        None => format!("`{}`", it.name),
-    });
-    let kept: Vec<_> = kept.collect();
+    let kept: Vec<_> = kept
+        .iter()
+        .map(|it| match &it.place {
+            Some(place) => format!("`{}`, written at {}", it.name, place.at),
+            None => format!("`{}`", it.name),
+        })
+        .collect();
     format!(
         "right in its first launch only: {over}, first at {}; what it depends on is kept in {}",
         place(&differs.at),
@@ -736,7 +731,7 @@ fn first_launch_only(seed: u64, differs: &KeptDifference, kept: &[KeptVariable])
 
 /// `shared_store_requests, shared_store_wavefronts (why)`.
 pub fn withheld_counters(of: &WithheldCounters) -> String {
-    let counters: Vec<_> = of.counters.iter().map(|it| it.name()).collect();
+    let counters: Vec<_> = of.counters.iter().map(|counter| counter.name()).collect();
     format!("{} ({})", counters.join(", "), withheld(Some(&of.why)))
 }
 
@@ -782,23 +777,26 @@ fn doubted_rises(rises: &[DoubtedRise]) -> String {
             None => groups.push((*side, why, vec![values])),
         }
     }
-    let sentences = groups.iter().map(|(side, why, values)| {
-        let age = match side {
-            Side::Head => "new",
-            Side::Base => "old",
-        };
-        let are = if values.len() == 1 {
-            "value is"
-        } else {
-            "values are"
-        };
-        format!(
-            "{}, but the {age} {are} the simulator's alone, as {}",
-            values.join(", "),
-            withheld(Some(why))
-        )
-    });
-    sentences.collect::<Vec<_>>().join("; ")
+    groups
+        .iter()
+        .map(|(side, why, values)| {
+            let age = match side {
+                Side::Head => "new",
+                Side::Base => "old",
+            };
+            let are = if values.len() == 1 {
+                "value is"
+            } else {
+                "values are"
+            };
+            format!(
+                "{}, but the {age} {are} the simulator's alone, as {}",
+                values.join(", "),
+                withheld(Some(why))
+            )
+        })
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 /// `occupancy 100 % -> 75 %`
@@ -851,10 +849,13 @@ fn check_again(why: &Reason) -> &'static str {
 fn figure_problem(problem: FigureProblem, range: Range) -> String {
     match problem {
         FigureProblem::NotFinite(value) => format!("is {value}"),
-        FigureProblem::OutOfRange(value) => match range.most.is_finite() {
-            true => format!("is {value}, outside {} to {}", range.least, range.most),
-            false => format!("is {value}, below {}", range.least),
-        },
+        FigureProblem::OutOfRange(value) => {
+            if range.most.is_finite() {
+                format!("is {value}, outside {} to {}", range.least, range.most)
+            } else {
+                format!("is {value}, below {}", range.least)
+            }
+        }
         FigureProblem::NoSpread => {
             "comes from one timing process and has no spread; two are needed".to_owned()
         }
@@ -869,8 +870,10 @@ fn figure_problem(problem: FigureProblem, range: Range) -> String {
 }
 
 fn other_key(differences: &[KeyDifference], gpus: &[String], command: &str) -> String {
-    let mut fields = differences.iter();
-    match fields.find(|it| it.field == KeyField::Gpu) {
+    match differences
+        .iter()
+        .find(|field| field.field == KeyField::Gpu)
+    {
         Some(gpu) if !gpus.is_empty() => format!(
             "the baselines are for {}, this is {}; accept what it measured with `{command}`",
             gpus.join(" and "),
@@ -1085,13 +1088,15 @@ pub fn loosened(how: &Loosened) -> String {
         Loosened::Rival(rival) => format!("the rival `{rival}` has another command"),
         Loosened::OutputRemoved => "head has no such output".to_owned(),
         Loosened::Dims(dims) => {
-            let dims = dims.iter().map(|(name, size)| match size {
-                Some(size) => format!("{name} = {size}"),
-                None => format!("no {name}"),
-            });
             format!(
                 "under the same name head has {}",
-                dims.collect::<Vec<_>>().join(", ")
+                dims.iter()
+                    .map(|(name, size)| match size {
+                        Some(size) => format!("{name} = {size}"),
+                        None => format!("no {name}"),
+                    })
+                    .collect::<Vec<_>>()
+                    .join(", ")
             )
         }
         Loosened::TensorRole(role) => format!("head has `{}`", role_name(*role)),
@@ -1139,8 +1144,11 @@ pub fn loosened(how: &Loosened) -> String {
         Loosened::FileRemoved => "removed: head has no such file of gates".to_owned(),
         Loosened::BaselineRemoved => "head removes the baseline".to_owned(),
         Loosened::BaselineLeft(renames) => {
-            let moves = renames.iter().map(super::words::move_baselines);
-            let moves = moves.collect::<Vec<_>>().join(" && ");
+            let moves = renames
+                .iter()
+                .map(super::words::move_baselines)
+                .collect::<Vec<_>>()
+                .join(" && ");
             format!("head's baseline is still under the old name: `{moves}`")
         }
         Loosened::BaselineEdited(figures) => {
@@ -1239,9 +1247,12 @@ fn other_kernels(kernels: &OtherKernels) -> String {
         ("only head launches", new),
         ("only the base launches", gone),
     ];
-    let named = named.into_iter().filter(|(_, kernels)| !kernels.is_empty());
-    let named = named.map(|(who, kernels)| format!("{who} {}", kernels.join(", ")));
-    let named = named.collect::<Vec<_>>().join(", and ");
+    let named = named
+        .into_iter()
+        .filter(|(_, kernels)| !kernels.is_empty())
+        .map(|(who, kernels)| format!("{who} {}", kernels.join(", ")))
+        .collect::<Vec<_>>()
+        .join(", and ");
     let not_compared = "the times of all kernels together are not compared";
     match times {
         GroupTimes::Together => format!(
@@ -1259,10 +1270,17 @@ fn other_kernels(kernels: &OtherKernels) -> String {
              `launches: {}` of the program, or mark a region that launches each kernel equally often",
             kernels
                 .iter()
-                .map(|it| format!("{} {} of {}", it.kernel, it.captured, it.launched))
+                .map(|kernel| format!(
+                    "{} {} of {}",
+                    kernel.kernel, kernel.captured, kernel.launched
+                ))
                 .collect::<Vec<_>>()
                 .join(", "),
-            kernels.iter().map(|it| it.launched).max().unwrap_or(1)
+            kernels
+                .iter()
+                .map(|kernel| kernel.launched)
+                .max()
+                .unwrap_or(1)
         ),
         GroupTimes::Partial { kernels } => format!(
             "{named}, and {not_compared}: some launches could not be captured: {}",
@@ -1307,8 +1325,12 @@ fn no_machine_code(arch: Arch, missing: Option<&MissingCode>) -> String {
         .ptx
         .iter()
         .map(|arch| format!("PTX for {arch}").replace("sm_", "compute_"));
-    let own = has.machine_code.iter().map(Arch::to_string);
-    let own: Vec<String> = own.chain(ptx).collect();
+    let own: Vec<String> = has
+        .machine_code
+        .iter()
+        .map(Arch::to_string)
+        .chain(ptx)
+        .collect();
     if !own.is_empty() {
         text += &format!("; it has {}", listed(&own));
     }

@@ -43,8 +43,11 @@ fn made_up() -> Vec<Reason> {
     let schema = schemars::schema_for!(Reason).to_value();
     let values = alternatives(&schema, &schema, "", &mut vec![String::new()]);
     // Some texts have a form of their own.
-    let read = values.into_iter().map(serde_json::from_value::<Reason>);
-    read.filter_map(Result::ok).collect()
+    values
+        .into_iter()
+        .map(serde_json::from_value::<Reason>)
+        .filter_map(Result::ok)
+        .collect()
 }
 
 /// Values that fit a schema. A text is the name of its field. Where a type contains itself, its last alternative.
@@ -95,13 +98,17 @@ fn alternatives(root: &Value, schema: &Value, name: &str, within: &mut Vec<Strin
         }
         Some("array") => match schema["prefixItems"].as_array() {
             Some(items) => {
-                let firsts = items.iter().map(|it| inner(it, name)[0].clone());
-                vec![firsts.collect()]
+                vec![
+                    items
+                        .iter()
+                        .map(|item| inner(item, name)[0].clone())
+                        .collect(),
+                ]
             }
             None => {
                 let items = inner(&schema["items"], name).into_iter();
                 let length = schema["minItems"].as_u64().unwrap_or(2) as usize;
-                items.map(|it| vec![it; length].into()).collect()
+                items.map(|item| vec![item; length].into()).collect()
             }
         },
         Some("string") if name == "arch" => vec!["sm_90".into()],
@@ -163,8 +170,8 @@ fn every_reason_is_a_sentence() {
     let subject = fixture::case("fast", "small");
     let all = all_reasons();
     let given: BTreeSet<_> = all.iter().map(Reason::code).collect();
-    let codes = Reason::codes().map(|it| it.code);
-    let missing: Vec<_> = codes.filter(|it| !given.contains(it)).collect();
+    let codes = Reason::codes().map(|code| code.code);
+    let missing: Vec<_> = codes.filter(|code| !given.contains(code)).collect();
     assert!(missing.is_empty(), "add to reasons.jsonl: {missing:?}");
     let sentence = |reason: &Reason| {
         let sentence = reasons::reason(&environment, &subject, reason);
@@ -194,9 +201,14 @@ fn every_reason_is_a_sentence() {
 
 #[test]
 fn every_demand_of_a_base_is_named() {
-    let lines = demands().into_iter().map(|demand| {
-        let question = words::question(&Question::NoLooser(demand));
-        format!("{question}\n")
-    });
-    insta::assert_snapshot!("demands", lines.collect::<String>());
+    insta::assert_snapshot!(
+        "demands",
+        demands()
+            .into_iter()
+            .map(|demand| {
+                let question = words::question(&Question::NoLooser(demand));
+                format!("{question}\n")
+            })
+            .collect::<String>()
+    );
 }

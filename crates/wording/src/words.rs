@@ -75,7 +75,7 @@ pub fn column(name: &str, metric: Metric, values: &[Option<f64>]) -> (String, Ve
         Measure::Share if metric != Metric::RelL2 => (0.01, "%"),
         Measure::Share | Measure::Count | Measure::Output => (1.0, ""),
     };
-    let cell = |value: &Option<f64>| value.map_or("-".to_owned(), |it| number(it / scale));
+    let cell = |value: &Option<f64>| value.map_or("-".to_owned(), |value| number(value / scale));
     let head = format!("{name} {unit}").trim_end().to_owned();
     (head, values.iter().map(cell).collect())
 }
@@ -125,9 +125,10 @@ pub fn multiple(metric: Metric, was: f64, now: f64) -> Option<String> {
         return None;
     }
     // A value of 9.96 is no `10.0`.
-    let text = match times < 9.95 {
-        true => format!("{times:.1}"),
-        false => format!("{times:.0}"),
+    let text = if times < 9.95 {
+        format!("{times:.1}")
+    } else {
+        format!("{times:.0}")
     };
     let (more, _) = direction(metric);
     Some(format!("{}× {more}", text.trim_end_matches(".0")))
@@ -313,7 +314,9 @@ pub fn run_command(
         None => format!(" --base {}", quoted(&base.revision)),
     });
     let toolchain = environment.toolchain.as_ref();
-    let toolchain = toolchain.map_or_else(String::new, |it| format!(" --toolchain {}", quoted(it)));
+    let toolchain = toolchain.map_or_else(String::new, |toolchain| {
+        format!(" --toolchain {}", quoted(toolchain))
+    });
     let run = format!("run{device}{base}{toolchain}");
     command(&run, environment, subject)
 }
@@ -602,8 +605,13 @@ pub fn demand(demand: &BaseDemand) -> String {
         }
         BaseDemand::Reference => "reference".to_owned(),
         BaseDemand::Dims(dims) => {
-            let dims = dims.iter().map(|(name, size)| format!("{name} = {size}"));
-            format!("shape {}", dims.collect::<Vec<_>>().join(", "))
+            format!(
+                "shape {}",
+                dims.iter()
+                    .map(|(name, size)| format!("{name} = {size}"))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            )
         }
         BaseDemand::InputValues { tensor } => format!("values of input {tensor}"),
         BaseDemand::OutputType { tensor } => format!("type of output {tensor}"),

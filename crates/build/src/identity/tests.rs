@@ -254,7 +254,7 @@ fn the_release_of_the_compiler_is_not_code() {
     let identity = |bytes: &[u8]| Cubin::parse(bytes).unwrap().identity("k").unwrap();
     // The attribute with its length, and the release as 13.0's compiler writes it.
     let attribute = [4, Attribute::CUDA_RELEASE, 4, 0, 130, 0, 0, 0];
-    let at = bytes.windows(8).position(|it| it == attribute).unwrap();
+    let at = bytes.windows(8).position(|byte| byte == attribute).unwrap();
     let patched = |offset: usize, byte: u8| {
         let mut bytes = bytes.clone();
         bytes[at + offset] = byte;

@@ -21,8 +21,7 @@ pub fn find_disassembler(cache: &Cache) -> Option<Disassembler> {
 fn find_in(cache: &Cache, search: &Search) -> Option<Disassembler> {
     let installed = install::installed_disassembler(cache).ok().flatten();
     let others = search.programs("nvdisasm");
-    let mut programs = installed.into_iter().chain(others);
-    programs.find_map(|program| {
+    installed.into_iter().chain(others).find_map(|program| {
         let text = output_of(compiler(&program, &["--version"])).ok()?;
         let version = text
             .lines()

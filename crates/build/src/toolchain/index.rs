@@ -100,13 +100,17 @@ pub(super) fn ask(
         .arg("--target")
         .arg(scratch.path())
         .arg(format!("{TOOLKIT}=={}.*", release.join(".")))
-        .arg(match version == release.join(".") {
-            true => format!("{NVCC}=={version}.*"),
-            false => format!("{NVCC}=={version}"),
+        .arg(if version == release.join(".") {
+            format!("{NVCC}=={version}.*")
+        } else {
+            format!("{NVCC}=={version}")
         });
-    output_of(command).map_err(|why| match is_answer(&why) {
-        true => no_such(version),
-        false => failed(last_lines(&why)),
+    output_of(command).map_err(|why| {
+        if is_answer(&why) {
+            no_such(version)
+        } else {
+            failed(last_lines(&why))
+        }
     })?;
     let bytes = files::read(&report, files::WRITTEN).map_err(|error| failed(&error.to_string()))?;
     let report: Report =
@@ -140,11 +144,15 @@ impl Report {
         let mut version = None;
         let mut requirements = String::new();
         for name in WHEELS {
-            let wheel = self.install.iter().find(|it| it.metadata.name == name)?;
+            let wheel = self
+                .install
+                .iter()
+                .find(|install| install.metadata.name == name)?;
             let own = &wheel.metadata.version;
             let digest = &wheel.download_info.archive_info.hashes.sha256;
-            let is_digest = digest.len() == 64 && digest.bytes().all(|it| it.is_ascii_hexdigit());
-            let is_number = |part: &str| part.bytes().all(|it| it.is_ascii_digit());
+            let is_digest =
+                digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
             if !is_digest || !own.split('.').all(is_number) {
                 return None;
             }
@@ -192,9 +200,13 @@ fn versions_in(log: &str) -> Option<Vec<String>> {
     let list = log
         .lines()
         .find_map(|line| line.trim().strip_prefix("Available versions:"))?;
-    let versions = list.split(',').map(str::trim);
-    let versions = versions.filter(|it| is_version(it) && super::releases::can_be_installed(it));
-    Some(versions.map(str::to_owned).collect())
+    Some(
+        list.split(',')
+            .map(str::trim)
+            .filter(|version| is_version(version) && super::releases::can_be_installed(version))
+            .map(str::to_owned)
+            .collect(),
+    )
 }
 
 #[cfg(test)]

@@ -134,7 +134,7 @@ pub fn list_installed(cache: &Cache, is_meant: &dyn Fn(&str) -> bool) -> Result<
             let version = name
                 .strip_prefix(COMPILER)
                 .and_then(|it| it.strip_prefix('-'));
-            let version = version.filter(|it| is_version(it) && is_meant(it));
+            let version = version.filter(|version| is_version(version) && is_meant(version));
             versions.extend(version.map(str::to_owned));
         }
     }

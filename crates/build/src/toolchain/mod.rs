@@ -110,18 +110,20 @@ impl Search {
 
     /// Programs of this name on PATH.
     fn all_of(&self, name: &str) -> impl Iterator<Item = PathBuf> {
-        let files = self.path.iter().map(move |dir| dir.join(name));
-        files.filter(|file| is_executable(file))
+        self.path
+            .iter()
+            .map(move |dir| dir.join(name))
+            .filter(|file| is_executable(file))
     }
 
     /// Programs of CUDA toolkits: of PATH, then of each root.
     fn programs(&self, name: &str) -> impl Iterator<Item = PathBuf> {
-        let of_homes = self
-            .homes
-            .iter()
-            .map(move |home| home.join("bin").join(name));
-        let of_path = self.program(name).into_iter();
-        of_path.chain(of_homes.filter(|file| is_executable(file)))
+        self.program(name).into_iter().chain(
+            self.homes
+                .iter()
+                .map(move |home| home.join("bin").join(name))
+                .filter(|file| is_executable(file)),
+        )
     }
 
     /// # Errors
@@ -250,9 +252,11 @@ pub fn find_choice(choice: &Choice, cache: &Cache) -> Result<Toolchain> {
         Some(source) => find_source(source, cache, &search)?,
         None => find_in(None, cache, &search)?,
     };
-    let parts = choice.parts.iter();
-    let parts = parts.map(|(part, source)| Ok((*part, find_source(source, cache, &search)?)));
-    let parts: BTreeMap<_, _> = parts.collect::<Result<_>>()?;
+    let parts: BTreeMap<_, _> = choice
+        .parts
+        .iter()
+        .map(|(part, source)| Ok((*part, find_source(source, cache, &search)?)))
+        .collect::<Result<_>>()?;
     compose::compose(whole, &parts, cache, &search)
 }
 
@@ -260,10 +264,7 @@ fn find_source(source: &Source, cache: &Cache, search: &Search) -> Result<Toolch
     match source {
         Source::Pin(pin) => find_in(Some(pin), cache, search),
         Source::Release(version) => find_version(Some(version), cache, search)?.map_err(|others| {
-            let others = match others.is_empty() {
-                true => String::new(),
-                false => format!("; {}", others.join("; ")),
-            };
+            let others = if others.is_empty() { String::new() } else { format!("; {}", others.join("; ")) };
             let help = if releases::can_be_installed(version) {
                 format!("run with --provision, or once `gatekeeper toolchain install {version}`")
             } else {

@@ -29,8 +29,10 @@ pub fn find_profiler() -> Result<Profiler> {
 }
 
 fn find_profiler_in(search: &Search, packages: &Path) -> Result<Profiler> {
-    let homes = search.homes.iter().map(|home| home.join("bin/ncu"));
-    let mut all = homes
+    let mut all = search
+        .homes
+        .iter()
+        .map(|home| home.join("bin/ncu"))
         .chain(newest_first(packages))
         .filter(|file| is_executable(file));
     let program = search.program("ncu").or_else(|| all.next()).ok_or_else(|| {
@@ -63,13 +65,19 @@ pub(super) fn version_in(text: &str) -> Option<String> {
 }
 
 fn newest_first(packages: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(packages).into_iter().flatten().flatten();
-    let mut all: Vec<(Vec<u32>, PathBuf)> = entries
+    let mut all: Vec<(Vec<u32>, PathBuf)> = std::fs::read_dir(packages)
+        .into_iter()
+        .flatten()
+        .flatten()
         .map(|entry| {
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            let parts = name.split('.').map(|part| part.parse().unwrap_or(0));
-            (parts.collect(), entry.path().join("ncu"))
+            (
+                name.split('.')
+                    .map(|part| part.parse().unwrap_or(0))
+                    .collect(),
+                entry.path().join("ncu"),
+            )
         })
         .collect();
     all.sort();
@@ -82,7 +90,7 @@ pub fn may_read_counters() -> Option<bool> {
     let params = Path::new("/proc/driver/nvidia/params");
     let text = files::read_text(params, MOST_PARAMS).ok()?;
     // A process's directory there belongs to the user that it runs as.
-    let is_root = std::fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0);
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0);
     Some(are_open(&text)? || is_root)
 }
 

@@ -18,25 +18,28 @@ pub struct Release {
 
 /// The newest first.
 pub fn known_releases() -> Vec<Release> {
-    let releases = KNOWN.split("\n\n").filter_map(|requirements| {
-        let requirements = requirements.trim_start();
-        let (version, _) = requirements
-            .strip_prefix("nvidia-cuda-nvcc==")?
-            .split_once(' ')?;
-        Some(Release {
-            version,
-            requirements,
+    let mut releases: Vec<_> = KNOWN
+        .split("\n\n")
+        .filter_map(|requirements| {
+            let requirements = requirements.trim_start();
+            let (version, _) = requirements
+                .strip_prefix("nvidia-cuda-nvcc==")?
+                .split_once(' ')?;
+            Some(Release {
+                version,
+                requirements,
+            })
         })
-    });
-    let mut releases: Vec<_> = releases.collect();
+        .collect();
     releases.reverse();
     releases
 }
 
 /// The newest known release of `version`, which can be the beginning of one.
 pub(super) fn newest(version: &str) -> Option<Release> {
-    let mut known = known_releases().into_iter();
-    known.find(|it| matches_pin(it.version, version))
+    known_releases()
+        .into_iter()
+        .find(|it| matches_pin(it.version, version))
 }
 
 /// Whether PyPI can have it: there is no nvcc among the wheels of CUDA 12.
@@ -66,8 +69,9 @@ pub fn is_version(text: &str) -> bool {
 /// By numbers: 13.10 is newer than 13.9.
 pub fn compare_versions(a: &str, b: &str) -> Ordering {
     let numbers = |text: &str| -> Vec<u64> {
-        let parts = text.split('.');
-        parts.map(|part| part.parse().unwrap_or(0)).collect()
+        text.split('.')
+            .map(|part| part.parse().unwrap_or(0))
+            .collect()
     };
     numbers(a).cmp(&numbers(b))
 }
@@ -93,7 +97,7 @@ mod tests {
             let lines: Vec<_> = release.requirements.trim_end().lines().collect();
             let names: Vec<_> = lines
                 .iter()
-                .filter_map(|it| it.split("==").next())
+                .filter_map(|line| line.split("==").next())
                 .collect();
             assert_eq!(
                 names,

@@ -495,7 +495,10 @@ fn an_install_is_made_once_and_stays_in_the_cache() {
         assert!(wheel.contains("==13.0."), "{line}");
         let digests: Vec<_> = digests.split(" --hash=sha256:").collect();
         assert_eq!(
-            digests.iter().map(|it| it.len()).collect::<Vec<_>>(),
+            digests
+                .iter()
+                .map(|digest| digest.len())
+                .collect::<Vec<_>>(),
             [64, 64]
         );
     }

@@ -77,8 +77,9 @@ impl AttentionDims {
         out.par_chunks_mut(self.queries * depth)
             .enumerate()
             .flat_map(|(head, out)| {
-                let tiles = out.par_chunks_mut(tile * depth).enumerate();
-                tiles.map(move |(index, out)| (head, index * tile, out))
+                out.par_chunks_mut(tile * depth)
+                    .enumerate()
+                    .map(move |(index, out)| (head, index * tile, out))
             })
             .for_each_init(Vec::new, |scores, (head, first, out)| {
                 let group = self.heads / self.key_heads;

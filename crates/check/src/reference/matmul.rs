@@ -141,8 +141,9 @@ pub fn gemm(scene: Scene) -> Result<Values, NoAnswer> {
         .par_chunks_mut((m * n).max(1))
         .enumerate()
         .flat_map(|(batch, out)| {
-            let bands = out.par_chunks_mut(BAND * n).enumerate();
-            bands.map(move |(band, out)| (batch, band * BAND, out))
+            out.par_chunks_mut(BAND * n)
+                .enumerate()
+                .map(move |(band, out)| (batch, band * BAND, out))
         })
         .for_each(|(batch, first, out)| {
             let rows = out.len() / n;

@@ -62,12 +62,15 @@ struct Array<'a> {
 
 impl<'a> Scene<'a> {
     fn tensor(self, name: &str) -> Result<&'a Tensor, NoAnswer> {
-        let mut tensors = self.case.tensors.iter();
-        tensors.find(|tensor| tensor.name == name).ok_or_else(|| {
-            NoAnswer::Reference(format!(
-                "the reference names `{name}`, which is not a tensor"
-            ))
-        })
+        self.case
+            .tensors
+            .iter()
+            .find(|tensor| tensor.name == name)
+            .ok_or_else(|| {
+                NoAnswer::Reference(format!(
+                    "the reference names `{name}`, which is not a tensor"
+                ))
+            })
     }
 
     fn input(self, name: &str) -> Result<Array<'a>, NoAnswer> {
@@ -168,16 +171,18 @@ pub fn built_in(case: &Case, inputs: &Inputs, view: View) -> Result<Outputs, NoA
 
 /// Numbers to hold outputs to of which it is only known that they are to be numbers.
 fn zeros(case: &Case) -> Outputs {
-    let results = case.tensors.iter().filter(|tensor| tensor.role.is_result());
-    let zeros = results.map(|tensor| {
-        let values = match tensor.elem {
-            ElemType::F64 => Values::F64(vec![0.0; tensor.len()]),
-            elem if elem.is_float() => Values::F32(vec![0.0; tensor.len()]),
-            _ => Values::I64(vec![0; tensor.len()]),
-        };
-        (tensor.name.clone(), values)
-    });
-    zeros.collect()
+    case.tensors
+        .iter()
+        .filter(|tensor| tensor.role.is_result())
+        .map(|tensor| {
+            let values = match tensor.elem {
+                ElemType::F64 => Values::F64(vec![0.0; tensor.len()]),
+                elem if elem.is_float() => Values::F32(vec![0.0; tensor.len()]),
+                _ => Values::I64(vec![0; tensor.len()]),
+            };
+            (tensor.name.clone(), values)
+        })
+        .collect()
 }
 
 /// Integers where the output holds integers, floats where it holds floats.

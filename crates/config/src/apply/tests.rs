@@ -303,9 +303,10 @@ fn files() -> Vec<(String, String)> {
     while let Some(dir) = dirs.pop() {
         for entry in std::fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
-            match path.is_dir() {
-                true => dirs.push(path),
-                false => paths.push(path),
+            if path.is_dir() {
+                dirs.push(path)
+            } else {
+                paths.push(path)
             }
         }
     }
@@ -313,13 +314,15 @@ fn files() -> Vec<(String, String)> {
     for path in paths {
         let name = path.strip_prefix(root).unwrap().display().to_string();
         let text = || std::fs::read_to_string(&path).unwrap();
-        match path.extension().and_then(|it| it.to_str()) {
+        match path.extension().and_then(|extension| extension.to_str()) {
             Some("yaml") if crate::is_gates(&text()) => found.push((name, text())),
             Some("md") => {
                 let text = text();
-                let blocks = text.split("```yaml\n").skip(1);
-                let blocks = blocks.filter_map(|rest| rest.split("```").next());
-                let whole = blocks.filter(|block| crate::is_gates(block));
+                let whole = text
+                    .split("```yaml\n")
+                    .skip(1)
+                    .filter_map(|rest| rest.split("```").next())
+                    .filter(|block| crate::is_gates(block));
                 // A kernel that is merged into another takes no variant of its own; `apply` refuses it.
                 let whole = whole.filter(|block| !block.contains("<<: *"));
                 found.extend(whole.map(|block| (name.clone(), block.to_owned())));

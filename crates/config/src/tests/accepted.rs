@@ -23,8 +23,12 @@ const FINDING: &str = "    finding: {kind: shared_race, file: k.cu, line: \"s[t]
 
 fn loaded(selection: &Selection) -> Loaded {
     let mut resolved = accepted(RIGHT);
-    let all = resolved.plan.cases.iter().map(|case| case.id.clone());
-    let all = all.collect();
+    let all = resolved
+        .plan
+        .cases
+        .iter()
+        .map(|case| case.id.clone())
+        .collect();
     let whole = select::select(&mut resolved, selection).unwrap();
     Loaded {
         root: PathBuf::new(),
@@ -49,9 +53,10 @@ fn loaded(selection: &Selection) -> Loaded {
 fn entry(old: &str, new: &str, selection: &Selection) -> std::result::Result<Acceptance, String> {
     // An acceptance of a finding is the same entry with another key for two.
     let of_finding = ENTRY.replace(LIMIT, FINDING);
-    let text = match ENTRY.contains(old) {
-        true => ENTRY,
-        false => &of_finding,
+    let text = if ENTRY.contains(old) {
+        ENTRY
+    } else {
+        &of_finding
     };
     assert_eq!(text.matches(old).count(), 1, "{old}");
     let read = read_accepted(&text.replace(old, new), &loaded(selection));

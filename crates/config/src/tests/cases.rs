@@ -326,9 +326,11 @@ fn a_variant_can_be_a_sequence() {
         }
     );
     let steps = |id: &str| {
-        let steps = case(&resolved, id).steps.iter();
-        let steps = steps.map(|step| (step.args.len(), step.launch.unwrap().grid[0]));
-        steps.collect::<Vec<_>>()
+        case(&resolved, id)
+            .steps
+            .iter()
+            .map(|step| (step.args.len(), step.launch.unwrap().grid[0]))
+            .collect::<Vec<_>>()
     };
     assert_eq!(steps("scale/plain@large"), [(4, 64)]);
     assert_eq!(steps("scale/wide@small"), [(2, 2), (2, 1)]);
@@ -611,10 +613,15 @@ fn the_schema_file_is_the_schema_of_the_types() {
 #[test]
 fn every_property_of_the_schema_has_a_description() {
     fn find(at: &str, schema: &serde_json::Value, all: &mut Vec<(String, bool)>) {
-        if let Some(properties) = schema.get("properties").and_then(|it| it.as_object()) {
+        if let Some(properties) = schema
+            .get("properties")
+            .and_then(|schema| schema.as_object())
+        {
             for (key, property) in properties {
-                let text = property.get("description").and_then(|it| it.as_str());
-                let is_described = text.is_some_and(|it| !it.trim().is_empty());
+                let text = property
+                    .get("description")
+                    .and_then(|property| property.as_str());
+                let is_described = text.is_some_and(|text| !text.trim().is_empty());
                 all.push((format!("{at}/{key}"), is_described));
             }
         }

@@ -18,7 +18,13 @@ fn runs_an_expected_failure_with_the_gates_it_must_fail() {
         declared: "gates.yaml:10".to_owned(),
     };
     assert_eq!(resolved.plan.expected, [expected]);
-    let of = |id: &str| resolved.plan.cases.iter().any(|it| it.id.to_string() == id);
+    let of = |id: &str| {
+        resolved
+            .plan
+            .cases
+            .iter()
+            .any(|case| case.id.to_string() == id)
+    };
     assert_eq!(
         [of("scale/wide@small"), of("scale/wide@large")],
         [true, false]
@@ -29,12 +35,15 @@ fn runs_an_expected_failure_with_the_gates_it_must_fail() {
         [true, false]
     );
     let rules_of = |variant: &str| -> Vec<&Rule> {
-        let gates = resolved.gates.iter();
-        let of_small = gates.filter(|gate| match &gate.subject {
-            Subject::Case(id) => id.variant == variant && id.shape == "small",
-            Subject::Unit(_) => false,
-        });
-        of_small.map(|gate| &gate.rule).collect()
+        resolved
+            .gates
+            .iter()
+            .filter(|gate| match &gate.subject {
+                Subject::Case(id) => id.variant == variant && id.shape == "small",
+                Subject::Unit(_) => false,
+            })
+            .map(|gate| &gate.rule)
+            .collect()
     };
     let compares =
         |rule: &&&Rule| matches!(rule, Rule::Counters { .. }) || rule.metric() == Some(Metric::P50);

@@ -106,11 +106,10 @@ fn a_count_that_repeats_exactly_may_be_more_by_an_amount() {
 fn every_unit_and_case_has_the_gates_that_need_not_be_written() {
     let resolved = accepted(RIGHT);
     let rules = |subject: &str| -> Vec<String> {
-        let gates = resolved
+        resolved
             .gates
             .iter()
-            .filter(|gate| gate.subject.to_string() == subject);
-        gates
+            .filter(|gate| gate.subject.to_string() == subject)
             .filter(|gate| gate.declared.is_none())
             .map(|gate| format!("{:?}", gate.rule))
             .collect()
@@ -285,8 +284,13 @@ fn a_condition_of_unit_metrics_belongs_to_the_unit() {
 fn times_a_case_only_if_a_gate_limits_its_time() {
     let timed = |old: &str, new: &str| -> Vec<String> {
         let resolved = right(old, new);
-        let cases = resolved.plan.cases.iter().filter(|case| case.timed);
-        cases.map(|case| case.id.to_string()).collect()
+        resolved
+            .plan
+            .cases
+            .iter()
+            .filter(|case| case.timed)
+            .map(|case| case.id.to_string())
+            .collect()
     };
     assert_eq!(timed("\n      p50: \"+2%\"", ""), [""; 0]);
     assert_eq!(

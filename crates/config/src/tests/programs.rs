@@ -133,7 +133,7 @@ fn an_output_is_read_with_its_reference() {
     let launch = output
         .resolve(&[0x1000_u64.to_le_bytes().to_vec(), second])
         .unwrap();
-    let found: Vec<_> = launch.tensors.iter().map(|it| &it.tensor).collect();
+    let found: Vec<_> = launch.tensors.iter().map(|tensor| &tensor.tensor).collect();
     assert_eq!(found[0].address, Some(0x1000));
     assert_eq!(found[1].address, Some(0x2000));
     assert_eq!(found[1].role, model::Role::Out);

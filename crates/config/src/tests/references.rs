@@ -327,7 +327,7 @@ fn structs_are_bytes_for_the_kernel_and_values_for_the_reference() {
         (ElemType::U8, &[3, 2, 34][..])
     );
     assert_eq!(tensor.value_dims(), [3, 64]);
-    let Some(CodecScheme::Blocks(blocks)) = tensor.codec.as_ref().map(|it| &it.scheme) else {
+    let Some(CodecScheme::Blocks(blocks)) = tensor.codec.as_ref().map(|codec| &codec.scheme) else {
         panic!()
     };
     assert_eq!(
@@ -348,7 +348,7 @@ fn structs_are_bytes_for_the_kernel_and_values_for_the_reference() {
     let Some(CodecScheme::Blocks(blocks)) = resolved.plan.cases[0].tensors[0]
         .codec
         .as_ref()
-        .map(|it| &it.scheme)
+        .map(|codec| &codec.scheme)
     else {
         panic!()
     };

@@ -28,18 +28,24 @@ fn a_rival_is_part_of_the_plan_and_limits_name_its_backends() {
     assert_eq!(rival.command, ["python3", "rivals/torch.py", "--half"]);
     assert_eq!(rival.backends, ["flash", "math"]);
     assert_eq!(rival.deadline_ms, 120_000);
-    let bounds = resolved.gates.iter().filter_map(|gate| match &gate.rule {
-        Rule::Limit {
-            metric: Metric::P50,
-            limit:
-                Limit::Absolute {
-                    bound: Bound::Expr(expr),
-                    ..
-                },
-        } => Some(expr.text.as_str()),
-        _ => None,
-    });
-    assert_eq!(bounds.collect::<Vec<_>>(), ["1.0 * torch.flash.p50"; 4]);
+    assert_eq!(
+        resolved
+            .gates
+            .iter()
+            .filter_map(|gate| match &gate.rule {
+                Rule::Limit {
+                    metric: Metric::P50,
+                    limit:
+                        Limit::Absolute {
+                            bound: Bound::Expr(expr),
+                            ..
+                        },
+                } => Some(expr.text.as_str()),
+                _ => None,
+            })
+            .collect::<Vec<_>>(),
+        ["1.0 * torch.flash.p50"; 4]
+    );
     assert!(resolved.plan.cases.iter().all(|case| case.timed));
 }
 

@@ -10,18 +10,20 @@ fn with_target(target: &str) -> String {
 }
 
 fn told(targets: &[Target]) -> Vec<String> {
-    let targets = targets.iter().map(|it| {
-        let bound = match &it.bound {
-            Bound::Value(Num(value)) => value.to_string(),
-            Bound::Expr(expr) => expr.text.clone(),
-        };
-        let because = it.because.as_deref().unwrap_or("-");
-        format!(
-            "{} {} {} {bound}, {because} ({})",
-            it.subject, it.metric, it.op, it.declared
-        )
-    });
-    targets.collect()
+    targets
+        .iter()
+        .map(|target| {
+            let bound = match &target.bound {
+                Bound::Value(Num(value)) => value.to_string(),
+                Bound::Expr(expr) => expr.text.clone(),
+            };
+            let because = target.because.as_deref().unwrap_or("-");
+            format!(
+                "{} {} {} {bound}, {because} ({})",
+                target.subject, target.metric, target.op, target.declared
+            )
+        })
+        .collect()
 }
 
 #[test]
@@ -71,8 +73,12 @@ fn a_target_on_a_time_has_it_measured() {
     let timed = ["plain@small", "wide@small", "plain@large", "wide@large"]
         .map(|id| case(&resolved, &format!("scale/{id}")).timed);
     assert_eq!(timed, [true, true, false, false]);
-    let tolerances = resolved.plan.cases.iter().map(|it| it.tolerance);
-    assert!(tolerances.into_iter().all(|it| it == Some(Num(1e-6))));
+    let tolerances = resolved.plan.cases.iter().map(|case| case.tolerance);
+    assert!(
+        tolerances
+            .into_iter()
+            .all(|tolerance| tolerance == Some(Num(1e-6)))
+    );
     assert_eq!(resolved.targets[0].metric, Metric::P50);
 }
 

@@ -30,7 +30,7 @@ fn every_variant_has_the_kernels_and_its_own_takes_precedence() {
     let names: Vec<_> = resolved
         .tunes
         .iter()
-        .map(|it| it.variant.as_str())
+        .map(|tune| tune.variant.as_str())
         .collect();
     assert_eq!(names, ["plain", "wide"]);
     let tune = &resolved.tunes[0];

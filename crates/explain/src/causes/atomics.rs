@@ -13,7 +13,7 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
         (InstructionKind::GlobalAtomic, GLOBAL),
         (InstructionKind::SharedAtomic, SHARED),
     ];
-    let causes = kinds.into_iter().filter_map(|(kind, cycles)| {
+    kinds.into_iter().filter_map(|(kind, cycles)| {
         let growth = code.growth(&|it| it == kind);
         if !growth.is_more() {
             return None;
@@ -23,6 +23,5 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
             .at(growth.places())
             .with(Measure::Code(kind), base, head);
         Some(cause)
-    });
-    causes.collect()
+    }).collect()
 }

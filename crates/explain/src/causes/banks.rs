@@ -33,8 +33,7 @@ const WAYS: [Way; 3] = [
 ];
 
 pub fn rule(sides: &Sides, _: &CodeComparison) -> Vec<Cause> {
-    let causes = WAYS.iter().filter_map(|way| of(way, sides));
-    causes.collect()
+    WAYS.iter().filter_map(|way| of(way, sides)).collect()
 }
 
 fn of(way: &Way, sides: &Sides) -> Option<Cause> {

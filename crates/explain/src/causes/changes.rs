@@ -17,8 +17,7 @@ pub fn rule(sides: &Sides, _: &CodeComparison) -> Vec<Cause> {
         (CauseClass::Compiler, base.compiler != head.compiler),
         (CauseClass::Driver, !same_gpu(base.device(), head.device())),
     ];
-    let changed = changed.into_iter().filter(|(_, is_changed)| *is_changed);
-    let mut causes: Vec<Cause> = changed
+    let mut causes: Vec<Cause> = changed.into_iter().filter(|(_, is_changed)| *is_changed)
         .map(|(class, _)| Cause::new(class, WEIGHT))
         .collect();
     causes.extend(clocks(sides));
@@ -27,8 +26,7 @@ pub fn rule(sides: &Sides, _: &CodeComparison) -> Vec<Cause> {
 
 fn same_data(base: &Case, head: &Case) -> bool {
     let arguments = |case: &Case| -> Vec<_> {
-        let steps = case.steps.iter().cloned();
-        steps.map(|it| (it.args, it.before, it.after)).collect()
+        case.steps.iter().cloned().map(|step| (step.args, step.before, step.after)).collect()
     };
     base.tensors == head.tensors
         && base.dims == head.dims
@@ -56,7 +54,7 @@ fn clocks(sides: &Sides) -> Option<Cause> {
     let (base, head) = (sides.base.sm_mhz()?, sides.head.sm_mhz()?);
     // By how much a launch takes longer at the clock of head, if it depends on the SMs alone.
     let longer = base / head - 1.0;
-    let policies = [&sides.base, &sides.head].map(|side| side.device().map(|it| &it.clock_policy));
+    let policies = [&sides.base, &sides.head].map(|side| side.device().map(|device| &device.clock_policy));
     if !(longer.abs() > NOTABLE || policies[0] != policies[1]) {
         return None;
     }

@@ -39,11 +39,8 @@ fn divisions(pile: &LineBucket) -> Counted {
     let checks = pile.of(&|kind| kind == Kind::DivisionCheck);
     let reciprocals = pile.of(&|kind| kind == Kind::Reciprocal);
     let conversions = pile.of(&|kind| kind == Kind::Conversion);
-    match conversions.count >= 2 * reciprocals.count.saturating_sub(checks.count) {
-        true => Counted {
+    if conversions.count >= 2 * reciprocals.count.saturating_sub(checks.count) { Counted {
             count: checks.count.max(reciprocals.count),
             runs: checks.runs.max(reciprocals.runs),
-        },
-        false => checks,
-    }
+        } } else { checks }
 }

@@ -26,8 +26,7 @@ pub fn rule(sides: &Sides, _: &CodeComparison) -> Vec<Cause> {
 }
 
 fn of(sides: &Sides) -> Option<Cause> {
-    let asked = ASKED.into_iter().map(|counter| counted(sides, counter));
-    let asked = asked.collect::<Option<Vec<_>>>()?;
+    let asked = ASKED.into_iter().map(|counter| counted(sides, counter)).collect::<Option<Vec<_>>>()?;
     let fetched = profiled(sides, ProfileMetric::DramBytes)?;
     let hits = profiled(sides, ProfileMetric::L2HitRate)?;
     let sum = |of: fn(&Counted) -> f64| asked.iter().map(of).sum::<f64>();

@@ -47,11 +47,9 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
 
 /// Those that a lane moves on both sides.
 fn bits(code: &CodeComparison, wanted: &dyn Fn(Kind) -> bool) -> (f64, f64) {
-    let widths = Width::ALL.into_iter();
-    let sums = widths.map(|width| {
+    Width::ALL.into_iter().map(|width| {
         let (base, head) = code.runs(&|kind| wanted(kind) && kind.width() == Some(width));
         let bits = f64::from(width.bits());
         (base * bits, head * bits)
-    });
-    sums.fold((0.0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
+    }).fold((0.0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
 }

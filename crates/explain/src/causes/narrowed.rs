@@ -23,8 +23,7 @@ const FAMILIES: [IsOf; 4] = [
 ];
 
 pub fn rule(code: &CodeComparison) -> Vec<Cause> {
-    let causes = FAMILIES.iter().filter_map(|family| of(*family, code));
-    causes.collect()
+    FAMILIES.iter().filter_map(|family| of(*family, code)).collect()
 }
 
 fn of(family: IsOf, code: &CodeComparison) -> Option<Cause> {
@@ -51,7 +50,7 @@ fn of(family: IsOf, code: &CodeComparison) -> Option<Cause> {
         .filter(|(_, runs)| *runs > 0.0)
         .map(|(width, _)| *width)
         .collect();
-    let is_grown = |kind: Kind| family(kind) && kind.width().is_some_and(|it| grown.contains(&it));
+    let is_grown = |kind: Kind| family(kind) && kind.width().is_some_and(|width| grown.contains(&width));
     let growth = code.growth(&is_grown);
     let mut cause = Cause::new(CauseClass::VectorAccessNarrowed, more * CYCLES).at(growth.places());
     for kind in Kind::all().filter(|kind| family(*kind)) {

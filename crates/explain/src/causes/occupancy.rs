@@ -12,9 +12,7 @@ const CYCLES: f64 = 4.0;
 const UNNOTICED: f64 = 0.02;
 
 pub fn rule(code: &CodeComparison) -> Vec<Cause> {
-    let steps = code.base.resident.iter().zip(&code.head.resident);
-    let causes = steps.filter_map(|(base, head)| of(base, head, code));
-    causes.collect()
+    code.base.resident.iter().zip(&code.head.resident).filter_map(|(base, head)| of(base, head, code)).collect()
 }
 
 fn of(base: &Resident, head: &Resident, code: &CodeComparison) -> Option<Cause> {

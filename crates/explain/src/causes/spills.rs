@@ -71,8 +71,7 @@ fn stack_accesses(code: &CodeComparison) -> Vec<(Measure, (u32, u32))> {
 
 /// Whether the source leaves a thread fewer registers than it did.
 fn is_tighter(code: &CodeComparison) -> bool {
-    let mut pairs = code.base.entries().iter().zip(code.head.entries());
-    pairs.any(|(base, head)| {
+    code.base.entries().iter().zip(code.head.entries()).any(|(base, head)| {
         let (was, is) = (base.bounds, head.bounds);
         let most = |registers: Option<u32>| registers.unwrap_or(u32::MAX);
         is.blocks.unwrap_or(0) > was.blocks.unwrap_or(0)

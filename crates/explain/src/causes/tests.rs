@@ -74,7 +74,7 @@ fn loads_of_more_sectors_each_no_longer_coalesce() {
     let places: Vec<_> = causes[0]
         .places
         .iter()
-        .map(|it| it.line.to_string())
+        .map(|place| place.line.to_string())
         .collect();
     assert_eq!(places, ["k.cu:5"], "the other line counts what it did");
     assert_eq!(classes(&head, &base), [CauseClass::NothingChanged]);
@@ -399,7 +399,11 @@ fn names_slower_lines_if_no_rule_finds_a_cause() {
     // Twice as long, sampled half as often: line 7 takes as long as it did.
     let causes = explained(&base, &profiled("b", 2e5, [50, 150]));
     assert_eq!(causes[0].class, CauseClass::CodeChanged);
-    let lines: Vec<u32> = causes[0].places.iter().map(|it| it.line.number).collect();
+    let lines: Vec<u32> = causes[0]
+        .places
+        .iter()
+        .map(|place| place.line.number)
+        .collect();
     assert_eq!(lines, [9]);
     let stall = &causes[0].values[0];
     assert_eq!(stall.measure, Measure::Stall(Stall::LongScoreboard));

@@ -31,8 +31,7 @@ const WAYS: [Way; 2] = [
 ];
 
 pub fn rule(sides: &Sides, _: &CodeComparison) -> Vec<Cause> {
-    let causes = WAYS.iter().filter_map(|way| of(way, sides));
-    causes.collect()
+    WAYS.iter().filter_map(|way| of(way, sides)).collect()
 }
 
 fn of(way: &Way, sides: &Sides) -> Option<Cause> {
@@ -47,15 +46,10 @@ fn of(way: &Way, sides: &Sides) -> Option<Cause> {
     // Each request takes more sectors; or there are more requests, which a narrower or a further access makes.
     let each = sectors.over(requests);
     let is_scattered = each.ratio() > NOTABLE && each.ratio() >= requests.ratio();
-    let (class, cycles) = match is_scattered {
-        true => (CauseClass::CoalescingLost, cycles),
-        // Below every rule that knows why.
-        false => (CauseClass::MoreTraffic, cycles * 0.25),
-    };
-    let waste = match is_scattered {
-        true => vec![way.ideal],
-        false => Vec::new(),
-    };
+    let (class, cycles) = if is_scattered { (CauseClass::CoalescingLost, cycles) } else {
+// Below every rule that knows why.
+ (CauseClass::MoreTraffic, cycles * 0.25) };
+    let waste = if is_scattered { vec![way.ideal] } else { Vec::new() };
     let cause = Cause::new(class, cycles)
         .at(grown_lines(sides, &[way.sectors], &waste))
         .with_count(way.requests, requests)

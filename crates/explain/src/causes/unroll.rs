@@ -8,8 +8,7 @@ const CYCLES: f64 = 12.0;
 const NOTABLE: f64 = 1.5;
 
 pub fn rule(code: &CodeComparison) -> Vec<Cause> {
-    let lost = code.loops().iter().filter(|pair| pair.turns >= NOTABLE);
-    let causes = lost.map(|pair| {
+    let causes = code.loops().iter().filter(|pair| pair.turns >= NOTABLE).map(|pair| {
         // Turns that base did not take.
         let more = pair.runs * (1.0 - 1.0 / pair.turns);
         let cause = Cause::new(CauseClass::UnrollLost, more * CYCLES)

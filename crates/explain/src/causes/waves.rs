@@ -10,8 +10,7 @@ const CYCLES: f64 = 4.0;
 const NOTABLE: f64 = 0.05;
 
 pub fn rule(sides: &Sides, code: &CodeComparison) -> Vec<Cause> {
-    let steps = code.base.resident.iter().zip(&code.head.resident);
-    steps
+    code.base.resident.iter().zip(&code.head.resident)
         .filter_map(|(base, head)| of(base, head, sides, code))
         .collect()
 }

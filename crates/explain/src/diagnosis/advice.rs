@@ -36,20 +36,27 @@ const LOW_OCCUPANCY: f64 = 0.5;
 
 /// The first rules that fit: waste on the bound before what could do without it.
 pub fn advice(bound: &Bound, waste: &Waste, residency: Option<&Residency>) -> Vec<Advice> {
-    let theoretical = residency.and_then(|it| it.theoretical.as_ref());
+    let theoretical = residency.and_then(|residency| residency.theoretical.as_ref());
     let on = &On {
         coalesce: [
             (waste.loads, Advice::CoalesceLoads),
             (waste.stores, Advice::CoalesceStores),
         ],
         conflicts: waste.conflicts,
-        few_warps: theoretical.is_some_and(|it| {
-            let by_use = matches!(it.limiter, Limiter::Registers | Limiter::SharedMemory);
-            it.occupancy.0 < LOW_OCCUPANCY && by_use
+        few_warps: theoretical.is_some_and(|theoretical| {
+            let by_use = matches!(
+                theoretical.limiter,
+                Limiter::Registers | Limiter::SharedMemory
+            );
+            theoretical.occupancy.0 < LOW_OCCUPANCY && by_use
         }),
     };
-    let fitting = rules(bound, on).into_iter().filter(|(fits, _)| *fits);
-    fitting.map(|(_, advice)| advice).take(MOST).collect()
+    rules(bound, on)
+        .into_iter()
+        .filter(|(fits, _)| *fits)
+        .map(|(_, advice)| advice)
+        .take(MOST)
+        .collect()
 }
 
 /// The context that rules look at besides the bound.

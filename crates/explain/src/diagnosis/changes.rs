@@ -64,8 +64,14 @@ impl Figure {
 /// what is known on either side.
 pub fn notable(index: &Index, judgement: &Judgement) -> Vec<Diagnosed> {
     let plan = index.head().plan();
-    let failed = judgement.verdicts.iter().filter(|it| costs(it));
-    let failed = cases(plan, failed.map(|verdict| &verdict.subject));
+    let failed = cases(
+        plan,
+        judgement
+            .verdicts
+            .iter()
+            .filter(|verdict| costs(verdict))
+            .map(|verdict| &verdict.subject),
+    );
     let improved = cases(plan, judgement.wins.iter().map(|win| &win.subject));
     let standing = |id: &CaseId| {
         if failed.contains(id) {
@@ -74,9 +80,10 @@ pub fn notable(index: &Index, judgement: &Judgement) -> Vec<Diagnosed> {
             improved.contains(id).then_some(Standing::Improved)
         }
     };
-    let found = plan.cases.iter();
-    let found = found.filter_map(|case| Some((standing(&case.id)?, &case.id)));
-    let mut found: Vec<_> = found
+    let mut found: Vec<_> = plan
+        .cases
+        .iter()
+        .filter_map(|case| Some((standing(&case.id)?, &case.id)))
         .map(|(standing, id)| diagnosed(index, id, standing))
         .collect();
     found.retain(|it| it.after.is_known() || it.before.as_ref().is_some_and(Diagnosis::is_known));
@@ -87,8 +94,11 @@ pub fn notable(index: &Index, judgement: &Judgement) -> Vec<Diagnosed> {
 
 /// All cases, in the order of gates.yaml.
 pub fn all(index: &Index) -> Vec<Diagnosed> {
-    let cases = index.head().plan().cases.iter();
-    cases
+    index
+        .head()
+        .plan()
+        .cases
+        .iter()
         .map(|case| diagnosed(index, &case.id, Standing::Held))
         .collect()
 }
@@ -130,8 +140,9 @@ fn cases<'a>(plan: &Plan, subjects: impl Iterator<Item = &'a Subject>) -> BTreeS
     let of = |subject: &Subject| match subject {
         Subject::Case(case) => Some(case.clone()),
         Subject::Unit(unit) => {
-            let mut cases = plan.cases.iter();
-            let of_unit = cases
+            let of_unit = plan
+                .cases
+                .iter()
                 .find(|case| (&case.id.kernel, &case.id.variant) == (&unit.kernel, &unit.variant));
             of_unit.map(|case| case.id.clone())
         }
@@ -145,18 +156,22 @@ const MOST: usize = 6;
 
 fn changes(before: &Diagnosis, after: &Diagnosis) -> Vec<Change> {
     let (was, is) = (figures(before), figures(after));
-    let both = was.into_iter().filter_map(|(figure, before)| {
-        let after = *is.get(&figure)?;
-        let by = match figure.is_share() {
-            true => (after - before).abs(),
-            false => (after - before).abs() / before.abs().max(f64::MIN_POSITIVE),
-        };
-        (by >= LEAST).then_some((by, figure, before, after))
-    });
-    let mut found: Vec<_> = both.collect();
+    let mut found: Vec<_> = was
+        .into_iter()
+        .filter_map(|(figure, before)| {
+            let after = *is.get(&figure)?;
+            let by = if figure.is_share() {
+                (after - before).abs()
+            } else {
+                (after - before).abs() / before.abs().max(f64::MIN_POSITIVE)
+            };
+            (by >= LEAST).then_some((by, figure, before, after))
+        })
+        .collect();
     found.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    let found = found.into_iter().take(MOST);
     found
+        .into_iter()
+        .take(MOST)
         .map(|(_, figure, before, after)| Change {
             figure,
             before: Num(before),
@@ -167,7 +182,10 @@ fn changes(before: &Diagnosis, after: &Diagnosis) -> Vec<Change> {
 
 /// As profiled, else as the launch allows.
 fn occupancy(on: &Residency) -> Option<f64> {
-    let theoretical = on.theoretical.as_ref().map(|it| it.occupancy);
+    let theoretical = on
+        .theoretical
+        .as_ref()
+        .map(|theoretical| theoretical.occupancy);
     on.achieved.or(theoretical).map(|share| share.0)
 }
 
@@ -180,8 +198,11 @@ fn figures(of: &Diagnosis) -> BTreeMap<Figure, f64> {
         (Figure::EstimatedTime, of.estimated_ns.map(|it| it.0)),
         (Figure::Time, of.time_ns.map(|it| it.0)),
         (Figure::Occupancy, residency.and_then(occupancy)),
-        (Figure::Blocks, residency.map(|it| it.blocks as f64)),
-        (Figure::Waves, residency.map(|it| it.waves.0)),
+        (
+            Figure::Blocks,
+            residency.map(|residency| residency.blocks as f64),
+        ),
+        (Figure::Waves, residency.map(|residency| residency.waves.0)),
         (Figure::LoadRequests, requests(traffic.loads)),
         (Figure::LoadSectors, moved(traffic.loads)),
         (Figure::StoreRequests, requests(traffic.stores)),
@@ -189,10 +210,13 @@ fn figures(of: &Diagnosis) -> BTreeMap<Figure, f64> {
         (Figure::SharedLoadWavefronts, moved(traffic.shared_loads)),
         (Figure::SharedStoreWavefronts, moved(traffic.shared_stores)),
     ];
-    let known = known.into_iter();
-    let known = known.filter_map(|(figure, value)| Some((figure, value?)));
-    let uses = of.uses.iter();
     known
-        .chain(uses.map(|(resource, share)| (Figure::Use(*resource), share.0)))
+        .into_iter()
+        .filter_map(|(figure, value)| Some((figure, value?)))
+        .chain(
+            of.uses
+                .iter()
+                .map(|(resource, share)| (Figure::Use(*resource), share.0)),
+        )
         .collect()
 }

@@ -96,7 +96,12 @@ impl Launch {
         residency: &Residency,
     ) -> Option<Self> {
         let count = |counter| Some(known.count(counter)? as f64);
-        let sum = |counters: &[Counter]| counters.iter().map(|it| count(*it)).sum::<Option<f64>>();
+        let sum = |counters: &[Counter]| {
+            counters
+                .iter()
+                .map(|counter| count(*counter))
+                .sum::<Option<f64>>()
+        };
         let instructions = count(Counter::Instructions)?;
         let wavefronts = sum(&[
             Counter::SharedLoadWavefronts,
@@ -114,10 +119,13 @@ impl Launch {
             let work = facts.computed.get(&kind).copied().unwrap_or_default();
             work.issued as f64 * WARP
         };
-        let tensor = facts.computed.iter().filter(|(kind, _)| kind.is_tensor());
-        let tensor = tensor.filter_map(|(kind, work)| {
-            Some(cycles(work.operations as f64, peaks.synchronous(*kind)?))
-        });
+        let tensor = facts
+            .computed
+            .iter()
+            .filter(|(kind, _)| kind.is_tensor())
+            .filter_map(|(kind, work)| {
+                Some(cycles(work.operations as f64, peaks.synchronous(*kind)?))
+            });
         // Rates of lanes: a product with addition is two operations, and takes the place of one.
         let even = BTreeMap::from([
             (Resource::Tensor, tensor.sum()),
@@ -198,8 +206,10 @@ impl Launch {
 
     fn uses(&self) -> BTreeMap<Resource, Num> {
         // Shares of all that the GPU has: what idle multiprocessors could do is not used.
-        let uses = self.even.iter().filter(|(_, cycles)| **cycles > 0.0);
-        uses.map(|(resource, cycles)| (*resource, Num(cycles / self.total())))
+        self.even
+            .iter()
+            .filter(|(_, cycles)| **cycles > 0.0)
+            .map(|(resource, cycles)| (*resource, Num(cycles / self.total())))
             .collect()
     }
 
@@ -209,11 +219,12 @@ impl Launch {
             return Bound::Launch;
         }
         let busy = self.bound_of_busy(total, residency);
-        match residency.share_with_blocks() < FEW {
-            true => Bound::FewBlocks {
+        if residency.share_with_blocks() < FEW {
+            Bound::FewBlocks {
                 busy: Some(Box::new(busy)),
-            },
-            false => busy,
+            }
+        } else {
+            busy
         }
     }
 
@@ -223,9 +234,10 @@ impl Launch {
         let even = self.even.get(&resource).copied().unwrap_or(used);
         if used / total >= BUSY {
             let comes_again = residency.blocks > u64::from(residency.multiprocessors);
-            return match comes_again && (used - even) / total >= LOST {
-                true => Bound::Tail,
-                false => Bound::Resource { resource },
+            return if comes_again && (used - even) / total >= LOST {
+                Bound::Tail
+            } else {
+                Bound::Resource { resource }
             };
         }
         if residency.lost_by_waves() >= LOST && self.chain() / total >= BUSY {
@@ -247,19 +259,22 @@ fn largest(cycles: &BTreeMap<Resource, f64>) -> (Resource, f64) {
 /// The roofline of the arithmetic with the largest part of its peak, over the bytes that pass L2 or, if these do not fit
 /// in there, device memory.
 fn roofline(facts: &SimulationFacts, known: &Known, peaks: &Peaks) -> Option<Roofline> {
-    let kinds = facts.computed.iter();
-    let kinds = kinds.filter(|(kind, _)| **kind != Arithmetic::Special);
-    let parts = kinds.filter_map(|(kind, work)| {
-        let peak = peaks.arithmetic(*kind)?;
-        Some((*kind, work.operations as f64, peak))
-    });
-    let computed = parts.max_by(|a, b| (a.1 / a.2).total_cmp(&(b.1 / b.2)))?;
+    let computed = facts
+        .computed
+        .iter()
+        .filter(|(kind, _)| **kind != Arithmetic::Special)
+        .filter_map(|(kind, work)| {
+            let peak = peaks.arithmetic(*kind)?;
+            Some((*kind, work.operations as f64, peak))
+        })
+        .max_by(|a, b| (a.1 / a.2).total_cmp(&(b.1 / b.2)))?;
     let sectors = known.sectors()?;
     let through_l2 = sectors as f64 * SECTOR;
     let from_dram = known.dram_bytes(through_l2, peaks);
-    let moved = match from_dram > 0.0 {
-        true => (Resource::Dram, from_dram, peaks.dram_bytes),
-        false => (Resource::L2, through_l2, peaks.l2.bytes),
+    let moved = if from_dram > 0.0 {
+        (Resource::Dram, from_dram, peaks.dram_bytes)
+    } else {
+        (Resource::L2, through_l2, peaks.l2.bytes)
     };
     Roofline::new(computed, moved, None)
 }
@@ -268,9 +283,10 @@ impl Known<'_> {
     /// The least that device memory moves: nothing where all of it stays in L2 from one launch to the next.
     fn dram_bytes(&self, through_l2: f64, peaks: &Peaks) -> f64 {
         let stays = self.mode == Mode::Warm && self.compulsory_bytes <= peaks.l2_bytes as f64;
-        match stays {
-            true => 0.0,
-            false => self.compulsory_bytes.min(through_l2),
+        if stays {
+            0.0
+        } else {
+            self.compulsory_bytes.min(through_l2)
         }
     }
 }

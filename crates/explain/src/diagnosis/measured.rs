@@ -112,9 +112,10 @@ fn bound(
     let is_idle = read
         .get(ProfileMetric::SmActive)
         .is_some_and(|share| share < ACTIVE);
-    match is_idle && on.lost_by_waves() >= LOST {
-        true => Bound::Tail,
-        false => of_busy,
+    if is_idle && on.lost_by_waves() >= LOST {
+        Bound::Tail
+    } else {
+        of_busy
     }
 }
 
@@ -140,20 +141,20 @@ impl Reading {
         let metric = |metric: ProfileMetric| {
             let values = kernels
                 .iter()
-                .map(|it| it.metrics.get(&metric)?.got().map(|it| it.0));
+                .map(|kernel| kernel.metrics.get(&metric)?.got().map(|kernel| kernel.0));
             Some((metric, median(values)?))
         };
         let stall = |stall: Stall| {
             let values = kernels
                 .iter()
-                .map(|it| it.stalls.get(&stall).map(|it| it.0));
+                .map(|kernel| kernel.stalls.get(&stall).map(|stall| stall.0));
             Some((stall, Num(median(values)?)))
         };
         let first = kernels.first();
         let shared = |name: &str| ["LDS", "STS", "LDSM", "STSM", "ATOMS"].contains(&name);
         let accesses = first.map_or(0, |it| {
-            let by_name = it.instructions.iter();
-            by_name
+            it.instructions
+                .iter()
                 .filter(|(name, _)| shared(name))
                 .map(|(_, count)| *count)
                 .sum::<u64>()
@@ -161,7 +162,7 @@ impl Reading {
         Self {
             metrics: ProfileMetric::ALL.into_iter().filter_map(metric).collect(),
             stalls: Stall::ALL.into_iter().filter_map(stall).collect(),
-            duration_ns: median(kernels.iter().map(|it| Some(it.duration_ns.0)))
+            duration_ns: median(kernels.iter().map(|kernel| Some(kernel.duration_ns.0)))
                 .filter(|ns| *ns > 0.0),
             blocks: first.map_or(0, |it| it.grid.iter().map(|&n| u64::from(n)).product()),
             shared_accesses: accesses as f64,
@@ -196,10 +197,12 @@ impl Reading {
 
     /// The state that warps wait in most; those that issue, or could, do not wait.
     fn latency(&self) -> Bound {
-        let waits = self.stalls.iter();
-        let waits =
-            waits.filter(|(stall, _)| !matches!(stall, Stall::Selected | Stall::NotSelected));
-        match waits.max_by(|a, b| a.1.0.total_cmp(&b.1.0)) {
+        match self
+            .stalls
+            .iter()
+            .filter(|(stall, _)| !matches!(stall, Stall::Selected | Stall::NotSelected))
+            .max_by(|a, b| a.1.0.total_cmp(&b.1.0))
+        {
             Some((stall, _)) => Bound::Latency { stall: *stall },
             None => Bound::Unknown {
                 why: Unknown::NoStalls,
@@ -240,14 +243,15 @@ impl Reading {
             (Arithmetic::Fp16, ProfileMetric::Fp16Operations),
             (Arithmetic::Fp64, ProfileMetric::Fp64Operations),
         ];
-        let kinds = kinds
+        let computed = kinds
             .into_iter()
-            .filter_map(|(kind, metric)| Some((kind, self.get(metric)?, peaks.arithmetic(kind)?)));
-        let computed = kinds.max_by(|a, b| (a.1 / a.2).total_cmp(&(b.1 / b.2)))?;
+            .filter_map(|(kind, metric)| Some((kind, self.get(metric)?, peaks.arithmetic(kind)?)))
+            .max_by(|a, b| (a.1 / a.2).total_cmp(&(b.1 / b.2)))?;
         let used = |resource| uses.get(&resource).map_or(0.0, |share: &Num| share.0);
-        let (memory, metric, bandwidth) = match used(Resource::Dram) >= used(Resource::L2) {
-            true => (Resource::Dram, ProfileMetric::DramBytes, peaks.dram_bytes),
-            false => (Resource::L2, ProfileMetric::L2Bytes, peaks.l2.bytes),
+        let (memory, metric, bandwidth) = if used(Resource::Dram) >= used(Resource::L2) {
+            (Resource::Dram, ProfileMetric::DramBytes, peaks.dram_bytes)
+        } else {
+            (Resource::L2, ProfileMetric::L2Bytes, peaks.l2.bytes)
         };
         let bytes = self.get(metric)?;
         let reached = self.duration_ns.map(|ns| computed.1 / ns * 1e9);

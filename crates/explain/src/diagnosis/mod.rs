@@ -188,9 +188,10 @@ impl Residency {
     /// The part of the last wave that is missing, over all waves.
     fn lost_by_waves(&self) -> f64 {
         let waves = self.waves.0;
-        match waves > 1.0 {
-            true => 1.0 - waves / waves.ceil(),
-            false => 0.0,
+        if waves > 1.0 {
+            1.0 - waves / waves.ceil()
+        } else {
+            0.0
         }
     }
 }

@@ -259,8 +259,9 @@ impl Peaks {
             (Arithmetic::TensorFp64, sm.tensor_fp64, 1.0),
             (Arithmetic::TensorInt8, Some(sm.tensor_int8), 1.0),
         ];
-        let rates = rates.into_iter();
-        let rates = rates.filter_map(|(kind, rate, share)| Some((kind, tensor(rate?, share))));
+        let rates = rates
+            .into_iter()
+            .filter_map(|(kind, rate, share)| Some((kind, tensor(rate?, share))));
         Some(Self {
             gpu: model.name.to_owned(),
             multiprocessors: model.multiprocessors,
@@ -307,10 +308,11 @@ impl Peaks {
             Arithmetic::Fp32 => Some(self.fp32),
             Arithmetic::Fp64 => Some(self.fp64),
             Arithmetic::Special => Some(self.special),
-            _ => {
-                let mut tensor = self.tensor.iter();
-                tensor.find(|(of, _)| *of == kind).map(|(_, peak)| *peak)
-            }
+            _ => self
+                .tensor
+                .iter()
+                .find(|(of, _)| *of == kind)
+                .map(|(_, peak)| *peak),
         }
     }
 }

@@ -352,7 +352,7 @@ fn a_failed_gate_on_a_counter_is_shown_and_one_that_holds_is_not() {
     let sectors: Vec<_> = found
         .changes
         .iter()
-        .filter(|it| it.figure == changes::Figure::LoadSectors)
+        .filter(|change| change.figure == changes::Figure::LoadSectors)
         .collect();
     let warps = KERNEL.warps() as f64;
     let [before, after] = [40.0, 320.0].map(|each| Num(each * warps));

@@ -52,11 +52,10 @@ impl<'a> Known<'a> {
 
 /// The newest architecture of which a GPU is known: what is estimated is for that one.
 fn unit_to_estimate<'a>(plan: &'a Plan, id: &CaseId) -> Option<&'a Unit> {
-    let units = plan.units.iter();
-    let units =
-        units.filter(|unit| (&unit.id.kernel, &unit.id.variant) == (&id.kernel, &id.variant));
-    let known = units.filter(|unit| Peaks::assumed(unit.id.arch).is_some());
-    known
+    plan.units
+        .iter()
+        .filter(|unit| (&unit.id.kernel, &unit.id.variant) == (&id.kernel, &id.variant))
+        .filter(|unit| Peaks::assumed(unit.id.arch).is_some())
         .max_by_key(|unit| (unit.id.arch.major, unit.id.arch.minor))
         .or_else(|| unit_to_simulate(plan, id))
 }
@@ -71,15 +70,17 @@ fn only_entry<'a>(case: &Case, build: &'a BuildFacts) -> Option<(Launch, &'a Res
 
 /// Filled inputs are read, outputs are written; working memory may stay where it is.
 fn compulsory_bytes(case: &Case) -> f64 {
-    let bytes = case.tensors.iter().map(|tensor| {
-        let bytes = (tensor.len() * tensor.elem.size()) as f64;
-        match tensor.role {
-            Role::In | Role::Out => bytes,
-            Role::Inout => 2.0 * bytes,
-            Role::Scratch | Role::Reference => 0.0,
-        }
-    });
-    bytes.sum()
+    case.tensors
+        .iter()
+        .map(|tensor| {
+            let bytes = (tensor.len() * tensor.elem.size()) as f64;
+            match tensor.role {
+                Role::In | Role::Out => bytes,
+                Role::Inout => 2.0 * bytes,
+                Role::Scratch | Role::Reference => 0.0,
+            }
+        })
+        .sum()
 }
 
 impl Known<'_> {
@@ -106,8 +107,13 @@ impl Known<'_> {
             Counter::BulkStoreSectors,
             Counter::BulkReductionSectors,
         ];
-        let copies = copies.into_iter().filter_map(|counter| self.count(counter));
-        Some(always.sum::<Option<u64>>()? + copies.sum::<u64>())
+        Some(
+            always.sum::<Option<u64>>()?
+                + copies
+                    .into_iter()
+                    .filter_map(|counter| self.count(counter))
+                    .sum::<u64>(),
+        )
     }
 
     pub fn traffic(&self) -> Traffic {

@@ -89,7 +89,7 @@ macro_rules! per_stream {
             // SAFETY: the program's own call.
             unsafe {
                 let code = real!($with, Function)(instance, graph, parameters);
-                let flags = parameters.as_ref().map_or(0, |it| it.flags);
+                let flags = parameters.as_ref().map_or(0, |parameter| parameter.flags);
                 instantiated(code, instance, graph, flags);
                 code
             }

@@ -98,9 +98,10 @@ pub unsafe extern "C" fn cuMemGetAddressRange_v2(
 /// The state, for a call in the order of a stream. A graph that is recorded has allocations of its own.
 fn state_in(stream: Handle) -> Option<MutexGuard<'static, State>> {
     let state = state()?;
-    match state.memory.is_recording() && is_recorded(stream) {
-        true => None,
-        false => Some(state),
+    if state.memory.is_recording() && is_recorded(stream) {
+        None
+    } else {
+        Some(state)
     }
 }
 
@@ -236,9 +237,12 @@ pub unsafe extern "C" fn cuMemAddressReserve(
     flags: u64,
 ) -> CuResult {
     let is_any = wanted == 0 && flags == 0 && alignment as u64 <= capture::addresses::PAGE;
-    let placed = quietly(|| match is_any {
-        true => state()?.memory.reserve(bytes as u64).map(Ok),
-        false => None,
+    let placed = quietly(|| {
+        if is_any {
+            state()?.memory.reserve(bytes as u64).map(Ok)
+        } else {
+            None
+        }
     });
     // SAFETY: the program's own call.
     unsafe { give(placed, address) }

@@ -14,7 +14,9 @@ pub struct Suspect<'a> {
 impl Suspect<'_> {
     /// Whether an output can be wrong because of it.
     pub fn can_change_values(&self) -> bool {
-        self.findings.iter().any(|it| it.kind != FindingKind::Leak)
+        self.findings
+            .iter()
+            .any(|finding| finding.kind != FindingKind::Leak)
     }
 
     /// Whether a cause of another case is this one: the same kind of finding at the same lines.
@@ -66,8 +68,7 @@ fn depth(kind: FindingKind) -> u8 {
 
 /// File and number, or the place in words where the compiler named no line.
 fn lines(finding: &Finding) -> impl Iterator<Item = (&str, u32)> {
-    let places = finding.places.iter();
-    places.map(|place| match &place.line {
+    finding.places.iter().map(|place| match &place.line {
         Some(line) => (line.file.as_str(), line.number),
         None => (place.at.as_str(), 0),
     })

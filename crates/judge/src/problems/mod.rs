@@ -163,14 +163,15 @@ impl Drafts<'_> {
         follows: &[usize],
         is_same: impl Fn(&Problem) -> bool,
     ) {
-        let own_verdicts = own.iter().chain(follows);
-        let own_verdicts = own_verdicts.filter_map(|at| self.verdicts.get(*at));
+        let own_verdicts = own
+            .iter()
+            .chain(follows)
+            .filter_map(|at| self.verdicts.get(*at));
         let Some(outcome) = own_verdicts.clone().map(|it| it.outcome).min() else {
             return;
         };
         let subjects: Vec<&Subject> = own_verdicts.map(|it| &it.subject).collect();
-        let mut alike = self.all.iter_mut();
-        let at = alike.position(|draft| {
+        let at = self.all.iter_mut().position(|draft| {
             let problem = &draft.problem;
             draft.rank == rank && problem.outcome == outcome && is_same(problem)
         });
@@ -226,8 +227,7 @@ impl Drafts<'_> {
             |it: &Verdict| it.outcome == Outcome::Fail && matches!(reason_of(it), Reason::Fault(_));
         let is_wrong = |it: &Verdict| is_of_case(it) && is_wrong_value(it);
         let has = |open: &[usize], what: &dyn Fn(&Verdict) -> bool| {
-            let mut open = open.iter().filter_map(|at| self.verdict(*at));
-            open.any(what)
+            open.iter().filter_map(|at| self.verdict(*at)).any(what)
         };
         let mistyped = mistyped(view, id);
         let is_due_to_arguments = |it: &Verdict| {
@@ -297,7 +297,7 @@ impl Drafts<'_> {
             }
         }
         for (subject, mut all) in by_case {
-            all.sort_by_key(|at| verdicts.get(*at).map(|it| depth(reason_of(it))));
+            all.sort_by_key(|at| verdicts.get(*at).map(|verdict| depth(reason_of(verdict))));
             let Some((&first, rest)) = all.split_first() else {
                 continue;
             };
@@ -351,9 +351,10 @@ impl Drafts<'_> {
                 let is_repeated = self.all.iter().any(|draft| {
                     is_same(&draft.problem) && draft.problem.subjects.contains(&verdict.subject)
                 });
-                match is_repeated {
-                    true => self.join(rank, cause, &[], &[at], is_same),
-                    false => self.join(rank, cause, &[at], &[], is_same),
+                if is_repeated {
+                    self.join(rank, cause, &[], &[at], is_same)
+                } else {
+                    self.join(rank, cause, &[at], &[], is_same)
                 }
             }
             reason => self.join(
@@ -379,11 +380,13 @@ fn is_same_fault(one: &Fault, other: &Fault) -> bool {
 
 /// Tensors of a case that its entries may read as something else. The same in every architecture.
 fn mistyped<'a>(view: View<'_, 'a>, id: &CaseId) -> &'a [Mistyped] {
-    let units = view.plan().units.iter();
-    let mut built = units
+    view.plan()
+        .units
+        .iter()
         .filter(|unit| (&unit.id.kernel, &unit.id.variant) == (&id.kernel, &id.variant))
-        .filter_map(|unit| view.build(&unit.id).ok());
-    built.next().map_or(&[], |facts| &facts.mistyped)
+        .filter_map(|unit| view.build(&unit.id).ok())
+        .next()
+        .map_or(&[], |facts| &facts.mistyped)
 }
 
 /// Moves out what `is_meant`.

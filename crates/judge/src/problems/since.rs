@@ -14,11 +14,16 @@ pub fn of_problem(view: View, verdicts: &[Verdict], problem: &Problem) -> Option
             has_finding(view, base, id, findings.first()?)
         }
         (ProblemCause::Loosened, _) => Some(false),
-        _ => {
-            let own = problem.verdicts.iter().chain(&problem.follows);
-            let mut own = own.filter_map(|at| verdicts.get(*at));
-            has_verdict(view, base, own.find(|it| it.subject == *subject)?)
-        }
+        _ => has_verdict(
+            view,
+            base,
+            problem
+                .verdicts
+                .iter()
+                .chain(&problem.follows)
+                .filter_map(|at| verdicts.get(*at))
+                .find(|it| it.subject == *subject)?,
+        ),
     };
     let has: Vec<Option<bool>> = problem.subjects.iter().map(of_subject).collect();
     if has.contains(&Some(false)) {
@@ -38,17 +43,23 @@ fn has_finding(view: View, base: View, id: &CaseId, finding: &Finding) -> Option
     let is_same = |other: &Finding| {
         other.kind == finding.kind && hazards::content(other) == hazards::content(finding)
     };
-    let has = |id: &CaseId| base.findings(id).iter().any(|it| is_same(it.finding));
+    let has = |id: &CaseId| {
+        base.findings(id)
+            .iter()
+            .any(|finding| is_same(finding.finding))
+    };
     let Some(case) = base.planned_case(id) else {
         // Any case of the base may be its former name.
-        let mut cases = base.plan().cases.iter();
-        return Some(cases.any(|case| has(&case.id)));
+        return Some(base.plan().cases.iter().any(|case| has(&case.id)));
     };
-    let mut seeds = case.seeds.iter();
-    let is_known = seeds.all(|&seed| base.simulation(id, seed).is_ok());
-    match has(id) {
-        true => Some(true),
-        false => is_known.then_some(false),
+    let is_known = case
+        .seeds
+        .iter()
+        .all(|&seed| base.simulation(id, seed).is_ok());
+    if has(id) {
+        Some(true)
+    } else {
+        is_known.then_some(false)
     }
 }
 

@@ -19,11 +19,12 @@ impl Names<'_> {
         }
         self.carry_plan(&mut base.plan);
         base.gates.iter_mut().for_each(|gate| self.carry_gate(gate));
-        let baselines = base.baselines.iter_mut();
-        baselines.for_each(|baseline| self.carry_baseline(baseline));
+        base.baselines
+            .iter_mut()
+            .for_each(|baseline| self.carry_baseline(baseline));
         let accepted = base.accepted.iter_mut();
         accepted
-            .flat_map(|it| &mut it.subjects)
+            .flat_map(|accepted| &mut accepted.subjects)
             .for_each(|subject| self.carry_subject(subject));
     }
 
@@ -55,8 +56,8 @@ impl Names<'_> {
         self.carry_case_id(&mut case.id);
         let kernel = &case.id.kernel;
         let tensor = |name: &mut String| *name = self.tensor(kernel, name);
-        let dims = take(&mut case.dims).into_iter();
-        case.dims = dims
+        case.dims = take(&mut case.dims)
+            .into_iter()
             .map(|(name, size)| (self.dimension(kernel, &name), size))
             .collect();
         for it in &mut case.tensors {
@@ -68,10 +69,13 @@ impl Names<'_> {
             }
         }
         for step in &mut case.steps {
-            let args = step.args.iter_mut();
-            args.for_each(|arg| tensors_of_arg(arg).into_iter().for_each(tensor));
-            let memory = step.before.iter_mut().chain(&mut step.after);
-            memory.for_each(|step| tensors_of_memory_step(step).into_iter().for_each(tensor));
+            step.args
+                .iter_mut()
+                .for_each(|arg| tensors_of_arg(arg).into_iter().for_each(tensor));
+            step.before
+                .iter_mut()
+                .chain(&mut step.after)
+                .for_each(|step| tensors_of_memory_step(step).into_iter().for_each(tensor));
         }
         if let Reference::Variant { variant } = &mut case.reference {
             *variant = self.variant(kernel, variant);
@@ -100,8 +104,8 @@ impl Names<'_> {
 
     pub fn carry_baseline(&self, baseline: &mut Baseline) {
         self.carry_variant(&mut baseline.kernel, &mut baseline.variant);
-        let cases = take(&mut baseline.cases).into_iter();
-        baseline.cases = cases
+        baseline.cases = take(&mut baseline.cases)
+            .into_iter()
             .map(|(shape, agreed)| (self.shape(&baseline.kernel, &shape), agreed))
             .collect();
     }
@@ -133,8 +137,8 @@ impl Names<'_> {
             }
             other => other.clone(),
         });
-        let constants = take(&mut expr.constants).into_iter();
-        expr.constants = constants
+        expr.constants = take(&mut expr.constants)
+            .into_iter()
             .map(|(name, value)| (self.dimension(kernel, &name), value))
             .collect::<BTreeMap<_, _>>();
     }
@@ -172,9 +176,11 @@ impl Names<'_> {
     }
 
     fn new_name(&self, name: &str, is_of: impl Fn(&RenamedItem) -> bool) -> String {
-        let mut renames = self.renames.iter();
-        let found = renames.find(|it| it.from == name && is_of(&it.item));
-        found.map_or(name, |it| &it.to).to_owned()
+        let found = self
+            .renames
+            .iter()
+            .find(|rename| rename.from == name && is_of(&rename.item));
+        found.map_or(name, |rename| &rename.to).to_owned()
     }
 }
 

@@ -15,19 +15,28 @@ pub struct PlanAndGates<'a> {
 pub fn find(base: PlanAndGates, head: PlanAndGates) -> Vec<Rename> {
     let (base, head) = (kernels(base), kernels(head));
     let is_in = |all: &[Kernel], it: &Kernel| all.iter().any(|other| other.name == it.name);
-    let gone = base.iter().filter(|it| !is_in(&head, it));
-    let gone: Vec<_> = gone.filter(|it| !it.is_anchored()).collect();
-    let new: Vec<_> = head.iter().filter(|it| !is_in(&base, it)).collect();
+    let gone: Vec<_> = base
+        .iter()
+        .filter(|plan_and_gates| !is_in(&head, plan_and_gates))
+        .filter(|it| !it.is_anchored())
+        .collect();
+    let new: Vec<_> = head
+        .iter()
+        .filter(|plan_and_gates| !is_in(&base, plan_and_gates))
+        .collect();
     let pairs = pair(&gone, &new, |gone, new| likeness(gone, new));
-    let found = base.iter().flat_map(|was| {
-        let renamed = pairs.iter().find(|(gone, _)| gone.name == was.name);
-        let is = match renamed {
-            Some((_, new)) => Some(*new),
-            None => head.iter().find(|it| it.name == was.name),
-        };
-        is.map_or_else(Vec::new, |is| in_kernel(was, is))
-    });
-    found.collect()
+    base.iter()
+        .flat_map(|was| {
+            let renamed = pairs.iter().find(|(gone, _)| gone.name == was.name);
+            let is = match renamed {
+                Some((_, new)) => Some(*new),
+                None => head
+                    .iter()
+                    .find(|plan_and_gates| plan_and_gates.name == was.name),
+            };
+            is.map_or_else(Vec::new, |is| in_kernel(was, is))
+        })
+        .collect()
 }
 
 /// How two things are alike, apart from their names.
@@ -58,19 +67,19 @@ fn pair<'k, T>(
             .enumerate()
             .filter(|(gone, _)| !partner.contains_key(gone))
             .flat_map(|(gone, row)| {
-                let row = row.iter().enumerate();
-                let row = row.filter(|(new, it)| !taken.contains(new) && step(**it));
-                row.map(move |(new, _)| (gone, new))
+                row.iter()
+                    .enumerate()
+                    .filter(|(new, it)| !taken.contains(new) && step(**it))
+                    .map(move |(new, _)| (gone, new))
             })
             .collect();
         let is_only = |&&(gone, new): &&(usize, usize)| {
-            let others = open.iter().filter(|it| it.0 == gone || it.1 == new);
-            others.count() == 1
+            open.iter().filter(|it| it.0 == gone || it.1 == new).count() == 1
         };
         partner.extend(open.iter().filter(is_only).copied());
     }
-    let found = partner.into_iter();
-    found
+    partner
+        .into_iter()
         .filter_map(|(at, to)| Some((*gone.get(at)?, *new.get(to)?)))
         .collect()
 }
@@ -96,9 +105,9 @@ fn kernels<'a>(asked: PlanAndGates<'a>) -> Vec<Kernel<'a>> {
         let gates = asked.gates.iter();
         Kernel {
             name,
-            units: units.filter(|it| it.id.kernel == name).collect(),
-            cases: cases.filter(|it| it.id.kernel == name).collect(),
-            gates: gates.filter(|it| it.subject.kernel() == name).collect(),
+            units: units.filter(|unit| unit.id.kernel == name).collect(),
+            cases: cases.filter(|case| case.id.kernel == name).collect(),
+            gates: gates.filter(|gate| gate.subject.kernel() == name).collect(),
         }
     };
     names.into_iter().map(of).collect()
@@ -130,32 +139,38 @@ impl<'a> Kernel<'a> {
     }
 
     fn units_of(&self, variant: &str) -> BTreeMap<Arch, &'a Unit> {
-        let units = self.units.iter().filter(|it| it.id.variant == variant);
-        units.map(|unit| (unit.id.arch, *unit)).collect()
+        self.units
+            .iter()
+            .filter(|unit| unit.id.variant == variant)
+            .map(|unit| (unit.id.arch, *unit))
+            .collect()
     }
 
     /// The work of a variant, under other names.
     fn work_of(&self, variant: &str, names: &Names) -> BTreeMap<CaseId, Case> {
-        let cases = self.cases.iter().filter(|it| it.id.variant == variant);
-        let cases = cases.map(|case| {
-            let mut case = (*case).clone();
-            names.carry_case(&mut case);
-            (case.id.clone(), work(case))
-        });
-        cases.collect()
+        self.cases
+            .iter()
+            .filter(|case| case.id.variant == variant)
+            .map(|case| {
+                let mut case = (*case).clone();
+                names.carry_case(&mut case);
+                (case.id.clone(), work(case))
+            })
+            .collect()
     }
 
     /// Gates of a variant, under other names.
     fn gates_of(&self, variant: &str, names: &Names) -> Vec<Gate> {
-        let gates = self.gates.iter();
-        let gates = gates.filter(|it| it.subject.variant() == variant);
-        let gates = gates.map(|gate| {
-            let mut gate = (*gate).clone();
-            names.carry_gate(&mut gate);
-            gate.declared = None;
-            gate
-        });
-        gates.collect()
+        self.gates
+            .iter()
+            .filter(|gate| gate.subject.variant() == variant)
+            .map(|gate| {
+                let mut gate = (*gate).clone();
+                names.carry_gate(&mut gate);
+                gate.declared = None;
+                gate
+            })
+            .collect()
     }
 
     fn shapes(&self) -> Vec<&'a String> {
@@ -167,13 +182,12 @@ impl<'a> Kernel<'a> {
     }
 
     fn tensors(&self) -> Vec<&'a String> {
-        self.names(|case| case.tensors.iter().map(|it| &it.name).collect())
+        self.names(|case| case.tensors.iter().map(|tensor| &tensor.name).collect())
     }
 
     /// Sizes belong to a shape, whatever the variant.
     fn sizes(&self, shape: &str) -> Option<&'a BTreeMap<String, i64>> {
-        let mut cases = self.cases.iter();
-        let case = cases.find(|case| case.id.shape == shape)?;
+        let case = self.cases.iter().find(|case| case.id.shape == shape)?;
         Some(&case.dims)
     }
 }
@@ -183,18 +197,24 @@ fn gone_and_new<'a>(
     base: Vec<&'a String>,
     head: Vec<&'a String>,
 ) -> (Vec<&'a String>, Vec<&'a String>) {
-    let gone = base.iter().filter(|it| !head.contains(it)).copied();
-    let gone = gone.collect();
-    let new = head.into_iter().filter(|it| !base.contains(it));
-    (gone, new.collect())
+    let gone = base
+        .iter()
+        .filter(|it| !head.contains(it))
+        .copied()
+        .collect();
+    (
+        gone,
+        head.into_iter().filter(|it| !base.contains(it)).collect(),
+    )
 }
 
 fn likeness(base: &Kernel, head: &Kernel) -> Likeness {
     let renames = in_kernel(base, head);
     let names = Names { renames: &renames };
     let all = |is_alike: &dyn Fn(&str, &str) -> bool| {
-        let mut variants = base.variants().into_iter();
-        variants.all(|it| is_alike(it, &names.variant(head.name, it)))
+        base.variants()
+            .into_iter()
+            .all(|variant| is_alike(variant, &names.variant(head.name, variant)))
     };
     Likeness {
         code: all(&|was, is| has_code_of(base, was, head, is)),
@@ -217,25 +237,24 @@ fn in_kernel(base: &Kernel, head: &Kernel) -> Vec<Rename> {
     if base.name != head.name {
         renames.push(rename(RenamedItem::Kernel, base.name, head.name));
     }
-    let dimensions = pair_dimensions(base, head).into_iter();
-    renames.extend(dimensions.map(|(was, is)| {
+    renames.extend(pair_dimensions(base, head).into_iter().map(|(was, is)| {
         let item = RenamedItem::Dimension { kernel: kernel() };
         rename(item, was, is)
     }));
     if !base.is_anchored() {
-        let shapes = pair_shapes(base, head, &renames).into_iter();
-        let shapes: Vec<_> = shapes
+        let shapes: Vec<_> = pair_shapes(base, head, &renames)
+            .into_iter()
             .map(|(was, is)| rename(RenamedItem::Shape { kernel: kernel() }, was, is))
             .collect();
         renames.extend(shapes);
-        let variants = pair_variants(base, head, &renames).into_iter();
-        let variants: Vec<_> = variants
+        let variants: Vec<_> = pair_variants(base, head, &renames)
+            .into_iter()
             .map(|(was, is)| rename(RenamedItem::Variant { kernel: kernel() }, was, is))
             .collect();
         renames.extend(variants);
     }
-    let tensors = pair_tensors(base, head, &renames).into_iter();
-    let tensors: Vec<_> = tensors
+    let tensors: Vec<_> = pair_tensors(base, head, &renames)
+        .into_iter()
         .map(|(was, is)| rename(RenamedItem::Tensor { kernel: kernel() }, was, is))
         .collect();
     renames.extend(tensors);
@@ -248,19 +267,21 @@ fn pair_dimensions<'a>(base: &Kernel<'a>, head: &Kernel<'a>) -> Vec<(&'a String,
     let dimensions = |kernel: &Kernel<'a>| kernel.names(|case| case.dims.keys().collect());
     let (gone, new) = gone_and_new(dimensions(base), dimensions(head));
     let shapes = head.shapes();
-    let common = base.shapes().into_iter().filter(|it| shapes.contains(it));
-    let common: Vec<_> = common.collect();
+    let common: Vec<_> = base
+        .shapes()
+        .into_iter()
+        .filter(|shape| shapes.contains(shape))
+        .collect();
     // Where every shape has a new name too, by all sizes together.
     let sizes = |kernel: &Kernel, name: &str| {
-        let size = |shape: &String| kernel.sizes(shape).and_then(|it| it.get(name).copied());
-        match common.is_empty() {
-            false => common.iter().map(|shape| size(shape)).collect::<Vec<_>>(),
-            true => {
-                let shapes = kernel.shapes();
-                let mut sizes: Vec<_> = shapes.into_iter().map(size).collect();
-                sizes.sort_unstable();
-                sizes
-            }
+        let size = |shape: &String| kernel.sizes(shape).and_then(|size| size.get(name).copied());
+        if common.is_empty() {
+            let shapes = kernel.shapes();
+            let mut sizes: Vec<_> = shapes.into_iter().map(size).collect();
+            sizes.sort_unstable();
+            sizes
+        } else {
+            common.iter().map(|shape| size(shape)).collect::<Vec<_>>()
         }
     };
     pair(&gone, &new, |gone, new| {
@@ -282,9 +303,10 @@ fn pair_shapes<'a>(
     let (gone, new) = gone_and_new(base.shapes(), head.shapes());
     pair(&gone, &new, |gone, new| {
         let carried = base.sizes(gone).map(|sizes| {
-            let sizes = sizes.iter();
-            let sizes = sizes.map(|(name, size)| (names.dimension(head.name, name), *size));
-            sizes.collect::<BTreeMap<_, _>>()
+            sizes
+                .iter()
+                .map(|(name, size)| (names.dimension(head.name, name), *size))
+                .collect::<BTreeMap<_, _>>()
         });
         let is_same = carried.as_ref() == head.sizes(new);
         Likeness {
@@ -304,8 +326,8 @@ fn pair_variants<'a>(
     pair(&gone, &new, |gone, new| {
         let mut renames = known.to_vec();
         renames.push(rename(RenamedItem::Variant { kernel: kernel() }, gone, new));
-        let tensors = pair_tensors(base, head, &renames).into_iter();
-        let tensors: Vec<_> = tensors
+        let tensors: Vec<_> = pair_tensors(base, head, &renames)
+            .into_iter()
             .map(|(was, is)| rename(RenamedItem::Tensor { kernel: kernel() }, was, is))
             .collect();
         renames.extend(tensors);
@@ -320,17 +342,18 @@ fn pair_variants<'a>(
 /// Cases that are one, by the names that are known: base's under those, and head's.
 fn pair_cases<'a>(base: &Kernel<'a>, head: &Kernel<'a>, known: &[Rename]) -> Vec<(Case, &'a Case)> {
     let names = Names { renames: known };
-    let carried = base.cases.iter().map(|case| {
-        let mut case = (*case).clone();
-        names.carry_case(&mut case);
-        case
-    });
-    let pairs = carried.filter_map(|was| {
-        let mut cases = head.cases.iter();
-        let is = cases.find(|is| is.id == was.id)?;
-        Some((was, *is))
-    });
-    pairs.collect()
+    base.cases
+        .iter()
+        .map(|case| {
+            let mut case = (*case).clone();
+            names.carry_case(&mut case);
+            case
+        })
+        .filter_map(|was| {
+            let is = head.cases.iter().find(|is| is.id == was.id)?;
+            Some((was, *is))
+        })
+        .collect()
 }
 
 /// Pairs tensors that have the same content in every case. They must also have the same place among the arguments,
@@ -346,8 +369,10 @@ fn pair_tensors<'a>(
     }
     let cases = pair_cases(base, head, known);
     let of = |case: &Case, name: &str| {
-        let mut tensors = case.tensors.iter();
-        tensors.find(|it| it.name == name).cloned()
+        case.tensors
+            .iter()
+            .find(|tensor| tensor.name == name)
+            .cloned()
     };
     pair(&gone, &new, |gone, new| {
         let mut is_anywhere = false;
@@ -382,19 +407,19 @@ fn has_content_of(base: &Tensor, head: &Tensor) -> bool {
 
 fn has_place_of(base: &Case, gone: &str, head: &Case, new: &str) -> bool {
     let names = |case: &Case| {
-        let steps = case.steps.iter();
-        let args = steps.flat_map(|step| {
-            let args = step.args.iter();
-            args.flat_map(|arg| {
-                let mut arg = arg.clone();
-                let names: Vec<String> = tensors_of_arg(&mut arg)
-                    .into_iter()
-                    .map(|name| name.clone())
-                    .collect();
-                names
+        case.steps
+            .iter()
+            .flat_map(|step| {
+                step.args.iter().flat_map(|arg| {
+                    let mut arg = arg.clone();
+                    let names: Vec<String> = tensors_of_arg(&mut arg)
+                        .into_iter()
+                        .map(|name| name.clone())
+                        .collect();
+                    names
+                })
             })
-        });
-        args.collect::<Vec<_>>()
+            .collect::<Vec<_>>()
     };
     let (was, is) = (names(base), names(head));
     let mut places = was.iter().zip(&is);
@@ -427,7 +452,8 @@ fn asks_as(base: &Kernel, was: &str, head: &Kernel, is: &str, names: &Names) -> 
             .zip(ours.values())
             .all(|(was, is)| (&was.defines, &was.flags) == (&is.defines, &is.flags));
     let (gates, others) = (base.gates_of(was, names), head.gates_of(is, &own));
-    let is_held_alike = gates.len() == others.len() && gates.iter().all(|it| others.contains(it));
+    let is_held_alike =
+        gates.len() == others.len() && gates.iter().all(|gate| others.contains(gate));
     is_built_alike && is_held_alike && base.work_of(was, names) == head.work_of(is, &own)
 }
 

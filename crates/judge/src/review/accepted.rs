@@ -14,13 +14,13 @@ use model::*;
 pub fn check(view: View, refusals: &Refusals) -> Vec<Verdict> {
     let accepted = view.policy().accepted.iter();
     accepted
-        .filter_map(|it| {
+        .filter_map(|accepted| {
             Some(Verdict::without_figures(
-                subject_of(it),
-                Question::Acceptance(it.allows.clone()),
+                subject_of(accepted),
+                Question::Acceptance(accepted.allows.clone()),
                 Outcome::Fail,
-                problem(view, it, refusals)?,
-                Some(it.declared.clone()),
+                problem(view, accepted, refusals)?,
+                Some(accepted.declared.clone()),
             ))
         })
         .collect()
@@ -53,8 +53,12 @@ fn problem(view: View, acceptance: &Acceptance, refusals: &Refusals) -> Option<R
         return is_gone(view, &acceptance.subjects, known)
             .then_some(Reason::AcceptedFindingGone { by, until });
     }
-    let gates = view.policy().gates.iter();
-    let gates: Vec<_> = gates.filter(|gate| has_limit(acceptance, gate)).collect();
+    let gates: Vec<_> = view
+        .policy()
+        .gates
+        .iter()
+        .filter(|gate| has_limit(acceptance, gate))
+        .collect();
     if gates.is_empty() {
         return Some(Reason::AcceptanceWithoutGate { case: case() });
     }
@@ -73,8 +77,9 @@ fn is_gone(view: View, subjects: &[Subject], known: &KnownFinding) -> bool {
         !seeds.is_empty()
             && seeds.iter().all(|&seed| {
                 let launch = view.simulation(id, seed);
-                launch.is_ok_and(|it| {
-                    it.findings
+                launch.is_ok_and(|launch| {
+                    launch
+                        .findings
                         .iter()
                         .all(|found| known.place_in(found).is_none())
                 })
@@ -148,9 +153,12 @@ pub fn added(base: &[Acceptance], base_plan: &Plan, head: &[Acceptance]) -> Vec<
     compare_required(
         head,
         // It names what a filter left out, or nothing, which is a verdict of its own.
-        |it| match it.subjects.is_empty() {
-            true => Err(NotRequired::LeftOut),
-            false => Ok(subject_of(it)),
+        |it| {
+            if it.subjects.is_empty() {
+                Err(NotRequired::LeftOut)
+            } else {
+                Ok(subject_of(it))
+            }
         },
         |it, subject| {
             let how = (!is_known(it)).then(|| Loosened::Accepts {

@@ -55,12 +55,12 @@ fn edited(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Comparison> {
         files.flat_map(|file| Agreement::all_of(file, &base.plan, plan)),
         Agreement::required,
         |theirs, subject| {
-            let mut files = head.iter();
-            let ours = files.find(|ours| is_at(theirs.file, ours, &ours.key));
+            let ours = head.iter().find(|ours| is_at(theirs.file, ours, &ours.key));
             let how = match ours.and_then(|ours| ours.cases.get(theirs.shape)) {
-                None => Some(match is_among(&left, &theirs) {
-                    true => Loosened::BaselineLeft(renames_of(base, &theirs)),
-                    false => Loosened::BaselineRemoved,
+                None => Some(if is_among(&left, &theirs) {
+                    Loosened::BaselineLeft(renames_of(base, &theirs))
+                } else {
+                    Loosened::BaselineRemoved
                 }),
                 Some(now) => {
                     let edits = theirs
@@ -100,8 +100,8 @@ fn left_under_old_names(base: &Base, head: &[Baseline]) -> Vec<Baseline> {
 }
 
 fn is_among(left: &[Baseline], theirs: &Agreement) -> bool {
-    let mut left = left.iter();
-    left.any(|it| is_at(theirs.file, it, &it.key) && it.cases.contains_key(theirs.shape))
+    left.iter()
+        .any(|it| is_at(theirs.file, it, &it.key) && it.cases.contains_key(theirs.shape))
 }
 
 /// Those by which files of baselines go.
@@ -111,22 +111,31 @@ fn renames_of(base: &Base, theirs: &Agreement) -> Vec<Rename> {
         variant,
         ..
     } = theirs.file;
-    let renames = base.renames.iter().filter(|it| match &it.item {
-        RenamedItem::Kernel => it.to == *own,
-        RenamedItem::Variant { kernel } => (kernel, &it.to) == (own, variant),
-        RenamedItem::Shape { kernel } => kernel == own && it.to == theirs.shape,
-        RenamedItem::Tensor { .. } | RenamedItem::Dimension { .. } => false,
-    });
-    renames.cloned().collect()
+    base.renames
+        .iter()
+        .filter(|rename| match &rename.item {
+            RenamedItem::Kernel => rename.to == *own,
+            RenamedItem::Variant { kernel } => (kernel, &rename.to) == (own, variant),
+            RenamedItem::Shape { kernel } => kernel == own && rename.to == theirs.shape,
+            RenamedItem::Tensor { .. } | RenamedItem::Dimension { .. } => false,
+        })
+        .cloned()
+        .collect()
 }
 
 /// Flags and compiler are part of a key: under others a change brings other files, and none of the base's holds
 /// them any more. Whatever they do not have is inconclusive by its own gate.
 fn moved(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Comparison> {
-    let is_new = |ours: &&Baseline| !base.baselines.iter().any(|it| is_at(it, ours, &ours.key));
-    let files = head.iter().filter(is_new);
+    let is_new = |ours: &&Baseline| {
+        !base
+            .baselines
+            .iter()
+            .any(|baseline| is_at(baseline, ours, &ours.key))
+    };
     compare_required(
-        files.flat_map(|file| Agreement::all_of(file, &base.plan, plan)),
+        head.iter()
+            .filter(is_new)
+            .flat_map(|file| Agreement::all_of(file, &base.plan, plan)),
         |ours| match flags_of(&base.plan, ours.file).and(flags_of(plan, ours.file)) {
             None => Err(NotRequired::NotAtBase),
             Some(_) => ours.required(),
@@ -136,15 +145,19 @@ fn moved(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Comparison> {
             let mut theirs = base
                 .baselines
                 .iter()
-                .filter(|it| is_at(it, ours.file, &it.key))
-                .filter(|it| it.key.without_build() == ours.file.key.without_build())
-                .filter(|it| Some(it.key.flags()) == was.as_deref())
+                .filter(|baseline| is_at(baseline, ours.file, &baseline.key))
+                .filter(|baseline| baseline.key.without_build() == ours.file.key.without_build())
+                .filter(|baseline| Some(baseline.key.flags()) == was.as_deref())
                 .filter(|_| is.as_deref() == Some(ours.file.key.flags()));
             let worse = theirs.find_map(|theirs| {
-                let agreed = theirs.cases.get(ours.shape).into_iter().flatten();
-                let edits = agreed.filter_map(|(metric, was)| {
-                    edit(*metric, was, Some(ours.metrics.get(metric)?))
-                });
+                let edits = theirs
+                    .cases
+                    .get(ours.shape)
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|(metric, was)| {
+                        edit(*metric, was, Some(ours.metrics.get(metric)?))
+                    });
                 Some((&theirs.key, some_of(edits)?))
             });
             let how = worse.map(|(key, values)| Loosened::BaselineMoved {
@@ -167,9 +180,9 @@ fn some_of(edits: impl Iterator<Item = EditedFigure>) -> Option<Vec<EditedFigure
 }
 
 fn flags_of(plan: &Plan, baseline: &Baseline) -> Option<String> {
-    let mut units = plan.units.iter();
-    let unit = units
-        .find(|it| (&it.id.kernel, &it.id.variant) == (&baseline.kernel, &baseline.variant))?;
+    let unit = plan.units.iter().find(|unit| {
+        (&unit.id.kernel, &unit.id.variant) == (&baseline.kernel, &baseline.variant)
+    })?;
     Some(unit.flags.join(" "))
 }
 
@@ -179,9 +192,10 @@ fn edit(metric: Metric, was: &Agreed, now: Option<&Agreed>) -> Option<EditedFigu
     let Some(now) = now else {
         return found(FigureEdit::Removed);
     };
-    let is_worse = match metric.larger_is_better() {
-        true => now.value.0 < was.value.0,
-        false => now.value.0 > was.value.0,
+    let is_worse = if metric.larger_is_better() {
+        now.value.0 < was.value.0
+    } else {
+        now.value.0 > was.value.0
     };
     // A value that is no number is neither better nor worse.
     if is_worse || now.value.0.is_nan() {
@@ -199,9 +213,10 @@ fn edit(metric: Metric, was: &Agreed, now: Option<&Agreed>) -> Option<EditedFigu
         sessions.earlier.map(|noise| noise.deviation.0)
     };
     let is_noisier = matches!((noise(was), noise(now)), (Some(was), Some(now)) if now > was);
-    match (is_wider || is_noisier) && now.value == was.value {
-        true => found(FigureEdit::Wider),
-        false => None,
+    if (is_wider || is_noisier) && now.value == was.value {
+        found(FigureEdit::Wider)
+    } else {
+        None
     }
 }
 
@@ -212,17 +227,23 @@ fn subject_of(baseline: &Baseline, shape: &str, base: &Plan, head: &Plan) -> Opt
     let is_of_all = baseline.key.facet() == Facet::Resources;
     if let BaselineKey::Resources { arch, .. } = &baseline.key {
         let id = UnitId::new(kernel.clone(), variant.clone(), *arch);
-        let mut units = [base, head].into_iter().filter_map(|plan| plan.unit(&id));
-        if units.any(Unit::is_compiled) {
+        if [base, head]
+            .into_iter()
+            .filter_map(|plan| plan.unit(&id))
+            .any(Unit::is_compiled)
+        {
             return Some(Subject::Unit(id));
         }
     }
-    let mut cases = base.cases.iter().chain(&head.cases).map(|case| &case.id);
-    cases.find(|id| {
-        (&id.kernel, &id.variant) == (kernel, variant)
-            && (is_of_all || id.shape == shape)
-            && head.selects(id)
-    })?;
+    base.cases
+        .iter()
+        .chain(&head.cases)
+        .map(|case| &case.id)
+        .find(|id| {
+            (&id.kernel, &id.variant) == (kernel, variant)
+                && (is_of_all || id.shape == shape)
+                && head.selects(id)
+        })?;
     Some(match &baseline.key {
         BaselineKey::Resources { arch, .. } => {
             Subject::Unit(UnitId::new(kernel.clone(), variant.clone(), *arch))

@@ -4,27 +4,30 @@ use model::*;
 
 /// Replaces the failures of variants that fail as they are meant to, and adds a verdict for each that does not.
 pub fn review(plan: &Plan, verdicts: &mut Vec<Verdict>) {
-    let found = plan.expected.iter().filter_map(|expected| {
-        let (outcome, reason) = match find(expected, verdicts) {
-            FailureResult::AsMeant => {
-                replace(expected, verdicts);
-                return None;
-            }
-            FailureResult::Otherwise { on, failed } => {
-                (Outcome::Fail, Reason::FailedOtherwise { on, failed })
-            }
-            FailureResult::Passed => (Outcome::Fail, Reason::ExpectedFailurePassed),
-            FailureResult::Open(outcome) => (outcome, Reason::ExpectedFailureOpen),
-        };
-        Some(Verdict::without_figures(
-            Subject::Case(expected.every_shape()),
-            Question::Failure(expected.gates.clone()),
-            outcome,
-            reason,
-            Some(expected.declared.clone()),
-        ))
-    });
-    let found: Vec<_> = found.collect();
+    let found: Vec<_> = plan
+        .expected
+        .iter()
+        .filter_map(|expected| {
+            let (outcome, reason) = match find(expected, verdicts) {
+                FailureResult::AsMeant => {
+                    replace(expected, verdicts);
+                    return None;
+                }
+                FailureResult::Otherwise { on, failed } => {
+                    (Outcome::Fail, Reason::FailedOtherwise { on, failed })
+                }
+                FailureResult::Passed => (Outcome::Fail, Reason::ExpectedFailurePassed),
+                FailureResult::Open(outcome) => (outcome, Reason::ExpectedFailureOpen),
+            };
+            Some(Verdict::without_figures(
+                Subject::Case(expected.every_shape()),
+                Question::Failure(expected.gates.clone()),
+                outcome,
+                reason,
+                Some(expected.declared.clone()),
+            ))
+        })
+        .collect();
     verdicts.extend(found);
 }
 
@@ -41,7 +44,11 @@ enum FailureResult {
 }
 
 fn find(expected: &Expected, verdicts: &[Verdict]) -> FailureResult {
-    let own = || verdicts.iter().filter(|it| rule_of(expected, it).is_some());
+    let own = || {
+        verdicts
+            .iter()
+            .filter(|verdict| rule_of(expected, verdict).is_some())
+    };
     let failed = |it: &&Verdict| it.outcome == Outcome::Fail;
     let mut others = own().filter(failed).filter(|it| !is_meant(expected, it));
     if let Some(first) = others.next() {

@@ -10,9 +10,11 @@ pub fn review(view: View, verdicts: &mut [Verdict]) {
     if !view.policy().allow_fallback {
         return;
     }
-    let fallbacks = plan.fallbacks.iter();
-    let found = fallbacks.filter_map(|it| Some((it, stand_in(view, verdicts, it)?)));
-    let found: Vec<_> = found.collect();
+    let found: Vec<_> = plan
+        .fallbacks
+        .iter()
+        .filter_map(|fallback| Some((fallback, stand_in(view, verdicts, fallback)?)))
+        .collect();
     for (fallback, to) in found {
         for verdict in verdicts.iter_mut() {
             let is_open = matches!(verdict.outcome, Outcome::Fail | Outcome::Inconclusive);
@@ -33,8 +35,11 @@ fn stand_in<'a>(
     fallback: &'a Fallback,
 ) -> Option<&'a str> {
     let (kernel, variant) = (&fallback.kernel, &fallback.variant);
-    let mut own = verdicts.iter().filter(|it| is_gate_of(it, kernel, variant));
-    if !own.any(|it| it.outcome == Outcome::Fail) {
+    if !verdicts
+        .iter()
+        .filter(|verdict| is_gate_of(verdict, kernel, variant))
+        .any(|verdict| verdict.outcome == Outcome::Fail)
+    {
         return None;
     }
     let plan = view.plan();
@@ -61,7 +66,7 @@ fn holds(view: View, verdicts: &[Verdict], fallback: &Fallback, to: &str) -> boo
     let gates = || {
         verdicts
             .iter()
-            .filter(|it| is_gate_of(it, &fallback.kernel, to))
+            .filter(|verdict| is_gate_of(verdict, &fallback.kernel, to))
     };
     let blocks = |it: &Verdict| {
         matches!(
@@ -69,16 +74,22 @@ fn holds(view: View, verdicts: &[Verdict], fallback: &Fallback, to: &str) -> boo
             Outcome::Fail | Outcome::Environment | Outcome::Inconclusive
         )
     };
-    let mut cases = plan.cases.iter().filter(|case| fallback.is_of(&case.id));
-    let is_covered = cases.all(|case| plan.case(&of(&case.id)).is_some());
-    let mut failed = verdicts.iter().filter(|it| {
-        it.outcome == Outcome::Fail && is_gate_of(it, &fallback.kernel, &fallback.variant)
-    });
-    let is_right_there = failed.all(|it| match &it.subject {
-        Subject::Unit(_) => true,
-        Subject::Case(case) => view.timeable(&of(case)).is_ok(),
-    });
-    let passes = gates().any(|it| it.outcome == Outcome::Pass);
+    let is_covered = plan
+        .cases
+        .iter()
+        .filter(|case| fallback.is_of(&case.id))
+        .all(|case| plan.case(&of(&case.id)).is_some());
+    let is_right_there = verdicts
+        .iter()
+        .filter(|verdict| {
+            verdict.outcome == Outcome::Fail
+                && is_gate_of(verdict, &fallback.kernel, &fallback.variant)
+        })
+        .all(|verdict| match &verdict.subject {
+            Subject::Unit(_) => true,
+            Subject::Case(case) => view.timeable(&of(case)).is_ok(),
+        });
+    let passes = gates().any(|gate| gate.outcome == Outcome::Pass);
     is_covered && is_right_there && passes && !gates().any(blocks)
 }
 

@@ -33,9 +33,12 @@ fn removed_files(base: &Base, head: &Plan) -> Vec<Comparison> {
     };
     compare_required(
         subjects,
-        |(_, subject)| match is_selected(subject) {
-            true => Ok(()),
-            false => Err(NotRequired::LeftOut),
+        |(_, subject)| {
+            if is_selected(subject) {
+                Ok(())
+            } else {
+                Err(NotRequired::LeftOut)
+            }
         },
         |(file, subject), ()| Comparison {
             subject,
@@ -93,8 +96,7 @@ fn find(base: PlanAndGates, head: PlanAndGates) -> Vec<Comparison> {
         |expected| required_failure(expected, base.plan),
         |expected, was| {
             let subject = Subject::Case(expected.every_shape());
-            let mut gates = expected.gates.iter();
-            let is_looser = gates.any(|gate| !was.contains(gate));
+            let is_looser = expected.gates.iter().any(|gate| !was.contains(gate));
             let how = || Loosened::ExpectedToFail(expected.gates.clone());
             Comparison {
                 subject,
@@ -143,8 +145,7 @@ fn find(base: PlanAndGates, head: PlanAndGates) -> Vec<Comparison> {
 
 /// A variant of base's that another stands in for at head: its gates no longer block a run that allows that.
 fn required_fallback(fallback: &Fallback, base: &Plan) -> Result<Subject, NotRequired> {
-    let mut cases = base.cases.iter();
-    let case = cases.find(|case| fallback.is_of(&case.id));
+    let case = base.cases.iter().find(|case| fallback.is_of(&case.id));
     let case = case.ok_or(NotRequired::NotAtBase)?;
     Ok(Subject::Case(CaseId {
         shape: "*".to_owned(),
@@ -264,15 +265,17 @@ fn compare_gate(gate: &Gate, base: &Plan, head: PlanAndGates) -> Comparison {
     let ended = |ended, declared: Option<&Gate>| Comparison {
         subject: gate.subject.clone(),
         demand: BaseDemand::Gate(gate.rule.clone()),
-        declared: declared.and_then(|it| it.declared.clone()),
+        declared: declared.and_then(|declared| declared.declared.clone()),
         ended,
     };
     if !is_there(gate, head.plan) {
         let how = Loosened::SubjectRemoved(gate.subject.clone());
         return ended(Ended::Failed(how), None);
     }
-    let on_subject = head.gates.iter().filter(|it| it.subject == gate.subject);
-    let answers: Vec<_> = on_subject
+    let answers: Vec<_> = head
+        .gates
+        .iter()
+        .filter(|it| it.subject == gate.subject)
         .filter(|other| asks_the_same(&gate.rule, &other.rule))
         .map(|other| (other, strictness(&gate.rule, &other.rule)))
         .collect();
@@ -304,8 +307,9 @@ fn other_rival(rule: &Rule, kernel: &str, base: &Plan, head: &Plan) -> Option<St
         let rival = plan.rival(kernel, name);
         rival.map(|rival| rival.command.clone())
     };
-    let mut named = rule.rivals().into_iter();
-    named.find(|name| command(base, name) != command(head, name))
+    rule.rivals()
+        .into_iter()
+        .find(|name| command(base, name) != command(head, name))
 }
 
 /// Alone, a variant has nothing to differ from: filters leave the gate out with the others.
@@ -375,9 +379,12 @@ pub enum Strictness {
 
 /// Compares two rules that ask about the same thing.
 pub fn strictness(base: &Rule, head: &Rule) -> Strictness {
-    let kept_if = |kept| match kept {
-        true => Strictness::Kept,
-        false => Strictness::Looser,
+    let kept_if = |kept| {
+        if kept {
+            Strictness::Kept
+        } else {
+            Strictness::Looser
+        }
     };
     match (base, head) {
         (
@@ -439,11 +446,14 @@ pub fn strictness(base: &Rule, head: &Rule) -> Strictness {
                     },
                 ..
             },
-        ) => match anchor == now {
-            true => compare_margins(*change, *head),
-            // A later anchor forgets what was lost before it.
-            false => Strictness::Unknown,
-        },
+        ) => {
+            if anchor == now {
+                compare_margins(*change, *head)
+            } else {
+                // A later anchor forgets what was lost before it.
+                Strictness::Unknown
+            }
+        }
         (Rule::Condition { expr }, Rule::Condition { expr: head }) if !is_same_expr(expr, head) => {
             Strictness::Unknown
         }
@@ -515,9 +525,12 @@ fn compare_case(base: &Case, drawn: [Option<u64>; 2], head: &Case) -> Vec<Compar
         .collect();
     let has_other_sizes = !changed.is_empty();
     let sizes = has_other_sizes.then(|| {
-        let now = changed.keys();
-        let now = now.map(|name| (name.clone(), head.dims.get(name).copied()));
-        Loosened::Dims(now.collect())
+        Loosened::Dims(
+            changed
+                .keys()
+                .map(|name| (name.clone(), head.dims.get(name).copied()))
+                .collect(),
+        )
     });
     let asked = |seeds: &[u64]| -> Vec<u64> {
         seeds
@@ -655,8 +668,8 @@ fn is_the_same_part(base: Option<&Compare>, head: &Compare, dims: &BTreeMap<Stri
             },
         ) => {
             let macros = |expr: &Expr| -> BTreeMap<String, Num> {
-                let constants = expr.constants.iter();
-                constants
+                expr.constants
+                    .iter()
                     .filter(|(name, _)| !dims.contains_key(*name))
                     .map(|(name, value)| (name.clone(), *value))
                     .collect()

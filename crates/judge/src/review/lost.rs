@@ -12,8 +12,7 @@ use model::*;
 /// Every question that head is asked about a case which the base has too, joined by case and end. With several
 /// architectures it is one loss.
 pub fn since(view: View) -> Vec<Comparison> {
-    let cases = view.plan().cases.iter();
-    let cases = cases.flat_map(|case| {
+    let cases = view.plan().cases.iter().flat_map(|case| {
         let views = view.all_architectures(&case.id);
         views.map(move |view| (&case.id, view))
     });
@@ -52,27 +51,32 @@ pub fn since(view: View) -> Vec<Comparison> {
 /// Resources that the base's machine code tells and head's does not: its PTX is too new for head's PTXAS, or head is a
 /// cubin. A compiled file says of each kernel what it can say, and names the rest.
 fn resources(view: View) -> Vec<Comparison> {
-    let built = view.plan().units.iter().filter(|unit| !unit.is_compiled());
-    let units = built.flat_map(|unit| {
-        let subject = Subject::Unit(unit.id.clone());
-        let lost = compare_required(
-            view.gates_of(&subject),
-            |gate| required_of_base(view, gate).and(view.base().ok_or(NotRequired::OtherDevice)),
-            |gate, base| Comparison {
-                subject: gate.subject.clone(),
-                demand: BaseDemand::Checks(vec![gate.rule.clone()]),
-                declared: gate.declared.clone(),
-                ended: compare_resource(view, base, gate),
-            },
-        );
-        join(lost)
-    });
-    units.collect()
+    view.plan()
+        .units
+        .iter()
+        .filter(|unit| !unit.is_compiled())
+        .flat_map(|unit| {
+            let subject = Subject::Unit(unit.id.clone());
+            let lost = compare_required(
+                view.gates_of(&subject),
+                |gate| {
+                    required_of_base(view, gate).and(view.base().ok_or(NotRequired::OtherDevice))
+                },
+                |gate, base| Comparison {
+                    subject: gate.subject.clone(),
+                    demand: BaseDemand::Checks(vec![gate.rule.clone()]),
+                    declared: gate.declared.clone(),
+                    ended: compare_resource(view, base, gate),
+                },
+            );
+            join(lost)
+        })
+        .collect()
 }
 
 fn compare_resource(view: View, base: View, gate: &Gate) -> Ended {
     let metric = gate.rule.metric();
-    let Some(metric) = metric.filter(|it| it.facet() == Facet::Resources) else {
+    let Some(metric) = metric.filter(|metric| metric.facet() == Facet::Resources) else {
         return Ended::Held;
     };
     match view.metric(&gate.subject, metric) {
@@ -91,9 +95,12 @@ pub fn on_other_devices(view: View) -> Vec<Comparison> {
     let Some(theirs) = view.index.view(Side::Base, None) else {
         return Vec::new();
     };
-    let cases = view.plan().cases.iter().map(|case| &case.id);
     let found = compare_required(
-        cases.flat_map(|id| asked(view, id).map(move |rule| (id, rule))),
+        view.plan()
+            .cases
+            .iter()
+            .map(|case| &case.id)
+            .flat_map(|id| asked(view, id).map(move |rule| (id, rule))),
         |(id, _)| match (view.base(), theirs.planned_case(id)) {
             (Some(_), _) => Err(NotRequired::SaidElsewhere),
             (None, None) => Err(NotRequired::NotAtBase),
@@ -105,9 +112,10 @@ pub fn on_other_devices(view: View) -> Vec<Comparison> {
                 Some(Err(why)) => why.outcome == Outcome::Fail,
                 None => false,
             };
-            let ended = match has_answer(theirs) && !has_answer(view) {
-                true => Ended::Inconclusive(Reason::BaseIncomparable(BaseLack::OtherDevice)),
-                false => Ended::Held,
+            let ended = if has_answer(theirs) && !has_answer(view) {
+                Ended::Inconclusive(Reason::BaseIncomparable(BaseLack::OtherDevice))
+            } else {
+                Ended::Held
             };
             Comparison::of_case(id, BaseDemand::Checks(vec![rule.clone()]), ended)
         },
@@ -115,8 +123,13 @@ pub fn on_other_devices(view: View) -> Vec<Comparison> {
     let mut joined: Vec<Comparison> = Vec::new();
     for case in &view.plan().cases {
         let subject = Subject::Case(case.id.clone());
-        let of_case = found.iter().filter(|it| it.subject == subject);
-        joined.extend(join(of_case.cloned().collect()));
+        joined.extend(join(
+            found
+                .iter()
+                .filter(|it| it.subject == subject)
+                .cloned()
+                .collect(),
+        ));
     }
     joined
 }
@@ -161,8 +174,9 @@ pub fn lacks_an_answer(view: View, id: &CaseId) -> bool {
 
 /// The rules of head's gates on a case, as far as an answer comes from a check.
 fn asked<'i, 'a>(view: View<'i, 'a>, id: &CaseId) -> impl Iterator<Item = &'a Rule> + use<'i, 'a> {
-    let gates = view.gates_of(&Subject::Case(id.clone())).iter();
-    gates.map(|gate| &gate.rule)
+    view.gates_of(&Subject::Case(id.clone()))
+        .iter()
+        .map(|gate| &gate.rule)
 }
 
 /// One question to both sides.
@@ -313,10 +327,9 @@ fn compare_counters(view: View, base: View, id: &CaseId) -> Ended {
     };
     let names = |counter: Counter, rule: &Rule| rule.metric() == Some(counter.into());
     let lacking = |is_meant: &dyn Fn(Counter, &Rule) -> bool| -> Vec<Counter> {
-        let missing = Counter::ALL
+        Counter::ALL
             .into_iter()
-            .filter(|it| !counted.contains_key(it));
-        missing
+            .filter(|it| !counted.contains_key(it))
             .filter(|counter| asked(view, id).any(|rule| is_meant(*counter, rule)))
             .collect()
     };
@@ -328,16 +341,20 @@ fn compare_counters(view: View, base: View, id: &CaseId) -> Ended {
     let held = base.built_as_base(&Subject::Case(id.clone()));
     match held.and_then(|()| base.over_launches(id, |launch| &launch.counters)) {
         Ok(held) => {
-            let lost = all.into_iter().filter(|counter| held.contains_key(counter));
-            let lost: Vec<_> = lost
+            let lost: Vec<_> = all
+                .into_iter()
+                .filter(|counter| held.contains_key(counter))
                 .map(|counter| (counter, withheld.get(&counter).copied().cloned()))
                 .collect();
             Ended::held_unless((!lost.is_empty()).then_some(Loosened::CountersLost(lost)))
         }
         // `measured` compares all counters together. These are the ones that a gate names.
-        Err(why) => match lacking(&names).is_empty() {
-            true => Ended::Held,
-            false => without_answer_of_base(why),
-        },
+        Err(why) => {
+            if lacking(&names).is_empty() {
+                Ended::Held
+            } else {
+                without_answer_of_base(why)
+            }
+        }
     }
 }

@@ -11,15 +11,18 @@ use model::*;
 /// Every gate on values that repeat exactly, joined by subject and kind of value. `known` says already of some that
 /// their baseline is looser.
 pub fn since(view: View, base: &Base, known: &[Comparison]) -> Vec<Comparison> {
-    let gates = view.policy().gates.iter();
-    let gates = gates.filter_map(|gate| Some((gate, facet(&gate.rule)?)));
-    let gates = gates.flat_map(|(gate, facet)| {
-        let all: Vec<View> = match &gate.subject {
-            Subject::Unit(_) => vec![view],
-            Subject::Case(id) => view.all_architectures(id).collect(),
-        };
-        all.into_iter().map(move |view| (gate, facet, view))
-    });
+    let gates = view
+        .policy()
+        .gates
+        .iter()
+        .filter_map(|gate| Some((gate, facet(&gate.rule)?)))
+        .flat_map(|(gate, facet)| {
+            let all: Vec<View> = match &gate.subject {
+                Subject::Unit(_) => vec![view],
+                Subject::Case(id) => view.all_architectures(id).collect(),
+            };
+            all.into_iter().map(move |view| (gate, facet, view))
+        });
     let found = compare_required(
         gates,
         |(gate, facet, view)| required(*view, gate, *facet, known),
@@ -40,8 +43,11 @@ fn required(
     known: &[Comparison],
 ) -> Result<(), NotRequired> {
     let demand = BaseDemand::Baseline(facet);
-    let mut known = known.iter().filter(|it| it.ended != Ended::Held);
-    if known.any(|it| (&it.subject, &it.demand) == (&gate.subject, &demand)) {
+    if known
+        .iter()
+        .filter(|it| it.ended != Ended::Held)
+        .any(|it| (&it.subject, &it.demand) == (&gate.subject, &demand))
+    {
         return Err(NotRequired::SaidElsewhere);
     }
     required_of_base(view, gate)
@@ -73,10 +79,11 @@ fn is_agreed_at_base(view: View, base: &Base, gate: &Gate, facet: Facet) -> bool
         Subject::Case(_) if facet == Facet::Resources => ANY_SHAPE,
         Subject::Case(id) => &id.shape,
     };
-    base.baselines.iter().any(|it| {
-        (it.kernel.as_str(), it.variant.as_str()) == (gate.subject.kernel(), gate.subject.variant())
-            && it.key == key
-            && it.cases.get(shape).is_some_and(|agreed| {
+    base.baselines.iter().any(|baseline| {
+        (baseline.kernel.as_str(), baseline.variant.as_str())
+            == (gate.subject.kernel(), gate.subject.variant())
+            && baseline.key == key
+            && baseline.cases.get(shape).is_some_and(|agreed| {
                 let metric = gate.rule.metric();
                 metric.is_none_or(|metric| agreed.contains_key(&metric))
             })

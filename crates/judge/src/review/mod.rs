@@ -46,9 +46,11 @@ pub(super) fn compare_required<P, R>(
     required: impl Fn(&P) -> Result<R, NotRequired>,
     compare: impl Fn(P, R) -> Comparison,
 ) -> Vec<Comparison> {
-    let pairs = pairs.into_iter();
-    let required = pairs.filter_map(|pair| required(&pair).ok().map(|what| (pair, what)));
-    required.map(|(pair, what)| compare(pair, what)).collect()
+    pairs
+        .into_iter()
+        .filter_map(|pair| required(&pair).ok().map(|what| (pair, what)))
+        .map(|(pair, what)| compare(pair, what))
+        .collect()
 }
 
 impl Ended {
@@ -175,8 +177,10 @@ pub(super) fn against(opponent: Opponent, view: View) -> Vec<Verdict> {
             (passes.concat(), loosening)
         }
     };
-    let verdicts = comparisons.into_iter().map(|it| it.verdict(loosening));
-    verdicts.flatten().collect()
+    comparisons
+        .into_iter()
+        .filter_map(|comparison| comparison.verdict(loosening))
+        .collect()
 }
 
 /// Compares the run's file of gates with none, where the base has gates for the same in a file that is not moved.

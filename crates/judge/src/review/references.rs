@@ -12,9 +12,10 @@ pub fn since(base: &Base, view: View) -> Vec<Comparison> {
         pairs(&base.plan, view.plan()),
         |(theirs, ours)| required(theirs, ours),
         |(theirs, ours), ()| {
-            let ended = match is_of_the_device(theirs, ours) {
-                true => compare_text(theirs, ours),
-                false => compare_values(view, ours),
+            let ended = if is_of_the_device(theirs, ours) {
+                compare_text(theirs, ours)
+            } else {
+                compare_values(view, ours)
             };
             Comparison::of_case(&ours.id, BaseDemand::Reference, ended)
         },
@@ -23,8 +24,9 @@ pub fn since(base: &Base, view: View) -> Vec<Comparison> {
 
 /// Every case of both. The gates report one that head lacks, or a filter left it out.
 fn pairs<'a>(base: &'a Plan, head: &'a Plan) -> impl Iterator<Item = (&'a Case, &'a Case)> {
-    let cases = base.cases.iter();
-    cases.filter_map(|theirs| Some((theirs, head.case(&theirs.id)?)))
+    base.cases
+        .iter()
+        .filter_map(|theirs| Some((theirs, head.case(&theirs.id)?)))
 }
 
 fn required(base: &Case, head: &Case) -> Result<(), NotRequired> {
@@ -96,20 +98,22 @@ fn compare_values(view: View, case: &Case) -> Ended {
 
 /// Notes on inputs that base's references did not have.
 pub fn new_inputs(view: View) -> Vec<Note> {
-    let cases = view.plan().cases.iter();
-    let found = cases.flat_map(|case| {
-        let seen = view.base_references(&case.id).iter();
-        seen.filter_map(|seen| match seen {
-            Seen::Got(BaseReference::Compared(found)) if !found.neutral.is_empty() => {
-                Some(Note::NewInputs {
-                    subject: Subject::Case(case.id.clone()),
-                    neutral: found.neutral.clone(),
-                })
-            }
-            _ => None,
+    view.plan()
+        .cases
+        .iter()
+        .flat_map(|case| {
+            let seen = view.base_references(&case.id).iter();
+            seen.filter_map(|seen| match seen {
+                Seen::Got(BaseReference::Compared(found)) if !found.neutral.is_empty() => {
+                    Some(Note::NewInputs {
+                        subject: Subject::Case(case.id.clone()),
+                        neutral: found.neutral.clone(),
+                    })
+                }
+                _ => None,
+            })
         })
-    });
-    found.collect()
+        .collect()
 }
 
 /// Compares two records by what both computed of the same inputs. Without digests a built-in function is known by its text,
@@ -172,16 +176,18 @@ fn was_not_run(record: &Record, of: &Case) -> bool {
 type Outputs = BTreeMap<String, String>;
 
 fn digests(record: &Record) -> BTreeMap<(&CaseId, u64), &Outputs> {
-    let pieces = record.evidence.iter();
-    let found = pieces.filter_map(|piece| match piece {
-        Evidence::Reference {
-            case,
-            seed,
-            outputs,
-        } => Some(((case, *seed), outputs)),
-        _ => None,
-    });
-    found.collect()
+    record
+        .evidence
+        .iter()
+        .filter_map(|piece| match piece {
+            Evidence::Reference {
+                case,
+                seed,
+                outputs,
+            } => Some(((case, *seed), outputs)),
+            _ => None,
+        })
+        .collect()
 }
 
 /// Every output that head still has is what it was: of one that is gone another verdict says so.
@@ -195,8 +201,9 @@ fn is_in(was: &Outputs, is: &Outputs) -> bool {
 
 fn has_the_inputs_of(base: &Case, head: &Case) -> bool {
     let drawn = |case: &Case| -> BTreeMap<String, Tensor> {
-        let tensors = case.tensors.iter().filter(|tensor| tensor.role.is_drawn());
-        tensors
+        case.tensors
+            .iter()
+            .filter(|tensor| tensor.role.is_drawn())
             .map(|tensor| {
                 // Values do not depend on where they lie.
                 let tensor = Tensor {

@@ -6,25 +6,27 @@ use model::*;
 
 /// A verdict for each of head's: nothing else says of it that it is not judged.
 pub fn review(plan: &Plan) -> Vec<Verdict> {
-    let verdicts = plan.uncaptured.iter().map(|gap| {
-        let (outcome, reason) = match &gap.why {
-            CaptureGap::Broke(fault) => (Outcome::Fail, Reason::Fault(fault.clone())),
-            CaptureGap::Unsupported(why) => {
-                (Outcome::Unsupported, Reason::Unsupported(why.clone()))
-            }
-            CaptureGap::OtherInputs | CaptureGap::OtherKernels(_) => {
-                (Outcome::Inconclusive, lack(&gap.why))
-            }
-        };
-        Verdict::without_figures(
-            Subject::Case(gap.case.clone()),
-            Question::Gate(Rule::Built),
-            outcome,
-            reason,
-            Some(gap.declared.clone()),
-        )
-    });
-    verdicts.collect()
+    plan.uncaptured
+        .iter()
+        .map(|gap| {
+            let (outcome, reason) = match &gap.why {
+                CaptureGap::Broke(fault) => (Outcome::Fail, Reason::Fault(fault.clone())),
+                CaptureGap::Unsupported(why) => {
+                    (Outcome::Unsupported, Reason::Unsupported(why.clone()))
+                }
+                CaptureGap::OtherInputs | CaptureGap::OtherKernels(_) => {
+                    (Outcome::Inconclusive, lack(&gap.why))
+                }
+            };
+            Verdict::without_figures(
+                Subject::Case(gap.case.clone()),
+                Question::Gate(Rule::Built),
+                outcome,
+                reason,
+                Some(gap.declared.clone()),
+            )
+        })
+        .collect()
 }
 
 /// Everything that the base gives nothing to compare with, where head has something to be compared.

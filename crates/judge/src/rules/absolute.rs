@@ -84,15 +84,16 @@ fn judge_value(
             },
         });
     }
-    fail(match value.number.is_nan() {
-        true => not_a_number(view, subject, metric),
-        false => Reason::BeyondLimit {
+    fail(if value.number.is_nan() {
+        not_a_number(view, subject, metric)
+    } else {
+        Reason::BeyondLimit {
             metric,
             value: Num(value.number),
             op,
             bound: Num(limit),
             worst: worst_element(view, subject, metric),
-        },
+        }
     })
 }
 

@@ -19,7 +19,7 @@ pub fn apply(view: View, gate: &Gate, refusals: &Refusals) -> Ruled {
     let day = view.environment().day();
     let accepted = view.policy().accepted.iter();
     let mut others: Vec<(Limited, Option<Ruled>)> = accepted
-        .filter_map(|it| limited(it, gate))
+        .filter_map(|accepted| limited(accepted, gate))
         .map(|it| {
             let other = it
                 .acceptance
@@ -36,8 +36,9 @@ pub fn apply(view: View, gate: &Gate, refusals: &Refusals) -> Ruled {
     let found = [Outcome::Pass, Outcome::Inconclusive, Outcome::Fail]
         .into_iter()
         .find_map(|outcome| {
-            let mut others = others.iter();
-            others.position(|(_, other)| has_outcome(other, outcome))
+            others
+                .iter()
+                .position(|(_, other)| has_outcome(other, outcome))
         })
         .or((!others.is_empty()).then_some(0));
     match found.map(|at| others.swap_remove(at)) {

@@ -115,14 +115,17 @@ fn decide(
 /// How many verdicts of this run rest on a ratio of times: the chance of a false alarm is split over
 /// all that are planned, whatever happens to be measured.
 pub fn count_contests(gates: &[Gate]) -> usize {
-    let relative = gates.iter().filter(|gate| {
-        matches!(
-            &gate.rule,
-            Rule::Limit { metric, limit: Limit::Baseline { .. } | Limit::Base { .. } }
-                if metric.facet() == Facet::Times
-        )
-    });
-    relative.count().max(1)
+    gates
+        .iter()
+        .filter(|gate| {
+            matches!(
+                &gate.rule,
+                Rule::Limit { metric, limit: Limit::Baseline { .. } | Limit::Base { .. } }
+                    if metric.facet() == Facet::Times
+            )
+        })
+        .count()
+        .max(1)
 }
 
 /// One value of each process, as the sequential rule takes them, and what the way of measuring alone makes
@@ -166,11 +169,13 @@ fn slow_shares(pairs: &[&PairFacts], pairing: &Pairing) -> Judged<Option<Ratios>
         }));
     };
     let launches = |side: fn(&PairFacts) -> &TimeFacts| {
-        let launches = first.iter().map(move |pair| Launches {
-            ns: &side(pair).single_ns,
-            tick_ns: side(pair).tick_ns,
-        });
-        launches.collect::<Vec<_>>()
+        first
+            .iter()
+            .map(move |pair| Launches {
+                ns: &side(pair).single_ns,
+                tick_ns: side(pair).tick_ns,
+            })
+            .collect::<Vec<_>>()
     };
     let (head, base) = (launches(|pair| &pair.head), launches(|pair| &pair.base));
     let found = match stats::modes::slow_shares(&head, &base) {
@@ -212,12 +217,11 @@ pub fn ln_ratio(facts: &PairFacts, metric: Metric) -> Judged<(f64, f64)> {
 fn median_of_blocks(facts: &PairFacts, metric: Metric) -> Judged<f64> {
     let launches = f64::from(facts.head.launches_per_sample).ln()
         - f64::from(facts.base.launches_per_sample).ln();
-    let halves = facts
+    let mut ratios: Vec<f64> = facts
         .head
         .batched_ns
         .chunks(2)
-        .zip(facts.base.batched_ns.chunks(2));
-    let mut ratios: Vec<f64> = halves
+        .zip(facts.base.batched_ns.chunks(2))
         .zip(&facts.blocks)
         .filter(|(_, block)| !block.throttled)
         .map(|((head, base), _)| {
@@ -235,15 +239,16 @@ fn median_of_blocks(facts: &PairFacts, metric: Metric) -> Judged<f64> {
         Some(&only) => only,
         None => f64::NAN,
     };
-    match found.is_finite() {
-        true => Ok(found),
+    if found.is_finite() {
+        Ok(found)
+    } else {
         // A block of samples took no time at all.
-        false => inconclusive(Reason::ClockTooCoarse {
+        inconclusive(Reason::ClockTooCoarse {
             metric,
             side: Side::Head,
             value: Num(found),
             tick_ns: facts.head.tick_ns,
-        }),
+        })
     }
 }
 

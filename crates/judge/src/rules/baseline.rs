@@ -99,8 +99,11 @@ pub fn compare_to_anchor(
     allowed: Margin,
 ) -> Ruled {
     let mut ruled = Ruled::blank(gate);
-    let mut anchors = view.policy().anchors.iter();
-    let anchor = anchors.find(|anchor| anchor.since == *since);
+    let anchor = view
+        .policy()
+        .anchors
+        .iter()
+        .find(|anchor| anchor.since == *since);
     let found = (|| {
         let value = measure(view, &mut ruled, gate, metric, allowed)?;
         let Some(anchor) = anchor else {
@@ -141,11 +144,15 @@ pub fn compare_to_anchor(
 
 /// The drift from the best level, of times that no gate holds against it.
 pub fn since_best(view: View, known: &[Drift]) -> Vec<Drift> {
-    let cases = view.plan().cases.iter().filter(|case| case.timed);
-    let figures = cases.flat_map(|case| {
-        let subject = Subject::Case(case.id.clone());
-        [Metric::P50, Metric::Cycles].map(|metric| (subject.clone(), metric))
-    });
+    let figures = view
+        .plan()
+        .cases
+        .iter()
+        .filter(|case| case.timed)
+        .flat_map(|case| {
+            let subject = Subject::Case(case.id.clone());
+            [Metric::P50, Metric::Cycles].map(|metric| (subject.clone(), metric))
+        });
     let is_known = |subject: &Subject, metric: Metric| {
         known.iter().any(|drift| {
             (&drift.subject, drift.metric, &drift.since) == (subject, metric, &Since::Best)
@@ -298,9 +305,10 @@ impl ChangeRange {
         };
         let change = relative_change(value.number, agreed.value);
         let [low, high] = interval.unwrap_or([change, change]);
-        let worse = match metric.larger_is_better() {
-            true => [-high, -low],
-            false => [low, high],
+        let worse = if metric.larger_is_better() {
+            [-high, -low]
+        } else {
+            [low, high]
         };
         Ok(Self {
             worse,

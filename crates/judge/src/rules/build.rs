@@ -64,7 +64,9 @@ pub fn check_effect(view: View, subject: &Subject) -> Judged<Reason> {
         return skipped(Reason::NoSibling);
     }
     let mut unknown = None;
-    let earlier = siblings.into_iter().take_while(|it| it.id != unit.id);
+    let earlier = siblings
+        .into_iter()
+        .take_while(|sibling| sibling.id != unit.id);
     for sibling in earlier {
         let variant = sibling.id.variant.clone();
         match view.build(&sibling.id) {
@@ -128,14 +130,17 @@ pub fn check_driver(view: View, subject: &Subject) -> Judged<Reason> {
         };
         let name = &entry.name;
         let ptxas = assembled(entry)?;
-        let agree = |figure: DriverFigure, ours: u32, drivers: u32| match ours == drivers {
-            true => Ok(()),
-            false => fail(Reason::DriverDisagrees {
-                entry: name.clone(),
-                figure,
-                ours: ours.into(),
-                drivers: drivers.into(),
-            }),
+        let agree = |figure: DriverFigure, ours: u32, drivers: u32| {
+            if ours == drivers {
+                Ok(())
+            } else {
+                fail(Reason::DriverDisagrees {
+                    entry: name.clone(),
+                    figure,
+                    ours: ours.into(),
+                    drivers: drivers.into(),
+                })
+            }
         };
         agree(DriverFigure::Registers, ptxas.registers, launched.registers)?;
         agree(

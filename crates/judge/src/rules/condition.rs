@@ -14,9 +14,10 @@ pub fn check_condition(view: View, gate: &Gate, expr: &Expr) -> Ruled {
         let operands = operands_of(expr, &expression, &env);
         let holds = evaluated(expr, expression.truth(&env))?;
         check_repeats(expr, &expression, &env, &spreads, holds)?;
-        match holds {
-            true => Ok(Reason::ConditionHolds { operands }),
-            false => fail(Reason::ConditionBroken { operands }),
+        if holds {
+            Ok(Reason::ConditionHolds { operands })
+        } else {
+            fail(Reason::ConditionBroken { operands })
         }
     })();
     Ruled::blank(gate).end(found)
@@ -54,8 +55,9 @@ pub fn names_metric(expr: &Expr, metric: Metric) -> bool {
 }
 
 fn operands_of(expr: &Expr, expression: &Expression, env: &Env) -> Vec<Operand> {
-    let names = expression.names().iter();
-    names
+    expression
+        .names()
+        .iter()
         .filter_map(|name| {
             let value = Num(env.get(name)?.as_f64());
             let is_constant = expr.constants.contains_key(&name.to_string());
@@ -153,9 +155,10 @@ fn prepare(
             // Whole numbers stay whole, as divisions depend on it.
             let value = constant.0;
             let whole = value.fract() == 0.0 && value.abs() < 9.0e15;
-            let value = match whole {
-                true => (value as i64).into(),
-                false => value.into(),
+            let value = if whole {
+                (value as i64).into()
+            } else {
+                value.into()
             };
             env.insert(name.clone(), value);
             continue;

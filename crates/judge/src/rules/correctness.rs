@@ -30,8 +30,11 @@ pub fn over_seeds(
     }
     // A broken seed goes before a missing one: it is the more serious of the two.
     let answers: Vec<_> = case.seeds.iter().map(|&seed| ask(case, seed)).collect();
-    let broken = answers.into_iter().filter_map(Result::err);
-    match broken.min_by_key(|ruling| ruling.outcome) {
+    match answers
+        .into_iter()
+        .filter_map(Result::err)
+        .min_by_key(|ruling| ruling.outcome)
+    {
         Some(ruling) => Err(ruling),
         None => Ok(Reason::Held),
     }
@@ -59,9 +62,10 @@ pub fn check_written(view: View, subject: &Subject) -> Judged<Reason> {
         count => {
             let first = check.first_unwritten.clone();
             // The simulator shows what is undefined as what was never written.
-            fail(match stores_undefined(view, subject, seed) {
-                true => Reason::StoredUndefined { seed, count, first },
-                false => Reason::Unwritten { seed, count, first },
+            fail(if stores_undefined(view, subject, seed) {
+                Reason::StoredUndefined { seed, count, first }
+            } else {
+                Reason::Unwritten { seed, count, first }
             })
         }
     })
@@ -72,8 +76,10 @@ fn stores_undefined(view: View, subject: &Subject, seed: u64) -> bool {
         return false;
     };
     let findings = view.simulation(id, seed).map(|launch| &launch.findings);
-    let mut findings = findings.into_iter().flatten();
-    findings.any(|it| it.kind == FindingKind::Uninitialised)
+    findings
+        .into_iter()
+        .flatten()
+        .any(|finding| finding.kind == FindingKind::Uninitialised)
 }
 
 pub fn check_deterministic(view: View, subject: &Subject) -> Judged<Reason> {
@@ -101,9 +107,10 @@ pub fn check_deterministic(view: View, subject: &Subject) -> Judged<Reason> {
         let seeds = &view.case(id)?.seeds;
         let checks = seeds.iter().filter_map(|&seed| view.check(id, seed).ok());
         // A launch that leaves nothing is the same each time.
-        return match checks.into_iter().any(|check| check.kept.is_some()) {
-            true => Ok(kept),
-            false => skipped(Reason::RepeatsByConstruction),
+        return if checks.into_iter().any(|check| check.kept.is_some()) {
+            Ok(kept)
+        } else {
+            skipped(Reason::RepeatsByConstruction)
         };
     }
     each_seed(view, subject, |case, check, seed| match &check.differs {

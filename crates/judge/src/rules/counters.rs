@@ -195,14 +195,14 @@ pub fn find_doubted_rises(
 /// Returns the source lines that count most of a counter, in the first launch that counted this much.
 fn lines_of(view: View, id: &CaseId, counter: Counter, count: u64) -> Vec<LineCount> {
     let seeds = view.case(id).map_or(&[][..], |case| &case.seeds);
-    let launches = seeds
+    let lines = seeds
         .iter()
-        .filter_map(|&seed| view.simulation(id, seed).ok());
-    let mut found = launches.filter(|launch| {
-        let counted = launch.counters.get(&counter);
-        counted.or(launch.information.get(&counter)) == Some(&count)
-    });
-    let lines = found.find_map(|launch| launch.lines.get(&counter));
+        .filter_map(|&seed| view.simulation(id, seed).ok())
+        .filter(|launch| {
+            let counted = launch.counters.get(&counter);
+            counted.or(launch.information.get(&counter)) == Some(&count)
+        })
+        .find_map(|launch| launch.lines.get(&counter));
     lines.cloned().unwrap_or_default()
 }
 
@@ -213,8 +213,8 @@ pub fn withheld_by_reason(view: View, id: &CaseId) -> Vec<WithheldCounters> {
     for (counter, why) in withheld {
         by_reason.entry(why).or_default().push(counter);
     }
-    let gathered = by_reason.into_iter();
-    gathered
+    by_reason
+        .into_iter()
         .map(|(why, counters)| WithheldCounters {
             counters,
             why: why.clone(),

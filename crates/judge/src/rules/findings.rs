@@ -46,8 +46,9 @@ impl<'a> View<'_, 'a> {
         let subject = Subject::Case(id.clone());
         let (new, _) = hazards::new_since_base(self, id);
         let is_new = |finding: &Finding| {
-            let mut new = new.iter().flat_map(|(_, findings)| findings);
-            new.any(|it| std::ptr::eq(*it, finding))
+            new.iter()
+                .flat_map(|(_, findings)| findings)
+                .any(|it| std::ptr::eq(*it, finding))
         };
         let standing = |finding: &Finding| {
             if is_accepted(self, &subject, finding) {
@@ -58,10 +59,9 @@ impl<'a> View<'_, 'a> {
                 FindingStanding::Broken
             }
         };
-        let launches = self.simulations(id).into_iter();
-        let found =
-            launches.flat_map(|(seed, facts)| facts.findings.iter().map(move |it| (seed, it)));
-        found
+        self.simulations(id)
+            .into_iter()
+            .flat_map(|(seed, facts)| facts.findings.iter().map(move |finding| (seed, finding)))
             .map(|(seed, finding)| SeenFinding {
                 seed,
                 finding,
@@ -85,15 +85,17 @@ pub fn check_findings(view: View, subject: &Subject) -> Judged<Reason> {
 pub fn judge_findings(view: View, gate: &Gate) -> Ruled {
     let mut ruled = Ruled::blank(gate).end(check_findings(view, &gate.subject));
     if let Reason::FindingsAccepted { findings } = &ruled.verdict.reason {
-        let accepted = findings.iter().map(|it| Accepted {
-            subject: gate.subject.clone(),
-            rule: gate.rule.clone(),
-            reason: Reason::FindingsAccepted {
-                findings: vec![it.clone()],
-            },
-            declared: it.declared.clone(),
-        });
-        ruled.accepted = accepted.collect();
+        ruled.accepted = findings
+            .iter()
+            .map(|finding| Accepted {
+                subject: gate.subject.clone(),
+                rule: gate.rule.clone(),
+                reason: Reason::FindingsAccepted {
+                    findings: vec![finding.clone()],
+                },
+                declared: finding.declared.clone(),
+            })
+            .collect();
     }
     ruled
 }
@@ -105,8 +107,8 @@ pub fn find(view: View, subject: &Subject) -> Judged<Reason> {
         let findings = &view.simulation(&case.id, seed)?.findings;
         let (accepted, new): (Vec<_>, Vec<_>) = findings
             .iter()
-            .filter(|it| !hazards::is_note(view, it))
-            .partition(|it| is_accepted(view, subject, it));
+            .filter(|finding| !hazards::is_note(view, finding))
+            .partition(|finding| is_accepted(view, subject, finding));
         if new.is_empty() {
             return Ok(());
         }
@@ -119,9 +121,10 @@ pub fn find(view: View, subject: &Subject) -> Judged<Reason> {
         })
     })?;
     let findings = accepted_findings(view, subject);
-    Ok(match findings.is_empty() {
-        true => held,
-        false => Reason::FindingsAccepted { findings },
+    Ok(if findings.is_empty() {
+        held
+    } else {
+        Reason::FindingsAccepted { findings }
     })
 }
 

@@ -17,17 +17,21 @@ pub fn is_note(view: View, finding: &Finding) -> bool {
 fn notes<'a>(view: View<'_, 'a>, id: &CaseId, seed: u64) -> Vec<&'a Finding> {
     let subject = Subject::Case(id.clone());
     let findings = view.simulation(id, seed).map(|launch| &launch.findings);
-    let findings = findings.into_iter().flatten();
     findings
-        .filter(|it| is_note(view, it) && !is_accepted(view, &subject, it))
+        .into_iter()
+        .flatten()
+        .filter(|finding| is_note(view, finding) && !is_accepted(view, &subject, finding))
         .collect()
 }
 
 /// By seed, of the seeds that have any.
 fn by_seed<'a>(view: View<'_, 'a>, id: &CaseId) -> Vec<(u64, Vec<&'a Finding>)> {
     let seeds = view.case(id).map_or(&[][..], |case| &case.seeds);
-    let seeds = seeds.iter().map(|&seed| (seed, notes(view, id, seed)));
-    seeds.filter(|(_, found)| !found.is_empty()).collect()
+    seeds
+        .iter()
+        .map(|&seed| (seed, notes(view, id, seed)))
+        .filter(|(_, found)| !found.is_empty())
+        .collect()
 }
 
 /// The first hazard that the report shows for a case, and how many others it has.
@@ -71,8 +75,10 @@ fn of_base(base: View, id: &CaseId) -> (Counts, Option<Reason>) {
         match base.simulation(id, seed) {
             Err(why) => unknown = unknown.or(Some(why.reason)),
             Ok(launch) => {
-                let hazards = launch.findings.iter();
-                let hazards = hazards.filter(|it| it.kind == FindingKind::WarpHazard);
+                let hazards = launch
+                    .findings
+                    .iter()
+                    .filter(|hazard| hazard.kind == FindingKind::WarpHazard);
                 for (content, times) in count(hazards) {
                     let known = most.entry(content).or_default();
                     *known = times.max(*known);
@@ -91,9 +97,10 @@ fn before(view: View, base: View, id: &CaseId) -> (Counts, Option<Reason>) {
     }
     let mut was = Counts::new();
     for case in &base.plan().cases {
-        let told = match view.head_answers_for_base(&case.id) {
-            true => of_base(view, &case.id),
-            false => of_base(base, &case.id),
+        let told = if view.head_answers_for_base(&case.id) {
+            of_base(view, &case.id)
+        } else {
+            of_base(base, &case.id)
         };
         for (content, times) in told.0 {
             let known = was.entry(content).or_default();
@@ -132,26 +139,32 @@ pub fn new_since_base<'a>(
     view: View<'_, 'a>,
     id: &CaseId,
 ) -> (Vec<(u64, Vec<&'a Finding>)>, Option<Reason>) {
-    let found = match view.is_simulated() {
-        true => by_seed(view, id),
-        false => Vec::new(),
+    let found = if view.is_simulated() {
+        by_seed(view, id)
+    } else {
+        Vec::new()
     };
     let base = view.base().filter(|_| !view.head_answers_for_base(id));
     let (Some(base), false) = (base, found.is_empty()) else {
         return (Vec::new(), None);
     };
     let (was, unknown) = before(view, base, id);
-    let new = found.into_iter().map(|(seed, mut findings)| {
-        let mut left = was.clone();
-        findings.retain(|finding| match left.get_mut(&content(finding)) {
-            Some(times) if *times > 0 => {
-                *times -= 1;
-                false
-            }
-            _ => true,
-        });
-        (seed, findings)
-    });
-    let new = new.filter(|(_, findings)| !findings.is_empty());
-    (new.collect(), unknown)
+    (
+        found
+            .into_iter()
+            .map(|(seed, mut findings)| {
+                let mut left = was.clone();
+                findings.retain(|finding| match left.get_mut(&content(finding)) {
+                    Some(times) if *times > 0 => {
+                        *times -= 1;
+                        false
+                    }
+                    _ => true,
+                });
+                (seed, findings)
+            })
+            .filter(|(_, findings)| !findings.is_empty())
+            .collect(),
+        unknown,
+    )
 }

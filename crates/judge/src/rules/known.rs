@@ -25,7 +25,8 @@ fn acceptance<'a>(
 ) -> Option<Known<'a>> {
     let day = view.environment().day();
     let accepted = view.policy().accepted.iter();
-    let mut of_case = accepted.filter(|it| it.holds_on(day) && it.subjects.contains(subject));
+    let mut of_case =
+        accepted.filter(|accepted| accepted.holds_on(day) && accepted.subjects.contains(subject));
     of_case.find_map(|by| match &by.allows {
         Allowance::Finding(known) => Some(Known {
             by,

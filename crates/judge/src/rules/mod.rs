@@ -64,7 +64,7 @@ impl Ruled {
             let also: Vec<_> = other
                 .accepted
                 .into_iter()
-                .filter(|it| !is_listed(it))
+                .filter(|accepted| !is_listed(accepted))
                 .collect();
             self.accepted.extend(also);
             return self;
@@ -175,8 +175,9 @@ fn check_margin(metric: Metric, allowed: Margin) -> Judged<()> {
 
 /// (value - base) / base; a rise from 0 is infinite, and 0 after 0 is no change.
 pub fn relative_change(value: f64, base: f64) -> f64 {
-    match value == base {
-        true => 0.0,
-        false => (value - base) / base,
+    if value == base {
+        0.0
+    } else {
+        (value - base) / base
     }
 }

@@ -147,10 +147,9 @@ pub fn slow_shares(
         return Ok(None);
     };
     let shares = |side: &[Launches<'_>]| {
-        let shares = side
-            .iter()
-            .filter_map(|process| modes.slow_share(process.ns));
-        shares.collect()
+        side.iter()
+            .filter_map(|process| modes.slow_share(process.ns))
+            .collect()
     };
     Ok(Some(SlowShares {
         modes,
@@ -215,8 +214,14 @@ impl Valley {
             .copied()
             .filter(|log| (first..last).contains(log));
         // Just above a launch the window is emptier than at it.
-        let starts = [first].into_iter().chain(between.map(f64::next_up));
-        let windows = counts(logs, starts.chain([last]), window);
+        let windows = counts(
+            logs,
+            [first]
+                .into_iter()
+                .chain(between.map(f64::next_up))
+                .chain([last]),
+            window,
+        );
         let (inside, start) = windows.min_by(|(a, at), (b, bt)| a.cmp(b).then(at.total_cmp(bt)))?;
         let at = start + window / 2.0;
         Some(Self {

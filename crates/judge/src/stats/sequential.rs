@@ -123,9 +123,10 @@ impl Rule {
     /// The chances of a false alarm and of a miss at one of `looks`.
     fn levels(&self) -> (f64, f64) {
         let looks = self.looks.len() as f64;
-        let left = match self.quiet.is_empty() {
-            true => 1.0,
-            false => 1.0 - QUIET_MISS,
+        let left = if self.quiet.is_empty() {
+            1.0
+        } else {
+            1.0 - QUIET_MISS
         };
         (self.false_alarm / looks, self.miss * left / looks)
     }
@@ -222,10 +223,12 @@ impl Look {
         let deviations = deviations(df);
         // Power of the noncentral t test, and that of the process which confirms it.
         let seen = |change: f64| {
-            let beyond = deviations
+            deviations
                 .iter()
-                .map(|s| normal_below(change * root - t * s));
-            beyond.sum::<f64>() / deviations.len() as f64 * normal_below(change)
+                .map(|s| normal_below(change * root - t * s))
+                .sum::<f64>()
+                / deviations.len() as f64
+                * normal_below(change)
         };
         Self {
             processes,
@@ -305,7 +308,10 @@ impl Schedule {
             return Ok(None);
         }
         // It fails nothing: a change would have been seen at the first look that can.
-        let visible = self.looks.first().map_or(f64::INFINITY, |it| it.visible);
+        let visible = self
+            .looks
+            .first()
+            .map_or(f64::INFINITY, |look| look.visible);
         Ok(Some(Evidence {
             ratio: mean.exp(),
             interval: [mean - distance, mean + distance].map(f64::exp),
@@ -340,11 +346,12 @@ impl Schedule {
         let mean = sorted.iter().sum::<f64>() / n;
         let squares: f64 = sorted.iter().map(|value| (value - mean).powi(2)).sum();
         let deviation = (squares / (n - 1.0)).sqrt().max(self.resolution);
-        match deviation > 0.0 {
-            true => Ok((mean, deviation)),
-            false => Err(Undecidable::NoSpread {
+        if deviation > 0.0 {
+            Ok((mean, deviation))
+        } else {
+            Err(Undecidable::NoSpread {
                 processes: u32::try_from(seen.len()).unwrap_or(u32::MAX),
-            }),
+            })
         }
     }
 }

@@ -100,10 +100,10 @@ impl ProcessTimes<'_> {
 
 /// p50 of a case, in ns. `None` where no process has a time above zero.
 pub fn p50<'a>(processes: impl IntoIterator<Item = &'a TimeFacts>) -> Option<f64> {
-    let values = processes
+    let usable = processes
         .into_iter()
-        .filter_map(|facts| Some(ProcessTimes::from(facts).p50()?.value));
-    let usable = values.filter(|ns| *ns > 0.0 && ns.is_finite());
+        .filter_map(|facts| Some(ProcessTimes::from(facts).p50()?.value))
+        .filter(|ns| *ns > 0.0 && ns.is_finite());
     over_processes(&usable.collect::<Vec<_>>())
 }
 

@@ -46,8 +46,9 @@ fn five_percent() -> Rule {
 
 /// Every failure.
 fn failures(record: &Record) -> Vec<(Question, Reason)> {
-    let verdicts = ruled(record).verdicts.into_iter();
-    verdicts
+    ruled(record)
+        .verdicts
+        .into_iter()
         .filter(|verdict| verdict.outcome == Outcome::Fail)
         .map(|verdict| (verdict.question, verdict.reason))
         .collect()

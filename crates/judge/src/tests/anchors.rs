@@ -236,9 +236,11 @@ fn a_gpu_with_a_first_baseline_has_no_best_level_yet() {
         record.policy.anchors.push(best);
         record.policy.baselines = agreed;
         let judgement = ruled(&record);
-        let own = judgement.verdicts.into_iter();
-        let mut own = own.filter(|it| it.subject == small() && it.is_anchored());
-        own.next().unwrap()
+        judgement
+            .verdicts
+            .into_iter()
+            .find(|it| it.subject == small() && it.is_anchored())
+            .unwrap()
     };
     let first = anchored(KeyField::Gpu, baselines());
     assert_eq!(first.outcome, Outcome::Skipped);

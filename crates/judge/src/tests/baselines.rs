@@ -103,8 +103,11 @@ fn a_time_that_no_gate_holds_may_get_worse() {
 #[test]
 fn what_failed_has_nothing_better_and_others_have() {
     let better = |record: &Record| {
-        let wins = ruled(record).wins.into_iter();
-        wins.map(|win| win.subject).collect::<Vec<_>>()
+        ruled(record)
+            .wins
+            .into_iter()
+            .map(|win| win.subject)
+            .collect::<Vec<_>>()
     };
     let mut record = record();
     slow(&mut record, &small(), 90_000);

@@ -18,7 +18,7 @@ fn questions() -> [Question; 5] {
 
 /// Written down a second time, by what a reader of docs/verdicts.md expects.
 pub(super) fn expected_of(verdicts: &[Verdict]) -> Conclusion {
-    let has = |outcome| verdicts.iter().any(|it| it.outcome == outcome);
+    let has = |outcome| verdicts.iter().any(|verdict| verdict.outcome == outcome);
     let is_judged = |it: &Verdict| {
         let held = [Outcome::Pass, Outcome::Expected].contains(&it.outcome);
         held && matches!(it.question, Question::Gate(_))
@@ -114,19 +114,22 @@ fn every_end_of_a_comparison_is_one_of_four() {
             let id = case_id("fast", "small");
             let comparison = Comparison::of_case(&id, BaseDemand::Reference, ended.clone());
             let verdict = comparison.verdict(loosening);
-            assert_eq!(verdict.map(|it| it.outcome), outcome, "{ended:?}");
+            assert_eq!(verdict.map(|verdict| verdict.outcome), outcome, "{ended:?}");
         }
     }
 }
 
 /// The verdicts of a judgement that one pass of the review gave.
 fn of_demand(judgement: &Judgement, demand: fn(&BaseDemand) -> bool) -> BTreeSet<Outcome> {
-    let verdicts = judgement.verdicts.iter();
-    let own = verdicts.filter(|it| match &it.question {
-        Question::NoLooser(asked) => demand(asked),
-        _ => false,
-    });
-    own.map(|it| it.outcome).collect()
+    judgement
+        .verdicts
+        .iter()
+        .filter(|verdict| match &verdict.question {
+            Question::NoLooser(asked) => demand(asked),
+            _ => false,
+        })
+        .map(|verdict| verdict.outcome)
+        .collect()
 }
 
 /// Each pass of the review that rests on evidence, made to end in each of its ways by what was observed.
@@ -325,10 +328,20 @@ fn a_simulated_base_is_incomparable_with_a_head_on_a_gpu() {
     let (simulated, on_gpu) = (record_simulated(), asks_both(record()));
     let judgement = compare(&simulated, &on_gpu, Loosening::Fails);
     let why = Reason::BaseIncomparable(BaseLack::OtherDevice);
-    assert!(judgement.verdicts.iter().any(|it| it.reason == why));
+    assert!(
+        judgement
+            .verdicts
+            .iter()
+            .any(|verdict| verdict.reason == why)
+    );
     assert_eq!(judgement.conclusion, Conclusion::Inconclusive);
     // A GPU's record asks for nothing that another GPU does not answer.
-    let other = |judgement: Judgement| judgement.verdicts.iter().any(|it| it.reason == why);
+    let other = |judgement: Judgement| {
+        judgement
+            .verdicts
+            .iter()
+            .any(|verdict| verdict.reason == why)
+    };
     assert!(!other(compare(&on_gpu, &on_gpu, Loosening::Fails)));
     assert!(!other(compare(&on_gpu, &simulated, Loosening::Fails)));
     let mut elsewhere = on_gpu.clone();

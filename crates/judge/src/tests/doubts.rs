@@ -211,8 +211,10 @@ fn counters_that_are_all_withheld_become_no_baseline() {
     let mut record = record_simulated();
     let subject = case("direct", "small");
     recount(&mut record, |_, facts| {
-        let counters = std::mem::take(&mut facts.counters).into_keys();
-        facts.withheld = counters.map(|it| (it, withheld.clone())).collect();
+        facts.withheld = std::mem::take(&mut facts.counters)
+            .into_keys()
+            .map(|counter| (counter, withheld.clone()))
+            .collect();
     });
     let lost = verdict(&record, &subject, COUNTERS);
     assert_eq!(

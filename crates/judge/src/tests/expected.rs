@@ -11,9 +11,11 @@ fn break_error(record: &mut Record, shape: &str) {
 }
 
 fn on_failure(judgement: &Judgement) -> Vec<&Verdict> {
-    let verdicts = judgement.verdicts.iter();
-    let found = verdicts.filter(|it| matches!(it.question, Question::Failure(_)));
-    found.collect()
+    judgement
+        .verdicts
+        .iter()
+        .filter(|verdict| matches!(verdict.question, Question::Failure(_)))
+        .collect()
 }
 
 /// The only verdict on whether it fails as it is meant to.
@@ -147,7 +149,12 @@ fn it_gives_no_baselines_and_is_never_timed() {
             break_error(&mut record, "small");
         }
         let (baselines, refused) = acceptable(&record, "seal");
-        let of = |variant: &str| baselines.iter().filter(|it| it.variant == variant).count();
+        let of = |variant: &str| {
+            baselines
+                .iter()
+                .filter(|baseline| baseline.variant == variant)
+                .count()
+        };
         assert_eq!((of("direct"), of("fast")), (3, 0), "{says}");
         assert_eq!(refused, Vec::new(), "{says}");
         assert!(asked(&record).iter().all(|(id, _)| id.variant == "direct"));
@@ -180,8 +187,10 @@ mod against_a_base {
     #[test]
     fn allowed_it_is_listed_and_passes() {
         let judgement = against(&record(), &failing(&BY), Loosening::Allowed);
-        let mut verdicts = judgement.verdicts.iter();
-        let listed = verdicts.find(|it| matches!(it.question, Question::NoLooser(_)));
+        let listed = judgement
+            .verdicts
+            .iter()
+            .find(|verdict| matches!(verdict.question, Question::NoLooser(_)));
         let listed = listed.expect("a verdict");
         assert_eq!(listed.outcome, Outcome::Pass);
         assert_eq!(listed.reason.code(), "loosening-allowed");

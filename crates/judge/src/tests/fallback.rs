@@ -122,47 +122,56 @@ fn a_line_of_fallbacks_ends_at_the_first_that_holds() {
         ..id.clone()
     };
     let cases = record.plan.cases.clone();
-    let direct = cases.into_iter().filter(|case| case.id.variant == "direct");
-    let plain = direct.map(|case| Case {
-        id: renamed(&case.id),
-        timed: false,
-        ..case
-    });
+    let plain = cases
+        .into_iter()
+        .filter(|case| case.id.variant == "direct")
+        .map(|case| Case {
+            id: renamed(&case.id),
+            timed: false,
+            ..case
+        });
     record.plan.cases.extend(plain);
-    let gates = record.policy.gates.clone().into_iter();
-    let plain = gates.filter_map(|gate| match &gate.subject {
-        Subject::Case(id) if id.variant == "direct" && gate.rule == err_limit() => Some(Gate {
-            subject: Subject::Case(renamed(id)),
-            ..gate
-        }),
-        _ => None,
-    });
+    let plain = record
+        .policy
+        .gates
+        .clone()
+        .into_iter()
+        .filter_map(|gate| match &gate.subject {
+            Subject::Case(id) if id.variant == "direct" && gate.rule == err_limit() => Some(Gate {
+                subject: Subject::Case(renamed(id)),
+                ..gate
+            }),
+            _ => None,
+        });
     record.policy.gates.extend(plain);
     let mut plain = record.plan.units[0].clone();
     plain.id.variant = "plain".into();
     record.plan.units.push(plain);
-    let evidence = record.evidence.clone().into_iter();
-    let plain = evidence.filter_map(|piece| match piece {
-        Evidence::Build { unit, facts } if unit.variant == "direct" => {
-            let unit = UnitId {
-                variant: "plain".into(),
-                ..unit
-            };
-            Some(Evidence::Build { unit, facts })
-        }
-        Evidence::Check {
-            case,
-            arch,
-            seed,
-            facts,
-        } if case.variant == "direct" => Some(Evidence::Check {
-            case: renamed(&case),
-            arch,
-            seed,
-            facts,
-        }),
-        _ => None,
-    });
+    let plain = record
+        .evidence
+        .clone()
+        .into_iter()
+        .filter_map(|piece| match piece {
+            Evidence::Build { unit, facts } if unit.variant == "direct" => {
+                let unit = UnitId {
+                    variant: "plain".into(),
+                    ..unit
+                };
+                Some(Evidence::Build { unit, facts })
+            }
+            Evidence::Check {
+                case,
+                arch,
+                seed,
+                facts,
+            } if case.variant == "direct" => Some(Evidence::Check {
+                case: renamed(&case),
+                arch,
+                seed,
+                facts,
+            }),
+            _ => None,
+        });
     record.evidence.extend(plain);
     record.plan.fallbacks.push(Fallback {
         kernel: "k".into(),

@@ -39,7 +39,10 @@ fn they_are_never_compared_with_our_own() {
     let Reason::OtherKey { differences, .. } = &found.reason else {
         panic!("{:?}", found.reason)
     };
-    let fields: Vec<_> = differences.iter().map(|it| it.field).collect();
+    let fields: Vec<_> = differences
+        .iter()
+        .map(|difference| difference.field)
+        .collect();
     assert_eq!(fields, [KeyField::Compiler, KeyField::Flags]);
     let times = |base: &Record, head: &Record, loosening| {
         let judgement = compare(base, head, loosening);

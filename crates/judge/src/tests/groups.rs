@@ -28,10 +28,10 @@ fn regrouped(ratio: f64) -> Record {
         constants: Vec::new(),
     };
     let make = |plan: &mut Plan, gates: &mut Vec<Gate>, modules: &[&str], value: f64| {
-        plan.units.retain(|it| it.id == unit_id("fast"));
-        plan.cases.retain(|it| is_of(&it.id));
+        plan.units.retain(|unit| unit.id == unit_id("fast"));
+        plan.cases.retain(|case| is_of(&case.id));
         plan.units[0].call = Callable::Together {
-            modules: modules.iter().map(|it| entry(it)).collect(),
+            modules: modules.iter().map(|module| entry(module)).collect(),
             steps: (0..modules.len()).collect(),
         };
         let case = &mut plan.cases[0];
@@ -114,9 +114,12 @@ fn p50(record: &Record) -> Verdict {
 
 /// All that does not pass and was run, with its reason: a GPU looks for no findings.
 fn broken(judgement: &Judgement) -> Vec<(Outcome, Reason)> {
-    let broken = judgement.verdicts.iter();
-    let broken = broken.filter(|it| !matches!(it.outcome, Outcome::Pass | Outcome::Skipped));
-    broken.map(|it| (it.outcome, it.reason.clone())).collect()
+    judgement
+        .verdicts
+        .iter()
+        .filter(|it| !matches!(it.outcome, Outcome::Pass | Outcome::Skipped))
+        .map(|it| (it.outcome, it.reason.clone()))
+        .collect()
 }
 
 #[test]
@@ -141,7 +144,12 @@ fn only_a_label_lets_pass_that_outputs_are_compared_with_nothing() {
     assert_eq!(judgement.conclusion, Conclusion::Pass);
     let allowed = Loosened::BaseIncomparable(BaseLack::OtherKernels(kernels()));
     let reason = Reason::LooseningAllowed(Box::new(allowed));
-    assert!(judgement.verdicts.iter().any(|it| it.reason == reason));
+    assert!(
+        judgement
+            .verdicts
+            .iter()
+            .any(|verdict| verdict.reason == reason)
+    );
 }
 
 #[test]

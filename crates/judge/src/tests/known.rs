@@ -57,9 +57,12 @@ fn other(change: impl Fn(&mut KnownFinding)) -> Acceptance {
 }
 
 fn failures(record: &Record) -> Vec<&'static str> {
-    let verdicts = ruled(record).verdicts.into_iter();
-    let failed = verdicts.filter(|it| it.outcome == Outcome::Fail);
-    failed.map(|it| it.reason.code()).collect()
+    ruled(record)
+        .verdicts
+        .into_iter()
+        .filter(|verdict| verdict.outcome == Outcome::Fail)
+        .map(|verdict| verdict.reason.code())
+        .collect()
 }
 
 fn of_findings(record: &Record) -> Verdict {
@@ -241,11 +244,9 @@ fn findings_accepted_only_by_head_are_loosened() {
         let mut record = racy(vec![read()]);
         record.policy.accepted = base;
         let judgement = compare(&record, &head, Loosening::Fails);
-        let verdicts = judgement.verdicts.iter();
-        let accepts = verdicts.filter(|it| {
-            matches!(&it.reason, Reason::Loosened(how) if matches!(**how, Loosened::Accepts { .. }))
-        });
-        accepts.count()
+        judgement.verdicts.iter().filter(|verdict| {
+            matches!(&verdict.reason, Reason::Loosened(how) if matches!(**how, Loosened::Accepts { .. }))
+        }).count()
     };
     assert_eq!(added(Vec::new()), 1);
     assert_eq!(added(vec![known()]), 0);

@@ -276,9 +276,10 @@ fn an_amount_is_by_how_many_a_value_may_be_worse() {
             _ => Reason::WithinChange(comparison),
         };
         assert_eq!((verdict.outcome, verdict.reason), (outcome, reason));
-        let worst = match metric.larger_is_better() {
-            true => was - amount as f64,
-            false => was + amount as f64,
+        let worst = if metric.larger_is_better() {
+            was - amount as f64
+        } else {
+            was + amount as f64
         };
         assert_eq!(verdict.limit, Some(Num(worst)));
         assert_eq!(ruled(&record).wins.len(), 0);
@@ -300,7 +301,7 @@ fn an_amount_is_by_how_many_a_value_may_be_worse() {
     record
         .policy
         .gates
-        .retain(|it| it.rule != registers_change());
+        .retain(|gate| gate.rule != registers_change());
     agree(&mut record, Metric::Registers, 98.0);
     assert_eq!(ruled(&record).wins.len(), 0);
     agree(&mut record, Metric::Registers, 99.0);

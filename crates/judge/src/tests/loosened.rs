@@ -602,13 +602,14 @@ fn a_baseline_under_new_flags_is_loosened_if_it_is_worse() {
                 }
             }
         }
-        match was_kept {
-            true => now.extend(then),
-            false => record.policy.base.as_mut().unwrap().baselines = then,
+        if was_kept {
+            now.extend(then)
+        } else {
+            record.policy.base.as_mut().unwrap().baselines = then
         }
         record.policy.baselines = now;
-        let found = loosened(&ruled(&record)).into_iter();
-        found
+        loosened(&ruled(&record))
+            .into_iter()
             .filter(|(_, demand, _)| *demand == BaseDemand::Baseline(Facet::Resources))
             .filter(|(_, _, how)| *how != Loosened::BaselineRemoved)
             .collect::<Vec<_>>()
@@ -658,8 +659,11 @@ fn reference_beside(facts: Option<Seen<BaseReference>>) -> Vec<Verdict> {
         };
     }
     let is_asked = |it: &Verdict| it.question == Question::NoLooser(BaseDemand::Reference);
-    let verdicts = ruled(&record).verdicts.into_iter();
-    verdicts.filter(is_asked).collect()
+    ruled(&record)
+        .verdicts
+        .into_iter()
+        .filter(is_asked)
+        .collect()
 }
 
 #[test]
@@ -738,8 +742,12 @@ fn no_reference_asks_less_than_any() {
             }
         }
         let is_asked = |it: &Verdict| it.question == Question::NoLooser(BaseDemand::Reference);
-        let verdicts = ruled(&record).verdicts.into_iter().filter(is_asked);
-        verdicts.map(|it| it.outcome).collect::<Vec<_>>()
+        ruled(&record)
+            .verdicts
+            .into_iter()
+            .filter(is_asked)
+            .map(|verdict| verdict.outcome)
+            .collect::<Vec<_>>()
     };
     let removed = with([false, true]);
     assert!(!removed.is_empty() && removed.iter().all(|it| *it == Outcome::Fail));

@@ -15,11 +15,14 @@ pub(super) fn against_base() -> Record {
     let gates = record.policy.gates.clone();
     let mut record = run_on_base(record, gates);
     let same = Seen::Got(BaseReference::Compared(ReferenceComparison::default()));
-    let cases = record.plan.cases.iter();
-    let references = cases.map(|case| Evidence::BaseReference {
-        case: case.id.clone(),
-        facts: same.clone(),
-    });
+    let references = record
+        .plan
+        .cases
+        .iter()
+        .map(|case| Evidence::BaseReference {
+            case: case.id.clone(),
+            facts: same.clone(),
+        });
     record.evidence.extend(references);
     rebuild(&mut record, "direct", |facts| {
         facts.identity = "after the change".into();
@@ -189,8 +192,10 @@ fn a_baseline_that_agrees_on_worse_is_loosened() {
     let base = record.policy.base.as_mut().unwrap();
     base.loosening = Loosening::Fails;
     base.baselines = record_simulated().policy.baselines;
-    let found = loosened(&ruled(&record)).into_iter();
-    let of_case: Vec<_> = found.filter(|(it, ..)| *it == subject).collect();
+    let of_case: Vec<_> = loosened(&ruled(&record))
+        .into_iter()
+        .filter(|(it, ..)| *it == subject)
+        .collect();
     assert_eq!(of_case.len(), 1, "{of_case:?}");
 }
 
@@ -214,7 +219,11 @@ fn a_check_that_the_change_took_away() {
     );
     assert!(rules.contains(&err_limit()), "{rules:?}");
     let verdicts = ruled(&record).verdicts;
-    assert!(verdicts.iter().any(|it| it.reason.code() == "check-lost"));
+    assert!(
+        verdicts
+            .iter()
+            .any(|verdict| verdict.reason.code() == "check-lost")
+    );
     record.policy.base.as_mut().unwrap().loosening = Loosening::Allowed;
     let judgement = ruled(&record);
     assert_eq!(judgement.conclusion, Conclusion::Pass);
@@ -288,15 +297,13 @@ fn doubt(record: &mut Record, side: Side, counter: Counter, value: u64, doubt: D
 
 /// The counters in doubt that rose, of all verdicts, with both values.
 fn doubted(judgement: &Judgement) -> Vec<(Counter, f64, f64, Side)> {
-    let rises =
-        judgement
-            .verdicts
-            .iter()
-            .filter_map(|verdict| match (&verdict.reason, verdict.outcome) {
-                (Reason::CountersInDoubt { rises, .. }, Outcome::Inconclusive) => Some(rises),
-                _ => None,
-            });
-    rises
+    judgement
+        .verdicts
+        .iter()
+        .filter_map(|verdict| match (&verdict.reason, verdict.outcome) {
+            (Reason::CountersInDoubt { rises, .. }, Outcome::Inconclusive) => Some(rises),
+            _ => None,
+        })
         .flatten()
         .map(|DoubtedRise { rise, side, .. }| (rise.counter, rise.was.0, rise.now.0, *side))
         .collect()
@@ -489,8 +496,10 @@ fn two_architectures(ptx: [&str; 2]) -> Record {
 /// Two architectures of other code, each run by itself.
 pub(super) fn run_on_both() -> Record {
     let mut apart = two_architectures(["a", "b"]);
-    let older = apart.evidence.iter().cloned();
-    let newer: Vec<_> = older
+    let newer: Vec<_> = apart
+        .evidence
+        .iter()
+        .cloned()
         .filter_map(|mut piece| match &mut piece {
             Evidence::Check { arch: of, .. } | Evidence::Simulation { arch: of, .. } => {
                 *of = Some(arch());
@@ -514,8 +523,11 @@ fn every_architecture_of_other_ptx_is_asked_for() {
             &record.policy,
             &record.evidence,
         );
-        let archs = all[0].1.iter().map(|unit| unit.id.arch.to_string());
-        archs.collect::<Vec<_>>()
+        all[0]
+            .1
+            .iter()
+            .map(|unit| unit.id.arch.to_string())
+            .collect::<Vec<_>>()
     };
     assert_eq!(run(&alike), ["sm_80"]);
     let apart = two_architectures(["a", "b"]);
@@ -597,7 +609,13 @@ fn two_records_under_other_keys() {
     let lost = compare(&base, &head, Loosening::Fails);
     assert_eq!(lost.conclusion, Conclusion::Fail);
     let is_lost = |it: &Verdict| it.reason.code() == "check-lost" && it.outcome == Outcome::Fail;
-    assert_eq!(lost.verdicts.iter().filter(|it| is_lost(it)).count(), 1);
+    assert_eq!(
+        lost.verdicts
+            .iter()
+            .filter(|verdict| is_lost(verdict))
+            .count(),
+        1
+    );
 }
 
 fn hazard(text: &str, number: u32) -> Finding {
@@ -626,10 +644,14 @@ fn of_hazards(
     change(&mut record);
     let found = verdict(&record, &Subject::Case(small()), Rule::NoFindings);
     let notes = ruled(&record).notes;
-    let notes = notes
-        .iter()
-        .filter(|it| matches!(it, Note::WarpHazard { .. }));
-    (found.outcome, found.reason.code(), notes.count())
+    (
+        found.outcome,
+        found.reason.code(),
+        notes
+            .iter()
+            .filter(|note| matches!(note, Note::WarpHazard { .. }))
+            .count(),
+    )
 }
 
 #[test]

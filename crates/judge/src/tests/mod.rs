@@ -45,16 +45,19 @@ fn ruled(record: &Record) -> Judgement {
 fn expect_every_failure_in_a_problem(judgement: &Judgement) {
     let blocking = [Outcome::Fail, Outcome::Environment, Outcome::Inconclusive];
     for (at, verdict) in judgement.verdicts.iter().enumerate() {
-        let of = judgement.problems.iter();
-        let mut of = of.filter(|it| it.verdicts.contains(&at) || it.follows.contains(&at));
-        match blocking.contains(&verdict.outcome) {
-            true => assert!(
+        let mut of = judgement
+            .problems
+            .iter()
+            .filter(|it| it.verdicts.contains(&at) || it.follows.contains(&at));
+        if blocking.contains(&verdict.outcome) {
+            assert!(
                 of.clone()
                     .any(|it| it.outcome <= verdict.outcome
                         && it.subjects.contains(&verdict.subject)),
                 "{verdict:?}"
-            ),
-            false => assert_eq!(of.next(), None, "{verdict:?}"),
+            )
+        } else {
+            assert_eq!(of.next(), None, "{verdict:?}")
         }
     }
 }
@@ -138,9 +141,14 @@ fn run_on_base(mut record: Record, gates: Vec<Gate>) -> Record {
         no_gates: None,
         loosening: Loosening::Fails,
     });
-    let theirs = record.evidence.clone().into_iter();
-    let theirs = theirs.map(|piece| Evidence::Base(Box::new(piece)));
-    record.evidence.extend(theirs.collect::<Vec<_>>());
+    record.evidence.extend(
+        record
+            .evidence
+            .clone()
+            .into_iter()
+            .map(|piece| Evidence::Base(Box::new(piece)))
+            .collect::<Vec<_>>(),
+    );
     record
 }
 
@@ -199,16 +207,18 @@ fn comparison(reason: &Reason) -> &Comparison {
 
 /// Each demand of the base that head does not hold as strictly, with how.
 fn loosened(judgement: &Judgement) -> Vec<(Subject, BaseDemand, Loosened)> {
-    let verdicts = judgement.verdicts.iter();
-    let found = verdicts.filter_map(|verdict| match (&verdict.question, &verdict.reason) {
-        (Question::NoLooser(demand), Reason::Loosened(how)) => {
-            assert_eq!(verdict.outcome, Outcome::Fail);
-            Some((verdict.subject.clone(), demand.clone(), (**how).clone()))
-        }
-        (Question::NoLooser(_), reason) => panic!("{reason:?}"),
-        _ => None,
-    });
-    found.collect()
+    judgement
+        .verdicts
+        .iter()
+        .filter_map(|verdict| match (&verdict.question, &verdict.reason) {
+            (Question::NoLooser(demand), Reason::Loosened(how)) => {
+                assert_eq!(verdict.outcome, Outcome::Fail);
+                Some((verdict.subject.clone(), demand.clone(), (**how).clone()))
+            }
+            (Question::NoLooser(_), reason) => panic!("{reason:?}"),
+            _ => None,
+        })
+        .collect()
 }
 
 fn missing_check(case: CaseId, seed: u64) -> Reason {
@@ -228,7 +238,7 @@ fn the_run_by_hand_passes_whole() {
 /// Programs match on them.
 #[test]
 fn every_code_is_unique_and_in_kebab_case() {
-    let mut codes: Vec<_> = Reason::codes().map(|it| it.code).collect();
+    let mut codes: Vec<_> = Reason::codes().map(|code| code.code).collect();
     for code in &codes {
         let mut words = code.split('-');
         let is_word =

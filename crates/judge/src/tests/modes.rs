@@ -8,9 +8,10 @@ fn launches(ns: u64, slow: usize, ratio: f64, process: u32) -> Vec<u64> {
     let launch = |at: usize| {
         let near = ns + 32 * ((at * 7 + process as usize) % 9) as u64;
         // 37 has no factor in common with 100: the slow ones are spread over the process.
-        match at * 37 % 100 < slow {
-            true => (near as f64 * ratio / 32.0).round() as u64 * 32,
-            false => near,
+        if at * 37 % 100 < slow {
+            (near as f64 * ratio / 32.0).round() as u64 * 32
+        } else {
+            near
         }
     };
     (0..100).map(launch).collect()

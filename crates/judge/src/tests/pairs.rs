@@ -53,8 +53,9 @@ fn measured_with_quiet_looks(quiet: &[u32], ratio: impl Fn(u32) -> f64) -> Recor
 }
 
 fn processes(record: &Record) -> usize {
-    let pairs = record.evidence.iter();
-    pairs
+    record
+        .evidence
+        .iter()
         .filter(|piece| matches!(piece, Evidence::Pair { case, .. } if *case == changed()))
         .count()
 }
@@ -368,8 +369,10 @@ fn a_stricter_gate_of_the_base_is_loosened() {
     }
     let judgement = ruled(&record);
     assert_eq!(judgement.conclusion, Conclusion::Fail);
-    let found = loosened(&judgement).into_iter();
-    let found: Vec<_> = found.map(|(_, demand, how)| (demand, how)).collect();
+    let found: Vec<_> = loosened(&judgement)
+        .into_iter()
+        .map(|(_, demand, how)| (demand, how))
+        .collect();
     let demand = BaseDemand::Gate(within(Metric::P50, 0.01));
     assert_eq!(found, vec![(demand, Loosened::Looser(p50_change())); 4]);
     record.policy.base.as_mut().unwrap().loosening = Loosening::Allowed;
@@ -522,10 +525,11 @@ fn a_process_after_the_decision_changes_nothing() {
 fn times_taken_against_a_base_are_no_baseline() {
     let record = record_against_base();
     let (baselines, refused) = acceptable(&record, "seal");
-    let of_times = baselines
+    let variants: Vec<_> = baselines
         .iter()
-        .filter(|baseline| baseline.key.facet() == Facet::Times);
-    let variants: Vec<_> = of_times.map(|baseline| baseline.variant.as_str()).collect();
+        .filter(|baseline| baseline.key.facet() == Facet::Times)
+        .map(|baseline| baseline.variant.as_str())
+        .collect();
     assert_eq!(variants, ["direct"], "which was timed alone");
     let told = refused
         .iter()

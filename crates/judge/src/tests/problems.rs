@@ -262,8 +262,8 @@ fn findings_that_the_change_brings_come_before_those_of_the_base() {
     let kinds: Vec<_> = judgement
         .problems
         .iter()
-        .filter_map(|it| match &it.cause {
-            ProblemCause::Findings { findings, .. } => Some((findings[0].kind, it.since_base)),
+        .filter_map(|problem| match &problem.cause {
+            ProblemCause::Findings { findings, .. } => Some((findings[0].kind, problem.since_base)),
             _ => None,
         })
         .collect();

@@ -25,7 +25,7 @@ fn judged(mut record: Record, rule: Rule) -> Verdict {
     let mut verdicts = ruled(&record).verdicts.into_iter();
     let asked = Question::Gate(rule);
     verdicts
-        .find(|it| it.subject == Subject::Case(id()) && it.question == asked)
+        .find(|verdict| verdict.subject == Subject::Case(id()) && verdict.question == asked)
         .unwrap()
 }
 

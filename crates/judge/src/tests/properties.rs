@@ -265,9 +265,11 @@ fn an_oddity() -> impl Strategy<Value = fn(&mut Record)> {
                 .policy
                 .baselines
                 .iter_mut()
-                .flat_map(|it| it.cases.values_mut())
+                .flat_map(|baseline| baseline.cases.values_mut())
             {
-                figures.values_mut().for_each(|it| it.value = Num(f64::NAN));
+                figures
+                    .values_mut()
+                    .for_each(|figure| figure.value = Num(f64::NAN));
             }
         },
     ];
@@ -369,9 +371,8 @@ proptest! {
             let is_required = record.policy.require_gpu || whole.policy.require_gpu;
             prop_assert!(judgement.conclusion == expected || is_required);
         }
-        let verdicts = judgements.into_iter().flat_map(|it| it.verdicts);
-        let mut codes: Vec<_> = verdicts.map(|it| it.reason.code()).collect();
-        codes.extend(acceptable(&record, "seal").1.iter().map(|it| it.reason.code()));
+        let mut codes: Vec<_> = judgements.into_iter().flat_map(|judgement| judgement.verdicts).map(|verdict| verdict.reason.code()).collect();
+        codes.extend(acceptable(&record, "seal").1.iter().map(|acceptable| acceptable.reason.code()));
         for case in &record.plan.cases {
             for stage in [Stage::Check, Stage::Time] {
                 if let Admission::No { reason } = admit(&record, &case.id, stage) {
@@ -380,7 +381,7 @@ proptest! {
             }
         }
         asked(&record);
-        let known: BTreeSet<_> = Reason::codes().map(|it| it.code).collect();
+        let known: BTreeSet<_> = Reason::codes().map(|code| code.code).collect();
         for code in codes {
             prop_assert!(known.contains(code), "{}", code);
         }

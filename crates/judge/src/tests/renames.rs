@@ -13,7 +13,11 @@ struct Side {
 impl Side {
     fn new() -> Self {
         let mut plan = plan();
-        for case in plan.cases.iter_mut().filter(|it| it.id.shape == "large") {
+        for case in plan
+            .cases
+            .iter_mut()
+            .filter(|case| case.id.shape == "large")
+        {
             case.dims.insert("N".into(), 128);
         }
         let gates = gates();
@@ -55,8 +59,10 @@ impl Side {
 }
 
 fn said(renames: &[Rename]) -> Vec<(&str, &str)> {
-    let names = renames.iter();
-    names.map(|it| (it.from.as_str(), it.to.as_str())).collect()
+    renames
+        .iter()
+        .map(|name| (name.from.as_str(), name.to.as_str()))
+        .collect()
 }
 
 #[test]

@@ -221,8 +221,11 @@ fn turns(record: &Record, wanted: &[CaseId]) -> Vec<(CaseId, u32)> {
         wanted,
     );
     assert!(turns.len() <= 1 && turns.iter().all(|turn| *turn.rival == rival()));
-    let tasks = turns.iter().flat_map(|turn| &turn.tasks);
-    tasks.map(|it| (it.task.clone(), it.process)).collect()
+    turns
+        .iter()
+        .flat_map(|turn| &turn.tasks)
+        .map(|task| (task.task.clone(), task.process))
+        .collect()
 }
 
 #[test]
@@ -281,7 +284,7 @@ fn a_rival_that_a_gate_names_does_that_task_in_as_many_processes_as_are_planned(
             &record.evidence,
             &wanted,
         );
-        turns[0].tasks.iter().map(|it| it.processes).collect()
+        turns[0].tasks.iter().map(|task| task.processes).collect()
     };
     assert_eq!(processes(&record), [2, 2]);
     name_in_a_gate(&mut record, "fast");
@@ -347,7 +350,7 @@ fn a_gate_requests_the_rival_that_it_names() {
     let requested = |record: &Record, all| -> Vec<bool> {
         let mut plan = record.plan.clone();
         plan.request_rivals(&record.policy.gates, all);
-        plan.rivals.iter().map(|it| it.requested).collect()
+        plan.rivals.iter().map(|rival| rival.requested).collect()
     };
     assert_eq!(requested(&record, false), [false, false, false]);
     assert_eq!(requested(&record, true), [true, true, true]);

@@ -70,8 +70,9 @@ fn it_checks_and_counts_and_takes_no_times() {
         }
     }
     let is_time = |metric: Metric| metric.facet() == Facet::Times;
-    let verdicts = judgement.verdicts.iter();
-    let times: Vec<_> = verdicts
+    let times: Vec<_> = judgement
+        .verdicts
+        .iter()
         .filter(|verdict| verdict.metric().is_some_and(is_time))
         .map(|verdict| (verdict.outcome, verdict.reason.clone()))
         .collect();
@@ -558,8 +559,10 @@ fn a_loosened_limit_on_counters_fails_a_comparison() {
         gate.rule = Rule::Counters { change: Num(0.5) };
     }
     let judgement = compare(&base, &head, Loosening::Fails);
-    let found = loosened(&judgement).into_iter();
-    let found: Vec<_> = found.map(|(_, demand, how)| (demand, how)).collect();
+    let found: Vec<_> = loosened(&judgement)
+        .into_iter()
+        .map(|(_, demand, how)| (demand, how))
+        .collect();
     let wider = Rule::Counters { change: Num(0.5) };
     let change = (BaseDemand::Gate(COUNTERS), Loosened::Looser(wider));
     assert_eq!(found, vec![change; 4]);
@@ -663,10 +666,13 @@ fn a_drawn_seed_counts_for_absolute_limits_only() {
     let mut record = record_with_drawn_seed();
     let id = record.plan.cases[0].id.clone();
     let failed = |record: &Record| {
-        let judged = ruled(record).verdicts.into_iter();
-        let own = judged.filter(|it| it.subject == Subject::Case(id.clone()));
-        let failed = own.filter(|it| it.outcome == Outcome::Fail);
-        failed.map(|it| it.question).collect::<Vec<_>>()
+        ruled(record)
+            .verdicts
+            .into_iter()
+            .filter(|verdict| verdict.subject == Subject::Case(id.clone()))
+            .filter(|verdict| verdict.outcome == Outcome::Fail)
+            .map(|verdict| verdict.question)
+            .collect::<Vec<_>>()
     };
     assert_eq!(failed(&record), []);
     recheck(&mut record, &id, |seed, facts| {

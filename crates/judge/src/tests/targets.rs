@@ -34,7 +34,11 @@ fn a_miss_is_reported_with_its_figures_and_blocks_nothing() {
     ]);
     assert_eq!(judgement.conclusion, Conclusion::Pass);
     assert_eq!(judgement.verdicts.len(), 44);
-    let standings: Vec<_> = judgement.targets.iter().map(|it| it.standing).collect();
+    let standings: Vec<_> = judgement
+        .targets
+        .iter()
+        .map(|target| target.standing)
+        .collect();
     let (met, missed) = (Standing::Met, Standing::Missed);
     assert_eq!(standings, [met, missed, missed]);
     let miss = &judgement.targets[1];

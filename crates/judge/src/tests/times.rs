@@ -10,8 +10,7 @@ fn subject() -> Subject {
 
 /// Cases that need one more timing process.
 fn asks(record: &Record) -> Vec<CaseId> {
-    let asked = asked(record).into_iter();
-    asked.map(|(case, _)| case).collect()
+    asked(record).into_iter().map(|(case, _)| case).collect()
 }
 
 fn may_be_timed(record: &Record) -> Admission {
@@ -385,12 +384,16 @@ fn the_first_process_that_is_wrong_decides() {
             facts.single_ns.truncate(1);
         }
     });
-    let last = record.evidence.iter_mut().rev();
-    let mut last = last.filter_map(|piece| match piece {
-        Evidence::Time { case, facts, .. } if *case == small() => Some(facts),
-        _ => None,
-    });
-    *last.next().unwrap() = Seen::Unsupported(Unsupported::Clock);
+    *record
+        .evidence
+        .iter_mut()
+        .rev()
+        .filter_map(|piece| match piece {
+            Evidence::Time { case, facts, .. } if *case == small() => Some(facts),
+            _ => None,
+        })
+        .next()
+        .unwrap() = Seen::Unsupported(Unsupported::Clock);
     let gap = TimingGap::Singles {
         have: 1,
         planned: 4,
@@ -525,7 +528,12 @@ fn compare_judges_as_a_run_against_the_values_of_base() {
     }];
     let gpus = vec!["NVIDIA L4".to_owned()];
     let reason = Reason::OtherKey { differences, gpus };
-    assert!(judgement.verdicts.iter().any(|it| it.reason == reason));
+    assert!(
+        judgement
+            .verdicts
+            .iter()
+            .any(|verdict| verdict.reason == reason)
+    );
 }
 
 #[test]

@@ -39,8 +39,10 @@ fn value(metric: Metric, was: f64, now: f64) -> WorseValue {
 
 /// The values of the verdict on a unit, if there is one.
 fn failed(judgement: &Judgement) -> Vec<WorseValue> {
-    let own = judgement.verdicts.iter();
-    own.filter(|verdict| verdict.question == Question::UngatedResources)
+    judgement
+        .verdicts
+        .iter()
+        .filter(|verdict| verdict.question == Question::UngatedResources)
         .flat_map(|verdict| match &verdict.reason {
             Reason::UngatedWorse { values, .. } => values.clone(),
             other => panic!("{other:?}"),
@@ -49,8 +51,11 @@ fn failed(judgement: &Judgement) -> Vec<WorseValue> {
 }
 
 fn listed(judgement: &Judgement) -> Vec<WorseValue> {
-    let values = judgement.ungated.iter().flat_map(|one| one.values.clone());
-    values.collect()
+    judgement
+        .ungated
+        .iter()
+        .flat_map(|one| one.values.clone())
+        .collect()
 }
 
 #[test]

@@ -163,8 +163,11 @@ impl<'a> View<'_, 'a> {
     fn resource(self, id: &UnitId, metric: Metric) -> Judged<f64> {
         let facts = self.build(id)?;
         let worst_entry = |of: fn(&Resources) -> Option<u64>| {
-            let resources = facts.entries.iter().map(assembled);
-            let resources = resources.collect::<Judged<Vec<&Resources>>>()?;
+            let resources = facts
+                .entries
+                .iter()
+                .map(assembled)
+                .collect::<Judged<Vec<&Resources>>>()?;
             match resources.into_iter().map(of).collect::<Option<Vec<u64>>>() {
                 None => unsupported(Reason::Unsupported(Unsupported::NotInCubin)),
                 Some(values) => match values.into_iter().max() {
@@ -192,10 +195,13 @@ impl<'a> View<'_, 'a> {
             Metric::Shared => {
                 let unit = self.unit(id)?;
                 let bytes = self.launched(unit, facts)?;
-                let shared = bytes.iter().map(|(resources, dynamic)| {
-                    u64::from(resources.static_shared) + u64::from(*dynamic)
-                });
-                Ok(shared.max().unwrap_or_default() as f64)
+                Ok(bytes
+                    .iter()
+                    .map(|(resources, dynamic)| {
+                        u64::from(resources.static_shared) + u64::from(*dynamic)
+                    })
+                    .max()
+                    .unwrap_or_default() as f64)
             }
             Metric::BlocksPerSm => {
                 self.residency(id, facts, |resident| f64::from(resident.blocks_per_sm))
@@ -217,11 +223,11 @@ impl<'a> View<'_, 'a> {
     /// least one.
     fn launched<'f>(self, unit: &Unit, facts: &'f BuildFacts) -> Judged<Vec<(&'f Resources, u32)>> {
         let launched: Vec<_> = match &unit.call {
-            Callable::Compiled { .. } => {
-                let entries = facts.entries.iter();
-                let entries = entries.map(|entry| Ok((assembled(entry)?, 0)));
-                entries.collect::<Judged<_>>()?
-            }
+            Callable::Compiled { .. } => facts
+                .entries
+                .iter()
+                .map(|entry| Ok((assembled(entry)?, 0)))
+                .collect::<Judged<_>>()?,
             Callable::Entries { .. } | Callable::Together { .. } => {
                 let mut launched = Vec::new();
                 for case in self.cases_of(&unit.id) {
@@ -238,8 +244,10 @@ impl<'a> View<'_, 'a> {
                         reported: facts.entries.len(),
                     });
                 }
-                let pairs = facts.entries.iter().zip(launches);
-                pairs
+                facts
+                    .entries
+                    .iter()
+                    .zip(launches)
                     .map(|(entry, launch)| Ok((assembled(entry)?, launch.dynamic_shared)))
                     .collect::<Judged<_>>()?
             }
@@ -299,8 +307,11 @@ impl<'a> View<'_, 'a> {
                         return unsupported(Reason::LauncherElsewhere { arch: id.arch });
                     }
                     for launched in &self.driver(&case.id)?.entries {
-                        let mut entries = facts.entries.iter();
-                        let Some(entry) = entries.find(|it| it.symbol == launched.symbol) else {
+                        let Some(entry) = facts
+                            .entries
+                            .iter()
+                            .find(|entry| entry.symbol == launched.symbol)
+                        else {
                             return inconclusive(Reason::UndeclaredEntry {
                                 symbol: launched.symbol.clone(),
                             });
@@ -381,10 +392,11 @@ impl<'a> View<'_, 'a> {
             return Ok(0.0);
         };
         let series = self.series(id)?;
-        let shares = series
+        Ok(series
             .iter()
-            .filter_map(|facts| modes.slow_share(&facts.single_ns));
-        Ok(shares.sum::<f64>() / series.len() as f64)
+            .filter_map(|facts| modes.slow_share(&facts.single_ns))
+            .sum::<f64>()
+            / series.len() as f64)
     }
 
     /// The two modes of a case's single launches; `None` where there is one.
@@ -421,7 +433,7 @@ impl<'a> View<'_, 'a> {
             processes: count(series.len()),
             samples: series
                 .iter()
-                .map(|it| count_samples(it, Some(metric)))
+                .map(|series| count_samples(series, Some(metric)))
                 .sum(),
             gpu_ms: None,
         })
@@ -522,12 +534,16 @@ impl<'a> View<'_, 'a> {
             if withheld.is_some_and(|withheld| !withheld.doubt.keeps_order()) {
                 return None;
             }
-            let values = launches.iter().map(|launch| {
-                let informed = launch.information.get(&counter);
-                let informed = informed.filter(|_| withheld.is_some());
-                launch.counters.get(&counter).or(informed).copied()
-            });
-            let value = values.collect::<Option<Vec<u64>>>()?.into_iter().max()?;
+            let value = launches
+                .iter()
+                .map(|launch| {
+                    let informed = launch.information.get(&counter);
+                    let informed = informed.filter(|_| withheld.is_some());
+                    launch.counters.get(&counter).or(informed).copied()
+                })
+                .collect::<Option<Vec<u64>>>()?
+                .into_iter()
+                .max()?;
             Some(SimulatedCount { value, withheld })
         };
         Ok(Counter::ALL
@@ -556,8 +572,10 @@ pub(super) fn steps<'f>(
             reported: facts.entries.len(),
         });
     }
-    let steps = facts.entries.iter().zip(&case.steps);
-    Ok(steps
+    Ok(facts
+        .entries
+        .iter()
+        .zip(&case.steps)
         .filter_map(|(entry, step)| Some((entry, step.launch?)))
         .collect())
 }

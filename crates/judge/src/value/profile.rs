@@ -33,9 +33,10 @@ impl<'a> View<'_, 'a> {
         let (Some(&low), Some(&high)) = (figures.first(), figures.last()) else {
             return inconclusive(Reason::NotInProfile { metric });
         };
-        let number = match figures.iter().any(|figure| figure.is_nan()) {
-            true => f64::NAN,
-            false => figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN),
+        let number = if figures.iter().any(|figure| figure.is_nan()) {
+            f64::NAN
+        } else {
+            figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
         };
         Ok(MetricValue {
             number,
@@ -51,12 +52,14 @@ impl<'a> View<'_, 'a> {
 /// The value over all kernels of the launch.
 pub fn figure(profile: &ProfileFacts, of: ProfileMetric) -> Judged<f64> {
     let metric = Metric::Profile(of);
-    let figures = profile.kernels.iter();
-    let figures = figures.map(|kernel| match kernel.metrics.get(&of) {
-        Some(seen) => got(seen).map(|value| value.0),
-        None => inconclusive(Reason::NotInProfile { metric }),
-    });
-    let figures = figures.collect::<Judged<Vec<f64>>>()?;
+    let figures = profile
+        .kernels
+        .iter()
+        .map(|kernel| match kernel.metrics.get(&of) {
+            Some(seen) => got(seen).map(|value| value.0),
+            None => inconclusive(Reason::NotInProfile { metric }),
+        })
+        .collect::<Judged<Vec<f64>>>()?;
     match (figures.as_slice(), of.joined()) {
         ([], _) => inconclusive(Reason::NotInProfile { metric }),
         ([one], _) => Ok(*one),

@@ -213,9 +213,10 @@ impl Cells {
     #[inline(always)]
     pub fn late_writes(&self, base: usize, touch: &Touch, before: Before) -> Row {
         let block = &self.0[base + touch.block as usize];
-        match before.has_all_until(block.last_write) {
-            true => NONE,
-            false => block.written.late(before, &touch.lanes),
+        if before.has_all_until(block.last_write) {
+            NONE
+        } else {
+            block.written.late(before, &touch.lanes)
         }
     }
 

@@ -44,9 +44,10 @@ impl Scoped {
 
     /// As others see it who need this scope.
     fn within(self, scope: Scope) -> Strength {
-        match self.scope >= scope {
-            true => self.strength,
-            false => Strength::Weak,
+        if self.scope >= scope {
+            self.strength
+        } else {
+            Strength::Weak
         }
     }
 
@@ -151,9 +152,10 @@ impl Clustered {
         }
         let (a, b) = (self.place(a), self.place(b));
         let same = |n: usize| a[n] / self.cluster[n] == b[n] / self.cluster[n];
-        match (0..3).all(same) {
-            true => Scope::Cluster,
-            false => Scope::Device,
+        if (0..3).all(same) {
+            Scope::Cluster
+        } else {
+            Scope::Device
         }
     }
 }
@@ -431,8 +433,9 @@ impl GlobalShadow {
 
     /// Whether one wrote what the other wrote or read.
     pub fn overlaps(&self, other: &GlobalShadow) -> bool {
-        let pairs = self.pages.iter().zip(&other.pages);
-        pairs
+        self.pages
+            .iter()
+            .zip(&other.pages)
             .flat_map(|(a, b)| a.iter().zip(b))
             .any(|(a, b)| match (a, b) {
                 (Some(a), Some(b)) => a.clobbers(b) || b.clobbers(a),
@@ -530,9 +533,10 @@ impl Check<'_> {
     fn cells(&self, hidden: &HiddenWrite) -> impl Iterator<Item = Cell> {
         let (s, me) = (self.stamp_of(hidden.cell), self.me);
         let own = s.block == me.block && u32::from(s.warp) == me.warp;
-        let lanes = match own && hidden.cell & MANY == 0 {
-            true => hidden.lanes,
-            false => hidden.lanes & hidden.lanes.wrapping_neg(),
+        let lanes = if own && hidden.cell & MANY == 0 {
+            hidden.lanes
+        } else {
+            hidden.lanes & hidden.lanes.wrapping_neg()
         };
         let cell = hidden.cell & !LANE;
         (0..32)

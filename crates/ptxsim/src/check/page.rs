@@ -185,9 +185,16 @@ impl Page {
 
     /// All that is kept by place.
     pub fn cells(&self) -> impl Iterator<Item = &Cell> {
-        let hidden = self.hidden.values().flat_map(|hidden| &hidden.all);
-        let last = self.reads.iter().chain(&self.second).chain(&self.writes);
-        last.chain(hidden.map(|write| &write.cell))
+        self.reads
+            .iter()
+            .chain(&self.second)
+            .chain(&self.writes)
+            .chain(
+                self.hidden
+                    .values()
+                    .flat_map(|hidden| &hidden.all)
+                    .map(|write| &write.cell),
+            )
     }
 
     pub fn bytes(&self) -> u64 {
@@ -219,15 +226,17 @@ impl Page {
         if shift < self.shift {
             let times = 1 << (self.shift - shift);
             for cells in [&mut self.reads, &mut self.second, &mut self.writes] {
-                let finer = cells.iter().flat_map(|&c| std::iter::repeat_n(c, times));
-                *cells = finer.collect();
+                *cells = cells
+                    .iter()
+                    .flat_map(|&c| std::iter::repeat_n(c, times))
+                    .collect();
             }
-            let finer = std::mem::take(&mut self.hidden)
+            self.hidden = std::mem::take(&mut self.hidden)
                 .into_iter()
                 .flat_map(|(at, hidden)| {
                     (at * times..(at + 1) * times).map(move |at| (at, hidden.clone()))
-                });
-            self.hidden = finer.collect();
+                })
+                .collect();
             self.shift = shift;
         }
         let cells = if write {
@@ -338,8 +347,13 @@ impl Page {
     }
 
     fn forget(&mut self, gone: Forgotten, room: &mut Room) {
-        let mut all = self.forgotten.iter_mut().enumerate().rev();
-        if let Some((at, known)) = all.find(|(_, f)| f.warp == gone.warp) {
+        if let Some((at, known)) = self
+            .forgotten
+            .iter_mut()
+            .enumerate()
+            .rev()
+            .find(|(_, f)| f.warp == gone.warp)
+        {
             known.epoch = known.epoch.max(gone.epoch);
             known.lanes |= gone.lanes;
             self.last = at;
@@ -497,9 +511,10 @@ fn decide(first: Cell, second: Cell, new: Cell, order: &impl Order) -> (Step, bo
     }
     let keeps = |cell: Cell| cell != 0 && !order.before(cell, new);
     if second == 0 {
-        let step = match keeps(first) {
-            true => Step::Second { pair: pair(a) },
-            false => Step::Replace,
+        let step = if keeps(first) {
+            Step::Second { pair: pair(a) }
+        } else {
+            Step::Replace
         };
         return (step, !same_warp(a));
     }

@@ -391,9 +391,10 @@ impl Shadow {
                     // The last place of a lane counts, as where each is looked at.
                     let mut own = false;
                     for (instruction, lanes) in &mut self.racing {
-                        match *instruction == other {
-                            true => (own, *lanes) = (true, *lanes | touch.lanes[i]),
-                            false => *lanes &= !touch.lanes[i],
+                        if *instruction == other {
+                            (own, *lanes) = (true, *lanes | touch.lanes[i])
+                        } else {
+                            *lanes &= !touch.lanes[i]
                         }
                     }
                     if !own {
@@ -416,9 +417,15 @@ impl Shadow {
     fn renew_others(&mut self, warp: usize) {
         let count = self.warps.len();
         let clock = &mut self.warps[warp];
-        let others = clock.knows.iter().take(count).enumerate();
-        let others = others.filter(|(w, _)| *w != warp).map(|(_, e)| *e);
-        clock.others = others.min().unwrap_or(0);
+        clock.others = clock
+            .knows
+            .iter()
+            .take(count)
+            .enumerate()
+            .filter(|(w, _)| *w != warp)
+            .map(|(_, e)| *e)
+            .min()
+            .unwrap_or(0);
     }
 
     /// `members` of a warp meet; `live` are those that have not ended.

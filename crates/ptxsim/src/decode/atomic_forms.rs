@@ -76,9 +76,10 @@ impl Decoder<'_> {
         let needed = first + 2 + usize::from(op == AtomOp::Cas);
         self.expect_operands(i, needed..=needed)?;
         let count = count as usize;
-        let destinations = match is_red {
-            true => Vec::new(),
-            false => self.elements(i, 0, (ty, count), true)?,
+        let destinations = if is_red {
+            Vec::new()
+        } else {
+            self.elements(i, 0, (ty, count), true)?
         };
         let (space, address, offset) = self.address(i, self.operand(i, first)?, space)?;
         let b = self.elements(i, first + 1, (ty, count), false)?;
@@ -139,9 +140,12 @@ impl Decoder<'_> {
         };
         elements
             .iter()
-            .map(|e| match write {
-                true => self.destination(i, e, class(ty)),
-                false => self.value(i, e, class(ty), ty),
+            .map(|e| {
+                if write {
+                    self.destination(i, e, class(ty))
+                } else {
+                    self.value(i, e, class(ty), ty)
+                }
             })
             .collect()
     }

@@ -121,9 +121,10 @@ impl Decoder<'_> {
         let copy = BulkCopy {
             shared: self.bulk_place(i, self.operand(i, shared)?, shared_side(to_shared))?,
             global: self.bulk_box(i, tensor, (dimensions, mode), offsets)?,
-            barrier: match to_shared {
-                true => Some(self.bulk_place(i, self.operand(i, 2)?, AddressSpace::Cluster)?),
-                false => None,
+            barrier: if to_shared {
+                Some(self.bulk_place(i, self.operand(i, 2)?, AddressSpace::Cluster)?)
+            } else {
+                None
             },
             reduction,
             multicast,
@@ -187,8 +188,9 @@ impl Decoder<'_> {
             let what = format!("{} offsets of im2col in place of {count}", offsets.len());
             return self.invalid(i.pos, what);
         }
-        let each = offsets.iter();
-        each.map(|o| self.value(i, o, Class::R32, Ty::U16))
+        offsets
+            .iter()
+            .map(|o| self.value(i, o, Class::R32, Ty::U16))
             .collect()
     }
 
@@ -273,21 +275,19 @@ impl Decoder<'_> {
         let multicast = self.multicast(i, 3, to_shared, hints)?;
         let (shared, global) = if to_shared { (0, 1) } else { (1, 0) };
         let shared = self.bulk_place(i, self.operand(i, shared)?, shared_side(to_shared))?;
-        let global = match from_shared {
-            true => BulkGlobal::Shared(self.bulk_place(
+        let global = if from_shared {
+            BulkGlobal::Shared(self.bulk_place(
                 i,
                 self.operand(i, global)?,
                 AddressSpace::Shared,
-            )?),
-            false => BulkGlobal::Line(self.bulk_place(
-                i,
-                self.operand(i, global)?,
-                AddressSpace::Global,
-            )?),
+            )?)
+        } else {
+            BulkGlobal::Line(self.bulk_place(i, self.operand(i, global)?, AddressSpace::Global)?)
         };
-        let barrier = match to_shared {
-            true => Some(self.bulk_place(i, self.operand(i, 3)?, AddressSpace::Cluster)?),
-            false => None,
+        let barrier = if to_shared {
+            Some(self.bulk_place(i, self.operand(i, 3)?, AddressSpace::Cluster)?)
+        } else {
+            None
         };
         let bytes = self.value(i, self.operand(i, 2)?, Class::R32, Ty::U32)?;
         let copy = BulkCopy {
@@ -305,9 +305,10 @@ impl Decoder<'_> {
 
 /// Where the shared side of a copy lies.
 fn shared_side(to_shared: bool) -> AddressSpace {
-    match to_shared {
-        true => AddressSpace::Cluster,
-        false => AddressSpace::Shared,
+    if to_shared {
+        AddressSpace::Cluster
+    } else {
+        AddressSpace::Shared
     }
 }
 
@@ -345,24 +346,26 @@ fn operations_by_element(name: &str) -> Vec<(MapElement, AtomOp)> {
     use MapElement::*;
     let is_bitwise = matches!(name, "and" | "or" | "xor");
     let elements = [U32, I32, U64, I64, F16, Bf16, F32, F64];
-    let each = elements.into_iter().filter_map(|element| {
-        let ty = match element {
-            U32 | I32 if is_bitwise => Ty::B32,
-            U64 | I64 if is_bitwise => Ty::B64,
-            U32 => Ty::U32,
-            I32 => Ty::S32,
-            U64 => Ty::U64,
-            I64 => Ty::S64,
-            F16 => Ty::F16,
-            Bf16 => Ty::Bf16,
-            F32 => Ty::F32,
-            F64 => Ty::F64,
-            U8 | U16 | Tf32 => return None,
-        };
-        let op = operation(name, ty).filter(|_| reduces(name, ty))?;
-        Some((element, op))
-    });
-    each.collect()
+    elements
+        .into_iter()
+        .filter_map(|element| {
+            let ty = match element {
+                U32 | I32 if is_bitwise => Ty::B32,
+                U64 | I64 if is_bitwise => Ty::B64,
+                U32 => Ty::U32,
+                I32 => Ty::S32,
+                U64 => Ty::U64,
+                I64 => Ty::S64,
+                F16 => Ty::F16,
+                Bf16 => Ty::Bf16,
+                F32 => Ty::F32,
+                F64 => Ty::F64,
+                U8 | U16 | Tf32 => return None,
+            };
+            let op = operation(name, ty).filter(|_| reduces(name, ty))?;
+            Some((element, op))
+        })
+        .collect()
 }
 
 /// How many operands hints bring, if they are known.

@@ -139,8 +139,10 @@ impl Decoder<'_> {
     }
 
     fn has_body(&self, name: &str) -> bool {
-        let mut functions = self.module.functions.iter();
-        functions.any(|f| f.name == name && f.body.is_some())
+        self.module
+            .functions
+            .iter()
+            .any(|f| f.name == name && f.body.is_some())
     }
 
     /// An argument of a call: where it lies in local memory, and the register that it is read to or written from.
@@ -179,8 +181,10 @@ impl Decoder<'_> {
             }
         }
         let back = |caller: &String| {
-            let mut names = fitting.iter().map(|(name, ..)| name);
-            names.any(|name| self.calls.needs_frame(caller, name))
+            fitting
+                .iter()
+                .map(|(name, ..)| name)
+                .any(|name| self.calls.needs_frame(caller, name))
         };
         let caller = self.caller.clone().filter(back);
         let frame = caller.map(|caller| self.frame_of(&caller));
@@ -194,8 +198,15 @@ impl Decoder<'_> {
             self.calls_to_patch.push((self.code.len(), n, name.clone()));
         }
         let o = [0, target, 0, 0, 0, 0];
-        let targets = fitting.iter().map(|(_, address, _)| (*address, u32::MAX));
-        self.emit(Op::CallIndirect(targets.collect()), o);
+        self.emit(
+            Op::CallIndirect(
+                fitting
+                    .iter()
+                    .map(|(_, address, _)| (*address, u32::MAX))
+                    .collect(),
+            ),
+            o,
+        );
         let results = to.iter().enumerate().map(|(n, &(to, bytes))| {
             let slot = |f: &(String, u64, Placed)| Some((f.1, f.2.returns.get(n)?.0));
             let from: Box<[(u64, u32)]> = fitting.iter().filter_map(slot).collect();
@@ -297,8 +308,11 @@ fn fit(ours: &[(u32, u32)], theirs: &[(u32, u32)]) -> bool {
 
 /// A function with a body, and its address.
 fn function<'m>(module: &'m Module, name: &str) -> Option<(u64, &'m Function)> {
-    let mut all = module.functions.iter().enumerate();
-    let (n, f) = all.find(|(_, f)| f.name == name && f.body.is_some() && !f.is_entry)?;
+    let (n, f) = module
+        .functions
+        .iter()
+        .enumerate()
+        .find(|(_, f)| f.name == name && f.body.is_some() && !f.is_entry)?;
     Some((address(n), f))
 }
 
@@ -317,11 +331,12 @@ pub(super) struct Calls {
 
 impl Calls {
     pub fn of(module: &Module) -> Calls {
-        let bodies = module
+        let names: HashSet<&str> = module
             .functions
             .iter()
-            .filter(|f| f.body.is_some() && !f.is_entry);
-        let names: HashSet<&str> = bodies.map(|f| f.name.as_str()).collect();
+            .filter(|f| f.body.is_some() && !f.is_entry)
+            .map(|f| f.name.as_str())
+            .collect();
         let mut calls = Calls::default();
         let mut indirect = Vec::new();
         for init in module.variables.iter().flat_map(|v| &v.init) {

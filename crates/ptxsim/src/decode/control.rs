@@ -111,9 +111,10 @@ impl Decoder<'_> {
         let first = usize::from(red);
         let id = self.value(i, self.operand(i, first)?, Class::R32, Ty::U32)?;
         let has_count = i.operands.len() == first + 2 + usize::from(red);
-        let count = match has_count {
-            true => self.value(i, self.operand(i, first + 1)?, Class::R32, Ty::U32)?,
-            false => self.constant32(0),
+        let count = if has_count {
+            self.value(i, self.operand(i, first + 1)?, Class::R32, Ty::U32)?
+        } else {
+            self.constant32(0)
         };
         let (mut d, mut p) = (0, 0);
         if red {

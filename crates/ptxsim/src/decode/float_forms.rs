@@ -132,14 +132,13 @@ impl Decoder<'_> {
         let mut sources = Vec::new();
         for n in 1..4 {
             let a = self.value(i, self.operand(i, n)?, Class::R32, Ty::F32)?;
-            sources.push(match of_magnitudes {
-                false => a,
-                true => {
-                    let magnitude = self.register(Class::R32);
-                    let abs = self.single_op(i, "abs", &[])?;
-                    self.alu(abs, &[magnitude, a]);
-                    magnitude
-                }
+            sources.push(if of_magnitudes {
+                let magnitude = self.register(Class::R32);
+                let abs = self.single_op(i, "abs", &[])?;
+                self.alu(abs, &[magnitude, a]);
+                magnitude
+            } else {
+                a
             });
         }
         let first = self.register(Class::R32);

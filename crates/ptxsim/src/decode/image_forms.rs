@@ -85,8 +85,12 @@ impl Decoder<'_> {
             _ => None,
         };
         let axes = &written[first..first + axes];
-        let axes = axes.iter().map(|x| self.value(i, x, Class::R32, ty));
-        Ok((axes.collect::<Load<_>>()?, layer))
+        Ok((
+            axes.iter()
+                .map(|x| self.value(i, x, Class::R32, ty))
+                .collect::<Load<_>>()?,
+            layer,
+        ))
     }
 
     fn four(&mut self, i: &Instruction) -> Load<Vec<(Class, u32)>> {
@@ -96,10 +100,9 @@ impl Decoder<'_> {
         if all.len() != 4 {
             return self.unsupported(i, "vectors of other than four elements");
         }
-        let registers = all
-            .iter()
-            .map(|to| Ok((Class::R32, self.destination(i, to, Class::R32)?)));
-        registers.collect()
+        all.iter()
+            .map(|to| Ok((Class::R32, self.destination(i, to, Class::R32)?)))
+            .collect()
     }
 
     fn fetch_access(handle: u32, registers: Vec<(Class, u32)>) -> Access {
@@ -234,9 +237,10 @@ impl Decoder<'_> {
         }
         let mut registers = Vec::new();
         for element in elements {
-            let r = match store {
-                true => self.value(i, element, class(ty), ty)?,
-                false => self.destination(i, element, class(ty))?,
+            let r = if store {
+                self.value(i, element, class(ty), ty)?
+            } else {
+                self.destination(i, element, class(ty))?
             };
             registers.push((class(ty), r));
         }

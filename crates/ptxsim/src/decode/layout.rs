@@ -39,7 +39,7 @@ pub fn lay_out(module: &Module, moved: Option<Turn>) -> Load<Vec<ModuleVariable>
         });
         next += (bytes + 8192).next_multiple_of(4096);
         if moved == Some(Turn::Second) {
-            next += mixed(next) % 64 << 12;
+            next += (mixed(next) % 64) << 12;
         }
         if next - MODULE_BASE > 1 << 30 {
             return Err(invalid("the module's variables take more than 1 GiB"));

@@ -488,21 +488,22 @@ impl Decoder<'_> {
         }
         let (space, address, offset) = self.address(i, self.operand(i, at)?, space)?;
         self.watch_shared(space, 4);
-        let op = match load {
-            true => Mma::LdMatrix {
+        let op = if load {
+            Mma::LdMatrix {
                 transpose,
                 registers,
                 space,
                 address,
                 offset,
-            },
-            false => Mma::StMatrix {
+            }
+        } else {
+            Mma::StMatrix {
                 transpose,
                 registers,
                 space,
                 address,
                 offset,
-            },
+            }
         };
         self.emit(Op::Mma(Box::new(op)), [0; 6]);
         Ok(())

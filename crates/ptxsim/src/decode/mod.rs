@@ -243,9 +243,10 @@ struct Decoder<'a> {
 
 impl<'a> Decoder<'a> {
     fn new(module: &'a Module, common: &'a Common, variables: &'a [ModuleVariable]) -> Self {
-        let reserved_shared = match common.asks_for_reserved {
-            true => RESERVED_SHARED,
-            false => 0,
+        let reserved_shared = if common.asks_for_reserved {
+            RESERVED_SHARED
+        } else {
+            0
         };
         Decoder {
             module,
@@ -314,9 +315,10 @@ impl<'a> Decoder<'a> {
 
     /// A register with an address in a variable, apart from equal numbers and addresses in others.
     fn address_in(&mut self, variable: Variable, address: u64, class: Class) -> u32 {
-        let mut all = self.addresses.iter();
-        let known =
-            all.find(|((of, _), value, other)| (*of, *value, other) == (class, address, &variable));
+        let known = self
+            .addresses
+            .iter()
+            .find(|((of, _), value, other)| (*of, *value, other) == (class, address, &variable));
         if let Some(((_, register), ..)) = known {
             return *register;
         }
@@ -369,11 +371,15 @@ impl<'a> Decoder<'a> {
                 open.extend(self.calls.direct(name));
             }
         }
-        let functions = self.module.functions.iter();
-        let functions = functions.filter(|f| reached.contains(&f.name));
-        let all = functions.flat_map(|f| f.body.iter().flatten());
-        let like = all.filter(|s| matches!(s, Statement::Instruction(other) if is_like(other)));
-        let places = match like.count() {
+        let places = match self
+            .module
+            .functions
+            .iter()
+            .filter(|f| reached.contains(&f.name))
+            .flat_map(|f| f.body.iter().flatten())
+            .filter(|s| matches!(s, Statement::Instruction(other) if is_like(other)))
+            .count()
+        {
             1 => "1 place".to_owned(),
             n => format!("{n} places"),
         };
@@ -427,8 +433,13 @@ impl<'a> Decoder<'a> {
                 Statement::Instruction(i) => Some((self.module.lines.at(i.loc), i.loc)),
                 _ => None,
             };
-            let lines = f.body.iter().flatten().filter_map(line_of);
-            let first = lines.filter(|(at, _)| at.line > 0).min();
+            let first = f
+                .body
+                .iter()
+                .flatten()
+                .filter_map(line_of)
+                .filter(|(at, _)| at.line > 0)
+                .min();
             let (_, loc) = first.unwrap_or_default();
             return self.not_built(*pos, directive.clone(), loc, "grids that count clusters");
         }

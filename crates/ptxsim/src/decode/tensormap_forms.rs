@@ -76,9 +76,10 @@ impl Decoder<'_> {
         };
         let operands = 2 + usize::from(by_dimension);
         self.expect_operands(i, operands..=operands)?;
-        let dimension = match by_dimension {
-            true => self.constant_operand(i, 1)?,
-            false => 0,
+        let dimension = if by_dimension {
+            self.constant_operand(i, 1)?
+        } else {
+            0
         };
         if field.bytes(dimension).is_none() {
             return self.invalid(i.pos, format!("a tensor map has no dimension {dimension}"));

@@ -34,8 +34,12 @@ impl Decoder<'_> {
             }
             [_, "mma_async", "sp", ..] => {
                 let is_like = |other: &Instruction| {
-                    let words = other.words.iter().map(String::as_str);
-                    words.take(3).eq(["wgmma", "mma_async", "sp"])
+                    other
+                        .words
+                        .iter()
+                        .map(String::as_str)
+                        .take(3)
+                        .eq(["wgmma", "mma_async", "sp"])
                 };
                 return self.refuse_all(i, "products of sparse matrices", is_like);
             }
@@ -72,9 +76,10 @@ impl Decoder<'_> {
         if d.len() != needed as usize {
             return self.invalid(i.pos, format!("the result has {needed} registers"));
         }
-        let in_a = match in_registers {
-            true => OperandA::Registers(self.fragment(i, 1, a, false)?),
-            false => OperandA::Descriptor(self.descriptor(i, 1)?),
+        let in_a = if in_registers {
+            OperandA::Registers(self.fragment(i, 1, a, false)?)
+        } else {
+            OperandA::Descriptor(self.descriptor(i, 1)?)
         };
         if matches!(&in_a, OperandA::Registers(r) if r.len() != 4) {
             return self.invalid(i.pos, "A has 4 registers");

@@ -252,8 +252,10 @@ impl Machine<'_> {
             if in_window && self.origins.hold(s.pc, space, a[l], u64::from(bytes)) {
                 continue;
             }
-            let shared = self.program.shared.iter();
-            let near = shared
+            let near = self
+                .program
+                .shared
+                .iter()
                 .filter(|v| space == AddressSpace::Shared && u64::from(v.offset) <= a[l])
                 .max_by_key(|v| v.offset);
             let place = near.map_or_else(String::new, |v| {

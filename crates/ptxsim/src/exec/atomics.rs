@@ -124,8 +124,9 @@ fn update(regs: &mut Regs, atom: &Atomic, slot: &mut [u8], lane: usize, shared: 
         Class::R64 => regs.r64[r as usize].0[lane],
         _ => u64::from(regs.r32[r as usize].0[lane]),
     };
-    let places = slot.chunks_exact(width as usize);
-    let held = places.map(|place| word(place, width));
+    let held = slot
+        .chunks_exact(width as usize)
+        .map(|place| word(place, width));
     let same = |(old, (_, b)): (u64, &(Class, u32))| old == read(regs, *b);
     let all_same = atom.op == AtomOp::Cas && held.zip(&atom.access.registers).all(same);
     let mut changed = false;

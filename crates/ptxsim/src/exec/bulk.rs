@@ -209,9 +209,10 @@ impl Machine<'_> {
             self.same_block(b, w, s, &to, barriers)?;
         }
         // Where it lies in whichever block: all have as much shared memory.
-        let shared = match self.cluster.is_at_work() {
-            true => to.map(|x| x & ((1 << CLUSTER_PAGE) - 1)),
-            false => to,
+        let shared = if self.cluster.is_at_work() {
+            to.map(|x| x & ((1 << CLUSTER_PAGE) - 1))
+        } else {
+            to
         };
         // Lanes that store, and how many bytes.
         let mut stored: Vec<(usize, u32)> = Vec::new();
@@ -426,9 +427,12 @@ impl Machine<'_> {
         s: Site,
     ) -> Run<()> {
         let &Stretch { lane, bytes, .. } = stretch;
-        let page = |rank: u32, at: u64| match self.cluster.is_at_work() {
-            true => u64::from(rank + 1) << CLUSTER_PAGE | at & ((1 << CLUSTER_PAGE) - 1),
-            false => at,
+        let page = |rank: u32, at: u64| {
+            if self.cluster.is_at_work() {
+                u64::from(rank + 1) << CLUSTER_PAGE | at & ((1 << CLUSTER_PAGE) - 1)
+            } else {
+                at
+            }
         };
         let targets: Vec<(Addresses, Addresses)> = ranks
             .iter()
@@ -459,12 +463,11 @@ impl Machine<'_> {
                 source,
                 reduction: None,
             };
-            let to = match own {
-                true => Some(&mut *b),
-                false => {
-                    let other = self.cluster.blocks.get_mut(*rank as usize);
-                    other.and_then(Option::as_deref_mut)
-                }
+            let to = if own {
+                Some(&mut *b)
+            } else {
+                let other = self.cluster.blocks.get_mut(*rank as usize);
+                other.and_then(Option::as_deref_mut)
             };
             if let Some(to) = to {
                 for copy in &copies {
@@ -594,9 +597,10 @@ impl Machine<'_> {
             let at = (from + (piece.shared - stretch.shared)) as usize;
             let mut data = [0; PIECE as usize];
             data.copy_from_slice(&b.shared[at..at + PIECE as usize]);
-            let origin = match CHECKS {
-                true => b.undefined_in_shared(at, PIECE as usize, s.pc),
-                false => None,
+            let origin = if CHECKS {
+                b.undefined_in_shared(at, PIECE as usize, s.pc)
+            } else {
+                None
             };
             let missing = |k| b.shared_known.missing(at + k, 1).is_some();
             CopyOp {
@@ -636,9 +640,10 @@ impl Machine<'_> {
             );
             let mut data = [0; PIECE as usize];
             data[..n].copy_from_slice(&b.shared[from..from + n]);
-            let origin = match CHECKS {
-                true => b.undefined_in_shared(from, n, s.pc),
-                false => None,
+            let origin = if CHECKS {
+                b.undefined_in_shared(from, n, s.pc)
+            } else {
+                None
             };
             let missing = |k| b.shared_known.missing(from + k, 1).is_some();
             pieces.push(PieceWrite {
@@ -681,7 +686,7 @@ impl Machine<'_> {
             by_copy(instruction) || epoch <= b.proxied[warp as usize]
         };
         let shadow = b.shadow.as_ref();
-        let unseen = shadow.and_then(|it| it.unseen_write((shared, bytes), seen));
+        let unseen = shadow.and_then(|shadow| shadow.unseen_write((shared, bytes), seen));
         let Some((write, thread)) = unseen else {
             return;
         };

@@ -133,9 +133,10 @@ impl Cluster {
     /// Lanes of a warp end. The barrier waits for those that have not (9.7.13.4).
     pub fn leave(&mut self, w: &Warp, mask: u32) {
         let barrier = &mut self.barrier;
-        let here = match w.arrived.generation == barrier.generation {
-            true => w.arrived.now,
-            false => 0,
+        let here = if w.arrived.generation == barrier.generation {
+            w.arrived.now
+        } else {
+            0
         };
         barrier.live -= mask.count_ones();
         barrier.missing -= (mask & !here).count_ones();
@@ -202,9 +203,10 @@ pub fn fence_in_cluster(b: &mut BlockState, w: &mut Warp, fence: Fence) {
 impl Warp {
     /// The knowledge that it hands on to the cluster: all that it knows, or what it has fenced.
     pub fn handed_on(&self, b: &BlockState, relaxed: bool) -> Sparse {
-        match relaxed {
-            true => self.near.ready.clone(),
-            false => all_known(b, self).unwrap_or_default(),
+        if relaxed {
+            self.near.ready.clone()
+        } else {
+            all_known(b, self).unwrap_or_default()
         }
     }
 }
@@ -345,9 +347,10 @@ impl Machine<'_> {
             }
             let handed = self.cluster.handed.get(&(page | a[l])).cloned();
             if let Some(handed) = handed.filter(|_| does != Does::Write) {
-                match acquire {
-                    true => learn(b, w.index, &mut w.inter, &handed),
-                    false => w.near.seen.join(&handed),
+                if acquire {
+                    learn(b, w.index, &mut w.inter, &handed)
+                } else {
+                    w.near.seen.join(&handed)
                 }
             }
             let ready = match does {

@@ -13,9 +13,10 @@ fn reduce_floats(how: ReduxFloats, set: impl Iterator<Item = u32>) -> u32 {
     let set = set.map(|x| if how.absolute { x & !(1 << 31) } else { x });
     set.reduce(|x, y| {
         let is_nan = f32::from_bits(x).is_nan() || f32::from_bits(y).is_nan();
-        match how.keeps_nan && is_nan {
-            true => NAN,
-            false => pick(x, y),
+        if how.keeps_nan && is_nan {
+            NAN
+        } else {
+            pick(x, y)
         }
     })
     .map_or(0, |x| if f32::from_bits(x).is_nan() { NAN } else { x })
@@ -111,9 +112,10 @@ fn exchanged(regs: &mut Regs, inst: &Inst, ready: u32) {
             wide,
             predicate,
         } => {
-            let value: [u64; LANES] = match wide {
-                true => regs.r64[o[1] as usize].0,
-                false => regs.r32[o[1] as usize].0.map(u64::from),
+            let value: [u64; LANES] = if *wide {
+                regs.r64[o[1] as usize].0
+            } else {
+                regs.r32[o[1] as usize].0.map(u64::from)
             };
             for l in lanes(ready) {
                 let set = members[l] & ready;

@@ -154,8 +154,9 @@ impl Machine<'_> {
     /// The places of a function's local variables in the local memory of the block.
     fn places<'f>(&self, f: &'f Frame, thread: u32) -> impl Iterator<Item = usize> + use<'f> {
         let base = (thread * self.program.local_bytes) as usize;
-        let each = f.locals.iter();
-        each.flat_map(move |&(at, bytes)| (0..bytes as usize).map(move |i| base + at as usize + i))
+        f.locals
+            .iter()
+            .flat_map(move |&(at, bytes)| (0..bytes as usize).map(move |i| base + at as usize + i))
     }
 
     /// The targets that a table holds for each lane's address; a fault where it holds nothing.

@@ -43,9 +43,10 @@ fn flush_f16(x: u32) -> u32 {
 #[inline(always)]
 fn flush_tiny(x: u32, exact: f64) -> u32 {
     const SMALLEST: u32 = 0x0400;
-    match x & 0x7fff == SMALLEST && wh(2.0 * exact) & 0x7fff < 2 * SMALLEST {
-        true => x & 0x8000,
-        false => flush_f16(x),
+    if x & 0x7fff == SMALLEST && wh(2.0 * exact) & 0x7fff < 2 * SMALLEST {
+        x & 0x8000
+    } else {
+        flush_f16(x)
     }
 }
 #[inline(always)]

@@ -20,9 +20,12 @@ const MOST_BLOCKS: usize = 1 << 20;
 /// Blocks to which memory holds a pointer, or one into them.
 fn pointed_to(memory: &Memory) -> BTreeSet<u64> {
     let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
-    let words = memory.contents().flat_map(|data| data.as_chunks::<8>().0);
-    let holding = words.filter_map(|bytes| memory.heap.holding(word(bytes)));
-    holding.map(|(base, _)| base).collect()
+    memory
+        .contents()
+        .flat_map(|data| data.as_chunks::<8>().0)
+        .filter_map(|bytes| memory.heap.holding(word(bytes)))
+        .map(|(base, _)| base)
+        .collect()
 }
 
 impl Machine<'_> {

@@ -70,9 +70,12 @@ impl Machine<'_> {
                     reader.nearest::<CHECKS>(self, b, w, place)?
                 }
                 (_, Coordinates::Float) => {
-                    let axis = |n: usize| match n < usize::from(image.geometry.rank) {
-                        true => along(f32::from_bits(raw[n]), image.extents[n], &sampler),
-                        false => [(0, crate::image::ONE), (0, 0)],
+                    let axis = |n: usize| {
+                        if n < usize::from(image.geometry.rank) {
+                            along(f32::from_bits(raw[n]), image.extents[n], &sampler)
+                        } else {
+                            [(0, crate::image::ONE), (0, 0)]
+                        }
                     };
                     let axes = [axis(0), axis(1), axis(2)];
                     match sampler.filter {
@@ -198,9 +201,12 @@ impl Machine<'_> {
                 })
             );
             // 0 for an axis that it does not have.
-            let axis = |n: u8| match n < image.geometry.rank {
-                true => image.extents[usize::from(n)],
-                false => 0,
+            let axis = |n: u8| {
+                if n < image.geometry.rank {
+                    image.extents[usize::from(n)]
+                } else {
+                    0
+                }
             };
             w.regs.r32[to as usize].0[l] = match asked {
                 ImageQuery::Width => axis(0),
@@ -346,9 +352,10 @@ impl Machine<'_> {
 /// The four texels that a linear filter would take, counter-clockwise from the lower left (PTX ISA 9.7.10, tld4).
 fn gathered(raw: [u32; 3], image: &Image, sampler: &Sampler) -> [Place; 4] {
     let axis = |n: usize| {
-        let scale = match sampler.normalized {
-            true => f64::from(image.extents[n]),
-            false => 1.0,
+        let scale = if sampler.normalized {
+            f64::from(image.extents[n])
+        } else {
+            1.0
         };
         footprint(f64::from(f32::from_bits(raw[n])) * scale).map(|(i, _)| i)
     };
@@ -403,9 +410,10 @@ impl Reader {
 
     /// The bits of a channel; 0 where the image has no such channel, or on the border.
     fn bits(&self, texel: &Texel, channel: u32) -> u32 {
-        match self.float {
-            true => (self.value(texel, channel) as f32).to_bits(),
-            false => self.channel(texel, channel, 0, Image::integer),
+        if self.float {
+            (self.value(texel, channel) as f32).to_bits()
+        } else {
+            self.channel(texel, channel, 0, Image::integer)
         }
     }
 

@@ -57,8 +57,11 @@ impl Machine<'_> {
         let kind = FindingKind::WrongLayout;
         let name = d.name;
         // Dynamic memory is one variable up to the end of the block's.
-        let mut variables = self.program.shared.iter();
-        let variable = variables.find(|v| (v.offset..v.offset + v.bytes).contains(&start));
+        let variable = self
+            .program
+            .shared
+            .iter()
+            .find(|v| (v.offset..v.offset + v.bytes).contains(&start));
         if let Some(v) = variable {
             let end = v.offset + v.bytes;
             let is_outside = |(from, bytes): &&(u32, u32)| *from < v.offset || from + bytes > end;

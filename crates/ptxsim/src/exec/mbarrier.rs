@@ -44,12 +44,13 @@ impl State {
     /// `more` bytes are under way, or so many fewer.
     fn expect(&mut self, more: i64) -> Result<(), String> {
         self.tx += more;
-        match self.tx.unsigned_abs() <= COUNT {
-            true => Ok(()),
-            false => Err(format!(
+        if self.tx.unsigned_abs() <= COUNT {
+            Ok(())
+        } else {
+            Err(format!(
                 "{} bytes at an mbarrier, which counts {COUNT}",
                 self.tx
-            )),
+            ))
         }
     }
 
@@ -131,8 +132,11 @@ pub fn has_turned(b: &BlockState, address: u32, phase: bool) -> bool {
 
 /// Bytes of the bulk copies under way to an mbarrier, oldest first.
 fn bulk_bytes(b: &BlockState, address: u32) -> impl Iterator<Item = i64> {
-    let here = b.deliveries.iter().filter(move |d| d.address == address);
-    here.filter_map(|d| d.bytes).map(i64::from)
+    b.deliveries
+        .iter()
+        .filter(move |d| d.address == address)
+        .filter_map(|d| d.bytes)
+        .map(i64::from)
 }
 
 /// How many of the bulk copies under way end the present phase, if they do.
@@ -505,9 +509,10 @@ fn take_over(b: &mut BlockState, w: &mut Warp, m: &Mbarrier, address: u32) {
     let by_others = b.meetings.get(&address);
     let by_others = by_others.map(|it| it.released_by_others.clone());
     if let Some(by_others) = by_others.filter(|it| !it.is_empty() && m.scope != Scope::Block) {
-        match m.relaxed {
-            true => w.near.seen.join(&by_others),
-            false => learn(b, w.index, &mut w.inter, &by_others),
+        if m.relaxed {
+            w.near.seen.join(&by_others)
+        } else {
+            learn(b, w.index, &mut w.inter, &by_others)
         }
     }
     if let (Some(shadow), Some(meeting)) = (&mut b.shadow, b.meetings.get(&address)) {

@@ -161,9 +161,10 @@ impl Machine<'_> {
                         }
                         let data = &self.memory.at(i).data[at..at + bytes as usize];
                         deposit(&mut w.regs, access, data, l);
-                        let undefined = match CHECKS {
-                            true => self.undefined_in_global((i, at), bytes, s.pc),
-                            false => None,
+                        let undefined = if CHECKS {
+                            self.undefined_in_global((i, at), bytes, s.pc)
+                        } else {
+                            None
                         };
                         if let Some(origin) = undefined {
                             let allocation = self.memory.at(i);

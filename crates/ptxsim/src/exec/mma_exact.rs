@@ -78,9 +78,10 @@ fn integers_in<const ROOM: usize>(regs: &mut Regs, m: &Integers) {
     for ((&d, addend), from) in m.d.iter().zip(&addends).zip(places) {
         regs.set32(d, |l| {
             let (c, p) = (addend[l] as i32, sum[from[l] as usize % 512]);
-            let all = match m.saturate {
-                true => c.saturating_add(p),
-                false => c.wrapping_add(p),
+            let all = if m.saturate {
+                c.saturating_add(p)
+            } else {
+                c.wrapping_add(p)
             };
             all as u32
         });

@@ -114,9 +114,12 @@ fn add_halves(to: [f64; STRIP], values: Pair<f32>, units: Pair<f32>) -> [f64; ST
     }
     if !all_usual {
         for l in (0..STRIP).filter(|&l| !usual(largest[l])) {
-            let products = values.0.iter().zip(values.1);
-            let products = products.map(|(x, ys)| f64::from(x * ys[l]));
-            result[l] = products.fold(to[l], |s, t| s + t);
+            result[l] = values
+                .0
+                .iter()
+                .zip(values.1)
+                .map(|(x, ys)| f64::from(x * ys[l]))
+                .fold(to[l], |s, t| s + t);
         }
     }
     result

@@ -258,9 +258,10 @@ impl Machine<'_> {
         self.in_window(b, w, s, a, 16, b.shared.len(), AddressSpace::Shared)?;
         self.count_matrices(s, a, registers.len());
         if CHECKS {
-            match load {
-                true => self.check_shared_read(b, w, s, a, 16, Strength::Weak),
-                false => self.check_shared_write(b, w, s, a, 16, Strength::Weak, &[[]; LANES]),
+            if load {
+                self.check_shared_read(b, w, s, a, 16, Strength::Weak)
+            } else {
+                self.check_shared_write(b, w, s, a, 16, Strength::Weak, &[[]; LANES])
             }
         }
         let whole = |l: usize| b.shared_known.holds(a[l] as usize, 16);
@@ -535,9 +536,10 @@ fn multiply_v3(regs: &mut Regs, m: &Multiply) {
     let (mut factors, mut sums) = (Factors::zeros(), [0.0; ROOM]);
     decode_operands(regs, m, &mut factors, &mut sums);
     let mut units = Factors::zeros();
-    let halves = match is_of_halves(m) {
-        true => OfHalves::new(&factors, &mut units),
-        false => None,
+    let halves = if is_of_halves(m) {
+        OfHalves::new(&factors, &mut units)
+    } else {
+        None
     };
     match halves {
         Some(halves) => {

@@ -106,8 +106,11 @@ impl Scaled {
                     let i = n as u32 * per + part;
                     let (row, column) = mma_place(Part::Acc, Elem::F32, lane as u32, i);
                     let c = held(&before, &self.c, per, lane as u32, i);
-                    let pairs = rows[row as usize].iter().zip(&columns[column as usize]);
-                    let products = pairs.map(|(a, b)| a * b).sum::<f64>();
+                    let products = rows[row as usize]
+                        .iter()
+                        .zip(&columns[column as usize])
+                        .map(|(a, b)| a * b)
+                        .sum::<f64>();
                     let bits = match self.sum {
                         Elem::F16 => {
                             F16.encode(F16.decode(c & 0xffff) + products, Round::Nearest, false)
@@ -135,8 +138,8 @@ impl Machine<'_> {
         };
         for (which, most) in [1, 3].into_iter().enumerate() {
             let (byte, thread) = scales.selected(&w.regs, which);
-            let registers = scales.selectors[which].iter();
-            let alike = registers
+            let alike = scales.selectors[which]
+                .iter()
                 .map(|r| &w.regs.r32[*r as usize].0)
                 .all(|all| all.iter().all(|x| x & 0xffff == all[0] & 0xffff));
             let legal = byte % scales.blocks == 0 && byte < 4 && thread <= most;

@@ -30,9 +30,10 @@ fn sum(c: f64, terms: &[(f64, f64)], least: f64) -> f64 {
     let scale = f64::from(1 << 25) / largest;
     let cut_off = |x: f64| (x * scale).trunc();
     let all = terms.iter().map(|(a, b)| cut_off(a * b)).sum::<f64>() + cut_off(c);
-    match is_usual(largest, all) {
-        true => all / scale,
-        false => terms.iter().fold(c, |s, (a, b)| s + a * b),
+    if is_usual(largest, all) {
+        all / scale
+    } else {
+        terms.iter().fold(c, |s, (a, b)| s + a * b)
     }
 }
 
@@ -128,9 +129,10 @@ impl Sparse {
             if d_elem == Elem::S32 {
                 let product = pairs.map(|(a, b)| number(a_elem, a) * number(b_elem, b));
                 let (product, c) = (product.sum::<i32>(), c as i32);
-                return match self.saturate {
-                    true => c.saturating_add(product) as u32,
-                    false => c.wrapping_add(product) as u32,
+                return if self.saturate {
+                    c.saturating_add(product) as u32
+                } else {
+                    c.wrapping_add(product) as u32
                 };
             }
             let terms: Vec<_> = pairs
@@ -154,9 +156,12 @@ impl Quads {
     pub fn compute(&self, regs: &mut Regs) {
         let before = regs.clone();
         // The lane that holds an element along the one side, and the number of the element in it.
-        let held = |across: u32, along: u32, by_lane: bool| match by_lane {
-            true => (across % 4 + across / 4 * 16, along),
-            false => (along + across / 4 * 16, across % 4),
+        let held = |across: u32, along: u32, by_lane: bool| {
+            if by_lane {
+                (across % 4 + across / 4 * 16, along)
+            } else {
+                (along + across / 4 * 16, across % 4)
+            }
         };
         put(regs, &self.d, Elem::F32, |lane, i| {
             let first = lane as u32 / 4 % 4 * 4;
@@ -173,11 +178,14 @@ impl Quads {
             // C lies as its own type does.
             let own =
                 |other: &(usize, u32)| Self::place(self.addend, other.0, other.1) == (row, column);
-            let lanes = [first, first + 16].into_iter().flat_map(|l| l..l + 4);
-            let mut places = lanes.flat_map(|l| (0..8).map(move |i| (l as usize, i)));
-            let c = places.find(own).map_or(0.0, |(lane, i)| {
-                decode(self.addend, bits(&before, &self.c, self.addend, lane, i))
-            });
+            let c = [first, first + 16]
+                .into_iter()
+                .flat_map(|l| l..l + 4)
+                .flat_map(|l| (0..8).map(move |i| (l as usize, i)))
+                .find(own)
+                .map_or(0.0, |(lane, i)| {
+                    decode(self.addend, bits(&before, &self.c, self.addend, lane, i))
+                });
             // As ptxas does it: a rounding for each term, C last.
             let add = |s: f32, (a, b): (f32, f32)| a.mul_add(b, s);
             super::float_ops::w((0..4).map(term).fold(0.0, add) + c)

@@ -144,8 +144,12 @@ fn add_doubles(to: [f64; STRIP], values: Pair<f64>, units: Pair<f64>, below: f64
     if !usual {
         for l in 0..STRIP {
             if !is_usual(largest[l], sum[l]) {
-                let terms = values.0.iter().zip(values.1).map(|(x, ys)| x * ys[l]);
-                result[l] = terms.fold(to[l], |s, t| s + t);
+                result[l] = values
+                    .0
+                    .iter()
+                    .zip(values.1)
+                    .map(|(x, ys)| x * ys[l])
+                    .fold(to[l], |s, t| s + t);
             }
         }
     }

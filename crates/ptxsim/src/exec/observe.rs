@@ -140,9 +140,10 @@ impl Machine<'_> {
             if at_once && past.is_volatile {
                 continue;
             }
-            let between = match at_once {
-                true => Between::Unordered,
-                false => between(&past),
+            let between = if at_once {
+                Between::Unordered
+            } else {
+                between(&past)
             };
             let at = At::lane(b, w, s.pc, l as u32).address(a[l]);
             self.race(at, between, true, past);
@@ -205,9 +206,10 @@ impl Between {
             return Between::Together;
         }
         // Where several instructions made the access, one of them may have been in a branch.
-        match past.several {
-            true => Between::Apart(Apart::Branches),
-            false => Between::within(streams, past.instruction, Some(past.lanes), past.epoch),
+        if past.several {
+            Between::Apart(Apart::Branches)
+        } else {
+            Between::within(streams, past.instruction, Some(past.lanes), past.epoch)
         }
     }
 

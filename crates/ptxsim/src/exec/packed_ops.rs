@@ -42,9 +42,10 @@ ops! { Fn3
 
 #[inline(always)]
 fn clamped<const BITS: u32, const SIGNED: bool>(x: u32) -> u32 {
-    let (least, largest) = match SIGNED {
-        true => (-(1 << (BITS - 1)), (1 << (BITS - 1)) - 1),
-        false => (0, (1 << BITS) - 1),
+    let (least, largest) = if SIGNED {
+        (-(1 << (BITS - 1)), (1 << (BITS - 1)) - 1)
+    } else {
+        (0, (1 << BITS) - 1)
     };
     (x as i32).clamp(least, largest) as u32 & ((1 << BITS) - 1)
 }

@@ -299,8 +299,12 @@ mod tests {
 
     fn told(text: &str, arguments: &[u8]) -> (String, u32) {
         let at = |from: u32, bytes: usize| {
-            let all = arguments.iter().skip(from as usize).take(bytes);
-            all.rev().fold(0, |n, b| n << 8 | u64::from(*b))
+            arguments
+                .iter()
+                .skip(from as usize)
+                .take(bytes)
+                .rev()
+                .fold(0, |n, b| n << 8 | u64::from(*b))
         };
         format(text.as_bytes(), at, |_| b"text".to_vec())
     }

@@ -56,9 +56,11 @@ impl Machine<'_> {
     }
 
     fn constant(&self, (_, number): Register) -> Option<u64> {
-        let constants = self.program.constants64.iter();
-        let mut own = constants.filter(|(register, _)| *register == number);
-        own.next().map(|(_, value)| *value)
+        self.program
+            .constants64
+            .iter()
+            .find(|(register, _)| *register == number)
+            .map(|(_, value)| *value)
     }
 
     /// The value of a kernel's parameter that this loads.
@@ -77,11 +79,13 @@ impl Machine<'_> {
         if from.is_empty() || from.len() > MOST_NAMED || from.iter().all(|i| Some(*i) == nearest) {
             return String::new();
         }
-        let names = from.iter().map(|i| {
-            let a = self.memory.at(*i);
-            format!("`{}` ({} bytes at {:#x})", a.name, a.data.len(), a.base)
-        });
-        let names: Vec<String> = names.collect();
+        let names: Vec<String> = from
+            .iter()
+            .map(|i| {
+                let a = self.memory.at(*i);
+                format!("`{}` ({} bytes at {:#x})", a.name, a.data.len(), a.base)
+            })
+            .collect();
         format!(
             "; it was computed from the address of {}",
             names.join(" or ")

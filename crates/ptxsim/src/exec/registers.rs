@@ -74,9 +74,10 @@ impl Machine<'_> {
         let Some(held) = b.registers.warps.get(w.index as usize).copied() else {
             return Ok(true);
         };
-        let is_wrong = match change.takes {
-            true => held.count > count,
-            false => held.count < count,
+        let is_wrong = if change.takes {
+            held.count > count
+        } else {
+            held.count < count
         };
         if is_wrong {
             let what = format!(

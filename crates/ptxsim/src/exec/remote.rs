@@ -219,9 +219,10 @@ impl Machine<'_> {
                 m.count_shared(s, a, bytes, Way::Store);
                 m.at_remote_mbarrier::<CHECKS>(b, w, owner, s, &barriers)?;
                 if CHECKS {
-                    let (strength, does) = match atomic {
-                        true => (Strength::Atomic, Remote::Update),
-                        false => (Strength::Weak, Remote::Write(None)),
+                    let (strength, does) = if atomic {
+                        (Strength::Atomic, Remote::Update)
+                    } else {
+                        (Strength::Weak, Remote::Write(None))
                     };
                     let scoped = Scoped::of(strength, Order::Weak);
                     m.check_remote(b, w, owner, (s, a, bytes), scoped, does);

@@ -387,9 +387,12 @@ impl Machine<'_> {
         let p = self.program;
         let threads = self.block.iter().product::<u32>();
         let warps = threads.div_ceil(32);
-        let copies = |to_shared: fn(&Op) -> bool| match p.code.iter().any(|i| to_shared(&i.op)) {
-            true => InFlight::new(self.shared_bytes),
-            false => InFlight::default(),
+        let copies = |to_shared: fn(&Op) -> bool| {
+            if p.code.iter().any(|i| to_shared(&i.op)) {
+                InFlight::new(self.shared_bytes)
+            } else {
+                InFlight::default()
+            }
         };
         let local = threads as usize * p.local_bytes as usize;
         let [gx, gy, _] = self.grid.grid;
@@ -447,11 +450,12 @@ impl Machine<'_> {
 
     fn new_warpgroups(&self, warps: usize) -> Vec<Warpgroup> {
         let multiplies = |inst: &Inst| matches!(inst.op, Op::Wgmma(_));
-        match self.program.code.iter().any(multiplies) {
-            true => (0..warps.div_ceil(4))
+        if self.program.code.iter().any(multiplies) {
+            (0..warps.div_ceil(4))
                 .map(|group| Warpgroup::new(warps - group * 4))
-                .collect(),
-            false => Vec::new(),
+                .collect()
+        } else {
+            Vec::new()
         }
     }
 
@@ -474,9 +478,10 @@ impl Machine<'_> {
             let Clustered { grid, cluster } = self.grid;
             let of_block = id[0] + grid[0] * (id[1] + grid[1] * id[2]);
             let is_workspace = self.cooperative && matches!(special, Special::Workspace { .. });
-            let varied = match is_workspace {
-                true => None,
-                false => self.varied.special(special, (of_block, index), &self.named),
+            let varied = if is_workspace {
+                None
+            } else {
+                self.varied.special(special, (of_block, index), &self.named)
             };
             let value = |lane: usize| -> u32 {
                 let bit = 1_u32 << lane;

@@ -129,7 +129,7 @@ impl Machine<'_> {
             );
             return self.fault(FaultKind::Undefined, at, &what);
         }
-        if write && let Some(before) = start.iter().find(|it| **it < 0) {
+        if write && let Some(before) = start.iter().find(|start| **start < 0) {
             let what = format!(
                 "{name} to a box at coordinate {before}: one that is written cannot begin before the tensor"
             );
@@ -251,11 +251,14 @@ fn start_of(w: &Warp, s: Site, registers: &[u32]) -> Vec<i64> {
 
 /// Elements that a copy takes in each dimension of a box. Steps of the first one have no effect.
 fn counts<'a>(map: &'a TensorMap, extents: &'a [u32]) -> impl Iterator<Item = u64> + 'a {
-    let each = extents.iter().zip(&map.steps).enumerate();
-    each.map(|(n, (extent, step))| match n {
-        0 => u64::from(*extent),
-        _ => u64::from(extent.div_ceil(*step)),
-    })
+    extents
+        .iter()
+        .zip(&map.steps)
+        .enumerate()
+        .map(|(n, (extent, step))| match n {
+            0 => u64::from(*extent),
+            _ => u64::from(extent.div_ceil(*step)),
+        })
 }
 
 /// Rows that a copy takes: lines of a tile, or pixels.
@@ -273,8 +276,9 @@ fn lines_of_tile(map: &TensorMap, boxes: &Boxes, base: u64, start: &[i64]) -> Ve
     };
     let counts: Vec<u64> = counts(map, extents).skip(1).collect();
     let line = |mut number: u64| {
-        let each = counts.iter().zip(start.iter().zip(&map.steps).skip(1));
-        let at: Vec<i64> = each
+        let at: Vec<i64> = counts
+            .iter()
+            .zip(start.iter().zip(&map.steps).skip(1))
             .map(|(count, (start, step))| {
                 let index = start + (number % count * u64::from(*step)) as i64;
                 number /= count;
@@ -342,9 +346,10 @@ fn in_row(
     let extent = *map.extents.first()? as i64;
     let from = first + n as i64 / each;
     let to = from + i64::from(PIECE) / each;
-    let (low, high) = match write && (0..extent).contains(&from) {
-        true => (from, to),
-        false => (from.max(0), to.min(extent)),
+    let (low, high) = if write && (0..extent).contains(&from) {
+        (from, to)
+    } else {
+        (from.max(0), to.min(extent))
     };
     let bytes = |elements: i64| (elements * each) as u32;
     (low < high).then(|| {

@@ -98,10 +98,13 @@ fn launched(name: &str, pointers: usize, ints: &[i32], grid: [u32; 3], shared: u
         &mut memory,
         limits,
     );
-    let held = buffers
-        .iter()
-        .map(|&p| memory.read(p, bytes.len()).unwrap());
-    format!("{report:?} {:?}", held.collect::<Vec<_>>())
+    format!(
+        "{report:?} {:?}",
+        buffers
+            .iter()
+            .map(|&p| memory.read(p, bytes.len()).unwrap())
+            .collect::<Vec<_>>()
+    )
 }
 
 #[test]

@@ -84,9 +84,10 @@ impl Undefined {
     fn put(&mut self, (class, number): Register, bits: Bits, origin: Origin) {
         let of_class = &mut self.marked[class as usize];
         let at = number as usize;
-        let new = match bits == [0; LANES] {
-            true => None,
-            false => Some(Marked { bits, origin }),
+        let new = if bits == [0; LANES] {
+            None
+        } else {
+            Some(Marked { bits, origin })
         };
         if new.is_some() && of_class.len() <= at {
             of_class.resize(at + 1, None);
@@ -240,8 +241,11 @@ fn try_fillings(
         }
     }
     let marked = |r: &Register| undefined.has(*r);
-    let filled = o.reads.iter().zip(&held).filter(|(r, _)| marked(r));
-    filled.for_each(|(r, v)| set(regs, *r, v));
+    o.reads
+        .iter()
+        .zip(&held)
+        .filter(|(r, _)| marked(r))
+        .for_each(|(r, v)| set(regs, *r, v));
     for ((register, now), differs) in o.writes.iter().zip(&now).zip(&differs) {
         set(regs, *register, now);
         let mut bits = undefined.bits(*register).map_or([0; LANES], |m| m.bits);

@@ -126,8 +126,12 @@ impl Machine<'_> {
                 continue;
             };
             let number = number_of(block, by.warp);
-            let mut ends = b.warps.iter().flatten();
-            if !ends.any(|w| visit.epoch <= w.inter.known.epoch_of(number)) {
+            if !b
+                .warps
+                .iter()
+                .flatten()
+                .any(|w| visit.epoch <= w.inter.known.epoch_of(number))
+            {
                 let thread = by.warp * LANES as u32 + visit.lane;
                 let at = At::thread(block.id, thread, by.instruction);
                 self.tell_exited(at, b.id);
@@ -146,9 +150,12 @@ impl Machine<'_> {
                 self.tell_exited(at.address(u64::from(copy.to)), b.id);
             }
         }
-        let others = self.cluster.blocks.iter().flatten();
-        let reading = others.flat_map(|other| &other.deliveries);
-        let reading: Vec<_> = reading
+        let reading: Vec<_> = self
+            .cluster
+            .blocks
+            .iter()
+            .flatten()
+            .flat_map(|other| &other.deliveries)
             .filter(|d| d.from == Some(b.rank) && d.source.is_some())
             .filter_map(|d| {
                 Some((

@@ -94,9 +94,10 @@ impl Machine<'_> {
                     set_aside(w, now);
                     break;
                 }
-                let next = match CHECKS && self.has_to_follow(w) {
-                    false => self.straight::<CHECKS>(b, w, &mut now, stop)?,
-                    true => self.straight_followed::<CHECKS>(b, w, &mut now, stop)?,
+                let next = if CHECKS && self.has_to_follow(w) {
+                    self.straight_followed::<CHECKS>(b, w, &mut now, stop)?
+                } else {
+                    self.straight::<CHECKS>(b, w, &mut now, stop)?
                 };
                 let end = now.pc + u32::from(!matches!(next, Next::Step));
                 self.issues.span(from, end, mask.count_ones());
@@ -427,11 +428,10 @@ impl Machine<'_> {
             }
             Op::Trap => {
                 // So do cooperative groups where the grid has no workspace.
-                let what = match self.program.asks_for_workspace() && !self.cooperative {
-                    true => {
-                        "trap: the kernel synchronises its grid, and the launch is not cooperative,"
-                    }
-                    false => "trap",
+                let what = if self.program.asks_for_workspace() && !self.cooperative {
+                    "trap: the kernel synchronises its grid, and the launch is not cooperative,"
+                } else {
+                    "trap"
                 };
                 let at = At::lane(b, w, now.pc, mask.trailing_zeros());
                 return self.fault(FaultKind::Trap, at, what);

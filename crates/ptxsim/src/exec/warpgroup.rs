@@ -90,12 +90,12 @@ pub fn commit(b: &mut BlockState, warp: u32, reads: Vec<BulkRead>) {
 pub fn next(b: &BlockState, warp: u32) -> u64 {
     let (group, of_group) = place(warp);
     let warpgroup = b.warpgroups.get(group);
-    warpgroup.map_or(0, |it| it.awaited[of_group].saturating_add(1))
+    warpgroup.map_or(0, |warpgroup| warpgroup.awaited[of_group].saturating_add(1))
 }
 
 pub fn has_committed(b: &BlockState, warp: u32, count: u64) -> bool {
     let warpgroup = b.warpgroups.get(place(warp).0);
-    warpgroup.is_none_or(|it| it.has_committed(count))
+    warpgroup.is_none_or(|warpgroup| warpgroup.has_committed(count))
 }
 
 /// A warp has waited for its next group, which all have committed.

@@ -172,22 +172,21 @@ impl Machine<'_> {
         write: bool,
     ) {
         let scoped = Scoped::of(strength(access), access.order);
-        let found = match write {
-            false => {
-                let places = lanes(s.mask).map(|l| (l as u32, at[l] as usize));
-                self.conflicts(b, w, s, i, places, bytes, scoped, None)
-            }
-            true => {
-                let values = std::array::from_fn(|l| collect(&w.regs, access, l));
-                let groups = together(at, s.mask, bytes as usize, &values);
-                let places = groups.iter().map(|&(first, lanes)| {
-                    let many = if lanes.is_power_of_two() { 0 } else { MANY };
-                    (first as u32 | many, at[first] as usize)
-                });
-                let many = groups.iter().filter(|(_, lanes)| !lanes.is_power_of_two());
-                let many = many.fold(0, |all, (_, lanes)| all | lanes);
-                self.conflicts(b, w, s, i, places, bytes, scoped, Some(many))
-            }
+        let found = if write {
+            let values = std::array::from_fn(|l| collect(&w.regs, access, l));
+            let groups = together(at, s.mask, bytes as usize, &values);
+            let places = groups.iter().map(|&(first, lanes)| {
+                let many = if lanes.is_power_of_two() { 0 } else { MANY };
+                (first as u32 | many, at[first] as usize)
+            });
+            let many = groups
+                .iter()
+                .filter(|(_, lanes)| !lanes.is_power_of_two())
+                .fold(0, |all, (_, lanes)| all | lanes);
+            self.conflicts(b, w, s, i, places, bytes, scoped, Some(many))
+        } else {
+            let places = lanes(s.mask).map(|l| (l as u32, at[l] as usize));
+            self.conflicts(b, w, s, i, places, bytes, scoped, None)
         };
         for c in found {
             let from = at[c.lane as usize] as usize;
@@ -332,7 +331,13 @@ pub fn together<const N: usize>(
 /// All that a warp knows of its block.
 pub fn of_block(block: u32, warps: usize, knows: &[u32; WARPS]) -> Sparse {
     let first = u64::from(block) * warps as u64;
-    let own = knows.iter().take(warps).enumerate();
-    let known = own.filter(|(_, epoch)| **epoch != 0);
-    Sparse::of(known.map(|(i, epoch)| (first + i as u64, *epoch)).collect())
+    Sparse::of(
+        knows
+            .iter()
+            .take(warps)
+            .enumerate()
+            .filter(|(_, epoch)| **epoch != 0)
+            .map(|(i, epoch)| (first + i as u64, *epoch))
+            .collect(),
+    )
 }

@@ -240,9 +240,10 @@ impl Machine<'_> {
         let mut undefined = vec![None; count];
         let mut places = Vec::with_capacity(count * 2);
         // Elements lie side by side along `along`, which `across` is not.
-        let (along, across) = match transposed {
-            false => (0..depth as u32, lines.clone()),
-            true => (lines.clone(), 0..depth as u32),
+        let (along, across) = if transposed {
+            (lines.clone(), 0..depth as u32)
+        } else {
+            (0..depth as u32, lines.clone())
         };
         for line in across {
             for first in along.clone().step_by(each as usize) {
@@ -258,18 +259,20 @@ impl Machine<'_> {
                     return self.fault(FaultKind::OutOfBounds, at, &what);
                 };
                 places.push(at);
-                let origin = match CHECKS {
-                    true => b.undefined_in_shared(at as usize, PIECE as usize, s.pc),
-                    false => None,
+                let origin = if CHECKS {
+                    b.undefined_in_shared(at as usize, PIECE as usize, s.pc)
+                } else {
+                    None
                 };
                 for (n, element) in piece.chunks_exact(bytes as usize).enumerate() {
                     let bits = element
                         .iter()
                         .rev()
                         .fold(0, |all, x| all << 8 | u32::from(*x));
-                    let (row, column) = match transposed {
-                        false => (line, first + n as u32),
-                        true => (first + n as u32, line),
+                    let (row, column) = if transposed {
+                        (first + n as u32, line)
+                    } else {
+                        (line, first + n as u32)
                     };
                     let row = (row - lines.start) as usize;
                     values[row * depth + column as usize] = bits;
@@ -293,9 +296,10 @@ impl Machine<'_> {
                 Part::A => WARPS_OF_GROUP * ROWS,
                 _ => m.shape.n,
             };
-            let (along, lines) = match transposed {
-                false => (DEPTH_BYTES, all),
-                true => (all * bytes, depth as u32),
+            let (along, lines) = if transposed {
+                (all * bytes, depth as u32)
+            } else {
+                (DEPTH_BYTES, all)
             };
             let described = Described {
                 name,
@@ -330,9 +334,10 @@ impl Machine<'_> {
         for (register, adds) in sums.chain(m.a_registers().iter().map(|r| (*r, false))) {
             let it = w.products.fragment(register);
             let (accessed, product) = (it.accessed, it.product);
-            let is_open = match adds {
-                true => it.multiplying > 0,
-                false => it.adding > 0,
+            let is_open = if adds {
+                it.multiplying > 0
+            } else {
+                it.adding > 0
             };
             let other_form = adds
                 && it
@@ -434,9 +439,10 @@ impl Machine<'_> {
                 let pending = before.undefined.iter().find(|(l, ..)| *l == lane);
                 let pending = pending.map(|(_, bits, origin)| (*bits, *origin));
                 let is_pending = before.sums.is_some();
-                let earlier = match is_pending {
-                    true => pending,
-                    false => Self::undefined_bits(w, register, lane),
+                let earlier = if is_pending {
+                    pending
+                } else {
+                    Self::undefined_bits(w, register, lane)
                 };
                 if adds >> lane & 1 == 1
                     && let Some((bits, origin)) = earlier
@@ -543,9 +549,12 @@ impl Machine<'_> {
 fn add_floats(m: &Wgmma, a: &Matrix, b: &Matrix, held: &[[u32; LANES]]) -> Vec<[u32; LANES]> {
     let (columns, depth) = (m.shape.n as usize, a.depth);
     let half = m.sum == Elem::F16;
-    let scaled = |elem: Elem, negated: bool, bits: u32| match negated {
-        true => -decode(elem, bits),
-        false => decode(elem, bits),
+    let scaled = |elem: Elem, negated: bool, bits: u32| {
+        if negated {
+            -decode(elem, bits)
+        } else {
+            decode(elem, bits)
+        }
     };
     let mut factors = Factors::zeros();
     for (to, &bits) in factors.a.iter_mut().zip(&a.values) {
@@ -571,13 +580,14 @@ fn add_floats(m: &Wgmma, a: &Matrix, b: &Matrix, held: &[[u32; LANES]]) -> Vec<[
             to.copy_from_slice(&all[row * columns + first..][..count]);
         }
         let mut add = |products: &dyn Products| products.add_to(sums, count, depth, &(0..depth));
-        match of_bytes {
-            true => add(&InDoubles::new(
+        if of_bytes {
+            add(&InDoubles::new(
                 &factors,
                 m.ab.map(least_of_bytes),
                 KEPT_OF_BYTES,
-            )),
-            false => add_products(m.ab[0] == Elem::F16, &factors, &mut add),
+            ))
+        } else {
+            add_products(m.ab[0] == Elem::F16, &factors, &mut add)
         }
         for (row, from) in sums.chunks_exact(count).enumerate() {
             all[row * columns + first..][..count].copy_from_slice(from);
@@ -612,9 +622,10 @@ fn add_integers(m: &Wgmma, a: &Matrix, b: &Matrix, held: &[[u32; LANES]]) -> Vec
         let (x, y) = (line(a, row, m.ab[0]), line(b, column, m.ab[1]));
         let product = x.iter().zip(&y).map(|(x, y)| x * y).sum();
         let sum = all[row * columns + column];
-        let sum = match m.saturate {
-            true => sum.saturating_add(product),
-            false => sum.wrapping_add(product),
+        let sum = if m.saturate {
+            sum.saturating_add(product)
+        } else {
+            sum.wrapping_add(product)
         };
         sum as u32
     })

@@ -82,9 +82,10 @@ pub fn f32_to_ue8m0(bits: u32, up: bool, saturate: bool) -> u32 {
     let magnitude = bits & 0x7fff_ffff;
     let between = magnitude & 0x7f_ffff != 0 && magnitude > SMALLEST && magnitude < 0x7f80_0000;
     let code = (magnitude >> 23) + u32::from(up && between);
-    match saturate && magnitude <= 0x7f80_0000 {
-        true => code.min(0xfe),
-        false => code,
+    if saturate && magnitude <= 0x7f80_0000 {
+        code.min(0xfe)
+    } else {
+        code
     }
 }
 

@@ -59,8 +59,12 @@ impl Default for Lines {
 impl Lines {
     /// From here on, files that `own` refuses are foreign: see [`Lines::own`].
     pub fn tell_apart(&mut self, own: impl Fn(&str) -> bool) {
-        let foreign = self.files.iter().filter(|(_, name)| !own(name));
-        self.foreign = foreign.map(|(number, _)| *number).collect();
+        self.foreign = self
+            .files
+            .iter()
+            .filter(|(_, name)| !own(name))
+            .map(|(number, _)| *number)
+            .collect();
     }
 
     pub fn at(&self, id: LineId) -> At {
@@ -109,12 +113,15 @@ impl Lines {
     /// Returns the innermost line that is in no foreign file; the line itself where there is none, or PTX leaves open
     /// which one it is.
     pub fn own_at(&self, id: LineId) -> At {
-        let callers = match self.is_own(id) {
-            true => BTreeSet::new(),
-            false => self.callers(&BTreeSet::from([id])),
+        let callers = if self.is_own(id) {
+            BTreeSet::new()
+        } else {
+            self.callers(&BTreeSet::from([id]))
         };
-        let own = callers.iter().filter(|caller| self.is_own(**caller));
-        let mut places = own.map(|caller| self.at(*caller));
+        let mut places = callers
+            .iter()
+            .filter(|caller| self.is_own(**caller))
+            .map(|caller| self.at(*caller));
         match places.next() {
             Some(first) if places.all(|at| (at.file, at.line) == (first.file, first.line)) => first,
             _ => self.at(id),
@@ -166,10 +173,7 @@ impl Lines {
                 break;
             }
         }
-        match own.is_empty() {
-            true => nearest,
-            false => own,
-        }
+        if own.is_empty() { nearest } else { own }
     }
 }
 
@@ -256,11 +260,15 @@ impl<'a> Reading<'a> {
         if line.calls.len() < 2 || named.len() > MOST_CALLS || self.alike.contains(&call) {
             return id;
         }
-        let each = line.calls.into_iter().map(|outer| Line {
-            at: line.at,
-            calls: vec![outer],
-        });
-        let each: Vec<LineId> = each.map(|line| self.number(line)).collect();
+        let each: Vec<LineId> = line
+            .calls
+            .into_iter()
+            .map(|outer| Line {
+                at: line.at,
+                calls: vec![outer],
+            })
+            .map(|line| self.number(line))
+            .collect();
         let mut left = each.into_iter().filter(|id| !named.contains(id));
         match (left.next(), left.next()) {
             (Some(one), None) => one,

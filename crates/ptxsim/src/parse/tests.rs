@@ -138,11 +138,12 @@ fn lines_that_llvm_counts_within_inline_assembly_are_not_the_sources() {
         );
         let module = parse(&text).unwrap();
         let body = module.functions[0].body.as_deref().unwrap();
-        let lines = body.iter().filter_map(|statement| match statement {
-            Statement::Instruction(it) => Some(module.lines.at(it.loc).line),
-            _ => None,
-        });
-        lines.collect()
+        body.iter()
+            .filter_map(|statement| match statement {
+                Statement::Instruction(it) => Some(module.lines.at(it.loc).line),
+                _ => None,
+            })
+            .collect()
     };
     assert_eq!(lines(body), [9, 9, 9, 9, 9, 10, 11, 11]);
     // Without the marks each `.loc` is as it says.
@@ -156,10 +157,12 @@ fn directives_may_touch() {
     let text = ".version 9.0\n.target sm_90\n.address_size 64\n.visible.entry k(.param.u64 p)\n{\n{.reg.b16 a, b;\n mov.b16 a,0X5CB0U;}\nret;\n}\n";
     let module = parse(text).unwrap();
     let body = module.functions[0].body.as_deref().unwrap();
-    let variables = body
-        .iter()
-        .filter(|s| matches!(s, Statement::Variable(v) if v.ty == Ty::B16));
-    assert_eq!(variables.count(), 2);
+    assert_eq!(
+        body.iter()
+            .filter(|s| matches!(s, Statement::Variable(v) if v.ty == Ty::B16))
+            .count(),
+        2
+    );
     let wrong = parse(&text.replace(".reg.b16", ".reg.b17")).unwrap_err();
     assert!(
         wrong.to_string().contains("`.b17` is not a supported type"),

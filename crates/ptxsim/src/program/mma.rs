@@ -302,8 +302,11 @@ impl Tile {
                     let some = r.iter().map(|&r| (class, r)).collect();
                     (access(some, width), place((registers * n) as u32 * per))
                 };
-                let chunks = self.registers.chunks(registers).enumerate();
-                chunks.map(chunk).collect()
+                self.registers
+                    .chunks(registers)
+                    .enumerate()
+                    .map(chunk)
+                    .collect()
             }
             None => (0..self.registers.len() as u32 * per)
                 .map(|i| (access(vec![(class, 0)], self.elem.bits() / 8), place(i)))
@@ -425,12 +428,14 @@ pub fn put_side_by_side(
     a.look_for_pairs();
     b.look_for_pairs();
     let mut end = 0;
-    let side_by_side = groups.iter().map(|group| {
-        let start = end;
-        end += group.len();
-        start..end
-    });
-    side_by_side.collect()
+    groups
+        .iter()
+        .map(|group| {
+            let start = end;
+            end += group.len();
+            start..end
+        })
+        .collect()
 }
 
 /// Rows and columns of a part.

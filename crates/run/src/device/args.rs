@@ -86,8 +86,8 @@ pub fn sizes(args: &[Arg]) -> Vec<usize> {
             0
         }
     }
-    let encoded = args.iter().map(|arg| encode(arg, &Anywhere));
-    encoded
+    args.iter()
+        .map(|arg| encode(arg, &Anywhere))
         .map(|field| field.map_or(0, |field| field.bytes.len()))
         .collect()
 }

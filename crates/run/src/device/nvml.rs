@@ -168,14 +168,18 @@ pub fn condition_of(uuid: &str) -> Option<Condition> {
 
 fn computing(nvml: &Nvml, device: &nvml_wrapper::Device<'_>) -> Option<Vec<OtherProcess>> {
     let processes = device.running_compute_processes().ok()?;
-    let named = processes.into_iter().map(|process| OtherProcess {
-        pid: Some(process.pid),
-        name: nvml
-            .sys_process_name(process.pid, LONGEST_NAME)
-            .ok()
-            .and_then(|name| program(&name)),
-    });
-    Some(named.collect())
+    Some(
+        processes
+            .into_iter()
+            .map(|process| OtherProcess {
+                pid: Some(process.pid),
+                name: nvml
+                    .sys_process_name(process.pid, LONGEST_NAME)
+                    .ok()
+                    .and_then(|name| program(&name)),
+            })
+            .collect(),
+    )
 }
 
 /// Bytes.

@@ -48,10 +48,13 @@ const SAMPLE: u32 = 4;
 
 /// Why a case is larger than the simulator takes, if it is.
 pub fn too_large(case: &Case) -> Option<NotRun> {
-    let bytes = case.tensors.iter().map(|tensor| {
-        u64::try_from(tensor.span().saturating_mul(tensor.elem.size())).unwrap_or(u64::MAX)
-    });
-    let bytes = bytes.fold(0, u64::saturating_add);
+    let bytes = case
+        .tensors
+        .iter()
+        .map(|tensor| {
+            u64::try_from(tensor.span().saturating_mul(tensor.elem.size())).unwrap_or(u64::MAX)
+        })
+        .fold(0, u64::saturating_add);
     (bytes > MOST_BYTES).then_some(NotRun::OverMemory {
         bytes,
         limit: MOST_BYTES,
@@ -146,11 +149,12 @@ impl SimDevice {
             let kernel = code.module.kernel(symbol).map_err(|_| not_loaded())?;
             let cooperative = configuration(step)?.cooperative;
             let looks = kernel.looks(&parameters(kernel, step)?, cooperative, &self.memory);
-            let new = looks.into_iter().filter(|look| {
-                let mut known = all.iter();
-                !known.any(|(_, known)| known.at == look.at)
-            });
-            let new: Vec<_> = new
+            let new: Vec<_> = looks
+                .into_iter()
+                .filter(|look| {
+                    let mut known = all.iter();
+                    !known.any(|(_, known)| known.at == look.at)
+                })
                 .map(|look| (several.then(|| name.clone()), look))
                 .collect();
             all.extend(new);
@@ -161,9 +165,9 @@ impl SimDevice {
     /// The first place in the entries of a call that writes to a variable, as far as the code says.
     pub fn writer(&self, call: &Call, symbol: &str) -> Option<Place> {
         let code = &self.programs.get(call.program.0)?.code;
-        let kernels = code.entries.iter();
-        let mut kernels = kernels.filter_map(|(_, entry)| code.module.kernel(entry).ok());
-        kernels
+        code.entries
+            .iter()
+            .filter_map(|(_, entry)| code.module.kernel(entry).ok())
             .find_map(|kernel| kernel.writer(symbol))
             .as_ref()
             .map(place)

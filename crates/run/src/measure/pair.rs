@@ -160,9 +160,10 @@ impl Taken {
             }
         }
         self.blocks.push(Block {
-            order: match head_first {
-                true => BlockOrder::Abba,
-                false => BlockOrder::Baab,
+            order: if head_first {
+                BlockOrder::Abba
+            } else {
+                BlockOrder::Baab
             },
             sm_mhz,
             throttled: timer.slowed().unwrap_or(false),
@@ -185,16 +186,18 @@ impl Taken {
 }
 
 fn order(head_first: bool) -> [Side; 2] {
-    match head_first {
-        true => [Side::Head, Side::Base],
-        false => [Side::Base, Side::Head],
+    if head_first {
+        [Side::Head, Side::Base]
+    } else {
+        [Side::Base, Side::Head]
     }
 }
 
 fn sample(timer: &mut dyn Timer, side: Side, cold: bool) -> Result<u64> {
-    let taken = match cold {
-        true => timer.single(side, true),
-        false => timer.batched(side),
+    let taken = if cold {
+        timer.single(side, true)
+    } else {
+        timer.batched(side)
     };
     match side {
         Side::Head => taken,
@@ -317,9 +320,10 @@ mod tests {
             self.sides.push(side);
             let slower = if side == Side::Head { 1.01 } else { 1.0 };
             let drift = 1.001f64.powi(self.taken);
-            let pause = match std::mem::take(&mut self.is_idle) {
-                true => self.after_a_pause,
-                false => 1.0,
+            let pause = if std::mem::take(&mut self.is_idle) {
+                self.after_a_pause
+            } else {
+                1.0
             };
             Ok((self.base_ns * f64::from(launches) * slower * drift * pause) as u64)
         }

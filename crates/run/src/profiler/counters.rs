@@ -173,8 +173,9 @@ mod tests {
     const CHIPS: &str = include_str!("captured/chips.txt");
 
     fn chips() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
-        let chips = CHIPS.lines().filter_map(|line| line.split_once(": "));
-        chips
+        CHIPS
+            .lines()
+            .filter_map(|line| line.split_once(": "))
             .map(|(chip, names)| (chip, names.split(' ').collect()))
             .collect()
     }

@@ -65,7 +65,8 @@ impl Instruction {
                 | BulkReductionSectors | WgmmaWavefronts,
                 _,
             ) => None,
-            (_, kind) => added_quantity(counter, kind).map_or(Some(0), |it| self.amount(it)),
+            (_, kind) => added_quantity(counter, kind)
+                .map_or(Some(0), |added_quantity| self.amount(added_quantity)),
         }
     }
 
@@ -116,11 +117,11 @@ pub fn counters<'a>(
     instructions: impl Iterator<Item = &'a Instruction> + Clone,
 ) -> BTreeMap<Counter, u64> {
     let sum = |counter: Counter| instructions.clone().map(|one| one.count(counter)).sum();
-    let counted = Counter::ALL
+    Counter::ALL
         .into_iter()
-        .map(|counter| (counter, sum(counter)));
-    let counted = counted.filter_map(|(counter, sum): (_, Option<u64>)| Some((counter, sum?)));
-    counted.collect()
+        .map(|counter| (counter, sum(counter)))
+        .filter_map(|(counter, sum): (_, Option<u64>)| Some((counter, sum?)))
+        .collect()
 }
 
 /// `1,309,440` and `0.25`; `None` of `n/a` and of words.
@@ -134,8 +135,8 @@ pub fn at_least_nothing(value: f64) -> u64 {
 }
 
 fn operation(assembly: &str) -> &str {
-    let mut words = assembly.split_whitespace();
-    let first = words
+    let first = assembly
+        .split_whitespace()
         .find(|word| !word.starts_with('@'))
         .unwrap_or_default();
     let name = first.split('.').next().unwrap_or_default();

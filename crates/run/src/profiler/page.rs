@@ -27,8 +27,9 @@ pub fn kernels(raw: &str, code: &str, lines: &str) -> Result<Vec<KernelProfile>,
         ));
     }
     let mut lines = read_lines(lines, &raw);
-    let kernels = raw.into_iter().zip(code).enumerate();
-    kernels
+    raw.into_iter()
+        .zip(code)
+        .enumerate()
         .map(|(at, (raw, code))| raw.profile(&code, lines.remove(&at).unwrap_or_default()))
         .collect()
 }
@@ -50,7 +51,7 @@ fn read_raw(text: &str) -> Result<Vec<Raw>, String> {
     let rows = rows.skip(1);
     rows.map(|row| {
         let cell = |name: &str| {
-            let at = header.iter().position(|it| it == name)?;
+            let at = header.iter().position(|header| header == name)?;
             row.get(at).map(String::as_str)
         };
         let needed = |name: &str| {
@@ -107,7 +108,7 @@ fn read_code(text: &str) -> Vec<Vec<Instruction>> {
                     continue;
                 };
                 let cell = |name: &str| {
-                    let at = header.iter().position(|it| it == name)?;
+                    let at = header.iter().position(|header| header == name)?;
                     cells.get(at).map(String::as_str)
                 };
                 kernel.push(Instruction::of(cell));
@@ -134,7 +135,7 @@ fn read_lines(text: &str, kernels: &[Raw]) -> BTreeMap<usize, Vec<LineProfile>> 
         // From the end: what the source says may have broken the row before. The machine code's text has the name of
         // the source's, and comes after it.
         let cell = |name: &str| {
-            let from_end = header.len() - header.iter().rposition(|it| it == name)?;
+            let from_end = header.len() - header.iter().rposition(|header| header == name)?;
             cells
                 .get(cells.len().checked_sub(from_end)?)
                 .map(String::as_str)
@@ -145,7 +146,9 @@ fn read_lines(text: &str, kernels: &[Raw]) -> BTreeMap<usize, Vec<LineProfile>> 
                 at = Some(match at.take() {
                     None => (0, vec![file.clone()]),
                     Some((kernel, mut files))
-                        if kernels.get(kernel).is_some_and(|it| it.entry == *name)
+                        if kernels
+                            .get(kernel)
+                            .is_some_and(|kernel| kernel.entry == *name)
                             && !files.contains(&file) =>
                     {
                         files.push(file.clone());
@@ -170,7 +173,7 @@ fn read_lines(text: &str, kernels: &[Raw]) -> BTreeMap<usize, Vec<LineProfile>> 
                 });
             }
             (Some(""), _) => {
-                let address = cells.get(2).filter(|it| it.starts_with("0x"));
+                let address = cells.get(2).filter(|cell| cell.starts_with("0x"));
                 if let (Some(line), Some(address)) = (read.last_mut(), address) {
                     let instruction = Instruction::of(cell);
                     line.instructions.insert(address.clone(), instruction);
@@ -256,11 +259,10 @@ impl Raw {
         match source(metric) {
             Source::Percent(name) => Some(self.value(name)? / 100.0),
             Source::Value(name) => self.value(name),
-            Source::Sum(parts) => {
-                let parts = parts.iter();
-                let values = parts.map(|(name, weight)| Some(self.value(name)? * weight));
-                values.sum()
-            }
+            Source::Sum(parts) => parts
+                .iter()
+                .map(|(name, weight)| Some(self.value(name)? * weight))
+                .sum(),
             Source::Some(names) => {
                 let there: Vec<f64> = names.iter().filter_map(|name| self.value(name)).collect();
                 (!there.is_empty()).then(|| there.iter().sum())
@@ -272,9 +274,12 @@ impl Raw {
                     Access::Load => one.access == "Load",
                     Access::Store => one.access.contains("Store"),
                 };
-                let accesses = code.iter().filter(|one| one.is_shared());
-                let excess = accesses.filter(is_meant).map(|one| one.excess);
-                let excess: u64 = excess.sum::<Option<u64>>()?;
+                let excess: u64 = code
+                    .iter()
+                    .filter(|one| one.is_shared())
+                    .filter(is_meant)
+                    .map(|one| one.excess)
+                    .sum::<Option<u64>>()?;
                 Some(excess as f64)
             }
         }
@@ -295,9 +300,9 @@ mod tests {
     }
 
     fn of(kernels: &[KernelProfile], entry: &str) -> KernelProfile {
-        let mut kernels = kernels.iter();
         kernels
-            .find(|it| it.entry.starts_with(entry))
+            .iter()
+            .find(|kernel| kernel.entry.starts_with(entry))
             .unwrap()
             .clone()
     }
@@ -393,7 +398,10 @@ mod tests {
         let raw = read_raw(ACCESSES_RAW).unwrap();
         for (raw, kernel) in raw.iter().zip(accesses()) {
             let sum = |counters: &[Counter]| -> f64 {
-                counters.iter().map(|it| kernel.counters[it] as f64).sum()
+                counters
+                    .iter()
+                    .map(|counter| kernel.counters[counter] as f64)
+                    .sum()
             };
             let hardware = |name: &str| raw.value(name).unwrap();
             use Counter as C;
@@ -413,7 +421,7 @@ mod tests {
         let line = strided
             .lines
             .iter()
-            .find(|it| it.place == "/work/demo.cu:12");
+            .find(|line| line.place == "/work/demo.cu:12");
         let counters = &line.unwrap().counters;
         assert_eq!(counters[&Counter::GlobalLoadSectors], 32 * 264 * 32);
         assert_eq!(counters[&Counter::GlobalStoreSectors], 8 * 264 * 32);
@@ -492,24 +500,36 @@ mod tests {
     fn stalls_stand_by_their_source_line() {
         let all = all();
         let conflict = of(&all, "conflict");
-        let line = |place: &str| conflict.lines.iter().find(|it| it.place == place).cloned();
+        let line = |place: &str| {
+            conflict
+                .lines
+                .iter()
+                .find(|line| line.place == place)
+                .cloned()
+        };
         let store = line("/work/demo.cu:13").unwrap();
         assert_eq!(store.instructions, 633_600);
         assert_eq!(store.samples[&Stall::LongScoreboard], 134);
         assert_eq!(store.samples[&Stall::ShortScoreboard], 115);
-        let samples = conflict.lines.iter().flat_map(|it| it.samples.values());
-        assert_eq!(samples.sum::<u64>(), 1518);
+        assert_eq!(
+            conflict
+                .lines
+                .iter()
+                .flat_map(|line| line.samples.values())
+                .sum::<u64>(),
+            1518
+        );
         // Two files of one kernel, and the next kernel after them.
         let half = of(&all, "half2s");
         assert!(
             half.lines
                 .iter()
-                .any(|it| it.place.contains("cuda_fp16.hpp:"))
+                .any(|line| line.place.contains("cuda_fp16.hpp:"))
         );
         assert!(
             half.lines
                 .iter()
-                .any(|it| it.place.starts_with("/work/demo.cu:"))
+                .any(|line| line.place.starts_with("/work/demo.cu:"))
         );
         assert!(!of(&all, "local").lines.is_empty());
     }

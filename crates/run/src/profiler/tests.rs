@@ -41,9 +41,10 @@ fn profiler(dir: &Path, script: &Script) -> Profiler {
         &format!("{{\"id\":0,\"frame\":{{\"ready\":{{\"device\":{facts}}}}}}}\n"),
     );
     write("frame", &format!("{}\n", script.frame));
-    let report = match script.writes_report {
-        true => "echo report > \"$report\"",
-        false => ":",
+    let report = if script.writes_report {
+        "echo report > \"$report\""
+    } else {
+        ":"
     };
     let text = format!(
         r#"#!/bin/sh
@@ -128,7 +129,7 @@ fn a_worker_is_profiled_and_its_report_read() {
     let tensor = facts
         .kernels
         .iter()
-        .find(|it| it.entry.starts_with("tensor"));
+        .find(|kernel| kernel.entry.starts_with("tensor"));
     let tensor = tensor.unwrap();
     assert!(
         tensor.metrics[&ProfileMetric::TensorActive]

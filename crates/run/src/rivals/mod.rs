@@ -68,9 +68,11 @@ impl Rivals {
             if !done.insert(command) {
                 continue;
             }
-            let own = asked.iter().enumerate();
-            let own = own.filter(|(_, it)| it.rival.command == *command);
-            let own: Vec<_> = own.collect();
+            let own: Vec<_> = asked
+                .iter()
+                .enumerate()
+                .filter(|(_, it)| it.rival.command == *command)
+                .collect();
             match self.scratch() {
                 Ok(scratch) => {
                     let scratch = scratch.to_owned();
@@ -87,7 +89,10 @@ impl Rivals {
     }
 
     fn program(&mut self, command: &[String]) -> &mut Program {
-        let known = self.programs.iter().position(|it| it.command == command);
+        let known = self
+            .programs
+            .iter()
+            .position(|program| program.command == command);
         let at = known.unwrap_or(self.programs.len());
         if known.is_none() {
             self.programs.push(Program {
@@ -310,9 +315,10 @@ fn command(rival: &Rival, root: &Path, device: &DeviceFacts) -> Result<Command, 
     };
     let root = std::path::absolute(root).map_err(|error| error.to_string())?;
     // A name without a slash is looked for in PATH.
-    let mut command = match program.contains('/') {
-        true => Command::new(root.join(program)),
-        false => Command::new(program),
+    let mut command = if program.contains('/') {
+        Command::new(root.join(program))
+    } else {
+        Command::new(program)
     };
     command.args(arguments).current_dir(root);
     let listed = std::env::var("CUDA_VISIBLE_DEVICES").ok();

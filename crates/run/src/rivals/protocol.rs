@@ -119,7 +119,7 @@ impl<'a> Message<'a> {
 pub fn longest_line(plan: &Plan) -> u64 {
     let sampling = Sampling::of(plan);
     let samples = u64::from(sampling.iterations) + u64::from(sampling.singles);
-    let backends = plan.rivals.iter().map(|it| it.backends.len() as u64);
+    let backends = plan.rivals.iter().map(|rival| rival.backends.len() as u64);
     let contests = SAMPLE_BYTES.saturating_mul(samples);
     OTHER_BYTES.saturating_add(contests.saturating_mul(backends.max().unwrap_or(0)))
 }
@@ -249,8 +249,11 @@ impl Expected<'_> {
                 return Err(format!("{id}: {name} is there twice"));
             }
         }
-        let mut asked = self.backends.iter();
-        match asked.find(|name| !contests.contains_key(*name)) {
+        match self
+            .backends
+            .iter()
+            .find(|name| !contests.contains_key(*name))
+        {
             Some(name) => Err(format!("{id}: it does not answer for {name}")),
             None => Ok(contests),
         }
@@ -294,8 +297,8 @@ fn versions(written: BTreeMap<String, String>) -> Result<BTreeMap<String, String
     if written.len() > MOST_VERSIONS {
         return Err(format!("it names more than {MOST_VERSIONS} versions"));
     }
-    let written = written.into_iter();
     Ok(written
+        .into_iter()
         .map(|(name, version)| (scrubbed(&name), scrubbed(&version)))
         .collect())
 }

@@ -64,12 +64,13 @@ type Answers = Vec<Result<RivalFacts, String>>;
 /// One turn over tasks of the fixture, a variant and a shape each, after which others follow.
 fn turn(rivals: &mut Rivals, asked: &[(&Rival, &str, &str)]) -> Answers {
     let (plan, device) = (fixture::plan(), fixture::device());
-    let tasks = asked.iter();
-    let tasks: Vec<_> = tasks
+    let tasks: Vec<_> = asked
+        .iter()
         .map(|(_, variant, shape)| fixture::case_id(variant, shape))
         .collect();
-    let asked = asked.iter().zip(&tasks);
     let asked: Vec<_> = asked
+        .iter()
+        .zip(&tasks)
         .map(|((rival, ..), task)| Asked {
             rival,
             task,
@@ -409,8 +410,8 @@ fn answers_that_break_the_protocol_are_refused() {
 #[test]
 fn a_rival_gets_its_tasks_and_its_gpu() {
     let holds = |told: &[&str]| {
-        let checks = told.iter();
-        let checks: Vec<_> = checks
+        let checks: Vec<_> = told
+            .iter()
             .map(|text| format!("case \"$told\" in *'{text}'*) ;; *) exit 8;; esac"))
             .collect();
         checks.join("; ")

@@ -125,7 +125,7 @@ impl<'a> Crew<'a> {
         let program = this_program()?;
         let command = move || {
             let mut words = wrapper.iter();
-            let mut command = Command::new(words.next().map_or(program.as_os_str(), |it| it));
+            let mut command = Command::new(words.next().map_or(program.as_os_str(), |word| word));
             helper::keep_whole_lists(&mut command);
             command.args(words).arg(&program);
             let choice = DeviceChoice::Cuda { ordinal };
@@ -296,8 +296,13 @@ impl<'a> Crew<'a> {
             return;
         };
         let standby = self.standby.iter().map(|(worker, _)| worker);
-        let idle = self.done.iter().chain(&self.starting).chain(standby);
-        let idle: Vec<u32> = idle.map(Worker::id).collect();
+        let idle: Vec<u32> = self
+            .done
+            .iter()
+            .chain(&self.starting)
+            .chain(standby)
+            .map(Worker::id)
+            .collect();
         let mut unnamed = idle.len();
         others.retain(|process| match process.pid {
             Some(pid) => !idle.contains(&pid),
@@ -394,7 +399,7 @@ impl<'a> Crew<'a> {
         self.sent = None;
         let began = Instant::now();
         let farewell = self.farewell;
-        let said = self.worker.take().map(|it| it.end(farewell));
+        let said = self.worker.take().map(|worker| worker.end(farewell));
         let said = said.unwrap_or_default();
         self.costs.process += began.elapsed();
         said

@@ -89,9 +89,10 @@ impl<'a> Crews<'a> {
                 "cuda:{ordinal} of cuda:all cannot be used: {why}; --device cuda:N takes one that can"
             )));
         }
-        match all.iter().all(|device| kind(device) == kind(first)) {
-            true => Ok(()),
-            false => Err(environment(unlike(&all))),
+        if all.iter().all(|device| kind(device) == kind(first)) {
+            Ok(())
+        } else {
+            Err(environment(unlike(&all)))
         }
     }
 

@@ -49,12 +49,14 @@ impl Limits {
             let age = now.duration_since(entry.used).unwrap_or_default();
             self.age.is_some_and(|most| age > most)
         };
-        let goes = entries.into_iter().take_while(|entry| {
-            let goes = is_old(entry) || self.bytes.is_some_and(|most| bytes > most);
-            bytes = bytes.saturating_sub(entry.bytes);
-            goes
-        });
-        goes.collect()
+        entries
+            .into_iter()
+            .take_while(|entry| {
+                let goes = is_old(entry) || self.bytes.is_some_and(|most| bytes > most);
+                bytes = bytes.saturating_sub(entry.bytes);
+                goes
+            })
+            .collect()
     }
 }
 

@@ -62,9 +62,10 @@ fn end(code: i32) -> ! {
     }
     for path in &living.unfinished {
         // The final file stays as it was; nobody is left to be told of a failure.
-        let _ = match path.is_dir() {
-            true => std::fs::remove_dir_all(path),
-            false => std::fs::remove_file(path),
+        let _ = if path.is_dir() {
+            std::fs::remove_dir_all(path)
+        } else {
+            std::fs::remove_file(path)
         };
     }
     std::process::exit(code)

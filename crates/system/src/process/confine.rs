@@ -40,7 +40,11 @@ impl Hidden {
         for (inner, outer) in self.dir.ancestors().zip(self.dir.ancestors().skip(1)) {
             let entries = std::fs::read_dir(outer).into_iter().flatten().flatten();
             // A link is no place of its own: it may lead into what is hidden.
-            let is_link = |entry: &DirEntry| entry.file_type().is_ok_and(|it| it.is_symlink());
+            let is_link = |entry: &DirEntry| {
+                entry
+                    .file_type()
+                    .is_ok_and(|file_type| file_type.is_symlink())
+            };
             let others = entries.filter(|entry| entry.path() != inner && !is_link(entry));
             rest.extend(others.map(|entry| entry.path()));
         }
@@ -426,10 +430,19 @@ fn refused(rules: &Rules, architecture: TargetArch) -> io::Result<BpfProgram> {
     use SeccompCmpOp::{Eq, MaskedEq, Ne};
     let made = || -> Result<BpfProgram, seccompiler::BackendError> {
         let when = |conditions: &[(u8, SeccompCmpOp, u64)]| {
-            let conditions = conditions.iter().map(|(argument, is, value)| {
-                SeccompCondition::new(*argument, SeccompCmpArgLen::Dword, is.clone(), *value)
-            });
-            SeccompRule::new(conditions.collect::<Result<_, _>>()?)
+            SeccompRule::new(
+                conditions
+                    .iter()
+                    .map(|(argument, is, value)| {
+                        SeccompCondition::new(
+                            *argument,
+                            SeccompCmpArgLen::Dword,
+                            is.clone(),
+                            *value,
+                        )
+                    })
+                    .collect::<Result<_, _>>()?,
+            )
         };
         let always = [&OF_OTHERS[..], &KEPT_BY_KERNEL, &PAST_RULES].concat();
         let mut refused: BTreeMap<i64, Vec<SeccompRule>> =
@@ -467,8 +480,12 @@ fn refused(rules: &Rules, architecture: TargetArch) -> io::Result<BpfProgram> {
         };
         refused.insert(libc::SYS_socket, of_network);
         if rules.metadata == Metadata::Kept {
-            let calls = OF_METADATA.into_iter().chain(OLD_OF_METADATA);
-            refused.extend(calls.map(|call| (call, Vec::new())));
+            refused.extend(
+                OF_METADATA
+                    .into_iter()
+                    .chain(OLD_OF_METADATA)
+                    .map(|call| (call, Vec::new())),
+            );
             let requests = match rules.sockets {
                 Sockets::None => vec![when(&REQUESTS.map(|request| (1, Ne, request)))?],
                 Sockets::Local => OF_FILE_SYSTEMS

@@ -172,8 +172,10 @@ fn reap(flags: i32) -> Option<(i32, i32)> {
 /// Returns false where none could be killed.
 fn kill_children() -> bool {
     let me = getpid().to_string();
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    processes
+    std::fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .filter(|pid| {
             let mut stat = Vec::new();

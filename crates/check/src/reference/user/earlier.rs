@@ -99,12 +99,15 @@ impl Earlier {
     /// The latest compilation whose inputs are all as they were, and in sight.
     pub fn find(&self, root: &Path) -> Option<Compilation> {
         let files = &Files::below(root);
-        let mut earlier = self.read().compilations.into_iter();
-        earlier.find(|it| {
-            let mut linked = it.linked.iter();
-            it.inputs.hold(files)
-                && linked.all(|(file, digest)| files.digest(file).as_ref() == Some(digest))
-                && it.reads().all(|(file, _)| self.is_in_sight(root, file))
+        self.read().compilations.into_iter().find(|compilation| {
+            compilation.inputs.hold(files)
+                && compilation
+                    .linked
+                    .iter()
+                    .all(|(file, digest)| files.digest(file).as_ref() == Some(digest))
+                && compilation
+                    .reads()
+                    .all(|(file, _)| self.is_in_sight(root, file))
         })
     }
 
@@ -131,16 +134,19 @@ impl Earlier {
             return;
         };
         // The assembler can read files, and lists none.
-        let has_assembly = |file: &String| files.read(file).is_none_or(|it| it.contains("asm"));
-        let mut own = compiled.iter().filter(|file| Path::new(file).is_relative());
-        if own.any(has_assembly) {
+        let has_assembly = |file: &String| files.read(file).is_none_or(|file| file.contains("asm"));
+        if compiled
+            .iter()
+            .filter(|file| Path::new(file).is_relative())
+            .any(has_assembly)
+        {
             return;
         }
         let definitions = self.flags.join(" ");
-        let digests = linked
+        let digests: Option<BTreeMap<_, _>> = linked
             .iter()
-            .map(|file| Some((file.clone(), files.digest(file)?)));
-        let digests: Option<BTreeMap<_, _>> = digests.collect();
+            .map(|file| Some((file.clone(), files.digest(file)?)))
+            .collect();
         let (Some(inputs), Some(linked)) = (
             Dependencies::collect(files, compiled, (&[], &definitions), &search),
             digests,
@@ -155,7 +161,7 @@ impl Earlier {
         let mut manifest = self.read();
         manifest
             .compilations
-            .retain(|it| it.inputs != inputs || it.linked != linked);
+            .retain(|compilation| compilation.inputs != inputs || compilation.linked != linked);
         let program = program.to_owned();
         manifest.compilations.insert(
             0,

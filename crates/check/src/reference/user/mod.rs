@@ -404,8 +404,10 @@ impl Functions {
         let ended =
             run(ask, &rules(&[], None, Some(0)), COMPILE).map_err(|why| why.of(what, COMPILE))?;
         let listed = output(ended, what)?;
-        let paths = list_loaded(&listed).into_iter();
-        Ok(paths.map(|path| dir.join(path)).collect())
+        Ok(list_loaded(&listed)
+            .into_iter()
+            .map(|path| dir.join(path))
+            .collect())
     }
 }
 

@@ -142,27 +142,33 @@ fn read_listing(listing: &Path) -> std::io::Result<Vec<PathBuf>> {
 /// For [`RUNNER`]: what each argument is, in JSON.
 pub fn describe(params: &[Param]) -> OsString {
     let array = |elem: Number, shape: Value| json!({"kind": "array", "type": numpy_type(elem), "shape": shape, "given": true, "returned": false});
-    let all = params.iter().map(|param| match param {
-        Param::Tensor(tensor) => json!({
-            "kind": "array",
-            "name": tensor.name,
-            "type": numpy_type(stored(tensor).number()),
-            "shape": tensor.value_dims(),
-            "given": tensor.role.is_drawn(),
-            "returned": tensor.role.is_result(),
-        }),
-        Param::Scales(_) => array(Number::Float(4), json!([-1])),
-        Param::ZeroPoints(_) => array(Number::Signed(4), json!([-1])),
-        Param::Bytes(_) => array(Number::Unsigned(1), json!([-1])),
-        Param::Null => json!({"kind": "null", "given": true, "returned": false}),
-        Param::Scalar(elem, _) => json!({
-            "kind": "scalar",
-            "type": numpy_type(elem.number()),
-            "given": true,
-            "returned": false,
-        }),
-    });
-    Value::Array(all.collect()).to_string().into()
+    Value::Array(
+        params
+            .iter()
+            .map(|param| match param {
+                Param::Tensor(tensor) => json!({
+                    "kind": "array",
+                    "name": tensor.name,
+                    "type": numpy_type(stored(tensor).number()),
+                    "shape": tensor.value_dims(),
+                    "given": tensor.role.is_drawn(),
+                    "returned": tensor.role.is_result(),
+                }),
+                Param::Scales(_) => array(Number::Float(4), json!([-1])),
+                Param::ZeroPoints(_) => array(Number::Signed(4), json!([-1])),
+                Param::Bytes(_) => array(Number::Unsigned(1), json!([-1])),
+                Param::Null => json!({"kind": "null", "given": true, "returned": false}),
+                Param::Scalar(elem, _) => json!({
+                    "kind": "scalar",
+                    "type": numpy_type(elem.number()),
+                    "given": true,
+                    "returned": false,
+                }),
+            })
+            .collect(),
+    )
+    .to_string()
+    .into()
 }
 
 /// <https://numpy.org/doc/stable/reference/arrays.interface.html>. Small floats come as f32, as in C.

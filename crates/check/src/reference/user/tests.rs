@@ -199,7 +199,7 @@ fn a_program_of_an_earlier_run_is_taken_while_all_that_it_was_made_of_is_as_it_w
         if let Reference::User { flags: own, .. } = &mut case.reference {
             own.extend(flags.iter().map(|flag| (*flag).to_owned()));
         }
-        functions.unwrap().build(&case).map(|it| it.identity)
+        functions.unwrap().build(&case).map(|build| build.identity)
     };
     let without_compiler = |flags: &[&str]| {
         std::fs::write(&refuse, "").unwrap();
@@ -326,8 +326,15 @@ fn f64_and_16_bit_integers_come_in_their_own_type() {
     else {
         panic!("other types")
     };
-    let want = index.iter().map(|&at| x[at as usize] * -3.0 + 1e-12);
-    assert_eq!(outputs["y"], Values::F64(want.collect()));
+    assert_eq!(
+        outputs["y"],
+        Values::F64(
+            index
+                .iter()
+                .map(|&at| x[at as usize] * -3.0 + 1e-12)
+                .collect()
+        )
+    );
     assert!(x.iter().all(|&x| x == f64::from(x as f32) && x != 0.0));
 }
 

@@ -52,7 +52,7 @@ fn explained(base: &CodeFacts, head: &CodeFacts) -> Vec<crate::Cause> {
 
 fn classes(base: &CodeFacts, head: &CodeFacts) -> Vec<CauseClass> {
     let causes = explained(base, head);
-    causes.into_iter().map(|it| it.class).collect()
+    causes.into_iter().map(|cause| cause.class).collect()
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn what_is_stored_on_the_stack_and_read_back_is_spilled() {
     let measures: Vec<_> = causes[0]
         .values
         .iter()
-        .map(|it| it.measure.clone())
+        .map(|cause| cause.measure.clone())
         .collect();
     assert_eq!(
         measures,
@@ -156,5 +156,8 @@ fn lines_of_one_side_alone_are_no_lines() {
     });
     let causes = explained(&base, &head);
     assert_eq!(causes[0].class, CauseClass::BarrierAdded);
-    assert!(causes.iter().all(|it| it.places.is_empty()), "{causes:?}");
+    assert!(
+        causes.iter().all(|cause| cause.places.is_empty()),
+        "{causes:?}"
+    );
 }

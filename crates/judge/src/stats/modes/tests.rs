@@ -42,8 +42,10 @@ fn process(dice: &mut Dice, launches: usize, kind: impl Fn(&mut Dice, f64) -> f6
 }
 
 fn of(processes: &[Vec<u64>]) -> Vec<Launches<'_>> {
-    let launches = processes.iter().map(|ns| Launches { ns, tick_ns: TICK });
-    launches.collect()
+    processes
+        .iter()
+        .map(|ns| Launches { ns, tick_ns: TICK })
+        .collect()
 }
 
 fn find(processes: &[Vec<u64>]) -> Option<Modes> {
@@ -79,9 +81,12 @@ const ONE_MODE: [(&str, Kind); 11] = [
     ("a few ticks", |dice, _| {
         2300.0 * (1.0 + 0.012 * dice.normal())
     }),
-    ("outliers", |dice, _| match dice.uniform() < 0.02 {
-        true => 5000.0 * (2.0 + 8.0 * dice.uniform()),
-        false => 5000.0 * (0.01 * dice.normal()).exp(),
+    ("outliers", |dice, _| {
+        if dice.uniform() < 0.02 {
+            5000.0 * (2.0 + 8.0 * dice.uniform())
+        } else {
+            5000.0 * (0.01 * dice.normal()).exp()
+        }
     }),
     ("ramp", |dice, at| {
         5000.0 * (1.0 + 0.1 * at) * (0.005 * dice.normal()).exp()
@@ -126,8 +131,12 @@ fn windows_that_move_count_as_each_alone() {
     let mut sorted: Vec<f64> = (0..300).map(|_| (dice.uniform() * 50.0).round()).collect();
     sorted.sort_unstable_by(f64::total_cmp);
     for width in [0.0, 0.5, 7.0, 100.0] {
-        let starts = sorted.iter().copied().flat_map(|it| [it, it.next_up()]);
-        let mut starts: Vec<f64> = starts.chain([-3.0, 60.0]).collect();
+        let mut starts: Vec<f64> = sorted
+            .iter()
+            .copied()
+            .flat_map(|it| [it, it.next_up()])
+            .chain([-3.0, 60.0])
+            .collect();
         starts.sort_unstable_by(f64::total_cmp);
         let alone = starts
             .iter()
@@ -219,8 +228,12 @@ fn too_few_launches_say_nothing() {
 
 /// 95 % interval of the difference of shares, by Student's t over the processes.
 fn difference(shares: &SlowShares) -> [f64; 2] {
-    let pairs = shares.head.iter().zip(&shares.base);
-    let all: Vec<f64> = pairs.map(|(head, base)| head - base).collect();
+    let all: Vec<f64> = shares
+        .head
+        .iter()
+        .zip(&shares.base)
+        .map(|(head, base)| head - base)
+        .collect();
     let n = all.len() as f64;
     let mean = all.iter().sum::<f64>() / n;
     let squares: f64 = all.iter().map(|value| (value - mean).powi(2)).sum();

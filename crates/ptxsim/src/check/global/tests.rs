@@ -166,10 +166,7 @@ proptest! {
                 let told = out.iter().any(|c| c.lane == l as u32);
                 prop_assert!(race || !told, "invented: step {n} lane {l}");
                 prop_assert!(told || !race || doubt, "missed: step {n} lane {l}");
-                match write {
-                    true => p.writes.push(now),
-                    false => p.reads.push(now),
-                }
+                if write { p.writes.push(now) } else { p.reads.push(now) }
                 if write && !strong {
                     p.reads.clear();
                 }

@@ -115,11 +115,10 @@ impl Images {
     }
 
     fn copy_all(&self, tensors: &[Address], way: Way, stream: sys::CUstream) -> Result<()> {
-        let mut wanted = self
-            .arrays
+        self.arrays
             .iter()
-            .filter(|array| tensors.contains(&array.of));
-        wanted.try_for_each(|array| copy(array, way, stream))
+            .filter(|array| tensors.contains(&array.of))
+            .try_for_each(|array| copy(array, way, stream))
     }
 
     /// The stream is idle.
@@ -232,8 +231,10 @@ fn texture(sampler: &Sampler, image: &Image) -> sys::CUDA_TEXTURE_DESC {
     };
     // An H200 filters a 1D texture along y, too, and at 0 half of each texel would be the border's.
     texture.addressMode = [Address::CU_TR_ADDRESS_MODE_CLAMP; 3];
-    let axes = texture.addressMode.iter_mut();
-    axes.take(usize::from(image.rank))
+    texture
+        .addressMode
+        .iter_mut()
+        .take(usize::from(image.rank))
         .for_each(|axis| *axis = mode);
     texture.filterMode = match sampler.filter {
         TextureFilter::Point => Filter::CU_TR_FILTER_MODE_POINT,

@@ -118,8 +118,9 @@ fn swizzle(swizzle: Swizzle) -> sys::CUtensorMapSwizzle {
 
 fn fill(nan: bool) -> sys::CUtensorMapFloatOOBfill {
     use sys::CUtensorMapFloatOOBfill as Fill;
-    match nan {
-        false => Fill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
-        true => Fill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA,
+    if nan {
+        Fill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA
+    } else {
+        Fill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE
     }
 }

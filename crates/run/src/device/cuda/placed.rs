@@ -35,8 +35,9 @@ impl PlacedPages {
     }
 
     fn has(&self, page: Address) -> bool {
-        let mut runs = self.runs.iter();
-        runs.any(|&(start, bytes)| (start..start + bytes as Address).contains(&page))
+        self.runs
+            .iter()
+            .any(|&(start, bytes)| (start..start + bytes as Address).contains(&page))
     }
 
     /// Keeps the whole range around an address: the driver does not give a small one where it is asked for.

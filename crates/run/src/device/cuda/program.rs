@@ -65,10 +65,13 @@ impl LoadedArtifact {
                     entries,
                 })
             }
-            Artifact::Together { modules, steps } => {
-                let modules = modules.iter().map(|module| Self::load(module, facts));
-                Self::join(modules.collect::<Result<_>>()?, steps)
-            }
+            Artifact::Together { modules, steps } => Self::join(
+                modules
+                    .iter()
+                    .map(|module| Self::load(module, facts))
+                    .collect::<Result<_>>()?,
+                steps,
+            ),
             Artifact::Ptx { .. } => Err(Failure::Unsupported(Unsupported::NewerPtx)),
             Artifact::Launcher {
                 library, function, ..
@@ -90,8 +93,10 @@ impl LoadedArtifact {
             modules.extend(own);
             firsts.push(entries.into_iter().next());
         }
-        let entries = steps.iter().map(|at| firsts.get(*at).cloned().flatten());
-        let entries: Option<Vec<Entry>> = entries.collect();
+        let entries: Option<Vec<Entry>> = steps
+            .iter()
+            .map(|at| firsts.get(*at).cloned().flatten())
+            .collect();
         let entries = entries.ok_or_else(|| {
             Failure::of_case(FaultKind::EntryNotFound, "a step of it has no module")
         })?;
@@ -148,13 +153,15 @@ impl LoadedArtifact {
         let Self::Modules { modules, .. } = self else {
             return Ok(Vec::new());
         };
-        let all = modules.iter().enumerate();
-        let all = all.flat_map(|(at, module)| module.variables.iter().map(move |it| (at, it)));
-        let found = all.filter_map(|(at, symbol)| {
-            let (address, bytes) = self.variable(at, symbol).ok()?;
-            Some((symbol.clone(), address, bytes))
-        });
-        Ok(found.collect())
+        Ok(modules
+            .iter()
+            .enumerate()
+            .flat_map(|(at, module)| module.variables.iter().map(move |variable| (at, variable)))
+            .filter_map(|(at, symbol)| {
+                let (address, bytes) = self.variable(at, symbol).ok()?;
+                Some((symbol.clone(), address, bytes))
+            })
+            .collect())
     }
 
     /// Opts in to what the launches ask for beyond the defaults.
@@ -166,8 +173,12 @@ impl LoadedArtifact {
         for step in &steps {
             let function = step.entry.function;
             // The attribute is the function's, which may have several steps.
-            let own = steps.iter().filter(|it| it.entry.function == function);
-            let dynamic = own.map(|it| it.launch.dynamic_shared).max().unwrap_or(0);
+            let dynamic = steps
+                .iter()
+                .filter(|step| step.entry.function == function)
+                .map(|step| step.launch.dynamic_shared)
+                .max()
+                .unwrap_or(0);
             if dynamic > SHARED_WITHOUT_OPT_IN {
                 set(
                     function,
@@ -276,8 +287,9 @@ fn entry_steps<'a>(entries: &'a [Entry], call: &'a Call) -> Result<Vec<EntryStep
     if entries.len() != call.steps.len() {
         return Err(misfit(entries.len(), call));
     }
-    let steps = entries.iter().zip(&call.steps);
-    steps
+    entries
+        .iter()
+        .zip(&call.steps)
         .map(|(entry, step)| match &step.launch {
             Some(launch) => Ok(EntryStep {
                 entry,

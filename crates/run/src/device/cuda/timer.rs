@@ -113,8 +113,11 @@ impl<'a> CudaTimer<'a> {
                 )
             })
         })?;
-        let restored = target.restore.copies.iter().map(|restore| restore.to);
-        let restored: Vec<_> = restored
+        let restored: Vec<_> = target
+            .restore
+            .copies
+            .iter()
+            .map(|restore| restore.to)
             .filter(|to| target.call.surfaces.contains(to))
             .collect();
         self.device.images.fill(&restored, self.device.stream)
@@ -184,8 +187,10 @@ impl<'a> CudaTimer<'a> {
 impl Timer for CudaTimer<'_> {
     fn can_batch(&self) -> bool {
         let sides = [Some(&self.head), self.base.as_ref()];
-        let mut sides = sides.into_iter().flatten();
-        sides.all(|timed| timed.target.restore.when == RestoredBefore::EachSample)
+        sides
+            .into_iter()
+            .flatten()
+            .all(|timed| timed.target.restore.when == RestoredBefore::EachSample)
     }
 
     fn warm_up(&mut self, side: Side, launches: u32) -> Result<()> {
@@ -278,8 +283,11 @@ impl Timer for CudaTimer<'_> {
         gaps.push(0);
         gaps.sort_unstable();
         gaps.dedup();
-        let steps = gaps.windows(2).map(|pair| pair[1] - pair[0]);
-        let step = steps.min().unwrap_or(0);
+        let step = gaps
+            .windows(2)
+            .map(|pair| pair[1] - pair[0])
+            .min()
+            .unwrap_or(0);
         self.device.overheads.tick_ns = Some(step);
         Ok(step)
     }

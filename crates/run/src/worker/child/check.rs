@@ -333,9 +333,10 @@ impl<'a> Runs<'a> {
             .ok_or_else(|| reference("there is no output to compare"))?;
         let is_compared = !matches!(self.case.reference, Reference::None | Reference::NoOutput);
         let facts = CheckFacts {
-            error: match is_compared {
-                true => error,
-                false => without_distances(error),
+            error: if is_compared {
+                error
+            } else {
+                without_distances(error)
             },
             original: self.original.filter(|_| is_compared),
             codec: self.codec.filter(|_| is_compared),

@@ -49,8 +49,9 @@ impl Variables {
 
     /// As the first launch found them.
     pub fn restore(&self, device: &mut dyn Device) -> Result<()> {
-        let mut all = self.loaded.iter();
-        all.try_for_each(|it| device.write(it.address, &it.content))
+        self.loaded
+            .iter()
+            .try_for_each(|it| device.write(it.address, &it.content))
     }
 
     /// Those that are not as they were; `place` of the symbol of one.
@@ -59,8 +60,10 @@ impl Variables {
         after: &Contents,
         place: impl Fn(&str) -> Option<Place>,
     ) -> Vec<KeptVariable> {
-        let changed = after.0.iter().filter(|it| !before.0.contains(it));
-        changed
+        after
+            .0
+            .iter()
+            .filter(|it| !before.0.contains(it))
             .map(|(symbol, ..)| KeptVariable {
                 name: as_written(symbol),
                 place: place(symbol),
@@ -149,8 +152,10 @@ pub fn look(
 }
 
 fn names(kept: &[KeptVariable]) -> String {
-    let names = kept.iter().map(|it| format!("`{}`", it.name));
-    names.collect::<Vec<_>>().join(", ")
+    kept.iter()
+        .map(|kept_variable| format!("`{}`", kept_variable.name))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// A failure of a launch that found what an earlier one had left.

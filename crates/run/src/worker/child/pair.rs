@@ -27,9 +27,10 @@ pub fn pair(
     let what = format!("{} {}", job.head.case.id, job.process);
     let mut dice = Dice::new(job.pairing.seed, &what);
     device.alloc("shift", SHIFT_BYTES * (1 + dice.below(SHIFTS) as usize))?;
-    let early = match dice.heads() {
-        true => Some(load_base(device, job, say)?),
-        false => None,
+    let early = if dice.heads() {
+        Some(load_base(device, job, say)?)
+    } else {
+        None
     };
     say(Frame::Step("loading".to_owned()));
     let head_program = device.load(&job.head.artifact)?;
@@ -41,13 +42,12 @@ pub fn pair(
     let head = StagedCase::of(device, cache, &job.head.case, head_program, job.seed)?;
     let filled = head.fill_constants(device, head_program, &job.head.artifact)?;
     // Other tensors are another interface: then each side has its own.
-    let own = match job.head.case.tensors == job.base.case.tensors {
-        true => None,
-        false => {
-            let base = &job.base.case;
-            let stage = StagedCase::of(device, cache, base, base_program, job.seed);
-            Some(of_base(stage)?)
-        }
+    let own = if job.head.case.tensors == job.base.case.tensors {
+        None
+    } else {
+        let base = &job.base.case;
+        let stage = StagedCase::of(device, cache, base, base_program, job.seed);
+        Some(of_base(stage)?)
     };
     let base_call = match &own {
         Some(stage) => stage.call.clone(),

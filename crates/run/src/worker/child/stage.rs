@@ -46,8 +46,12 @@ impl<'a> StagedCase<'a> {
         seed: u64,
     ) -> Result<Self> {
         // A driver takes the launch, and reads whatever lies behind the arguments.
-        let mut steps = artifact.entries().into_iter().zip(&case.steps);
-        if let Some(misfit) = steps.find_map(|((_, symbol), step)| misfit(symbol, &step.args)) {
+        if let Some(misfit) = artifact
+            .entries()
+            .into_iter()
+            .zip(&case.steps)
+            .find_map(|((_, symbol), step)| misfit(symbol, &step.args))
+        {
             return Err(Failure::of_case(FaultKind::LaunchRefused, misfit));
         }
         let program = device.load(artifact)?;
@@ -103,8 +107,11 @@ impl<'a> StagedCase<'a> {
         artifact: &Artifact,
     ) -> Result<Vec<(Address, String)>> {
         let mut filled = Vec::new();
-        let modules = artifact.constants().into_iter().enumerate();
-        let constants = modules.flat_map(|(at, all)| all.iter().map(move |it| (at, it)));
+        let constants = artifact
+            .constants()
+            .into_iter()
+            .enumerate()
+            .flat_map(|(at, all)| all.iter().map(move |it| (at, it)));
         for (module, constant) in constants {
             let image = self.inputs.get(&constant.tensor);
             let bytes = image.map_or(&[][..], |image| &image.bytes);
@@ -188,8 +195,7 @@ impl<'a> StagedCase<'a> {
     /// Which elements of the outputs are compared.
     pub fn compared(&self, case: &Case) -> Result<Compared> {
         let input = |name: &str| {
-            let mut tensors = case.tensors.iter();
-            let tensor = tensors.find(|tensor| tensor.name == name)?;
+            let tensor = case.tensors.iter().find(|tensor| tensor.name == name)?;
             decode(tensor, &self.inputs.get(name)?.bytes).ok()
         };
         Compared::of(case, &input).map_err(|why| Failure::of_case(FaultKind::Reference, why))
@@ -301,9 +307,10 @@ impl<'a> StagedCase<'a> {
         let each_launch = has_scratch || self.does_less_again(device)?;
         Ok(Restores {
             copies,
-            when: match each_launch {
-                true => RestoredBefore::EachLaunch,
-                false => RestoredBefore::EachSample,
+            when: if each_launch {
+                RestoredBefore::EachLaunch
+            } else {
+                RestoredBefore::EachSample
             },
         })
     }
@@ -318,19 +325,23 @@ impl<'a> StagedCase<'a> {
         let mut launch = || {
             device.launch(&self.call)?;
             device.sync()?;
-            let images = captured.iter().map(|placed| {
-                let mut image = vec![0; placed.data.bytes];
-                device.read(placed.data.address, &mut image)?;
-                Ok(image)
-            });
-            images.collect::<Result<Vec<_>>>()
+            captured
+                .iter()
+                .map(|placed| {
+                    let mut image = vec![0; placed.data.bytes];
+                    device.read(placed.data.address, &mut image)?;
+                    Ok(image)
+                })
+                .collect::<Result<Vec<_>>>()
         };
         let (first, second) = (launch()?, launch()?);
-        let before: Vec<Cow<[u8]>> = captured.iter().map(|it| self.before(it, 1)).collect();
-        let images = before.iter().zip(&first).zip(&second);
-        Ok(changes_less(images.map(|((before, first), second)| {
-            [before.as_ref(), first, second]
-        })))
+        let before: Vec<Cow<[u8]>> = captured
+            .iter()
+            .map(|captured| self.before(captured, 1))
+            .collect();
+        Ok(changes_less(before.iter().zip(&first).zip(&second).map(
+            |((before, first), second)| [before.as_ref(), first, second],
+        )))
     }
 
     /// Adds what the host writes to `__device__` variables of a program before each launch. A kernel cannot change
@@ -385,8 +396,10 @@ fn changes_less<'a>(images: impl Iterator<Item = [&'a [u8]; 3]>) -> bool {
     /// Blocks are compared faster than their bytes.
     const BLOCK: usize = 256;
     let count = |one: &[u8], other: &[u8]| {
-        let blocks = one.chunks(BLOCK).zip(other.chunks(BLOCK));
-        blocks.filter(|(one, other)| one != other).count()
+        one.chunks(BLOCK)
+            .zip(other.chunks(BLOCK))
+            .filter(|(one, other)| one != other)
+            .count()
     };
     let (mut at_first, mut again) = (0, 0);
     for [before, first, second] in images {
@@ -434,11 +447,17 @@ impl<'a> Placed<'a> {
 /// Places the memory of a program. Tensors of one allocation are placed together: a kernel may read across them.
 fn place_joined(device: &mut dyn Device, tensors: &[Tensor]) -> Result<()> {
     for allocation in tensors.chunk_by(|_, next| next.joined) {
-        let Some(at) = allocation.first().and_then(|it| it.address) else {
+        let Some(at) = allocation.first().and_then(|allocation| allocation.address) else {
             continue;
         };
-        let sizes = allocation.iter().map(|it| it.span() * it.elem.size());
-        device.place(&format!("at_{at:x}"), at, sizes.sum())?;
+        device.place(
+            &format!("at_{at:x}"),
+            at,
+            allocation
+                .iter()
+                .map(|allocation| allocation.span() * allocation.elem.size())
+                .sum(),
+        )?;
     }
     Ok(())
 }
@@ -470,11 +489,14 @@ fn packed(device: &mut dyn Device, case: &Case, tensors: &[Placed]) -> Result<Ve
 }
 
 fn surfaces(case: &Case, tensors: &[Placed]) -> Vec<Address> {
-    let reached = tensors.iter().filter(|placed| {
-        let name = &placed.tensor.name;
-        case.steps.iter().any(|step| has_surface(&step.args, name))
-    });
-    reached.map(|placed| placed.data.address).collect()
+    tensors
+        .iter()
+        .filter(|placed| {
+            let name = &placed.tensor.name;
+            case.steps.iter().any(|step| has_surface(&step.args, name))
+        })
+        .map(|placed| placed.data.address)
+        .collect()
 }
 
 fn has_surface(args: &[Arg], name: &str) -> bool {

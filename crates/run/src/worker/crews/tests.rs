@@ -50,9 +50,10 @@ fn script(ordinal: u32, gpu: &Gpu, count: u32) -> String {
     };
     facts.unwritten = ordinal.into();
     facts.launches = SEED;
-    let sane = match gpu.sane {
-        true => Frame::Sane,
-        false => failed(FaultKind::Environment, "wrong values", false),
+    let sane = if gpu.sane {
+        Frame::Sane
+    } else {
+        failed(FaultKind::Environment, "wrong values", false)
     };
     let say = |frame| {
         format!(

@@ -178,9 +178,15 @@ impl Device for Fake {
         0
     }
     fn load(&mut self, artifact: &Artifact) -> Result<Program> {
-        let symbols = artifact.entries().into_iter();
-        let symbols: Vec<String> = symbols.map(|(_, symbol)| symbol.clone()).collect();
-        if let Some(unknown) = symbols.iter().find(|it| !KERNELS.contains(&it.as_str())) {
+        let symbols: Vec<String> = artifact
+            .entries()
+            .into_iter()
+            .map(|(_, symbol)| symbol.clone())
+            .collect();
+        if let Some(unknown) = symbols
+            .iter()
+            .find(|symbol| !KERNELS.contains(&symbol.as_str()))
+        {
             return Err(Failure::of_case(FaultKind::EntryNotFound, unknown.as_str()));
         }
         self.programs.push(symbols);
@@ -233,8 +239,10 @@ impl Device for Fake {
         let symbols = &self.programs[call.program.0];
         assert_eq!(symbols.len(), call.steps.len());
         for (symbol, step) in symbols.iter().zip(&call.steps) {
-            let args = step.args.iter().map(PackedArg::bytes);
-            let args: Vec<u64> = args
+            let args: Vec<u64> = step
+                .args
+                .iter()
+                .map(PackedArg::bytes)
                 .map(|bytes| u64::from_ne_bytes(bytes.try_into().unwrap()))
                 .collect();
             kernel(symbol)(&mut self.memory, &args, self.launches)?;

@@ -564,7 +564,7 @@ fn floats(fake: &mut Fake, at: u64, count: usize) -> Vec<f32> {
     let mut bytes = vec![0; 4 * count];
     fake.read(at, &mut bytes).unwrap();
     let (words, _) = bytes.as_chunks::<4>();
-    words.iter().map(|it| f32::from_le_bytes(*it)).collect()
+    words.iter().map(|word| f32::from_le_bytes(*word)).collect()
 }
 
 #[test]
