@@ -224,10 +224,10 @@ impl Trees {
             .iter()
             .chain([base])
             .filter(|tool| tool.path != head.path)
-            .filter(|it| it.path.starts_with(&head.path));
+            .filter(|tool| tool.path.starts_with(&head.path));
         Some(Hidden {
             dir: head.path.clone(),
-            but: inside.map(|it| it.path.clone()).collect(),
+            but: inside.map(|tool| tool.path.clone()).collect(),
         })
     }
 

@@ -9,7 +9,7 @@ pub fn launch_bounds(ptx: &str, symbol: &str) -> LaunchBounds {
     for line in header(ptx, symbol) {
         let mut words = line
             .split([' ', '\t', ',', ';'])
-            .filter(|it| !it.is_empty());
+            .filter(|word| !word.is_empty());
         let directive = words.next().unwrap_or_default();
         let mut numbers = words.map_while(|word| word.parse::<u32>().ok());
         match directive {

@@ -76,8 +76,8 @@ impl<'a> Reader<'a> {
         Seen::Got(CodeFacts {
             disassembler: all
                 .first()
-                .map_or_else(String::new, |it| it.disassembler.clone()),
-            entries: called.flat_map(|it| it.entries.clone()).collect(),
+                .map_or_else(String::new, |dump| dump.disassembler.clone()),
+            entries: called.flat_map(|dump| dump.entries.clone()).collect(),
             text,
         })
     }
@@ -275,7 +275,10 @@ impl Names {
             .lines
             .iter_mut()
             .filter_map(|line| line.place.as_mut());
-        let loops = entry.loops.iter_mut().filter_map(|it| it.place.as_mut());
+        let loops = entry
+            .loops
+            .iter_mut()
+            .filter_map(|place| place.place.as_mut());
         for CodePlace { line, inlined_at } in lines.chain(loops) {
             rename(line);
             inlined_at.iter_mut().for_each(&mut rename);
@@ -306,7 +309,12 @@ fn all_lines(facts: &CodeFacts) -> impl Iterator<Item = &CodeLine> {
                 .lines
                 .iter()
                 .filter_map(|line| line.place.as_ref())
-                .chain(entry.loops.iter().filter_map(|it| it.place.as_ref()))
+                .chain(
+                    entry
+                        .loops
+                        .iter()
+                        .filter_map(|nested| nested.place.as_ref()),
+                )
         })
         .flat_map(|place| std::iter::once(&place.line).chain(&place.inlined_at))
 }

@@ -379,7 +379,7 @@ fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
             let others: Vec<&str> = wanted
                 .iter()
                 .copied()
-                .filter(|it| !own.contains(it))
+                .filter(|name| !own.contains(name))
                 .collect();
             // Constants that the host fills stay, read or not; those that others fill do not.
             let known = module.constants();

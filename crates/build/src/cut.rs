@@ -76,7 +76,8 @@ impl<'a> PtxModule<'a> {
             });
         let is_shared = |item: &Item| item.kind == Kind::Function && theirs.contains(item.name);
         let is_tied = |item: &Item| {
-            item.kind == Kind::Section && left.iter().any(|it| item.words.contains(it.name))
+            item.kind == Kind::Section
+                && left.iter().any(|section| item.words.contains(section.name))
         };
         let are_there = wanted.iter().all(|name| own.contains(name));
         if !are_there || kept.iter().any(|item| is_shared(item) || is_tied(item)) {

@@ -272,7 +272,7 @@ impl Uses {
             let is_word = |c: char| c.is_ascii_alphanumeric() || "%_$".contains(c);
             let words: Vec<&str> = operands
                 .split(|c| !is_word(c))
-                .filter(|it| !it.is_empty())
+                .filter(|word| !word.is_empty())
                 .collect();
             let address = operands.split_once('[').and_then(|(_, rest)| {
                 let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
@@ -280,7 +280,7 @@ impl Uses {
             });
             let is_access = ["ld.", "st.", "red.", "atom."]
                 .iter()
-                .any(|it| operation.starts_with(it));
+                .any(|start| operation.starts_with(start));
             match (is_access, address) {
                 (true, Some(address)) if operation.starts_with("ld.param") => {
                     if let (Some(to), Some(at)) = (words.first(), number(address)) {
@@ -296,7 +296,7 @@ impl Uses {
                     let mut words = words.into_iter();
                     let to = words.next();
                     let is_address = ["cvta.", "add.", "mov.", "mad.", "sub.", "selp."];
-                    let is_address = is_address.iter().any(|it| operation.starts_with(it));
+                    let is_address = is_address.iter().any(|start| operation.starts_with(start));
                     let from = words.filter_map(|word| held.get(word).copied()).next();
                     if let (Some(to), Some(from), true) = (to, from, is_address) {
                         held.insert(to, from);
@@ -362,7 +362,7 @@ fn inventory(listed: Listed, described: &HashMap<String, Described>, toolkit: &P
         .iter()
         .filter(|symbol| {
             let described = described.get(**symbol);
-            described.is_none_or(|it| !it.is_of(toolkit))
+            described.is_none_or(|line| !line.is_of(toolkit))
         })
         .map(|&symbol| ListedKernel {
             symbol: symbol.to_owned(),
@@ -376,7 +376,7 @@ fn inventory(listed: Listed, described: &HashMap<String, Described>, toolkit: &P
     // As the source has them; instances of one template by their names.
     kernels.sort_by_cached_key(|kernel| {
         let described = described.get(&kernel.symbol);
-        let place = described.map(|it| (it.file.clone(), it.line));
+        let place = described.map(|line| (line.file.clone(), line.line));
         (place, kernel.symbol.clone())
     });
     Inventory {

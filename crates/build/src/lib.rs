@@ -559,7 +559,10 @@ impl Builder<'_> {
         compiled: &Compiled,
         before: SystemTime,
     ) -> Inputs {
-        if let Some(inputs) = known.iter().find(|it| it.included == compiled.included) {
+        if let Some(inputs) = known
+            .iter()
+            .find(|inputs| inputs.included == compiled.included)
+        {
             return inputs.clone();
         }
         let inputs = self.inputs(unit, &compiled.included, &compiled.loaded, before);

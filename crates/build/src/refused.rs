@@ -102,7 +102,7 @@ mod tests {
         ] {
             let found = find(log, root.path());
             let found = found.as_deref().and_then(FaultSite::line);
-            let found = found.map(|it| (it.file.as_str(), it.number, it.text.as_deref()));
+            let found = found.map(|line| (line.file.as_str(), line.number, line.text.as_deref()));
             assert_eq!(found, expected, "{log}");
         }
     }

@@ -104,10 +104,13 @@ fn join_facts(modules: &[Built], steps: &[usize]) -> (Seen<BuildFacts>, Option<A
         hasher.finalize().to_hex().to_string()
     };
     let joined = BuildFacts {
-        artifact: digest(|it| &it.artifact),
-        identity: digest(|it| &it.identity),
+        artifact: digest(|file| &file.artifact),
+        identity: digest(|file| &file.identity),
         ptx: None,
-        entries: called.iter().flat_map(|it| it.entries.clone()).collect(),
+        entries: called
+            .iter()
+            .flat_map(|file| file.entries.clone())
+            .collect(),
         constants: facts
             .iter()
             .flat_map(|fact| fact.constants.clone())

@@ -141,10 +141,10 @@ fn over_seeds(
 fn differing(got: &Values, want: &Values, part: Option<&[bool]>) -> u64 {
     let differs = |at: usize| match (got, want) {
         (Values::F32(got), Values::F32(want)) => {
-            got.get(at).map(|it| it.to_bits()) != want.get(at).map(|it| it.to_bits())
+            got.get(at).map(|value| value.to_bits()) != want.get(at).map(|value| value.to_bits())
         }
         (Values::F64(got), Values::F64(want)) => {
-            got.get(at).map(|it| it.to_bits()) != want.get(at).map(|it| it.to_bits())
+            got.get(at).map(|value| value.to_bits()) != want.get(at).map(|value| value.to_bits())
         }
         (Values::I64(got), Values::I64(want)) => got.get(at) != want.get(at),
         _ => true,
@@ -167,7 +167,7 @@ fn compared(base: &Case, head: &Case, seed: u64) -> Result<Compared, NoAnswer> {
     let of_base = |tensor: &Tensor| {
         base.tensors
             .iter()
-            .find(|it| it.name == tensor.name)?
+            .find(|other| other.name == tensor.name)?
             .compare
             .clone()
     };
@@ -279,7 +279,7 @@ mod tests {
 
         fn compare(&self, base: &Case, head: &Case) -> Seen<BaseReference> {
             let cache = Cache::at(&self.dir.path().join("cache")).unwrap();
-            let [base_root, head_root] = ["base", "head"].map(|it| self.dir.path().join(it));
+            let [base_root, head_root] = ["base", "head"].map(|dir| self.dir.path().join(dir));
             let open = |root: &Path, hidden: HiddenFrom| {
                 References::open(root, &cache, Some(Path::new("g++")), hidden).unwrap()
             };
@@ -307,7 +307,7 @@ mod tests {
         /// As `compare`, and files of head's that the base's read.
         fn cross(&self, case: &Case) -> (Seen<BaseReference>, Vec<String>) {
             let cache = Cache::at(&self.dir.path().join("cache")).unwrap();
-            let [base, head] = ["base", "head"].map(|it| self.dir.path().join(it));
+            let [base, head] = ["base", "head"].map(|dir| self.dir.path().join(dir));
             let compiler = Some(Path::new("g++"));
             let hidden = HiddenFrom {
                 compilers: Trees::new(&head, &base, &[]).hide_head(),
@@ -518,7 +518,7 @@ mod tests {
             flags.push(library("2"));
         }
         let (seen, of_head) = bench.cross(&case);
-        assert!(of_head.iter().any(|it| it.ends_with("head/libby.so")));
+        assert!(of_head.iter().any(|file| file.ends_with("head/libby.so")));
         if system::process::confine::is_confining() {
             assert!(matches!(seen, Seen::Got(BaseReference::Broken { .. })));
         }

@@ -260,13 +260,13 @@ fn normal_float(floats: Option<ElemType>, word: i64) -> Option<f64> {
     let half = u16::try_from(word);
     match floats? {
         ElemType::F32 => Some(f32::from_bits(bits))
-            .filter(|it| it.is_normal())
+            .filter(|float| float.is_normal())
             .map(f64::from),
         ElemType::F16 => Some(f16::from_bits(half.ok()?))
-            .filter(|it| it.is_normal())
+            .filter(|float| float.is_normal())
             .map(f64::from),
         ElemType::Bf16 => Some(bf16::from_bits(half.ok()?))
-            .filter(|it| it.is_normal())
+            .filter(|float| float.is_normal())
             .map(f64::from),
         _ => None,
     }

@@ -153,13 +153,13 @@ mod tests {
     #[test]
     fn a_condition_is_asked_of_every_element() {
         let lower = part(&[3, 3], &["i", "j"], "i >= j").unwrap();
-        let want = [1, 0, 0, 1, 1, 0, 1, 1, 1].map(|it| it == 1);
+        let want = [1, 0, 0, 1, 1, 0, 1, 1, 1].map(|bit| bit == 1);
         assert_eq!(lower, want);
         // The condition names two of four dimensions, and the others repeat them.
         let whole = part(&[2, 2, 3, 3], &["b", "h", "row", "col"], "row >= col").unwrap();
         assert_eq!(whole, want.repeat(4));
         let first = part(&[2, 2, 2], &["i", "j", "k"], "i == 0 && k < N - 1").unwrap();
-        assert_eq!(first, [1, 0, 1, 0, 0, 0, 0, 0].map(|it| it == 1));
+        assert_eq!(first, [1, 0, 1, 0, 0, 0, 0, 0].map(|bit| bit == 1));
         assert_eq!(part(&[2, 2], &["i", "j"], "N == 2").unwrap(), [true; 4]);
         assert_eq!(part(&[], &[], "N == 2").unwrap(), [true]);
         let said = part(&[2, 2], &["i", "j"], "2 / j > 1").unwrap_err();

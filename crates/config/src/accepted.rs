@@ -99,7 +99,7 @@ pub fn load_acceptances(loaded: &Loaded) -> Result<Vec<Acceptance>> {
 pub fn validate_acceptances(loaded: &Loaded) -> Result<Vec<Acceptance>> {
     let accepted = load_acceptances(loaded)?;
     // The kernels of compiled files are not known here.
-    let may_be_of_files = |it: &Acceptance| match &it.allows {
+    let may_be_of_files = |acceptance: &Acceptance| match &acceptance.allows {
         Allowance::Limit(rule) => {
             let metric = rule.metric();
             let is_of_units = metric.is_some_and(|metric| metric.facet() == Facet::Resources);
@@ -108,15 +108,16 @@ pub fn validate_acceptances(loaded: &Loaded) -> Result<Vec<Acceptance>> {
         Allowance::Finding(_) => false,
     };
     // Neither are the launches of programs.
-    let may_be_of_programs = |it: &Acceptance| {
-        let filter = it.case.parse::<Filter>();
+    let may_be_of_programs = |acceptance: &Acceptance| {
+        let filter = acceptance.case.parse::<Filter>();
         let names = loaded.programs.iter().map(|program| program.name.as_str());
         filter.is_ok_and(|filter| names.into_iter().any(|name| filter.kernel.is_match(name)))
     };
-    let may_be = |it: &Acceptance| may_be_of_files(it) || may_be_of_programs(it);
+    let may_be =
+        |acceptance: &Acceptance| may_be_of_files(acceptance) || may_be_of_programs(acceptance);
     match accepted
         .iter()
-        .find(|it| it.subjects.is_empty() && !may_be(it))
+        .find(|acceptance| acceptance.subjects.is_empty() && !may_be(acceptance))
     {
         Some(it) => Err(
             Error::usage(format!("`{}` matches no case of {}", it.case, loaded.file))

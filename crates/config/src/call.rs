@@ -68,7 +68,10 @@ fn resolve_extents(
     scope: &Scope<'_>,
 ) -> Result<[u32; 3], Problem> {
     if !(1..=3).contains(&raw.len()) {
-        if let Some(cut) = raw.iter().find(|it| is_cut_at_a_comma(&it.value.0)) {
+        if let Some(cut) = raw
+            .iter()
+            .find(|argument| is_cut_at_a_comma(&argument.value.0))
+        {
             scope.eval_integer(cut)?;
         }
         return Err(Problem::new(

@@ -146,7 +146,7 @@ impl Context<'_> {
                     if !metric.has_rival() {
                         let known: Vec<_> = Metric::ALL
                             .into_iter()
-                            .filter(|it| it.has_rival())
+                            .filter(|metric| metric.has_rival())
                             .map(Metric::name)
                             .collect();
                         let problem = format!("a rival has no {metric}");
@@ -188,7 +188,7 @@ impl Context<'_> {
         rival: &str,
         backend: &str,
     ) -> Result<(), Problem> {
-        let Some(known) = self.rivals.iter().find(|it| it.name == rival) else {
+        let Some(known) = self.rivals.iter().find(|known| known.name == rival) else {
             let problem = Problem::new(spot.at, format!("unknown rival `{rival}`"));
             return Err(match self.rivals {
                 [] => problem.help(format!(
@@ -200,7 +200,11 @@ impl Context<'_> {
                 )),
             });
         };
-        if !known.backends.iter().any(|it| it == backend) {
+        if !known
+            .backends
+            .iter()
+            .any(|known_backend| known_backend == backend)
+        {
             let backends = known.backends.iter().map(String::as_str);
             let problem = format!("`{backend}` is no backend of the rival `{rival}`");
             return Err(Problem::new(spot.at, problem).help(suggest(backend, backends)));

@@ -61,6 +61,6 @@ fn find_outside(top: Option<&Path>, path: &str, place: &Path) -> Option<Outside>
         return Some(Outside::Everything);
     };
     // Where links lead to, so that none leads out.
-    let is_inside = std::fs::canonicalize(place).is_ok_and(|it| it.starts_with(top));
+    let is_inside = std::fs::canonicalize(place).is_ok_and(|path| path.starts_with(top));
     (!is_inside).then_some(Outside::Repository)
 }

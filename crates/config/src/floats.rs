@@ -18,8 +18,11 @@ impl FromStr for FloatTolerance {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (elem, share) = text.split_once(':').unwrap_or((text, ""));
-        let elem = TYPES.into_iter().find(|it| it.name() == elem);
-        let share = share.parse().ok().filter(|it| (0.0..1.0).contains(it));
+        let elem = TYPES.into_iter().find(|known| known.name() == elem);
+        let share = share
+            .parse()
+            .ok()
+            .filter(|share| (0.0..1.0).contains(share));
         match (elem, share) {
             (Some(elem), Some(share)) => Ok(Self { elem, share }),
             _ => Err("it is f32, f16 or bf16 and a share below 1, such as f32:1e-5".to_owned()),

@@ -20,7 +20,7 @@ pub fn resolve_texture(raw: &Spanned<RawTexture>, tensor: &Tensor) -> Result<Arg
         filter: raw
             .filter
             .as_ref()
-            .map_or(TextureFilter::Point, |it| it.value),
+            .map_or(TextureFilter::Point, |filter| filter.value),
         address: raw
             .address
             .as_ref()
@@ -29,7 +29,7 @@ pub fn resolve_texture(raw: &Spanned<RawTexture>, tensor: &Tensor) -> Result<Arg
         read: raw
             .read
             .as_ref()
-            .map_or(TextureRead::Element, |it| it.value),
+            .map_or(TextureRead::Element, |read| read.value),
     };
     let refuse = |at, what: &str| Err(Problem::new(at, what));
     if let Some(read) = &raw.read

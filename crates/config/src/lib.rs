@@ -123,7 +123,7 @@ fn describe_alternatives(schema: &mut serde_json::Value) {
         };
         let properties = alternative.get_mut("properties");
         let keys = properties.and_then(|property| property.as_object_mut());
-        for key in keys.into_iter().flat_map(|it| it.values_mut()) {
+        for key in keys.into_iter().flat_map(|entries| entries.values_mut()) {
             if let Some(key) = key.as_object_mut() {
                 key.entry("description")
                     .or_insert_with(|| description.clone());

@@ -153,7 +153,7 @@ impl Struct<'_> {
             match named
                 .iter()
                 .flatten()
-                .filter(|it| it.name.at == placed.name.at)
+                .filter(|other_place| other_place.name.at == placed.name.at)
                 .count()
             {
                 0 => {

@@ -51,7 +51,7 @@ pub fn resolve_program(
 ) -> Result<Program, Problem> {
     let file = shared.file;
     check_file_name(name, "program")?;
-    if kernels.is_some_and(|kernels| kernels.names().any(|it| it == name.value)) {
+    if kernels.is_some_and(|kernels| kernels.names().any(|other_name| other_name == name.value)) {
         return Err(
             Problem::new(name.at, format!("a kernel is called `{}`, too", name.value))
                 .help("filters could not tell them apart: give one another name"),
@@ -70,7 +70,7 @@ pub fn resolve_program(
         None => defaults::PROGRAM_DEADLINE_NS,
         Some(deadline) => parse_duration(deadline, "a deadline", 1e9..=8.64e13)?,
     };
-    let texts = |all: &[Spanned<String>]| all.iter().map(|it| it.value.clone()).collect();
+    let texts = |all: &[Spanned<String>]| all.iter().map(|text| text.value.clone()).collect();
     Ok(Program {
         name: name.value.clone(),
         command: resolve_command(&raw.command)?,
@@ -169,7 +169,7 @@ fn resolve_limits(raw: &ProgramGates, file: &str) -> Result<Vec<ProgramLimit>, P
 fn metrics() -> String {
     Metric::ALL
         .into_iter()
-        .filter(|it| is_of_programs(*it))
+        .filter(|metric| is_of_programs(*metric))
         .map(Metric::name)
         .collect::<Vec<_>>()
         .join(", ")

@@ -214,7 +214,9 @@ impl JsonSchema for ProgramGates {
         "ProgramGates".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let metrics = Metric::ALL.into_iter().filter(|it| is_of_programs(*it));
+        let metrics = Metric::ALL
+            .into_iter()
+            .filter(|metric| is_of_programs(*metric));
         let mut keys = limits_by_metric(generator, metrics);
         keys.insert(
             OUTPUT.to_owned(),
@@ -1150,7 +1152,9 @@ pub const COUNTERS: &str = "counters";
 
 /// Metrics that a kernel of gates.yaml has.
 fn metrics_that_are_built() -> impl Iterator<Item = Metric> {
-    Metric::ALL.into_iter().filter(|it| !it.is_of_files())
+    Metric::ALL
+        .into_iter()
+        .filter(|metric| !metric.is_of_files())
 }
 
 fn limits_by_metric(

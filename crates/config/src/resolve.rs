@@ -170,7 +170,10 @@ fn check_singles<'a>(
 ) -> Result<(), Problem> {
     let limited = rules.filter_map(Rule::metric);
     let short = |metric: &Metric| singles.value < metric.least_singles();
-    match limited.filter(short).max_by_key(|it| it.least_singles()) {
+    match limited
+        .filter(short)
+        .max_by_key(|format| format.least_singles())
+    {
         None => Ok(()),
         Some(metric) => Err(Problem::new(
             singles.at,

@@ -160,7 +160,11 @@ pub fn choose_shapes(
                     .help(suggest(name, known())),
             );
         }
-        if names.iter().take(at).any(|it| it.value == name.value) {
+        if names
+            .iter()
+            .take(at)
+            .any(|earlier| earlier.value == name.value)
+        {
             let message = format!("duplicate shape `{}`", name.value);
             return Err(Problem::new(name.at, message));
         }

@@ -21,13 +21,13 @@ pub fn resolve(
         for &arch in writer.architectures {
             let scope = Scope::new("", &nowhere, &kernel.defines);
             let subject = Subject::Unit(kernel.unit(arch));
-            let limits = |it: &WrittenGate<'_>| it.of_architecture(arch, writer.architectures);
+            let limits = |gate: &WrittenGate<'_>| gate.of_architecture(arch, writer.architectures);
             targets.extend(of_subject(writer, written, &subject, &scope, limits)?);
         }
         for (shape, case) in kernel.shapes.iter().zip(cases) {
             let scope = Scope::new(&shape.name, &shape.dims, &kernel.defines);
             let subject = Subject::Case(case.id.clone());
-            let limits = |it: &WrittenGate<'_>| it.of_shape(&shape.name, writer.shapes);
+            let limits = |gate: &WrittenGate<'_>| gate.of_shape(&shape.name, writer.shapes);
             targets.extend(of_subject(writer, written, &subject, &scope, limits)?);
         }
     }

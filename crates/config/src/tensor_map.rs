@@ -118,7 +118,8 @@ fn resolve_view(
     let held: Vec<u64> = tensor.dims.iter().map(|dim| *dim as u64).collect();
     let (wanted, held) = (product(&extents), product(&held));
     if wanted != held {
-        let shown = |count: Option<u64>| count.map_or("too many".to_owned(), |it| it.to_string());
+        let shown =
+            |count: Option<u64>| count.map_or("too many".to_owned(), |number| number.to_string());
         return Err(refuse(format!(
             "the shape {extents:?} has {} elements, and `{name}` has {}",
             shown(wanted),
@@ -135,7 +136,7 @@ fn resolve_view(
             };
             outer
                 .iter()
-                .map(|it| (*it as u64).saturating_mul(bytes))
+                .map(|extent| (*extent as u64).saturating_mul(bytes))
                 .collect()
         }
         None => (1..extents.len())

@@ -241,7 +241,11 @@ fn read_parameters(
             ));
         }
         for (at, value) in values.iter().enumerate() {
-            if values.iter().take(at).any(|it| it.value == value.value) {
+            if values
+                .iter()
+                .take(at)
+                .any(|earlier| earlier.value == value.value)
+            {
                 let message = format!("duplicate value {}", value.value);
                 return Err(Problem::new(value.at, message));
             }
@@ -249,7 +253,10 @@ fn read_parameters(
         places.push(name.at);
         parameters.push(Parameter {
             name: name.value.clone(),
-            values: values.iter().map(|it| Value::Integer(it.value)).collect(),
+            values: values
+                .iter()
+                .map(|value| Value::Integer(value.value))
+                .collect(),
         });
     }
     Ok((parameters, places))

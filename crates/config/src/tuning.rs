@@ -104,14 +104,14 @@ fn find<'a>(whole: &'a Loaded, name: &str) -> std::result::Result<&'a Tune, Diag
         );
     }
     let is_meant =
-        |it: &&Tune| it.kernel == kernel && variant.is_none_or(|name| it.variant == name);
+        |tune: &&Tune| tune.kernel == kernel && variant.is_none_or(|name| tune.variant == name);
     let mut tunes = whole.tunes.iter().filter(is_meant);
     match (tunes.next(), tunes.next()) {
         (Some(tune), None) => Ok(tune),
         (None, _) => Err(Diagnostic::new(format!("{name} has no `tune` in {}", whole.file))
             .help("say which macros can be what: tune: {parameters: {BLOCK: [128, 256]}, objective: p50 of large}")),
         (Some(first), Some(_)) => {
-            let all: Vec<String> = whole.tunes.iter().filter(is_meant).map(|it| format!("{kernel}/{}", it.variant)).collect();
+            let all: Vec<String> = whole.tunes.iter().filter(is_meant).map(|tune| format!("{kernel}/{}", tune.variant)).collect();
             Err(Diagnostic::new(format!(
                 "several variants of {kernel} can be tuned: {}",
                 all.join(", ")

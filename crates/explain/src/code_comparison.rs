@@ -159,7 +159,7 @@ impl Growth {
     /// Instructions of the line with most of it; without line tables, those of the kernel.
     pub fn first_counts(&self) -> (u32, u32) {
         let first = self.lines.first();
-        first.map_or(self.counts, |it| (it.base_count, it.head_count))
+        first.map_or(self.counts, |entry| (entry.base_count, entry.head_count))
     }
 
     /// All that count, on any line.
@@ -355,7 +355,7 @@ impl<'a> CodeComparison<'a> {
 
     /// Instructions of one kind, all of base's and all of head's.
     pub fn counts(&self, kind: InstructionKind) -> (u32, u32) {
-        let is_kind = |it: InstructionKind| it == kind;
+        let is_kind = |other: InstructionKind| other == kind;
         self.lines.values().fold((0, 0), |(base, head), spot| {
             let (was, is) = (spot.base.of(&is_kind), spot.head.of(&is_kind));
             (base + was.count, head + is.count)

@@ -91,8 +91,10 @@ pub fn pair_by_work(base: &EntryCode, head: &EntryCode) -> Turns {
 /// The work that stands outside of loops on the other side, and not on the loop's own: that of the loop, if it is the only one
 /// that the other side lacks.
 fn moved(loop_: &Seen, own: (&EntryCode, &[Seen]), other: (&EntryCode, &[Seen])) -> Mix {
-    let is_own = |it: &Seen| it.spot.is_some() && !other.1.iter().any(|of| of.spot == it.spot);
-    if !is_own(loop_) || own.1.iter().filter(|it| is_own(it)).count() > 1 {
+    let is_own = |seen_loop: &Seen| {
+        seen_loop.spot.is_some() && !other.1.iter().any(|of| of.spot == seen_loop.spot)
+    };
+    if !is_own(loop_) || own.1.iter().filter(|seen_loop| is_own(seen_loop)).count() > 1 {
         return Mix::new();
     }
     let mut mix = code_above(other, loop_.depth);
@@ -173,9 +175,9 @@ fn pair(of_base: &[Seen], of_head: &[Seen], apart: &Apart) -> Turns {
             place: None,
             turns: if loop_.is_left_over { 1.0 } else { turns },
             runs: head_turns.get(at).copied().unwrap_or(1.0),
-            base_step: other.and_then(|it| it.step),
+            base_step: other.and_then(|seen_loop| seen_loop.step),
             head_step: loop_.step,
-            base_size: other.map_or(0, |it| size_of(&it.mix)),
+            base_size: other.map_or(0, |seen_loop| size_of(&seen_loop.mix)),
             head_size: size_of(&loop_.mix),
         };
         let line = match &loop_.spot {
@@ -209,7 +211,7 @@ fn see(entry: &EntryCode, in_head: InHead) -> Vec<Seen> {
                 .map(Spot::Line),
             depth: parent
                 .and_then(|at| seen.get(at))
-                .map_or(0, |it| it.depth + 1),
+                .map_or(0, |parent_loop| parent_loop.depth + 1),
             parent,
             mix: Mix::new(),
             lines: BTreeSet::new(),
@@ -269,8 +271,11 @@ fn name_by_order([base, head]: &mut [Vec<Seen>; 2]) {
     let left = |own: &[Seen], other: &[Seen]| {
         let mut by_depth: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (at, loop_) in own.iter().enumerate() {
-            let is_known =
-                |it: &Seen| !it.is_left_over && it.spot == loop_.spot && it.depth == loop_.depth;
+            let is_known = |seen_loop: &Seen| {
+                !seen_loop.is_left_over
+                    && seen_loop.spot == loop_.spot
+                    && seen_loop.depth == loop_.depth
+            };
             let has_partner = loop_.spot.is_some() && other.iter().any(is_known);
             if !has_partner && !loop_.is_left_over {
                 by_depth.entry(loop_.depth).or_default().push(at);
@@ -280,7 +285,7 @@ fn name_by_order([base, head]: &mut [Vec<Seen>; 2]) {
     };
     let (of_base, of_head) = (left(base, head), left(head, base));
     for (depth, bases) in of_base {
-        let heads = of_head.get(&depth).filter(|it| it.len() == bases.len());
+        let heads = of_head.get(&depth).filter(|run| run.len() == bases.len());
         for (order, (one, other)) in bases.iter().zip(heads.into_iter().flatten()).enumerate() {
             for loop_ in [base.get_mut(*one), head.get_mut(*other)]
                 .into_iter()
@@ -323,7 +328,7 @@ fn code_above((entry, seen): (&EntryCode, &[Seen]), depth: usize) -> Mix {
 
 fn loops_around(seen: &[Seen], innermost: Option<usize>) -> usize {
     let around = innermost.and_then(|at| seen.get(at));
-    around.map_or(0, |it| it.depth + 1)
+    around.map_or(0, |enclosing| enclosing.depth + 1)
 }
 
 /// The mix of a side at the lines of a loop where it is not as deep.

@@ -105,7 +105,7 @@ impl State {
         node: Handle,
         parameters: &KernelNodeParameters,
     ) -> Result<Work, Reason> {
-        let is_known = |it: &Handle| self.kernels.contains_key(&it.addr());
+        let is_known = |handle: &Handle| self.kernels.contains_key(&handle.addr());
         let handles = [parameters.function, parameters.kernel];
         let Some(handle) = handles.into_iter().find(is_known) else {
             if self.request.kernels.is_empty() {
@@ -159,7 +159,7 @@ impl State {
         };
         // SAFETY: as the caller says.
         match unsafe { self.read_node_launch(node, parameters) } {
-            Ok(work) => match known.nodes.iter_mut().find(|it| it.handle == node) {
+            Ok(work) => match known.nodes.iter_mut().find(|known| known.handle == node) {
                 Some(ours) => {
                     ours.work = work;
                     known.kernels.extend(ours.kernel());
@@ -247,9 +247,9 @@ fn run_apart(
     run: &dyn Fn() -> CuResult,
 ) -> CuResult {
     let run_only = |some: &[&Node]| {
-        some.iter().for_each(|it| switches.set(it, true));
+        some.iter().for_each(|object| switches.set(object, true));
         let code = run();
-        some.iter().for_each(|it| switches.set(it, false));
+        some.iter().for_each(|object| switches.set(object, false));
         code
     };
     let mut waiting = Vec::new();

@@ -75,7 +75,7 @@ mod tests {
 
     fn bytes_of(image: &[u8]) -> Option<usize> {
         // SAFETY: the tests give whole modules.
-        unsafe { read(image.as_ptr().cast()) }.map(|it| it.len())
+        unsafe { read(image.as_ptr().cast()) }.map(|bytes| bytes.len())
     }
 
     #[test]

@@ -382,12 +382,12 @@ fn find_other_memory(address: Address, current: Option<c_int>) -> Option<MemoryK
         (code == SUCCESS).then_some(value)
     };
     let memory_type = ask(MEMORY_TYPE)?;
-    let ordinal = ask(ORDINAL).and_then(|it| c_int::try_from(it).ok());
+    let ordinal = ask(ORDINAL).and_then(|value| c_int::try_from(value).ok());
     Some(match memory_type {
-        _ if ask(IS_MANAGED).is_some_and(|it| it != 0) => MemoryKind::Managed,
+        _ if ask(IS_MANAGED).is_some_and(|flag| flag != 0) => MemoryKind::Managed,
         HOST => MemoryKind::Host,
         _ if ordinal != current => MemoryKind::Peer,
-        _ if ask(POOL).is_some_and(|it| it != 0) => MemoryKind::Pool,
+        _ if ask(POOL).is_some_and(|flag| flag != 0) => MemoryKind::Pool,
         _ => MemoryKind::Unknown,
     })
 }

@@ -164,10 +164,22 @@ mod tests {
     fn addresses_are_given_up_whole_and_empty() {
         let mut mappings = mappings();
         assert!(mappings.give_up(200, 10).is_none());
-        assert!(mappings.give_up(100, 10).is_some_and(|it| it.is_err()));
+        assert!(
+            mappings
+                .give_up(100, 10)
+                .is_some_and(|result| result.is_err())
+        );
         mappings.unmap(100, 10);
-        assert!(mappings.give_up(100, 5).is_some_and(|it| it.is_err()));
-        assert!(mappings.give_up(100, 10).is_some_and(|it| it.is_ok()));
+        assert!(
+            mappings
+                .give_up(100, 5)
+                .is_some_and(|result| result.is_err())
+        );
+        assert!(
+            mappings
+                .give_up(100, 10)
+                .is_some_and(|result| result.is_ok())
+        );
         assert_eq!(mappings.around(100), None);
     }
 }

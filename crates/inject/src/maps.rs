@@ -57,7 +57,7 @@ impl Maps {
         if self.known.is_empty() {
             return Vec::new();
         }
-        let firsts: HashSet<&[u8]> = self.known.keys().map(|it| &it[..FIRST]).collect();
+        let firsts: HashSet<&[u8]> = self.known.keys().map(|section| &section[..FIRST]).collect();
         let places = (0..bytes.len()).step_by(ALIGNMENT);
         places
             .filter_map(|offset| {

@@ -197,11 +197,11 @@ fn find_floats(granule: &[u8], is_pointer: &dyn Fn(u64) -> bool) -> Option<Float
     let fitting = |format: &'static Format| format.fits(granule).then_some(format);
     let (single, double) = (fitting(&F32), fitting(&F64));
     let mut coarse = [double, single].into_iter().flatten();
-    if let Some(coarse) = coarse.find(|it| it.is_coarse(granule)) {
+    if let Some(coarse) = coarse.find(|bits| bits.is_coarse(granule)) {
         return Some(Floats::common(coarse));
     }
     // With their lower halves zero, whole numbers read as f16.
-    let half = [&F16, &BF16].into_iter().find(|it| it.fits(granule));
+    let half = [&F16, &BF16].into_iter().find(|bits| bits.fits(granule));
     let half = half.filter(|_| !are_zero(2, 0));
     // Two narrow floats next to each other read as a wide one, and hardly the other way round.
     let wide = half.or(single).or(double)?;
@@ -210,7 +210,7 @@ fn find_floats(granule: &[u8], is_pointer: &dyn Fn(u64) -> bool) -> Option<Float
         4 => &[&F16, &BF16],
         _ => &[&F32],
     };
-    let narrow = narrower.iter().find(|it| it.has_lower_halves(granule));
+    let narrow = narrower.iter().find(|bits| bits.has_lower_halves(granule));
     Some(match narrow {
         Some(narrow) => Floats {
             format: narrow,
@@ -360,14 +360,14 @@ mod tests {
     proptest! {
         #[test]
         fn floats_of_each_format_are_replaced_by_such_floats(values in floats()) {
-            let single = bytes(&values, |it| (*it as f32).to_le_bytes());
+            let single = bytes(&values, |value| (*value as f32).to_le_bytes());
             check(&single, &F32, |word| f64::from(f32::from_bits(word as u32)))?;
-            let double = bytes(&values, |it| it.to_le_bytes());
+            let double = bytes(&values, |value| value.to_le_bytes());
             check(&double, &F64, f64::from_bits)?;
-            let brain = bytes(&values, |it| bf16::from_f64(*it).to_le_bytes());
+            let brain = bytes(&values, |value| bf16::from_f64(*value).to_le_bytes());
             check(&brain, &BF16, |word| bf16::from_bits(word as u16).to_f64())?;
-            let values: Vec<f64> = values.iter().map(|it| it * 32.0).collect();
-            let half = bytes(&values, |it| f16::from_f64(*it).to_le_bytes());
+            let values: Vec<f64> = values.iter().map(|value| value * 32.0).collect();
+            let half = bytes(&values, |value| f16::from_f64(*value).to_le_bytes());
             check(&half, &F16, |word| f16::from_bits(word as u16).to_f64())?;
         }
 
@@ -378,15 +378,15 @@ mod tests {
             octets in prop::collection::vec(-128..=127i8, 256),
         ) {
             for values in [&small, &large] {
-                prop_assert!(is_kept(&bytes(values, |it| (*it as i32).to_le_bytes())));
-                prop_assert!(is_kept(&bytes(values, |it| it.to_le_bytes())));
+                prop_assert!(is_kept(&bytes(values, |value| (*value as i32).to_le_bytes())));
+                prop_assert!(is_kept(&bytes(values, |value| value.to_le_bytes())));
             }
-            prop_assert!(is_kept(&bytes(&octets, |it| it.to_le_bytes())));
+            prop_assert!(is_kept(&bytes(&octets, |value| value.to_le_bytes())));
         }
 
         #[test]
         fn a_table_of_pointers_stays(offsets in prop::collection::vec(0..80u64 << 30, 32)) {
-            prop_assert!(is_kept(&bytes(&offsets, |it| (PLACE + it).to_le_bytes())));
+            prop_assert!(is_kept(&bytes(&offsets, |value| (PLACE + value).to_le_bytes())));
         }
     }
 
@@ -404,8 +404,8 @@ mod tests {
     fn small_whole_numbers_as_floats_are_replaced() {
         let values: Vec<u32> = (0..128).collect();
         for (before, format) in [
-            (bytes(&values, |it| (*it as f32).to_le_bytes()), F32),
-            (bytes(&values, |it| f64::from(*it).to_le_bytes()), F64),
+            (bytes(&values, |value| (*value as f32).to_le_bytes()), F32),
+            (bytes(&values, |value| f64::from(*value).to_le_bytes()), F64),
         ] {
             let (after, account) = replaced(&before);
             assert_eq!(account.replaced as usize, before.len() - format.bytes);
@@ -421,11 +421,11 @@ mod tests {
 
     #[test]
     fn zeros_infinities_and_tiny_values_stay_among_floats() {
-        let mut values: Vec<f32> = (1..65).map(|it| it as f32 / 7.3).collect();
+        let mut values: Vec<f32> = (1..65).map(|index| index as f32 / 7.3).collect();
         values[3] = 0.0;
         values[7] = f32::NEG_INFINITY;
         values[9] = 1e-30;
-        let (after, account) = replaced(&bytes(&values, |it| it.to_le_bytes()));
+        let (after, account) = replaced(&bytes(&values, |value| value.to_le_bytes()));
         let after: Vec<f32> = words(&after, 4)
             .map(|word| f32::from_bits(word as u32))
             .collect();
@@ -442,56 +442,64 @@ mod tests {
     #[test]
     fn whole_numbers_that_read_as_floats_in_part_stay() {
         for number in [1u64 << 26, 1 << 29, 1 << 30, 3 << 45] {
-            let mut content = bytes(&[number], |it| it.to_le_bytes());
+            let mut content = bytes(&[number], |number| number.to_le_bytes());
             content.resize(256, 0);
             assert!(is_kept(&content), "{number}");
         }
-        let steps: Vec<u32> = (0..64).map(|it| it << 26).collect();
-        assert!(is_kept(&bytes(&steps, |it| it.to_le_bytes())));
-        let offsets: Vec<u64> = (0..32).map(|it| 600_000_000 + it * 1_000_000).collect();
-        assert!(is_kept(&bytes(&offsets, |it| it.to_le_bytes())));
+        let steps: Vec<u32> = (0..64).map(|index| index << 26).collect();
+        assert!(is_kept(&bytes(&steps, |value| value.to_le_bytes())));
+        let offsets: Vec<u64> = (0..32)
+            .map(|index| 600_000_000 + index * 1_000_000)
+            .collect();
+        assert!(is_kept(&bytes(&offsets, |value| value.to_le_bytes())));
     }
 
     #[test]
     fn one_value_that_is_no_common_float_does_not_change_the_width() {
         for place in 0..128 {
-            let mut halves: Vec<f16> = (1..129).map(|it| f16::from_f32(it as f32 / 77.7)).collect();
+            let mut halves: Vec<f16> = (1..129)
+                .map(|index| f16::from_f32(index as f32 / 77.7))
+                .collect();
             halves[place] = f16::from_f32(3000.0);
-            let (after, _) = replaced(&bytes(&halves, |it| it.to_le_bytes()));
+            let (after, _) = replaced(&bytes(&halves, |value| value.to_le_bytes()));
             let mut after = words(&after, 2).map(|word| f16::from_bits(word as u16).to_f32());
-            assert!(after.all(|it| it.is_finite() && it <= 3000.0), "{place}");
+            assert!(
+                after.all(|value| value.is_finite() && value <= 3000.0),
+                "{place}"
+            );
         }
         for place in 0..64 {
-            let mut singles: Vec<f32> = (1..65).map(|it| it as f32 / 77.7).collect();
+            let mut singles: Vec<f32> = (1..65).map(|index| index as f32 / 77.7).collect();
             singles[place] = f32::NAN;
-            let (after, account) = replaced(&bytes(&singles, |it| it.to_le_bytes()));
+            let (after, account) = replaced(&bytes(&singles, |value| value.to_le_bytes()));
             assert_eq!((account.replaced, account.kept), (63 * 4, 0));
             let after = words(&after, 4).map(|word| f32::from_bits(word as u32));
             assert!(
                 after
-                    .filter(|it| !it.is_nan())
-                    .all(|it| it < 1.0 && it > 0.0)
+                    .filter(|value| !value.is_nan())
+                    .all(|value| value < 1.0 && value > 0.0)
             );
         }
     }
 
     #[test]
     fn floats_that_are_not_negative_stay_so() {
-        let values: Vec<f32> = (1..65).map(|it| it as f32 / 77.7).collect();
+        let values: Vec<f32> = (1..65).map(|index| index as f32 / 77.7).collect();
         let signs = |values: &[f32]| {
-            let (after, _) = replaced(&bytes(values, |it| it.to_le_bytes()));
+            let (after, _) = replaced(&bytes(values, |value| value.to_le_bytes()));
             words(&after, 4)
                 .filter(|word| F32.is_negative(*word))
                 .count()
         };
         assert_eq!(signs(&values), 0);
-        let mixed: Vec<f32> = values.iter().map(|it| it - 0.4).collect();
+        let mixed: Vec<f32> = values.iter().map(|value| value - 0.4).collect();
         assert!((16..48).contains(&signs(&mixed)));
     }
 
     #[test]
     fn values_depend_on_the_address_and_the_sign_alone() {
-        let [mut one, other] = [1.5f32, 300.0].map(|it| bytes(&[it; 128], |it| it.to_le_bytes()));
+        let [mut one, other] =
+            [1.5f32, 300.0].map(|number| bytes(&[number; 128], |value| value.to_le_bytes()));
         assert_eq!(replaced(&one).0, replaced(&other).0);
         let mut behind = one.split_off(256);
         replace_floats(PLACE + 256, &mut behind, &is_pointer);

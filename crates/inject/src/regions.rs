@@ -33,7 +33,7 @@ unsafe extern "C" fn gatekeeper_region_end(name: *const c_char) {
     // SAFETY: as the caller says.
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(last) = open.iter().rposition(|it| **it == *name) {
+    if let Some(last) = open.iter().rposition(|region| **region == *name) {
         open.remove(last);
         unsettle();
     }

@@ -99,7 +99,7 @@ impl State {
             schema: SCHEMA.to_owned(),
             pid,
             command: std::env::args_os()
-                .map(|it| it.to_string_lossy().into_owned())
+                .map(|argument| argument.to_string_lossy().into_owned())
                 .collect(),
         };
         Ok(Self {
@@ -150,7 +150,7 @@ impl State {
         let symbol = unsafe { CStr::from_ptr(name) };
         let symbol = symbol.to_string_lossy().into_owned();
         let readable = cpp_demangle::Symbol::new(&symbol).ok();
-        let readable = readable.and_then(|it| it.demangle().ok());
+        let readable = readable.and_then(|mangled| mangled.demangle().ok());
         let readable = readable.unwrap_or_else(|| symbol.clone());
         let kernel_ = Kernel {
             module: self.modules.get(&module.addr()).cloned(),
@@ -202,7 +202,7 @@ impl State {
         let region = (!open.is_empty()).then(|| open.join("/"));
         let taken = self.taken.get(&known.symbol);
         let taken = taken
-            .and_then(|it| it.get(&region))
+            .and_then(|by_region| by_region.get(&region))
             .copied()
             .unwrap_or_default();
         let failed = self.failed.get(&known.symbol).copied().unwrap_or_default();
@@ -216,8 +216,8 @@ impl State {
         let symbols: Vec<String> = kernels
             .iter()
             .filter_map(|kernel| self.kernels.get(&kernel.addr()))
-            .filter(|it| it.is_selected)
-            .map(|it| it.symbol.clone())
+            .filter(|kernel| kernel.is_selected)
+            .map(|kernel| kernel.symbol.clone())
             .collect();
         let open = list_open();
         if symbols.is_empty() || !self.request.selects_in(&open) {

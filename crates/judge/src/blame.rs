@@ -18,8 +18,9 @@ pub(super) fn find(view: View, verdicts: &[Verdict]) -> Vec<Blame> {
         .filter(|verdict| verdict.outcome == Outcome::Fail)
     {
         for gate in blameable(verdict) {
-            let is_same = |it: &&&GateAnswer| {
-                (&it.subject, &it.rule, it.verdict) == (&gate.subject, &gate.rule, gate.verdict)
+            let is_same = |answer: &&&GateAnswer| {
+                (&answer.subject, &answer.rule, answer.verdict)
+                    == (&gate.subject, &gate.rule, gate.verdict)
             };
             let outcomes: Vec<_> = between
                 .iter()
@@ -70,20 +71,22 @@ pub fn answer(gate: &BlamedGate, verdicts: &[Verdict]) -> Option<Outcome> {
             .iter()
             .filter(|verdict| verdict.subject == gate.subject)
     };
-    let own =
-        of_subject().find(|it| matches!(&it.question, Question::Gate(rule) if *rule == gate.rule));
+    let own = of_subject()
+        .find(|verdict| matches!(&verdict.question, Question::Gate(rule) if *rule == gate.rule));
     if gate.verdict == GateVerdict::Own {
-        return own.map(|it| it.outcome);
+        return own.map(|verdict| verdict.outcome);
     }
-    let is_lost = |it: &Verdict| {
-        let demand = &it.question;
+    let is_lost = |verdict: &Verdict| {
+        let demand = &verdict.question;
         matches!(demand, Question::NoLooser(BaseDemand::Checks(rules)) if rules.contains(&gate.rule))
     };
-    match of_subject().find(|it| is_lost(it)) {
+    match of_subject().find(|verdict| is_lost(verdict)) {
         Some(lost) => Some(lost.outcome),
         // A kernel that was not built has lost no check, and answers to none.
         None => own
-            .filter(|it| it.outcome == Outcome::Pass || it.measured.is_some())
+            .filter(|own_verdict| {
+                own_verdict.outcome == Outcome::Pass || own_verdict.measured.is_some()
+            })
             .map(|_| Outcome::Pass),
     }
 }

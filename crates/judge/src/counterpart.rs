@@ -160,7 +160,7 @@ pub(super) fn required_of_base(view: View, gate: &Gate) -> Result<(), NotRequire
             None => Err(NotRequired::NotAtBase),
         },
         Subject::Case(id) => {
-            let plans = [view, base].map(|it| it.planned_case(id));
+            let plans = [view, base].map(|view| view.planned_case(id));
             let [Some(ours), Some(theirs)] = plans else {
                 return Err(NotRequired::NotAtBase);
             };

@@ -199,9 +199,13 @@ fn standing(view: View, rival: &Rival) -> RivalStanding {
 
 fn add_not_compared(standing: &mut RivalStanding, backend: &str, why: Unavailable, case: &CaseId) {
     let mut known = standing.not_compared.iter_mut();
-    match known.find(|it| it.reason == why.reason) {
+    match known.find(|known| known.reason == why.reason) {
         Some(known) => {
-            if !known.backends.iter().any(|it| it == backend) {
+            if !known
+                .backends
+                .iter()
+                .any(|known_backend| known_backend == backend)
+            {
                 known.backends.push(backend.to_owned());
             }
             if !known.cases.contains(case) {

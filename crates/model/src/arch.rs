@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn takes_ptx_of_older_architectures() {
         let takes = |own: &str, target: &str| {
-            let [own, target] = [own, target].map(|it| it.parse::<Arch>().unwrap());
+            let [own, target] = [own, target].map(|name| name.parse::<Arch>().unwrap());
             own.takes_ptx_for(target)
         };
         assert!(takes("sm_90", "sm_80") && takes("sm_90a", "sm_90") && takes("sm_90a", "sm_90a"));

@@ -211,19 +211,19 @@ impl Plan {
         let drawn = self.drawn.as_ref().map(|drawn| drawn.seed);
         let mut seeds = case.seeds.clone();
         seeds.retain(|seed| Some(*seed) != drawn);
-        let next = match seeds.iter().position(|it| *it == seed) {
+        let next = match seeds.iter().position(|other_seed| *other_seed == seed) {
             Some(at) => seeds.iter().cycle().nth(at + 1),
             None => seeds.first(),
         };
-        let next = next.copied().filter(|it| *it != seed);
+        let next = next.copied().filter(|other_seed| *other_seed != seed);
         next.unwrap_or(seed.wrapping_add(1))
     }
 
     /// How a variant is to fail, if it is.
     pub fn expected(&self, kernel: &str, variant: &str) -> Option<&Expected> {
-        self.expected
-            .iter()
-            .find(|it| (it.kernel.as_str(), it.variant.as_str()) == (kernel, variant))
+        self.expected.iter().find(|expectation| {
+            (expectation.kernel.as_str(), expectation.variant.as_str()) == (kernel, variant)
+        })
     }
 
     /// The fallback of a variant, if it has one.
@@ -238,7 +238,8 @@ impl Plan {
         self.units.retain(|unit| is_kept(&unit.id.kernel));
         self.cases.retain(|case| is_kept(&case.id.kernel));
         self.rivals.retain(|rival| is_kept(&rival.kernel));
-        self.expected.retain(|it| is_kept(&it.kernel));
+        self.expected
+            .retain(|expectation| is_kept(&expectation.kernel));
         self.fallbacks.retain(|fallback| is_kept(&fallback.kernel));
     }
 
@@ -396,7 +397,7 @@ impl Callable {
             Self::Together { modules, steps } => steps
                 .iter()
                 .filter_map(|at| modules.get(*at))
-                .map(|it| it.name.clone())
+                .map(|module| module.name.clone())
                 .collect(),
         }
     }

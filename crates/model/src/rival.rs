@@ -113,7 +113,7 @@ impl Rule {
         let may_name = self
             .expression()
             .is_some_and(|expression| expression.contains(rival));
-        may_name && self.rivals().iter().any(|it| it == rival)
+        may_name && self.rivals().iter().any(|known| known == rival)
     }
 
     fn expression(&self) -> Option<&str> {
@@ -139,7 +139,7 @@ impl Plan {
             let mut rules = gates
                 .iter()
                 .filter(|gate| gate.subject.kernel() == rival.kernel)
-                .map(|it| &it.rule);
+                .map(|gate| &gate.rule);
             rival.requested = all || rules.any(|rule| rule.names_rival(&rival.name));
         }
     }
@@ -196,7 +196,7 @@ impl Plan {
         let first = self
             .cases
             .iter()
-            .filter(|it| of(&it.id) == of(&case.id))
+            .filter(|other| of(&other.id) == of(&case.id))
             .find(|case| self.task(case) == task);
         first.map_or(&case.id, |first| &first.id)
     }

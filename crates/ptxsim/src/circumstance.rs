@@ -127,7 +127,8 @@ impl Circumstances {
         let all = program.constants32.iter().map(|(_, value)| *value);
         let mut named: Vec<u32> = if self.has(Circumstance::Multiprocessor) {
             // On the first one all is as usual.
-            all.filter(|it| (1..MULTIPROCESSORS).contains(it)).collect()
+            all.filter(|number| (1..MULTIPROCESSORS).contains(number))
+                .collect()
         } else {
             Vec::new()
         };
@@ -455,7 +456,7 @@ fn keeps_addresses(inst: &Inst, form: &str) -> bool {
     // With narrower registers, `mov` may take one part of a value or join several.
     let copies = whole && form.starts_with("mov.");
     let keeping = ["cvta.", "add.", "sub.", "selp.", "mad.lo.", "cvt.u32.u64"];
-    copies || keeping.iter().any(|it| form.starts_with(it))
+    copies || keeping.iter().any(|prefix| form.starts_with(prefix))
 }
 
 /// Constants that are at most what alignment fixes of an address: as a mask they leave only that.

@@ -20,7 +20,7 @@ impl Counters {
     pub fn split(&self, withheld: &BTreeMap<Counter, Withheld>) -> [BTreeMap<Counter, u64>; 2] {
         let (gated, others) = Counter::ALL
             .into_iter()
-            .filter(|it| self.tells(*it))
+            .filter(|counter| self.tells(*counter))
             .map(|counter| (counter, self.get(counter)))
             .partition(|(counter, _)| {
                 counter.tier() == Tier::Gate && !withheld.contains_key(counter)
@@ -168,12 +168,15 @@ mod tests {
             doubt: Doubt::Polls,
             place: "k.cu:1".to_owned(),
         };
-        let withheld = gated.keys().map(|it| (*it, polls.clone())).collect();
+        let withheld = gated
+            .keys()
+            .map(|counter| (*counter, polls.clone()))
+            .collect();
         let [none, all] = counters.split(&withheld);
         assert_eq!((none.len(), all.len()), (0, Counter::ALL.len()));
         // A launch without these says nothing of them.
         let [plain, _] = Counters::default().split(&BTreeMap::new());
-        let rare = gated.keys().filter(|it| !plain.contains_key(it));
+        let rare = gated.keys().filter(|counter| !plain.contains_key(counter));
         assert!(rare.clone().count() == 8 && !plain.is_empty());
         for counter in rare {
             let name = counter.name();

@@ -25,7 +25,7 @@ pub(crate) fn withheld(
     let gates = || {
         Counter::ALL
             .into_iter()
-            .filter(|it| it.tier() == Tier::Gate)
+            .filter(|counter| counter.tier() == Tier::Gate)
     };
     let mut found = BTreeMap::new();
     for doubt in Doubt::ALL {

@@ -327,7 +327,10 @@ impl Memory {
                 self.near(image.address)
             )));
         }
-        let known = self.images.iter().position(|it| *it == (image, bound));
+        let known = self
+            .images
+            .iter()
+            .position(|known_image| *known_image == (image, bound));
         let number = known.unwrap_or_else(|| {
             self.images.push((image, bound));
             self.images.len() - 1

@@ -326,7 +326,9 @@ const SWIZZLES: [Swizzle; 4] = [
 ];
 
 fn number_of(element: MapElement) -> u8 {
-    let at = ELEMENTS.iter().position(|it| *it == element);
+    let at = ELEMENTS
+        .iter()
+        .position(|known_element| *known_element == element);
     at.unwrap_or_default() as u8
 }
 

@@ -121,7 +121,7 @@ fn added<'a>(instruction: &'a Instruction) -> Option<(&'a str, i64)> {
     let mut operands = instruction
         .operands()
         .map(bare)
-        .filter(|it| !it.contains("PT"));
+        .filter(|operand| !operand.contains("PT"));
     let register = operands.next()?;
     let (mut same, mut step) = (0, None);
     for operand in operands {

@@ -125,7 +125,8 @@ fn special(instruction: &Instruction) -> Kind {
 fn is_constant(instruction: &Instruction) -> bool {
     let mut operands = instruction.operands().skip(1);
     let (a, b) = (operands.next(), operands.next());
-    a.is_some_and(|it| it.ends_with("RZ")) && b.is_some_and(|it| it.ends_with("RZ"))
+    a.is_some_and(|operand| operand.ends_with("RZ"))
+        && b.is_some_and(|operand| operand.ends_with("RZ"))
 }
 
 /// The width is that of a word where nothing else is given.

@@ -112,7 +112,13 @@ fn loops_are_natural_ones_with_their_lines_and_steps() {
     let loops: Vec<_> = code
         .loops
         .iter()
-        .map(|it| (it.place.as_ref().unwrap().line.number, it.parent, it.step))
+        .map(|code_loop| {
+            (
+                code_loop.place.as_ref().unwrap().line.number,
+                code_loop.parent,
+                code_loop.step,
+            )
+        })
         .collect();
     // The branch of padding to itself is none. Nothing is counted for the outer loop that belongs to the inner one.
     assert_eq!(loops, [(4, None, Some(4)), (6, Some(0), Some(4))]);

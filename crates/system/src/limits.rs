@@ -30,7 +30,8 @@ fn default_compiler_memory(machine: Option<u64>) -> u64 {
 }
 
 fn read_compiler_memory() -> Result<()> {
-    let Some(said) = std::env::var_os(COMPILER_MEMORY_VARIABLE).filter(|it| !it.is_empty()) else {
+    let Some(said) = std::env::var_os(COMPILER_MEMORY_VARIABLE).filter(|size| !size.is_empty())
+    else {
         return Ok(());
     };
     let said = said.to_string_lossy();

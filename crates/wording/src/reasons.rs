@@ -717,9 +717,9 @@ fn first_launch_only(seed: u64, differs: &KeptDifference, kept: &[KeptVariable])
     };
     let kept: Vec<_> = kept
         .iter()
-        .map(|it| match &it.place {
-            Some(place) => format!("`{}`, written at {}", it.name, place.at),
-            None => format!("`{}`", it.name),
+        .map(|variable| match &variable.place {
+            Some(place) => format!("`{}`, written at {}", variable.name, place.at),
+            None => format!("`{}`", variable.name),
         })
         .collect();
     format!(
@@ -887,9 +887,12 @@ fn other_key(differences: &[KeyDifference], gpus: &[String], command: &str) -> S
 }
 
 fn key_differences(differences: &[KeyDifference]) -> String {
-    comma(differences, |it| {
-        let field = key_field(it.field);
-        format!("{field} `{}`, here `{}`", it.theirs, it.here)
+    comma(differences, |difference| {
+        let field = key_field(difference.field);
+        format!(
+            "{field} `{}`, here `{}`",
+            difference.theirs, difference.here
+        )
     })
 }
 
@@ -1162,9 +1165,12 @@ pub fn loosened(how: &Loosened) -> String {
             differences,
             values,
         } => {
-            let under = comma(differences, |it| {
-                let field = key_field(it.field);
-                format!("{field} `{}` (base: `{}`)", it.here, it.theirs)
+            let under = comma(differences, |difference| {
+                let field = key_field(difference.field);
+                format!(
+                    "{field} `{}` (base: `{}`)",
+                    difference.here, difference.theirs
+                )
             });
             let values = all(values, edited);
             format!("head's baseline, under the {under}, is worse: {values}")

@@ -19,7 +19,11 @@ fn all_reasons() -> Vec<Reason> {
         })
         .collect();
     let mut given: BTreeSet<_> = all.iter().map(Reason::code).collect();
-    all.extend(made_up().into_iter().filter(|it| given.insert(it.code())));
+    all.extend(
+        made_up()
+            .into_iter()
+            .filter(|code| given.insert(code.code())),
+    );
     all.push(Reason::Undecidable {
         metric: Metric::P50,
         problem: judge::stats::sequential::Undecidable::NoSpread { processes: 6 },
@@ -52,11 +56,11 @@ fn made_up() -> Vec<Reason> {
 
 /// Values that fit a schema. A text is the name of its field. Where a type contains itself, its last alternative.
 fn alternatives(root: &Value, schema: &Value, name: &str, within: &mut Vec<String>) -> Vec<Value> {
-    let mut inner = |it: &Value, name: &str| alternatives(root, it, name, within);
+    let mut inner = |value: &Value, name: &str| alternatives(root, value, name, within);
     if let Some(pointer) = schema["$ref"].as_str() {
         let pointer = pointer.trim_start_matches('#');
         let mut definition = root.pointer(pointer).unwrap().clone();
-        if within.iter().any(|it| it == pointer) {
+        if within.iter().any(|known| known == pointer) {
             for one_of in ["oneOf", "anyOf"] {
                 if let Some(all) = definition[one_of].as_array_mut() {
                     all.drain(..all.len() - 1);
@@ -70,7 +74,7 @@ fn alternatives(root: &Value, schema: &Value, name: &str, within: &mut Vec<Strin
     }
     for one_of in ["oneOf", "anyOf"] {
         if let Some(all) = schema[one_of].as_array() {
-            return all.iter().flat_map(|it| inner(it, name)).collect();
+            return all.iter().flat_map(|value| inner(value, name)).collect();
         }
     }
     if let Some(all) = schema["enum"].as_array() {

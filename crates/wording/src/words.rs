@@ -65,7 +65,7 @@ pub fn unit(metric: Metric, largest: f64) -> (f64, &'static str) {
 /// Values of one metric below each other: a head with their unit, and numbers without. The unit is that of the median.
 pub fn column(name: &str, metric: Metric, values: &[Option<f64>]) -> (String, Vec<String>) {
     let mut known: Vec<f64> = values.iter().flatten().copied().collect();
-    known.retain(|it| it.is_finite() && *it != 0.0);
+    known.retain(|number| number.is_finite() && *number != 0.0);
     known.sort_by(f64::total_cmp);
     let median = known.get(known.len() / 2).copied().unwrap_or(0.0);
     let (scale, unit) = match metric.measure() {

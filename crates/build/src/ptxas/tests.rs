@@ -160,7 +160,7 @@ fn missing_values_are_never_zero() {
     let message =
         |used: &str| format!("{last}k.cu:3:9: note: '#pragma message: ptxas info : Used {used}'");
     let of_last = |text: &str| PtxasReport::parse(text).resources("k", "sm_90");
-    assert_eq!(of_last(last).map(|it| it.registers), Ok(200));
+    assert_eq!(of_last(last).map(|facts| facts.registers), Ok(200));
     assert_eq!(
         of_last(&message("8 registers, x")),
         Err(Absent::Contradictory)

@@ -85,7 +85,10 @@ impl FromStr for Choice {
                     names()
                 ));
             };
-            let Some(part) = Component::ALL.into_iter().find(|it| it.name() == name) else {
+            let Some(part) = Component::ALL
+                .into_iter()
+                .find(|component| component.name() == name)
+            else {
                 return Err(format!(
                     "there is no part `{name}`; the parts are {}",
                     names()

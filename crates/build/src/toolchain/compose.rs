@@ -27,7 +27,7 @@ pub(super) fn compose(
     if version == nvcc.facts.version {
         return Ok(nvcc.clone());
     }
-    let from = [nvcc, nvvm, ptxas].map(|it| ToolkitLayout::ask(&it.nvcc));
+    let from = [nvcc, nvvm, ptxas].map(|compiler| ToolkitLayout::ask(&compiler.nvcc));
     let [nvcc_layout, nvvm_layout, ptxas_layout] = from;
     let places = Places {
         bin: real(&nvcc_layout?.here)?,
@@ -126,7 +126,7 @@ fn link_all(from: &Path, to: &Path, but: &[&str]) -> std::io::Result<()> {
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
         let name = entry.file_name();
-        if !but.iter().any(|it| *it == name) {
+        if !but.iter().any(|taken_name| *taken_name == name) {
             symlink(entry.path(), to.join(name))?;
         }
     }

@@ -133,7 +133,7 @@ pub fn list_installed(cache: &Cache, is_meant: &dyn Fn(&str) -> bool) -> Result<
             let name = entry.file_name().to_string_lossy().into_owned();
             let version = name
                 .strip_prefix(COMPILER)
-                .and_then(|it| it.strip_prefix('-'));
+                .and_then(|digits| digits.strip_prefix('-'));
             let version = version.filter(|version| is_version(version) && is_meant(version));
             versions.extend(version.map(str::to_owned));
         }
@@ -450,7 +450,11 @@ const UV_SETTINGS: [&str; 12] = [
 fn told(command: &mut Command, program: &str, kept: &[&str]) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
-        if text.starts_with(program) && !kept.iter().any(|it| text.starts_with(it)) {
+        if text.starts_with(program)
+            && !kept
+                .iter()
+                .any(|other_program| text.starts_with(other_program))
+        {
             command.env_remove(&name);
         }
     }

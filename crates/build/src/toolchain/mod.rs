@@ -190,7 +190,7 @@ fn find_version(
     let is_provided = |own: &str| matches_pin(own, PROVIDED);
     let installed = |is_it: &dyn Fn(&str) -> bool| {
         let found = list_installed(cache, &|own| is_wanted(own) && is_it(own));
-        found.map(|all| all.into_iter().map(|it| it.nvcc))
+        found.map(|all| all.into_iter().map(|compiler| compiler.nvcc))
     };
     let mut candidates: Vec<PathBuf> = installed(&is_provided)?.collect();
     let others = installed(&|own| !is_provided(own))?;

@@ -39,7 +39,7 @@ pub fn known_releases() -> Vec<Release> {
 pub(super) fn newest(version: &str) -> Option<Release> {
     known_releases()
         .into_iter()
-        .find(|it| matches_pin(it.version, version))
+        .find(|release| matches_pin(release.version, version))
 }
 
 /// Whether PyPI can have it: there is no nvcc among the wheels of CUDA 12.
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn each_known_release_has_five_wheels_for_two_processors() {
         let known = known_releases();
-        assert!(known.iter().any(|it| it.version == "13.0.88"));
+        assert!(known.iter().any(|release| release.version == "13.0.88"));
         for pair in known.windows(2) {
             let [newer, older] = pair else { continue };
             assert!(compare_versions(older.version, newer.version).is_lt());
@@ -111,8 +111,9 @@ mod tests {
             );
             for line in lines {
                 let digests: Vec<_> = line.split(" --hash=sha256:").skip(1).collect();
-                let is_digest =
-                    |it: &&str| it.len() == 64 && it.bytes().all(|byte| byte.is_ascii_hexdigit());
+                let is_digest = |digest: &&str| {
+                    digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
+                };
                 assert_eq!(digests.len(), 2, "{line}");
                 assert!(digests.iter().all(is_digest), "{line}");
             }
@@ -121,9 +122,18 @@ mod tests {
 
     #[test]
     fn the_newest_update_of_a_release_is_taken() {
-        assert_eq!(newest("13.0").map(|it| it.version), Some("13.0.88"));
-        assert_eq!(newest("13.0.48").map(|it| it.version), Some("13.0.48"));
-        assert_eq!(newest("13.1").map(|it| it.version), Some("13.1.115"));
+        assert_eq!(
+            newest("13.0").map(|release| release.version),
+            Some("13.0.88")
+        );
+        assert_eq!(
+            newest("13.0.48").map(|release| release.version),
+            Some("13.0.48")
+        );
+        assert_eq!(
+            newest("13.1").map(|release| release.version),
+            Some("13.1.115")
+        );
         assert_eq!(newest("12.9"), None);
         assert_eq!(newest("13.99"), None);
     }

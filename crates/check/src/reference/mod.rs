@@ -190,7 +190,9 @@ fn as_stored(tensor: &Tensor, values: Values) -> Result<Values, NoAnswer> {
     match (tensor.elem.is_float(), values) {
         (true, values) if tensor.elem == ElemType::F64 => {
             let values = values.floats();
-            Ok(Values::F64(values.iter().map(|&it| it.into()).collect()))
+            Ok(Values::F64(
+                values.iter().map(|&number| number.into()).collect(),
+            ))
         }
         (true, values) => Ok(Values::F32(values.floats().into_owned())),
         (false, Values::I64(values)) => {
@@ -232,8 +234,8 @@ fn complete(case: &Case, inputs: &Inputs, mut outputs: Outputs) -> Result<Output
             )));
         }
         let is_nan = |at: usize| match values {
-            Values::F32(values) => values.get(at).is_some_and(|it| it.is_nan()),
-            Values::F64(values) => values.get(at).is_some_and(|it| it.is_nan()),
+            Values::F32(values) => values.get(at).is_some_and(|value| value.is_nan()),
+            Values::F64(values) => values.get(at).is_some_and(|value| value.is_nan()),
             Values::I64(_) => false,
         };
         if let Some(at) = (0..values.len())

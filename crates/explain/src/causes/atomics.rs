@@ -14,7 +14,7 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
         (InstructionKind::SharedAtomic, SHARED),
     ];
     kinds.into_iter().filter_map(|(kind, cycles)| {
-        let growth = code.growth(&|it| it == kind);
+        let growth = code.growth(&|other| other == kind);
         if !growth.is_more() {
             return None;
         }

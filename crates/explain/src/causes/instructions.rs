@@ -12,7 +12,7 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
         return Vec::new();
     }
     // Nobody counted them, and there is not more code: what turns of loops are guessed to be is no reason.
-    let executed = code.executed().filter(|it| it.growth() > 0.0);
+    let executed = code.executed().filter(|entry| entry.growth() > 0.0);
     let (base, head) = code.code_size();
     if code.executed().is_none() && head <= base {
         return Vec::new();

@@ -30,7 +30,7 @@ fn of(sides: &Sides) -> Option<Cause> {
     let fetched = profiled(sides, ProfileMetric::DramBytes)?;
     let hits = profiled(sides, ProfileMetric::L2HitRate)?;
     let sum = |of: fn(&Counted) -> f64| asked.iter().map(of).sum::<f64>();
-    let is_same = (sum(|it| it.head) / sum(|it| it.base) - 1.0).abs() < SAME;
+    let is_same = (sum(|part| part.head) / sum(|part| part.base) - 1.0).abs() < SAME;
     if !(is_same && fetched.ratio() > NOTABLE && hits.head < hits.base) {
         return None;
     }

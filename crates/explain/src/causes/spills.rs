@@ -9,8 +9,8 @@ const CYCLES: f64 = 20.0;
 
 pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     let growth = code.growth(&is_of_stack);
-    let stores = spilled(code, |it| it.spill_stores);
-    let loads = spilled(code, |it| it.spill_loads);
+    let stores = spilled(code, |counts| counts.spill_stores);
+    let loads = spilled(code, |counts| counts.spill_loads);
     let values = match (stores, loads) {
         (Some(stores), Some(loads)) if stores.1 > stores.0 || loads.1 > loads.0 => vec![
             (Measure::SpillStores, stores),

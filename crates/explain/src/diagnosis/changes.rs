@@ -86,9 +86,11 @@ pub fn notable(index: &Index, judgement: &Judgement) -> Vec<Diagnosed> {
         .filter_map(|case| Some((standing(&case.id)?, &case.id)))
         .map(|(standing, id)| diagnosed(index, id, standing))
         .collect();
-    found.retain(|it| it.after.is_known() || it.before.as_ref().is_some_and(Diagnosis::is_known));
+    found.retain(|change| {
+        change.after.is_known() || change.before.as_ref().is_some_and(Diagnosis::is_known)
+    });
     // Failures stand first, in the order of gates.yaml.
-    found.sort_by_key(|it| it.standing);
+    found.sort_by_key(|change| change.standing);
     found
 }
 
@@ -191,12 +193,12 @@ fn occupancy(on: &Residency) -> Option<f64> {
 
 fn figures(of: &Diagnosis) -> BTreeMap<Figure, f64> {
     let residency = of.residency.as_ref();
-    let requests = |moved: Option<Moved>| moved.map(|it| it.requests as f64);
-    let moved = |moved: Option<Moved>| moved.map(|it| it.moved as f64);
+    let requests = |moved: Option<Moved>| moved.map(|moved_lines| moved_lines.requests as f64);
+    let moved = |moved: Option<Moved>| moved.map(|moved_lines| moved_lines.moved as f64);
     let traffic = &of.traffic;
     let known = [
-        (Figure::EstimatedTime, of.estimated_ns.map(|it| it.0)),
-        (Figure::Time, of.time_ns.map(|it| it.0)),
+        (Figure::EstimatedTime, of.estimated_ns.map(|ns| ns.0)),
+        (Figure::Time, of.time_ns.map(|ns| ns.0)),
         (Figure::Occupancy, residency.and_then(occupancy)),
         (
             Figure::Blocks,

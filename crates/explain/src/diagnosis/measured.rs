@@ -152,8 +152,9 @@ impl Reading {
         };
         let first = kernels.first();
         let shared = |name: &str| ["LDS", "STS", "LDSM", "STSM", "ATOMS"].contains(&name);
-        let accesses = first.map_or(0, |it| {
-            it.instructions
+        let accesses = first.map_or(0, |profile| {
+            profile
+                .instructions
                 .iter()
                 .filter(|(name, _)| shared(name))
                 .map(|(_, count)| *count)
@@ -164,7 +165,9 @@ impl Reading {
             stalls: Stall::ALL.into_iter().filter_map(stall).collect(),
             duration_ns: median(kernels.iter().map(|kernel| Some(kernel.duration_ns.0)))
                 .filter(|ns| *ns > 0.0),
-            blocks: first.map_or(0, |it| it.grid.iter().map(|&n| u64::from(n)).product()),
+            blocks: first.map_or(0, |profile| {
+                profile.grid.iter().map(|&n| u64::from(n)).product()
+            }),
             shared_accesses: accesses as f64,
         }
     }

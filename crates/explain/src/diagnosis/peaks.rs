@@ -213,7 +213,7 @@ pub struct L2 {
 impl Peaks {
     /// `None` of a GPU that the tables do not have: no guess is made from its neighbours.
     pub fn of(device: &DeviceFacts) -> Option<Self> {
-        let model = MODELS.iter().find(|it| it.name == device.name)?;
+        let model = MODELS.iter().find(|model| model.name == device.name)?;
         let is_it = (device.major, device.minor) == model.arch;
         // A part of a GPU has fewer SMs, and a share of its memory that nobody states.
         let is_whole = device.multiprocessors == model.multiprocessors;
@@ -223,7 +223,7 @@ impl Peaks {
     /// The peaks of the GPU that stands for an architecture.
     pub fn assumed(arch: Arch) -> Option<Self> {
         let of_arch = (arch.major, arch.minor);
-        let model = MODELS.iter().find(|it| it.arch == of_arch)?;
+        let model = MODELS.iter().find(|model| model.arch == of_arch)?;
         Self::of_model(model)
     }
 
@@ -323,7 +323,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn peaks(name: &str) -> Peaks {
-        let model = MODELS.iter().find(|it| it.name == name).unwrap();
+        let model = MODELS.iter().find(|model| model.name == name).unwrap();
         Peaks::of_model(model).unwrap()
     }
 
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn every_gpu_is_there_once_and_has_an_architecture_with_rates() {
-        let names: BTreeSet<_> = MODELS.iter().map(|it| it.name).collect();
+        let names: BTreeSet<_> = MODELS.iter().map(|model| model.name).collect();
         assert_eq!(names.len(), MODELS.len());
         for model in &MODELS {
             let peaks = Peaks::of_model(model).unwrap();

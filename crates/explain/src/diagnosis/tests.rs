@@ -126,7 +126,8 @@ fn additions_alone_reach_the_peak_of_single_precision() {
     .computing(Arithmetic::Fp32, 10_000, 64);
     let diagnosis = fp32.diagnosis();
     // An SM adds and multiplies as many lanes as it issues: both are used to their end.
-    let [fp32, issue] = [Resource::Fp32, Resource::IssueSlots].map(|it| diagnosis.uses[&it].0);
+    let [fp32, issue] =
+        [Resource::Fp32, Resource::IssueSlots].map(|resource| diagnosis.uses[&resource].0);
     assert!((fp32 / issue - 1.0).abs() < 1e-9, "{fp32} {issue}");
     assert!(fp32 > 0.9, "{fp32}");
     let roofline = diagnosis.roofline;
@@ -339,7 +340,10 @@ fn a_failed_gate_on_a_counter_is_shown_and_one_that_holds_is_not() {
         *facts = Seen::Got(counted(320).facts());
     });
     let found = shown(&record);
-    let cases: Vec<_> = found.iter().map(|it| (&it.case, it.standing)).collect();
+    let cases: Vec<_> = found
+        .iter()
+        .map(|diagnosis| (&diagnosis.case, diagnosis.standing))
+        .collect();
     assert_eq!(cases, [(&of, Standing::Failed)]);
     assert_eq!(found[0].before, None);
     assert!(found[0].after.is_known());
@@ -377,7 +381,8 @@ mod profiled {
             L2Throughput,
             DramThroughput,
         ];
-        let mut metrics: BTreeMap<_, _> = used.map(|it| (it, Seen::Got(Num(0.3)))).into();
+        let mut metrics: BTreeMap<_, _> =
+            used.map(|resource| (resource, Seen::Got(Num(0.3)))).into();
         metrics.insert(SmActive, Seen::Got(Num(0.95)));
         metrics.insert(Waves, Seen::Got(Num(4.0)));
         let changes = changes

@@ -34,14 +34,18 @@ impl Suspect<'_> {
 /// The findings that break the gate of a case, the likeliest cause first.
 pub fn suspects<'a>(view: View<'_, 'a>, id: &CaseId) -> Vec<Suspect<'a>> {
     let mut all = view.findings(id);
-    all.retain(|it| it.standing == FindingStanding::Broken);
+    all.retain(|finding| finding.standing == FindingStanding::Broken);
     // Stable: the order within a kind is that of the record, the most frequent first.
-    all.sort_by_key(|it| depth(it.finding.kind));
+    all.sort_by_key(|suspect_finding| depth(suspect_finding.finding.kind));
     let mut suspects: Vec<Suspect> = Vec::new();
     for SeenFinding { seed, finding, .. } in all {
         let mut known = suspects.iter_mut();
-        let shares_a_line =
-            |it: &&mut Suspect| it.findings.iter().any(|known| share_a_line(known, finding));
+        let shares_a_line = |suspect: &&mut Suspect| {
+            suspect
+                .findings
+                .iter()
+                .any(|known| share_a_line(known, finding))
+        };
         match known.find(shares_a_line) {
             Some(suspect) => suspect.findings.push(finding),
             None => suspects.push(Suspect {
@@ -75,5 +79,5 @@ fn lines(finding: &Finding) -> impl Iterator<Item = (&str, u32)> {
 }
 
 fn share_a_line(one: &Finding, other: &Finding) -> bool {
-    lines(one).any(|line| lines(other).any(|it| it == line))
+    lines(one).any(|line| lines(other).any(|other_line| other_line == line))
 }

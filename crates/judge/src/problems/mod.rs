@@ -167,10 +167,10 @@ impl Drafts<'_> {
             .iter()
             .chain(follows)
             .filter_map(|at| self.verdicts.get(*at));
-        let Some(outcome) = own_verdicts.clone().map(|it| it.outcome).min() else {
+        let Some(outcome) = own_verdicts.clone().map(|verdict| verdict.outcome).min() else {
             return;
         };
-        let subjects: Vec<&Subject> = own_verdicts.map(|it| &it.subject).collect();
+        let subjects: Vec<&Subject> = own_verdicts.map(|verdict| &verdict.subject).collect();
         let at = self.all.iter_mut().position(|draft| {
             let problem = &draft.problem;
             draft.rank == rank && problem.outcome == outcome && is_same(problem)
@@ -204,8 +204,9 @@ impl Drafts<'_> {
     }
 
     fn take_loosened(&mut self, open: &mut Vec<usize>) {
-        let is_loosened = |it: &Verdict| {
-            matches!(it.question, Question::NoLooser(_)) && matches!(it.reason, Reason::Loosened(_))
+        let is_loosened = |verdict: &Verdict| {
+            matches!(verdict.question, Question::NoLooser(_))
+                && matches!(verdict.reason, Reason::Loosened(_))
         };
         let found = take(open, |at| self.verdict(at).is_some_and(is_loosened));
         for at in found {
@@ -215,33 +216,38 @@ impl Drafts<'_> {
 
     /// A case whose arguments do not fit, or of which the simulator found something: its other failures follow.
     fn take_causes_of(&mut self, view: View, id: &CaseId, open: &mut Vec<usize>) {
-        let is_of_case = |it: &Verdict| matches!(&it.subject, Subject::Case(of) if of == id);
-        let is_finding = |it: &Verdict| {
+        let is_of_case =
+            |verdict: &Verdict| matches!(&verdict.subject, Subject::Case(of) if of == id);
+        let is_finding = |verdict: &Verdict| {
             let is_found = matches!(
-                reason_of(it),
+                reason_of(verdict),
                 Reason::Findings { .. } | Reason::NewHazards { .. }
             );
-            it.outcome == Outcome::Fail && is_found && is_of_case(it)
+            verdict.outcome == Outcome::Fail && is_found && is_of_case(verdict)
         };
-        let is_broken =
-            |it: &Verdict| it.outcome == Outcome::Fail && matches!(reason_of(it), Reason::Fault(_));
-        let is_wrong = |it: &Verdict| is_of_case(it) && is_wrong_value(it);
+        let is_broken = |verdict: &Verdict| {
+            verdict.outcome == Outcome::Fail && matches!(reason_of(verdict), Reason::Fault(_))
+        };
+        let is_wrong = |verdict: &Verdict| is_of_case(verdict) && is_wrong_value(verdict);
         let has = |open: &[usize], what: &dyn Fn(&Verdict) -> bool| {
             open.iter().filter_map(|at| self.verdict(*at)).any(what)
         };
         let mistyped = mistyped(view, id);
-        let is_due_to_arguments = |it: &Verdict| {
+        let is_due_to_arguments = |verdict: &Verdict| {
             let is_input = matches!(
-                reason_of(it),
+                reason_of(verdict),
                 Reason::InputWritten { .. } | Reason::WroteOutside { .. }
             );
-            is_of_case(it) && (is_wrong(it) || is_finding(it) || is_broken(it) || is_input)
+            is_of_case(verdict)
+                && (is_wrong(verdict) || is_finding(verdict) || is_broken(verdict) || is_input)
         };
         if !mistyped.is_empty() && has(open, &is_due_to_arguments) {
             let found = take(open, |at| self.verdict(at).is_some_and(is_due_to_arguments));
             let cause = ProblemCause::Arguments(mistyped.to_vec());
             let same = cause.clone();
-            self.join(Rank::Arguments, cause, &[], &found, |it| it.cause == same);
+            self.join(Rank::Arguments, cause, &[], &found, |problem| {
+                problem.cause == same
+            });
             return;
         }
         if !has(open, &is_finding) {
@@ -276,8 +282,8 @@ impl Drafts<'_> {
                 findings: suspect.findings.iter().copied().cloned().collect(),
             };
             let follows = if with == Some(at) { follows } else { &[] };
-            self.join(Rank::Findings, cause, own, follows, |it| {
-                suspect.is_same(&it.cause)
+            self.join(Rank::Findings, cause, own, follows, |problem| {
+                suspect.is_same(&problem.cause)
             });
         }
     }
@@ -306,11 +312,11 @@ impl Drafts<'_> {
             };
             let cause = ProblemCause::Verdict(Box::new(verdict.reason.clone()));
             let code = cause.code();
-            self.join(Rank::WrongValues, cause, &[first], rest, |it| {
-                let of = it.verdicts.first().and_then(|at| verdicts.get(*at));
+            self.join(Rank::WrongValues, cause, &[first], rest, |problem| {
+                let of = problem.verdicts.first().and_then(|at| verdicts.get(*at));
                 let is_alike = of.is_some_and(|of| of.metric() == verdict.metric());
-                let kernel = it.subjects.first().map(Subject::kernel);
-                it.code == code && is_alike && kernel == Some(subject.kernel())
+                let kernel = problem.subjects.first().map(Subject::kernel);
+                problem.code == code && is_alike && kernel == Some(subject.kernel())
             });
         }
     }
@@ -325,14 +331,16 @@ impl Drafts<'_> {
         let code = cause.code();
         if verdict.outcome != Outcome::Fail {
             // For one reason, whatever numbers it has for each case.
-            return self.join(Rank::Rule, cause, &[at], &[], |it| it.code == code);
+            return self.join(Rank::Rule, cause, &[at], &[], |problem| {
+                problem.code == code
+            });
         }
         if is_cost(verdict) {
             let of =
                 |subject: &Subject| (subject.kernel().to_owned(), subject.variant().to_owned());
             let own = of(&verdict.subject);
-            return self.join(Rank::Cost, cause, &[at], &[], |it| {
-                it.subjects.first().map(of) == Some(own.clone())
+            return self.join(Rank::Cost, cause, &[at], &[], |problem| {
+                problem.subjects.first().map(of) == Some(own.clone())
             });
         }
         match reason_of(verdict) {
@@ -341,8 +349,8 @@ impl Drafts<'_> {
                     FaultKind::Arguments => Rank::Arguments,
                     _ => Rank::Broken,
                 };
-                let is_same = |it: &Problem| {
-                    let ProblemCause::Verdict(known) = &it.cause else {
+                let is_same = |problem: &Problem| {
+                    let ProblemCause::Verdict(known) = &problem.cause else {
                         return false;
                     };
                     matches!(known.as_ref(), Reason::Fault(known) if is_same_fault(known, fault))
@@ -362,7 +370,7 @@ impl Drafts<'_> {
                 cause,
                 &[at],
                 &[],
-                |it| matches!(&it.cause, ProblemCause::Verdict(known) if **known == *reason),
+                |problem| matches!(&problem.cause, ProblemCause::Verdict(known) if **known == *reason),
             ),
         }
     }

@@ -22,13 +22,13 @@ pub fn of_problem(view: View, verdicts: &[Verdict], problem: &Problem) -> Option
                 .iter()
                 .chain(&problem.follows)
                 .filter_map(|at| verdicts.get(*at))
-                .find(|it| it.subject == *subject)?,
+                .find(|verdict| verdict.subject == *subject)?,
         ),
     };
     let has: Vec<Option<bool>> = problem.subjects.iter().map(of_subject).collect();
     if has.contains(&Some(false)) {
         Some(SinceBase::New)
-    } else if has.iter().all(|it| *it == Some(true)) {
+    } else if has.iter().all(|answer| *answer == Some(true)) {
         Some(SinceBase::Old)
     } else {
         None

@@ -18,7 +18,7 @@ pub fn find(base: PlanAndGates, head: PlanAndGates) -> Vec<Rename> {
     let gone: Vec<_> = base
         .iter()
         .filter(|plan_and_gates| !is_in(&head, plan_and_gates))
-        .filter(|it| !it.is_anchored())
+        .filter(|kernel_gates| !kernel_gates.is_anchored())
         .collect();
     let new: Vec<_> = head
         .iter()
@@ -54,7 +54,11 @@ fn pair<'k, T>(
     new: &[&'k T],
     alike: impl Fn(&T, &T) -> Likeness,
 ) -> Vec<(&'k T, &'k T)> {
-    let steps: [fn(Likeness) -> bool; 3] = [|it| it.code && it.asked, |it| it.code, |it| it.asked];
+    let steps: [fn(Likeness) -> bool; 3] = [
+        |evidence| evidence.code && evidence.asked,
+        |evidence| evidence.code,
+        |evidence| evidence.asked,
+    ];
     let alike: Vec<Vec<Likeness>> = gone
         .iter()
         .map(|gone| new.iter().map(|new| alike(gone, new)).collect())
@@ -74,7 +78,10 @@ fn pair<'k, T>(
             })
             .collect();
         let is_only = |&&(gone, new): &&(usize, usize)| {
-            open.iter().filter(|it| it.0 == gone || it.1 == new).count() == 1
+            open.iter()
+                .filter(|pair| pair.0 == gone || pair.1 == new)
+                .count()
+                == 1
         };
         partner.extend(open.iter().filter(is_only).copied());
     }
@@ -199,12 +206,14 @@ fn gone_and_new<'a>(
 ) -> (Vec<&'a String>, Vec<&'a String>) {
     let gone = base
         .iter()
-        .filter(|it| !head.contains(it))
+        .filter(|other| !head.contains(other))
         .copied()
         .collect();
     (
         gone,
-        head.into_iter().filter(|it| !base.contains(it)).collect(),
+        head.into_iter()
+            .filter(|other| !base.contains(other))
+            .collect(),
     )
 }
 

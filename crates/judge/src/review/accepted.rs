@@ -136,9 +136,12 @@ pub fn added(base: &[Acceptance], base_plan: &Plan, head: &[Acceptance]) -> Vec<
     let is_wide_enough = |was: &&Acceptance, it: &Acceptance| {
         was.until >= it.until && allows_as_much(&was.allows, &it.allows)
     };
-    let is_known = |it: &Acceptance| {
-        let wide: Vec<_> = base.iter().filter(|was| is_wide_enough(was, it)).collect();
-        let has_words = wide.iter().any(|was| was.case == it.case);
+    let is_known = |acceptance: &Acceptance| {
+        let wide: Vec<_> = base
+            .iter()
+            .filter(|was| is_wide_enough(was, acceptance))
+            .collect();
+        let has_words = wide.iter().any(|was| was.case == acceptance.case);
         let is_new = |subject: &Subject| match subject {
             Subject::Unit(id) => base_plan.unit(id).is_none(),
             Subject::Case(id) => base_plan.case(id).is_none(),
@@ -148,16 +151,16 @@ pub fn added(base: &[Acceptance], base_plan: &Plan, head: &[Acceptance]) -> Vec<
             let is_named = wide.iter().any(|was| was.subjects.contains(subject));
             is_named || has_words && is_new(subject)
         };
-        it.subjects.iter().all(is_accepted)
+        acceptance.subjects.iter().all(is_accepted)
     };
     compare_required(
         head,
         // It names what a filter left out, or nothing, which is a verdict of its own.
-        |it| {
-            if it.subjects.is_empty() {
+        |acceptance| {
+            if acceptance.subjects.is_empty() {
                 Err(NotRequired::LeftOut)
             } else {
-                Ok(subject_of(it))
+                Ok(subject_of(acceptance))
             }
         },
         |it, subject| {

@@ -101,7 +101,7 @@ fn left_under_old_names(base: &Base, head: &[Baseline]) -> Vec<Baseline> {
 
 fn is_among(left: &[Baseline], theirs: &Agreement) -> bool {
     left.iter()
-        .any(|it| is_at(theirs.file, it, &it.key) && it.cases.contains_key(theirs.shape))
+        .any(|ours| is_at(theirs.file, ours, &ours.key) && ours.cases.contains_key(theirs.shape))
 }
 
 /// Those by which files of baselines go.

@@ -49,25 +49,27 @@ fn find(expected: &Expected, verdicts: &[Verdict]) -> FailureResult {
             .iter()
             .filter(|verdict| rule_of(expected, verdict).is_some())
     };
-    let failed = |it: &&Verdict| it.outcome == Outcome::Fail;
-    let mut others = own().filter(failed).filter(|it| !is_meant(expected, it));
+    let failed = |verdict: &&Verdict| verdict.outcome == Outcome::Fail;
+    let mut others = own()
+        .filter(failed)
+        .filter(|verdict| !is_meant(expected, verdict));
     if let Some(first) = others.next() {
-        let same = others.filter(|it| it.subject == first.subject);
+        let same = others.filter(|other_verdict| other_verdict.subject == first.subject);
         let failed = std::iter::once(first).chain(same);
         return FailureResult::Otherwise {
             on: Box::new(first.subject.clone()),
             failed: failed
-                .filter_map(|it| rule_of(expected, it))
+                .filter_map(|verdict| rule_of(expected, verdict))
                 .cloned()
                 .collect(),
         };
     }
     let seen: Vec<Outcome> = own()
-        .filter(|it| is_meant(expected, it))
-        .map(|it| it.outcome)
+        .filter(|verdict| is_meant(expected, verdict))
+        .map(|verdict| verdict.outcome)
         .collect();
     let undecided = [Outcome::Environment, Outcome::Inconclusive];
-    let undecided = undecided.into_iter().find(|it| seen.contains(it));
+    let undecided = undecided.into_iter().find(|outcome| seen.contains(outcome));
     match undecided {
         _ if seen.contains(&Outcome::Fail) => FailureResult::AsMeant,
         Some(outcome) => FailureResult::Open(outcome),

@@ -68,9 +68,9 @@ fn holds(view: View, verdicts: &[Verdict], fallback: &Fallback, to: &str) -> boo
             .iter()
             .filter(|verdict| is_gate_of(verdict, &fallback.kernel, to))
     };
-    let blocks = |it: &Verdict| {
+    let blocks = |verdict: &Verdict| {
         matches!(
-            it.outcome,
+            verdict.outcome,
             Outcome::Fail | Outcome::Environment | Outcome::Inconclusive
         )
     };

@@ -60,7 +60,9 @@ pub fn between(base: &Record, head: &Record) -> Vec<Comparison> {
 
 /// Whether head holds to everything that base asks, as far as plans and gates tell.
 pub fn asks_no_less(base: PlanAndGates, head: PlanAndGates) -> bool {
-    find(base, head).iter().all(|it| it.ended == Ended::Held)
+    find(base, head)
+        .iter()
+        .all(|loss| loss.ended == Ended::Held)
 }
 
 /// Everything that base asked, in the order of base. Stricter and additional gates are no matter here, and neither is
@@ -275,7 +277,7 @@ fn compare_gate(gate: &Gate, base: &Plan, head: PlanAndGates) -> Comparison {
     let answers: Vec<_> = head
         .gates
         .iter()
-        .filter(|it| it.subject == gate.subject)
+        .filter(|answer| answer.subject == gate.subject)
         .filter(|other| asks_the_same(&gate.rule, &other.rule))
         .map(|other| (other, strictness(&gate.rule, &other.rule)))
         .collect();
@@ -556,7 +558,7 @@ fn compare_case(base: &Case, drawn: [Option<u64>; 2], head: &Case) -> Vec<Compar
     ];
     let new_inputs = find_new_inputs(base, head);
     for tensor in tensors {
-        let other = head.tensors.iter().find(|it| it.name == tensor.name);
+        let other = head.tensors.iter().find(|other| other.name == tensor.name);
         found.extend(match tensor.role {
             Role::Scratch => vec![compare_scratch(tensor, other, &new_inputs)],
             _ => compare_tensor(tensor, other, dims, has_other_sizes),

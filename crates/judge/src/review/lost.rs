@@ -126,7 +126,7 @@ pub fn on_other_devices(view: View) -> Vec<Comparison> {
         joined.extend(join(
             found
                 .iter()
-                .filter(|it| it.subject == subject)
+                .filter(|entry| entry.subject == subject)
                 .cloned()
                 .collect(),
         ));
@@ -138,8 +138,8 @@ pub fn on_other_devices(view: View) -> Vec<Comparison> {
 fn join(all: Vec<Comparison>) -> Vec<Comparison> {
     let mut joined: Vec<Comparison> = Vec::new();
     for one in all {
-        let same = joined.iter_mut().find(|it| it.ended == one.ended);
-        match (same.map(|it| &mut it.demand), one.demand) {
+        let same = joined.iter_mut().find(|other| other.ended == one.ended);
+        match (same.map(|demand| &mut demand.demand), one.demand) {
             (Some(BaseDemand::Checks(rules)), BaseDemand::Checks(more)) => rules.extend(more),
             (_, demand) => joined.push(Comparison { demand, ..one }),
         }
@@ -329,7 +329,7 @@ fn compare_counters(view: View, base: View, id: &CaseId) -> Ended {
     let lacking = |is_meant: &dyn Fn(Counter, &Rule) -> bool| -> Vec<Counter> {
         Counter::ALL
             .into_iter()
-            .filter(|it| !counted.contains_key(it))
+            .filter(|counter| !counted.contains_key(counter))
             .filter(|counter| asked(view, id).any(|rule| is_meant(*counter, rule)))
             .collect()
     };

@@ -45,8 +45,8 @@ fn required(
     let demand = BaseDemand::Baseline(facet);
     if known
         .iter()
-        .filter(|it| it.ended != Ended::Held)
-        .any(|it| (&it.subject, &it.demand) == (&gate.subject, &demand))
+        .filter(|comparison| comparison.ended != Ended::Held)
+        .any(|comparison| (&comparison.subject, &comparison.demand) == (&gate.subject, &demand))
     {
         return Err(NotRequired::SaidElsewhere);
     }
@@ -95,7 +95,9 @@ fn is_agreed_at_base(view: View, base: &Base, gate: &Gate, facet: Facet) -> bool
 fn join(all: Vec<Comparison>) -> Vec<Comparison> {
     let mut joined: Vec<Comparison> = Vec::new();
     for one in all {
-        let same = |it: &&mut Comparison| (&it.subject, &it.demand) == (&one.subject, &one.demand);
+        let same = |comparison: &&mut Comparison| {
+            (&comparison.subject, &comparison.demand) == (&one.subject, &one.demand)
+        };
         match joined.iter_mut().find(same) {
             None => joined.push(one),
             Some(known) => match (&mut known.ended, one.ended) {
@@ -104,7 +106,10 @@ fn join(all: Vec<Comparison>) -> Vec<Comparison> {
                     Ended::Failed(Loosened::BaselineAbove(more)),
                 ) => {
                     for figure in more {
-                        if !known.iter().any(|it| it.metric == figure.metric) {
+                        if !known
+                            .iter()
+                            .any(|comparison| comparison.metric == figure.metric)
+                        {
                             known.push(figure);
                         }
                     }

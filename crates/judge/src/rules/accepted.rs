@@ -20,12 +20,11 @@ pub fn apply(view: View, gate: &Gate, refusals: &Refusals) -> Ruled {
     let accepted = view.policy().accepted.iter();
     let mut others: Vec<(Limited, Option<Ruled>)> = accepted
         .filter_map(|accepted| limited(accepted, gate))
-        .map(|it| {
-            let other = it
-                .acceptance
-                .holds_on(day)
-                .then(|| super::apply(view, &with_accepted_limit(gate, it.limit), refusals));
-            (it, other)
+        .map(|limited_by| {
+            let other = limited_by.acceptance.holds_on(day).then(|| {
+                super::apply(view, &with_accepted_limit(gate, limited_by.limit), refusals)
+            });
+            (limited_by, other)
         })
         .collect();
     let has_outcome = |other: &Option<Ruled>, outcome| {

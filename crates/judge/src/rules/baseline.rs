@@ -320,7 +320,7 @@ impl ChangeRange {
 
 /// Whether a value is worse than the agreed one by more than noise. Values that cannot be compared are not.
 pub fn is_worse(metric: Metric, agreed: &Agreed, new: &Agreed) -> bool {
-    let usable = |it| usable(metric, it, &Against::Baseline).ok();
+    let usable = |baseline| usable(metric, baseline, &Against::Baseline).ok();
     let (Some(agreed), Some(new)) = (usable(agreed), usable(new)) else {
         return false;
     };

@@ -52,7 +52,7 @@ pub fn worse_than_base(view: View, gate: &Gate) -> Judged<Vec<EditedFigure>> {
         metric,
         edit: FigureEdit::Worse { was, now },
     };
-    Ok(match to_base.map(|it| it.verdict.reason) {
+    Ok(match to_base.map(|comparison| comparison.verdict.reason) {
         Some(Reason::BeyondChange(comparison)) => match (comparison.was, comparison.now) {
             (Some(was), Some(now)) => vec![figure(comparison.metric, was, now)],
             _ => Vec::new(),

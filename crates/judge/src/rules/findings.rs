@@ -33,7 +33,7 @@ impl<'a> View<'_, 'a> {
         for view in self.distinct_ptx(id) {
             for one in view.findings_of_one(id) {
                 let mut known = all.iter_mut();
-                match known.find(|it| is_same(it.finding, one.finding)) {
+                match known.find(|known_finding| is_same(known_finding.finding, one.finding)) {
                     Some(known) => known.standing = known.standing.min(one.standing),
                     None => all.push(one),
                 }
@@ -48,7 +48,7 @@ impl<'a> View<'_, 'a> {
         let is_new = |finding: &Finding| {
             new.iter()
                 .flat_map(|(_, findings)| findings)
-                .any(|it| std::ptr::eq(*it, finding))
+                .any(|known_finding| std::ptr::eq(*known_finding, finding))
         };
         let standing = |finding: &Finding| {
             if is_accepted(self, &subject, finding) {

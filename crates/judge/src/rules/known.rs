@@ -51,7 +51,7 @@ pub(super) fn accepted_findings(view: View, subject: &Subject) -> Vec<AcceptedFi
         let Some(Known { by, finding, place }) = acceptance(view, subject, found) else {
             continue;
         };
-        match all.iter_mut().find(|it| it.declared == by.declared) {
+        match all.iter_mut().find(|other| other.declared == by.declared) {
             Some(it) => it.times += found.times,
             None => all.push(AcceptedFinding {
                 finding: finding.clone(),

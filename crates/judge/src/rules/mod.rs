@@ -56,10 +56,10 @@ impl Ruled {
     fn or_worse(mut self, other: Self, arch: Arch) -> Self {
         if other.verdict.outcome >= self.verdict.outcome || other.verdict.reason.is_new() {
             self.new = self.new.or(other.new);
-            let is_listed = |it: &Accepted| {
+            let is_listed = |accepted: &Accepted| {
                 self.accepted
                     .iter()
-                    .any(|known| known.declared == it.declared)
+                    .any(|known| known.declared == accepted.declared)
             };
             let also: Vec<_> = other
                 .accepted

@@ -406,7 +406,7 @@ mod tests {
                 };
                 predict(&head, &base).unwrap()
             };
-            let width = |it: &Comparison| (it.interval[1] / it.interval[0]).ln();
+            let width = |comparison: &Comparison| (comparison.interval[1] / comparison.interval[0]).ln();
             let (few, more) = (of(sessions, 1.0), of(sessions + 1, 1.0));
             prop_assert!(width(&more) < width(&few) * (1.0 + 1e-9));
             prop_assert!(few.interval[0] <= few.ratio && few.ratio <= few.interval[1]);

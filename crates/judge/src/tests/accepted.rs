@@ -252,7 +252,7 @@ fn a_bound_stands_in_for_a_bound_and_a_change_for_a_change() {
     let fails =
         |record: &Record, rule| verdict(record, &unit("direct"), rule).outcome == Outcome::Fail;
     let fails =
-        |record: &Record| [registers_limit(), registers_change()].map(|it| fails(record, it));
+        |record: &Record| [registers_limit(), registers_change()].map(|rule| fails(record, rule));
     assert_eq!(fails(&with(record.clone(), bound.clone())), [false, true]);
     assert_eq!(fails(&with(record.clone(), change.clone())), [true, false]);
     let both = with(with(record.clone(), bound), change);
@@ -432,9 +432,9 @@ fn acceptances_beyond_the_base_are_loosened() {
 /// Verdicts that head accepts more than base.
 fn accepts(judgement: &Judgement) -> usize {
     let verdicts = judgement.verdicts.iter();
-    let accepts = |it: &&Verdict| {
-        it.outcome == Outcome::Fail
-            && matches!(&it.reason, Reason::Loosened(how) if matches!(**how, Loosened::Accepts { .. }))
+    let accepts = |verdict: &&Verdict| {
+        verdict.outcome == Outcome::Fail
+            && matches!(&verdict.reason, Reason::Loosened(how) if matches!(**how, Loosened::Accepts { .. }))
     };
     verdicts.filter(accepts).count()
 }

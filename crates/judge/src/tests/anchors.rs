@@ -239,7 +239,7 @@ fn a_gpu_with_a_first_baseline_has_no_best_level_yet() {
         judgement
             .verdicts
             .into_iter()
-            .find(|it| it.subject == small() && it.is_anchored())
+            .find(|verdict| verdict.subject == small() && verdict.is_anchored())
             .unwrap()
     };
     let first = anchored(KeyField::Gpu, baselines());

@@ -24,7 +24,7 @@ fn agreed(value: f64, spread: Option<f64>) -> Agreed {
 fn a_value_that_repeats_exactly_is_worse_by_its_metric() {
     let policy = record().policy;
     let is_worse = |metric, was, now| {
-        let [was, now] = [was, now].map(|it| agreed(it, None));
+        let [was, now] = [was, now].map(|value| agreed(value, None));
         accepts_worse(&policy, (&subject(), metric), &was, &now)
     };
     assert!(is_worse(Metric::Registers, 96.0, 97.0));
@@ -44,7 +44,7 @@ fn a_value_that_repeats_exactly_is_worse_by_its_metric() {
 fn a_time_is_worse_beyond_its_noise_alone() {
     let policy = record().policy;
     let is_worse = |now, spread| {
-        let [was, now] = [100_000.0, now].map(|it| agreed(it, Some(spread)));
+        let [was, now] = [100_000.0, now].map(|value| agreed(value, Some(spread)));
         accepts_worse(&policy, (&subject(), Metric::P50), &was, &now)
     };
     assert!(is_worse(101_000.0, 0.0005));
@@ -92,7 +92,7 @@ fn a_time_that_no_gate_holds_may_get_worse() {
         },
         declared: None,
     };
-    let [was, now] = [0.01, 0.02].map(|it| agreed(it, Some(0.001)));
+    let [was, now] = [0.01, 0.02].map(|value| agreed(value, Some(0.001)));
     let is_worse = |policy: &Policy| accepts_worse(policy, (&subject(), Metric::Cv), &was, &now);
     assert!(!is_worse(&policy));
     policy.gates.push(gate(Metric::Cv));

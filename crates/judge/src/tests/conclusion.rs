@@ -19,9 +19,9 @@ fn questions() -> [Question; 5] {
 /// Written down a second time, by what a reader of docs/verdicts.md expects.
 pub(super) fn expected_of(verdicts: &[Verdict]) -> Conclusion {
     let has = |outcome| verdicts.iter().any(|verdict| verdict.outcome == outcome);
-    let is_judged = |it: &Verdict| {
-        let held = [Outcome::Pass, Outcome::Expected].contains(&it.outcome);
-        held && matches!(it.question, Question::Gate(_))
+    let is_judged = |verdict: &Verdict| {
+        let held = [Outcome::Pass, Outcome::Expected].contains(&verdict.outcome);
+        held && matches!(verdict.question, Question::Gate(_))
     };
     match () {
         () if has(Outcome::Fail) => Conclusion::Fail,
@@ -154,19 +154,19 @@ fn evidence_of_the_base_ends_every_pass_in_each_way() {
     let references: [(Edit, Option<Outcome>); 5] = [
         (|_| {}, None),
         (
-            |it| {
+            |record| {
                 let differing = ReferenceComparison {
                     differing: 1,
                     ..ReferenceComparison::default()
                 };
-                of_reference(it, Seen::Got(BaseReference::Compared(differing)))
+                of_reference(record, Seen::Got(BaseReference::Compared(differing)))
             },
             Some(Outcome::Fail),
         ),
         (
-            |it| {
+            |record| {
                 of_reference(
-                    it,
+                    record,
                     Seen::Got(BaseReference::Broken {
                         message: String::new(),
                     }),
@@ -175,28 +175,29 @@ fn evidence_of_the_base_ends_every_pass_in_each_way() {
             Some(Outcome::Inconclusive),
         ),
         (
-            |it| of_reference(it, Seen::Fault(fault(FaultKind::Hang))),
+            |record| of_reference(record, Seen::Fault(fault(FaultKind::Hang))),
             Some(Outcome::Inconclusive),
         ),
         (
-            |it| of_reference(it, Seen::Fault(fault(FaultKind::Environment))),
+            |record| of_reference(record, Seen::Fault(fault(FaultKind::Environment))),
             Some(Outcome::Environment),
         ),
     ];
     let measured: [(Edit, Option<Outcome>); 3] = [
         (|_| {}, None),
         (
-            |it| of_simulation(it, FaultKind::WorkerDied),
+            |record| of_simulation(record, FaultKind::WorkerDied),
             Some(Outcome::Inconclusive),
         ),
         (
-            |it| of_simulation(it, FaultKind::Environment),
+            |record| of_simulation(record, FaultKind::Environment),
             Some(Outcome::Environment),
         ),
     ];
-    let is_reference: fn(&BaseDemand) -> bool = |it| *it == BaseDemand::Reference;
-    let is_measured: fn(&BaseDemand) -> bool = |it| *it == BaseDemand::Baseline(Facet::Counters);
-    let is_check: fn(&BaseDemand) -> bool = |it| matches!(it, BaseDemand::Checks(_));
+    let is_reference: fn(&BaseDemand) -> bool = |demand| *demand == BaseDemand::Reference;
+    let is_measured: fn(&BaseDemand) -> bool =
+        |demand| *demand == BaseDemand::Baseline(Facet::Counters);
+    let is_check: fn(&BaseDemand) -> bool = |demand| matches!(demand, BaseDemand::Checks(_));
     let run = |edit: Edit, demand: fn(&BaseDemand) -> bool, outcome| {
         let mut record = against_base();
         for piece in &mut record.evidence {
@@ -219,15 +220,15 @@ fn evidence_of_the_base_ends_every_pass_in_each_way() {
         (|_| {}, Outcome::Fail),
         // A kernel that breaks has answered, too.
         (
-            |it| of_simulation(it, FaultKind::DeviceFault),
+            |record| of_simulation(record, FaultKind::DeviceFault),
             Outcome::Fail,
         ),
         (
-            |it| of_simulation(it, FaultKind::WorkerDied),
+            |record| of_simulation(record, FaultKind::WorkerDied),
             Outcome::Inconclusive,
         ),
         (
-            |it| of_simulation(it, FaultKind::Environment),
+            |record| of_simulation(record, FaultKind::Environment),
             Outcome::Environment,
         ),
     ];

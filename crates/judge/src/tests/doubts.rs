@@ -222,7 +222,9 @@ fn counters_that_are_all_withheld_become_no_baseline() {
         (Outcome::Inconclusive, "counters-lost")
     );
     record.policy.baselines = acceptable(&record, "seal").0;
-    let nothing = |it: &Baseline| it.key.facet() == Facet::Counters && it.cases["small"].is_empty();
+    let nothing = |baseline: &Baseline| {
+        baseline.key.facet() == Facet::Counters && baseline.cases["small"].is_empty()
+    };
     assert!(record.policy.baselines.iter().any(nothing));
     expect(
         &record,

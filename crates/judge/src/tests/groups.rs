@@ -117,8 +117,8 @@ fn broken(judgement: &Judgement) -> Vec<(Outcome, Reason)> {
     judgement
         .verdicts
         .iter()
-        .filter(|it| !matches!(it.outcome, Outcome::Pass | Outcome::Skipped))
-        .map(|it| (it.outcome, it.reason.clone()))
+        .filter(|verdict| !matches!(verdict.outcome, Outcome::Pass | Outcome::Skipped))
+        .map(|verdict| (verdict.outcome, verdict.reason.clone()))
         .collect()
 }
 

@@ -113,7 +113,7 @@ fn one_beside_it_that_nobody_knows_is_red_and_alone_is_told() {
     // Each may have an acceptance of its own.
     let second = Acceptance {
         declared: "baselines/accepted.yaml:9".into(),
-        ..other(|it| it.line = "partial[t] = x;".into())
+        ..other(|finding| finding.line = "partial[t] = x;".into())
     };
     let record = with(record, second);
     assert_eq!(ruled(&record).conclusion, Conclusion::Pass);
@@ -127,9 +127,12 @@ fn kind_file_and_text_of_the_line_decide_and_its_number_does_not() {
     };
     assert!(passes(race_at(900, "  total  +=\tpartial[t];"), known()));
     assert!(!passes(race_at(9, "total -= partial[t];"), known()));
-    let of_warp = other(|it| it.kind = FindingKind::WarpHazard);
+    let of_warp = other(|finding| finding.kind = FindingKind::WarpHazard);
     assert!(!passes(read(), of_warp));
-    assert!(!passes(read(), other(|it| it.file = "other.cu".into())));
+    assert!(!passes(
+        read(),
+        other(|finding| finding.file = "other.cu".into())
+    ));
     // Either line of a race.
     let mut both = write();
     both.places.extend(read().places);
@@ -200,7 +203,9 @@ fn an_acceptance_without_its_finding_fails_if_that_is_known() {
 fn a_case_with_accepted_findings_must_still_be_right() {
     let of_case = |record: &Record| {
         let (baselines, _) = acceptable(record, "seal");
-        let has = |it: &&Baseline| it.variant == "direct" && it.cases.contains_key("small");
+        let has = |baseline: &&Baseline| {
+            baseline.variant == "direct" && baseline.cases.contains_key("small")
+        };
         baselines.iter().filter(has).count()
     };
     assert_eq!(of_case(&racy(vec![read()])), 0);
@@ -256,6 +261,6 @@ fn findings_accepted_only_by_head_are_loosened() {
         1,
         "for longer"
     );
-    let line = other(|it| it.line = "another".into());
+    let line = other(|finding| finding.line = "another".into());
     assert_eq!(added(vec![line]), 1, "of another line");
 }

@@ -363,15 +363,15 @@ fn changed_inputs_and_compared_outputs_are_loosened() {
     };
     // Nothing would be called unwritten any more, or nothing compared.
     assert_eq!(
-        only(&|it| it[2].role = Role::Inout),
+        only(&|tensors| tensors[2].role = Role::Inout),
         role("y", Role::Out, Role::Inout)
     );
     assert_eq!(
-        only(&|it| it[2].role = Role::Scratch),
+        only(&|tensors| tensors[2].role = Role::Scratch),
         role("y", Role::Out, Role::Scratch)
     );
     assert_eq!(
-        only(&|it| it[0].role = Role::Inout),
+        only(&|tensors| tensors[0].role = Role::Inout),
         role("x", Role::In, Role::Inout)
     );
     let y = || "y".to_owned();
@@ -380,16 +380,16 @@ fn changed_inputs_and_compared_outputs_are_loosened() {
         dims: vec![64],
     };
     assert_eq!(
-        only(&|it| it[2].dims = vec![1]),
+        only(&|tensors| tensors[2].dims = vec![1]),
         found(dims, Loosened::TensorDims(vec![1]))
     );
     let output = || BaseDemand::OutputType { tensor: y() };
     assert_eq!(
-        only(&|it| it[2].elem = ElemType::F16),
+        only(&|tensors| tensors[2].elem = ElemType::F16),
         found(output(), Loosened::OutputType)
     );
     assert_eq!(
-        only(&|it| drop(it.pop())),
+        only(&|tensors| drop(tensors.pop())),
         found(output(), Loosened::OutputRemoved)
     );
     let scheme = CodecScheme::Affine { low: 0, high: 1 };
@@ -398,11 +398,14 @@ fn changed_inputs_and_compared_outputs_are_loosened() {
         block: vec![64],
     };
     let values = [other_values()];
-    assert_eq!(only(&|it| it[0].elem = ElemType::F16), values);
-    assert_eq!(only(&|it| it[0].codec = Some(coded.clone())), values);
+    assert_eq!(only(&|tensors| tensors[0].elem = ElemType::F16), values);
+    assert_eq!(
+        only(&|tensors| tensors[0].codec = Some(coded.clone())),
+        values
+    );
     // How it is called is each side's own matter.
-    assert_eq!(only(&|it| it[0].strides = Some(vec![2])), []);
-    assert_eq!(only(&|it| drop(it.remove(1))), []);
+    assert_eq!(only(&|tensors| tensors[0].strides = Some(vec![2])), []);
+    assert_eq!(only(&|tensors| drop(tensors.remove(1))), []);
     // Fewer elements, or others; more is no loosening.
     let part = |text: &str, value: f64| Compare::Where {
         condition: Expr {
@@ -412,7 +415,7 @@ fn changed_inputs_and_compared_outputs_are_loosened() {
         index: vec!["i".into()],
     };
     let mask = || Compare::Mask { tensor: "x".into() };
-    let compares = |compare: Option<Compare>| with(&|it| it[2].compare = compare.clone());
+    let compares = |compare: Option<Compare>| with(&|tensors| tensors[2].compare = compare.clone());
     let less = |base: Option<Compare>, head: Compare| {
         let demand = BaseDemand::ComparedElements {
             tensor: y(),
@@ -439,17 +442,17 @@ fn changed_inputs_and_compared_outputs_are_loosened() {
     let zeros = || Some(Fill::Constant { value: Num(0.0) });
     let tensor = "work".to_owned();
     assert_eq!(
-        only(&|it| it[1].fill = zeros()),
+        only(&|tensors| tensors[1].fill = zeros()),
         found(
             BaseDemand::UnpreparedScratch { tensor },
             Loosened::PreparedScratch
         )
     );
-    let cleared = with(&|it| it[1].fill = zeros());
+    let cleared = with(&|tensors| tensors[1].fill = zeros());
     assert_eq!(between(&cleared, &cleared), []);
     assert_eq!(between(&cleared, &base), []);
     // Another shape is reported once.
-    let mut head = with(&|it| it[2].dims = vec![1]);
+    let mut head = with(&|tensors| tensors[2].dims = vec![1]);
     head.plan.cases[0].dims.insert("N".into(), 1);
     assert_eq!(
         between(&base, &head),
@@ -479,21 +482,24 @@ fn times_of_another_mode_or_over_fewer_samples() {
         base: Mode::Warm,
         head: Mode::Cold,
     };
-    assert_eq!(only(&|it| it.mode = Mode::Cold), found(&[mode]));
+    assert_eq!(only(&|timing| timing.mode = Mode::Cold), found(&[mode]));
     let processes = ScheduleChange::Processes { base: 3, head: 1 };
     let singles = ScheduleChange::Singles { base: 4, head: 1 };
     assert_eq!(
-        only(&|it| (it.processes, it.singles) = (1, 1)),
+        only(&|timing| (timing.processes, timing.singles) = (1, 1)),
         found(&[processes, singles])
     );
     let iterations = ScheduleChange::Iterations { base: 4, head: 3 };
-    assert_eq!(only(&|it| it.iterations = 3), found(&[iterations]));
-    assert_eq!(only(&|it| it.iterations += 1), []);
+    assert_eq!(only(&|timing| timing.iterations = 3), found(&[iterations]));
+    assert_eq!(only(&|timing| timing.iterations += 1), []);
     let mut untimed = base.clone();
     for case in &mut untimed.plan.cases {
         case.timed = false;
     }
-    assert_eq!(between(&untimed, &with(&|it| it.mode = Mode::Cold)), []);
+    assert_eq!(
+        between(&untimed, &with(&|timing| timing.mode = Mode::Cold)),
+        []
+    );
 }
 
 #[test]
@@ -658,7 +664,8 @@ fn reference_beside(facts: Option<Seen<BaseReference>>) -> Vec<Verdict> {
             flags: Vec::new(),
         };
     }
-    let is_asked = |it: &Verdict| it.question == Question::NoLooser(BaseDemand::Reference);
+    let is_asked =
+        |verdict: &Verdict| verdict.question == Question::NoLooser(BaseDemand::Reference);
     ruled(&record)
         .verdicts
         .into_iter()
@@ -741,7 +748,8 @@ fn no_reference_asks_less_than_any() {
                 case.reference = Reference::None;
             }
         }
-        let is_asked = |it: &Verdict| it.question == Question::NoLooser(BaseDemand::Reference);
+        let is_asked =
+            |verdict: &Verdict| verdict.question == Question::NoLooser(BaseDemand::Reference);
         ruled(&record)
             .verdicts
             .into_iter()
@@ -750,7 +758,7 @@ fn no_reference_asks_less_than_any() {
             .collect::<Vec<_>>()
     };
     let removed = with([false, true]);
-    assert!(!removed.is_empty() && removed.iter().all(|it| *it == Outcome::Fail));
+    assert!(!removed.is_empty() && removed.iter().all(|outcome| *outcome == Outcome::Fail));
     assert_eq!(with([true, false]), []);
     assert_eq!(with([true, true]), []);
 }

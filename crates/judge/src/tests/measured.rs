@@ -227,7 +227,7 @@ fn a_check_that_the_change_took_away() {
     record.policy.base.as_mut().unwrap().loosening = Loosening::Allowed;
     let judgement = ruled(&record);
     assert_eq!(judgement.conclusion, Conclusion::Pass);
-    let allowed = |it: &Verdict| matches!(&it.reason, Reason::LooseningAllowed(how) if matches!(**how, Loosened::ChecksLost(_)));
+    let allowed = |verdict: &Verdict| matches!(&verdict.reason, Reason::LooseningAllowed(how) if matches!(**how, Loosened::ChecksLost(_)));
     assert!(judgement.verdicts.iter().any(allowed));
 }
 
@@ -608,7 +608,9 @@ fn two_records_under_other_keys() {
     }
     let lost = compare(&base, &head, Loosening::Fails);
     assert_eq!(lost.conclusion, Conclusion::Fail);
-    let is_lost = |it: &Verdict| it.reason.code() == "check-lost" && it.outcome == Outcome::Fail;
+    let is_lost = |verdict: &Verdict| {
+        verdict.reason.code() == "check-lost" && verdict.outcome == Outcome::Fail
+    };
     assert_eq!(
         lost.verdicts
             .iter()

@@ -48,12 +48,11 @@ fn expect_every_failure_in_a_problem(judgement: &Judgement) {
         let mut of = judgement
             .problems
             .iter()
-            .filter(|it| it.verdicts.contains(&at) || it.follows.contains(&at));
+            .filter(|problem| problem.verdicts.contains(&at) || problem.follows.contains(&at));
         if blocking.contains(&verdict.outcome) {
             assert!(
-                of.clone()
-                    .any(|it| it.outcome <= verdict.outcome
-                        && it.subjects.contains(&verdict.subject)),
+                of.clone().any(|problem| problem.outcome <= verdict.outcome
+                    && problem.subjects.contains(&verdict.subject)),
                 "{verdict:?}"
             )
         } else {
@@ -78,7 +77,11 @@ fn asked(record: &Record) -> Vec<(CaseId, Timing)> {
 
 /// The answer for one case.
 fn admit(record: &Record, case: &CaseId, stage: Stage) -> Admission {
-    let at = record.plan.cases.iter().position(|it| it.id == *case);
+    let at = record
+        .plan
+        .cases
+        .iter()
+        .position(|planned| planned.id == *case);
     let mut answers = super::admit(
         &record.plan,
         &record.environment,
@@ -177,7 +180,7 @@ fn finding_at(kind: FindingKind, number: u32, text: &str) -> Finding {
 #[track_caller]
 fn verdict_of(judgement: &Judgement, subject: &Subject, rule: Rule) -> Verdict {
     let question = Question::Gate(rule);
-    let is_meant = |it: &&Verdict| it.subject == *subject && it.question == question;
+    let is_meant = |verdict: &&Verdict| verdict.subject == *subject && verdict.question == question;
     let found: Vec<_> = judgement.verdicts.iter().filter(is_meant).collect();
     assert_eq!(found.len(), 1, "{subject}: {question:?}");
     found[0].clone()

@@ -533,7 +533,7 @@ fn times_taken_against_a_base_are_no_baseline() {
     assert_eq!(variants, ["direct"], "which was timed alone");
     let told = refused
         .iter()
-        .find(|it| it.subject == case("fast", "small") && it.facet == Facet::Times)
+        .find(|refusal| refusal.subject == case("fast", "small") && refusal.facet == Facet::Times)
         .unwrap();
     assert_eq!(told.outcome, Outcome::Skipped);
     assert_eq!(told.reason, Reason::TimedAgainstBase);

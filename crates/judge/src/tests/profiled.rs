@@ -269,12 +269,17 @@ fn profiles_only_right_cases_and_repeats_them_for_relative_limits() {
     fresh.plan.profiling = Some(Profiling { repeats: 3 });
     let all = profiles_asked_for(&fresh);
     assert_eq!(all.len(), fresh.plan.cases.len());
-    assert!(all.iter().all(|it| it.repeats == 1 && !it.against_base));
+    assert!(
+        all.iter()
+            .all(|request| request.repeats == 1 && !request.against_base)
+    );
     let subject = Subject::Case(id());
     fresh.policy.gates.push(gate(subject, within(TENSOR, 0.02)));
     let repeats = |record: &Record, of: &CaseId| {
         let all = profiles_asked_for(record);
-        all.iter().find(|it| it.case == *of).map(|it| it.repeats)
+        all.iter()
+            .find(|request| request.case == *of)
+            .map(|request| request.repeats)
     };
     assert_eq!(repeats(&fresh, &id()), Some(3));
     assert_eq!(repeats(&fresh, &case_id("fast", "small")), Some(1));
@@ -307,7 +312,7 @@ fn without_a_baseline_the_base_of_the_same_run_decides() {
     let mut alone = against_base();
     alone.evidence.retain(|piece| {
         let base = piece.of_base();
-        !base.is_some_and(|it| matches!(it, Evidence::Profile { .. }))
+        !base.is_some_and(|evidence| matches!(evidence, Evidence::Profile { .. }))
     });
     let verdict = judged(alone, within(TENSOR, 0.02));
     assert_eq!(
@@ -325,7 +330,14 @@ fn profiles_both_sides_of_a_changed_case() {
     };
     record.evidence.retain(is_other);
     let asked = profiles_asked_for(&record);
-    let beside: Vec<_> = asked.iter().filter(|it| it.against_base).collect();
-    assert!(beside.iter().all(|it| it.case.variant == "direct"));
+    let beside: Vec<_> = asked
+        .iter()
+        .filter(|request| request.against_base)
+        .collect();
+    assert!(
+        beside
+            .iter()
+            .all(|request| request.case.variant == "direct")
+    );
     assert_eq!((asked.len(), beside.len()), (4, 2));
 }

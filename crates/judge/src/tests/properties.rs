@@ -207,61 +207,73 @@ fn an_oddity() -> impl Strategy<Value = fn(&mut Record)> {
         });
     }
     let oddities: [fn(&mut Record); 24] = [
-        |it| add(it, case("direct", "small"), Rule::Built),
-        |it| add(it, unit("direct"), Rule::Finite),
-        |it| add(it, unit("direct"), p50_limit()),
-        |it| add(it, case("gone", "small"), Rule::Finite),
-        |it| add(it, case("direct", "small"), within(Metric::P50, -1.0)),
-        |it| add(it, case("direct", "small"), within(Metric::SlowShare, 0.1)),
-        |it| add(it, case("fast", "small"), of_base(Metric::P99, 0.05)),
-        |it| add(it, case("fast", "small"), of_base(Metric::SlowShare, 0.05)),
-        |it| add(it, case("fast", "small"), at_most(Metric::Cv, 0.1)),
-        |it| add(it, unit("fast"), at_most(Metric::Occupancy, 0.1)),
-        |it| {
+        |record| add(record, case("direct", "small"), Rule::Built),
+        |record| add(record, unit("direct"), Rule::Finite),
+        |record| add(record, unit("direct"), p50_limit()),
+        |record| add(record, case("gone", "small"), Rule::Finite),
+        |record| add(record, case("direct", "small"), within(Metric::P50, -1.0)),
+        |record| {
+            add(
+                record,
+                case("direct", "small"),
+                within(Metric::SlowShare, 0.1),
+            )
+        },
+        |record| add(record, case("fast", "small"), of_base(Metric::P99, 0.05)),
+        |record| {
+            add(
+                record,
+                case("fast", "small"),
+                of_base(Metric::SlowShare, 0.05),
+            )
+        },
+        |record| add(record, case("fast", "small"), at_most(Metric::Cv, 0.1)),
+        |record| add(record, unit("fast"), at_most(Metric::Occupancy, 0.1)),
+        |record| {
             let expr = expr("registers <=");
-            add(it, unit("fast"), Rule::Condition { expr });
+            add(record, unit("fast"), Rule::Condition { expr });
         },
-        |it| {
+        |record| {
             let expr = expr("direct.p50 <= p50 || cycles < nonsense");
-            add(it, case("fast", "large"), Rule::Condition { expr });
+            add(record, case("fast", "large"), Rule::Condition { expr });
         },
-        |it| {
+        |record| {
             let counter = Counter::GlobalLoadSectors.into();
-            add(it, case("fast", "large"), at_most(counter, 1.0));
+            add(record, case("fast", "large"), at_most(counter, 1.0));
         },
-        |it| {
+        |record| {
             let limit = Limit::Anchor {
                 anchor: Since::Best,
                 change: Margin::Share(Num(0.05)),
             };
             let metric = Metric::P50;
-            add(it, case("fast", "large"), Rule::Limit { metric, limit });
+            add(record, case("fast", "large"), Rule::Limit { metric, limit });
         },
-        |it| {
+        |record| {
             accept(
-                it,
+                record,
                 vec![case("fast", "small")],
                 within(Metric::P50, 0.05),
                 "2027-01-31",
             )
         },
-        |it| {
+        |record| {
             accept(
-                it,
+                record,
                 vec![unit("fast")],
                 at_most(Metric::Registers, 300.0),
                 "2026-01-31",
             )
         },
-        |it| accept(it, Vec::new(), within(Metric::P50, 0.05), "2027-01-31"),
-        |it| it.environment.started = "noon".into(),
-        |it| it.policy.require_gpu = true,
-        |it| it.plan.left_out = ["k".to_owned()].into(),
-        |it| drop(it.plan.cases.pop()),
-        |it| it.plan.cases[0].seeds.clear(),
-        |it| it.policy.gates.truncate(20),
-        |it| {
-            for figures in it
+        |record| accept(record, Vec::new(), within(Metric::P50, 0.05), "2027-01-31"),
+        |record| record.environment.started = "noon".into(),
+        |record| record.policy.require_gpu = true,
+        |record| record.plan.left_out = ["k".to_owned()].into(),
+        |record| drop(record.plan.cases.pop()),
+        |record| record.plan.cases[0].seeds.clear(),
+        |record| record.policy.gates.truncate(20),
+        |record| {
+            for figures in record
                 .policy
                 .baselines
                 .iter_mut()

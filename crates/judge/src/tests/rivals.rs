@@ -207,7 +207,7 @@ fn the_ratio_is_the_rivals_time_over_the_cases_own() {
     assert!(
         compared
             .iter()
-            .all(|it| it.case != case_id("fast", "small"))
+            .all(|comparison| comparison.case != case_id("fast", "small"))
     );
 }
 
@@ -305,7 +305,11 @@ fn two_processes_tell_a_report_what_one_does_not() {
     let too_few = Reason::TooFewProcesses { have: 1, needed: 2 };
     let one = standing(&record);
     assert_eq!(one.compared, []);
-    assert!(one.not_compared.iter().any(|it| it.reason == too_few));
+    assert!(
+        one.not_compared
+            .iter()
+            .any(|comparison| comparison.reason == too_few)
+    );
 }
 
 #[test]

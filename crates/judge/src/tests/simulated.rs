@@ -725,7 +725,7 @@ fn errors_of_a_drawn_seed_are_held_to_a_bound_by_errors_of_the_same_seed() {
             }
         });
         let found = verdict(&record, &subject, rule.clone());
-        let number = |it: Option<Num>| it.map(|it| it.0);
+        let number = |number: Option<Num>| number.map(|num| num.0);
         (found.outcome, number(found.measured), number(found.limit))
     };
     let (outcome, measured, limit) = judged(1.0, 0.95);

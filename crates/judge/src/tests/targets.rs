@@ -49,7 +49,7 @@ fn a_miss_is_reported_with_its_figures_and_blocks_nothing() {
         near(miss.measured, 80_000.0) && near(miss.limit, 75_000.0),
         "{miss:?}"
     );
-    let share = |it: Option<Num>| it.map(|it| it.0);
+    let share = |share: Option<Num>| share.map(|num| num.0);
     let change = share(miss.measured).zip(share(miss.limit));
     assert_eq!(
         share(miss.change),

@@ -499,10 +499,19 @@ impl Shadow {
         seen: impl Fn(u32, u32, u32) -> bool,
     ) -> Option<(u32, u32)> {
         let written = self.places(offset, bytes).map(|at| self.cells.written(at));
-        let mut unseen = written
-            .filter(|it| it.epoch > 0 && !seen(it.mark.instruction(), it.mark.warp(), it.epoch));
-        let thread = |it: Seen| it.mark.warp() * 32 + it.lanes.trailing_zeros();
-        unseen.next().map(|it| (it.mark.instruction(), thread(it)))
+        let mut unseen = written.filter(|seen_cell| {
+            seen_cell.epoch > 0
+                && !seen(
+                    seen_cell.mark.instruction(),
+                    seen_cell.mark.warp(),
+                    seen_cell.epoch,
+                )
+        });
+        let thread =
+            |seen_cell: Seen| seen_cell.mark.warp() * 32 + seen_cell.lanes.trailing_zeros();
+        unseen
+            .next()
+            .map(|cell| (cell.mark.instruction(), thread(cell)))
     }
 
     pub fn tick(&mut self, warp: u32) {

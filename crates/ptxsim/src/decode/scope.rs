@@ -110,7 +110,9 @@ impl Scopes {
 
 /// Whether a name is that of a row of registers with a number up to `last` behind it.
 pub fn numbered(name: &str, row: &str, last: u32) -> bool {
-    let number = name.strip_prefix(row).and_then(|it| it.parse().ok());
+    let number = name
+        .strip_prefix(row)
+        .and_then(|digits| digits.parse().ok());
     number.is_some_and(|number: u32| number <= last)
 }
 

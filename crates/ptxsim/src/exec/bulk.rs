@@ -148,7 +148,7 @@ impl Stretch {
                 last = (part, None, None);
             }
             let inside = piece.global.as_ref();
-            let read = inside.map(|it| (it.at.0, it.at.1 as u32 / SECTOR));
+            let read = inside.map(|cell| (cell.at.0, cell.at.1 as u32 / SECTOR));
             let filled = (self.shared + at) / SECTOR;
             match read {
                 Some(_) => taken += u64::from(mem::replace(&mut last.1, read) != read),

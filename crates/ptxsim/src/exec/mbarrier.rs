@@ -507,8 +507,10 @@ fn hand_on(b: &mut BlockState, warp: u32, inter: &Inter, address: u32) {
 
 fn take_over(b: &mut BlockState, w: &mut Warp, m: &Mbarrier, address: u32) {
     let by_others = b.meetings.get(&address);
-    let by_others = by_others.map(|it| it.released_by_others.clone());
-    if let Some(by_others) = by_others.filter(|it| !it.is_empty() && m.scope != Scope::Block) {
+    let by_others = by_others.map(|barrier| barrier.released_by_others.clone());
+    if let Some(by_others) =
+        by_others.filter(|released| !released.is_empty() && m.scope != Scope::Block)
+    {
         if m.relaxed {
             w.near.seen.join(&by_others)
         } else {

@@ -123,7 +123,10 @@ impl Machine<'_> {
         let (i, at) = self.locate(b, w, s, (lane, address), BYTES, true)?;
         if CHECKS {
             self.watch_lane(b, w, s, (i, at, lane), BYTES, true, Scoped::WEAK);
-            let before = self.map_changes.get(&address).map_or(0, |it| it.number);
+            let before = self
+                .map_changes
+                .get(&address)
+                .map_or(0, |change| change.number);
             let change = MapChange {
                 number: before + 1,
                 instruction: s.pc,

@@ -52,7 +52,7 @@ impl Warpgroup {
 
     /// Whether all of its warps have committed so many groups.
     pub fn has_committed(&self, count: u64) -> bool {
-        self.committed.iter().all(|it| *it >= count)
+        self.committed.iter().all(|committed| *committed >= count)
     }
 
     /// Groups that nobody will wait for any more: what they still read.

@@ -410,7 +410,7 @@ impl Machine<'_> {
             m.d.iter()
                 .map(|r| {
                     let to_come = w.products.registers.get(*r as usize);
-                    let to_come = to_come.and_then(|it| it.sums.as_deref());
+                    let to_come = to_come.and_then(|pending| pending.sums.as_deref());
                     let mut held = *to_come.unwrap_or(&w.regs.r32[*r as usize].0);
                     for (lane, word) in held.iter_mut().enumerate() {
                         *word &= 0_u32.wrapping_sub(adds >> lane & 1);

@@ -263,7 +263,7 @@ impl SimDevice {
         }
         let before = self.selected.replace(program);
         let taken = self.memory.take_variables();
-        if let Some(before) = before.and_then(|it| self.programs.get_mut(it.0)) {
+        if let Some(before) = before.and_then(|program| self.programs.get_mut(program.0)) {
             before.variables = Some(taken);
         }
         let loaded = self.programs.get_mut(program.0).ok_or_else(not_loaded)?;

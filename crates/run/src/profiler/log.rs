@@ -72,7 +72,7 @@ pub fn end(log: &str) -> String {
     let lines: Vec<&str> = log
         .lines()
         .map(str::trim)
-        .filter(|it| !it.is_empty())
+        .filter(|line| !line.is_empty())
         .collect();
     match lines.get(lines.len().saturating_sub(LINES)..) {
         Some(last) if !last.is_empty() => format!("it said: {}", last.join("\n")),

@@ -552,6 +552,6 @@ mod tests {
         assert!(why.contains("a size of `(528, 1)`"), "{why}");
         // Without lines there is a profile all the same.
         let all = kernels(RAW, CODE, "").unwrap();
-        assert!(all.iter().all(|it| it.lines.is_empty()));
+        assert!(all.iter().all(|page| page.lines.is_empty()));
     }
 }

@@ -214,7 +214,9 @@ impl Functions {
         let before = SystemTime::now();
         let hidden = self.hidden.compilers.as_ref();
         let earlier = Earlier::of(build, compiler, &self.programs, hidden);
-        let found = earlier.as_ref().and_then(|it| self.find(build, it));
+        let found = earlier
+            .as_ref()
+            .and_then(|library| self.find(build, library));
         let executable = match found {
             Some(executable) => executable,
             None => self.make(build, function, compiler, earlier.as_ref())?,
@@ -289,7 +291,7 @@ impl Functions {
             let before = SystemTime::now();
             let in_sight = run_in(scratch.path(), None);
             self.note_reads(build, &Said::of(scratch.path(), &build.source), before);
-            if in_sight.is_ok_and(|it| it.status.success()) {
+            if in_sight.is_ok_and(|output| output.status.success()) {
                 self.lock_reads()
                     .unlisted
                     .push((build.reader(), ended.log.clone()));

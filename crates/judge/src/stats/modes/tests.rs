@@ -134,7 +134,7 @@ fn windows_that_move_count_as_each_alone() {
         let mut starts: Vec<f64> = sorted
             .iter()
             .copied()
-            .flat_map(|it| [it, it.next_up()])
+            .flat_map(|start| [start, start.next_up()])
             .chain([-3.0, 60.0])
             .collect();
         starts.sort_unstable_by(f64::total_cmp);

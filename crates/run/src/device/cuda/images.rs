@@ -82,7 +82,7 @@ impl Images {
         let known = self
             .arrays
             .iter()
-            .find(|it| it.of == of && it.image == *image);
+            .find(|array| array.of == of && array.image == *image);
         if let Some(known) = known {
             return Ok(known.handle);
         }

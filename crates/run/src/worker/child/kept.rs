@@ -42,7 +42,7 @@ impl Variables {
     pub fn now(&self, device: &mut dyn Device) -> Result<Contents> {
         let all = read_all(device, self.program)?.into_iter();
         Ok(Contents(
-            all.map(|it| (it.symbol, it.address, blake3::hash(&it.content)))
+            all.map(|module| (module.symbol, module.address, blake3::hash(&module.content)))
                 .collect(),
         ))
     }
@@ -51,7 +51,7 @@ impl Variables {
     pub fn restore(&self, device: &mut dyn Device) -> Result<()> {
         self.loaded
             .iter()
-            .try_for_each(|it| device.write(it.address, &it.content))
+            .try_for_each(|module| device.write(module.address, &module.content))
     }
 
     /// Those that are not as they were; `place` of the symbol of one.
@@ -63,7 +63,7 @@ impl Variables {
         after
             .0
             .iter()
-            .filter(|it| !before.0.contains(it))
+            .filter(|content| !before.0.contains(content))
             .map(|(symbol, ..)| KeptVariable {
                 name: as_written(symbol),
                 place: place(symbol),

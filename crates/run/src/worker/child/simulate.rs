@@ -187,8 +187,9 @@ fn launch_again(
 /// Those that no launch before has shown.
 fn add_findings(simulation: &mut SimulationFacts, found: Vec<Finding>, launch: u32) {
     for finding in found {
-        let is_known = simulation.findings.iter().any(|it| {
-            (it.kind, &it.entry, &it.places) == (finding.kind, &finding.entry, &finding.places)
+        let is_known = simulation.findings.iter().any(|known| {
+            (known.kind, &known.entry, &known.places)
+                == (finding.kind, &finding.entry, &finding.places)
         });
         if !is_known {
             simulation.findings.push(Finding {

@@ -111,7 +111,7 @@ impl<'a> StagedCase<'a> {
             .constants()
             .into_iter()
             .enumerate()
-            .flat_map(|(at, all)| all.iter().map(move |it| (at, it)));
+            .flat_map(|(at, all)| all.iter().map(move |constant| (at, constant)));
         for (module, constant) in constants {
             let image = self.inputs.get(&constant.tensor);
             let bytes = image.map_or(&[][..], |image| &image.bytes);
@@ -302,7 +302,7 @@ impl<'a> StagedCase<'a> {
         let copies = copies.collect::<Result<_>>()?;
         // A kernel may work on its own results, but not with working memory that is not as it needs it. Nobody knows which
         // captured memory is that, and so it is looked at.
-        let is_needed = |it: &Tensor| it.role == Role::Scratch && !it.is_captured();
+        let is_needed = |tensor: &Tensor| tensor.role == Role::Scratch && !tensor.is_captured();
         let has_scratch = restored().any(|placed| is_needed(placed.tensor));
         let each_launch = has_scratch || self.does_less_again(device)?;
         Ok(Restores {
@@ -317,7 +317,9 @@ impl<'a> StagedCase<'a> {
 
     /// Whether a launch on what the launch before left does less.
     fn does_less_again(&self, device: &mut dyn Device) -> Result<bool> {
-        let captured = self.written().filter(|it| it.tensor.address.is_some());
+        let captured = self
+            .written()
+            .filter(|placed| placed.tensor.address.is_some());
         let captured: Vec<&Placed> = captured.collect();
         if captured.is_empty() {
             return Ok(false);

@@ -627,8 +627,12 @@ fn each_side_of_a_group_finds_its_own_memory() {
     // All of its memory comes back before each sample.
     for (stage, value) in [(&head, 3.0), (&base, 8.0)] {
         let restores = stage.restores(&mut fake).unwrap();
-        let from = restores.copies.iter().find(|it| it.to == 0x9000).unwrap();
+        let from = restores
+            .copies
+            .iter()
+            .find(|copy| copy.to == 0x9000)
+            .unwrap();
         assert_eq!(floats(&mut fake, from.from, N), [value; N]);
-        assert!(restores.copies.iter().any(|it| it.to == 0xa000));
+        assert!(restores.copies.iter().any(|copy| copy.to == 0xa000));
     }
 }
