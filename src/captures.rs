@@ -81,8 +81,7 @@ fn check_that_some_run(plan: &Plan) -> Result<()> {
 
 /// The launches that cannot run in this form, and why.
 pub fn list_gaps(plan: &Plan) -> impl Iterator<Item = (&CaseId, &str)> {
-    let gaps = plan.uncaptured.iter();
-    gaps.filter_map(|gap| match &gap.why {
+    plan.uncaptured.iter().filter_map(|gap| match &gap.why {
         CaptureGap::Unsupported(Unsupported::NotCaptured { problem }) => {
             Some((&gap.case, problem.as_str()))
         }
@@ -136,19 +135,21 @@ fn find_origins(lines: &[Line], pid: u32) -> Vec<(&LaunchRecord, Origin)> {
             Line::Process(_) | Line::LeftOut(_) => {}
         }
     }
-    let with_origin = launches.into_iter().map(|launch| {
-        let counted = counts.get(&(&launch.kernel, &launch.region));
-        let (captured, launched) = counted.copied().unwrap_or_default();
-        let region = launch.region.clone();
-        let origin = Origin {
-            pid,
-            region,
-            captured,
-            launched,
-        };
-        (launch, origin)
-    });
-    with_origin.collect()
+    launches
+        .into_iter()
+        .map(|launch| {
+            let counted = counts.get(&(&launch.kernel, &launch.region));
+            let (captured, launched) = counted.copied().unwrap_or_default();
+            let region = launch.region.clone();
+            let origin = Origin {
+                pid,
+                region,
+                captured,
+                launched,
+            };
+            (launch, origin)
+        })
+        .collect()
 }
 
 fn load_all(dir: &Path, form: Form, program: Option<&Program>) -> Result<LoadedLaunches> {
@@ -161,8 +162,11 @@ fn load_all(dir: &Path, form: Form, program: Option<&Program>) -> Result<LoadedL
         contents: Contents::of(&root),
         root,
         names: Names::default(),
-        program: program.map(|it| it.name.clone()),
-        declared: program.map_or_else(|| dir.display().to_string(), |it| it.declared.clone()),
+        program: program.map(|program| program.name.clone()),
+        declared: program.map_or_else(
+            || dir.display().to_string(),
+            |program| program.declared.clone(),
+        ),
         codes: HashMap::new(),
         units: Vec::new(),
         cases: Vec::new(),
@@ -195,7 +199,11 @@ pub fn select(loaded: &mut Loaded, filters: &[String]) -> Result<()> {
     plan.cases.retain(|case| is_kept(&case.id));
     plan.uncaptured.retain(|gap| is_kept(&gap.case));
     check_that_some_run(plan)?;
-    let kept: BTreeSet<String> = plan.cases.iter().map(|it| it.id.kernel.clone()).collect();
+    let kept: BTreeSet<String> = plan
+        .cases
+        .iter()
+        .map(|case| case.id.kernel.clone())
+        .collect();
     plan.units.retain(|unit| kept.contains(&unit.id.kernel));
     loaded.gates.retain(|gate| match &gate.subject {
         Subject::Case(id) => is_kept(id),
@@ -226,12 +234,14 @@ pub fn compare(head: &mut Loaded, mut base: Loaded, form: Form) -> Result<Agains
     let is_compared = |case: &Case| !other_inputs.contains(&case.id);
     for side in [&mut *head, &mut base] {
         side.plan.cases.retain(is_compared);
-        let called: BTreeSet<&String> = side.plan.cases.iter().map(|it| &it.id.kernel).collect();
-        side.plan.units.retain(|it| called.contains(&it.id.kernel));
+        let called: BTreeSet<&String> =
+            side.plan.cases.iter().map(|case| &case.id.kernel).collect();
+        side.plan
+            .units
+            .retain(|unit| called.contains(&unit.id.kernel));
         let mut gates = gates(&side.plan);
         if form == Form::Machine {
-            let cases = side.plan.cases.iter();
-            gates.extend(cases.map(|case| Gate {
+            gates.extend(side.plan.cases.iter().map(|case| Gate {
                 subject: Subject::Case(case.id.clone()),
                 rule: Rule::Limit {
                     metric: Metric::P50,
@@ -248,7 +258,7 @@ pub fn compare(head: &mut Loaded, mut base: Loaded, form: Form) -> Result<Agains
         .plan
         .cases
         .iter()
-        .any(|it| base.plan.case(&it.id).is_some())
+        .any(|case| base.plan.case(&case.id).is_some())
     {
         return Err(Error::usage("no launch is in both captures with the same inputs")
             .help("capture the same program twice, with fixed seeds: gatekeeper capture --out old -- ..."));
@@ -309,12 +319,13 @@ pub fn share_inputs(head: &mut Plan, base: &mut Plan) -> Vec<CaseId> {
     pairing::use_ids_of_head(head, base);
     let mut other_inputs = Vec::new();
     for ours in &mut head.cases {
-        let Some(theirs) = base.cases.iter_mut().find(|it| it.id == ours.id) else {
+        let Some(theirs) = base.cases.iter_mut().find(|case| case.id == ours.id) else {
             continue;
         };
-        match can_share_inputs(ours, theirs) {
-            true => share_outputs(ours, theirs),
-            false => other_inputs.push(ours.id.clone()),
+        if can_share_inputs(ours, theirs) {
+            share_outputs(ours, theirs)
+        } else {
+            other_inputs.push(ours.id.clone())
         }
     }
     other_inputs
@@ -334,7 +345,7 @@ fn can_share_inputs(ours: &Case, theirs: &Case) -> bool {
     let args = |case: &Case| {
         case.steps
             .iter()
-            .map(|it| it.args.clone())
+            .map(|step| step.args.clone())
             .collect::<Vec<_>>()
     };
     let mut both = ours.tensors.iter().zip(&theirs.tensors);
@@ -419,7 +430,7 @@ impl Maker {
         let key = Key {
             module: hashes(&launch.module),
             kernel: launch.kernel.clone(),
-            variables: variables.map(|it| it.name.clone()).collect(),
+            variables: variables.map(|variable| variable.name.clone()).collect(),
         };
         let mut code = match self.codes.remove(&key) {
             Some(code) => code,
@@ -475,10 +486,12 @@ impl Maker {
         &mut self,
         launch: &'a LaunchRecord,
     ) -> Result<std::result::Result<Cow<'a, LaunchRecord>, String>> {
-        let parameters = launch.parameters.iter().map(|it| &it.maps);
-        let allocations = launch.allocations.iter();
-        let allocations = allocations.flat_map(|it| [&it.maps, &it.maps_after]);
-        let variables = launch.variables.iter().map(|it| &it.maps);
+        let parameters = launch.parameters.iter().map(|parameter| &parameter.maps);
+        let allocations = launch
+            .allocations
+            .iter()
+            .flat_map(|allocation| [&allocation.maps, &allocation.maps_after]);
+        let variables = launch.variables.iter().map(|variable| &variable.maps);
         let mut all = parameters.chain(allocations).chain(variables);
         if self.form == Form::Machine || all.all(Vec::is_empty) {
             return Ok(Ok(Cow::Borrowed(launch)));
@@ -587,7 +600,7 @@ impl Maker {
         let code = code.map_err(|error| {
             Error::environment(format!("the module of {}: {error}", launch.kernel))
         })?;
-        Ok(code.map(|it| (it.arch, it.bytes.into_owned())))
+        Ok(code.map(|code| (code.arch, code.bytes.into_owned())))
     }
 
     fn write(&self, source: &str, bytes: &[u8]) -> Result<()> {
@@ -634,10 +647,13 @@ impl Maker {
                 ..Tensor::new(&name, Role::In, ElemType::U8, vec![count])
             });
         }
-        let args = launch.parameters.iter().map(|parameter| Arg::Raw {
-            bytes: parameter.bytes.clone(),
-        });
-        let args = args.collect();
+        let args = launch
+            .parameters
+            .iter()
+            .map(|parameter| Arg::Raw {
+                bytes: parameter.bytes.clone(),
+            })
+            .collect();
         let call = Launch {
             grid: launch.grid,
             block: launch.block,
@@ -651,9 +667,10 @@ impl Maker {
             tensors,
             steps: vec![Step::new(args, Some(call))],
             seeds: SEEDS.to_vec(),
-            reference: match outputs.is_empty() {
-                true => Reference::NoOutput,
-                false => Reference::Captured { outputs },
+            reference: if outputs.is_empty() {
+                Reference::NoOutput
+            } else {
+                Reference::Captured { outputs }
             },
             tolerance: Some(Num(0.0)),
             determinism: Determinism::BitExact,
@@ -731,15 +748,18 @@ impl From<Error> for Untranslated {
 
 /// The places of maps, and the simulator's bytes of them.
 fn encode_all(maps: &[PlacedMap]) -> std::result::Result<Vec<(usize, Vec<u8>)>, Untranslated> {
-    let encoded = maps.iter().map(|PlacedMap { offset, map }| {
-        let at = usize::try_from(*offset).unwrap_or(usize::MAX);
-        Ok((at, encode(map).map_err(Untranslated::Lacking)?))
-    });
-    encoded.collect()
+    maps.iter()
+        .map(|PlacedMap { offset, map }| {
+            let at = usize::try_from(*offset).unwrap_or(usize::MAX);
+            Ok((at, encode(map).map_err(Untranslated::Lacking)?))
+        })
+        .collect()
 }
 
 fn put(bytes: &mut [u8], at: usize, map: &[u8]) -> Result<()> {
-    let place = bytes.get_mut(at..).and_then(|it| it.get_mut(..map.len()));
+    let place = bytes
+        .get_mut(at..)
+        .and_then(|byte| byte.get_mut(..map.len()));
     place.ok_or_else(misplaced)?.copy_from_slice(map);
     Ok(())
 }
@@ -790,12 +810,15 @@ fn tensor_of(variable: &str) -> String {
 
 /// The rules of all units and cases that need no writing.
 pub fn gates(plan: &Plan) -> Vec<Gate> {
-    let built = plan.units.iter().map(|unit| Gate {
-        subject: Subject::Unit(unit.id.clone()),
-        rule: Rule::Built,
-        declared: None,
-    });
-    built.chain(plan.cases.iter().flat_map(gates_of)).collect()
+    plan.units
+        .iter()
+        .map(|unit| Gate {
+            subject: Subject::Unit(unit.id.clone()),
+            rule: Rule::Built,
+            declared: None,
+        })
+        .chain(plan.cases.iter().flat_map(gates_of))
+        .collect()
 }
 
 /// The rules that need no writing, and an output that is the captured one: bit for bit, unless floats may differ.
@@ -823,8 +846,11 @@ fn gates_of(case: &Case) -> Vec<Gate> {
 }
 
 fn hashes(content: &Content) -> Vec<String> {
-    let chunks = content.chunks.iter();
-    chunks.map(|hash| String::from(*hash)).collect()
+    content
+        .chunks
+        .iter()
+        .map(|hash| String::from(*hash))
+        .collect()
 }
 
 /// The name that a kernel has in its cases, where no other is called so.
@@ -832,14 +858,18 @@ pub fn name(symbol: &str) -> String {
     let whole = qualified(symbol).replace("(anonymous namespace)::", "");
     let before_arguments = whole.split(['<', '(']).next().unwrap_or_default();
     let last = before_arguments.rsplit("::").next().unwrap_or_default();
-    let plain = |c: char| match c.is_ascii_alphanumeric() || c == '_' {
-        true => c,
-        false => '_',
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '_' {
+            c
+        } else {
+            '_'
+        }
     };
     let name: String = last.chars().map(plain).collect();
-    match name.is_empty() {
-        true => "kernel".to_owned(),
-        false => name,
+    if name.is_empty() {
+        "kernel".to_owned()
+    } else {
+        name
     }
 }
 
@@ -889,7 +919,8 @@ mod tests {
     #[test]
     fn only_the_kernel_that_changes_tensor_maps_changes_them() {
         let ptx = ".entry plain(\n)\n{\nret;\n}\n.entry changing(\n)\n{\n{\ntensormap.replace.tile.rank.global.b1024.b32 [%rd1], 1;\n\t}\n}\n";
-        let changing = ["plain", "changing", "missing"].map(|it| changes_maps(ptx.as_bytes(), it));
+        let changing =
+            ["plain", "changing", "missing"].map(|name| changes_maps(ptx.as_bytes(), name));
         assert_eq!(changing, [false, true, false]);
     }
 

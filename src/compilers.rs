@@ -26,8 +26,10 @@ impl CompilerRequest {
     /// # Errors
     /// Environment, where one of them is not there.
     pub fn find(&self, cache: &Cache) -> Result<()> {
-        let mut named = self.toolchain.iter().chain(&self.base);
-        named.try_for_each(|choice| toolchain::find_choice(choice, cache).map(drop))
+        self.toolchain
+            .iter()
+            .chain(&self.base)
+            .try_for_each(|choice| toolchain::find_choice(choice, cache).map(drop))
     }
 
     /// Sets the compilers of a change, and its base where a compiler makes one.
@@ -113,7 +115,7 @@ pub fn find_steps(base: &Choice, head: &Choice, cache: &Cache) -> Result<Vec<Ste
             whole: Some(source.clone()),
             ..Choice::default()
         };
-        toolchain::find_choice(&choice, cache).map(|it| it.facts)
+        toolchain::find_choice(&choice, cache).map(|choice| choice.facts)
     };
     let mut found = Vec::new();
     for (at, part) in Component::ALL.into_iter().enumerate() {
@@ -132,23 +134,25 @@ pub fn find_steps(base: &Choice, head: &Choice, cache: &Cache) -> Result<Vec<Ste
     if found.iter().any(|(_, _, versions)| is_upward(versions)) {
         found.reverse();
     }
-    let steps = found.into_iter().map(|(at, part, versions)| {
-        if let (Some(own), Some(new)) = (sources.get_mut(at), head.get(at)) {
-            *own = new.clone();
-        }
-        let [nvcc, headers, nvvm, ptxas] = sources.clone();
-        Step {
-            change: PartChange { part, versions },
-            compiler: Choice {
-                whole: Some(nvcc),
-                parts: [
-                    (Component::Headers, headers),
-                    (Component::Nvvm, nvvm),
-                    (Component::Ptxas, ptxas),
-                ]
-                .into(),
-            },
-        }
-    });
-    Ok(steps.collect())
+    Ok(found
+        .into_iter()
+        .map(|(at, part, versions)| {
+            if let (Some(own), Some(new)) = (sources.get_mut(at), head.get(at)) {
+                *own = new.clone();
+            }
+            let [nvcc, headers, nvvm, ptxas] = sources.clone();
+            Step {
+                change: PartChange { part, versions },
+                compiler: Choice {
+                    whole: Some(nvcc),
+                    parts: [
+                        (Component::Headers, headers),
+                        (Component::Nvvm, nvvm),
+                        (Component::Ptxas, ptxas),
+                    ]
+                    .into(),
+                },
+            }
+        })
+        .collect())
 }

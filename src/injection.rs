@@ -16,11 +16,14 @@ pub fn find_library() -> Result<PathBuf> {
     let program = std::env::current_exe()
         .map_err(|error| Error::environment(format!("gatekeeper itself: {error}")))?;
     let dir = program.parent().unwrap_or(Path::new(""));
-    let mut places = PLACES.iter().map(|place| dir.join(place).join(LIBRARY));
-    places.find(|path| path.is_file()).ok_or_else(|| {
-        Error::environment(format!("{LIBRARY} is not next to {}", program.display()))
-            .help("in a checkout, `cargo build --release` builds it, too")
-    })
+    PLACES
+        .iter()
+        .map(|place| dir.join(place).join(LIBRARY))
+        .find(|path| path.is_file())
+        .ok_or_else(|| {
+            Error::environment(format!("{LIBRARY} is not next to {}", program.display()))
+                .help("in a checkout, `cargo build --release` builds it, too")
+        })
 }
 
 /// Has a program loaded with the library.
@@ -39,7 +42,7 @@ pub fn inject(command: &mut Command, library: &Path, request: &Request) -> Resul
 /// Ahead of libraries that are loaded this way already.
 fn preloaded(library: &Path) -> OsString {
     let mut all = library.as_os_str().to_owned();
-    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|it| !it.is_empty()) {
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|value| !value.is_empty()) {
         all.push(":");
         all.push(others);
     }

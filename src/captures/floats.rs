@@ -23,7 +23,10 @@ pub fn set(case: &mut Case, by: FloatTolerance, reason: String) {
         _ => (ElemType::U32, 4),
     };
     // Variables of the module have no address.
-    let memory = case.tensors.iter_mut().filter(|it| it.address.is_some());
+    let memory = case
+        .tensors
+        .iter_mut()
+        .filter(|tensor| tensor.address.is_some());
     for tensor in memory {
         let length = tensor.len() * tensor.elem.size();
         if length % bytes == 0 {

@@ -21,11 +21,16 @@ pub fn add_references(
 ) -> Result<Vec<Gate>> {
     let mut gates = Vec::new();
     let Plan { units, cases, .. } = plan;
-    for case in cases.iter_mut().filter(|it| it.id.kernel == program.name) {
+    for case in cases
+        .iter_mut()
+        .filter(|case| case.id.kernel == program.name)
+    {
         let symbol = units.iter().find(|unit| unit.is_of(&case.id)).map(symbol);
         let symbol = symbol.unwrap_or_default();
-        let outputs = program.outputs.iter();
-        let mut outputs = outputs.filter(|output| fits(&output.kernels, symbol));
+        let mut outputs = program
+            .outputs
+            .iter()
+            .filter(|output| fits(&output.kernels, symbol));
         let Some(output) = outputs.next() else {
             continue;
         };
@@ -58,8 +63,12 @@ fn symbol(unit: &Unit) -> &str {
 }
 
 fn add_reference(case: &mut Case, output: &ProgramOutput) -> std::result::Result<(), Diagnostic> {
-    let args = case.steps.iter().flat_map(|step| &step.args);
-    let parameters: Vec<Vec<u8>> = args.map(bytes_of).collect();
+    let parameters: Vec<Vec<u8>> = case
+        .steps
+        .iter()
+        .flat_map(|step| &step.args)
+        .map(bytes_of)
+        .collect();
     let launch = output.resolve(&parameters)?;
     let left = match std::mem::replace(&mut case.reference, launch.reference) {
         Reference::Captured { outputs } => outputs,
@@ -86,7 +95,7 @@ fn split(
     left: &BTreeMap<String, CapturedContent>,
     mut typed: Vec<TypedTensor>,
 ) -> std::result::Result<Vec<Tensor>, Diagnostic> {
-    typed.sort_by_key(|it| it.tensor.address);
+    typed.sort_by_key(|output| output.tensor.address);
     for pair in typed.windows(2) {
         if let [first, second] = pair
             && range(&first.tensor).end > range(&second.tensor).start
@@ -97,7 +106,7 @@ fn split(
             ));
         }
     }
-    let is_taken = |it: &&TypedTensor| is_name_of_memory(&it.tensor.name);
+    let is_taken = |output: &&TypedTensor| is_name_of_memory(&output.tensor.name);
     if let Some(named) = typed.iter().find(is_taken) {
         return Err(
             refuse(named, "captured memory is called so".to_owned()).help("give it another name")
@@ -109,7 +118,8 @@ fn split(
         let whole = range(allocation);
         let mut from = whole.start;
         let mut parts = Vec::new();
-        while let Some(next) = typed.next_if(|it| whole.contains(&range(&it.tensor).start)) {
+        while let Some(next) = typed.next_if(|output| whole.contains(&range(&output.tensor).start))
+        {
             let inside = range(&next.tensor);
             check(&next, allocation)?;
             parts.extend(cut(allocation, left, from..inside.start));
@@ -130,7 +140,7 @@ fn split(
             });
         }
         // One that was passed by lies in no allocation.
-        if let Some(next) = typed.next_if(|it| range(&it.tensor).start < whole.start) {
+        if let Some(next) = typed.next_if(|output| range(&output.tensor).start < whole.start) {
             return Err(leads_nowhere(&next));
         }
     }
@@ -267,7 +277,7 @@ mod tests {
                 content: CapturedContent {
                     capture: "c".to_owned(),
                     bytes: bytes as u64,
-                    chunks: (0..chunks).map(|it| it.to_string()).collect(),
+                    chunks: (0..chunks).map(|chunk| chunk.to_string()).collect(),
                     part: None,
                 },
             }),
@@ -291,9 +301,9 @@ mod tests {
     }
 
     fn names(tensors: &[Tensor]) -> Vec<String> {
-        let text = |it: &Tensor| {
-            let joined = if it.joined { "+" } else { "" };
-            format!("{joined}{} {} {:?}", it.name, it.elem, it.dims)
+        let text = |tensor: &Tensor| {
+            let joined = if tensor.joined { "+" } else { "" };
+            format!("{joined}{} {} {:?}", tensor.name, tensor.elem, tensor.dims)
         };
         tensors.iter().map(text).collect()
     }

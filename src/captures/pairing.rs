@@ -23,7 +23,7 @@ struct Kernel<'a> {
 pub fn use_ids_of_head(head: &Plan, base: &mut Plan) {
     let (ours, theirs) = (kernels(head), kernels(base));
     let partners = pair(&ours, &theirs);
-    let mut taken: BTreeSet<UnitId> = ours.iter().map(|it| it.unit.id.clone()).collect();
+    let mut taken: BTreeSet<UnitId> = ours.iter().map(|kernel| kernel.unit.id.clone()).collect();
     let (mut units, mut cases) = (Vec::new(), Vec::new());
     for (kernel, partner) in theirs.iter().zip(partners) {
         let partner = partner.and_then(|at| ours.get(at));
@@ -36,7 +36,7 @@ pub fn use_ids_of_head(head: &Plan, base: &mut Plan) {
             None => free_id(&kernel.unit.id, &taken),
         };
         taken.insert(id.clone());
-        let launches = partner.map_or(&[][..], |it| &it.launches);
+        let launches = partner.map_or(&[][..], |partner| &partner.launches);
         for (shape, (case, _)) in shapes(launches, &kernel.launches)
             .into_iter()
             .zip(&kernel.launches)
@@ -78,27 +78,34 @@ pub fn find_pairs(head: &Plan, base: &Plan) -> Pairs {
 }
 
 fn kernels(plan: &Plan) -> Vec<Kernel<'_>> {
-    let units = plan.units.iter().map(|unit| {
-        let is_of = |case: &&Case| {
-            (&case.id.kernel, &case.id.variant) == (&unit.id.kernel, &unit.id.variant)
-        };
-        let launches = plan.cases.iter().filter(is_of);
-        let launches = launches.map(|case| (case, sizes(case)));
-        Kernel {
-            unit,
-            symbol: match &unit.call {
-                Callable::Entries { names, .. } => names.concat(),
-                _ => String::new(),
-            },
-            launches: launches.collect(),
-        }
-    });
-    units.collect()
+    plan.units
+        .iter()
+        .map(|unit| {
+            let is_of = |case: &&Case| {
+                (&case.id.kernel, &case.id.variant) == (&unit.id.kernel, &unit.id.variant)
+            };
+            let launches = plan
+                .cases
+                .iter()
+                .filter(is_of)
+                .map(|case| (case, sizes(case)));
+            Kernel {
+                unit,
+                symbol: match &unit.call {
+                    Callable::Entries { names, .. } => names.concat(),
+                    _ => String::new(),
+                },
+                launches: launches.collect(),
+            }
+        })
+        .collect()
 }
 
 fn sizes(case: &Case) -> Sizes {
-    let tensors = case.tensors.iter();
-    tensors.map(|it| it.len() * it.elem.size()).collect()
+    case.tensors
+        .iter()
+        .map(|tensor| tensor.len() * tensor.elem.size())
+        .collect()
 }
 
 /// For each of the base's kernels the place of head's. What is nearest is paired first, and what is alike in its order.
@@ -108,7 +115,13 @@ fn pair(ours: &[Kernel], theirs: &[Kernel]) -> Vec<Option<usize>> {
     // Another instance of a template.
     let is_called_alike = |a: &Kernel, b: &Kernel| name(&a.symbol) == name(&b.symbol);
     let has_sizes = |a: &Kernel, b: &Kernel| {
-        let all = |it: &Kernel| it.launches.iter().map(|(_, sizes)| sizes.clone()).collect();
+        let all = |kernel: &Kernel| {
+            kernel
+                .launches
+                .iter()
+                .map(|(_, sizes)| sizes.clone())
+                .collect()
+        };
         let [ours, theirs]: [Vec<Sizes>; 2] = [a, b].map(all);
         ours == theirs
     };
@@ -160,20 +173,22 @@ fn shapes(ours: &[(&Case, Sizes)], theirs: &[(&Case, Sizes)]) -> Vec<String> {
     for (_, sizes) in theirs {
         let same = free
             .iter_mut()
-            .find(|it| it.is_some_and(|(_, own)| own == sizes));
+            .find(|launch| launch.is_some_and(|(_, own)| own == sizes));
         let same = same.and_then(Option::take);
         shapes.push(same.map(|(case, _)| case.id.shape.clone()));
     }
     let mut left = free.into_iter().flatten();
     let mut new = (ours.len() + 1..).map(|number| format!("launch{number}"));
-    let shapes = shapes.into_iter().map(|shape| {
-        let left = || left.next().map(|(case, _)| case.id.shape.clone());
-        shape
-            .or_else(left)
-            .or_else(|| new.next())
-            .unwrap_or_default()
-    });
-    shapes.collect()
+    shapes
+        .into_iter()
+        .map(|shape| {
+            let left = || left.next().map(|(case, _)| case.id.shape.clone());
+            shape
+                .or_else(left)
+                .or_else(|| new.next())
+                .unwrap_or_default()
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -212,15 +227,19 @@ mod tests {
     /// The ids of the base's units with their symbols, and of its cases with their sizes.
     fn paired(head: &Plan, mut base: Plan) -> (Vec<String>, Vec<String>) {
         use_ids_of_head(head, &mut base);
-        let units = base
-            .units
-            .iter()
-            .map(|it| format!("{} {}", it.id.variant, it.source));
-        let cases = base.cases.iter().map(|it| {
-            let bytes: usize = it.tensors.iter().map(Tensor::len).sum();
-            format!("{}@{} {bytes}", it.id.variant, it.id.shape)
-        });
-        (units.collect(), cases.collect())
+        (
+            base.units
+                .iter()
+                .map(|unit| format!("{} {}", unit.id.variant, unit.source))
+                .collect(),
+            base.cases
+                .iter()
+                .map(|case| {
+                    let bytes: usize = case.tensors.iter().map(Tensor::len).sum();
+                    format!("{}@{} {bytes}", case.id.variant, case.id.shape)
+                })
+                .collect(),
+        )
     }
 
     const REDUCE_F: &str = "_ZN2at6reduceIfEEvPT_";

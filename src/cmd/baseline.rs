@@ -244,7 +244,10 @@ pub fn show(config: &ConfigArg, filters: &[String]) -> Result<Exit> {
             let figures: Vec<_> = metrics
                 .iter()
                 .map(|(metric, agreed)| {
-                    let sessions = agreed.sessions.as_ref().map_or(0, |it| it.seen.len());
+                    let sessions = agreed
+                        .sessions
+                        .as_ref()
+                        .map_or(0, |session| session.seen.len());
                     let sessions = match sessions {
                         0 | 1 => String::new(),
                         several => format!(" ({several} sessions)"),

@@ -40,7 +40,7 @@ pub fn run(args: &BinaryArgs) -> Result<Exit> {
     artifact::add_libraries(&mut record, &libraries, None);
     // Those of kernels that are built are judged with these.
     let accepted = &mut record.policy.accepted;
-    accepted.retain(|it| !(it.left_out && it.subjects.is_empty()));
+    accepted.retain(|accepted| !(accepted.left_out && accepted.subjects.is_empty()));
     let index = Index::new(&record);
     let judgement = index.judge();
     let input = ReportInput::new(&index, &record, &judgement);
@@ -71,14 +71,16 @@ pub fn lay_out_pairs<'a>(
     lost: &[LostArchitecture],
     pairs: &[Matched],
 ) -> Vec<Section<'a>> {
-    let worse = pairs.iter().filter_map(|it| {
-        Some(Worse {
-            unit: &it.unit,
-            pair: it.pair,
-            worsening: it.worsening?,
+    let worse: Vec<_> = pairs
+        .iter()
+        .filter_map(|pair| {
+            Some(Worse {
+                unit: &pair.unit,
+                pair: pair.pair,
+                worsening: pair.worsening?,
+            })
         })
-    });
-    let worse: Vec<_> = worse.collect();
+        .collect();
     report::matching::lay_out(matching, lost, &worse)
 }
 
@@ -102,8 +104,9 @@ pub fn empty(config: &Path) -> Record {
 }
 
 pub fn open_all(loaded: &Loaded) -> Result<Vec<Library>> {
-    let binaries = loaded.binaries.iter();
-    binaries
+    loaded
+        .binaries
+        .iter()
         .map(|gates| artifact::open(&loaded.root, gates))
         .collect()
 }
@@ -177,14 +180,13 @@ impl Asked {
 }
 
 fn names(binaries: &[BinaryGates]) -> String {
-    let names: Vec<_> = binaries.iter().map(|it| it.name.as_str()).collect();
+    let names: Vec<_> = binaries.iter().map(|binary| binary.name.as_str()).collect();
     names.join(", ")
 }
 
 /// The base's part, as long as its files are there.
 pub fn of_base(side: &BaseSide) -> BaseBinaries {
-    let binaries = side.binaries.iter();
-    let with_baseline = binaries.map(|gates| {
+    let with_baseline = side.binaries.iter().map(|gates| {
         // One that is damaged there is not this change's doing.
         let baseline = artifact::read_baseline(&side.root, &gates.name);
         (gates.clone(), baseline.ok().flatten())
@@ -193,9 +195,10 @@ pub fn of_base(side: &BaseSide) -> BaseBinaries {
 }
 
 fn update(root: &Path, libraries: &[Library], record: &Record, consent: bool) -> Result<Exit> {
-    let made = libraries.iter();
-    let made = made.map(|it| Ok((it, it.new_baseline(record, consent)?)));
-    let made: Vec<_> = made.collect::<Result<_>>()?;
+    let made: Vec<_> = libraries
+        .iter()
+        .map(|library| Ok((library, library.new_baseline(record, consent)?)))
+        .collect::<Result<_>>()?;
     let mut refused = 0;
     let mut text = String::new();
     for (library, new) in made {
@@ -219,10 +222,7 @@ fn update(root: &Path, libraries: &[Library], record: &Record, consent: bool) ->
         }
         let kernels = counted(new.listing.kernels.len(), "kernel");
         text += &format!("{}: {kernels}\n", path.display());
-        refused += match consent {
-            true => 0,
-            false => new.worse.len(),
-        };
+        refused += if consent { 0 } else { new.worse.len() };
     }
     if refused > 0 {
         text += &format!(

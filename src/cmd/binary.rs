@@ -51,9 +51,10 @@ pub fn run(args: &BinaryArgs) -> Result<Exit> {
             let assembly = Assembly {
                 assembler,
                 arch: args.arch,
-                refused: match is_compared {
-                    true => Refused::Listed,
-                    false => Refused::Error,
+                refused: if is_compared {
+                    Refused::Listed
+                } else {
+                    Refused::Error
                 },
             };
             artifact::read_assembled(path, &assembly)
@@ -107,25 +108,29 @@ impl Compilers {
     fn find(args: &BinaryArgs) -> Result<Self> {
         let is_assembled = args.toolchain.is_some() || args.base_toolchain.is_some();
         if !is_assembled {
-            return match args.arch.is_some() || args.provision {
-                true => Err(
+            return if args.arch.is_some() || args.provision {
+                Err(
                     Error::usage("--arch and --provision are for PTX that is assembled")
                         .help("name the compiler with --toolchain, for example --toolchain 13.0"),
-                ),
-                false => Ok(Self {
+                )
+            } else {
+                Ok(Self {
                     head: None,
                     base: None,
-                }),
+                })
             };
         }
         let cache = Cache::open()?;
-        let find = |choice: &Choice| match args.provision {
-            true => toolchain::provide(choice, &cache, &remark),
-            false => toolchain::find_choice(choice, &cache),
+        let find = |choice: &Choice| {
+            if args.provision {
+                toolchain::provide(choice, &cache, &remark)
+            } else {
+                toolchain::find_choice(choice, &cache)
+            }
         };
         let head = find(args.toolchain.as_ref().unwrap_or(&Choice::default()))?;
         let base = args.base_toolchain.as_ref().map(find).transpose()?;
-        if base.as_ref().is_some_and(|it| it.facts == head.facts) {
+        if base.as_ref().is_some_and(|base| base.facts == head.facts) {
             return Err(Error::usage(format!(
                 "nothing to compare: both sides are the same PTX, and both compilers are nvcc {}",
                 head.facts.version
@@ -184,9 +189,9 @@ fn compare(
         &circumstances,
     );
     let environment = &mut records.head.environment;
-    let version = |it: &Toolchain| it.facts.version.clone();
+    let version = |toolchain: &Toolchain| toolchain.facts.version.clone();
     environment.toolchain = compilers.head.as_ref().map(version);
-    environment.base_compiler = compilers.base.as_ref().map(|it| it.facts.clone());
+    environment.base_compiler = compilers.base.as_ref().map(|listing| listing.facts.clone());
     // Old and new are held to the same limits, those of this command.
     let judgement = judge::compare(&records.base, &records.head, Loosening::Fails);
     let explained = match &args.base {

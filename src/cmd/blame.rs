@@ -16,9 +16,15 @@ pub type Rerun<'a> = &'a dyn Fn(&Step, Vec<String>) -> Result<Vec<Verdict>>;
 /// # Errors
 /// Those of a run.
 pub fn exchange_parts(steps: &[Step], verdicts: &[Verdict], rerun: Rerun) -> Result<Vec<Evidence>> {
-    let failed = verdicts.iter().filter(|it| it.outcome == Outcome::Fail);
-    let failed: Vec<BlamedGate> = failed.flat_map(blameable).collect();
-    let filters: BTreeSet<String> = failed.iter().map(|it| filter(&it.subject)).collect();
+    let failed: Vec<BlamedGate> = verdicts
+        .iter()
+        .filter(|verdict| verdict.outcome == Outcome::Fail)
+        .flat_map(blameable)
+        .collect();
+    let filters: BTreeSet<String> = failed
+        .iter()
+        .map(|verdict| filter(&verdict.subject))
+        .collect();
     let mut exchanges = Vec::new();
     for (at, Step { change, .. }) in steps.iter().enumerate() {
         let mut answers = Vec::new();

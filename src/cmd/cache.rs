@@ -43,9 +43,10 @@ pub fn prune(limits: Limits, is_dry: bool) -> Result<Exit> {
     let cache = Cache::open()?;
     let there = cache.entries()?;
     let count = there.len();
-    let goes = match is_dry {
-        true => limits.choose(there, SystemTime::now()),
-        false => cache.prune(limits)?,
+    let goes = if is_dry {
+        limits.choose(there, SystemTime::now())
+    } else {
+        cache.prune(limits)?
     };
     let mut text = String::new();
     if is_dry {

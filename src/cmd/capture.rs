@@ -107,7 +107,7 @@ fn lay_out(captured: &Capture) -> String {
 fn lay_out_random_inputs(captured: &Capture) -> Vec<String> {
     let launches = captured.launches();
     let random: Vec<_> = launches
-        .filter_map(|it| Some((&it.kernel, it.random?)))
+        .filter_map(|launch| Some((&launch.kernel, launch.random?)))
         .collect();
     if random.is_empty() {
         return Vec::new();
@@ -123,13 +123,19 @@ fn lay_out_random_inputs(captured: &Capture) -> Vec<String> {
         kib(replaced),
         kib(kept.values().sum())
     )];
-    let by_kernel = kept.iter();
-    lines.extend(by_kernel.map(|(kernel, bytes)| format!("{:>8}  KiB of {kernel}", kib(*bytes))));
+    lines.extend(
+        kept.iter()
+            .map(|(kernel, bytes)| format!("{:>8}  KiB of {kernel}", kib(*bytes))),
+    );
     lines
 }
 
 fn size_of(out: &Path) -> u64 {
     let contents = std::fs::read_dir(out.join("contents"));
-    let files = contents.into_iter().flatten().flatten();
-    files.filter_map(|it| Some(it.metadata().ok()?.len())).sum()
+    contents
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|file| Some(file.metadata().ok()?.len()))
+        .sum()
 }

@@ -25,9 +25,10 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
     };
     let mut tree = Tree::find(root);
     tree.narrow(root, &asked.paths)?;
-    let draft = match tree.is_empty() {
-        true => Draft::template(),
-        false => list(args, root, &tree, &asked)?,
+    let draft = if tree.is_empty() {
+        Draft::template()
+    } else {
+        list(args, root, &tree, &asked)?
     };
     let mut file = create(path)?;
     file.write_all(draft.text.as_bytes()).map_err(|error| {
@@ -35,9 +36,10 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
     })?;
     let schema = write_schema(root)?;
     let name = path.display();
-    let config = match path == Path::new(DEFAULT_CONFIG) {
-        true => String::new(),
-        false => format!(" --config {name}"),
+    let config = if path == Path::new(DEFAULT_CONFIG) {
+        String::new()
+    } else {
+        format!(" --config {name}")
     };
     say(&format!(
         "wrote {name}{}\n{}{}\n  gatekeeper validate{config}\n  gatekeeper run{config}\n{schema}\
@@ -50,7 +52,7 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
 /// The file to write, and the sources and settings that the arguments name.
 fn asked(args: &InitArgs) -> Result<(PathBuf, Asked)> {
     let is_gates = |path: &&PathBuf| {
-        let extension = path.extension().and_then(|it| it.to_str());
+        let extension = path.extension().and_then(|extension| extension.to_str());
         matches!(extension, Some("yaml" | "yml"))
     };
     let (files, paths): (Vec<&PathBuf>, Vec<&PathBuf>) = args.paths.iter().partition(is_gates);
@@ -69,7 +71,7 @@ fn asked(args: &InitArgs) -> Result<(PathBuf, Asked)> {
         let (name, value) = define.split_once('=').unwrap_or((define, "1"));
         (name.to_owned(), value.to_owned())
     });
-    let flags = args.flags.iter().flat_map(|it| it.split_whitespace());
+    let flags = args.flags.iter().flat_map(|flag| flag.split_whitespace());
     let asked = Asked {
         paths: paths.into_iter().cloned().collect(),
         include_dirs: args.include.clone(),
@@ -137,11 +139,15 @@ fn list(args: &InitArgs, root: &Path, tree: &Tree, asked: &Asked) -> Result<Draf
         0 => String::new(),
         count => format!(", of which {count} did not compile as they are"),
     };
-    let matched = survey.kernels.iter().filter(|it| {
-        let call = it.call.as_ref();
-        call.is_ok_and(|call| call.reference.whole.is_some())
-    });
-    let matched = match matched.count() {
+    let matched = match survey
+        .kernels
+        .iter()
+        .filter(|kernel| {
+            let call = kernel.call.as_ref();
+            call.is_ok_and(|call| call.reference.whole.is_some())
+        })
+        .count()
+    {
         0 => String::new(),
         count => format!("; {} with a built-in reference that matches", count),
     };
@@ -153,15 +159,17 @@ fn list(args: &InitArgs, root: &Path, tree: &Tree, asked: &Asked) -> Result<Draf
     let races = survey
         .races()
         .map(|(kernel, found)| race(root, kernel, found));
-    let missing = missing.iter().map(|it| missing_lines(it, &survey));
+    let missing = missing
+        .iter()
+        .map(|missing_header| missing_lines(missing_header, &survey));
     let remarks: String = races.chain(missing).collect();
     Ok(match kept {
         // A file without kernels is none.
         0 => {
-            let listed = text
+            let listed: Vec<&str> = text
                 .lines()
-                .filter(|line| line.trim_start().starts_with('#'));
-            let listed: Vec<&str> = listed.collect();
+                .filter(|line| line.trim_start().starts_with('#'))
+                .collect();
             Draft {
                 text: format!("{}\n\n{}", listed.join("\n"), config::template()),
                 summary,
@@ -275,7 +283,8 @@ fn looked_in(survey: &Survey) -> String {
 
 fn remedies(missing: &MissingHeader) -> Vec<String> {
     let package = missing.package.as_ref();
-    let install = package.map(|it| format!("a package of pip has it: python3 -m pip install {it}"));
+    let install =
+        package.map(|package| format!("a package of pip has it: python3 -m pip install {package}"));
     let name = "or name its directory: gatekeeper init --include DIR".to_owned();
     install.into_iter().chain([name]).collect()
 }
@@ -284,7 +293,13 @@ fn remedies(missing: &MissingHeader) -> Vec<String> {
 fn nothing_compiles(survey: &Survey, missing: &[MissingHeader]) -> Error {
     let names: Vec<String> = missing
         .iter()
-        .map(|it| format!("{} is missing, for {}", it.name, askers(it)))
+        .map(|missing_header| {
+            format!(
+                "{} is missing, for {}",
+                missing_header.name,
+                askers(missing_header)
+            )
+        })
         .collect();
     let mut error = Error::environment(format!(
         "none of {} compiles: {}; nothing was written",

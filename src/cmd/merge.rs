@@ -18,13 +18,16 @@ use system::error::{Diagnostic, Error, Result};
 
 pub fn run(args: &MergeArgs) -> Result<Exit> {
     keep_inputs(args)?;
-    let records = args.records.iter().map(|path| {
-        Ok(Named {
-            name: path.display().to_string(),
-            record: store::read_record(path)?,
+    let records: Vec<Named> = args
+        .records
+        .iter()
+        .map(|path| {
+            Ok(Named {
+                name: path.display().to_string(),
+                record: store::read_record(path)?,
+            })
         })
-    });
-    let records: Vec<Named> = records.collect::<Result<_>>()?;
+        .collect::<Result<_>>()?;
     let count = records.len();
     let wholes = merge(records).map_err(|refused| refuse(&refused))?;
     empty_out(&args.out)?;
@@ -60,11 +63,15 @@ fn beside_each_other(args: &MergeArgs, records: &[Record]) -> Result<Exit> {
     let history = history::load_next_to(&args.config);
     let indices: Vec<_> = records.iter().map(Index::new).collect();
     let judgements: Vec<_> = indices.iter().map(Index::judge).collect();
-    let inputs = records.iter().zip(&indices).zip(&judgements);
-    let inputs = inputs.map(|((record, index), judgement)| ReportInput {
-        history: history.as_ref(),
-        ..ReportInput::new(index, record, judgement)
-    });
+    let inputs =
+        records
+            .iter()
+            .zip(&indices)
+            .zip(&judgements)
+            .map(|((record, index), judgement)| ReportInput {
+                history: history.as_ref(),
+                ..ReportInput::new(index, record, judgement)
+            });
     let all = models::name(inputs);
     for model in &all {
         let out = args.out.join(&model.dir);
@@ -129,7 +136,10 @@ fn refuse(refused: &Refused) -> Error {
                 .help("name the record of each shard once; of one that was run again, the newer")
         }
         Refused::Missing { on, missing, of } => {
-            let numbers: Vec<_> = missing.iter().map(|it| format!("{it}/{of}")).collect();
+            let numbers: Vec<_> = missing
+                .iter()
+                .map(|number| format!("{number}/{of}"))
+                .collect();
             Diagnostic::new(format!("on {on} there is no shard {}", numbers.join(", ")))
                 .help("all shards of a run have to be of one GPU model and driver")
                 .help(format!(

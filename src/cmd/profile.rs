@@ -82,8 +82,9 @@ fn exit(record: &Record, has_problem: bool) -> Exit {
     if record.evidence.iter().any(is_broken) {
         return Exit::Environment;
     }
-    match has_problem {
-        true => Exit::Undecided,
-        false => Exit::Held,
+    if has_problem {
+        Exit::Undecided
+    } else {
+        Exit::Held
     }
 }

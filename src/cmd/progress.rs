@@ -48,10 +48,13 @@ impl Progress {
     pub fn new(verbosity: Verbosity) -> Self {
         let shown = match verbosity {
             Verbosity::Quiet => Shown::Nothing,
-            Verbosity::Normal | Verbosity::Verbose => match std::io::stderr().is_terminal() {
-                true => Shown::Bars,
-                false => Shown::Lines,
-            },
+            Verbosity::Normal | Verbosity::Verbose => {
+                if std::io::stderr().is_terminal() {
+                    Shown::Bars
+                } else {
+                    Shown::Lines
+                }
+            }
         };
         let running = Arc::new(Mutex::new(Vec::new()));
         if shown == Shown::Lines {
@@ -65,8 +68,10 @@ impl Progress {
         let mut running = held(&self.running);
         match event {
             Event::Began { phase, steps } => {
-                self.end(&mut running, |it| it.phase != phase && it.is_done());
-                match running.iter_mut().find(|it| it.phase == phase) {
+                self.end(&mut running, |progress| {
+                    progress.phase != phase && progress.is_done()
+                });
+                match running.iter_mut().find(|progress| progress.phase == phase) {
                     Some(it) if steps > 0 => {
                         it.bar.inc_length(steps);
                         it.ended = None;
@@ -77,8 +82,10 @@ impl Progress {
                 }
             }
             Event::Stepped { phase, what } => {
-                self.end(&mut running, |it| it.phase != phase && it.is_done());
-                let Some(it) = running.iter_mut().find(|it| it.phase == phase) else {
+                self.end(&mut running, |progress| {
+                    progress.phase != phase && progress.is_done()
+                });
+                let Some(it) = running.iter_mut().find(|progress| progress.phase == phase) else {
                     return;
                 };
                 let what = escape::lines(&what);
@@ -87,7 +94,7 @@ impl Progress {
                 it.what = what;
                 it.ended = it.is_done().then(Instant::now);
             }
-            Event::Ended { phase } => self.end(&mut running, |it| it.phase == phase),
+            Event::Ended { phase } => self.end(&mut running, |progress| progress.phase == phase),
             Event::Waiting(line) => match running.last() {
                 Some(it) if self.shown == Shown::Bars => it.bar.println(escape::lines(&line)),
                 _ => write_line(&line),
@@ -97,7 +104,7 @@ impl Progress {
 
     /// A phase whose steps are done can go on: its bar stays until another one takes its place.
     fn end(&self, running: &mut Vec<Running>, is_over: impl Fn(&Running) -> bool) {
-        for it in running.extract_if(.., |it| is_over(it)) {
+        for it in running.extract_if(.., |progress| is_over(progress)) {
             it.bar.finish_and_clear();
             if self.shown == Shown::Lines && it.is_done() && it.took() >= SILENCE {
                 write_line(&it.done());
@@ -173,9 +180,10 @@ impl Running {
 
 /// Nothing before there is anything to reckon from, and in the last second.
 fn left(done: u64, left: Duration) -> String {
-    match done > 0 && left >= Duration::from_secs(1) {
-        true => format!("{:#} left", HumanDuration(left)),
-        false => String::new(),
+    if done > 0 && left >= Duration::from_secs(1) {
+        format!("{:#} left", HumanDuration(left))
+    } else {
+        String::new()
     }
 }
 
@@ -233,8 +241,9 @@ mod tests {
     /// Phase, steps done, and steps in all.
     fn bars(progress: &Progress) -> Vec<(Phase, u64, u64)> {
         let running = held(&progress.running);
-        let bars = running.iter();
-        bars.map(|it| (it.phase, it.bar.position(), it.bar.length().unwrap()))
+        running
+            .iter()
+            .map(|bar| (bar.phase, bar.bar.position(), bar.bar.length().unwrap()))
             .collect()
     }
 

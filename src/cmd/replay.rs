@@ -41,8 +41,8 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
         captures::compare(&mut loaded, base, form)
     });
     let base = base.transpose()?;
-    let other_inputs = base.as_ref().map_or(0, |it| it.other_inputs.len());
-    for case in base.iter().flat_map(|it| &it.other_inputs) {
+    let other_inputs = base.as_ref().map_or(0, |base| base.other_inputs.len());
+    for case in base.iter().flat_map(|base| &base.other_inputs) {
         remark(&format!(
             "{case} is not compared: it has other inputs in the base's capture"
         ));
@@ -78,7 +78,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
             },
             anchors: Vec::new(),
             compiler: Choice::pin(None),
-            base: base.map(|it| it.side),
+            base: base.map(|base| base.side),
         })
     };
     let outcome = pipeline::run(&request, loaded, find_change, &cache, &on);
@@ -107,11 +107,15 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
 
 /// Cases of which nothing was judged.
 fn count_not_run(plan: &Plan, judgement: &Judgement) -> usize {
-    let decided = judgement
+    let decided: HashSet<&Subject> = judgement
         .verdicts
         .iter()
-        .filter(|verdict| matches!(verdict.outcome, Outcome::Pass | Outcome::Fail));
-    let decided: HashSet<&Subject> = decided.map(|verdict| &verdict.subject).collect();
-    let cases = plan.cases.iter().map(|case| Subject::Case(case.id.clone()));
-    cases.filter(|case| !decided.contains(case)).count()
+        .filter(|verdict| matches!(verdict.outcome, Outcome::Pass | Outcome::Fail))
+        .map(|verdict| &verdict.subject)
+        .collect();
+    plan.cases
+        .iter()
+        .map(|case| Subject::Case(case.id.clone()))
+        .filter(|case| !decided.contains(case))
+        .count()
 }

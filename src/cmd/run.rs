@@ -185,8 +185,12 @@ impl<'a> Run<'a> {
         let is_here =
             |program: &Program| whole.programs.iter().any(|ours| ours.name == program.name);
         let programs = base.programs.iter().filter(|program| !is_here(program));
-        let cases = base.asked.plan.cases.into_iter().map(|case| case.id);
-        Ok(cases
+        Ok(base
+            .asked
+            .plan
+            .cases
+            .into_iter()
+            .map(|case| case.id)
             .filter(|id| !head.all.contains(id))
             .chain(programs.map(Program::every_launch))
             .filter(|id| head.plan.selects(id))
@@ -357,7 +361,10 @@ fn asked_shard(part: Part, args: &RunArgs, loaded: &Loaded) -> Result<AskedShard
         return Ok(AskedShard { part, took });
     };
     let took = store::read_record(path)?.took;
-    if !took.iter().any(|it| loaded.plan.case(&it.case).is_some()) {
+    if !took
+        .iter()
+        .any(|case| loaded.plan.case(&case.case).is_some())
+    {
         return Err(
             Error::usage("the record does not say what any of these cases costs")
                 .at(path.display())
@@ -406,11 +413,15 @@ fn changed_cases(
         changed.len(),
         counted(all.len(), "kernel")
     ));
-    let cases = loaded.plan.cases.iter();
-    let here = cases.filter(|case| changed.contains(&case.id.kernel));
-    Ok(match args.filters.is_empty() {
-        true => changed.into_iter().collect(),
-        false => here.map(|case| case.id.to_string()).collect(),
+    let here = loaded
+        .plan
+        .cases
+        .iter()
+        .filter(|case| changed.contains(&case.id.kernel));
+    Ok(if args.filters.is_empty() {
+        changed.into_iter().collect()
+    } else {
+        here.map(|case| case.id.to_string()).collect()
     })
 }
 

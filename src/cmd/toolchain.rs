@@ -27,21 +27,27 @@ pub fn list() -> Result<Exit> {
     let installed = toolchain::list_installed(&cache, &|_| true)?;
     let known = || {
         let known = toolchain::known_releases();
-        known.into_iter().map(|it| it.version.to_owned()).collect()
+        known
+            .into_iter()
+            .map(|release| release.version.to_owned())
+            .collect()
     };
     let (offered, problem) = match toolchain::list_offered() {
         Ok(offered) => (offered, None),
         Err(problem) => (known(), Some(problem)),
     };
     let mut versions: Vec<String> = offered;
-    let others = installed.iter().map(|it| it.version.clone());
-    let others: Vec<_> = others.filter(|it| !versions.contains(it)).collect();
+    let others: Vec<_> = installed
+        .iter()
+        .map(|toolkit| toolkit.version.clone())
+        .filter(|version| !versions.contains(version))
+        .collect();
     versions.extend(others);
     toolchain::sort_versions(&mut versions);
     let mut text = String::new();
     for version in &versions {
-        let place = installed.iter().find(|it| it.version == *version);
-        let place = place.map_or_else(String::new, |it| it.nvcc.display().to_string());
+        let place = installed.iter().find(|toolkit| toolkit.version == *version);
+        let place = place.map_or_else(String::new, |place| place.nvcc.display().to_string());
         text += format!("{version:<10}{place}").trim_end();
         text.push('\n');
     }
@@ -57,13 +63,12 @@ pub fn list() -> Result<Exit> {
 
 pub fn show(config: &ConfigArg) -> Result<Exit> {
     // Without a gates.yaml nothing is pinned; a broken one is an error, because it may hold a pin.
-    let pin = match has_no_gates(config) {
-        true => None,
-        false => {
-            config::load(&config.config, &Selection::default())?
-                .toolchain
-                .cuda
-        }
+    let pin = if has_no_gates(config) {
+        None
+    } else {
+        config::load(&config.config, &Selection::default())?
+            .toolchain
+            .cuda
     };
     say(&describe(&toolchain::find(
         pin.as_deref(),

@@ -71,7 +71,7 @@ fn look(root: &Path) -> Files {
         };
         for entry in entries.flatten() {
             let path = entry.path();
-            let is_hidden = |it: &std::ffi::OsStr| it.as_encoded_bytes().starts_with(b".");
+            let is_hidden = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(b".");
             if path.file_name().is_none_or(is_hidden) {
                 continue;
             }
@@ -102,17 +102,16 @@ fn look(root: &Path) -> Files {
 }
 
 fn is_watched(path: &Path) -> bool {
-    let extension = path.extension().and_then(|it| it.to_str());
+    let extension = path.extension().and_then(|extension| extension.to_str());
     extension.is_some_and(|extension| WATCHED.contains(&extension))
 }
 
 /// A few of those that are other, new or gone.
 fn changed(before: &Files, now: &Files) -> Vec<String> {
-    let paths = before
+    before
         .keys()
-        .chain(now.keys().filter(|path| !before.contains_key(*path)));
-    let other = paths.filter(|path| before.get(*path) != now.get(*path));
-    other
+        .chain(now.keys().filter(|path| !before.contains_key(*path)))
+        .filter(|path| before.get(*path) != now.get(*path))
         .take(5)
         .map(|path| path.display().to_string())
         .collect()

@@ -43,9 +43,10 @@ impl Commands {
     }
 
     fn read(root: &Path, path: &str) -> Result<Self, String> {
-        let text = files::read_text(&root.join(path), MOST_BYTES).map_err(|it| it.to_string())?;
-        let all: Vec<Written> = serde_json::from_str(&text).map_err(|it| it.to_string())?;
-        let root = std::path::absolute(root).map_err(|it| it.to_string())?;
+        let text =
+            files::read_text(&root.join(path), MOST_BYTES).map_err(|text| text.to_string())?;
+        let all: Vec<Written> = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        let root = std::path::absolute(root).map_err(|error| error.to_string())?;
         // The paths in it are those of the tree as the build saw it.
         let root = std::fs::canonicalize(&root).unwrap_or(root);
         let mut by_source = BTreeMap::new();
@@ -265,8 +266,8 @@ mod tests {
         let found = Commands::find(&root).unwrap().unwrap();
         assert_eq!(found.path, "build/compile_commands.json");
         let own = |all: &[(&str, &str)]| -> Vec<(String, String)> {
-            let all = all.iter();
-            all.map(|(name, value)| (name.to_string(), value.to_string()))
+            all.iter()
+                .map(|(name, value)| (name.to_string(), value.to_string()))
                 .collect()
         };
         assert_eq!(

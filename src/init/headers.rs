@@ -51,8 +51,11 @@ impl Elsewhere {
         // Another path is not the header's place below a directory of headers.
         let mut parts = header.components();
         let is_below = parts.all(|part| matches!(part, Component::Normal(_)));
-        let mut dirs = self.dirs.iter().filter(|_| is_below);
-        let found = dirs.find(|dir| dir.join(header).is_file());
+        let found = self
+            .dirs
+            .iter()
+            .filter(|_| is_below)
+            .find(|dir| dir.join(header).is_file());
         found.map(PathBuf::as_path)
     }
 }
@@ -79,10 +82,10 @@ fn site_packages(python: &Path) -> Vec<PathBuf> {
         Ok(Some(ended)) if ended.status.success() => ended.log,
         _ => return Vec::new(),
     };
-    let sites = said.lines().filter_map(|line| line.strip_prefix("site="));
-    sites
+    said.lines()
+        .filter_map(|line| line.strip_prefix("site="))
         .map(PathBuf::from)
-        .filter(|it| it.is_absolute())
+        .filter(|path| path.is_absolute())
         .collect()
 }
 
@@ -93,7 +96,9 @@ fn packaged(site: &Path, major: &str) -> Vec<PathBuf> {
         return Vec::new();
     };
     let is_for = |name: &str| match name.strip_prefix("cu") {
-        Some(number) if number.chars().all(|it| it.is_ascii_digit()) => number == major,
+        Some(number) if number.chars().all(|character| character.is_ascii_digit()) => {
+            number == major
+        }
         _ => true,
     };
     let mut dirs: Vec<PathBuf> = entries
@@ -129,8 +134,9 @@ const PACKAGES: [(&str, &str); 17] = [
 
 /// The package that has a header, for a release of the compiler.
 pub fn package_of(header: &str, major: &str) -> Option<String> {
-    let mut packages = PACKAGES.iter();
-    let (_, package) = packages.find(|(begin, _)| header.starts_with(begin))?;
+    let (_, package) = PACKAGES
+        .iter()
+        .find(|(begin, _)| header.starts_with(begin))?;
     Some(match package.strip_suffix('*') {
         Some(name) => format!("{name}{major}"),
         // Packages have no release in their names from CUDA 13 on.

@@ -25,10 +25,11 @@ pub struct Sizes {
 
 /// The plainest first.
 pub fn sizes_of(parts: &[Part]) -> Vec<Sizes> {
-    let sizes = parts
+    let names: Vec<String> = parts
         .iter()
-        .filter(|part| matches!(part.kind, PartKind::Size(_)));
-    let names: Vec<String> = sizes.map(|part| part.name.clone()).collect();
+        .filter(|part| matches!(part.kind, PartKind::Size(_)))
+        .map(|part| part.name.clone())
+        .collect();
     let with = |names: &[String], values: &[u64], further| {
         let values = values.iter().copied().chain(std::iter::repeat(FURTHER));
         let dims = names.iter().zip(values).map(|(name, value)| Dim {
@@ -96,7 +97,9 @@ pub fn launches(
     let is_flat = !text.contains("%tid.y");
     let blocks: Vec<Vec<u32>> = match (bounds.threads, is_flat) {
         (Some(threads), true) => vec![vec![threads]],
-        (None, true) => [256, 128, 64, 32, 512, 1024].map(|it| vec![it]).to_vec(),
+        (None, true) => [256, 128, 64, 32, 512, 1024]
+            .map(|thread_count| vec![thread_count])
+            .to_vec(),
         (_, false) => vec![vec![16, 16], vec![32, 8], vec![32, 32], vec![8, 8]],
     };
     let fits = |product: &Product| product.value <= 1 << 16;
@@ -116,12 +119,12 @@ pub fn launches(
                 }
             };
             for second in dims {
-                for first in dims.iter().filter(|it| it.name != second.name) {
+                for first in dims.iter().filter(|dim| dim.name != second.name) {
                     found.push(vec![cover(first, x), cover(second, y)]);
                 }
             }
             for second in dims {
-                for first in dims.iter().filter(|it| it.name != second.name) {
+                for first in dims.iter().filter(|dim| dim.name != second.name) {
                     found.push(vec![cover(first, 1), cover(second, 1)]);
                 }
             }
@@ -139,7 +142,7 @@ pub fn launches(
                 found.push(vec![(text, blocks)]);
             }
         }
-        for product in products.iter().rev().filter(|it| fits(it)) {
+        for product in products.iter().rev().filter(|product| fits(product)) {
             found.push(vec![(product.text(), product.value as u32)]);
         }
         all.push((block, found));
@@ -155,11 +158,14 @@ mod tests {
     #[test]
     fn every_product_of_the_first_sizes_has_a_value_of_its_own() {
         for sizes in [&QUICK[..], &QUICK[1..], &SIZES[0][..4]] {
-            let dims = sizes.iter().enumerate().map(|(at, value)| Dim {
-                name: format!("n{at}"),
-                value: *value,
-            });
-            let dims: Vec<Dim> = dims.collect();
+            let dims: Vec<Dim> = sizes
+                .iter()
+                .enumerate()
+                .map(|(at, value)| Dim {
+                    name: format!("n{at}"),
+                    value: *value,
+                })
+                .collect();
             let all = products(&dims, Further::Nothing);
             assert_eq!(all.len(), 1 << dims.len(), "{sizes:?}");
         }

@@ -81,12 +81,14 @@ impl Survey {
                 sources.entry(name).or_default().push(broken.source.clone());
             }
         }
-        let missing = sources.into_iter().map(|(name, sources)| MissingHeader {
-            name: name.to_owned(),
-            sources,
-            package: headers::package_of(name, &self.major),
-        });
-        missing.collect()
+        sources
+            .into_iter()
+            .map(|(name, sources)| MissingHeader {
+                name: name.to_owned(),
+                sources,
+                package: headers::package_of(name, &self.major),
+            })
+            .collect()
     }
 
     /// Kernels that race in every launch that was tried, and the finding.
@@ -155,9 +157,10 @@ impl Tree {
                 let Some(name) = name.to_str().filter(is_plain) else {
                     continue;
                 };
-                let path = match dir.is_empty() {
-                    true => name.to_owned(),
-                    false => format!("{dir}/{name}"),
+                let path = if dir.is_empty() {
+                    name.to_owned()
+                } else {
+                    format!("{dir}/{name}")
                 };
                 let Ok(about) = entry.metadata() else {
                     continue;
@@ -166,12 +169,15 @@ impl Tree {
                     Kind::Directory if depth < DEPTH && seen < MOST_FILES => {
                         let inside = root.join(&path);
                         let is_built = ["CMakeCache.txt", "CACHEDIR.TAG"];
-                        let is_built = is_built.iter().any(|it| inside.join(it).exists());
+                        let is_built = is_built.iter().any(|name| inside.join(name).exists());
                         if !is_built && !inside.join(".git").exists() {
                             open.push((path, depth + 1));
                         }
                     }
-                    Kind::File => match Path::new(name).extension().and_then(|it| it.to_str()) {
+                    Kind::File => match Path::new(name)
+                        .extension()
+                        .and_then(|extension| extension.to_str())
+                    {
                         Some("cu" | "ptx") => tree.sources.push(path),
                         Some("cuh" | "h" | "hpp" | "hxx" | "inl" | "inc") => {
                             tree.headers.push(path)
@@ -214,7 +220,7 @@ impl Tree {
             };
             let below = self.sources.iter().chain(&self.headers);
             let before = named.len();
-            named.extend(below.filter(|it| is_named(it)).cloned());
+            named.extend(below.filter(|path| is_named(path)).cloned());
             // Hidden directories and build outputs are searched only where they are named.
             if path.is_file() {
                 if before == named.len() {
@@ -244,8 +250,11 @@ impl Tree {
 
     /// Headers of CUDA that may be sources by themselves.
     fn alone(&self) -> impl Iterator<Item = &String> {
-        let headers = self.alone.as_ref().unwrap_or(&self.headers).iter();
-        headers.filter(|it| it.ends_with(".cuh"))
+        self.alone
+            .as_ref()
+            .unwrap_or(&self.headers)
+            .iter()
+            .filter(|header| header.ends_with(".cuh"))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -254,12 +263,15 @@ impl Tree {
 
     /// The directory that a header is included from as `name`: of several the one nearest the root.
     fn directory_of(&self, name: &str) -> Option<String> {
-        let all = self.headers.iter().chain(&self.sources);
-        let dirs = all.filter_map(|path| match path.strip_suffix(name)? {
-            "" => Some("."),
-            dir => dir.strip_suffix('/'),
-        });
-        let found = dirs.min_by_key(|dir| (dir.matches('/').count(), dir.len()));
+        let found = self
+            .headers
+            .iter()
+            .chain(&self.sources)
+            .filter_map(|path| match path.strip_suffix(name)? {
+                "" => Some("."),
+                dir => dir.strip_suffix('/'),
+            })
+            .min_by_key(|dir| (dir.matches('/').count(), dir.len()));
         found.map(str::to_owned)
     }
 }
@@ -329,7 +341,7 @@ pub fn survey(
             define: asked.define.clone(),
             flags: asked.flags.clone(),
         },
-        commands: commands.as_ref().and_then(|it| it.as_ref().ok()),
+        commands: commands.as_ref().and_then(|command| command.as_ref().ok()),
         elsewhere: OnceLock::new(),
         toolchain,
         scratch: scratch.path(),
@@ -337,26 +349,29 @@ pub fn survey(
     };
     let list = |sources: &[&String]| -> Result<Vec<Compiled>> {
         let done = AtomicUsize::new(0);
-        let listed = sources.par_iter().map(|source| {
-            let compiled = compiler.list(source)?;
-            let kernels = compiled.inventory.as_ref().ok();
-            say(Step::Listed {
-                source,
-                done: 1 + done.fetch_add(1, Ordering::Relaxed),
-                all: sources.len(),
-                kernels: kernels.map(|it| it.kernels.len()),
-            });
-            Ok(compiled)
-        });
-        listed.collect()
+        sources
+            .par_iter()
+            .map(|source| {
+                let compiled = compiler.list(source)?;
+                let kernels = compiled.inventory.as_ref().ok();
+                say(Step::Listed {
+                    source,
+                    done: 1 + done.fetch_add(1, Ordering::Relaxed),
+                    all: sources.len(),
+                    kernels: kernels.map(|kernel| kernel.kernels.len()),
+                });
+                Ok(compiled)
+            })
+            .collect()
     };
     let sources: Vec<&String> = tree.sources.iter().collect();
     let mut compiled = list(&sources)?;
     let included: BTreeSet<String> = compiled
         .iter()
-        .filter_map(|it| it.inventory.as_ref().ok())
-        .flat_map(|it| {
-            it.included
+        .filter_map(|source| source.inventory.as_ref().ok())
+        .flat_map(|inventory| {
+            inventory
+                .included
                 .iter()
                 .map(|path| path.trim_start_matches("./").to_owned())
         })
@@ -364,11 +379,11 @@ pub fn survey(
     // A file that no source includes may be a source by itself.
     let alone = tree
         .alone()
-        .filter(|it| tree.named.contains(it) || !included.contains(*it));
+        .filter(|path| tree.named.contains(path) || !included.contains(*path));
     compiled.extend(list(&alone.collect::<Vec<_>>())?);
     let mut survey = Survey {
         sources: compiled.len(),
-        commands: commands.as_ref().map(|it| match it {
+        commands: commands.as_ref().map(|command| match command {
             Ok(commands) => Ok(commands.path.clone()),
             Err(why) => Err(why.clone()),
         }),
@@ -404,11 +419,11 @@ pub fn survey(
         }
     }
     let elsewhere = compiler.elsewhere.get();
-    survey.looked_in = elsewhere.map_or_else(Vec::new, |it| it.looked_in.clone());
+    survey.looked_in = elsewhere.map_or_else(Vec::new, |search| search.looked_in.clone());
     let all = found.iter().map(|(.., kernels)| kernels.len()).sum();
     let done = &AtomicUsize::new(0);
     // Kernels of one source take as long as they do: each is a piece of work of its own.
-    let tried = found
+    survey.kernels = found
         .par_iter()
         .flat_map(|(source, compilation, inventory, kernels)| {
             let module = Module::load(&inventory.ptx).map_err(|error| error.to_string());
@@ -434,8 +449,8 @@ pub fn survey(
                     kernel: kernel.clone(),
                 }
             })
-        });
-    survey.kernels = tried.collect();
+        })
+        .collect();
     Ok(survey)
 }
 
@@ -512,7 +527,7 @@ impl Compiler<'_> {
 
     /// Options of the user go before those of the build.
     fn compilation(&self, source: &str) -> Compilation {
-        let known = self.commands.and_then(|it| it.of(source));
+        let known = self.commands.and_then(|command| command.of(source));
         let mut compilation = known.cloned().unwrap_or_default();
         let own = &self.asked;
         compilation
@@ -555,8 +570,11 @@ fn missing_header(message: &str) -> Option<&str> {
         Regex::new(r#"fatal error: (\S+): No such file|could not open source file "([^"]+)"|cannot open source file "([^"]+)""#).ok()
     });
     let found = MISSING.as_ref()?.captures(message)?;
-    let names = [1, 2, 3].into_iter().filter_map(|at| found.get(at));
-    names.map(|name| name.as_str()).next()
+    [1, 2, 3]
+        .into_iter()
+        .filter_map(|at| found.get(at))
+        .map(|name| name.as_str())
+        .next()
 }
 
 #[cfg(test)]

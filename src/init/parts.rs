@@ -42,12 +42,12 @@ pub fn parts_of<'a>(
             .zip(within)
             .map(|(name, within)| format!("{within}_{name}"));
         let numbered = format!("{fallback}{}", parts.len());
-        let all = [name, joined.as_deref(), Some(&numbered)]
+        let name = [name, joined.as_deref(), Some(&numbered)]
             .into_iter()
-            .flatten();
-        let mut free =
-            all.filter(|name| model::expr::is_identifier(name) && !names.contains(*name));
-        let name = free.next().unwrap_or(&numbered).to_owned();
+            .flatten()
+            .find(|name| model::expr::is_identifier(name) && !names.contains(*name))
+            .unwrap_or(&numbered)
+            .to_owned();
         names.insert(name.clone());
         parts.push(Part { name, offset, kind });
     };

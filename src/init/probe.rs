@@ -45,12 +45,13 @@ pub fn find_call(
     let parts = parts_of(kernel, program)?;
     let text = body(ptx, &kernel.symbol);
     let began = time_of_thread();
-    let dynamic_shared = match ptx.contains(".extern .shared") {
-        true => DYNAMIC_SHARED,
-        false => 0,
+    let dynamic_shared = if ptx.contains(".extern .shared") {
+        DYNAMIC_SHARED
+    } else {
+        0
     };
     let mut best: Option<Best> = None;
-    let is_whole = |best: &Option<Best>| best.as_ref().is_some_and(|it| it.ended.call.is_whole);
+    let is_whole = |best: &Option<Best>| best.as_ref().is_some_and(|best| best.ended.call.is_whole);
     let mut last = "no launch came to its end".to_owned();
     // Goes with the quick sizes alone.
     let mut coincidence = None;
@@ -87,13 +88,13 @@ pub fn find_call(
                 suspect += usize::from(
                     ended
                         .as_ref()
-                        .is_ok_and(|it: &Ended| it.call.finding.is_some()),
+                        .is_ok_and(|run: &Ended| run.call.finding.is_some()),
                 );
                 match ended {
                     Ok(ended)
                         if best
                             .as_ref()
-                            .is_none_or(|it| ended.rank() > it.ended.rank()) =>
+                            .is_none_or(|best| ended.rank() > best.ended.rank()) =>
                     {
                         best = Some(Best {
                             ended,
@@ -111,7 +112,7 @@ pub fn find_call(
         let Some(dims) = sizes.larger.clone() else {
             continue;
         };
-        let Some(found) = best.take_if(|it| it.ended.call.is_whole) else {
+        let Some(found) = best.take_if(|best| best.ended.call.is_whole) else {
             continue;
         };
         let trial = trial_of(dims, false);
@@ -165,12 +166,15 @@ pub fn find_call(
         let Ok(again) = trial.run(trial.as_called(&ended), &ended.grid, &ended.call.block) else {
             break;
         };
-        let outputs = case.tensors.iter().filter(|it| it.role.is_result());
-        let outputs = outputs.filter_map(|tensor| {
-            let bytes = again.left.get(&tensor.name)?;
-            Some((tensor.name.clone(), check::decode(tensor, bytes).ok()?))
-        });
-        let outputs = outputs.collect();
+        let outputs = case
+            .tensors
+            .iter()
+            .filter(|tensor| tensor.role.is_result())
+            .filter_map(|tensor| {
+                let bytes = again.left.get(&tensor.name)?;
+                Some((tensor.name.clone(), check::decode(tensor, bytes).ok()?))
+            })
+            .collect();
         observed.push(Observed { inputs, outputs });
     }
     ended.call.max_err = limit(&ended.call, &observed);
@@ -182,18 +186,22 @@ pub fn find_call(
 
 /// The largest that an output needs: one limit is for all of them.
 fn limit(call: &Call, observed: &[Observed]) -> Limit {
-    let parts = call.arguments.iter().flat_map(Argument::parts);
-    let outputs = parts.filter_map(|part| match part {
-        Argument::Tensor(tensor) if tensor.role.is_result() => Some(tensor),
-        _ => None,
-    });
-    let limits = outputs.map(|tensor| {
-        let largest = references::largest(observed, &tensor.name);
-        let largest = largest.filter(|it| it.is_finite() && *it > 0.0);
-        let elem = tensor.pointee.elem;
-        (tolerance(elem, largest.unwrap_or(1.0)), elem, largest)
-    });
-    let Some((limit, elem, largest)) = limits.max_by(|one, other| one.0.total_cmp(&other.0)) else {
+    let Some((limit, elem, largest)) = call
+        .arguments
+        .iter()
+        .flat_map(Argument::parts)
+        .filter_map(|part| match part {
+            Argument::Tensor(tensor) if tensor.role.is_result() => Some(tensor),
+            _ => None,
+        })
+        .map(|tensor| {
+            let largest = references::largest(observed, &tensor.name);
+            let largest = largest.filter(|largest| largest.is_finite() && *largest > 0.0);
+            let elem = tensor.pointee.elem;
+            (tolerance(elem, largest.unwrap_or(1.0)), elem, largest)
+        })
+        .max_by(|one, other| one.0.total_cmp(&other.0))
+    else {
         return Limit::default();
     };
     let because = match (elem.is_float(), largest) {
@@ -306,51 +314,68 @@ struct Tried {
 impl Trial<'_> {
     /// One element each.
     fn smallest(&self) -> Vec<Option<Tried>> {
-        let tried = self.parts.iter().map(|part| match part.kind {
-            PartKind::Pointer(pointee) => Some(Tried {
-                product: 0,
-                is_read: pointee.is_const,
-            }),
-            PartKind::Size(_) | PartKind::Value(_) => None,
-        });
-        tried.collect()
+        self.parts
+            .iter()
+            .map(|part| match part.kind {
+                PartKind::Pointer(pointee) => Some(Tried {
+                    product: 0,
+                    is_read: pointee.is_const,
+                }),
+                PartKind::Size(_) | PartKind::Value(_) => None,
+            })
+            .collect()
     }
 
     /// The tensors of a call that came to its end, each drawn that has the role of an input.
     fn as_called(&self, ended: &Ended) -> Vec<Option<Tried>> {
-        let parts = ended.call.arguments.iter().flat_map(Argument::parts);
-        let roles: BTreeMap<&str, Role> = parts
+        let roles: BTreeMap<&str, Role> = ended
+            .call
+            .arguments
+            .iter()
+            .flat_map(Argument::parts)
             .filter_map(|part| match part {
                 Argument::Tensor(tensor) => Some((tensor.name.as_str(), tensor.role)),
                 _ => None,
             })
             .collect();
-        let each = self.parts.iter().zip(&ended.tried);
-        let tried = each.map(|(part, tried)| {
-            let role = roles.get(part.name.as_str())?;
-            Some(Tried {
-                is_read: role.is_drawn(),
-                ..(*tried)?
+        self.parts
+            .iter()
+            .zip(&ended.tried)
+            .map(|(part, tried)| {
+                let role = roles.get(part.name.as_str())?;
+                Some(Tried {
+                    is_read: role.is_drawn(),
+                    ..(*tried)?
+                })
             })
-        });
-        tried.collect()
+            .collect()
     }
 
     /// Makes the same call with the sizes of this trial.
     fn enlarge(&self, found: &Best, launches: Vec<Launches>) -> Enlarged {
         let call = &found.ended.call;
-        let mut of_block = launches.into_iter().filter(|it| it.0 == call.block);
-        let grids = of_block.next().map(|(_, grids)| grids).unwrap_or_default();
+        let grids = launches
+            .into_iter()
+            .find(|launch| launch.0 == call.block)
+            .map(|(_, grids)| grids)
+            .unwrap_or_default();
         let is_same = |grid: &Vec<Extent>| grid.iter().map(|(text, _)| text).eq(&call.grid);
-        let grown = found.ended.tried.iter().map(|tried| {
-            let Some(tried) = tried else {
-                return Some(None);
-            };
-            let factors = &found.products.get(tried.product)?.factors;
-            let product = self.products.iter().position(|it| it.factors == *factors)?;
-            Some(Some(Tried { product, ..*tried }))
-        });
-        let grown: Option<Vec<_>> = grown.collect();
+        let grown: Option<Vec<_>> = found
+            .ended
+            .tried
+            .iter()
+            .map(|tried| {
+                let Some(tried) = tried else {
+                    return Some(None);
+                };
+                let factors = &found.products.get(tried.product)?.factors;
+                let product = self
+                    .products
+                    .iter()
+                    .position(|product| product.factors == *factors)?;
+                Some(Some(Tried { product, ..*tried }))
+            })
+            .collect();
         let (Some(grid), Some(grown)) = (grids.into_iter().find(is_same), grown) else {
             return Enlarged::Broken;
         };
@@ -375,7 +400,7 @@ impl Trial<'_> {
             Contents::Pattern(salt) => content(pointee, bytes, salt),
             Contents::Drawn(inputs) => {
                 let drawn = inputs.tensors.get(&part.name);
-                let mut drawn = drawn.map_or_else(Vec::new, |it| it.bytes.clone());
+                let mut drawn = drawn.map_or_else(Vec::new, |tensor| tensor.bytes.clone());
                 drawn.resize(bytes as usize, 0);
                 drawn
             }
@@ -392,16 +417,19 @@ impl Trial<'_> {
         if let Contents::Pattern(_) = self.fill {
             return BTreeMap::new();
         }
-        let each = self.parts.iter().zip(tried).zip(bases);
-        let held = each.filter_map(|((part, tried), base)| {
-            let PartKind::Pointer(pointee) = part.kind else {
-                return None;
-            };
-            let bytes = self.size((*tried)?).value * bytes_each(pointee);
-            let held = memory.read((*base)?, bytes as usize).ok()?;
-            Some((part.name.clone(), held.to_vec()))
-        });
-        held.collect()
+        self.parts
+            .iter()
+            .zip(tried)
+            .zip(bases)
+            .filter_map(|((part, tried), base)| {
+                let PartKind::Pointer(pointee) = part.kind else {
+                    return None;
+                };
+                let bytes = self.size((*tried)?).value * bytes_each(pointee);
+                let held = memory.read((*base)?, bytes as usize).ok()?;
+                Some((part.name.clone(), held.to_vec()))
+            })
+            .collect()
     }
 
     fn run(
@@ -425,9 +453,10 @@ impl Trial<'_> {
             };
             let blocks: Vec<u32> = grid.iter().map(|(_, blocks)| *blocks).collect();
             let limits = Limits {
-                instructions: match self.may_grow {
-                    true => INSTRUCTIONS_OF_TRIAL,
-                    false => INSTRUCTIONS,
+                instructions: if self.may_grow {
+                    INSTRUCTIONS_OF_TRIAL
+                } else {
+                    INSTRUCTIONS
                 },
                 threads: 1,
                 ..Limits::default()
@@ -443,10 +472,11 @@ impl Trial<'_> {
             );
             let at = |address: Option<u64>| {
                 let address = address?;
-                let bases = bases.iter().enumerate();
-                let mut near =
-                    bases.filter_map(|(at, base)| Some((at, address.checked_sub((*base)?)?)));
-                near.find(|(_, offset)| *offset < APART)
+                bases
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(at, base)| Some((at, address.checked_sub((*base)?)?)))
+                    .find(|(_, offset)| *offset < APART)
             };
             match ended {
                 Err(fault) if fault.kind == FaultKind::OutOfBounds => {
@@ -458,15 +488,16 @@ impl Trial<'_> {
                     };
                     if !self.may_grow || !self.grow(&mut tried, number, offset) {
                         let name = self.parts.get(number).map_or("", |part| &part.name);
-                        return Err(match self.may_grow {
-                            true => format!(
+                        return Err(if self.may_grow {
+                            format!(
                                 "it reaches past `{name}`, of any size that its numbers give ({})",
                                 fault.place.at
-                            ),
-                            false => format!(
+                            )
+                        } else {
+                            format!(
                                 "where it reaches in `{name}` depends on what its inputs hold ({})",
                                 fault.place.at
-                            ),
+                            )
                         });
                     }
                 }
@@ -531,11 +562,14 @@ impl Trial<'_> {
 
     /// Bytes that got a value.
     fn written(&self, tried: &[Option<Tried>], bases: &[Option<u64>], memory: &Memory) -> u64 {
-        let each = self.parts.iter().zip(tried).zip(bases);
-        each.filter_map(|((part, tried), base)| {
-            Some(self.written_to(part, (*tried)?, *base, memory))
-        })
-        .sum()
+        self.parts
+            .iter()
+            .zip(tried)
+            .zip(bases)
+            .filter_map(|((part, tried), base)| {
+                Some(self.written_to(part, (*tried)?, *base, memory))
+            })
+            .sum()
     }
 
     /// Whether any memory that had values before holds another value now.
@@ -559,7 +593,7 @@ impl Trial<'_> {
 
     /// Whether there is a larger size for a tensor that is reached at this offset.
     fn grow(&self, tried: &mut [Option<Tried>], number: usize, offset: u64) -> bool {
-        let part = self.parts.get(number).map(|it| &it.kind);
+        let part = self.parts.get(number).map(|part| &part.kind);
         let (Some(Some(tried)), Some(PartKind::Pointer(pointee))) = (tried.get_mut(number), part)
         else {
             return false;
@@ -602,13 +636,15 @@ impl Trial<'_> {
                 (PartKind::Pointer(pointee), Some(tried)) => {
                     let count = self.size(*tried).value;
                     let bytes = count * bytes_each(pointee);
-                    let address = memory.alloc("tensor", bytes).map_err(|it| it.to_string())?;
+                    let address = memory
+                        .alloc("tensor", bytes)
+                        .map_err(|error| error.to_string())?;
                     memory.skip(APART);
                     if tried.is_read {
                         let content = self.content(part, pointee, bytes);
                         memory
                             .write(address, &content)
-                            .map_err(|it| it.to_string())?;
+                            .map_err(|memory| memory.to_string())?;
                     }
                     base = Some(address);
                     address.to_le_bytes().to_vec()
@@ -616,12 +652,10 @@ impl Trial<'_> {
                 (PartKind::Pointer(_), None) => Vec::new(),
                 (PartKind::Size(scalar), _) => {
                     let size = sizes.next().map_or(1, |dim| dim.value);
-                    let bytes = size.to_le_bytes().into_iter().take(scalar.size());
-                    bytes.collect()
+                    size.to_le_bytes().into_iter().take(scalar.size()).collect()
                 }
                 (PartKind::Value(scalar), _) => {
-                    let bytes = made_up(*scalar).1.into_iter().take(scalar.size());
-                    bytes.collect()
+                    made_up(*scalar).1.into_iter().take(scalar.size()).collect()
                 }
             };
             bases.push(base);
@@ -699,18 +733,23 @@ impl Trial<'_> {
             });
         }
         let mut given = given.into_iter();
-        let parameters = self.kernel.parameters.iter();
-        let arguments = parameters.filter_map(|parameter| match &parameter.kind {
-            ParameterKind::Struct(members) => {
-                let members = members.iter().filter_map(|member| match member {
-                    Member::Pad(bytes) => Some(Argument::Pad(*bytes)),
-                    _ => given.next(),
-                });
-                Some(Argument::Struct(members.collect()))
-            }
-            _ => given.next(),
-        });
-        let arguments = arguments.collect();
+        let arguments = self
+            .kernel
+            .parameters
+            .iter()
+            .filter_map(|parameter| match &parameter.kind {
+                ParameterKind::Struct(members) => Some(Argument::Struct(
+                    members
+                        .iter()
+                        .filter_map(|member| match member {
+                            Member::Pad(bytes) => Some(Argument::Pad(*bytes)),
+                            _ => given.next(),
+                        })
+                        .collect(),
+                )),
+                _ => given.next(),
+            })
+            .collect();
         if written == 0 {
             return Err("no launch that was tried writes anything".to_owned());
         }

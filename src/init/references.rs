@@ -35,11 +35,13 @@ pub fn case_of(call: &Call) -> Case {
 }
 
 fn tensors(call: &Call) -> impl Iterator<Item = &Tensor> {
-    let parts = call.arguments.iter().flat_map(Argument::parts);
-    parts.filter_map(|part| match part {
-        Argument::Tensor(tensor) => Some(tensor),
-        _ => None,
-    })
+    call.arguments
+        .iter()
+        .flat_map(Argument::parts)
+        .filter_map(|part| match part {
+            Argument::Tensor(tensor) => Some(tensor),
+            _ => None,
+        })
 }
 
 fn elements(tensor: &Tensor) -> usize {
@@ -48,15 +50,16 @@ fn elements(tensor: &Tensor) -> usize {
 
 fn as_planned(tensor: &Tensor, dims: Vec<usize>) -> model::Tensor {
     let elem = tensor.pointee.elem;
-    let fill = match elem.is_float() {
-        true => Fill::Normal {
+    let fill = if elem.is_float() {
+        Fill::Normal {
             mean: Num(0.0),
             std: Num(1.0),
-        },
-        false => Fill::Integers {
+        }
+    } else {
+        Fill::Integers {
             low: 0,
             high: SMALL as i64 - 1,
-        },
+        }
     };
     model::Tensor {
         fill: tensor.role.is_drawn().then_some(fill),
@@ -66,7 +69,9 @@ fn as_planned(tensor: &Tensor, dims: Vec<usize>) -> model::Tensor {
 
 /// The largest absolute value of an output in these launches.
 pub fn largest(observed: &[Observed], output: &str) -> Option<f64> {
-    let values = observed.iter().filter_map(|it| it.outputs.get(output));
+    let values = observed
+        .iter()
+        .filter_map(|observation| observation.outputs.get(output));
     let largest = values.map(|values| match values {
         Values::F32(all) => all
             .iter()
@@ -88,7 +93,9 @@ const FIRST: usize = 1 << 11;
 
 /// The references that give what a kernel does.
 pub fn find_references(call: &Call, observed: &[Observed]) -> Matches {
-    let outputs: Vec<&Tensor> = tensors(call).filter(|it| it.role.is_result()).collect();
+    let outputs: Vec<&Tensor> = tensors(call)
+        .filter(|tensor| tensor.role.is_result())
+        .collect();
     match outputs.as_slice() {
         [only] => Matches {
             whole: find_reference(call, only, observed),
@@ -112,15 +119,21 @@ fn find_reference(call: &Call, out: &Tensor, observed: &[Observed]) -> Option<Ma
     if !out.pointee.is_known || observed.is_empty() {
         return None;
     }
-    if tensors(call).any(|it| elements(it) > MOST_ELEMENTS) || is_constant(observed, &out.name) {
+    if tensors(call).any(|tensor| elements(tensor) > MOST_ELEMENTS)
+        || is_constant(observed, &out.name)
+    {
         return None;
     }
     let limit = tolerance(out.pointee.elem, largest(observed, &out.name)?);
     let mut case = case_of(call);
     // A reference that is built in computes one output. Another that is an input, too, is one here.
     case.tensors
-        .retain(|it| it.role != Role::Out || it.name == out.name);
-    for other in case.tensors.iter_mut().filter(|it| it.name != out.name) {
+        .retain(|tensor| tensor.role != Role::Out || tensor.name == out.name);
+    for other in case
+        .tensors
+        .iter_mut()
+        .filter(|tensor| tensor.name != out.name)
+    {
         other.role = Role::In;
     }
     let values: BTreeMap<&str, u64> = call
@@ -135,8 +148,8 @@ fn find_reference(call: &Call, out: &Tensor, observed: &[Observed]) -> Option<Ma
         let Some(case) = candidate.case(&case, &values) else {
             continue;
         };
-        let is_near = observed.first().is_some_and(|it| {
-            let first = candidate.first_rows(&case, it);
+        let is_near = observed.first().is_some_and(|observation| {
+            let first = candidate.first_rows(&case, observation);
             first.is_none_or(|(case, inputs, outputs)| {
                 let first = Observed {
                     inputs: &inputs,
@@ -157,7 +170,9 @@ fn find_reference(call: &Call, out: &Tensor, observed: &[Observed]) -> Option<Ma
             continue;
         }
         work += cost;
-        let errors = observed.iter().map(|it| error_of(&case, it));
+        let errors = observed
+            .iter()
+            .map(|observation| error_of(&case, observation));
         // The first launch that differs ends it.
         let worst = errors
             .into_iter()
@@ -184,7 +199,9 @@ fn find_reference(call: &Call, out: &Tensor, observed: &[Observed]) -> Option<Ma
 
 /// One value in every place is matched by too much.
 fn is_constant(observed: &[Observed], output: &str) -> bool {
-    let mut values = observed.iter().filter_map(|it| it.outputs.get(output));
+    let mut values = observed
+        .iter()
+        .filter_map(|observation| observation.outputs.get(output));
     let all_alike = |values: &Values| match values {
         Values::F32(all) => all.windows(2).all(|pair| pair.first() == pair.last()),
         Values::F64(all) => all.windows(2).all(|pair| pair.first() == pair.last()),
@@ -205,9 +222,11 @@ struct Errors {
 /// The errors of a launch; `None` where the reference does not suit it, or one of the two is no number.
 fn error_of(case: &Case, observed: &Observed) -> Option<Errors> {
     let want = reference::built_in(case, observed.inputs, View::Seen).ok()?;
-    let got = observed.outputs.iter();
-    let got = got.filter(|(name, _)| want.contains_key(*name));
-    let got = got.map(|(name, values)| (name.clone(), values.clone()));
+    let got = observed
+        .outputs
+        .iter()
+        .filter(|(name, _)| want.contains_key(*name))
+        .map(|(name, values)| (name.clone(), values.clone()));
     let facts = compare::errors(&got.collect(), &want, &case.tensors, &Compared::all(), None);
     let facts = facts.ok()?;
     let (mean, max) = (facts.mean_err.0, facts.max_err.0);
@@ -231,7 +250,8 @@ impl Candidate {
             let Some(shape) = self.shapes.get(&tensor.name) else {
                 continue;
             };
-            let dims: Option<Vec<usize>> = shape.iter().map(|it| value_of(it, values)).collect();
+            let dims: Option<Vec<usize>> =
+                shape.iter().map(|shape| value_of(shape, values)).collect();
             let dims = dims?;
             if dims.iter().product::<usize>() != tensor.len() {
                 return None;
@@ -248,8 +268,9 @@ impl Candidate {
         let Reference::Sdpa { k, .. } = &self.reference else {
             return 1;
         };
-        let keys = case.tensors.iter().find(|it| it.name == *k);
-        keys.and_then(|it| it.dims.get(2).copied()).unwrap_or(1)
+        let keys = case.tensors.iter().find(|tensor| tensor.name == *k);
+        keys.and_then(|tensor| tensor.dims.get(2).copied())
+            .unwrap_or(1)
     }
 
     /// The case of the first rows alone, where no row depends on another; `None` where they do, or there are few.
@@ -262,7 +283,7 @@ impl Candidate {
             | Reference::RmsNorm { out, .. } => out,
             _ => return None,
         };
-        let whole = case.tensors.iter().find(|it| it.name == *out)?;
+        let whole = case.tensors.iter().find(|tensor| tensor.name == *out)?;
         let (all, columns) = (whole.len(), *whole.dims.last()?);
         let rows = (FIRST / columns.max(1)).max(1);
         if rows * columns >= all {
@@ -271,7 +292,7 @@ impl Candidate {
         let mut part = case.clone();
         let mut inputs = observed.inputs.clone();
         let mut outputs = observed.outputs.clone();
-        for tensor in part.tensors.iter_mut().filter(|it| it.len() == all) {
+        for tensor in part.tensors.iter_mut().filter(|tensor| tensor.len() == all) {
             tensor.dims = vec![rows, columns];
             if let Some(data) = inputs.tensors.get_mut(&tensor.name) {
                 data.seen = beginning(&data.seen, rows * columns);
@@ -294,11 +315,13 @@ fn beginning(values: &Values, count: usize) -> Values {
 
 /// `B * T`, `64`.
 fn value_of(product: &str, values: &BTreeMap<&str, u64>) -> Option<usize> {
-    let factors = product.split(" * ").map(|factor| match factor.parse() {
-        Ok(number) => Some(number),
-        Err(_) => values.get(factor).copied(),
-    });
-    let value: Option<u64> = factors.product();
+    let value: Option<u64> = product
+        .split(" * ")
+        .map(|factor| match factor.parse() {
+            Ok(number) => Some(number),
+            Err(_) => values.get(factor).copied(),
+        })
+        .product();
     usize::try_from(value?).ok()
 }
 
@@ -348,7 +371,7 @@ fn named<T: Copy + PartialEq>(all: &[(T, &'static str)], op: T) -> Option<&'stat
 /// The plainest first: of equally close ones the first is taken.
 fn candidates(call: &Call, out: &Tensor) -> Vec<Candidate> {
     let inputs: Vec<&Tensor> = tensors(call)
-        .filter(|it| it.pointee.is_known && matches!(it.role, Role::In | Role::Inout))
+        .filter(|tensor| tensor.pointee.is_known && matches!(tensor.role, Role::In | Role::Inout))
         .collect();
     let mut maker = Maker {
         out,
@@ -389,11 +412,13 @@ fn candidates(call: &Call, out: &Tensor) -> Vec<Candidate> {
 const MADE_UP: f64 = 0.5;
 
 fn takes_numbers(call: &Call) -> bool {
-    let mut parts = call.arguments.iter().flat_map(Argument::parts);
-    parts.any(|part| match part {
-        Argument::Value { of, .. } => matches!(of, ScalarType::F32 | ScalarType::F64),
-        _ => false,
-    })
+    call.arguments
+        .iter()
+        .flat_map(Argument::parts)
+        .any(|part| match part {
+            Argument::Value { of, .. } => matches!(of, ScalarType::F32 | ScalarType::F64),
+            _ => false,
+        })
 }
 
 /// Values that kernels add before a root, and the one that `init` has made up for an argument.
@@ -469,7 +494,7 @@ impl Maker<'_> {
 
     fn binary(&mut self, a: &Tensor, b: &Tensor) {
         let shape = self.out_factors.clone();
-        let same = |it: &Tensor| elements(it) == elements(self.out);
+        let same = |tensor: &Tensor| elements(tensor) == elements(self.out);
         if !same(a) || !same(b) {
             return;
         }
@@ -509,11 +534,12 @@ impl Maker<'_> {
                 out: out.clone(),
             };
             self.add("softmax", &[("x", name), ("out", &out)], &shapes, softmax);
-            let weights = inputs
+            let weights: Vec<&str> = inputs
                 .iter()
-                .filter(|it| factors(it) == [column.clone()] && it.name != x.name);
-            let weights: Vec<&str> = weights.map(|it| it.name.as_str()).collect();
-            let choices = weights.iter().map(|it| Some(*it)).chain([None]);
+                .filter(|input| factors(input) == [column.clone()] && input.name != x.name)
+                .map(|weight| weight.name.as_str())
+                .collect();
+            let choices = weights.iter().map(|weight| Some(*weight)).chain([None]);
             for gamma in choices {
                 for eps in self.epsilons.clone() {
                     let text = match eps {
@@ -534,8 +560,8 @@ impl Maker<'_> {
                         ("eps", text.as_str()),
                     ];
                     self.add("rms_norm", &keys, &shapes, reference);
-                    let others = weights.iter().filter(|it| Some(**it) != gamma);
-                    for beta in others.map(|it| Some(*it)).chain([None]) {
+                    let others = weights.iter().filter(|weight| Some(**weight) != gamma);
+                    for beta in others.map(|weight| Some(*weight)).chain([None]) {
                         let reference = Reference::LayerNorm {
                             x: name.to_owned(),
                             out: out.clone(),
@@ -561,7 +587,7 @@ impl Maker<'_> {
     fn reduce(&mut self, x: &Tensor) {
         let mut rest = factors(x);
         for factor in &self.out_factors {
-            let Some(at) = rest.iter().position(|it| it == factor) else {
+            let Some(at) = rest.iter().position(|other_factor| other_factor == factor) else {
                 return;
             };
             rest.remove(at);
@@ -636,7 +662,7 @@ impl Maker<'_> {
     /// Any two of the dimensions may be the sequence and the head's, the others are batches and heads.
     fn attention(&mut self, [q, k, v]: [&Tensor; 3]) {
         let whole = elements(self.out);
-        let is_alike = |it: &&Tensor| elements(it) == whole && it.name != self.out.name;
+        let is_alike = |tensor: &&Tensor| elements(tensor) == whole && tensor.name != self.out.name;
         let factors = self.out_factors.clone();
         if ![q, k, v].iter().all(is_alike) || !(2..=4).contains(&factors.len()) {
             return;
@@ -644,9 +670,12 @@ impl Maker<'_> {
         // As everybody lays them out first.
         for head in (0..factors.len()).rev() {
             for sequence in (0..factors.len()).rev().filter(|at| *at != head) {
-                let rest = factors.iter().enumerate();
-                let rest = rest.filter(|(at, _)| *at != head && *at != sequence);
-                let mut shape: Vec<String> = rest.map(|(_, it)| it.clone()).collect();
+                let mut shape: Vec<String> = factors
+                    .iter()
+                    .enumerate()
+                    .filter(|(at, _)| *at != head && *at != sequence)
+                    .map(|(_, it)| it.clone())
+                    .collect();
                 while shape.len() < 2 {
                     shape.insert(0, "1".to_owned());
                 }
@@ -679,7 +708,7 @@ impl Maker<'_> {
                             ("causal", said_causal),
                         ];
                         let shape = shape.as_slice();
-                        let shapes = [q, k, v, out].map(|it| (it, shape));
+                        let shapes = [q, k, v, out].map(|tensor| (tensor, shape));
                         self.add("sdpa", &keys, &shapes, reference);
                     }
                 }
@@ -691,8 +720,10 @@ impl Maker<'_> {
     fn gemm(&mut self, a: &Tensor, b: &Tensor, inputs: &[&Tensor]) {
         let (of_a, of_b) = (factors(a), factors(b));
         let common = |one: &[String], other: &[String]| -> Vec<String> {
-            let common = one.iter().filter(|it| other.contains(it));
-            common.cloned().collect()
+            one.iter()
+                .filter(|factor| other.contains(factor))
+                .cloned()
+                .collect()
         };
         let rows = common(&self.out_factors, &of_a);
         let columns = common(&self.out_factors, &of_b);
@@ -700,35 +731,40 @@ impl Maker<'_> {
         let is_square = rows == columns;
         let counts = [&rows, &columns, &inner].map(Vec::len);
         let [m, n, k] = counts;
-        let fits = match is_square {
-            true => counts == [2, 2, 2] && self.out_factors.len() == 2,
-            false => {
-                let lengths = [self.out_factors.len(), of_a.len(), of_b.len()];
-                lengths == [m + n, m + k, k + n] && counts.iter().all(|it| *it > 0)
-            }
+        let fits = if is_square {
+            counts == [2, 2, 2] && self.out_factors.len() == 2
+        } else {
+            let lengths = [self.out_factors.len(), of_a.len(), of_b.len()];
+            lengths == [m + n, m + k, k + n] && counts.iter().all(|count| *count > 0)
         };
         if !fits {
             return;
         }
-        let [m, n, k] = [&rows, &columns, &inner].map(|it| match is_square {
-            true => it.first().cloned().unwrap_or_default(),
-            false => it.join(" * "),
+        let [m, n, k] = [&rows, &columns, &inner].map(|factors| {
+            if is_square {
+                factors.first().cloned().unwrap_or_default()
+            } else {
+                factors.join(" * ")
+            }
         });
         let out = self.out.name.clone();
-        let bias = inputs.iter().filter(|it| {
-            it.name != a.name && it.name != b.name && factors(it) == columns && !is_square
+        let bias = inputs.iter().filter(|input| {
+            input.name != a.name && input.name != b.name && factors(input) == columns && !is_square
         });
         let choices: Vec<Option<&str>> = bias
-            .map(|it| Some(it.name.as_str()))
+            .map(|bias| Some(bias.name.as_str()))
             .chain([None])
             .collect();
         for bias in choices {
             for (transpose_a, transpose_b) in
                 [(false, false), (false, true), (true, false), (true, true)]
             {
-                let turned = |one: &String, other: &String, is_turned| match is_turned {
-                    true => vec![other.clone(), one.clone()],
-                    false => vec![one.clone(), other.clone()],
+                let turned = |one: &String, other: &String, is_turned| {
+                    if is_turned {
+                        vec![other.clone(), one.clone()]
+                    } else {
+                        vec![one.clone(), other.clone()]
+                    }
                 };
                 let reference = Reference::Gemm {
                     a: a.name.clone(),
@@ -754,10 +790,12 @@ impl Maker<'_> {
                 let shape_of_a = turned(&m, &k, transpose_a);
                 let shape_of_b = turned(&k, &n, transpose_b);
                 let shape_of_out = turned(&m, &n, false);
-                let of_bias = inputs.iter().filter(|it| Some(it.name.as_str()) == bias);
+                let of_bias = inputs
+                    .iter()
+                    .filter(|input| Some(input.name.as_str()) == bias);
                 let column = std::slice::from_ref(&n);
                 let mut shapes: Vec<(&Tensor, &[String])> =
-                    of_bias.map(|it| (*it, column)).collect();
+                    of_bias.map(|tensor| (*tensor, column)).collect();
                 shapes.extend([
                     (a, shape_of_a.as_slice()),
                     (b, &shape_of_b),

@@ -54,8 +54,12 @@ fn products_of(dims: &[Dim]) -> Vec<Product> {
     let dims = dims.get(..MULTIPLIED).unwrap_or(dims);
     let all: Vec<Product> = (0..1usize << dims.len())
         .map(|set| {
-            let chosen = dims.iter().enumerate().filter(|(at, _)| set >> at & 1 == 1);
-            let chosen: Vec<&Dim> = chosen.map(|(_, dim)| dim).collect();
+            let chosen: Vec<&Dim> = dims
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| set >> at & 1 == 1)
+                .map(|(_, dim)| dim)
+                .collect();
             Product {
                 factors: chosen.iter().map(|dim| dim.name.clone()).collect(),
                 value: chosen
@@ -78,9 +82,10 @@ impl Product {
 
     /// `n * m`, as an expression of gates.yaml.
     pub fn text(&self) -> String {
-        match self.factors.is_empty() {
-            true => "1".to_owned(),
-            false => self.factors.join(" * "),
+        if self.factors.is_empty() {
+            "1".to_owned()
+        } else {
+            self.factors.join(" * ")
         }
     }
 }
@@ -96,7 +101,7 @@ mod tests {
             value,
         };
         let all = products(&[dim("n", 6), dim("m", 2), dim("k", 3)], Further::Nothing);
-        let shown: Vec<_> = all.iter().map(|it| (it.text(), it.value)).collect();
+        let shown: Vec<_> = all.iter().map(|size| (size.text(), size.value)).collect();
         let want = [
             ("1", 1),
             ("m", 2),

@@ -28,9 +28,10 @@ pub fn tolerance(elem: ElemType, largest: f64) -> f64 {
     };
     // Narrow types are for storage: kernels compute in f32.
     let computed = roundoff(ElemType::F32).unwrap_or_default().min(stored);
-    let scale = match largest.is_finite() && largest > 0.0 {
-        true => largest,
-        false => 1.0,
+    let scale = if largest.is_finite() && largest > 0.0 {
+        largest
+    } else {
+        1.0
     };
     scale * (STORED * stored + COMPUTED * computed)
 }

@@ -46,10 +46,11 @@ pub fn write(
                             "\n  # As called here it has {}. Does it expect another launch, or other sizes?",
                             shown(&describe(finding))
                         );
-                        let lines = text
-                            .lines()
-                            .map(|line| line.strip_prefix("  ").unwrap_or(line));
-                        doubtful.extend(lines.map(|line| format!("  # {line}\n")));
+                        doubtful.extend(
+                            text.lines()
+                                .map(|line| line.strip_prefix("  ").unwrap_or(line))
+                                .map(|line| format!("  # {line}\n")),
+                        );
                         continue;
                     }
                     (Ok(()), None) => {
@@ -96,11 +97,12 @@ pub fn write(
             let _ = writeln!(text, "# {}\n#   {}", broken.source, shown(&broken.why));
         }
     }
-    let mut dirs = survey
+    if survey
         .kernels
         .iter()
-        .flat_map(|it| &it.compilation.include_dirs);
-    if dirs.any(|dir| dir.starts_with('/')) {
+        .flat_map(|kernel| &kernel.compilation.include_dirs)
+        .any(|dir| dir.starts_with('/'))
+    {
         text.push_str(
             "\n# Whole paths in `include_dirs` are those of this machine; `${NAME}` takes them from the environment.\n",
         );
@@ -144,7 +146,7 @@ fn shown(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let mut shown: String = line
         .chars()
-        .filter(|it| !it.is_control())
+        .filter(|character| !character.is_control())
         .take(SHOWN)
         .collect();
     if line.chars().count() > SHOWN {
@@ -215,7 +217,7 @@ fn of_kernel(name: &str, kernel: &Surveyed, call: &Call) -> String {
     for argument in &call.arguments {
         write_argument(&mut text, 6, argument);
     }
-    let grid: Vec<String> = call.grid.iter().map(|it| quoted(it)).collect();
+    let grid: Vec<String> = call.grid.iter().map(|grid| quoted(grid)).collect();
     let block: Vec<String> = call.block.iter().map(u32::to_string).collect();
     let shared = match call.dynamic_shared {
         0 => String::new(),
@@ -230,10 +232,10 @@ fn of_kernel(name: &str, kernel: &Surveyed, call: &Call) -> String {
     let _ = match (&call.reference.whole, call.reference.single.as_slice()) {
         (None, []) => writeln!(text, "    reference: none    # what is right?"),
         (None, single) => {
-            let matched = single.iter();
-            let matched =
-                matched.map(|(out, found)| format!("{out} matches {}", shown_match(found)));
-            let matched: Vec<String> = matched.collect();
+            let matched: Vec<String> = single
+                .iter()
+                .map(|(out, found)| format!("{out} matches {}", shown_match(found)))
+                .collect();
             writeln!(
                 text,
                 "    # {}: a `user` reference computes several outputs.\n    reference: none    # what is right?",
@@ -241,11 +243,14 @@ fn of_kernel(name: &str, kernel: &Surveyed, call: &Call) -> String {
             )
         }
         (Some(found), _) => {
-            let keys = found.keys.iter().map(|(key, value)| match *key {
-                "axes" | "permutation" => format!("{key}: {value}"),
-                _ => format!("{key}: {}", quoted_word(value)),
-            });
-            let keys: Vec<String> = keys.collect();
+            let keys: Vec<String> = found
+                .keys
+                .iter()
+                .map(|(key, value)| match *key {
+                    "axes" | "permutation" => format!("{key}: {value}"),
+                    _ => format!("{key}: {}", quoted_word(value)),
+                })
+                .collect();
             writeln!(
                 text,
                 "    reference: {{{}: {{{}}}}}    # matches {}",
@@ -279,7 +284,7 @@ fn of_compilation(compilation: &Compilation) -> String {
         flags,
     } = compilation;
     let list = |all: &[String]| -> String {
-        let all: Vec<String> = all.iter().map(|it| quoted(it)).collect();
+        let all: Vec<String> = all.iter().map(|word| quoted(word)).collect();
         all.join(", ")
     };
     let mut text = String::new();
@@ -290,13 +295,13 @@ fn of_compilation(compilation: &Compilation) -> String {
         let _ = writeln!(text, "    flags: [{}]", list(flags));
     }
     if !define.is_empty() {
-        let define = define
+        let define: Vec<String> = define
             .iter()
             .map(|(name, value)| match value.parse::<i64>() {
                 Ok(number) => format!("{}: {number}", quoted(name)),
                 Err(_) => format!("{}: {}", quoted(name), quoted(value)),
-            });
-        let define: Vec<String> = define.collect();
+            })
+            .collect();
         let _ = writeln!(text, "    define: {{{}}}", define.join(", "));
     }
     text
@@ -326,9 +331,10 @@ fn write_argument(text: &mut String, indent: usize, argument: &Argument) {
 
 /// A value of a reference: a name, a number or a yes.
 fn quoted_word(text: &str) -> String {
-    match text == "true" || text.parse::<f64>().is_ok() {
-        true => text.to_owned(),
-        false => quoted(text),
+    if text == "true" || text.parse::<f64>().is_ok() {
+        text.to_owned()
+    } else {
+        quoted(text)
     }
 }
 
@@ -336,7 +342,7 @@ fn of_tensor(tensor: &Tensor, reference: Option<&Match>) -> String {
     let own = tensor.size.factors.iter();
     let count = (tensor.pointee.count > 1).then(|| tensor.pointee.count.to_string());
     let own = || own.clone().cloned().chain(count.clone()).collect();
-    let matched = reference.and_then(|it| it.shapes.get(&tensor.name));
+    let matched = reference.and_then(|reference| reference.shapes.get(&tensor.name));
     let shape: Vec<String> = matched.cloned().unwrap_or_else(own);
     let of_factor = |factor: &String| match factor.parse::<u64>() {
         Ok(number) => number.to_string(),
@@ -352,13 +358,15 @@ fn of_tensor(tensor: &Tensor, reference: Option<&Match>) -> String {
     };
     let is_drawn = tensor.role != Role::Out;
     let elem = tensor.pointee.elem;
-    let fill = match is_drawn && !elem.is_float() {
-        true => format!(", fill: {{integers: {{low: 0, high: {}}}}}", SMALL - 1),
-        false => String::new(),
+    let fill = if is_drawn && !elem.is_float() {
+        format!(", fill: {{integers: {{low: 0, high: {}}}}}", SMALL - 1)
+    } else {
+        String::new()
     };
-    let remark = match tensor.pointee.is_known {
-        true => "",
-        false => "    # bytes: of what type?",
+    let remark = if tensor.pointee.is_known {
+        ""
+    } else {
+        "    # bytes: of what type?"
     };
     format!(
         "{}: {{{role}type: {}, shape: [{}]{fill}}}{remark}",
@@ -374,9 +382,10 @@ fn quoted(text: &str) -> String {
     let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '.'));
     // Some readers take these for true, false or nothing.
     let taken = ["yes", "no", "on", "off", "true", "false", "null"];
-    match is_word && text.chars().all(is_plain) && !taken.contains(&text.to_lowercase().as_str()) {
-        true => text.to_owned(),
-        false => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
+    if is_word && text.chars().all(is_plain) && !taken.contains(&text.to_lowercase().as_str()) {
+        text.to_owned()
+    } else {
+        format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
     }
 }
 

@@ -35,8 +35,11 @@ pub struct Place {
 impl Place {
     pub fn find(self, plan: &Plan) -> Option<&CaseId> {
         let unit = plan.units.get(self.unit)?;
-        let mut launches = plan.cases.iter().filter(|case| unit.is_of(&case.id));
-        launches.nth(self.launch).map(|case| &case.id)
+        plan.cases
+            .iter()
+            .filter(|case| unit.is_of(&case.id))
+            .nth(self.launch)
+            .map(|case| &case.id)
     }
 }
 
@@ -81,11 +84,12 @@ pub fn find(
         }
         let variant = free_name(region.as_deref(), &mut taken);
         let id = CaseId::new(&program.name, variant, TOGETHER);
-        let times = match left_out.is_empty() {
-            true => compare_counts([&new.all, &gone.all]),
-            false => GroupTimes::Partial {
+        let times = if left_out.is_empty() {
+            compare_counts([&new.all, &gone.all])
+        } else {
+            GroupTimes::Partial {
                 kernels: left_out.iter().cloned().collect(),
-            },
+            }
         };
         let ours = join(&id, &new.all);
         let theirs = join(&id, &gone.all);
@@ -120,8 +124,13 @@ fn by_region<'a>(
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
     let mut regions: BTreeMap<Option<String>, Vec<Member>> = BTreeMap::new();
     for (case, origin) in side.plan.cases.iter().zip(&side.origins) {
-        let mut units = side.plan.units.iter().enumerate();
-        let Some((at, unit)) = units.find(|(_, unit)| unit.is_of(&case.id)) else {
+        let Some((at, unit)) = side
+            .plan
+            .units
+            .iter()
+            .enumerate()
+            .find(|(_, unit)| unit.is_of(&case.id))
+        else {
             continue;
         };
         let count = counts.entry(at).or_default();
@@ -144,8 +153,10 @@ fn by_region<'a>(
 /// here more often on one side. If the new kernels leave a part of the work to one of those, it is in the sum.
 fn find_members(pairs: &Pairs, ours: &[Member], theirs: &[Member]) -> [BTreeSet<usize>; 2] {
     let counts = |launches: &[Member], unit: usize| -> BTreeSet<(u64, Option<u64>)> {
-        let own = launches.iter().filter(|it| it.place.unit == unit);
-        own.map(|it| (it.origin.captured, it.origin.launched))
+        launches
+            .iter()
+            .filter(|launch| launch.place.unit == unit)
+            .map(|launch| (launch.origin.captured, launch.origin.launched))
             .collect()
     };
     let [mut new, mut gone] = pairs.alone.clone();
@@ -169,12 +180,14 @@ impl<'a> Members<'a> {
     fn of(launches: Vec<Member<'a>>, alone: &BTreeSet<usize>, members: &BTreeSet<usize>) -> Self {
         let all: Vec<Member> = launches
             .into_iter()
-            .filter(|it| members.contains(&it.place.unit))
+            .filter(|launch| members.contains(&launch.place.unit))
             .collect();
-        let alone = all.iter().filter(|it| alone.contains(&it.place.unit));
+        let alone = all
+            .iter()
+            .filter(|kernel| alone.contains(&kernel.place.unit));
         Self {
             alone: alone
-                .map(|it| (it.place, it.case.id.variant.clone()))
+                .map(|kernel| (kernel.place, kernel.case.id.variant.clone()))
                 .collect(),
             all,
         }
@@ -188,16 +201,20 @@ impl<'a> Members<'a> {
 
 /// `region.decode`, or `whole.program` outside of regions. No kernel is called so: their names have no dots.
 fn free_name(region: Option<&str>, taken: &mut BTreeSet<String>) -> String {
-    let plain = |c: char| match c.is_ascii_alphanumeric() || c == '_' || c == '-' {
-        true => c,
-        false => '_',
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '_' || c == '-' {
+            c
+        } else {
+            '_'
+        }
     };
     let name = match region {
         Some(region) => format!("region.{}", region.chars().map(plain).collect::<String>()),
         None => "whole.program".to_owned(),
     };
-    let mut names = std::iter::once(name.clone()).chain((2..).map(|it| format!("{name}.{it}")));
-    let name = names.find(|it| !taken.contains(it)).unwrap_or(name);
+    let mut names =
+        std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}.{number}")));
+    let name = names.find(|name| !taken.contains(name)).unwrap_or(name);
     taken.insert(name.clone());
     name
 }
@@ -206,7 +223,7 @@ fn free_name(region: Option<&str>, taken: &mut BTreeSet<String>) -> String {
 /// captured.
 fn compare_counts(sides: [&[Member]; 2]) -> GroupTimes {
     let is_of_one = |launches: &[Member]| {
-        let pids: BTreeSet<u32> = launches.iter().map(|it| it.origin.pid).collect();
+        let pids: BTreeSet<u32> = launches.iter().map(|launch| launch.origin.pid).collect();
         pids.len() == 1
     };
     if !sides.into_iter().all(is_of_one) {
@@ -242,9 +259,10 @@ fn compare_counts(sides: [&[Member]; 2]) -> GroupTimes {
         }
         _ => true,
     };
-    match counts.windows(2).all(is_even) {
-        true => GroupTimes::Together,
-        false => GroupTimes::Uneven { kernels: counts },
+    if counts.windows(2).all(is_even) {
+        GroupTimes::Together
+    } else {
+        GroupTimes::Uneven { kernels: counts }
     }
 }
 
@@ -266,7 +284,7 @@ fn join(id: &CaseId, launches: &[Member]) -> Option<(Unit, Case)> {
             memory.add(as_of_group(tensor, variant), case);
         }
     }
-    let mut tensors: Vec<Tensor> = memory.0.into_iter().map(|it| it.tensor).collect();
+    let mut tensors: Vec<Tensor> = memory.0.into_iter().map(|memory| memory.tensor).collect();
     // Where a program freed memory and allocated other memory there, both overlap. The last one is written last, and what the
     // first launch needs has to be that.
     tensors.reverse();
@@ -289,10 +307,13 @@ fn join(id: &CaseId, launches: &[Member]) -> Option<(Unit, Case)> {
         tensors,
         steps: launches
             .iter()
-            .flat_map(|it| it.case.steps.clone())
+            .flat_map(|launch| launch.case.steps.clone())
             .collect(),
         reference: Reference::NoOutput,
-        deadline_ms: launches.iter().map(|it| it.case.deadline_ms).max()?,
+        deadline_ms: launches
+            .iter()
+            .map(|launch| launch.case.deadline_ms)
+            .max()?,
         ..first.case.clone()
     };
     Some((unit, case))
@@ -318,9 +339,12 @@ impl Memory {
         };
         let changed = changed.map(|content| Fill::Captured { content });
         let left = changed.or_else(|| tensor.fill.clone());
-        let is_it = |it: &&mut Reached| {
-            (&it.tensor.name, it.tensor.address, &it.tensor.dims)
-                == (&tensor.name, tensor.address, &tensor.dims)
+        let is_it = |reached: &&mut Reached| {
+            (
+                &reached.tensor.name,
+                reached.tensor.address,
+                &reached.tensor.dims,
+            ) == (&tensor.name, tensor.address, &tensor.dims)
         };
         let Some(known) = self.0.iter_mut().find(is_it) else {
             self.0.push(Reached { tensor, left });
@@ -424,8 +448,15 @@ mod tests {
                     },
                 });
             }
-            let of_kernel = side.plan.cases.iter().filter(|it| it.id.variant == *kernel);
-            let shape = format!("launch{}", of_kernel.count() + 1);
+            let shape = format!(
+                "launch{}",
+                side.plan
+                    .cases
+                    .iter()
+                    .filter(|case| case.id.variant == *kernel)
+                    .count()
+                    + 1
+            );
             let memory = |address: u64, bytes: usize| Tensor {
                 address: Some(address),
                 ..Tensor::new(
@@ -498,7 +529,12 @@ mod tests {
         assert!(!head.1.has_output());
         assert_eq!(head.1.reference, Reference::NoOutput);
         // Memory that both launches reach is there once, and each module has its own variables.
-        let tensors: BTreeSet<&str> = head.1.tensors.iter().map(|it| it.name.as_str()).collect();
+        let tensors: BTreeSet<&str> = head
+            .1
+            .tensors
+            .iter()
+            .map(|tensor| tensor.name.as_str())
+            .collect();
         let wanted = [
             "at_1000",
             "at_2000",
@@ -551,11 +587,15 @@ mod tests {
                 at("same", "decode"),
             ],
         );
-        let found = groups.iter().map(|it| {
-            let (head, base) = it.sides.as_ref().unwrap();
-            (it.id.variant.clone(), called(head), called(base))
+        let found = groups.iter().map(|group| {
+            let (head, base) = group.sides.as_ref().unwrap();
+            (group.id.variant.clone(), called(head), called(base))
         });
-        let owned = |all: &[&str]| all.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        let owned = |all: &[&str]| {
+            all.iter()
+                .map(|name| (*name).to_owned())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(
             found.collect::<Vec<_>>(),
             [
@@ -580,7 +620,10 @@ mod tests {
             &[at("a", "x y"), at("b", "x_y")],
             &[at("c", "x y"), at("d", "x_y")],
         );
-        let names: Vec<&str> = groups.iter().map(|it| it.id.variant.as_str()).collect();
+        let names: Vec<&str> = groups
+            .iter()
+            .map(|group| group.id.variant.as_str())
+            .collect();
         assert_eq!(names, ["region.x_y", "region.x_y.2"]);
     }
 
@@ -721,14 +764,19 @@ mod tests {
                 tensor.fill = Some(Fill::Captured {
                     content: content(before),
                 });
-                let after = after.map(|it| (tensor.name.clone(), content(it)));
+                let after =
+                    after.map(|content_after| (tensor.name.clone(), content(content_after)));
                 case.reference = Reference::Captured {
                     outputs: after.into_iter().collect(),
                 };
             }
             let groups = find(&against_base(), &head, &side(&[FUSED]), &BTreeSet::new());
             let (head, _) = groups[0].sides.clone().unwrap();
-            let tensor = head.1.tensors.into_iter().find(|it| it.name == "at_1000");
+            let tensor = head
+                .1
+                .tensors
+                .into_iter()
+                .find(|tensor| tensor.name == "at_1000");
             match tensor.unwrap().fill {
                 Some(Fill::Captured { content }) => content.chunks[0].clone(),
                 other => panic!("{other:?}"),
@@ -755,8 +803,10 @@ mod tests {
             .1
             .tensors
             .iter()
-            .filter(|it| it.address == Some(0x1000));
-        let overlapping: Vec<_> = overlapping.map(|it| (it.name.as_str(), it.len())).collect();
+            .filter(|tensor| tensor.address == Some(0x1000));
+        let overlapping: Vec<_> = overlapping
+            .map(|overlapping| (overlapping.name.as_str(), overlapping.len()))
+            .collect();
         // The first launch's comes last.
         assert_eq!(overlapping, [("at_1000", 128), ("at_1000+", 64)]);
     }

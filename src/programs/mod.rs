@@ -84,7 +84,7 @@ pub fn add(change: &mut Change, setting: &Setting) -> Result<Kept> {
         theirs.file(&programs, &mut base.asked.plan, &mut base.asked.gates);
     }
     head.all
-        .extend(ours.plan.cases.iter().map(|it| it.id.clone()));
+        .extend(ours.plan.cases.iter().map(|case| case.id.clone()));
     ours.check_filters(head)?;
     ours.narrow(&mut head.plan);
     let programs = head.programs.clone();
@@ -95,17 +95,23 @@ pub fn add(change: &mut Change, setting: &Setting) -> Result<Kept> {
 
 /// The groups of all programs that ran on both sides.
 fn find_groups(programs: &[Program], ours: &Launches, theirs: &Launches) -> Vec<Group> {
-    let groups = programs.iter().flat_map(|program| {
-        let left_out = |side: &Launches| -> BTreeSet<String> {
-            let gaps = side.plan.uncaptured.iter().map(|it| &it.case);
-            let own = gaps.filter(|it| it.kernel == program.name);
-            own.map(|it| it.variant.clone()).collect()
-        };
-        let (ours_left_out, theirs_left_out) = (left_out(ours), left_out(theirs));
-        let on_one_side = ours_left_out.symmetric_difference(&theirs_left_out);
-        groups::find(program, ours, theirs, &on_one_side.cloned().collect())
-    });
-    groups.collect()
+    programs
+        .iter()
+        .flat_map(|program| {
+            let left_out = |side: &Launches| -> BTreeSet<String> {
+                side.plan
+                    .uncaptured
+                    .iter()
+                    .map(|gap| &gap.case)
+                    .filter(|case| case.kernel == program.name)
+                    .map(|case| case.variant.clone())
+                    .collect()
+            };
+            let (ours_left_out, theirs_left_out) = (left_out(ours), left_out(theirs));
+            let on_one_side = ours_left_out.symmetric_difference(&theirs_left_out);
+            groups::find(program, ours, theirs, &on_one_side.cloned().collect())
+        })
+        .collect()
 }
 
 /// Puts the groups in the place of the base's launches that head does not have.
@@ -115,10 +121,11 @@ fn add_groups(
     ours: &mut Launches,
     theirs: &mut Launches,
 ) {
-    let compared = groups.iter().filter(|it| it.sides.is_some());
-    let places = compared.flat_map(|it| &it.gone);
-    let gone: BTreeSet<CaseId> = places
-        .filter_map(|it| it.find(&theirs.plan).cloned())
+    let gone: BTreeSet<CaseId> = groups
+        .iter()
+        .filter(|group| group.sides.is_some())
+        .flat_map(|group| &group.gone)
+        .filter_map(|place| place.find(&theirs.plan).cloned())
         .collect();
     let Plan { units, cases, .. } = &mut theirs.plan;
     cases.retain(|case| !gone.contains(&case.id));
@@ -149,8 +156,8 @@ fn is_limit_of(limit: &ProgramLimit, subject: &Subject, plan: &Plan) -> bool {
 }
 
 fn declared(programs: &[Program], name: &str) -> String {
-    let program = programs.iter().find(|it| it.name == name);
-    program.map_or_else(String::new, |it| it.declared.clone())
+    let program = programs.iter().find(|program| program.name == name);
+    program.map_or_else(String::new, |program| program.declared.clone())
 }
 
 /// The launches of the base's programs, as far as head has the programs. One that is gone is a loosened gate.
@@ -165,19 +172,19 @@ fn add_to_base(
         base.programs.clone_from(&head.programs);
         return Ok(ours.clone());
     };
-    let is_asked = |it: &Program| {
+    let is_asked = |program: &Program| {
         let mut filters = head.plan.filters.iter();
-        head.plan.filters.is_empty() || filters.any(|filter| filter.kernel.is_match(&it.name))
+        head.plan.filters.is_empty() || filters.any(|filter| filter.kernel.is_match(&program.name))
     };
     base.programs.retain(is_asked);
     // One that broke at head is compared with nothing.
-    let has_broken = |it: &Program| ours.plan.gap(&it.every_launch()).is_some();
-    base.programs.retain(|it| !has_broken(it));
+    let has_broken = |program: &Program| ours.plan.gap(&program.every_launch()).is_some();
+    base.programs.retain(|program| !has_broken(program));
     let (both, gone): (Vec<_>, Vec<_>) = base
         .programs
         .iter()
         .cloned()
-        .partition(|it| head.programs.iter().any(|ours| ours.name == it.name));
+        .partition(|program| head.programs.iter().any(|ours| ours.name == program.name));
     for program in gone {
         base.asked.gates.push(Gate {
             subject: Subject::Case(program.every_launch()),
@@ -233,31 +240,36 @@ impl Launches {
     /// Where a limit is on times, and a program does not launch the same kernels on both sides.
     fn note_other_kernels(&mut self, programs: &[Program], head: &Self, groups: &[Group]) {
         for program in programs {
-            let is_timed = program.limits.iter().any(|it| !it.is_of_kernels());
+            let is_timed = program.limits.iter().any(|limit| !limit.is_of_kernels());
             let has_gap = self.plan.gap(&program.every_launch()).is_some();
             let has_none = !head
                 .plan
                 .cases
                 .iter()
-                .any(|it| it.id.kernel == program.name);
+                .any(|case| case.id.kernel == program.name);
             let is_gone = head.plan.gap(&program.every_launch()).is_some() || has_none;
             if !is_timed || has_gap || is_gone {
                 continue;
             }
-            let own = groups.iter().filter(|it| it.id.kernel == program.name);
+            let own = groups
+                .iter()
+                .filter(|group| group.id.kernel == program.name);
             let places = |of: fn(&Group) -> &[Place], plan: &Plan| -> BTreeSet<CaseId> {
-                let places = own.clone().flat_map(of);
-                places.filter_map(|it| it.find(plan).cloned()).collect()
+                own.clone()
+                    .flat_map(of)
+                    .filter_map(|place| place.find(plan).cloned())
+                    .collect()
             };
             let kernels = |plan: &Plan, grouped: BTreeSet<CaseId>| {
-                let cases = plan.cases.iter().map(|it| &it.id);
-                let gaps = plan.uncaptured.iter().map(|it| &it.case);
-                let all = cases.chain(gaps).filter(|it| it.kernel == program.name);
-                let all = all.filter(|it| !grouped.contains(it));
-                all.map(|it| it.variant.clone()).collect::<BTreeSet<_>>()
+                let cases = plan.cases.iter().map(|case| &case.id);
+                let gaps = plan.uncaptured.iter().map(|gap| &gap.case);
+                let all = cases.chain(gaps).filter(|case| case.kernel == program.name);
+                let all = all.filter(|case| !grouped.contains(case));
+                all.map(|case| case.variant.clone())
+                    .collect::<BTreeSet<_>>()
             };
-            let ours = kernels(&head.plan, places(|it| &it.new, &head.plan));
-            let theirs = kernels(&self.plan, places(|it| &it.gone, &self.plan));
+            let ours = kernels(&head.plan, places(|group| &group.new, &head.plan));
+            let theirs = kernels(&self.plan, places(|group| &group.gone, &self.plan));
             if ours != theirs {
                 self.plan.uncaptured.push(Uncaptured {
                     case: program.every_launch(),
@@ -278,10 +290,11 @@ impl Launches {
             let Some(seen) = self.seen.get(&program.name) else {
                 continue;
             };
-            let of_kernels = program.kernels.iter();
-            let of_kernels = of_kernels.map(|glob| (glob, &program.declared));
-            let of_outputs = program.outputs.iter();
-            let of_outputs = of_outputs.map(|output| (&output.kernels, &output.declared));
+            let of_kernels = program.kernels.iter().map(|glob| (glob, &program.declared));
+            let of_outputs = program
+                .outputs
+                .iter()
+                .map(|output| (&output.kernels, &output.declared));
             for (glob, declared) in of_kernels.chain(of_outputs) {
                 if !seen.iter().any(|names| fits(glob, names)) {
                     return Err(Error::usage(format!(
@@ -312,7 +325,7 @@ impl Launches {
                 continue;
             };
             let cases = self.plan.cases.iter_mut();
-            for case in cases.filter(|it| it.id.kernel == program.name) {
+            for case in cases.filter(|case| case.id.kernel == program.name) {
                 if matches!(case.reference, Reference::Captured { .. }) {
                     captures::set_floats(case, floats, format!("output: {floats}"));
                 }
@@ -339,8 +352,10 @@ impl Launches {
     /// A filter that fits no launch is a mistake, unless it may fit one of a program that broke.
     fn check_filters(&self, head: &Loaded) -> Result<()> {
         let has_gap = |kernel: &dyn Fn(&str) -> bool| {
-            let mut gaps = self.plan.uncaptured.iter();
-            gaps.any(|gap| kernel(&gap.case.kernel))
+            self.plan
+                .uncaptured
+                .iter()
+                .any(|gap| kernel(&gap.case.kernel))
         };
         for filter in &head.plan.filters {
             if !has_gap(&|kernel| filter.kernel.is_match(kernel)) {
@@ -364,18 +379,23 @@ impl Launches {
             let mut variant = filter.variant.iter();
             let mut shape = filter.shape.iter();
             filter.kernel.is_match(&gap.kernel)
-                && variant.all(|it| gap.variant == "*" || it.is_match(&gap.variant))
-                && shape.all(|it| gap.shape == "*" || it.is_match(&gap.shape))
+                && variant.all(|variant| gap.variant == "*" || variant.is_match(&gap.variant))
+                && shape.all(|shape| gap.shape == "*" || shape.is_match(&gap.shape))
         };
         let filters = &plan.filters;
-        uncaptured
-            .retain(|gap| filters.is_empty() || filters.iter().any(|it| may_fit(it, &gap.case)));
-        let left_out = cases.iter().filter(|case| !plan.selects(&case.id));
-        let left_out: Vec<String> = left_out.map(|case| case.id.kernel.clone()).collect();
+        uncaptured.retain(|gap| {
+            filters.is_empty() || filters.iter().any(|filter| may_fit(filter, &gap.case))
+        });
+        let left_out: Vec<String> = cases
+            .iter()
+            .filter(|case| !plan.selects(&case.id))
+            .map(|case| case.id.kernel.clone())
+            .collect();
         cases.retain(|case| plan.selects(&case.id));
         let is_called = |kernel: &str, variant: &str| {
-            let mut cases = cases.iter();
-            cases.any(|it| (it.id.kernel.as_str(), it.id.variant.as_str()) == (kernel, variant))
+            cases.iter().any(|case| {
+                (case.id.kernel.as_str(), case.id.variant.as_str()) == (kernel, variant)
+            })
         };
         units.retain(|unit| is_called(&unit.id.kernel, &unit.id.variant));
         plan.left_out.extend(left_out);
@@ -384,21 +404,29 @@ impl Launches {
     /// Moves them to a plan, with what they are held to.
     fn file(mut self, programs: &[Program], plan: &mut Plan, gates: &mut Vec<Gate>) {
         for case in &mut self.plan.cases {
-            let limits = programs.iter().filter(|it| it.name == case.id.kernel);
-            let mut limits = limits.flat_map(|it| &it.limits);
-            case.timed = limits.any(|it| !it.is_of_kernels());
+            case.timed = programs
+                .iter()
+                .filter(|program| program.name == case.id.kernel)
+                .flat_map(|limit| &limit.limits)
+                .any(|limit| !limit.is_of_kernels());
         }
         gates.extend(captures::gates(&self.plan));
         gates.extend(self.limits);
         for program in programs {
             for limit in &program.limits {
-                let units = self.plan.units.iter();
-                let units = units.map(|it| Subject::Unit(it.id.clone()));
-                let cases = self.plan.cases.iter();
-                let cases = cases.map(|it| Subject::Case(it.id.clone()));
-                let own = units
-                    .chain(cases)
-                    .filter(|it| it.kernel() == program.name && is_limit_of(limit, it, &self.plan));
+                let units = self
+                    .plan
+                    .units
+                    .iter()
+                    .map(|unit| Subject::Unit(unit.id.clone()));
+                let cases = self
+                    .plan
+                    .cases
+                    .iter()
+                    .map(|case| Subject::Case(case.id.clone()));
+                let own = units.chain(cases).filter(|unit| {
+                    unit.kernel() == program.name && is_limit_of(limit, unit, &self.plan)
+                });
                 gates.extend(own.map(|subject| Gate {
                     subject,
                     rule: limit.rule.clone(),
@@ -491,17 +519,19 @@ fn run(
     }
     if captured.launches().next().is_none() {
         let reasons = captured.left_out();
-        let reasons = reasons.map(|it| format!("\n{}: {}", captures::name(&it.kernel), it.reason));
+        let reasons = reasons
+            .map(|reason| format!("\n{}: {}", captures::name(&reason.kernel), reason.reason));
         let reasons: BTreeSet<String> = reasons.collect();
-        return Ok(broke(match reasons.is_empty() {
-            true => explain_nothing(&captured, &request)
+        return Ok(broke(if reasons.is_empty() {
+            explain_nothing(&captured, &request)
                 .diagnostic()
                 .message
-                .clone(),
-            false => reasons.into_iter().fold(
+                .clone()
+        } else {
+            reasons.into_iter().fold(
                 "none of its launches could be captured:".to_owned(),
                 |all, reason| all + &reason,
-            ),
+            )
         }));
     }
     let LoadedLaunches { loaded, origins } = captures::load_program(&out, setting.form, program)?;
@@ -509,8 +539,8 @@ fn run(
     launches.plan.units = loaded.plan.units;
     launches.plan.cases = loaded.plan.cases;
     launches.origins = origins;
-    let launched = captured.launches().map(|it| it.kernel.as_str());
-    let left_out = captured.left_out().map(|it| it.kernel.as_str());
+    let launched = captured.launches().map(|launch| launch.kernel.as_str());
+    let left_out = captured.left_out().map(|case| case.kernel.as_str());
     let names = launched.chain(left_out);
     let names = names.flat_map(|symbol| {
         let readable = whole_name(symbol);

@@ -135,11 +135,14 @@ impl Side {
         let root = fill(&dir.path().join("tree"))?;
         let hidden = hidden.map(|tree| {
             let pythons = ["VIRTUAL_ENV", "CONDA_PREFIX"].map(of_variable);
-            let own = pythons.into_iter().flatten().chain([dir.path().to_owned()]);
-            let inside = own.map(|dir| real(&dir));
+            let inside = pythons
+                .into_iter()
+                .flatten()
+                .chain([dir.path().to_owned()])
+                .map(|dir| real(&dir));
             Hidden {
                 but: inside
-                    .filter(|it| it.starts_with(&tree) && *it != tree)
+                    .filter(|path| path.starts_with(&tree) && *path != tree)
                     .collect(),
                 dir: tree,
             }
@@ -206,9 +209,10 @@ impl Side {
             return Err(Error::usage("it has no command"));
         };
         // A name without a slash is looked for in PATH.
-        let mut command = match program.contains('/') {
-            true => Command::new(self.root.join(program)),
-            false => Command::new(program),
+        let mut command = if program.contains('/') {
+            Command::new(self.root.join(program))
+        } else {
+            Command::new(program)
         };
         command.args(arguments).current_dir(&self.root);
         if !self.trusted {
@@ -249,9 +253,10 @@ impl Side {
         };
         let program = command.get_program().to_string_lossy().into_owned();
         let deadline = Duration::from_millis(deadline_ms);
-        let ended = match self.trusted {
-            true => process::run(command, deadline, LOG),
-            false => process::run_confined(command, &rules, deadline, LOG),
+        let ended = if self.trusted {
+            process::run(command, deadline, LOG)
+        } else {
+            process::run_confined(command, &rules, deadline, LOG)
         };
         Ok(match ended {
             Ok(Some(ended)) if ended.status.success() => Ok(()),

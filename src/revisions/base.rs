@@ -83,20 +83,31 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
         loosening: asked.loosening,
     };
     let here: BTreeSet<&str> = head.all.iter().map(|id| id.kernel.as_str()).collect();
-    let ours = head.binaries.iter().map(|it| it.name.as_str());
-    let ours: BTreeSet<&str> = ours.collect();
+    let ours: BTreeSet<&str> = head
+        .binaries
+        .iter()
+        .map(|binary| binary.name.as_str())
+        .collect();
     if let Some(part) = origin.and_then(|origin| origin.part) {
         keep_kernels(&mut base, |kernel| {
             part.kernels.contains(kernel) && here.contains(kernel)
         });
-        programs.retain(|it| {
-            part.kernels.contains(&it.name) && head.programs.iter().any(|ours| ours.name == it.name)
+        programs.retain(|program| {
+            part.kernels.contains(&program.name)
+                && head.programs.iter().any(|ours| ours.name == program.name)
         });
-        binaries.retain(|it| part.binaries.contains(&it.name) && ours.contains(it.name.as_str()));
+        binaries.retain(|binary| {
+            part.binaries.contains(&binary.name) && ours.contains(binary.name.as_str())
+        });
     }
-    let kernels = base.plan.cases.iter().map(|case| &case.id.kernel);
-    let kernels = kernels.filter(|it| !here.contains(it.as_str())).cloned();
-    let is_lost = |it: &&BinaryGates| !ours.contains(it.name.as_str());
+    let kernels = base
+        .plan
+        .cases
+        .iter()
+        .map(|case| &case.id.kernel)
+        .filter(|kernel| !here.contains(kernel.as_str()))
+        .cloned();
+    let is_lost = |gates: &&BinaryGates| !ours.contains(gates.name.as_str());
     let lost = Lost {
         kernels: kernels.collect(),
         binaries: binaries.iter().filter(is_lost).collect(),
@@ -106,12 +117,20 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
         gates: &base.gates,
     };
     base.moved = moved::find_elsewhere(&trees, &own, &was, theirs, &lost, &asked.instead)?;
-    let moved = base.moved.iter().flat_map(|it| &it.cases);
-    let moved: BTreeSet<_> = moved.map(|id| id.kernel.clone()).collect();
-    let taken = base.moved.iter().flat_map(|it| &it.binaries);
-    let taken: BTreeSet<_> = taken.map(|id| id.variant.clone()).collect();
+    let moved: BTreeSet<_> = base
+        .moved
+        .iter()
+        .flat_map(|case| &case.cases)
+        .map(|id| id.kernel.clone())
+        .collect();
+    let taken: BTreeSet<_> = base
+        .moved
+        .iter()
+        .flat_map(|gone| &gone.binaries)
+        .map(|id| id.variant.clone())
+        .collect();
     keep_kernels(&mut base, |kernel| !moved.contains(kernel));
-    binaries.retain(|it| !taken.contains(&it.name));
+    binaries.retain(|binary| !taken.contains(&binary.name));
     use_names_of_head(&mut base, &head.whole);
     Ok(BaseSide {
         asked: base,
@@ -166,8 +185,10 @@ fn no_files_of_head(base: &Plan, programs: &[Program], top: &Path) -> Result<()>
         Reference::User { flags, .. } => Some(flags.as_slice()),
         _ => None,
     });
-    let outputs = programs.iter().flat_map(|it| &it.outputs);
-    let of_outputs = outputs.map(ProgramOutput::reference_flags);
+    let of_outputs = programs
+        .iter()
+        .flat_map(|program| &program.outputs)
+        .map(ProgramOutput::reference_flags);
     if let Some(flag) = references.chain(of_outputs).flatten().find(reads) {
         return refused("flag", flag);
     }

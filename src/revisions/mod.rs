@@ -75,8 +75,11 @@ fn draw_seed(loaded: &mut Loaded) {
         return;
     };
     let hash = blake3::hash(format!("gatekeeper seed {commit}").as_bytes());
-    let number = hash.as_bytes().iter().take(4);
-    let number = number.fold(0, |all, byte| all << 8 | u64::from(*byte));
+    let number = hash
+        .as_bytes()
+        .iter()
+        .take(4)
+        .fold(0, |all, byte| all << 8 | u64::from(*byte));
     let mut seed = DRAWN_FROM + number;
     let cases = &loaded.plan.cases;
     while cases.iter().any(|case| case.seeds.contains(&seed)) {

@@ -76,35 +76,39 @@ pub fn find(trees: &Trees, revision: &str, own: &Path, head: &Loaded) -> Result<
         });
     }
     let lost = lost(trees)?;
-    let origin = match is_new {
-        true => origin(&lost, &content(String::new(), head))
-            .map_err(|files| could_be_either(revision, &files))?,
-        false => None,
+    let origin = if is_new {
+        origin(&lost, &content(String::new(), head))
+            .map_err(|files| could_be_either(revision, &files))?
+    } else {
+        None
     };
     let elsewhere = if is_new && origin.is_none() {
         find_gates_for(head, trees, own)?
     } else {
         Vec::new()
     };
-    gone.retain(|it| Some(&it.file) != origin.as_ref());
+    gone.retain(|gone_gates| Some(&gone_gates.file) != origin.as_ref());
     // Its contents stand in new files: the run of each of those holds it against what it was.
     let successors = successors(trees, own, &lost)?;
-    gone.retain(|it| {
-        let of_it = successors.iter().filter(|(_, was)| *was == it.file);
-        let now: Vec<GoneGates> = of_it
+    gone.retain(|gone_gates| {
+        let now: Vec<GoneGates> = successors
+            .iter()
+            .filter(|(_, was)| *was == gone_gates.file)
             .filter_map(|(file, _)| content_of(trees.head, file.clone()))
             .collect();
-        let has_case = |id| now.iter().any(|it| it.cases.contains(id));
-        let has_binary = |id| now.iter().any(|it| has_binary(it, id));
-        !(it.cases.iter().all(has_case) && it.binaries.iter().all(has_binary))
+        let has_case = |id| now.iter().any(|gates| gates.cases.contains(id));
+        let has_binary = |id| now.iter().any(|gates| has_binary(gates, id));
+        !(gone_gates.cases.iter().all(has_case) && gone_gates.binaries.iter().all(has_binary))
     });
     let origin = origin.map(|file| {
-        let lost = lost.iter().filter(|it| it.file == file);
         let (kernels, binaries) = lost
-            .map(|it| {
-                let kernels = it.cases.iter().map(|id| id.kernel.clone());
-                let binaries = it.binaries.iter().map(|id| id.variant.clone());
-                (kernels.collect(), binaries.collect())
+            .iter()
+            .filter(|gates| gates.file == file)
+            .map(|gates| {
+                (
+                    gates.cases.iter().map(|id| id.kernel.clone()).collect(),
+                    gates.binaries.iter().map(|id| id.variant.clone()).collect(),
+                )
             })
             .next()
             .unwrap_or_default();
@@ -137,13 +141,18 @@ fn find_gates_for(head: &Loaded, trees: &Trees, own: &Path) -> Result<Vec<String
 /// of the repository.
 fn names_of(loaded: &Loaded, file: &Path) -> BTreeSet<String> {
     let dir = file.parent().unwrap_or(Path::new(""));
-    let units = loaded.whole.plan.units.iter();
-    let made_of = units
+    let made_of = loaded
+        .whole
+        .plan
+        .units
+        .iter()
         .map(|unit| &unit.source)
         .chain(loaded.binaries.iter().map(|binary| &binary.file))
         .map(|name| sources::relative(Path::new(""), &dir.join(name)));
-    let kernels = loaded.all.iter().map(|id| &id.kernel);
-    kernels
+    loaded
+        .all
+        .iter()
+        .map(|id| &id.kernel)
         .chain(loaded.programs.iter().map(|program| &program.name))
         .chain(loaded.binaries.iter().map(|binary| &binary.name))
         .cloned()
@@ -158,15 +167,14 @@ fn lost(trees: &Trees) -> Result<Vec<GoneGates>> {
         let mut lost = content_of(&trees.base.top, file)?;
         let here = stands(trees.head, &lost.file).then(|| lost.file.clone());
         if let Some(here) = here.and_then(|file| content_of(trees.head, file)) {
-            let kept = here.cases.iter().map(|id| id.kernel.as_str());
-            let kept: BTreeSet<_> = kept.collect();
+            let kept: BTreeSet<_> = here.cases.iter().map(|id| id.kernel.as_str()).collect();
             lost.cases.retain(|id| !kept.contains(id.kernel.as_str()));
             lost.binaries.retain(|id| !has_binary(&here, id));
         }
         Some(lost)
     });
-    let is_empty = |it: &GoneGates| it.cases.is_empty() && it.binaries.is_empty();
-    Ok(lost.filter(|it| !is_empty(it)).collect())
+    let is_empty = |gates: &GoneGates| gates.cases.is_empty() && gates.binaries.is_empty();
+    Ok(lost.filter(|gates| !is_empty(gates)).collect())
 }
 
 /// Files that head alone has, apart from the run's own, each with the file of the base that its run is held against.
@@ -176,12 +184,13 @@ fn successors(trees: &Trees, own: &Path, lost: &[GoneGates]) -> Result<Vec<(Stri
         let is_new = !trees.base.top.join(name).is_file();
         Path::new(name) != own && is_new && stands(trees.head, name)
     });
-    let found = new.filter_map(|name| {
-        let new = content_of(trees.head, name)?;
-        let origin = origin(lost, &new).ok()??;
-        Some((new.file, origin))
-    });
-    Ok(found.collect())
+    Ok(new
+        .filter_map(|name| {
+            let new = content_of(trees.head, name)?;
+            let origin = origin(lost, &new).ok()??;
+            Some((new.file, origin))
+        })
+        .collect())
 }
 
 /// The parts of a file of gates that another revision of it does not have.
@@ -220,7 +229,7 @@ pub fn find_elsewhere(
             gates: &there.gates,
         };
         let binaries = seen_from(own, Path::new(&file), there.binaries.clone());
-        let is_there = |it: &&&BinaryGates| binaries.iter().any(|new| new.asks_the_same(it));
+        let is_there = |gates: &&&BinaryGates| binaries.iter().any(|new| new.asks_the_same(gates));
         let mut moved = MovedGates {
             cases: Vec::new(),
             binaries: gone
@@ -234,9 +243,14 @@ pub fn find_elsewhere(
         };
         for kernel in &gone.kernels {
             if asks_no_less(base, theirs, kernel) && has_references_of(base, theirs, kernel) {
-                let cases = base.plan.cases.iter().map(|case| &case.id);
-                let cases = cases.filter(|id| id.kernel == *kernel);
-                moved.cases.extend(cases.cloned());
+                moved.cases.extend(
+                    base.plan
+                        .cases
+                        .iter()
+                        .map(|case| &case.id)
+                        .filter(|id| id.kernel == *kernel)
+                        .cloned(),
+                );
             }
         }
         if !moved.cases.is_empty() || !moved.binaries.is_empty() {
@@ -264,12 +278,14 @@ fn has_references_of(base: PlanAndGates, head: PlanAndGates, kernel: &str) -> bo
         Reference::User { args, .. } => Err(args.clone()),
         other => Ok(other.clone()),
     };
-    let cases = base.plan.cases.iter();
-    let mut cases = cases.filter(|case| case.id.kernel == kernel);
-    cases.all(|case| {
-        let other = head.plan.case(&case.id);
-        other.is_some_and(|other| asked(case) == asked(other))
-    })
+    base.plan
+        .cases
+        .iter()
+        .filter(|case| case.id.kernel == kernel)
+        .all(|case| {
+            let other = head.plan.case(&case.id);
+            other.is_some_and(|other| asked(case) == asked(other))
+        })
 }
 
 /// Finds the file that lost most of what a new file has.
@@ -277,17 +293,27 @@ fn has_references_of(base: PlanAndGates, head: PlanAndGates, kernel: &str) -> bo
 /// # Errors
 /// The files that tie for the most.
 fn origin(gone: &[GoneGates], new: &GoneGates) -> std::result::Result<Option<String>, Vec<String>> {
-    let common = |it: &GoneGates| {
-        let cases = it.cases.iter().filter(|id| new.cases.contains(id));
-        let binaries = it.binaries.iter().filter(|id| has_binary(new, id));
-        cases.count() + binaries.count()
+    let common = |gates: &GoneGates| {
+        gates
+            .cases
+            .iter()
+            .filter(|id| new.cases.contains(id))
+            .count()
+            + gates
+                .binaries
+                .iter()
+                .filter(|id| has_binary(new, id))
+                .count()
     };
     let most = gone.iter().map(common).max().unwrap_or_default();
-    let first: Vec<_> = gone.iter().filter(|it| common(it) == most).collect();
+    let first: Vec<_> = gone
+        .iter()
+        .filter(|gone_gates| common(gone_gates) == most)
+        .collect();
     match first.as_slice() {
         _ if most == 0 => Ok(None),
         [only] => Ok(Some(only.file.clone())),
-        several => Err(several.iter().map(|it| it.file.clone()).collect()),
+        several => Err(several.iter().map(|gates| gates.file.clone()).collect()),
     }
 }
 
@@ -355,8 +381,10 @@ fn content(file: String, loaded: &Loaded) -> GoneGates {
 
 /// A compiled file as the units of all its kernels.
 fn units(binary: &BinaryGates) -> impl Iterator<Item = UnitId> {
-    let architectures = binary.architectures.iter();
-    architectures.map(|arch| artifact::name_all_kernels(&binary.name, *arch))
+    binary
+        .architectures
+        .iter()
+        .map(|arch| artifact::name_all_kernels(&binary.name, *arch))
 }
 
 /// The binaries of the file of gates `was`, as `own` names their files. A path with a directory that is a link is taken as
@@ -375,7 +403,9 @@ pub fn seen_from(own: &Path, was: &Path, mut binaries: Vec<BinaryGates>) -> Vec<
 
 /// Whether a file has this binary, for whichever architectures.
 fn has_binary(file: &GoneGates, id: &UnitId) -> bool {
-    file.binaries.iter().any(|it| it.variant == id.variant)
+    file.binaries
+        .iter()
+        .any(|binary| binary.variant == id.variant)
 }
 
 #[cfg(test)]

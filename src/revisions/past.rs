@@ -66,12 +66,15 @@ fn best(root: &Path, gates: &[Gate]) -> Result<Anchor> {
             let mut most = 0;
             for file in past.files {
                 // A version that cannot be read any more is none to be held against.
-                let whole = file.versions.into_iter().filter_map(|it| match it.state {
-                    PastState::Whole(baseline) => Some(*baseline),
-                    PastState::Unreadable(_) | PastState::Removed => None,
-                });
-                let kept = whole.filter(|baseline| kernels.contains(baseline.kernel.as_str()));
-                let kept: Vec<_> = kept.collect();
+                let kept: Vec<_> = file
+                    .versions
+                    .into_iter()
+                    .filter_map(|version| match version.state {
+                        PastState::Whole(baseline) => Some(*baseline),
+                        PastState::Unreadable(_) | PastState::Removed => None,
+                    })
+                    .filter(|baseline| kernels.contains(baseline.kernel.as_str()))
+                    .collect();
                 most = most.max(kept.len());
                 baselines.extend(judge::best(&kept));
             }
@@ -145,8 +148,13 @@ mod tests {
     }
 
     fn p50(anchor: &Anchor) -> Option<f64> {
-        let mut baselines = anchor.baselines.iter().filter(|it| it.variant == "fast");
-        let agreed = baselines.next()?.cases.get("small")?.get(&Metric::P50)?;
+        let agreed = anchor
+            .baselines
+            .iter()
+            .find(|baseline| baseline.variant == "fast")?
+            .cases
+            .get("small")?
+            .get(&Metric::P50)?;
         Some(agreed.value.0)
     }
 

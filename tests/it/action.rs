@@ -47,16 +47,13 @@ fn outputs(file: &Path) -> String {
     let mut told = String::new();
     while let Some(line) = lines.next() {
         let at = |what| line.find(what).unwrap_or(usize::MAX);
-        let (name, value) = match at("<<") < at("=") {
-            true => {
-                let (name, end) = line.split_once("<<").unwrap();
-                let value: Vec<&str> = lines.by_ref().take_while(|line| *line != end).collect();
-                (name, value.join("\\n"))
-            }
-            false => {
-                let (name, value) = line.split_once('=').unwrap();
-                (name, value.to_owned())
-            }
+        let (name, value) = if at("<<") < at("=") {
+            let (name, end) = line.split_once("<<").unwrap();
+            let value: Vec<&str> = lines.by_ref().take_while(|line| *line != end).collect();
+            (name, value.join("\\n"))
+        } else {
+            let (name, value) = line.split_once('=').unwrap();
+            (name, value.to_owned())
         };
         told += &format!("{name}={value}\n");
     }
@@ -199,17 +196,20 @@ fn no_value_is_written_where_it_could_end_its_own_output() {
     let mut writes = Vec::new();
     for file in found.chain(files) {
         let text = fs::read_to_string(&file).unwrap();
-        let lines = text.lines().filter(|line| {
-            let names = [
-                "GITHUB_OUTPUT",
-                "GITHUB_ENV",
-                "GITHUB_PATH",
-                "GITHUB_STATE",
-                "set-output",
-            ];
-            names.iter().any(|name| line.contains(name))
-        });
-        writes.extend(lines.map(|line| line.trim().to_owned()));
+        writes.extend(
+            text.lines()
+                .filter(|line| {
+                    let names = [
+                        "GITHUB_OUTPUT",
+                        "GITHUB_ENV",
+                        "GITHUB_PATH",
+                        "GITHUB_STATE",
+                        "set-output",
+                    ];
+                    names.iter().any(|name| line.contains(name))
+                })
+                .map(|line| line.trim().to_owned()),
+        );
     }
     writes.retain(|line| !line.starts_with('#'));
     let own = r#"printf '%s<<%s\n%s\n%s\n' "$1" "$end" "$2" "$end" >> "$GITHUB_OUTPUT""#;
@@ -251,7 +251,7 @@ fn out_that_leads_through_a_link_is_refused_and_nothing_is_removed() {
                     "MERGE",
                     "BINARY",
                 ]
-                .map(|it| (it, "")),
+                .map(|name| (name, "")),
             )
             .env("ALLOW_FALLBACK", "")
             .env("OUT", out)
@@ -350,7 +350,7 @@ fn records_of_shards_are_merged_and_nothing_is_run() {
                 "LABEL_SET",
                 "ALLOW_FALLBACK",
             ]
-            .map(|it| (it, "")),
+            .map(|name| (name, "")),
         )
         .env("OUT", "out")
         .envs(inputs)
@@ -392,7 +392,7 @@ fn compared(
         .env("GITHUB_OUTPUT", at("outputs"))
         .env("GITHUB_STEP_SUMMARY", at("summary"))
         .env("LOG", at("log"))
-        .envs(["PULL", "KEPT", "LOOSENED_LABEL", "LABEL_SET", "MERGE"].map(|it| (it, "")))
+        .envs(["PULL", "KEPT", "LOOSENED_LABEL", "LABEL_SET", "MERGE"].map(|name| (name, "")))
         .envs([
             ("OUT", "out"),
             ("BASE", "HEAD"),
@@ -519,7 +519,7 @@ fn installs_and_caches_a_missing_compiler_before_the_run() {
         .iter()
         .map(|step| step["name"].as_str().unwrap().to_owned())
         .collect();
-    let place = |name: &str| names.iter().position(|it| it == name).unwrap();
+    let place = |name: &str| names.iter().position(|other| other == name).unwrap();
     for saved in ["Keep gatekeeper", "Keep the compiler"] {
         assert!(place(saved) < place("Run the gates"), "{saved}");
     }
@@ -746,8 +746,11 @@ fn the_defaults_are_those_of_a_pull_request() {
 fn expressions(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::String(text) => {
-            let parts = text.split("${{").skip(1);
-            found.extend(parts.map(|part| part.split("}}").next().unwrap().trim().to_owned()));
+            found.extend(
+                text.split("${{")
+                    .skip(1)
+                    .map(|part| part.split("}}").next().unwrap().trim().to_owned()),
+            );
         }
         Value::Array(items) => items.iter().for_each(|item| expressions(item, found)),
         Value::Object(object) => object.values().for_each(|item| expressions(item, found)),
@@ -835,8 +838,11 @@ fn actions_of_others_are_pinned_to_a_commit() {
     let files = workflows.map(|entry| entry.unwrap().path());
     for file in files.chain([root().join("action.yml")]) {
         let text = fs::read_to_string(file).unwrap();
-        let uses = text.lines().filter_map(|line| line.split_once("uses: "));
-        used.extend(uses.map(|(_, name)| name.trim().to_owned()));
+        used.extend(
+            text.lines()
+                .filter_map(|line| line.split_once("uses: "))
+                .map(|(_, name)| name.trim().to_owned()),
+        );
     }
     assert!(used.len() >= 12, "{used:?}");
     for name in used.iter().filter(|name| *name != "./") {
@@ -947,15 +953,17 @@ fn keys(action: &Path, cache: &Path, pull: &str) -> Vec<(String, String)> {
         .unwrap();
     assert!(done.status.success(), "{done:?}");
     let text = self::outputs(&outputs);
-    let pairs = text.lines().map(|line| line.split_once('=').unwrap());
-    pairs
+    text.lines()
+        .map(|line| line.split_once('=').unwrap())
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect()
 }
 
 fn value<'a>(outputs: &'a [(String, String)], name: &str) -> Option<&'a str> {
-    let mut found = outputs.iter().filter(|(of, _)| of == name);
-    found.next().map(|(_, value)| value.as_str())
+    outputs
+        .iter()
+        .find(|(of, _)| of == name)
+        .map(|(_, value)| value.as_str())
 }
 
 #[test]

@@ -134,10 +134,11 @@ fn ptx_is_found_in_whatever_holds_it() {
     let listing = listed(dir, "cache", &options);
     let kernels = listing["kernels"].as_array().unwrap();
     for member in ["a.ptx", "k.a(k.o)", "k.so"] {
-        let of_member = kernels.iter().filter(|it| it["member"] == member);
-        let found: Vec<Value> = of_member
-            .map(|it| {
-                let mut row = it.clone();
+        let found: Vec<Value> = kernels
+            .iter()
+            .filter(|kernel| kernel["member"] == member)
+            .map(|kernel| {
+                let mut row = kernel.clone();
                 row.as_object_mut().unwrap().remove("member");
                 row
             })

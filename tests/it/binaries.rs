@@ -71,11 +71,13 @@ fn listed(dir: &Path, file: &str) -> Value {
 
 /// The kernels without what differs between containers.
 fn rows(listing: &Value, arch: &str) -> Vec<Value> {
-    let kernels = listing["kernels"].as_array().unwrap().iter();
-    let of_arch = kernels.filter(|it| it["architecture"] == arch);
-    of_arch
-        .map(|it| {
-            let mut row = it.clone();
+    listing["kernels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|kernel| kernel["architecture"] == arch)
+        .map(|kernel| {
+            let mut row = kernel.clone();
             row.as_object_mut().unwrap().remove("member");
             row
         })
@@ -136,7 +138,11 @@ fn kernels_are_listed_as_ptxas_reports_them() {
             for kernel in kernels {
                 let symbol = kernel["symbol"].as_str().unwrap();
                 let wanted = reported.resources(symbol, arch).unwrap();
-                let said = |key: &str| kernel[key].as_u64().map(|it| u32::try_from(it).unwrap());
+                let said = |key: &str| {
+                    kernel[key]
+                        .as_u64()
+                        .map(|number| u32::try_from(number).unwrap())
+                };
                 let about = format!("{symbol} {arch}: {kernel}\n{wanted:?}");
                 assert_eq!(kernel["architecture"], arch, "{about}");
                 assert_eq!(said("registers"), Some(wanted.registers), "{about}");
@@ -170,7 +176,7 @@ fn every_container_lists_the_kernels_of_its_cubins() {
     let wanted: BTreeMap<&str, Vec<Value>> = [("sm_89", "89.cubin"), ("sm_90a", "90a.cubin")]
         .map(|(arch, file)| (arch, rows(&listed(dir, file), arch)))
         .into();
-    assert!(wanted.values().all(|it| it.len() == 5));
+    assert!(wanted.values().all(|row| row.len() == 5));
     let both =
         "-gencode arch=compute_89,code=sm_89 -gencode arch=compute_90a,code=[sm_90a,compute_90a]";
     let both: Vec<&str> = both.split(' ').collect();
@@ -257,7 +263,7 @@ fn device_code_that_is_not_linked_leaves_stack_and_shared_memory_open() {
         let rows = rows(&listed(dir, file), "sm_90");
         assert_eq!(rows.len(), 5, "{file}");
         let name = "tile<float>(float*)";
-        rows.into_iter().find(|it| it["name"] == name).unwrap()
+        rows.into_iter().find(|row| row["name"] == name).unwrap()
     };
     with(&["-dc", "-o", "k.o", "k.cu"]);
     let unlinked = tile("k.o");
@@ -293,7 +299,12 @@ fn the_architecture_is_read_as_compilers_before_cuda_13_wrote_it() {
     for (flags, arch) in [(0x005a_0d5a_u32, "sm_90a"), (0x005a_055a, "sm_90")] {
         cubin[48..52].copy_from_slice(&flags.to_le_bytes());
         let listing = binary::read(&cubin).unwrap();
-        assert!(listing.kernels.iter().all(|it| it.arch.to_string() == arch));
+        assert!(
+            listing
+                .kernels
+                .iter()
+                .all(|kernel| kernel.arch.to_string() == arch)
+        );
         assert_eq!(listing.kernels.len(), 5);
     }
 }
@@ -409,8 +420,8 @@ fn damaged_files_never_panic_and_cut_ones_never_list_less() {
 
 /// A wheel, packed as wheels are: `FILE=MEMBER`.
 pub fn zip(dir: &Path, wheel: &str, members: &[&str]) {
-    let write = |it: &&str| {
-        let (file, member) = it.split_once('=').unwrap();
+    let write = |entry: &&str| {
+        let (file, member) = entry.split_once('=').unwrap();
         format!("z.write('{file}', '{member}')")
     };
     let writes: Vec<String> = members.iter().map(write).collect();
@@ -455,27 +466,34 @@ fn wheels_and_directories_list_the_kernels_of_their_members() {
     };
     assert_eq!(members(&wheel), expected("pkg/").into());
     let mut ptx = wheel["ptx"].as_array().unwrap().iter();
-    let alone_in_ptx = ptx.find(|it| it["member"] == "pkg/k.ptx").unwrap();
+    let alone_in_ptx = ptx.find(|ptx| ptx["member"] == "pkg/k.ptx").unwrap();
     assert_eq!(alone_in_ptx["kernels"][0], "only_ptx");
-    let of_library = |it: &&Value| it["member"] == "pkg/_C.so";
-    let kernels = wheel["kernels"].as_array().unwrap().iter();
-    assert_eq!(kernels.filter(of_library).count(), alone.len());
+    let of_library = |kernel: &&Value| kernel["member"] == "pkg/_C.so";
+    assert_eq!(
+        wheel["kernels"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(of_library)
+            .count(),
+        alone.len()
+    );
     // 256 threads, few registers: the SM is full. Without bounds that is open.
     let tile = alone
         .iter()
-        .find(|it| it["name"] == "tile<float>(float*)")
+        .find(|kernel| kernel["name"] == "tile<float>(float*)")
         .unwrap();
     let full = r#"{"blocks_per_sm":8,"limiter":"warps","max_warps":64,"warps_per_sm":64}"#;
     assert_eq!(tile["occupancy"].to_string(), full);
     assert!(
         alone
             .iter()
-            .any(|it| it["name"] == "empty" && it["occupancy"].is_null())
+            .any(|kernel| kernel["name"] == "empty" && kernel["occupancy"].is_null())
     );
     // Each kernel twice, and as in the cubin.
     let both: Vec<Value> = alone
         .iter()
-        .flat_map(|it| [it.clone(), it.clone()])
+        .flat_map(|kernel| [kernel.clone(), kernel.clone()])
         .collect();
     assert_eq!(rows(&wheel, "sm_90"), both);
     let shown = stdout(&run(dir, &["binary", "k.whl"], 0));
@@ -554,8 +572,14 @@ fn damage_in_a_wheel_or_directory_names_the_member_and_its_byte() {
     zip(dir, "good.whl", &["k.cubin=a.cubin", "k.fatbin=b.fatbin"]);
     run(dir, &["binary", "good.whl"], 0);
     let good = std::fs::read(dir.join("good.whl")).unwrap();
-    let start = good.windows(4).rposition(|it| it == b"PK\x03\x04").unwrap();
-    let end = good.windows(4).position(|it| it == b"PK\x01\x02").unwrap();
+    let start = good
+        .windows(4)
+        .rposition(|bytes| bytes == b"PK\x03\x04")
+        .unwrap();
+    let end = good
+        .windows(4)
+        .position(|bytes| bytes == b"PK\x01\x02")
+        .unwrap();
     let mut flipped = good.clone();
     flipped[(start + end) / 2] ^= 1;
     std::fs::write(dir.join("flipped.whl"), flipped).unwrap();
@@ -604,7 +628,10 @@ fn hostile_archives_take_no_memory_and_write_no_file() {
     // The same, which claims to have a few bytes.
     let bomb = std::fs::read(dir.join("bomb.whl")).unwrap();
     let mut liar = bomb.clone();
-    let entry = bomb.windows(4).position(|it| it == b"PK\x01\x02").unwrap();
+    let entry = bomb
+        .windows(4)
+        .position(|bomb| bomb == b"PK\x01\x02")
+        .unwrap();
     for at in [22, entry + 24] {
         assert_eq!(liar[at..at + 4], (1_u32 << 27).to_le_bytes());
         liar[at..at + 4].copy_from_slice(&8_u32.to_le_bytes());
@@ -617,7 +644,7 @@ fn hostile_archives_take_no_memory_and_write_no_file() {
     // Names that would lead elsewhere are names.
     let before: Vec<_> = std::fs::read_dir(dir)
         .unwrap()
-        .map(|it| it.unwrap().file_name())
+        .map(|dir| dir.unwrap().file_name())
         .collect();
     python_zip(
         dir,

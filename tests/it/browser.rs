@@ -46,18 +46,21 @@ fn with_checks(page: &str) -> String {
 
 fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let groups = bytes.chunks(3).map(|group| {
-        let bits = (0..3).fold(0usize, |bits, at| {
-            bits << 8 | usize::from(group.get(at).copied().unwrap_or(0))
-        });
-        let letters = [18, 12, 6, 0].map(|at| char::from(LETTERS[bits >> at & 63]));
-        let kept = group.len() + 1;
-        let letters = letters.into_iter().enumerate();
-        letters
-            .map(|(at, letter)| if at < kept { letter } else { '=' })
-            .collect::<String>()
-    });
-    groups.collect()
+    bytes
+        .chunks(3)
+        .map(|group| {
+            let bits = (0..3).fold(0usize, |bits, at| {
+                bits << 8 | usize::from(group.get(at).copied().unwrap_or(0))
+            });
+            let letters = [18, 12, 6, 0].map(|at| char::from(LETTERS[bits >> at & 63]));
+            let kept = group.len() + 1;
+            letters
+                .into_iter()
+                .enumerate()
+                .map(|(at, letter)| if at < kept { letter } else { '=' })
+                .collect::<String>()
+        })
+        .collect()
 }
 
 /// The browser's rendering of a file.

@@ -99,22 +99,24 @@ fn captured(dir: &Path, options: &[&str], variables: &[(&str, &str)]) -> String 
 /// How often the program launched each kernel, as the capture says: `scale 3`, or `scale in decode 3`.
 fn counted(dir: &Path) -> Vec<String> {
     let files = std::fs::read_dir(dir.join("cap")).unwrap();
-    let files = files.map(|it| it.unwrap().path());
-    let lines = files.filter(|it| it.extension().is_some_and(|it| it == "jsonl"));
-    let text: String = lines
-        .map(|it| std::fs::read_to_string(it).unwrap())
-        .collect();
-    let lines = text
-        .lines()
-        .map(|line| -> serde_json::Value { serde_json::from_str(line).unwrap() });
-    let counted = lines.filter_map(|line| {
-        let launched = line.get("launched")?;
-        let region = launched.get("region").and_then(|it| it.as_str());
-        let region = region.map_or(String::new(), |it| format!(" in {it}"));
-        let kernel = launched["kernel"].as_str().unwrap();
-        Some(format!("{kernel}{region} {}", launched["launches"]))
+    let files = files.map(|file| file.unwrap().path());
+    let lines = files.filter(|file| {
+        file.extension()
+            .is_some_and(|extension| extension == "jsonl")
     });
-    counted.collect()
+    let text: String = lines
+        .map(|line| std::fs::read_to_string(line).unwrap())
+        .collect();
+    text.lines()
+        .map(|line| -> serde_json::Value { serde_json::from_str(line).unwrap() })
+        .filter_map(|line| {
+            let launched = line.get("launched")?;
+            let region = launched.get("region").and_then(|region| region.as_str());
+            let region = region.map_or(String::new(), |region| format!(" in {region}"));
+            let kernel = launched["kernel"].as_str().unwrap();
+            Some(format!("{kernel}{region} {}", launched["launches"]))
+        })
+        .collect()
 }
 
 #[test]
@@ -309,13 +311,15 @@ fn captured_again(dir: &Path) {
 fn holds(capture: &Path, value: f32) -> bool {
     let contents = capture::Contents::of(capture);
     let all = capture::Capture::read(capture).unwrap();
-    let mut memory = all.launches().flat_map(|it| &it.allocations);
-    memory.any(|it| {
-        let mut both = [Some(&it.before), it.after.as_ref()].into_iter().flatten();
-        both.any(|content| {
-            let bytes = contents.get(content).unwrap();
-            bytes.as_chunks::<4>().0.contains(&value.to_le_bytes())
-        })
+    let mut memory = all.launches().flat_map(|launch| &launch.allocations);
+    memory.any(|memory| {
+        [Some(&memory.before), memory.after.as_ref()]
+            .into_iter()
+            .flatten()
+            .any(|content| {
+                let bytes = contents.get(content).unwrap();
+                bytes.as_chunks::<4>().0.contains(&value.to_le_bytes())
+            })
     })
 }
 
@@ -581,9 +585,12 @@ fn a_kernel_without_ptx_is_named_and_the_others_are_judged() {
     assert!(said.contains(&refused), "{said}");
     // Another process, of one capture.
     let first = std::fs::read_dir(dir.join("cap")).unwrap();
-    let first = first.map(|it| it.unwrap().path());
-    let first = first.filter(|it| it.extension().is_some_and(|it| it == "jsonl"));
-    let lines: Vec<_> = first.map(|it| std::fs::read(it).unwrap()).collect();
+    let first = first.map(|entry| entry.unwrap().path());
+    let first = first.filter(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "jsonl")
+    });
+    let lines: Vec<_> = first.map(|path| std::fs::read(path).unwrap()).collect();
     std::fs::rename(dir.join("cap/contents"), dir.join("contents")).unwrap();
     std::fs::remove_dir_all(dir.join("cap")).unwrap();
     std::fs::rename(dir.join("both.fatbin"), dir.join("scale.fatbin")).unwrap();

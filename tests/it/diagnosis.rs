@@ -25,15 +25,18 @@ fn bounds(dir: &Path, record: &str) -> Vec<(String, String)> {
         let parts = ["kind", "resource", "stall"].map(|key| bound[key].as_str().unwrap_or(""));
         parts.join(" ").trim().replace("  ", " ")
     };
-    let diagnoses = said["diagnoses"].as_array().unwrap().iter();
-    diagnoses
-        .map(|it| {
-            let bound = &it["after"]["bound"];
-            let busy = match bound["busy"].is_object() {
-                true => format!(": {}", name(&bound["busy"])),
-                false => String::new(),
+    said["diagnoses"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|diagnosis| {
+            let bound = &diagnosis["after"]["bound"];
+            let busy = if bound["busy"].is_object() {
+                format!(": {}", name(&bound["busy"]))
+            } else {
+                String::new()
             };
-            (case(it), name(bound) + &busy)
+            (case(diagnosis), name(bound) + &busy)
         })
         .collect()
 }
@@ -82,9 +85,12 @@ fn a_pull_request_names_old_and_new_bound_of_a_case() {
     assert!(line.unwrap().contains("rms_norm/default@decode"), "{said}");
 
     let diagnoses = json(&report(dir))["diagnoses"].clone();
-    let of_prefill = diagnoses.as_array().unwrap().iter();
-    let mut of_prefill = of_prefill.filter(|it| case(it) == "rms_norm/default@prefill");
-    let diagnosis = of_prefill.next().unwrap();
+    let diagnosis = diagnoses
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|diagnosis| case(diagnosis) == "rms_norm/default@prefill")
+        .unwrap();
     assert_eq!(diagnosis["standing"], "failed");
     let sectors = |side: &str| {
         diagnosis[side]["traffic"]["loads"]["moved"]
@@ -92,8 +98,12 @@ fn a_pull_request_names_old_and_new_bound_of_a_case() {
             .unwrap()
     };
     assert!(sectors("after") >= 2 * sectors("before"), "{diagnosis}");
-    let changes = diagnosis["changes"].as_array().unwrap().iter();
-    let changed: Vec<_> = changes.map(|it| it["figure"].clone()).collect();
+    let changed: Vec<_> = diagnosis["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|change| change["figure"].clone())
+        .collect();
     assert!(
         changed.contains(&Value::from("load-sectors")),
         "{changed:?}"

@@ -13,7 +13,10 @@ use std::fs;
 /// Every page of the repository, by its path from the root.
 fn pages() -> Vec<String> {
     let files = files(&[]);
-    let pages: Vec<_> = files.into_iter().filter(|it| it.ends_with(".md")).collect();
+    let pages: Vec<_> = files
+        .into_iter()
+        .filter(|file| file.ends_with(".md"))
+        .collect();
     assert!(pages.len() > 12, "{pages:?}");
     pages
 }
@@ -31,7 +34,7 @@ fn files(endings: &[&str]) -> Vec<String> {
                 if ours && !["target", "gatekeeper-out", "out"].contains(&name.as_str()) {
                     dirs.push(path);
                 }
-            } else if endings.is_empty() || endings.iter().any(|it| name.ends_with(it)) {
+            } else if endings.is_empty() || endings.iter().any(|ending| name.ends_with(ending)) {
                 let relative = path.strip_prefix(root()).unwrap();
                 found.push(relative.to_str().unwrap().to_owned());
             }
@@ -237,16 +240,20 @@ fn pictured(said: &str) -> String {
 /// Words of the terminal in a picture that `rich` drew.
 fn words_in_picture(svg: &str) -> Vec<String> {
     let terminal = svg.split_once("-matrix\">").map_or("", |(_, it)| it);
-    let texts = terminal.split("<text ").skip(1);
-    let texts = texts.map(|rest| {
-        rest.split_once('>')
-            .unwrap()
-            .1
-            .split("</text>")
-            .next()
-            .unwrap()
-    });
-    let text = texts.collect::<Vec<_>>().join(" ").replace("&#160;", " ");
+    let text = terminal
+        .split("<text ")
+        .skip(1)
+        .map(|rest| {
+            rest.split_once('>')
+                .unwrap()
+                .1
+                .split("</text>")
+                .next()
+                .unwrap()
+        })
+        .collect::<Vec<_>>()
+        .join(" ")
+        .replace("&#160;", " ");
     let text = text.replace("&lt;", "<").replace("&gt;", ">");
     let text = text.replace("&#x27;", "'").replace("&amp;", "&");
     text.split_whitespace().map(str::to_owned).collect()
@@ -327,10 +334,10 @@ fn names(schema: &serde_json::Value, keys: &mut BTreeSet<String>) {
 /// As GitHub makes the anchor of a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().to_lowercase();
-    let kept = kept
-        .chars()
-        .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    kept.chars()
+        .filter(|c| c.is_alphanumeric() || " -_".contains(*c))
+        .map(|c| if c == ' ' { '-' } else { c })
+        .collect()
 }
 
 #[test]
@@ -351,9 +358,13 @@ fn every_link_leads_somewhere() {
             assert!(path.exists(), "{page}: {target}");
             if !wanted.is_empty() {
                 let text = fs::read_to_string(path).unwrap();
-                let headings = text.lines().filter(|line| line.starts_with('#'));
-                let mut anchors = headings.map(|line| anchor(line.trim_start_matches('#')));
-                assert!(anchors.any(|it| it == wanted), "{page}: {target}");
+                assert!(
+                    text.lines()
+                        .filter(|line| line.starts_with('#'))
+                        .map(|line| anchor(line.trim_start_matches('#')))
+                        .any(|anchor| anchor == wanted),
+                    "{page}: {target}"
+                );
             }
             links += 1;
         }
@@ -376,23 +387,25 @@ fn links_within_docs(page: &str) -> Vec<String> {
 /// Whoever opens docs/, on GitHub or as a book, finds each page.
 #[test]
 fn every_page_is_in_the_table_of_contents() {
-    let all = pages().into_iter();
-    let docs: BTreeSet<_> = all
-        .filter_map(|it| Some(it.strip_prefix("docs/")?.to_owned()))
+    let docs: BTreeSet<_> = pages()
+        .into_iter()
+        .filter_map(|page| Some(page.strip_prefix("docs/")?.to_owned()))
         .collect();
     let mut book = links_within_docs("docs/SUMMARY.md");
     let linked: BTreeSet<_> = book.iter().cloned().collect();
     let contents = BTreeSet::from(["SUMMARY.md".to_owned()]);
     assert_eq!(linked, &docs - &contents);
     // The first page lists the others as the book does, and links to some before.
-    book.retain(|it| it != "README.md");
+    book.retain(|page| page != "README.md");
     let text = read("docs/README.md");
-    let listed = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("- ["))
-        .filter_map(|line| Some(line.split_once("](")?.1.split_once(')')?.0))
-        .filter(|target| !target.starts_with(".."));
-    assert_eq!(listed.collect::<Vec<_>>(), book);
+    assert_eq!(
+        text.lines()
+            .filter_map(|line| line.strip_prefix("- ["))
+            .filter_map(|line| Some(line.split_once("](")?.1.split_once(')')?.0))
+            .filter(|target| !target.starts_with(".."))
+            .collect::<Vec<_>>(),
+        book
+    );
 }
 
 /// Pages that are named in code, comments and messages, and are not in the repository.
@@ -421,13 +434,13 @@ fn no_file_refers_to_a_page_that_is_not_here() {
         }
         for named in name
             .captures_iter(&read(&file))
-            .map(|it| it.extract::<1>().1[0])
+            .map(|named| named.extract::<1>().1[0])
         {
             let wanted = named.trim_start_matches("../").trim_start_matches("./");
             let ends = |of: &str| of == wanted || of.ends_with(&format!("/{wanted}"));
             let elsewhere = ELSEWHERE
                 .iter()
-                .any(|it| wanted == *it || wanted.ends_with(&format!("/{it}")));
+                .any(|file| wanted == *file || wanted.ends_with(&format!("/{file}")));
             assert!(
                 elsewhere || pages.iter().any(|page| ends(page)),
                 "{file} refers to {named}"
@@ -452,8 +465,8 @@ fn every_command_on_a_page_is_one() {
                 _ => {}
             }
         }
-        let whole = whole.iter().map(|it| (true, (*it).to_owned()));
-        let named = named.iter().map(|it| (false, it.replace('\n', " ")));
+        let whole = whole.iter().map(|line| (true, (*line).to_owned()));
+        let named = named.iter().map(|line| (false, line.replace('\n', " ")));
         for (whole, line) in whole.chain(named) {
             let Some(said) = to_gatekeeper(&line) else {
                 continue;
@@ -491,7 +504,7 @@ fn words(line: &str) -> Vec<String> {
             _ => words.last_mut().unwrap().push(c),
         }
     }
-    words.retain(|it| !it.is_empty());
+    words.retain(|word| !word.is_empty());
     words
 }
 
@@ -499,7 +512,7 @@ fn words(line: &str) -> Vec<String> {
 fn to_gatekeeper(line: &str) -> Option<&str> {
     let line = line.trim().trim_start_matches("$ ");
     let said = ["gatekeeper ", "cargo run --release -- ", "exec gatekeeper "];
-    let said = said.iter().find_map(|it| line.strip_prefix(it))?;
+    let said = said.iter().find_map(|prompt| line.strip_prefix(prompt))?;
     // The first line of a report: `gatekeeper 0.1.0 · ...`.
     if said.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
@@ -530,7 +543,7 @@ fn the_changelog_names_the_versions() {
 #[test]
 fn the_layout_is_that_of_the_tree() {
     let blocks = blocks("docs/ARCHITECTURE.md", "text");
-    let layout = blocks.iter().find(|it| it.starts_with("crates/"));
+    let layout = blocks.iter().find(|block| block.starts_with("crates/"));
     let layout = layout.unwrap();
     let mut named = BTreeSet::new();
     let mut above = "";
@@ -571,6 +584,6 @@ fn the_layout_is_that_of_the_tree() {
     }
     // A module's own file beside its directory, and the list of modules.
     let dirs = there.clone();
-    there.retain(|it| !dirs.contains(&format!("{it}/")) && it != "src/lib");
+    there.retain(|path| !dirs.contains(&format!("{path}/")) && path != "src/lib");
     assert_eq!(named, there);
 }

@@ -61,9 +61,15 @@ fn broken(list: &Value) -> Vec<(String, Vec<String>)> {
     items
         .filter(|item| item["state"] == "broken")
         .map(|item| {
-            let problems = item["problems"].as_array().unwrap().iter();
-            let codes = problems.map(|problem| text(&problem["code"]));
-            (text(&item["name"]), codes.collect())
+            (
+                text(&item["name"]),
+                item["problems"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|problem| text(&problem["code"]))
+                    .collect(),
+            )
         })
         .collect()
 }
@@ -216,8 +222,10 @@ fn libraries(others: &[(&str, &str)]) -> tempfile::TempDir {
 /// Codes of the problems of the first GPU.
 fn of_gpu(list: &Value) -> Vec<&str> {
     let problems = item(list, "cuda:0")["problems"].as_array().unwrap();
-    let codes = problems.iter().map(|it| it["code"].as_str().unwrap());
-    codes.collect()
+    problems
+        .iter()
+        .map(|problem| problem["code"].as_str().unwrap())
+        .collect()
 }
 
 #[test]

@@ -72,12 +72,14 @@ fn a_deadline_that_is_no_number_is_told() {
 
 /// Outcomes of the verdicts on a kernel.
 fn outcomes(report: &Value, kernel: &str) -> Vec<String> {
-    let verdicts = report["verdicts"].as_array().unwrap().iter();
-    let of_kernel = verdicts.filter(|verdict| {
-        let subject = verdict["subject"].to_string();
-        subject.contains(kernel)
-    });
-    of_kernel
+    report["verdicts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|verdict| {
+            let subject = verdict["subject"].to_string();
+            subject.contains(kernel)
+        })
         .map(|verdict| verdict["outcome"].as_str().unwrap().to_owned())
         .collect()
 }
@@ -92,8 +94,11 @@ fn resources() -> Vec<(String, String)> {
     );
     let record = std::fs::read_to_string(project.path().join(RECORD)).unwrap();
     let record: Value = serde_json::from_str(&record).unwrap();
-    let evidence = record["record"]["evidence"].as_array().unwrap().iter();
-    let builds = evidence.filter_map(|piece| piece["build"]["facts"]["got"]["entries"].as_array());
+    let builds = record["record"]["evidence"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|piece| piece["build"]["facts"]["got"]["entries"].as_array());
     let of_entry = |entry: &Value| {
         let name = entry["symbol"].as_str().unwrap();
         let resources = &entry["resources"];
@@ -137,9 +142,12 @@ fn a_lost_gpu_exits_4_and_keeps_the_measurements() {
         assert_eq!(output.status.code(), Some(4), "{init}: {said}");
         let report: Value = serde_json::from_str(&report(broken.path())).unwrap();
         let copy = outcomes(&report, "copy");
-        assert!(copy.iter().any(|it| it == "pass"), "{copy:?}");
+        assert!(copy.iter().any(|outcome| outcome == "pass"), "{copy:?}");
         let all = [copy, outcomes(&report, "dial")].concat();
-        assert!(all.iter().any(|it| it == "environment"), "{all:?}");
-        assert!(!all.iter().any(|it| it == "fail"), "{said}");
+        assert!(
+            all.iter().any(|outcome| outcome == "environment"),
+            "{all:?}"
+        );
+        assert!(!all.iter().any(|outcome| outcome == "fail"), "{said}");
     }
 }

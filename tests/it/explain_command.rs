@@ -91,7 +91,7 @@ fn compares_two_runs_with_code_from_the_cache() {
     );
     run(dir, &["run", "--provision", "--device", "sim", "copy"], 0);
     let causes = causes(dir, &["--base", "old.json"]);
-    let classes: Vec<_> = causes.iter().map(|it| it["class"].clone()).collect();
+    let classes: Vec<_> = causes.iter().map(|cause| cause["class"].clone()).collect();
     assert!(classes.contains(&"double-precision".into()), "{classes:?}");
     assert!(classes.contains(&"barrier-added".into()), "{classes:?}");
 

@@ -81,8 +81,10 @@ fn all_gpus_find_the_same_as_one_in_the_same_order() {
     let (one, _) = record("cuda");
     let (all, said) = record("cuda:all");
     let checks = |record: &Value| -> Vec<Value> {
-        let evidence = record["evidence"].as_array().unwrap().iter();
-        evidence
+        record["evidence"]
+            .as_array()
+            .unwrap()
+            .iter()
             .filter(|piece| piece.get("driver").or(piece.get("check")).is_some())
             .cloned()
             .collect()

@@ -58,19 +58,26 @@ fn kernels_of_a_repository_are_listed_and_run() {
     let judged: Value = serde_json::from_str(&report(dir)).unwrap();
     let verdicts = judged["verdicts"].as_array().unwrap();
     let of = |outcome: &str| -> Vec<&Value> {
-        let found = verdicts.iter().filter(|it| it["outcome"] == outcome);
-        found.collect()
+        verdicts
+            .iter()
+            .filter(|verdict| verdict["outcome"] == outcome)
+            .collect()
     };
     assert_eq!(failed(dir), []);
     let open = of("inconclusive");
     assert_eq!(open.len(), 9);
     assert!(
-        open.iter().all(|it| it["code"] == "unreferenced"),
+        open.iter().all(|verdict| verdict["code"] == "unreferenced"),
         "{open:?}"
     );
     let found = of("pass");
-    let races = found.iter().filter(|it| it["gate"] == "memory and races");
-    assert_eq!(races.count(), 13);
+    assert_eq!(
+        found
+            .iter()
+            .filter(|verdict| verdict["gate"] == "memory and races")
+            .count(),
+        13
+    );
 
     // Those that a built-in reference matches are held to it.
     run(
@@ -91,7 +98,10 @@ fn kernels_of_a_repository_are_listed_and_run() {
     for kernel in ["gemm", "attend"] {
         run(dir, &["run", "--device", "sim", kernel], 1);
         let gates: Vec<String> = failed(dir).into_iter().map(|(_, gate)| gate).collect();
-        assert!(gates.iter().any(|it| it.contains("max_err")), "{gates:?}");
+        assert!(
+            gates.iter().any(|gate| gate.contains("max_err")),
+            "{gates:?}"
+        );
     }
 }
 
@@ -333,12 +343,18 @@ fn a_right_kernel_holds_the_limit_of_its_type() {
     run(dir, &["run", "--device", "sim"], 0);
     edit(
         &dir.join("gates.yaml"),
-        written.lines().find(|it| it.contains("max_err:")).unwrap(),
+        written
+            .lines()
+            .find(|line| line.contains("max_err:"))
+            .unwrap(),
         "      max_err: 1e-3",
     );
     run(dir, &["run", "--device", "sim"], 1);
     let gates: Vec<String> = failed(dir).into_iter().map(|(_, gate)| gate).collect();
-    assert!(gates.iter().any(|it| it.contains("max_err")), "{gates:?}");
+    assert!(
+        gates.iter().any(|gate| gate.contains("max_err")),
+        "{gates:?}"
+    );
 }
 
 #[test]

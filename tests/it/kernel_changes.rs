@@ -95,21 +95,26 @@ struct Cause {
 /// Those of a kernel, in their order.
 fn causes(explanations: &Value, kernel: &str) -> Vec<Cause> {
     let kernels = explanations["explained"]["kernels"].as_array().unwrap();
-    let mut kernels = kernels.iter();
-    let explained = kernels.find(|it| it["unit"]["kernel"] == kernel).unwrap();
+    let explained = kernels
+        .iter()
+        .find(|explained| explained["unit"]["kernel"] == kernel)
+        .unwrap();
     assert_eq!(explained["gaps"], serde_json::json!([]), "{explained}");
-    let causes = explained["causes"].as_array().unwrap().iter();
-    let causes = causes.map(|it| Cause {
-        class: it["class"].as_str().unwrap().to_owned(),
-        lines: (it["places"].as_array().unwrap().iter())
-            .map(|place| {
-                let file = Path::new(place["line"]["file"].as_str().unwrap());
-                let name = file.file_name().unwrap().to_str().unwrap();
-                format!("{name}:{}", place["line"]["number"])
-            })
-            .collect(),
-    });
-    causes.collect()
+    explained["causes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|cause| Cause {
+            class: cause["class"].as_str().unwrap().to_owned(),
+            lines: (cause["places"].as_array().unwrap().iter())
+                .map(|place| {
+                    let file = Path::new(place["line"]["file"].as_str().unwrap());
+                    let name = file.file_name().unwrap().to_str().unwrap();
+                    format!("{name}:{}", place["line"]["number"])
+                })
+                .collect(),
+        })
+        .collect()
 }
 
 const FIRST_CAUSES: [(&str, &str); 3] = [
@@ -154,7 +159,10 @@ fn each_cause_is_named_without_line_tables() {
     for (kernel, class) in FIRST_CAUSES {
         let causes = causes(&explained, kernel);
         assert_eq!(causes[0].class, class, "{explained:#}");
-        assert!(causes.iter().all(|it| it.lines.is_empty()), "{explained:#}");
+        assert!(
+            causes.iter().all(|cause| cause.lines.is_empty()),
+            "{explained:#}"
+        );
     }
     let back = [
         "binary",
@@ -278,8 +286,10 @@ fn without_nvdisasm_the_report_says_how_to_get_it_and_is_the_same_otherwise() {
     let reason = "not explained: nvdisasm, which disassembles machine code, was not found (`gatekeeper toolchain install` installs it)\n\n";
     assert!(said.contains(reason), "{said}");
     let without_time = |text: &str| -> Vec<String> {
-        let lines = text.lines().filter(|line| !line.starts_with("gatekeeper "));
-        lines.map(str::to_owned).collect()
+        text.lines()
+            .filter(|line| !line.starts_with("gatekeeper "))
+            .map(str::to_owned)
+            .collect()
     };
     let plain = compare(&[]);
     assert_eq!(
@@ -344,10 +354,13 @@ fn lists_say_how_many_more_there_are() {
         .collect();
     assert_eq!(worse.len(), 11, "{said}");
     assert_eq!(worse[10], "worse    and 2 more kernels", "{said}");
-    let explained = said
-        .lines()
-        .filter(|line| line.starts_with("  1. [slow-division]"));
-    assert_eq!(explained.count(), 10, "{said}");
+    assert_eq!(
+        said.lines()
+            .filter(|line| line.starts_with("  1. [slow-division]"))
+            .count(),
+        10,
+        "{said}"
+    );
     assert!(
         said.contains("\n2 more kernels explained in --format json\n"),
         "{said}"

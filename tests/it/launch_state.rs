@@ -95,8 +95,10 @@ fn a_kernel_that_keeps_state_and_is_right_in_every_launch_passes() {
         let record: Value =
             serde_json::from_str(&fs::read_to_string(dir.join(RECORD)).unwrap()).unwrap();
         let evidence = record["record"]["evidence"].as_array().unwrap();
-        let checks = evidence.iter().filter_map(|it| it.get("check"));
-        let mut checks = checks.filter(|it| it["case"]["kernel"] == kernel);
+        let mut checks = evidence
+            .iter()
+            .filter_map(|evidence| evidence.get("check"))
+            .filter(|check| check["case"]["kernel"] == kernel);
         let made = &checks.next().unwrap()["facts"]["got"]["launches"];
         assert_eq!(made.as_u64(), Some(launches), "{kernel}");
     }

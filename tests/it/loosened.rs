@@ -275,8 +275,10 @@ fn refused_beside(dir: &Path) -> String {
     let args = ["run", "--device", "sim", "--base", "HEAD", "copy"];
     let said = common::stderr(&run(dir, &args, 2));
     // Where it is refused after the plan is made, the drawn seed was already named.
-    let lines = said.lines().skip_while(|line| line.starts_with("seed "));
-    lines.map(|line| format!("{line}\n")).collect()
+    said.lines()
+        .skip_while(|line| line.starts_with("seed "))
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 const MENDS: &str =

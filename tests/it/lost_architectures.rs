@@ -20,11 +20,13 @@ fn built() -> tempfile::TempDir {
         fs::write(dir.path().join("k.cu"), SOURCE).unwrap();
         let of = ["80", "80+89", "80+89+100", "90", "90a", "80+100", "80+100a"];
         for architectures in of {
-            let code = architectures.split('+').flat_map(|it| {
-                let code = format!("arch=compute_{it},code=sm_{it}");
-                ["-gencode".to_owned(), code]
-            });
-            let code: Vec<String> = code.collect();
+            let code: Vec<String> = architectures
+                .split('+')
+                .flat_map(|number| {
+                    let code = format!("arch=compute_{number},code=sm_{number}");
+                    ["-gencode".to_owned(), code]
+                })
+                .collect();
             let to = format!("{architectures}.lib");
             let mut args = vec!["-fatbin", "k.cu", "-o", &to];
             args.extend(code.iter().map(String::as_str));
@@ -105,7 +107,7 @@ fn a_file_that_lost_an_architecture_is_red() {
     let project = built();
     let dir = project.path();
     let compare = |head: &str, base: &str, code: i32, words: &[&str]| {
-        let [head, base] = [head, base].map(|it| format!("{it}.lib"));
+        let [head, base] = [head, base].map(|name| format!("{name}.lib"));
         says(dir, &["binary", &head, "--base", &base], code, words);
     };
     compare("80", "80+89", 1, &["✗ all-kernels/- [sm_89] built"]);

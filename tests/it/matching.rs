@@ -25,8 +25,11 @@ fn read(file: &Path) -> Listing {
 }
 
 fn kernel<'a>(listing: &'a Listing, name: &str) -> &'a Kernel {
-    let mut kernels = listing.kernels.iter();
-    kernels.find(|it| it.name.contains(name)).unwrap()
+    listing
+        .kernels
+        .iter()
+        .find(|kernel| kernel.name.contains(name))
+        .unwrap()
 }
 
 /// A kernel and the function that it calls, which is linked to it from another object.
@@ -83,7 +86,8 @@ fn equal_code_has_equal_digests_whatever_it_is_called() {
         ..SOURCE
     };
     for arch in ARCHITECTURES {
-        let [base, renamed, changed] = [&SOURCE, &renamed, &changed].map(|it| it.link(arch));
+        let [base, renamed, changed] =
+            [&SOURCE, &renamed, &changed].map(|source| source.link(arch));
         let digest = kernel(&base, "first").digest;
         assert_eq!(digest, kernel(&renamed, "second").digest, "{arch}");
         assert_ne!(
@@ -163,13 +167,16 @@ fn a_name_with_a_hash_is_that_of_the_next_build() {
         let (base, head) = (build("one", "f", rdc), build("another", "longer", rdc));
         let matching = match_kernels(&base, &head);
         assert_eq!(matching.pairs.len(), 3, "{matching:?}");
-        let by_name = matching.pairs.iter().filter(|it| it.by == MatchedBy::Name);
+        let by_name = matching
+            .pairs
+            .iter()
+            .filter(|pair| pair.by == MatchedBy::Name);
         // Without relocatable code the name of a static kernel is as it is written.
         assert_eq!(by_name.count(), if rdc == "false" { 1 } else { 0 });
         for pair in &matching.pairs {
             assert_ne!(pair.by, MatchedBy::Code);
             assert_eq!(pair.base.digest, pair.head.digest);
-            let of = |name: &str| ["hidden", "internal", "of"].map(|it| name.contains(it));
+            let of = |name: &str| ["hidden", "internal", "of"].map(|part| name.contains(part));
             assert_eq!(of(&pair.base.name), of(&pair.head.name));
         }
     }

@@ -12,20 +12,28 @@ type Imports = BTreeMap<String, BTreeSet<String>>;
 /// `files`: of one crate, by their paths below its `src`. The root is above all modules, and no module itself.
 fn imports(files: &[(String, String)]) -> Imports {
     let paths: Vec<Vec<&str>> = files.iter().map(|(path, _)| module_path(path)).collect();
-    let tops = paths.iter().filter_map(|path| path.first());
-    let mut imports: Imports = tops
+    let mut imports: Imports = paths
+        .iter()
+        .filter_map(|path| path.first())
         .map(|top| ((*top).to_owned(), BTreeSet::new()))
         .collect();
-    let roots = files.iter().zip(&paths).filter(|(_, path)| path.is_empty());
-    let root: String = roots.map(|((_, text), _)| text.as_str()).collect();
+    let root: String = files
+        .iter()
+        .zip(&paths)
+        .filter(|(_, path)| path.is_empty())
+        .map(|((_, text), _)| text.as_str())
+        .collect();
     for ((_, text), path) in files.iter().zip(&paths) {
         let Some(own) = path.first() else { continue };
         for name in names_at_root(path.len(), text) {
-            let module = match imports.contains_key(name) {
-                true => Some(name),
-                false => exported_from(&root, name),
+            let module = if imports.contains_key(name) {
+                Some(name)
+            } else {
+                exported_from(&root, name)
             };
-            if let Some(module) = module.filter(|it| it != own && imports.contains_key(*it)) {
+            if let Some(module) =
+                module.filter(|module| module != own && imports.contains_key(*module))
+            {
                 let module = module.to_owned();
                 imports.get_mut(*own).unwrap().insert(module);
             }
@@ -86,11 +94,13 @@ fn first_word(text: &str) -> &str {
 
 /// The module from which a root has a name that is none of its modules: `pub use module::name;`.
 fn exported_from<'a>(root: &'a str, name: &str) -> Option<&'a str> {
-    let mut uses = root.split(';').filter_map(|it| it.split_once("use "));
-    let (_, path) = uses.find(|(_, path)| {
-        let mut words = path.split(|c: char| !(c.is_alphanumeric() || c == '_'));
-        words.any(|word| word == name)
-    })?;
+    let (_, path) = root
+        .split(';')
+        .filter_map(|line| line.split_once("use "))
+        .find(|(_, path)| {
+            path.split(|c: char| !(c.is_alphanumeric() || c == '_'))
+                .any(|word| word == name)
+        })?;
     Some(first_word(path))
 }
 
@@ -99,14 +109,14 @@ fn find_cycle(imports: &Imports) -> Imports {
     let mut left = imports.clone();
     loop {
         let has_cycle = |module: &String, imports: &BTreeSet<String>| {
-            imports.iter().any(|it| left.contains_key(it))
+            imports.iter().any(|import| left.contains_key(import))
                 && left.values().any(|imports| imports.contains(module))
         };
         let mut kept = left.clone();
         kept.retain(|module, imports| has_cycle(module, imports));
         if kept.len() == left.len() {
             for imports in kept.values_mut() {
-                imports.retain(|it| left.contains_key(it));
+                imports.retain(|import| left.contains_key(import));
             }
             return kept;
         }
@@ -150,15 +160,22 @@ fn the_judge_imports_as_its_table_of_floors_says() {
     let section = page.split("\n## The judge\n").nth(1).unwrap();
     let rows = section
         .lines()
-        .skip_while(|line| !line.starts_with("| 1. "));
-    let rows = rows.take_while(|line| line.starts_with('|'));
+        .skip_while(|line| !line.starts_with("| 1. "))
+        .take_while(|line| line.starts_with('|'));
     let imports = imports(&crates()["crates/judge"]);
     let mut seen: BTreeSet<String> = BTreeSet::new();
     let mut all: Vec<BTreeSet<String>> = Vec::new();
     for row in rows {
-        let modules = row.split('|').nth(2).unwrap().split('`').skip(1).step_by(2);
-        let modules = modules.map(|it| it.trim_end_matches("/*").to_owned());
-        all.push(modules.collect());
+        all.push(
+            row.split('|')
+                .nth(2)
+                .unwrap()
+                .split('`')
+                .skip(1)
+                .step_by(2)
+                .map(|module| module.trim_end_matches("/*").to_owned())
+                .collect(),
+        );
     }
     assert!(all.len() > 4, "{all:?}");
     let listed: BTreeSet<String> = all.iter().flatten().cloned().collect();
@@ -166,7 +183,7 @@ fn the_judge_imports_as_its_table_of_floors_says() {
         seen.extend(floor.iter().cloned());
         for module in floor {
             let beyond = imports[&module].difference(&seen);
-            let beyond: Vec<_> = beyond.filter(|it| listed.contains(*it)).collect();
+            let beyond: Vec<_> = beyond.filter(|path| listed.contains(*path)).collect();
             assert!(
                 beyond.is_empty(),
                 "{module} imports {beyond:?} of a later floor"

@@ -139,8 +139,12 @@ fn hold(jobs: &Jobs) {
 fn the_jobs_of_gitlab_run_as_documented() {
     let file = parsed("examples/ci/gitlab-ci.yml");
     let script = |job: &str| {
-        let lines = file[job]["script"].as_array().unwrap().iter();
-        let lines: Vec<_> = lines.map(|line| line.as_str().unwrap()).collect();
+        let lines: Vec<_> = file[job]["script"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|line| line.as_str().unwrap())
+            .collect();
         lines.join("\n")
     };
     assert_eq!(file["gpu"]["parallel"], 3);
@@ -167,8 +171,13 @@ fn the_jobs_of_gitlab_run_as_documented() {
 fn the_steps_of_buildkite_run_as_documented() {
     let file = parsed("examples/ci/buildkite.yml");
     let step = |key: &str| {
-        let mut steps = file["steps"].as_array().unwrap().iter();
-        steps.find(|step| step["key"] == key).unwrap().clone()
+        file["steps"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|step| step["key"] == key)
+            .unwrap()
+            .clone()
     };
     // When it uploads the pipeline, Buildkite puts variables in; what is doubled is left to the job.
     let command = |key: &str| step(key)["command"].as_str().unwrap().replace("$$", "$");
@@ -419,7 +428,7 @@ echo > "$dest/$1.whl"
 fn download(old: &str, new: &str) -> (Option<i32>, String, String, String) {
     let workflow = parsed("examples/ci/upgrade.yml");
     let steps = workflow["jobs"]["wheel"]["steps"].as_array().unwrap();
-    let step = steps.iter().find(|it| it["id"] == "wheels").unwrap();
+    let step = steps.iter().find(|step| step["id"] == "wheels").unwrap();
     let temp = tempfile::tempdir().unwrap();
     let at = |name: &str| temp.path().join(name);
     let project = tempfile::tempdir().unwrap();
@@ -507,7 +516,7 @@ fn the_workflow_of_a_bump_may_only_read_and_gives_the_action_what_it_takes() {
     let steps = workflow["jobs"]["wheel"]["steps"].as_array().unwrap();
     let checkout = &steps[0]["with"];
     assert_eq!(checkout["persist-credentials"], false);
-    let is_ours = |it: &&Value| it["uses"] == "OWNER/gatekeeper@main";
+    let is_ours = |step: &&Value| step["uses"] == "OWNER/gatekeeper@main";
     let ours = steps.iter().find(is_ours).unwrap();
     let inputs = parsed("action.yml")["inputs"].clone();
     for input in ours["with"].as_object().unwrap().keys() {

@@ -150,8 +150,12 @@ impl Project {
     /// With this directory in front of PATH.
     pub fn run_with_python(&self, bin: &Path, args: &[&str], code: i32) -> String {
         let rest = std::env::var_os("PATH").unwrap();
-        let dirs = [bin.to_owned()].into_iter();
-        let path = std::env::join_paths(dirs.chain(std::env::split_paths(&rest))).unwrap();
+        let path = std::env::join_paths(
+            [bin.to_owned()]
+                .into_iter()
+                .chain(std::env::split_paths(&rest)),
+        )
+        .unwrap();
         let output = self.command(args).env("PATH", path).output().unwrap();
         expect(&output, args, code)
     }
@@ -595,8 +599,11 @@ fn steps_of_group(plan: &serde_json::Value) -> Vec<String> {
     let modules = together["modules"].as_array().unwrap();
     let steps = together["steps"].as_array().unwrap();
     let name = |at: &serde_json::Value| modules[at.as_u64().unwrap() as usize]["name"].clone();
-    let names = steps.iter().map(name);
-    names.map(|it| it.as_str().unwrap().to_owned()).collect()
+    steps
+        .iter()
+        .map(name)
+        .map(|name| name.as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]

@@ -19,31 +19,34 @@ struct Recipe {
 
 fn recipes() -> Vec<Recipe> {
     let page = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
-    let rows = page
-        .split("| to add | touch | example |")
+    page.split("| to add | touch | example |")
         .nth(1)
         .unwrap()
-        .lines();
-    let rows = rows.skip(2).take_while(|line| line.starts_with('|'));
-    rows.map(|row| {
-        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
-        let [subject, touch, example] = cells[..] else {
-            panic!("three cells: {row}");
-        };
-        let code = |cell: &str| -> Vec<String> {
-            let parts = cell.split('`').skip(1).step_by(2);
-            parts.map(str::to_owned).collect()
-        };
-        Recipe {
-            subject: subject.to_owned(),
-            touched: code(touch)
-                .into_iter()
-                .filter(|it| it.contains('/'))
-                .collect(),
-            example: code(example),
-        }
-    })
-    .collect()
+        .lines()
+        .skip(2)
+        .take_while(|line| line.starts_with('|'))
+        .map(|row| {
+            let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+            let [subject, touch, example] = cells[..] else {
+                panic!("three cells: {row}");
+            };
+            let code = |cell: &str| -> Vec<String> {
+                cell.split('`')
+                    .skip(1)
+                    .step_by(2)
+                    .map(str::to_owned)
+                    .collect()
+            };
+            Recipe {
+                subject: subject.to_owned(),
+                touched: code(touch)
+                    .into_iter()
+                    .filter(|code| code.contains('/'))
+                    .collect(),
+                example: code(example),
+            }
+        })
+        .collect()
 }
 
 /// All sources of what users get, without tests: path from the root, and text.
@@ -88,8 +91,11 @@ fn every_recipe_names_all_files_of_its_example() {
         }
         let mut named = BTreeSet::new();
         for text in &example {
-            let having = sources.iter().filter(|(_, source)| source.contains(text));
-            let having: BTreeSet<String> = having.map(|(path, _)| path.clone()).collect();
+            let having: BTreeSet<String> = sources
+                .iter()
+                .filter(|(_, source)| source.contains(text))
+                .map(|(path, _)| path.clone())
+                .collect();
             assert!(!having.is_empty(), "{subject}: nothing has {text}");
             named.extend(having);
         }
@@ -104,8 +110,11 @@ fn every_recipe_names_all_files_of_its_example() {
 fn all_counters_together_are_named_in_two_files() {
     let names = Counter::ALL.map(|counter| format!("{counter:?}"));
     let has_all = |source: &str| names.iter().all(|name| source.contains(name));
-    let having = sources().into_iter().filter(|(_, it)| has_all(it));
-    let mut having: Vec<String> = having.map(|(path, _)| path).collect();
+    let mut having: Vec<String> = sources()
+        .into_iter()
+        .filter(|(_, it)| has_all(it))
+        .map(|(path, _)| path)
+        .collect();
     having.sort();
     let (table, quantities) = (
         "crates/model/src/counter.rs",

@@ -124,9 +124,10 @@ fn files_below(dir: &Path) -> Vec<(PathBuf, String)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => all.extend(files_below(&path)),
-            false => all.push((path.clone(), fs::read_to_string(&path).unwrap())),
+        if path.is_dir() {
+            all.extend(files_below(&path))
+        } else {
+            all.push((path.clone(), fs::read_to_string(&path).unwrap()))
         }
     }
     all.sort();
@@ -288,8 +289,8 @@ fn scatter(dir: &Path) {
 /// The baseline of `copy` that holds its counters.
 fn agreed_counters(dir: &Path) -> Vec<u8> {
     let files = fs::read_dir(dir.join("baselines/copy/default")).unwrap();
-    let files = files.map(|it| it.unwrap().path());
-    let is_counters = |it: &PathBuf| it.display().to_string().contains("/counters-");
+    let files = files.map(|file| file.unwrap().path());
+    let is_counters = |path: &PathBuf| path.display().to_string().contains("/counters-");
     let found: Vec<_> = files.filter(is_counters).collect();
     assert_eq!(found.len(), 1, "{found:?}");
     fs::read(&found[0]).unwrap()
@@ -348,7 +349,7 @@ fn an_update_takes_what_is_better_without_a_question() {
     run(dir, &["baseline", "update", "copy"], 0);
     edit(&dir.join("copy.cu"), "t % 8 * 32 + t / 8", "t");
     simulate(dir, &["copy"], 0);
-    let better: Vec<_> = wins(dir).iter().map(|it| it["metric"].clone()).collect();
+    let better: Vec<_> = wins(dir).iter().map(|win| win["metric"].clone()).collect();
     assert!(better.contains(&"global_load_sectors".into()), "{better:?}");
     let said = stdout(&run(dir, &["baseline", "update", "copy"], 0));
     assert!(
@@ -612,7 +613,7 @@ fn the_ladder_of_a_record_is_printed_for_people_and_for_programs() {
         let row = said.lines().find(|line| {
             let cells: Vec<_> = line
                 .split([' ', '|', '`'])
-                .filter(|it| !it.is_empty())
+                .filter(|cell| !cell.is_empty())
                 .collect();
             cells == ["fast", "80", "1.25", "1.25", "96", "5"]
         });

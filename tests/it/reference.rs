@@ -30,15 +30,18 @@ const KEYS: &str = "| key | meaning | default |";
 #[test]
 fn the_page_of_commands_has_the_arguments_of_the_program() {
     let cli = Cli::command();
-    let visible = || cli.get_subcommands().filter(|it| !it.is_hide_set());
+    let visible = || {
+        cli.get_subcommands()
+            .filter(|subcommand| !subcommand.is_hide_set())
+    };
     let mut tables = vec![Table {
         section: "Commands".to_owned(),
         header: "| command | does |",
         rows: visible()
-            .map(|it| {
+            .map(|command| {
                 vec![
-                    code(it.get_name()),
-                    cell(&it.get_about().unwrap().to_string()),
+                    code(command.get_name()),
+                    cell(&command.get_about().unwrap().to_string()),
                 ]
             })
             .collect(),
@@ -91,15 +94,15 @@ fn the_page_of_gates_has_the_keys_of_the_schema() {
         section: "Counters".to_owned(),
         header: "| counter | tier | what |",
         rows: Counter::ALL
-            .map(|it| {
-                let tier = match it.tier() {
+            .map(|counter| {
+                let tier = match counter.tier() {
                     Tier::Gate => "gate",
                     Tier::Information => "information",
                 };
                 vec![
-                    code(it.name()),
+                    code(counter.name()),
                     tier.to_owned(),
-                    paragraph(it.documentation()),
+                    paragraph(counter.documentation()),
                 ]
             })
             .to_vec(),
@@ -113,9 +116,9 @@ fn the_page_of_verdicts_has_the_codes_of_the_reasons() {
         section: topic.to_string(),
         header: "| code | outcome | cause | what to do |",
         rows: Reason::codes()
-            .filter(|it| it.topic == topic)
-            .map(|it| {
-                let outcomes = match it.outcomes {
+            .filter(|code| code.topic == topic)
+            .map(|reason| {
+                let outcomes = match reason.outcomes {
                     [] => "refused by `baseline update`".to_owned(),
                     several => several
                         .iter()
@@ -123,8 +126,13 @@ fn the_page_of_verdicts_has_the_codes_of_the_reasons() {
                         .collect::<Vec<_>>()
                         .join(", "),
                 };
-                let remedy = it.remedy().unwrap_or_else(|| "-".to_owned());
-                vec![code(it.code), outcomes, paragraph(&it.meaning()), remedy]
+                let remedy = reason.remedy().unwrap_or_else(|| "-".to_owned());
+                vec![
+                    code(reason.code),
+                    outcomes,
+                    paragraph(&reason.meaning()),
+                    remedy,
+                ]
             })
             .collect(),
     });
@@ -137,7 +145,7 @@ fn the_page_of_explain_has_the_causes_of_the_rules() {
         section: "Causes".to_owned(),
         header: "| class | what is seen |",
         rows: CauseClass::ALL
-            .map(|it| vec![code(it.name()), paragraph(it.documentation())])
+            .map(|class| vec![code(class.name()), paragraph(class.documentation())])
             .to_vec(),
     };
     hold("docs/explain.md", &[table]);
@@ -163,7 +171,7 @@ fn the_defaults_are_those_of_a_file_that_says_nothing() {
     let schema: Value = serde_json::from_str(&stdout(&run(&root(), &["schema"], 0))).unwrap();
     let default = |of: &str, key: &str| {
         let rows = keys(&schema["$defs"][of]);
-        let row = rows.iter().find(|it| it[0] == code(key)).unwrap();
+        let row = rows.iter().find(|row| row[0] == code(key)).unwrap();
         row[2].replace('`', "")
     };
     let seeds: Vec<_> = (1..=5).collect();
@@ -204,18 +212,21 @@ fn the_defaults_are_those_of_a_file_that_says_nothing() {
 }
 
 fn arguments<'a>(command: &'a Command, below: &'a str) -> impl Iterator<Item = Row> + 'a {
-    let all = command.get_arguments().filter(|it| !it.is_hide_set());
+    let all = command
+        .get_arguments()
+        .filter(|argument| !argument.is_hide_set());
     // The page says once who takes it.
-    let own = all.filter(|it| it.get_id() != "help" && help(it) != "The gates file");
-    own.map(move |it| argument(it, below))
+    let own = all.filter(|arg| arg.get_id() != "help" && help(arg) != "The gates file");
+    own.map(move |arg| argument(arg, below))
 }
 
 fn argument(it: &Arg, below: &str) -> Row {
     let takes = it.get_action().takes_values();
     let values = it.get_value_names().unwrap_or_default();
-    let value = values
-        .first()
-        .map_or_else(|| it.get_id().as_str().to_uppercase(), |it| it.to_string());
+    let value = values.first().map_or_else(
+        || it.get_id().as_str().to_uppercase(),
+        |name| name.to_string(),
+    );
     let several = matches!(it.get_action(), clap::ArgAction::Append);
     let name = match it.get_long() {
         Some(long) if takes => format!("--{long} {value}"),
@@ -230,14 +241,17 @@ fn argument(it: &Arg, below: &str) -> Row {
     };
     if takes {
         let values = it.get_possible_values();
-        let values: Vec<_> = values.iter().map(|it| code(it.get_name())).collect();
+        let values: Vec<_> = values.iter().map(|value| code(value.get_name())).collect();
         if !values.is_empty() {
             let of = if help.contains(':') { "; one of" } else { ":" };
             help = format!("{help}{of} {}", values.join(", "));
         }
     }
-    let defaults = it.get_default_values().iter();
-    let defaults: Vec<_> = defaults.map(|it| it.to_str().unwrap()).collect();
+    let defaults: Vec<_> = it
+        .get_default_values()
+        .iter()
+        .map(|value| value.to_str().unwrap())
+        .collect();
     let default = match (defaults.is_empty() || !takes, it.is_required_set()) {
         (false, _) => code(&defaults.join(",")),
         (true, true) => "required".to_owned(),
@@ -256,31 +270,33 @@ fn keys(object: &Value) -> Vec<Row> {
     let properties = object["properties"].as_object().unwrap();
     let last =
         regex::Regex::new(r"(?s)^(?:(.*?)\.?\s)?(?:Default: (.*)|(Required\b.*))\.$").unwrap();
-    let rows = properties.iter().map(|(key, value)| {
-        let text = value["description"]
-            .as_str()
-            .unwrap_or_default()
-            .replace('\n', " ");
-        let (meaning, default) = match last.captures(&text) {
-            Some(found) => {
-                let of = |it: usize| found.get(it).map_or("", |it| it.as_str());
-                (
-                    of(1).to_owned(),
-                    format!("{}{}", of(2), of(3).to_lowercase()),
-                )
-            }
-            None if required.iter().any(|it| it == key) => {
-                (text.trim_end_matches('.').to_owned(), "required".to_owned())
-            }
-            None => panic!("nothing says what `{key}` is by default: {text:?}"),
-        };
-        assert!(
-            !meaning.is_empty(),
-            "nothing says what `{key}` is: {text:?}"
-        );
-        vec![code(key), cell(&meaning), cell(&default)]
-    });
-    rows.collect()
+    properties
+        .iter()
+        .map(|(key, value)| {
+            let text = value["description"]
+                .as_str()
+                .unwrap_or_default()
+                .replace('\n', " ");
+            let (meaning, default) = match last.captures(&text) {
+                Some(found) => {
+                    let of = |group: usize| found.get(group).map_or("", |text| text.as_str());
+                    (
+                        of(1).to_owned(),
+                        format!("{}{}", of(2), of(3).to_lowercase()),
+                    )
+                }
+                None if required.iter().any(|other| other == key) => {
+                    (text.trim_end_matches('.').to_owned(), "required".to_owned())
+                }
+                None => panic!("nothing says what `{key}` is by default: {text:?}"),
+            };
+            assert!(
+                !meaning.is_empty(),
+                "nothing says what `{key}` is: {text:?}"
+            );
+            vec![code(key), cell(&meaning), cell(&default)]
+        })
+        .collect()
 }
 
 fn code(text: &str) -> String {
@@ -290,8 +306,7 @@ fn code(text: &str) -> String {
 /// Text as a cell of a table: options are code, and nothing in it is markup.
 fn cell(text: &str) -> String {
     let option = regex::Regex::new(r"--[a-z0-9][a-z0-9-]*").unwrap();
-    let parts = text
-        .split('`')
+    text.split('`')
         .enumerate()
         .map(|(number, part)| match number % 2 {
             0 => {
@@ -299,14 +314,17 @@ fn cell(text: &str) -> String {
                 option.replace_all(&plain, "`$0`").into_owned()
             }
             _ => format!("`{part}`"),
-        });
-    parts.collect::<String>().replace('|', r"\|")
+        })
+        .collect::<String>()
+        .replace('|', r"\|")
 }
 
 /// Without the link that a page puts around it.
 fn plain(cell: &str) -> &str {
-    let linked = cell.strip_prefix('[').and_then(|it| it.split_once("]("));
-    linked.map_or(cell, |it| it.0)
+    let linked = cell
+        .strip_prefix('[')
+        .and_then(|link| link.split_once("]("));
+    linked.map_or(cell, |parts| parts.0)
 }
 
 fn hold(page: &str, tables: &[Table]) {
@@ -335,9 +353,9 @@ fn with_tables(page: &str, text: &str, tables: &[Table]) -> String {
             let rest = &lines[from + 1..];
             let end = rest
                 .iter()
-                .position(|it| it.starts_with('#'))
+                .position(|line| line.starts_with('#'))
                 .unwrap_or(rest.len());
-            let header = rest[..end].iter().position(|it| it == table.header);
+            let header = rest[..end].iter().position(|line| line == table.header);
             // The header and the line below it.
             Some(from + 1 + header? + 2)
         });
@@ -347,20 +365,27 @@ fn with_tables(page: &str, text: &str, tables: &[Table]) -> String {
                 table.section, table.header
             )
         });
-        let length = lines[start..].iter().position(|it| !it.starts_with('|'));
-        let end = length.map_or(lines.len(), |it| start + it);
+        let length = lines[start..]
+            .iter()
+            .position(|line| !line.starts_with('|'));
+        let end = length.map_or(lines.len(), |length| start + length);
         let page = lines[start..end].iter();
         let page: Vec<_> = page
-            .map(|it| it.trim_start_matches("| ").split(" | ").next().unwrap())
+            .map(|page| page.trim_start_matches("| ").split(" | ").next().unwrap())
             .collect();
-        let place = |row: &Row| page.iter().position(|it| plain(it) == row[0]);
+        let place = |row: &Row| page.iter().position(|page| plain(page) == row[0]);
         let mut rows: Vec<_> = table.rows.iter().collect();
         if table.header == KEYS {
-            rows.sort_by_key(|it| place(it).unwrap_or(usize::MAX));
+            rows.sort_by_key(|row| place(row).unwrap_or(usize::MAX));
         }
-        let rows = rows.into_iter();
         let rows: Vec<_> = rows
-            .map(|it| row(place(it).map_or(&it[0], |at| page[at]), it))
+            .into_iter()
+            .map(|row_cells| {
+                row(
+                    place(row_cells).map_or(&row_cells[0], |at| page[at]),
+                    row_cells,
+                )
+            })
             .collect();
         lines.splice(start..end, rows);
     }
@@ -368,9 +393,14 @@ fn with_tables(page: &str, text: &str, tables: &[Table]) -> String {
 }
 
 fn row(first: &str, cells: &Row) -> String {
-    let rest = cells[1..].iter().map(|it| match it.as_str() {
-        "" => " |".to_owned(),
-        it => format!(" {it} |"),
-    });
-    format!("| {first} |{}", rest.collect::<String>())
+    format!(
+        "| {first} |{}",
+        cells[1..]
+            .iter()
+            .map(|cell| match cell.as_str() {
+                "" => " |".to_owned(),
+                cell => format!(" {cell} |"),
+            })
+            .collect::<String>()
+    )
 }

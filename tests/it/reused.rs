@@ -21,20 +21,25 @@ fn run(dir: &Path, cache: &Path, args: &[&str], code: i32) -> Record {
 
 /// Kernel and seed of each result that was taken over, and the start of the run that simulated it.
 fn reused(record: &Record) -> BTreeSet<(String, u64, String)> {
-    let all = record.evidence.iter().filter_map(|piece| match piece {
-        Evidence::Reused {
-            case, seed, since, ..
-        } => Some((case.kernel.clone(), *seed, since.clone())),
-        _ => None,
-    });
-    all.collect()
+    record
+        .evidence
+        .iter()
+        .filter_map(|piece| match piece {
+            Evidence::Reused {
+                case, seed, since, ..
+            } => Some((case.kernel.clone(), *seed, since.clone())),
+            _ => None,
+        })
+        .collect()
 }
 
 /// As JSON, to the bit; without the notes on what was taken over.
 fn observed(record: &Record) -> Vec<String> {
-    let all = record.evidence.iter();
-    let all = all.filter(|piece| !matches!(piece, Evidence::Reused { .. }));
-    all.map(|piece| serde_json::to_string(piece).unwrap())
+    record
+        .evidence
+        .iter()
+        .filter(|piece| !matches!(piece, Evidence::Reused { .. }))
+        .map(|piece| serde_json::to_string(piece).unwrap())
         .collect()
 }
 
@@ -103,8 +108,9 @@ fn only_the_cases_of_an_edited_kernel_are_simulated_again() {
         "    gates: {max_err: 0, registers: 64}\n",
     );
     let kernels = |record: &Record| -> Vec<String> {
-        let all = reused(record).into_iter();
-        all.map(|(kernel, seed, _)| format!("{kernel} {seed}"))
+        reused(record)
+            .into_iter()
+            .map(|(kernel, seed, _)| format!("{kernel} {seed}"))
             .collect()
     };
     let both = ["racy 1", "racy 2", "right 1", "right 2"];

@@ -77,10 +77,11 @@ fn steps_are_one_operation() {
     let entries = entries.as_array().unwrap();
     let names: Vec<_> = entries.iter().map(|entry| &entry["name"]).collect();
     assert_eq!(names, ["sum_parts", "sum_all", "divide"]);
-    let registers = entries
+    let worst = entries
         .iter()
-        .map(|entry| entry["resources"]["registers"].as_u64().unwrap());
-    let worst = registers.max().unwrap();
+        .map(|entry| entry["resources"]["registers"].as_u64().unwrap())
+        .max()
+        .unwrap();
     edit(
         &dir.join("gates.yaml"),
         "registers: 64",

@@ -144,7 +144,7 @@ fn the_shards_judged_together_are_the_run_judged_whole() {
         let merged = read_record(&dir.join("out/merged/record.json")).unwrap();
         let parts = &merged.environment.parts;
         assert_eq!(parts.len(), of as usize);
-        let cases: BTreeSet<_> = parts.iter().flat_map(|it| &it.cases).collect();
+        let cases: BTreeSet<_> = parts.iter().flat_map(|part| &part.cases).collect();
         assert_eq!(cases.len(), 12);
         assert_eq!(merged.took.len(), 12);
         let report = fs::read_to_string(dir.join("out/merged/report.md")).unwrap();
@@ -254,7 +254,7 @@ fn incomplete_shards_are_refused() {
     write_record(dir, "out/costly.json", &costly);
     run_shards(dir, 2, &["--costs", "out/costly.json"]);
     let alone = read_record(&dir.join(record(1, 2))).unwrap();
-    let shapes: BTreeSet<_> = alone.plan.cases.iter().map(|it| &it.id.shape).collect();
+    let shapes: BTreeSet<_> = alone.plan.cases.iter().map(|case| &case.id.shape).collect();
     assert_eq!(shapes, [&"n4".to_owned()].into(), "dealt by costs");
     foreign(&record(2, 2), dealt, help);
     costly.took.clear();
@@ -365,10 +365,9 @@ fn gpu_models_stand_side_by_side_and_the_worst_decides() {
     let title = "FAIL on 3 GPU models: H100 80GB HBM3 PASS, L4 FAIL, A10G INCONCLUSIVE";
     assert_eq!(said.lines().last(), Some(title), "{said}");
     let row = |text: &str| {
-        let rows = said
-            .lines()
-            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
-        rows.filter(|line| line.starts_with(text))
+        said.lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .filter(|line| line.starts_with(text))
             .collect::<Vec<_>>()
     };
     assert_eq!(row("k/fast@small max_err").len(), 2, "{said}");

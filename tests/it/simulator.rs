@@ -40,8 +40,10 @@ fn copy_with(old: &str, new: &str) -> tempfile::TempDir {
 fn built(dir: &Path) -> (String, String) {
     let report: Value = serde_json::from_str(&report(dir)).unwrap();
     let verdicts = report["verdicts"].as_array().unwrap();
-    let mut found = verdicts.iter().filter(|it| it["gate"] == "built");
-    let found = found.next().unwrap();
+    let found = verdicts
+        .iter()
+        .find(|verdict| verdict["gate"] == "built")
+        .unwrap();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     (text(&found["outcome"]), text(&found["message"]))
 }

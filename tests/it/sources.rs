@@ -50,14 +50,18 @@ fn record(dir: &Path) -> Record {
 
 /// The place of the only unit's machine code.
 fn built(record: &Record) -> (String, PathBuf) {
-    let mut facts = record.evidence.iter().filter_map(|piece| match piece {
-        Evidence::Build {
-            facts: Seen::Got(facts),
-            ..
-        } => Some(facts),
-        _ => None,
-    });
-    let facts = facts.next().unwrap();
+    let facts = record
+        .evidence
+        .iter()
+        .filter_map(|piece| match piece {
+            Evidence::Build {
+                facts: Seen::Got(facts),
+                ..
+            } => Some(facts),
+            _ => None,
+        })
+        .next()
+        .unwrap();
     let objects = Cache::open().unwrap().dir("build/objects").unwrap();
     let object = objects.join(&facts.artifact);
     (facts.identity.clone(), object)

@@ -65,13 +65,16 @@ fn simulated(dir: &Path, args: &[&str], code: i32) -> String {
 fn of_other(dir: &Path) -> Vec<String> {
     let report: Value = serde_json::from_str(&report(dir)).unwrap();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let verdicts = report["verdicts"].as_array().unwrap().iter();
-    let own = verdicts.filter(|it| {
-        let subject = &it["subject"];
-        subject["case"]["variant"] == "other" || subject["unit"]["variant"] == "other"
-    });
-    let open = own.filter(|it| it["outcome"] != "pass" && it["outcome"] != "skipped");
-    open.map(|it| format!("{} {}", text(&it["outcome"]), text(&it["code"])))
+    report["verdicts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|verdict| {
+            let subject = &verdict["subject"];
+            subject["case"]["variant"] == "other" || subject["unit"]["variant"] == "other"
+        })
+        .filter(|verdict| verdict["outcome"] != "pass" && verdict["outcome"] != "skipped")
+        .map(|verdict| format!("{} {}", text(&verdict["outcome"]), text(&verdict["code"])))
         .collect()
 }
 
@@ -84,7 +87,7 @@ fn a_variant_kept_to_fail_is_red_once_it_holds() {
     let open = of_other(dir);
     assert!(open.len() >= 2, "{open:?}");
     assert!(
-        open.iter().all(|it| it == "expected expected-failure"),
+        open.iter().all(|line| line == "expected expected-failure"),
         "{open:?}"
     );
     run(dir, &["baseline", "update"], 0);
@@ -152,7 +155,10 @@ fn falls_back_on_a_variant_that_holds_if_allowed() {
 
     let said = simulated(dir, &["--allow-fallback"], 0);
     let open = of_other(dir);
-    assert!(open.iter().all(|it| it == "replaced fell-back"), "{open:?}");
+    assert!(
+        open.iter().all(|line| line == "replaced fell-back"),
+        "{open:?}"
+    );
     assert_eq!(open.len(), failed.len());
     let says = "falls back on `default`, which holds all of its own gates: not finite with seed 1";
     assert!(said.contains(says), "{said}");
@@ -186,8 +192,12 @@ fn targets_are_reported_and_block_nothing() {
         "{said}"
     );
     let report: Value = serde_json::from_str(&report(dir)).unwrap();
-    let targets = report["targets"].as_array().unwrap().iter();
-    let standings: Vec<_> = targets.map(|it| it["standing"].as_str().unwrap()).collect();
+    let standings: Vec<_> = report["targets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|target| target["standing"].as_str().unwrap())
+        .collect();
     assert_eq!(standings, ["missed", "met", "not_measured"]);
     assert_eq!(report["counts"]["fail"], 0);
 }

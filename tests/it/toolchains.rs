@@ -320,12 +320,12 @@ fn compilers_are_listed_without_a_network() {
     let listed = stdout(&output);
     let versions: Vec<_> = listed
         .lines()
-        .map(|it| it.split_whitespace().next())
+        .map(|line| line.split_whitespace().next())
         .collect();
     for version in ["13.0.48", OLD, NEW, "13.5.37"] {
         assert!(versions.contains(&Some(version)), "{listed}");
     }
-    let own = listed.lines().find(|it| it.starts_with(OLD)).unwrap();
+    let own = listed.lines().find(|line| line.starts_with(OLD)).unwrap();
     assert!(own.ends_with("bin/nvcc"), "{own}");
     assert!(
         stderr(&output).starts_with("PyPI was not reached: these are the versions"),

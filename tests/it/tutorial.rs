@@ -54,11 +54,13 @@ fn steps(lines: &[&str]) -> Vec<Step> {
         at = block.end + 1;
         let file = || prose.rsplit('`').nth(1).unwrap().to_owned();
         let side = |mark: char| -> String {
-            let of_side = lines[block.clone()].iter().filter_map(|line| {
-                let kept = line.strip_prefix(' ').or_else(|| line.strip_prefix(mark))?;
-                Some(format!("{kept}\n"))
-            });
-            of_side.collect()
+            lines[block.clone()]
+                .iter()
+                .filter_map(|line| {
+                    let kept = line.strip_prefix(' ').or_else(|| line.strip_prefix(mark))?;
+                    Some(format!("{kept}\n"))
+                })
+                .collect()
         };
         let whole = prose.rsplit_once("<summary>The whole <code>");
         let whole = whole.and_then(|(_, it)| it.split_once("</code>"));
@@ -127,13 +129,15 @@ impl Shell {
             .current_dir(&self.dir)
             .env("PATH", format!("{}:{path}", self.bin.display()))
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
-            .envs(["AUTHOR", "COMMITTER"].map(|it| (format!("GIT_{it}_NAME"), "reader")))
+            .envs(["AUTHOR", "COMMITTER"].map(|role| (format!("GIT_{role}_NAME"), "reader")))
             .envs(
-                ["AUTHOR", "COMMITTER"].map(|it| (format!("GIT_{it}_EMAIL"), "reader@example.org")),
+                ["AUTHOR", "COMMITTER"]
+                    .map(|role| (format!("GIT_{role}_EMAIL"), "reader@example.org")),
             )
             .output()
             .unwrap();
-        let printed = (0..commands.len()).map(|it| fs::read_to_string(out(it)).unwrap_or_default());
+        let printed =
+            (0..commands.len()).map(|index| fs::read_to_string(out(index)).unwrap_or_default());
         let printed: Vec<_> = printed.collect();
         assert!(
             output.status.success(),
@@ -149,12 +153,16 @@ impl Shell {
 /// A file as the page shows it: without the lines of comments that `init` writes into gates.yaml.
 fn shown_file(file: &Path) -> Vec<String> {
     let text = fs::read_to_string(file).unwrap();
-    let is_yaml = file.extension().is_some_and(|it| it == "yaml");
-    let lines = text.lines().filter(|line| {
-        let line = line.trim_start();
-        !is_yaml || !(line.is_empty() || line.starts_with('#'))
-    });
-    lines.map(str::to_owned).collect()
+    let is_yaml = file
+        .extension()
+        .is_some_and(|extension| extension == "yaml");
+    text.lines()
+        .filter(|line| {
+            let line = line.trim_start();
+            !is_yaml || !(line.is_empty() || line.starts_with('#'))
+        })
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Without what differs between two runs of the same: commits, days and seconds.
@@ -206,7 +214,7 @@ fn the_tutorial_equals_its_output() {
                     let printed: Vec<_> = printed.lines().map(steady).collect();
                     let shown: Vec<_> = lines[it.shown.clone()]
                         .iter()
-                        .map(|it| steady(it))
+                        .map(|line| steady(line))
                         .collect();
                     if !is_shown(&printed, &shown) {
                         differ.push((it.shown, printed));
@@ -216,22 +224,24 @@ fn the_tutorial_equals_its_output() {
         }
     }
     if std::env::var_os("UPDATE_DOCS").is_some() {
-        let mut lines: Vec<_> = lines.iter().map(|it| (*it).to_owned()).collect();
+        let mut lines: Vec<_> = lines.iter().map(|line| (*line).to_owned()).collect();
         for (shown, printed) in differ.into_iter().rev() {
             lines.splice(shown, printed);
         }
         fs::write(page, lines.join("\n") + "\n").unwrap();
         return;
     }
-    let told = differ.iter().map(|(shown, printed)| {
-        format!(
-            "docs/tutorial.md:{} shows\n{}\nand it is\n{}\n",
-            shown.start,
-            lines[shown.clone()].join("\n"),
-            printed.join("\n")
-        )
-    });
-    let told: String = told.collect();
+    let told: String = differ
+        .iter()
+        .map(|(shown, printed)| {
+            format!(
+                "docs/tutorial.md:{} shows\n{}\nand it is\n{}\n",
+                shown.start,
+                lines[shown.clone()].join("\n"),
+                printed.join("\n")
+            )
+        })
+        .collect();
     assert!(told.is_empty(), "{told}`UPDATE_DOCS=1` writes it there");
 }
 

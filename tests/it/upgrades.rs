@@ -113,7 +113,7 @@ fn a_record_of_a_comparison_says_alone_what_the_comparison_said() {
     let dir = built();
     let path = dir.path();
     for (head, base, code) in [("new", "old", 1), ("old", "old", 0)] {
-        let files = [head, base].map(|it| format!("{it}.cubin"));
+        let files = [head, base].map(|name| format!("{name}.cubin"));
         let out = ["--out", "out"];
         let said = compare(path, &files[0], &files[1], &out, code);
         let again = stdout(&run(path, &["judge", "out/record.json"], code));

@@ -19,7 +19,7 @@ fn await_lines(lines: &Receiver<String>, wanted: &[&str]) -> Vec<String> {
     while !wanted.is_empty() {
         let line = lines.recv_timeout(Duration::from_secs(60));
         let line = line.unwrap_or_else(|_| panic!("no line with {wanted:?}"));
-        wanted.retain(|it| !line.contains(it));
+        wanted.retain(|word| !line.contains(word));
         seen.push(line);
     }
     seen

@@ -26,7 +26,8 @@ pub enum Refused {
 impl Assembly<'_> {
     /// Lists the kernels of a file's PTX, in the file's order. `at`: how to name the file in an error.
     pub fn list_all(&self, format: Format, texts: &[PtxText], at: &str) -> Result<Listing> {
-        let listed: Vec<Result<Listing>> = texts.par_iter().map(|it| self.list(it, at)).collect();
+        let listed: Vec<Result<Listing>> =
+            texts.par_iter().map(|text| self.list(text, at)).collect();
         let mut all = Listing::new(format);
         for (ptx, listing) in texts.iter().zip(listed) {
             match &ptx.member {
@@ -55,8 +56,8 @@ impl Assembly<'_> {
             )));
         }
         // Text in a fat binary ends with zeros.
-        let end = ptx.text.iter().rposition(|it| *it != 0);
-        let text = &ptx.text[..end.map_or(0, |it| it + 1)];
+        let end = ptx.text.iter().rposition(|text| *text != 0);
+        let text = &ptx.text[..end.map_or(0, |end| end + 1)];
         let made = self.assembler.assemble(text, arch);
         let refused = match made.map_err(|error| error.at(&at))? {
             Ok(cubin) => {

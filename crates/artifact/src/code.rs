@@ -44,7 +44,9 @@ pub fn read_code<'a>(
         return Ok(MachineCode::default());
     }
     let cubins = read_cubins(path, &wanted)?;
-    let read = cubins.par_iter().flat_map_iter(|it| of_cubin(it, reader));
+    let read = cubins
+        .par_iter()
+        .flat_map_iter(|cubin| of_cubin(cubin, reader));
     Ok(MachineCode(read.collect()))
 }
 
@@ -52,19 +54,18 @@ pub fn read_code<'a>(
 fn read_cubins(path: &Path, wanted: &Wanted) -> Result<Vec<Cubin<'static>>> {
     let at = path.display().to_string();
     let read = |bytes: &[u8], at: &str| cubins_of(bytes, at, wanted);
-    let mut cubins = match path.is_dir() {
-        true => flatten(directory::each(path, read)?)?,
-        false => {
-            let failed = |error| Error::environment(format!("the file cannot be read: {error}"));
-            let bytes = Mapped::open(path).map_err(|error| failed(error).at(&at))?;
-            read(&bytes, &at)?
-        }
+    let mut cubins = if path.is_dir() {
+        flatten(directory::each(path, read)?)?
+    } else {
+        let failed = |error| Error::environment(format!("the file cannot be read: {error}"));
+        let bytes = Mapped::open(path).map_err(|error| failed(error).at(&at))?;
+        read(&bytes, &at)?
     };
     let mut known = HashSet::new();
     for cubin in &mut cubins {
-        cubin.kernels.retain(|it| known.insert(key(it)));
+        cubin.kernels.retain(|kernel| known.insert(key(kernel)));
     }
-    cubins.retain(|it| !it.kernels.is_empty());
+    cubins.retain(|cubin| !cubin.kernels.is_empty());
     Ok(cubins)
 }
 
@@ -74,12 +75,14 @@ fn cubins_of(bytes: &[u8], at: &str, wanted: &Wanted) -> Result<Vec<Cubin<'stati
         return flatten(wheel::each(bytes, at, read)?);
     }
     let cubins = if_of_kind(binary::read_cubins(bytes, wanted), at)?;
-    let cubins = cubins.into_iter().flatten();
-    let owned = cubins.map(|it| Cubin {
-        bytes: Cow::Owned(it.bytes.into_owned()),
-        kernels: it.kernels,
-    });
-    Ok(owned.collect())
+    Ok(cubins
+        .into_iter()
+        .flatten()
+        .map(|cubin| Cubin {
+            bytes: Cow::Owned(cubin.bytes.into_owned()),
+            kernels: cubin.kernels,
+        })
+        .collect())
 }
 
 fn flatten(members: Vec<Result<(String, Vec<Cubin<'static>>)>>) -> Result<Vec<Cubin<'static>>> {
@@ -92,7 +95,7 @@ fn flatten(members: Vec<Result<(String, Vec<Cubin<'static>>)>>) -> Result<Vec<Cu
 
 fn of_cubin(cubin: &Cubin, reader: &Reader) -> Vec<(Key, Seen<CodeFacts>)> {
     let Cubin { bytes, kernels } = cubin;
-    let symbols: Vec<&str> = kernels.iter().map(|it| it.name.as_str()).collect();
+    let symbols: Vec<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
     let facts = reader.read_kernels(bytes, &symbols);
     kernels.iter().map(key).zip(facts).collect()
 }

@@ -91,7 +91,7 @@ fn find(root: &Path, gates: &BinaryGates) -> Result<PathBuf> {
         [] => Err(missing()),
         [only] => Ok(dir.join(only)),
         several => {
-            let names: Vec<_> = several.iter().map(|it| it.to_string_lossy()).collect();
+            let names: Vec<_> = several.iter().map(|path| path.to_string_lossy()).collect();
             Err(Error::usage(format!(
                 "{}: several files fit: {}",
                 gates.name,
@@ -136,11 +136,12 @@ fn resolve(gates: &BinaryGates, listing: &Listing) -> BinaryGates {
 }
 
 fn unfit<'a>(limits: &'a KernelLimits, listing: &Listing) -> Option<&'a Glob> {
-    let mut globs = limits.kernels.iter();
-    globs.find(|glob| {
+    limits.kernels.iter().find(|glob| {
         let glob = glob.compile_matcher();
-        let mut kernels = listing.kernels.iter();
-        !kernels.any(|kernel| glob.is_match(qualified(&kernel.name)))
+        !listing
+            .kernels
+            .iter()
+            .any(|kernel| glob.is_match(qualified(&kernel.name)))
     })
 }
 
@@ -167,10 +168,18 @@ pub fn add_libraries(record: &mut Record, libraries: &[Library], base: Option<&B
     if let Some(base) = base {
         add_base(record, libraries, base);
     }
-    let all = record.plan.units.iter().filter(|unit| unit.is_compiled());
-    let all: Vec<UnitId> = all.map(|unit| unit.id.clone()).collect();
-    let of_base = record.policy.base.iter_mut();
-    let of_base = of_base.flat_map(|base| base.accepted.iter_mut());
+    let all: Vec<UnitId> = record
+        .plan
+        .units
+        .iter()
+        .filter(|unit| unit.is_compiled())
+        .map(|unit| unit.id.clone())
+        .collect();
+    let of_base = record
+        .policy
+        .base
+        .iter_mut()
+        .flat_map(|base| base.accepted.iter_mut());
     for acceptance in record.policy.accepted.iter_mut().chain(of_base) {
         name_units(acceptance, &all);
     }
@@ -179,8 +188,9 @@ pub fn add_libraries(record: &mut Record, libraries: &[Library], base: Option<&B
 /// The base's limits on head's kernels, and what its committed baselines say of them. Its own files are not there.
 fn add_base(record: &mut Record, libraries: &[Library], base: &BaseBinaries) {
     for (gates, baseline) in &base.0 {
-        let mut libraries = libraries.iter();
-        let library = libraries.find(|it| it.gates.name == gates.name);
+        let library = libraries
+            .iter()
+            .find(|library| library.gates.name == gates.name);
         // Where a file or an architecture is gone, the unit of all kernels says so once.
         let named = library.map_or_else(Vec::new, Library::named);
         let gates =
@@ -193,10 +203,11 @@ fn add_base(record: &mut Record, libraries: &[Library], base: &BaseBinaries) {
         }
         // Under a name of its own, so that a change to another file counts as the end of this one.
         let place = |gates: &BinaryGates| sources::plain(Path::new(&gates.file));
-        let is_same_file = library.is_none_or(|it| place(&it.gates) == place(gates));
-        let name = match is_same_file {
-            true => gates.name.clone(),
-            false => format!("{}:{}", gates.name, gates.file),
+        let is_same_file = library.is_none_or(|library| place(&library.gates) == place(gates));
+        let name = if is_same_file {
+            gates.name.clone()
+        } else {
+            format!("{}:{}", gates.name, gates.file)
         };
         for &arch in &gates.architectures {
             side.add_all(name_all_kernels(&name, arch), &gates.file, 0, None);
@@ -225,8 +236,9 @@ fn add_base(record: &mut Record, libraries: &[Library], base: &BaseBinaries) {
         }) = agreed
         {
             theirs.baselines.extend(baselines);
-            let evidence = evidence.into_iter();
-            let evidence = evidence.map(|piece| Evidence::Base(Box::new(piece)));
+            let evidence = evidence
+                .into_iter()
+                .map(|piece| Evidence::Base(Box::new(piece)));
             record.evidence.extend(evidence);
         }
     }
@@ -332,8 +344,14 @@ impl Library {
 }
 
 fn count(listing: &Listing, arch: Arch) -> u32 {
-    let kernels = listing.kernels.iter().filter(|it| it.arch == arch);
-    u32::try_from(kernels.count()).unwrap_or(u32::MAX)
+    u32::try_from(
+        listing
+            .kernels
+            .iter()
+            .filter(|kernel| kernel.arch == arch)
+            .count(),
+    )
+    .unwrap_or(u32::MAX)
 }
 
 /// Every limit on every kernel that it is for. `name`: that of the file as a whole.
@@ -348,8 +366,11 @@ fn gates_of(
         rule: Rule::Built,
         declared: Some(gates.declared.clone()),
     };
-    let lost = lost.iter().map(|(id, _)| Subject::Unit(id.clone()));
-    let mut all: Vec<Gate> = lost.map(built).collect();
+    let mut all: Vec<Gate> = lost
+        .iter()
+        .map(|(id, _)| Subject::Unit(id.clone()))
+        .map(built)
+        .collect();
     for &arch in &gates.architectures {
         let subject = Subject::Unit(name_all_kernels(name, arch));
         all.push(built(subject.clone()));
@@ -359,8 +380,10 @@ fn gates_of(
         .gates
         .iter()
         .map(|entry| {
-            let globs = entry.kernels.iter().map(Glob::compile_matcher);
-            (globs.collect(), entry)
+            (
+                entry.kernels.iter().map(Glob::compile_matcher).collect(),
+                entry,
+            )
         })
         .collect();
     for (id, kernel) in named {
@@ -380,19 +403,23 @@ fn limits_on<'a>(
     arch: Arch,
     limits: &'a [FileLimit],
 ) -> impl Iterator<Item = Gate> + 'a {
-    let limits = limits.iter().filter(move |limit| limit.arch == arch);
-    limits.map(|limit| Gate {
-        subject: subject.clone(),
-        rule: limit.rule.clone(),
-        declared: Some(limit.declared.clone()),
-    })
+    limits
+        .iter()
+        .filter(move |limit| limit.arch == arch)
+        .map(|limit| Gate {
+            subject: subject.clone(),
+            rule: limit.rule.clone(),
+            declared: Some(limit.declared.clone()),
+        })
 }
 
 /// Adds the units that an acceptance names, as it was written before they were known.
 fn name_units(acceptance: &mut Acceptance, all: &[UnitId]) {
     if let Some(filter) = filter_of_units(acceptance) {
-        let units = all.iter().filter(|id| fits(&filter, id));
-        let units = units.map(|id| Subject::Unit(id.clone()));
+        let units = all
+            .iter()
+            .filter(|id| fits(&filter, id))
+            .map(|id| Subject::Unit(id.clone()));
         acceptance.subjects.extend(units);
     }
 }
@@ -446,8 +473,10 @@ impl Library {
             declared,
             ..
         } = &self.gates;
-        let mut lacking = architectures.iter();
-        if let Some(arch) = lacking.find(|arch| count(&self.listing, **arch) == 0) {
+        if let Some(arch) = architectures
+            .iter()
+            .find(|arch| count(&self.listing, **arch) == 0)
+        {
             return Err(Error::usage(format!(
                 "{name}: {} has no machine code for {arch}",
                 self.path.display()
@@ -476,21 +505,21 @@ impl Library {
         }));
         if !consent {
             let refused: BTreeMap<&Subject, ()> =
-                worse.iter().map(|it| (&it.subject, ())).collect();
+                worse.iter().map(|change| (&change.subject, ())).collect();
             let is_refused = |id: &UnitId| refused.contains_key(&Subject::Unit(id.clone()));
             let matching = match_kernels(old, &self.listing);
             let partners: HashMap<UnitId, &Kernel> = match_names(&named, &matching)
                 .into_iter()
                 .map(|matched| (matched.unit, matched.pair.base))
                 .collect();
-            let kernels = named
+            listing.kernels = named
                 .iter()
                 .filter_map(|(id, kernel)| match partners.get(id) {
                     Some(old) if is_refused(id) => Some((*old).clone()),
                     None if is_refused(&name_all_kernels(name, id.arch)) => None,
                     _ => Some((*kernel).clone()),
-                });
-            listing.kernels = kernels.collect();
+                })
+                .collect();
             if !lost.is_empty() {
                 listing = old.clone();
             }
@@ -500,8 +529,17 @@ impl Library {
 }
 
 fn list_worse(was: &[Baseline], now: &[Baseline], counts: bool) -> Vec<Worse> {
-    let key = |it: &Baseline| (it.kernel.clone(), it.variant.clone(), it.key.arch());
-    let now: HashMap<_, &Baseline> = now.iter().map(|it| (key(it), it)).collect();
+    let key = |baseline: &Baseline| {
+        (
+            baseline.kernel.clone(),
+            baseline.variant.clone(),
+            baseline.key.arch(),
+        )
+    };
+    let now: HashMap<_, &Baseline> = now
+        .iter()
+        .map(|baseline| (key(baseline), baseline))
+        .collect();
     let mut worse = Vec::new();
     for old in was {
         let (Some(new), Some(arch)) = (now.get(&key(old)), old.key.arch()) else {
@@ -509,8 +547,7 @@ fn list_worse(was: &[Baseline], now: &[Baseline], counts: bool) -> Vec<Worse> {
         };
         let subject = Subject::Unit(UnitId::new(&old.kernel, &old.variant, arch));
         let agreed = old.cases.values().flatten();
-        let values = new.cases.values().flatten();
-        let values: HashMap<_, _> = values.collect();
+        let values: HashMap<_, _> = new.cases.values().flatten().collect();
         for (metric, agreed) in agreed {
             let is_free = *metric == model::Metric::Count && !counts;
             let Some(value) = values.get(metric).filter(|_| !is_free) else {

@@ -93,7 +93,7 @@ fn list(bytes: &[u8], at: &str, reading: Reading) -> Result<Option<Listing>> {
             listing.transpose()?
         }
     };
-    Ok(listing.filter(|it| !it.is_empty()))
+    Ok(listing.filter(|listing| !listing.is_empty()))
 }
 
 /// `None` of a file that is of another kind than those that have GPU code.
@@ -122,7 +122,7 @@ fn merge(
             all.add_member(&name, listing);
         }
     }
-    Ok(Some(all).filter(|it| !it.is_empty()))
+    Ok(Some(all).filter(|files| !files.is_empty()))
 }
 
 /// The kind of a file that has no GPU code, by how it starts.

@@ -90,8 +90,11 @@ pub fn make_records<'a>(
         of_base.add(matched.unit.clone(), matched.pair.base);
     }
     let refused_before: HashMap<Place, &str> = refused_kernels(old).collect();
-    let made_before: HashMap<Place, &Kernel> =
-        old.kernels.iter().map(|it| (Place::of(it), it)).collect();
+    let made_before: HashMap<Place, &Kernel> = old
+        .kernels
+        .iter()
+        .map(|kernel| (Place::of(kernel), kernel))
+        .collect();
     let mut gates = Vec::new();
     let built = |id: &UnitId| Gate {
         subject: Subject::Unit(id.clone()),
@@ -115,7 +118,7 @@ pub fn make_records<'a>(
         }
     }
     // A kernel that has no base only because the base's assembler refused it is no new one.
-    let paired: HashSet<&UnitId> = pairs.iter().map(|it| &it.unit).collect();
+    let paired: HashSet<&UnitId> = pairs.iter().map(|pair| &pair.unit).collect();
     for (id, kernel) in kernels.iter().filter(|(id, _)| !paired.contains(id)) {
         let place = Place::of(kernel);
         if let Some(why) = refused_before.get(&place) {
@@ -124,9 +127,9 @@ pub fn make_records<'a>(
         }
     }
     let pairs = rank(pairs);
-    gates.extend(pairs.iter().flat_map(|it| {
-        let Pair { base, head, .. } = it.pair;
-        gates_of(&it.unit, head, base, limits)
+    gates.extend(pairs.iter().flat_map(|pair| {
+        let Pair { base, head, .. } = pair.pair;
+        gates_of(&pair.unit, head, base, limits)
     }));
     let [base, head] = [of_base, of_head].map(|side| side.record(environment(head, circumstances)));
     let policy = Policy {
@@ -150,15 +153,17 @@ pub fn match_names<'a>(
         .iter()
         .map(|pair| (std::ptr::from_ref(pair.head), *pair))
         .collect();
-    let matched = named.iter().filter_map(|(id, kernel)| {
-        let pair = *partners.get(&std::ptr::from_ref(*kernel))?;
-        Some(Matched {
-            unit: id.clone(),
-            worsening: Worsening::of(&pair),
-            pair,
+    named
+        .iter()
+        .filter_map(|(id, kernel)| {
+            let pair = *partners.get(&std::ptr::from_ref(*kernel))?;
+            Some(Matched {
+                unit: id.clone(),
+                worsening: Worsening::of(&pair),
+                pair,
+            })
         })
-    });
-    matched.collect()
+        .collect()
 }
 
 /// Those first whose change probably costs most.
@@ -170,7 +175,14 @@ pub fn rank(mut pairs: Vec<Matched>) -> Vec<Matched> {
 /// Those on values that either side states: where one of the two does not, the gate is not judged, and says so.
 fn gates_of(id: &UnitId, head: &Kernel, base: &Kernel, limits: &[AllowedChange]) -> Vec<Gate> {
     // Without bounds no block is known. As many warps fit as before, of whatever block.
-    let takes = |it: &Kernel| (it.digest, it.registers, it.static_shared, it.barriers);
+    let takes = |kernel: &Kernel| {
+        (
+            kernel.digest,
+            kernel.registers,
+            kernel.static_shared,
+            kernel.barriers,
+        )
+    };
     let is_as_before = head.largest_block().is_none() && takes(head) == takes(base);
     let states = |metric| match metric {
         Metric::Occupancy | Metric::BlocksPerSm if is_as_before => false,
@@ -215,17 +227,23 @@ fn name_all<'a>(
     library: Option<&str>,
 ) -> (Named<'a, &'a Kernel>, Named<'a, (Place<'a>, &'a str)>) {
     let mut kernels: Vec<&Kernel> = listing.kernels.iter().collect();
-    kernels.sort_by_key(|it| (&it.name, it.arch, &it.member, it.digest));
+    kernels.sort_by_key(|kernel| (&kernel.name, kernel.arch, &kernel.member, kernel.digest));
     let mut refused: Vec<_> = refused_kernels(listing).collect();
     refused.sort();
-    let places = kernels.iter().map(|it| Place::of(it));
-    let mut names = Names::of(places.chain(refused.iter().map(|(place, _)| *place)));
-    let kernels = kernels.into_iter();
+    let mut names = Names::of(
+        kernels
+            .iter()
+            .map(|kernel| Place::of(kernel))
+            .chain(refused.iter().map(|(place, _)| *place)),
+    );
     let kernels = kernels
+        .into_iter()
         .map(|kernel| (names.unit(Place::of(kernel), library), kernel))
         .collect();
-    let refused = refused.into_iter();
-    let refused = refused.map(|it| (names.unit(it.0, library), it)).collect();
+    let refused = refused
+        .into_iter()
+        .map(|refusal| (names.unit(refusal.0, library), refusal))
+        .collect();
     (kernels, refused)
 }
 
@@ -248,19 +266,20 @@ impl<'a> Place<'a> {
 }
 
 fn refused_kernels(listing: &Listing) -> impl Iterator<Item = (Place<'_>, &str)> {
-    let refused = listing.ptx.iter();
-    let refused = refused.filter_map(|ptx| Some((ptx, ptx.refused.as_deref()?)));
-    refused.flat_map(|(ptx, why)| {
-        let symbols = ptx.kernels.iter();
-        symbols.map(move |symbol| {
-            let place = Place {
-                symbol,
-                arch: ptx.arch,
-                member: ptx.member.as_deref(),
-            };
-            (place, why)
+    listing
+        .ptx
+        .iter()
+        .filter_map(|ptx| Some((ptx, ptx.refused.as_deref()?)))
+        .flat_map(|(ptx, why)| {
+            ptx.kernels.iter().map(move |symbol| {
+                let place = Place {
+                    symbol,
+                    arch: ptx.arch,
+                    member: ptx.member.as_deref(),
+                };
+                (place, why)
+            })
         })
-    })
 }
 
 /// The name of the unit that stands for all kernels. No kernel can have it.
@@ -308,9 +327,10 @@ impl<'a> Names<'a> {
         } = kernel;
         let key = (short_name(symbol), member, arch);
         let is_shared = self.counts.get(&key).is_some_and(|count| *count > 1);
-        let name = match is_shared {
-            true => format!("{}#{}", key.0, digest_of_symbol(symbol)),
-            false => key.0,
+        let name = if is_shared {
+            format!("{}#{}", key.0, digest_of_symbol(symbol))
+        } else {
+            key.0
         };
         let variant = match (library, member) {
             (None, member) => member.unwrap_or(NO_MEMBER).to_owned(),
@@ -432,7 +452,9 @@ fn facts(kernel: &Kernel) -> Seen<BuildFacts> {
     };
     let narrow = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
     // Nothing is spilled where nothing accesses local memory; of the rest it is not known how much.
-    let spills = kernel.local_instructions.filter(|it| *it == 0);
+    let spills = kernel
+        .local_instructions
+        .filter(|local_instruction| *local_instruction == 0);
     let resources = Resources {
         registers,
         stack: kernel.stack,

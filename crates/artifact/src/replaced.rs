@@ -45,11 +45,13 @@ pub fn find(
     let new: Vec<(&UnitId, &Kernel)> = added(named, matching)
         .filter(|(_, kernel)| namesake(baseline, kernel).is_none())
         .collect();
-    let entries = gates.gates.iter().flat_map(|entry| {
-        let globs: Vec<_> = entry.kernels.iter().map(Glob::compile_matcher).collect();
-        entry.limits.iter().map(move |limit| (globs.clone(), limit))
-    });
-    entries
+    gates
+        .gates
+        .iter()
+        .flat_map(|entry| {
+            let globs: Vec<_> = entry.kernels.iter().map(Glob::compile_matcher).collect();
+            entry.limits.iter().map(move |limit| (globs.clone(), limit))
+        })
         .filter_map(|(globs, limit)| {
             let Rule::Limit {
                 metric,
@@ -65,12 +67,16 @@ pub fn find(
                     .then(|| cost(kernel, metric))
                     .flatten()
             };
-            let gone = matching.removed.iter();
-            let gone =
-                costliest_first(gone.filter_map(|kernel| Some((limited_cost(kernel)?, *kernel))));
-            let new = new.iter();
-            let new =
-                costliest_first(new.filter_map(|(id, kernel)| Some((limited_cost(kernel)?, *id))));
+            let gone = costliest_first(
+                matching
+                    .removed
+                    .iter()
+                    .filter_map(|kernel| Some((limited_cost(kernel)?, *kernel))),
+            );
+            let new = costliest_first(
+                new.iter()
+                    .filter_map(|(id, kernel)| Some((limited_cost(kernel)?, *id))),
+            );
             let ((now, unit), (was, kernel)) = new
                 .into_iter()
                 .zip(gone)

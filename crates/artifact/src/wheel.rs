@@ -79,7 +79,7 @@ pub fn each<T: Send>(
     members.sort_by(|one, other| one.name.cmp(&other.name));
 
     let sniffed: Vec<Result<bool>> = (members.par_iter())
-        .map(|member| can_have_code(&archive, member).map_err(|it| it.at(place(at, member))))
+        .map(|member| can_have_code(&archive, member).map_err(|error| error.at(place(at, member))))
         .collect();
     let mut candidates = Vec::new();
     for (member, is_candidate) in members.into_iter().zip(sniffed) {
@@ -87,16 +87,20 @@ pub fn each<T: Send>(
             candidates.push(member);
         }
     }
-    check_sizes(&candidates, bytes.len() as u64).map_err(|it| it.at(at))?;
+    check_sizes(&candidates, bytes.len() as u64).map_err(|error| error.at(at))?;
 
     let read_member = |member: &Member| {
         let at = place(at, member);
-        let made = match member.size > MOST_IN_MEMORY {
-            true => read(
-                &unpack_into_file(&archive, member).map_err(|it| it.at(&at))?,
+        let made = if member.size > MOST_IN_MEMORY {
+            read(
+                &unpack_into_file(&archive, member).map_err(|error| error.at(&at))?,
                 &at,
-            ),
-            false => read(&unpack(&archive, member).map_err(|it| it.at(&at))?, &at),
+            )
+        } else {
+            read(
+                &unpack(&archive, member).map_err(|error| error.at(&at))?,
+                &at,
+            )
         };
         Ok((member.name.clone(), made?))
     };
@@ -110,23 +114,27 @@ fn place(archive: &str, member: &Member) -> String {
 }
 
 fn check_sizes(members: &[Member], packed: u64) -> Result<()> {
-    let claimed = members.iter().map(|it| u128::from(it.size)).sum::<u128>();
+    let claimed = members
+        .iter()
+        .map(|member| u128::from(member.size))
+        .sum::<u128>();
     let limit = packed.saturating_mul(MOST_RATIO).max(ALWAYS_UNPACKED);
-    match claimed > u128::from(limit) {
-        true => Err(Error::environment(format!(
+    if claimed > u128::from(limit) {
+        Err(Error::environment(format!(
             "its members with GPU code claim to unpack to {claimed} bytes; the limit for an archive of {packed} bytes is {limit}"
-        ))),
-        false => Ok(()),
+        )))
+    } else {
+        Ok(())
     }
 }
 
 fn can_have_code(archive: &Archive, member: &Member) -> Result<bool> {
     let mut archive = archive.clone();
-    let file = (archive.by_index(member.index)).map_err(|it| member.damaged(it))?;
+    let file = (archive.by_index(member.index)).map_err(|error| member.damaged(error))?;
     let mut start = Vec::new();
     file.take(binary::START as u64)
         .read_to_end(&mut start)
-        .map_err(|it| member.damaged(it))?;
+        .map_err(|error| member.damaged(error))?;
     Ok(binary::may_have_code(&start))
 }
 
@@ -145,21 +153,24 @@ fn unpack_into_file(archive: &Archive, member: &Member) -> Result<Mapped> {
 
 fn unpack_to(archive: &Archive, member: &Member, into: &mut impl Write) -> Result<()> {
     let mut archive = archive.clone();
-    let mut file = (archive.by_index(member.index)).map_err(|it| member.damaged(it))?;
+    let mut file = (archive.by_index(member.index)).map_err(|error| member.damaged(error))?;
     let mut unpacked = 0;
     let mut buffer = vec![0; 128 << 10];
     loop {
         // This compares the checksum, too, and fails where there is more than the archive says.
-        let read = file.read(&mut buffer).map_err(|it| member.damaged(it))?;
+        let read = file
+            .read(&mut buffer)
+            .map_err(|file| member.damaged(file))?;
         if read == 0 {
             break;
         }
         unpacked += read as u64;
         into.write_all(&buffer[..read]).map_err(not_unpacked)?;
     }
-    match unpacked == member.size {
-        true => Ok(()),
-        false => Err(member.damaged("it is smaller than the archive says")),
+    if unpacked == member.size {
+        Ok(())
+    } else {
+        Err(member.damaged("it is smaller than the archive says"))
     }
 }
 

@@ -19,6 +19,6 @@ pub fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 /// Text up to a zero.
 pub fn text_at(bytes: &[u8], at: usize) -> Option<String> {
     let rest = bytes.get(at..)?;
-    let end = rest.iter().position(|it| *it == 0)?;
+    let end = rest.iter().position(|byte| *byte == 0)?;
     Some(String::from_utf8_lossy(rest.get(..end)?).into_owned())
 }

@@ -135,9 +135,10 @@ impl<'file, 'data> Reader<'file, 'data> {
         opcodes.sort_unstable();
         Ok(Code {
             digest: *digest.finalize().as_bytes(),
-            local_instructions: match is_open {
-                true => None,
-                false => self.encoding.local_instructions(&opcodes),
+            local_instructions: if is_open {
+                None
+            } else {
+                self.encoding.local_instructions(&opcodes)
             },
             opcodes,
         })
@@ -156,7 +157,7 @@ impl<'file, 'data> Reader<'file, 'data> {
 
     fn offset(&self, section: usize) -> u64 {
         let section = self.sections.section(SectionIndex(section));
-        section.map_or(0, |it| it.sh_offset(ENDIAN))
+        section.map_or(0, |section| section.sh_offset(ENDIAN))
     }
 
     fn part(&mut self, index: usize) -> Result<Part, Error> {
@@ -195,9 +196,10 @@ impl<'file, 'data> Reader<'file, 'data> {
         }
         Ok(Part {
             digest: digest.finalize(),
-            opcodes: match is_code(section) {
-                true => self.encoding.count(data),
-                false => Vec::new(),
+            opcodes: if is_code(section) {
+                self.encoding.count(data)
+            } else {
+                Vec::new()
             },
             targets,
             is_open,
@@ -210,11 +212,12 @@ impl<'file, 'data> Reader<'file, 'data> {
             return Ok(*digest);
         }
         let symbol = self.symbols.symbol(index).ok();
-        let section = symbol.and_then(|it| self.symbols.symbol_section(ENDIAN, it, index).ok()?);
+        let section =
+            symbol.and_then(|symbol| self.symbols.symbol_section(ENDIAN, symbol, index).ok()?);
         // A section has no name of its own in the table of symbols.
         let name = match (symbol.map(Sym::st_type), section) {
             (Some(STT_SECTION), Some(section)) => self.section_name(section),
-            _ => symbol.and_then(|it| self.symbols.symbol_name(ENDIAN, it).ok()),
+            _ => symbol.and_then(|symbol| self.symbols.symbol_name(ENDIAN, symbol).ok()),
         };
         let name = name.unwrap_or_default();
         self.spend(name.len(), from)?;
@@ -243,23 +246,23 @@ impl<'file, 'data> Reader<'file, 'data> {
             let size = usize::try_from(section.sh_size(ENDIAN)).unwrap_or(usize::MAX);
             self.spend(size, *index)?;
             if let Some((list, _)) = section.rel(ENDIAN, self.bytes).map_err(damaged)? {
-                all.extend(list.iter().map(|it| Relocation {
-                    offset: it.r_offset(ENDIAN),
-                    kind: it.r_type(ENDIAN).0,
+                all.extend(list.iter().map(|relocation| Relocation {
+                    offset: relocation.r_offset(ENDIAN),
+                    kind: relocation.r_type(ENDIAN).0,
                     addend: 0,
-                    symbol: SymbolIndex(it.r_sym(ENDIAN) as usize),
+                    symbol: SymbolIndex(relocation.r_sym(ENDIAN) as usize),
                 }));
             }
             if let Some((list, _)) = section.rela(ENDIAN, self.bytes).map_err(damaged)? {
-                all.extend(list.iter().map(|it| Relocation {
-                    offset: it.r_offset(ENDIAN),
-                    kind: it.r_type(ENDIAN, false).0,
-                    addend: it.r_addend(ENDIAN),
-                    symbol: SymbolIndex(it.r_sym(ENDIAN, false) as usize),
+                all.extend(list.iter().map(|relocation| Relocation {
+                    offset: relocation.r_offset(ENDIAN),
+                    kind: relocation.r_type(ENDIAN, false).0,
+                    addend: relocation.r_addend(ENDIAN),
+                    symbol: SymbolIndex(relocation.r_sym(ENDIAN, false) as usize),
                 }));
             }
         }
-        all.sort_by_key(|it| (it.offset, it.kind, it.addend));
+        all.sort_by_key(|relocation| (relocation.offset, relocation.kind, relocation.addend));
         Ok(all)
     }
 }
@@ -334,8 +337,12 @@ impl Encoding {
             Self::Maxwell => [0x1de8, 0x1dea],
             Self::Kepler => return None,
         };
-        let counts = opcodes.iter().filter(|(opcode, _)| local.contains(opcode));
-        Some(counts.fold(0, |sum, (_, count)| sum.saturating_add(*count)))
+        Some(
+            opcodes
+                .iter()
+                .filter(|(opcode, _)| local.contains(opcode))
+                .fold(0, |sum, (_, count)| sum.saturating_add(*count)),
+        )
     }
 }
 
@@ -360,7 +367,7 @@ mod tests {
             0x0000_0000_0000_7918,
             0x000f_c000_0000_0000,
         ];
-        let code: Vec<u8> = words.iter().flat_map(|it| it.to_le_bytes()).collect();
+        let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         for arch in ["sm_70", "sm_90a", "sm_120"] {
             let opcodes = encoding(arch).count(&code);
             assert_eq!(opcodes, [(0x387, 1), (0x94d, 1), (0x983, 1)]);
@@ -377,7 +384,7 @@ mod tests {
             0xef54_0000_0207_0100,
             0xef4c_0000_0007_0100,
         ];
-        let code: Vec<u8> = words.iter().flat_map(|it| it.to_le_bytes()).collect();
+        let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let opcodes = encoding("sm_61").count(&code);
         assert_eq!(opcodes, [(0x1de8, 1), (0x1de9, 1), (0x1dea, 1)]);
         assert_eq!(encoding("sm_61").local_instructions(&opcodes), Some(2));

@@ -86,7 +86,7 @@ struct Reader<'a> {
 pub fn arch(number: u32, suffix: Option<char>) -> Option<Arch> {
     let (major, minor) = (number / 10, number % 10);
     Some(Arch {
-        major: u8::try_from(major).ok().filter(|it| *it > 0)?,
+        major: u8::try_from(major).ok().filter(|major| *major > 0)?,
         minor: u8::try_from(minor).ok()?,
         suffix,
     })
@@ -136,9 +136,10 @@ impl<'a> Reader<'a> {
 
     fn arch(&self, head: &Header) -> Result<Arch, Error> {
         let flags = head.e_flags(ENDIAN).0;
-        let (number, is_specific) = match head.e_ident().abi_version < ABI_OF_CUDA_13 {
-            true => (flags & 0xff, flags & ARCH_SPECIFIC_BEFORE_13 != 0),
-            false => ((flags >> 8) & 0xff, self.is_compat_specific()?),
+        let (number, is_specific) = if head.e_ident().abi_version < ABI_OF_CUDA_13 {
+            (flags & 0xff, flags & ARCH_SPECIFIC_BEFORE_13 != 0)
+        } else {
+            ((flags >> 8) & 0xff, self.is_compat_specific()?)
         };
         arch(number, is_specific.then_some('a'))
             .ok_or_else(|| Error::at(48, Problem::Damaged("architecture")))
@@ -150,9 +151,10 @@ impl<'a> Reader<'a> {
             return Ok(false);
         };
         let attributes = self.attributes(section)?;
-        Ok(attributes
-            .iter()
-            .any(|it| it.number == attribute::COMPAT_ARCH_SPECIFIC && it.value.first() == Some(&1)))
+        Ok(attributes.iter().any(|attribute| {
+            attribute.number == attribute::COMPAT_ARCH_SPECIFIC
+                && attribute.value.first() == Some(&1)
+        }))
     }
 
     fn data(&self, section: &SectionOf) -> Result<&'a [u8], Error> {
@@ -225,7 +227,7 @@ impl<'a> Reader<'a> {
             let at_strings = self
                 .sections
                 .section(strings)
-                .map(|it| it.sh_offset(ENDIAN));
+                .map(|section| section.sh_offset(ENDIAN));
             let damaged = |_| {
                 let at = at_strings.unwrap_or_default();
                 Error::at(at, Problem::Damaged("table of symbols"))
@@ -237,17 +239,20 @@ impl<'a> Reader<'a> {
             let text = self.sections.section(section).map_err(damaged)?;
             let part = parts.get(name);
             // Bank 0 holds parameters, which a launch fills.
-            let banks = part.into_iter().flat_map(|it| &it.banks);
-            let banks = banks.filter(|(bank, _)| **bank > 0).map(|(_, at)| *at);
+            let banks = part
+                .into_iter()
+                .flat_map(|part| &part.banks)
+                .filter(|(bank, _)| **bank > 0)
+                .map(|(_, at)| *at);
             let machine_code = code.kernel(section.0, banks)?;
-            let info = part.and_then(|it| it.info);
-            let info = match info.map(|it| self.sections.section(SectionIndex(it))) {
+            let info = part.and_then(|part| part.info);
+            let info = match info.map(|info| self.sections.section(SectionIndex(info))) {
                 Some(Ok(section)) => self.attributes(section)?,
                 _ => Vec::new(),
             };
-            let of_info = |number| info.iter().find(|it| it.number == number);
+            let of_info = |number| info.iter().find(|info| info.number == number);
             let (static_shared, reserved_shared) =
-                shared(part.and_then(|it| it.shared), arch, is_relocatable);
+                shared(part.and_then(|part| part.shared), arch, is_relocatable);
             kernels.push(Kernel {
                 name: String::from_utf8_lossy(name).into_owned(),
                 arch,
@@ -259,15 +264,15 @@ impl<'a> Reader<'a> {
                 stack: stacks.get(&index.0).copied(),
                 static_shared,
                 reserved_shared,
-                constants: part.map(|it| it.constants.clone()).unwrap_or_default(),
+                constants: part.map(|part| part.constants.clone()).unwrap_or_default(),
                 code: text.sh_size(ENDIAN),
                 barriers: match of_info(attribute::BARRIERS) {
-                    Some(it) => it.value.first().map(|it| u32::from(*it)),
+                    Some(it) => it.value.first().map(|value| u32::from(*value)),
                     None => Some(barriers_of_text(text)),
                 },
-                max_threads: of_info(attribute::MAX_THREADS).and_then(|it| three(it.value)),
+                max_threads: of_info(attribute::MAX_THREADS).and_then(|info| three(info.value)),
                 required_threads: of_info(attribute::REQUIRED_THREADS)
-                    .and_then(|it| three(it.value)),
+                    .and_then(|info| three(info.value)),
                 is_linked: !is_relocatable,
                 digest: machine_code.digest,
                 opcodes: machine_code.opcodes,
@@ -367,7 +372,7 @@ fn barriers_of_text(text: &SectionOf) -> u32 {
 /// `.nv.constant0.k`: bank 0 of `k`. `.nv.constant3` is of all kernels.
 fn constant_bank(section: &[u8]) -> Option<(u32, &[u8])> {
     let rest = section.strip_prefix(b".nv.constant")?;
-    let dot = rest.iter().position(|it| *it == b'.')?;
+    let dot = rest.iter().position(|byte| *byte == b'.')?;
     let (bank, kernel) = rest.split_at_checked(dot)?;
     let bank = std::str::from_utf8(bank).ok()?.parse().ok()?;
     Some((bank, kernel.strip_prefix(b".")?))
@@ -383,7 +388,7 @@ fn tool(note: &[u8]) -> Option<Compiler> {
     let text = |word: usize| bytes::text_at(texts, u32_at(note, word * 4)? as usize);
     let version = text(3)?;
     let number = version.rsplit(['V', ' ']).next();
-    let is_number = |it: &&str| it.starts_with(|first: char| first.is_ascii_digit());
+    let is_number = |word: &&str| word.starts_with(|first: char| first.is_ascii_digit());
     Some(Compiler {
         tool: text(2)?,
         version: number.filter(is_number).unwrap_or(&version).to_owned(),

@@ -10,9 +10,10 @@ pub const ENDIAN: LittleEndian = LittleEndian;
 
 pub fn header(bytes: &[u8]) -> Result<&Header, Error> {
     let header = Header::parse(bytes).map_err(|_| Error::at(0, Problem::Damaged("ELF header")))?;
-    match header.is_class_64() && header.is_little_endian() {
-        true => Ok(header),
-        false => Err(Error::at(0, Problem::Foreign)),
+    if header.is_class_64() && header.is_little_endian() {
+        Ok(header)
+    } else {
+        Err(Error::at(0, Problem::Foreign))
     }
 }
 

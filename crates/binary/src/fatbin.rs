@@ -65,7 +65,7 @@ pub fn find_among<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Er
 
 /// How many zeros fill up to the next container; `None` where there is no more.
 fn padding(bytes: &[u8], at: usize) -> Option<usize> {
-    bytes.get(at..)?.iter().position(|it| *it != 0)
+    bytes.get(at..)?.iter().position(|byte| *byte != 0)
 }
 
 /// Says where it ends.
@@ -193,9 +193,10 @@ fn unpack<'a>(entry: &Entry<'a>, at: u64) -> Result<Cow<'a, [u8]>, Error> {
         0 => unpack_zstd(entry.payload, &mut unpacked),
         _ => lz4_flex::block::decompress_into(entry.payload, &mut unpacked).ok(),
     };
-    match written == Some(size) {
-        true => Ok(Cow::Owned(unpacked)),
-        false => Err(damaged()),
+    if written == Some(size) {
+        Ok(Cow::Owned(unpacked))
+    } else {
+        Err(damaged())
     }
 }
 

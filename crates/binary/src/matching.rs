@@ -102,8 +102,8 @@ pub fn match_kernels<'a>(base: &'a Listing, head: &'a Listing) -> Matching<'a> {
         }
     }
     let similar = similar::pairs(bases.kernels, &bases.left, heads.kernels, &heads.left);
-    bases.remove(similar.iter().map(|it| it.0));
-    heads.remove(similar.iter().map(|it| it.1));
+    bases.remove(similar.iter().map(|pair| pair.0));
+    heads.remove(similar.iter().map(|pair| pair.1));
     pairs.extend(
         similar
             .into_iter()
@@ -157,7 +157,11 @@ impl<'a> Side<'a> {
             }
         }
         let kernels = self.kernels;
-        let is_of_both = |at: &usize| kernels.get(*at).is_some_and(|it| others.contains(&it.arch));
+        let is_of_both = |at: &usize| {
+            kernels
+                .get(*at)
+                .is_some_and(|kernel| others.contains(&kernel.arch))
+        };
         self.left.retain(is_of_both);
         aside
     }
@@ -168,13 +172,18 @@ impl<'a> Side<'a> {
     }
 
     fn kernels_at(&self, places: &[usize]) -> Vec<&'a Kernel> {
-        let kernels = places.iter().filter_map(|at| self.kernels.get(*at));
-        kernels.collect()
+        places
+            .iter()
+            .filter_map(|at| self.kernels.get(*at))
+            .collect()
     }
 
     fn normalise_names(&mut self) {
-        let names = self.kernels.iter().map(|it| normal::name(&it.name));
-        self.names = names.collect();
+        self.names = self
+            .kernels
+            .iter()
+            .map(|kernel| normal::name(&kernel.name))
+            .collect();
     }
 
     /// As the base names it.
@@ -182,7 +191,7 @@ impl<'a> Side<'a> {
     where
         'a: 'm,
     {
-        member.map(|it| self.members.get(it).copied().unwrap_or(it))
+        member.map(|member| self.members.get(member).copied().unwrap_or(member))
     }
 
     /// `None` where the pass does not look at this kernel.
@@ -216,28 +225,37 @@ impl<'a> Side<'a> {
     /// The keys that kernels of several members share, with a partner or without one.
     fn in_several_members(&self, pass: Pass) -> HashSet<Key<'_>> {
         let all: Vec<_> = (0..self.kernels.len()).collect();
-        let member = |at: &usize| self.kernels.get(*at).map(|it| it.member.as_deref());
+        let member = |at: &usize| self.kernels.get(*at).map(|kernel| kernel.member.as_deref());
         let is_several = |places: &[usize]| {
             let first = places.first().and_then(member);
-            places.iter().any(|it| member(it) != first)
+            places.iter().any(|place| member(place) != first)
         };
-        let groups = self.groups(pass, &all).into_iter();
-        let several = groups.filter(|(_, places)| is_several(places));
-        several.map(|(key, _)| key).collect()
+        self.groups(pass, &all)
+            .into_iter()
+            .filter(|(_, places)| is_several(places))
+            .map(|(key, _)| key)
+            .collect()
     }
 }
 
 /// Those that there is machine code for, or that there should be.
 fn architectures(listing: &Listing) -> HashSet<Arch> {
-    let refused = listing.ptx.iter().filter(|it| it.refused.is_some());
-    let kernels = listing.kernels.iter().map(|it| it.arch);
-    kernels.chain(refused.map(|it| it.arch)).collect()
+    let refused = listing.ptx.iter().filter(|ptx| ptx.refused.is_some());
+    listing
+        .kernels
+        .iter()
+        .map(|kernel| kernel.arch)
+        .chain(refused.map(|kernel| kernel.arch))
+        .collect()
 }
 
 /// Returns the members that have machine code.
 fn members(listing: &Listing) -> BTreeSet<&str> {
-    let all = listing.kernels.iter().filter_map(|it| it.member.as_deref());
-    all.collect()
+    listing
+        .kernels
+        .iter()
+        .filter_map(|kernel| kernel.member.as_deref())
+        .collect()
 }
 
 /// Maps new files to the old ones that they are under another version or in another place: `libk.so.1.3` to `libk.so.1.2`.
@@ -269,8 +287,8 @@ pub fn renamed_files<'a>(
                 found.insert(*base);
             }
         }
-        gone.retain(|it| !found.contains(it));
-        new.retain(|it| !renamed.contains_key(it));
+        gone.retain(|difference| !found.contains(difference));
+        new.retain(|difference| !renamed.contains_key(difference));
     }
     renamed
 }
@@ -284,25 +302,28 @@ fn match_equal(bases: &mut Side, heads: &mut Side, pass: Pass) -> Vec<(usize, us
     let mut of_heads = heads.groups(pass, &heads.left);
     // Which of several members a kernel moved to is not known, unless its name or code says it.
     let is_told = pass.member || (pass.code && pass.by == MatchedBy::Name);
-    let many = match is_told {
-        true => [HashSet::new(), HashSet::new()],
-        false => [
+    let many = if is_told {
+        [HashSet::new(), HashSet::new()]
+    } else {
+        [
             bases.in_several_members(pass),
             heads.in_several_members(pass),
-        ],
+        ]
     };
     for (key, of_base) in bases.groups(pass, &bases.left) {
-        if many.iter().any(|it| it.contains(&key)) {
+        if many.iter().any(|keys| keys.contains(&key)) {
             continue;
         }
         if let Some(of_head) = of_heads.remove(&key) {
             pairs.extend(pair_group(bases, &of_base, heads, &of_head, pass));
         }
     }
-    bases.remove(pairs.iter().map(|it| it.0));
-    heads.remove(pairs.iter().map(|it| it.1));
-    let pairs = pairs.into_iter();
-    pairs.map(|(one, other)| (one, other, pass.by)).collect()
+    bases.remove(pairs.iter().map(|pair| pair.0));
+    heads.remove(pairs.iter().map(|pair| pair.1));
+    pairs
+        .into_iter()
+        .map(|(one, other)| (one, other, pass.by))
+        .collect()
 }
 
 /// One to one.
@@ -314,10 +335,10 @@ fn pair_group<'a>(
     pass: Pass,
 ) -> Vec<(usize, usize)> {
     let kernels = |side: &Side<'a>, places: &[usize]| {
-        let kernels = places
+        let mut kernels: Vec<_> = places
             .iter()
-            .filter_map(|at| Some((*at, side.kernels.get(*at)?)));
-        let mut kernels: Vec<_> = kernels.collect();
+            .filter_map(|at| Some((*at, side.kernels.get(*at)?)))
+            .collect();
         // A stable sort: the order decides between kernels with one name in one member.
         kernels.sort_by_key(|(_, it)| (it.name.as_str(), it.member.as_deref()));
         kernels
@@ -327,15 +348,19 @@ fn pair_group<'a>(
     let is_clear = of_base.len() == 1 && of_head.len() == 1;
     let count = of_base.len().saturating_mul(of_head.len());
     if is_clear || (is_named && pass.code) || count > MOST_COMPARED {
-        let pairs = of_base.into_iter().zip(of_head);
-        return pairs.map(|((one, _), (other, _))| (one, other)).collect();
+        return of_base
+            .into_iter()
+            .zip(of_head)
+            .map(|((one, _), (other, _))| (one, other))
+            .collect();
     }
     let mut scored = Vec::new();
     for (first, (one, base)) in of_base.iter().enumerate() {
         for (second, (other, head)) in of_head.iter().enumerate() {
-            let score = match is_named {
-                true => similar::similarity(base, head, 0.0).unwrap_or_default(),
-                false => normal::likeness(&base.name, &head.name),
+            let score = if is_named {
+                similar::similarity(base, head, 0.0).unwrap_or_default()
+            } else {
+                normal::likeness(&base.name, &head.name)
             };
             // The same whichever of the two listings comes first.
             let tie = (first.min(second), first.max(second));
@@ -391,13 +416,16 @@ fn split_by_ptx(side: &Side, other: &Side) -> (Vec<usize>, Vec<usize>) {
             of_name.push(ptx.arch);
         }
     }
-    let can_be_compiled = |it: &Kernel| {
-        let key = (it.name.as_str(), side.member(it.member.as_deref()));
-        let mut of_name = architectures.get(&key).into_iter().flatten();
-        of_name.any(|ptx| match ptx.suffix {
-            Some(_) => *ptx == it.arch,
-            None => (ptx.major, ptx.minor) <= (it.arch.major, it.arch.minor),
-        })
+    let can_be_compiled = |kernel: &Kernel| {
+        let key = (kernel.name.as_str(), side.member(kernel.member.as_deref()));
+        architectures
+            .get(&key)
+            .into_iter()
+            .flatten()
+            .any(|ptx| match ptx.suffix {
+                Some(_) => *ptx == kernel.arch,
+                None => (ptx.major, ptx.minor) <= (kernel.arch.major, kernel.arch.minor),
+            })
     };
     let is_left_as_ptx = |at: &usize| side.kernels.get(*at).is_some_and(can_be_compiled);
     side.left.iter().partition(|at| is_left_as_ptx(at))
@@ -448,7 +476,7 @@ pub(crate) mod tests {
     /// Members and digests of pairs.
     fn pairs(matching: &Matching) -> Vec<(String, u8, u8)> {
         let of = |pair: &Pair| {
-            let member = |it: &Kernel| it.member.clone().unwrap_or_default();
+            let member = |kernel: &Kernel| kernel.member.clone().unwrap_or_default();
             let members = format!("{}{}", member(pair.base), member(pair.head));
             (members, pair.base.digest[0], pair.head.digest[0])
         };
@@ -488,7 +516,9 @@ pub(crate) mod tests {
         assert_eq!(pairs(&matching), expected);
         // Which of the members it moved to is not known.
         let members = |list: &[&Kernel]| -> Vec<String> {
-            list.iter().filter_map(|it| it.member.clone()).collect()
+            list.iter()
+                .filter_map(|kernel| kernel.member.clone())
+                .collect()
         };
         assert_eq!(members(&matching.removed), ["d"]);
         assert_eq!(members(&matching.added), ["x"]);
@@ -548,8 +578,9 @@ pub(crate) mod tests {
                 refused: None,
             },
         ];
-        let names =
-            |list: &[&Kernel]| -> Vec<String> { list.iter().map(|it| it.name.clone()).collect() };
+        let names = |list: &[&Kernel]| -> Vec<String> {
+            list.iter().map(|kernel| kernel.name.clone()).collect()
+        };
         let matching = match_kernels(&base, &head);
         assert_eq!(names(&matching.to_ptx), ["k"]);
         assert_eq!(names(&matching.removed), ["gone", "newer"]);
@@ -787,7 +818,7 @@ pub(crate) mod tests {
             let counts = [(1, 40 + u32::from(code) * 7), (u16::from(code % 4) + 2, 100)];
             Kernel {
                 opcodes: counts.to_vec(),
-                member: member.map(|it| format!("{it}.o")),
+                member: member.map(|member| format!("{member}.o")),
                 ..kernel(&format!("k{name}"), arch, code)
             }
         }
@@ -799,11 +830,12 @@ pub(crate) mod tests {
 
     /// No name stands twice in one place.
     fn any_listing_of_names() -> impl Strategy<Value = Listing> {
-        any_listing().prop_map(|mut it| {
+        any_listing().prop_map(|mut listing| {
             let mut met = HashSet::new();
-            it.kernels
-                .retain(|it| met.insert((it.name.clone(), it.arch, it.member.clone())));
-            it
+            listing.kernels.retain(|kernel| {
+                met.insert((kernel.name.clone(), kernel.arch, kernel.member.clone()))
+            });
+            listing
         })
     }
 
@@ -811,17 +843,20 @@ pub(crate) mod tests {
         let found = listing
             .kernels
             .iter()
-            .position(|it| std::ptr::eq(it, kernel));
+            .position(|other| std::ptr::eq(other, kernel));
         found.unwrap()
     }
 
     /// Everything that it says of the kernels, whatever their order.
     fn sorted(matching: &Matching) -> Vec<String> {
         let all = |of: &str, list: &[&Kernel]| -> Vec<String> {
-            list.iter().map(|it| format!("{of} {it:?}")).collect()
+            list.iter().map(|entry| format!("{of} {entry:?}")).collect()
         };
-        let pairs = matching.pairs.iter().map(|it| format!("{it:?}"));
-        let mut text: Vec<_> = pairs.collect();
+        let mut text: Vec<_> = matching
+            .pairs
+            .iter()
+            .map(|pair| format!("{pair:?}"))
+            .collect();
         text.extend(all("removed", &matching.removed));
         text.extend(all("added", &matching.added));
         text.sort();
@@ -850,13 +885,13 @@ pub(crate) mod tests {
             for pair in &matching.pairs {
                 prop_assert_eq!(pair.base.arch, pair.head.arch);
             }
-            let mut bases: Vec<_> = matching.pairs.iter().map(|it| place(&base, it.base)).collect();
-            bases.extend(matching.removed.iter().map(|it| place(&base, it)));
+            let mut bases: Vec<_> = matching.pairs.iter().map(|pair| place(&base, pair.base)).collect();
+            bases.extend(matching.removed.iter().map(|kernel| place(&base, kernel)));
             prop_assert_eq!(bases.iter().collect::<HashSet<_>>().len(), bases.len());
             let count = bases.len() + aside(&matching.removed_architectures);
             prop_assert_eq!(count, base.kernels.len());
-            let mut heads: Vec<_> = matching.pairs.iter().map(|it| place(&head, it.head)).collect();
-            heads.extend(matching.added.iter().map(|it| place(&head, it)));
+            let mut heads: Vec<_> = matching.pairs.iter().map(|pair| place(&head, pair.head)).collect();
+            heads.extend(matching.added.iter().map(|kernel| place(&head, kernel)));
             prop_assert_eq!(heads.iter().collect::<HashSet<_>>().len(), heads.len());
             let count = heads.len() + aside(&matching.added_architectures);
             prop_assert_eq!(count, head.kernels.len());
@@ -880,10 +915,7 @@ pub(crate) mod tests {
         fn matching_is_symmetric(base in any_listing(), head in any_listing()) {
             let (there, back) = (match_kernels(&base, &head), match_kernels(&head, &base));
             let pairs = |matching: &Matching, turned: bool| {
-                let of = |pair: &Pair| match turned {
-                    true => (place(&base, pair.head), place(&head, pair.base), pair.by),
-                    false => (place(&base, pair.base), place(&head, pair.head), pair.by),
-                };
+                let of = |pair: &Pair| if turned { (place(&base, pair.head), place(&head, pair.base), pair.by) } else { (place(&base, pair.base), place(&head, pair.head), pair.by) };
                 matching.pairs.iter().map(of).collect::<BTreeSet<_>>()
             };
             prop_assert_eq!(pairs(&there, false), pairs(&back, true));

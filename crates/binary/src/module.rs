@@ -73,14 +73,14 @@ pub fn find_kernel_ptx<'a>(
     runs: impl Fn(Arch) -> bool,
 ) -> Result<Option<PtxText<'a>>, Error> {
     let (_, mut texts) = read_ptx(module)?;
-    let has_kernel = |it: &PtxText| ptx::kernels(&it.text).iter().any(|name| name == kernel);
-    texts.retain(|it| runs(it.arch) && has_kernel(it));
+    let has_kernel = |text: &PtxText| ptx::kernels(&text.text).iter().any(|name| name == kernel);
+    texts.retain(|text| runs(text.arch) && has_kernel(text));
     Ok(texts
         .into_iter()
-        .max_by_key(|it| it.arch)
-        .map(|it| PtxText {
-            text: without_end(it.text),
-            ..it
+        .max_by_key(|text| text.arch)
+        .map(|text| PtxText {
+            text: without_end(text.text),
+            ..text
         }))
 }
 
@@ -89,7 +89,7 @@ fn without_end(text: Cow<[u8]>) -> Cow<[u8]> {
     let length = text
         .iter()
         .rposition(|byte| *byte != 0)
-        .map_or(0, |it| it + 1);
+        .map_or(0, |text| text + 1);
     match text {
         Cow::Borrowed(text) => Cow::Borrowed(text.get(..length).unwrap_or_default()),
         Cow::Owned(mut text) => {
@@ -128,7 +128,7 @@ pub fn has_textures(cubin: &[u8], kernel: &str) -> Result<bool, Error> {
     let code = code.data(ENDIAN, cubin);
     let (instructions, _) = code.map_err(|_| damaged("code"))?.as_chunks::<16>();
     let operation = |[low, high, ..]: &[u8; 16]| u16::from_le_bytes([*low, *high]) & 0x1ff;
-    Ok((instructions.iter()).any(|it| TEXTURES.contains(&operation(it))))
+    Ok((instructions.iter()).any(|instruction| TEXTURES.contains(&operation(instruction))))
 }
 
 /// All variables of a cubin, the largest of `most` bytes.
@@ -144,12 +144,14 @@ pub fn read_variables(cubin: &[u8], most: u64) -> Result<Vec<Variable>, Error> {
     for (index, symbol) in symbols.enumerate() {
         let section = symbols.symbol_section(ENDIAN, symbol, index);
         let section = section.map_err(|_| damaged("table of symbols"))?;
-        let section = section.and_then(|it| sections.section(it).ok());
+        let section = section.and_then(|section| sections.section(section).ok());
         let (STT_OBJECT, Some(section)) = (symbol.st_type(), section) else {
             continue;
         };
         let of = sections.section_name(ENDIAN, section);
-        if !of.is_ok_and(|it| it == CONSTANTS || WRITTEN.contains(&it)) {
+        if !of
+            .is_ok_and(|section_name| section_name == CONSTANTS || WRITTEN.contains(&section_name))
+        {
             continue;
         }
         let size = symbol.st_size(ENDIAN);
@@ -171,8 +173,8 @@ pub fn read_variables(cubin: &[u8], most: u64) -> Result<Vec<Variable>, Error> {
                 let data = section.data(ENDIAN, cubin);
                 let data = data.map_err(|_| damaged("section of variables"))?;
                 let start = symbol.st_value(ENDIAN).checked_sub(section.sh_addr(ENDIAN));
-                let start = start.and_then(|it| usize::try_from(it).ok());
-                let bytes = start.and_then(|it| data.get(it..it.checked_add(size)?));
+                let start = start.and_then(|start| usize::try_from(start).ok());
+                let bytes = start.and_then(|start| data.get(start..start.checked_add(size)?));
                 bytes.ok_or_else(|| damaged("variable"))?.to_vec()
             }
         };

@@ -16,7 +16,7 @@ pub fn name(name: &str) -> Cow<'_, str> {
             b'_' | b'C' | b'T' if at >= done => found_at(name, at),
             _ => None,
         };
-        if let Some(found) = found.filter(|it| it.start >= done) {
+        if let Some(found) = found.filter(|place| place.start >= done) {
             result.push_str(name.get(done..found.start).unwrap_or_default());
             result.push_str(&found.stands_for);
             done = found.end;
@@ -49,8 +49,8 @@ fn found_at(text: &str, at: usize) -> Option<Found<'_>> {
     }
     for namespace in ["CUB_", "THRUST_", "_V_", "_RMM_"] {
         if rest.starts_with(namespace) {
-            return identifier(text, at, |it| {
-                is_version(it.strip_prefix(namespace)?).then_some(Cow::Borrowed(namespace))
+            return identifier(text, at, |name| {
+                is_version(name.strip_prefix(namespace)?).then_some(Cow::Borrowed(namespace))
             });
         }
     }
@@ -107,23 +107,27 @@ fn of_file<'a>(text: &'a str, at: usize, marker: &str) -> Option<Found<'a>> {
 
 /// The part after `CUB_` or `_V_`: `300102_SM_750_800_NS`.
 fn is_version(text: &str) -> bool {
-    let is_number = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit());
+    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
     let mut parts = text.split('_');
-    parts.next().is_some_and(is_number) && parts.all(|it| is_number(it) || it == "SM" || it == "NS")
+    parts.next().is_some_and(is_number)
+        && parts.all(|part| is_number(part) || part == "SM" || part == "NS")
 }
 
 /// `cuda::__4`, `cuda::std::__4`: the ABI version of libcu++, after the namespace or a substitution that stands for it.
 fn abi_namespace(text: &str, at: usize) -> Option<Found<'_>> {
-    let found = identifier(text, at, |it| {
-        let number = it.strip_prefix("__")?;
-        let is_number = !number.is_empty() && number.bytes().all(|it| it.is_ascii_digit());
+    let found = identifier(text, at, |name| {
+        let number = name.strip_prefix("__")?;
+        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
         is_number.then_some(Cow::Borrowed("__"))
     })?;
     let before = text.get(..found.start)?;
-    let substitution = before.strip_suffix('_').is_some_and(|it| {
-        it.trim_end_matches(|it: char| it.is_ascii_digit() || it.is_ascii_uppercase())
+    let substitution = before.strip_suffix('_').is_some_and(|prefix| {
+        prefix
+            .trim_end_matches(|character: char| {
+                character.is_ascii_digit() || character.is_ascii_uppercase()
+            })
             .len()
-            < it.len()
+            < prefix.len()
     });
     let is_cuda = before.ends_with("4cuda") || before.ends_with("3std") || substitution;
     is_cuda.then_some(found)
@@ -161,7 +165,9 @@ fn source_file(unit: &str) -> Option<Unit<'_>> {
     };
     let (length, rest) = unit.split_once('_')?;
     let (file, definition) = rest.split_at_checked(length.parse().ok()?)?;
-    let definition = definition.strip_prefix('_').filter(|it| !it.is_empty())?;
+    let definition = definition
+        .strip_prefix('_')
+        .filter(|rest| !rest.is_empty())?;
     // A number can follow the hash.
     let (hash, number) = definition.split_once('_').unwrap_or((definition, ""));
     let file = match file.strip_prefix("tmpxft_") {
@@ -171,12 +177,12 @@ fn source_file(unit: &str) -> Option<Unit<'_>> {
     };
     Some(Unit {
         file,
-        is_hashed: is_hash(hash) && number.bytes().all(|it| it.is_ascii_digit()),
+        is_hashed: is_hash(hash) && number.bytes().all(|byte| byte.is_ascii_digit()),
     })
 }
 
 fn is_hash(text: &str) -> bool {
-    text.len() == 8 && text.bytes().all(|it| it.is_ascii_hexdigit())
+    text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Triton once wrote into the name which arguments are divisible by 16 (`d`), 1 (`c`) or of such an alignment (`e`):
@@ -204,18 +210,24 @@ fn without_specialisation(name: &str) -> Option<&str> {
 /// CuTe DSL numbers the kernels of a program in their order: `kernel_cutlass_gemm_tensorptrf16_0`.
 fn without_number(name: &str) -> Option<&str> {
     let (kernel, number) = name.rsplit_once('_')?;
-    let is_number = !number.is_empty() && number.bytes().all(|it| it.is_ascii_digit());
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     (is_number && name.starts_with("kernel_cutlass_")).then_some(kernel)
 }
 
 /// The name of a library or object without its version, the one of Python, and hashes: digits count for nothing.
 pub fn member(member: &str) -> String {
-    let parts = member.split(['-', '.', '/']);
-    let kept = parts.map(|part| match is_hash(part) {
-        true => String::new(),
-        false => part.chars().filter(|it| !it.is_ascii_digit()).collect(),
-    });
-    kept.filter(|it: &String| !it.is_empty())
+    member
+        .split(['-', '.', '/'])
+        .map(|part| {
+            if is_hash(part) {
+                String::new()
+            } else {
+                part.chars()
+                    .filter(|character| !character.is_ascii_digit())
+                    .collect()
+            }
+        })
+        .filter(|name: &String| !name.is_empty())
         .collect::<Vec<_>>()
         .join(".")
 }
@@ -244,21 +256,25 @@ fn skeleton(name: &str) -> String {
     let mut result = String::new();
     let mut rest = name;
     if !name.starts_with("_Z") {
-        result.extend(name.chars().filter(|it| !it.is_ascii_digit()));
+        result.extend(name.chars().filter(|character| !character.is_ascii_digit()));
         return result;
     }
-    while let Some(at) = rest.find(|it: char| it.is_ascii_digit()) {
+    while let Some(at) = rest.find(|name: char| name.is_ascii_digit()) {
         let from = rest.get(at..).unwrap_or_default();
         let digits = from.bytes().take_while(u8::is_ascii_digit).count();
         let (length, after) = from.split_at_checked(digits).unwrap_or_default();
-        let identifier = length.parse().ok().and_then(|it| after.get(..it));
+        let identifier = length.parse().ok().and_then(|length| after.get(..length));
         // A number that is no length: `Li64E`.
-        let identifier = identifier.filter(|it| {
+        let identifier = identifier.filter(|identifier| {
             let is_value = after.starts_with('E') || after.starts_with('_');
-            !is_value || it.contains("__")
+            !is_value || identifier.contains("__")
         });
         let identifier = identifier.unwrap_or_default();
-        result.extend(identifier.chars().filter(|it| !it.is_ascii_digit()));
+        result.extend(
+            identifier
+                .chars()
+                .filter(|character| !character.is_ascii_digit()),
+        );
         result.push(' ');
         rest = after.get(identifier.len()..).unwrap_or_default();
     }
@@ -271,8 +287,13 @@ mod tests {
 
     /// With their lengths, as names are mangled.
     fn mangled(identifiers: &[&str]) -> String {
-        let each = identifiers.iter().map(|it| format!("{}{it}", it.len()));
-        format!("_ZN{}Ev", each.collect::<String>())
+        format!(
+            "_ZN{}Ev",
+            identifiers
+                .iter()
+                .map(|identifier| format!("{}{identifier}", identifier.len()))
+                .collect::<String>()
+        )
     }
 
     fn same(one: &[&str], other: &[&str]) {

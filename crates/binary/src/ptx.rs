@@ -8,9 +8,11 @@ use model::Arch;
 /// Whether text starts as PTX does: with its version, after comments.
 pub fn is_ptx(text: &[u8]) -> bool {
     let start = text.get(..START).unwrap_or(text);
-    let mut lines = start.split(|it| *it == b'\n').map(<[u8]>::trim_ascii);
-    let first = lines.find(|it| !it.is_empty() && !it.starts_with(b"//"));
-    first.is_some_and(|it| it.starts_with(b".version "))
+    let first = start
+        .split(|start| *start == b'\n')
+        .map(<[u8]>::trim_ascii)
+        .find(|line| !line.is_empty() && !line.starts_with(b"//"));
+    first.is_some_and(|line| line.starts_with(b".version "))
 }
 
 pub fn read(ptx: &[u8]) -> Result<Content, Error> {
@@ -26,11 +28,15 @@ pub fn target(ptx: &[u8]) -> Result<Arch, Error> {
 }
 
 fn find_target(ptx: &[u8]) -> Option<Arch> {
-    let lines = ptx.split(|it| *it == b'\n').map(<[u8]>::trim_ascii);
-    let mut targets = lines.filter_map(|it| it.strip_prefix(b".target "));
-    let named = targets.next()?.split(|it| b", \t".contains(it));
-    let mut named = named.filter_map(|it| std::str::from_utf8(it).ok());
-    named.find_map(|it| it.parse().ok())
+    let named = ptx
+        .split(|ptx| *ptx == b'\n')
+        .map(<[u8]>::trim_ascii)
+        .filter_map(|line| line.strip_prefix(b".target "))
+        .next()?
+        .split(|target| b", \t".contains(target));
+    named
+        .filter_map(|name| std::str::from_utf8(name).ok())
+        .find_map(|name| name.parse().ok())
 }
 
 /// The names that `.entry` directives give. PTX is outside data: what does not look like one is left out.
@@ -50,8 +56,8 @@ fn entries(ptx: &[u8]) -> impl Iterator<Item = (String, usize)> {
     let mut from = 0;
     let lines = std::iter::from_fn(move || {
         let at = from + memmem::find(ptx.get(from..)?, b".entry")?;
-        let start = memrchr(b'\n', &ptx[..at]).map_or(0, |it| it + 1);
-        from = memchr(b'\n', &ptx[at..]).map_or(ptx.len(), |it| at + it);
+        let start = memrchr(b'\n', &ptx[..at]).map_or(0, |newline| newline + 1);
+        from = memchr(b'\n', &ptx[at..]).map_or(ptx.len(), |newline| at + newline);
         Some((&ptx[start..from], start))
     });
     lines.filter_map(|(line, start)| Some((kernel(line)?, start)))
@@ -61,7 +67,7 @@ fn kernel(line: &[u8]) -> Option<String> {
     let code = &line[..memmem::find(line, b"//").unwrap_or(line.len())];
     let code = String::from_utf8_lossy(code);
     let mut words = code.split_whitespace();
-    words.find(|it| *it == ".entry")?;
+    words.find(|word| *word == ".entry")?;
     let name = words.next()?.split('(').next()?;
     Some(name.to_owned())
 }

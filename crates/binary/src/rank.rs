@@ -53,15 +53,15 @@ impl Worsening {
         };
         let resident = Resident::of(pair);
         let found = Self {
-            warps: resident.map_or(0.0, |it| it.lost()),
+            warps: resident.map_or(0.0, |resident| resident.lost()),
             resident,
-            local_instructions: more(|it| it.local_instructions),
-            stack: more(|it| it.stack),
+            local_instructions: more(|kernel| kernel.local_instructions),
+            stack: more(|kernel| kernel.stack),
             code: match base.code {
                 0 => 0.0,
                 code => (head.code as f64 / code as f64 - 1.0).max(0.0),
             },
-            registers: more(|it| it.registers),
+            registers: more(|kernel| kernel.registers),
         };
         let is_worse = found.warps > 0.0
             || found.code > 0.0
@@ -151,24 +151,24 @@ mod tests {
         };
         // From the costliest on; each has more of all that counts less.
         let heads = [
-            changed(|it| it.registers = Some(96)),
-            changed(|it| it.registers = Some(48)),
-            changed(|it| it.local_instructions = Some(20)),
-            changed(|it| {
-                it.local_instructions = Some(2);
-                it.stack = Some(800);
+            changed(|kernel| kernel.registers = Some(96)),
+            changed(|kernel| kernel.registers = Some(48)),
+            changed(|kernel| kernel.local_instructions = Some(20)),
+            changed(|kernel| {
+                kernel.local_instructions = Some(2);
+                kernel.stack = Some(800);
             }),
-            changed(|it| {
-                it.stack = Some(8);
-                it.code = 9000;
+            changed(|kernel| {
+                kernel.stack = Some(8);
+                kernel.code = 9000;
             }),
-            changed(|it| {
-                it.code = 1100;
-                it.registers = Some(32);
+            changed(|kernel| {
+                kernel.code = 1100;
+                kernel.registers = Some(32);
             }),
-            changed(|it| {
-                it.code = 1050;
-                it.registers = Some(31);
+            changed(|kernel| {
+                kernel.code = 1050;
+                kernel.registers = Some(31);
             }),
         ];
         let ranked = heads.map(|head| worsening(&base, &head).unwrap());

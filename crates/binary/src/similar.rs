@@ -61,7 +61,11 @@ pub fn similarity(one: &Kernel, other: &Kernel, least: f64) -> Option<f64> {
 }
 
 fn instructions(kernel: &Kernel) -> u64 {
-    kernel.opcodes.iter().map(|it| u64::from(it.1)).sum()
+    kernel
+        .opcodes
+        .iter()
+        .map(|opcode| u64::from(opcode.1))
+        .sum()
 }
 
 /// Whether equal code is enough to take two kernels for the same one.
@@ -79,7 +83,7 @@ impl<'a> Index<'a> {
     fn new(kernels: &'a [Kernel], of: impl Iterator<Item = usize>) -> Self {
         let mut by_size: HashMap<Arch, Vec<(u64, usize)>> = HashMap::new();
         for at in of {
-            if let Some(kernel) = kernels.get(at).filter(|it| is_telling(it)) {
+            if let Some(kernel) = kernels.get(at).filter(|kernel| is_telling(kernel)) {
                 let sizes = by_size.entry(kernel.arch).or_default();
                 sizes.push((instructions(kernel), at));
             }
@@ -96,17 +100,18 @@ impl<'a> Index<'a> {
         let all = self.by_size.get(&kernel.arch);
         let all = all.map(Vec::as_slice).unwrap_or_default();
         // Smaller or larger ones cannot be so similar.
-        let first = all.partition_point(|it| (it.0 as f64) < size * least);
-        let end = all.partition_point(|it| it.0 as f64 * least <= size);
+        let first = all.partition_point(|entry| (entry.0 as f64) < size * least);
+        let end = all.partition_point(|entry| entry.0 as f64 * least <= size);
         let near = all.get(first..end).unwrap_or_default();
         if near.len() > MOST_COMPARED {
             return Vec::new();
         }
-        let scored = near.iter().filter_map(|(_, at)| {
-            let score = similarity(kernel, self.kernels.get(*at)?, least)?;
-            Some((*at, score))
-        });
-        scored.collect()
+        near.iter()
+            .filter_map(|(_, at)| {
+                let score = similarity(kernel, self.kernels.get(*at)?, least)?;
+                Some((*at, score))
+            })
+            .collect()
     }
 
     /// The only one of `left` that resembles this one, if nothing else does nearly as much.
@@ -115,7 +120,7 @@ impl<'a> Index<'a> {
         let (best, score) = best.max_by(|one, other| one.1.total_cmp(&other.1))?;
         let rivals = self.similar(kernel, score - LEAST_LEAD);
         // An empty list is one that would be too long.
-        let is_alone = rivals.len() == 1 && rivals.iter().all(|it| it.0 == best);
+        let is_alone = rivals.len() == 1 && rivals.iter().all(|rival| rival.0 == best);
         is_alone.then_some(best)
     }
 }
@@ -135,7 +140,7 @@ pub fn pairs(
     let base_left_index = Index::new(base, base_left.iter().copied());
     let head_left_index = Index::new(head, head_left.iter().copied());
     let partner = |at: &usize| {
-        let kernel = base.get(*at).filter(|it| is_telling(it))?;
+        let kernel = base.get(*at).filter(|kernel| is_telling(kernel))?;
         let partner = head_index.partner(kernel, &head_left_index)?;
         let found = head.get(partner)?;
         let back = base_index.partner(found, &base_left_index)?;

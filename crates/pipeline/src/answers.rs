@@ -22,8 +22,13 @@ impl Answers {
         references: &References,
         on: &(dyn Fn(Event) + Sync),
     ) -> Self {
-        let wanted = cases.flat_map(|case| case.seeds.iter().map(move |&seed| (case, seed)));
-        Self::compute_seeds(wanted.collect(), references, on)
+        Self::compute_seeds(
+            cases
+                .flat_map(|case| case.seeds.iter().map(move |&seed| (case, seed)))
+                .collect(),
+            references,
+            on,
+        )
     }
 
     pub fn compute_seeds(
@@ -37,15 +42,17 @@ impl Answers {
             steps: wanted.len() as u64,
         });
         // One after another: each uses all cores by itself.
-        let found = wanted.into_iter().map(|(case, seed)| {
-            let answer = references.answer(case, seed);
-            on(Event::Stepped {
-                phase: Phase::Reference,
-                what: case.id.to_string(),
-            });
-            ((case.id.clone(), seed), answer)
-        });
-        let found: HashMap<_, _> = found.collect();
+        let found: HashMap<_, _> = wanted
+            .into_iter()
+            .map(|(case, seed)| {
+                let answer = references.answer(case, seed);
+                on(Event::Stepped {
+                    phase: Phase::Reference,
+                    what: case.id.to_string(),
+                });
+                ((case.id.clone(), seed), answer)
+            })
+            .collect();
         let outputs = found.par_iter().filter_map(|(of, answer)| {
             let digests = digests(answer.got()?).ok()?;
             Some((of.clone(), digests))
@@ -68,15 +75,16 @@ impl Answers {
 
     /// Digests of the reference outputs, for comparisons of two records.
     pub fn digests(&self, plan: &Plan) -> Vec<Evidence> {
-        let cases = plan.cases.iter();
-        let seeds = cases.flat_map(|case| case.seeds.iter().map(move |&seed| (&case.id, seed)));
-        let digests = seeds.filter_map(|(case, seed)| {
-            Some(Evidence::Reference {
-                case: case.clone(),
-                seed,
-                outputs: self.outputs.get(&(case.clone(), seed))?.clone(),
+        plan.cases
+            .iter()
+            .flat_map(|case| case.seeds.iter().map(move |&seed| (&case.id, seed)))
+            .filter_map(|(case, seed)| {
+                Some(Evidence::Reference {
+                    case: case.clone(),
+                    seed,
+                    outputs: self.outputs.get(&(case.clone(), seed))?.clone(),
+                })
             })
-        });
-        digests.collect()
+            .collect()
     }
 }

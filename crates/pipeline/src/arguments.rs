@@ -52,7 +52,7 @@ fn mistyped(
             let Arg::Tensor { name } = arg else {
                 continue;
             };
-            let tensor = case.tensors.iter().find(|it| it.name == *name);
+            let tensor = case.tensors.iter().find(|tensor| tensor.name == *name);
             let pointee = Pointee::of(&takes);
             let (Some(tensor), Some(pointee)) = (tensor, pointee) else {
                 continue;
@@ -78,8 +78,9 @@ fn mistyped(
 
 /// Values differ from shape to shape, types do not.
 fn first_case<'a>(plan: &'a Plan, unit: &UnitId) -> Option<&'a Case> {
-    let mut cases = plan.cases.iter();
-    cases.find(|case| (&case.id.kernel, &case.id.variant) == (&unit.kernel, &unit.variant))
+    plan.cases
+        .iter()
+        .find(|case| (&case.id.kernel, &case.id.variant) == (&unit.kernel, &unit.variant))
 }
 
 /// PTX that PTXAS does not take is for the simulator alone: where a GPU is asked for, it is a unit that was not

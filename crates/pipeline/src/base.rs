@@ -18,7 +18,10 @@ pub fn trees(base: &BaseSide, toolchains: &[&Toolchain], cache: &Cache) -> Resul
     let Some(apart) = &base.apart else {
         return Ok(Trees::shared());
     };
-    let mut tools: Vec<PathBuf> = toolchains.iter().flat_map(|it| it.places()).collect();
+    let mut tools: Vec<PathBuf> = toolchains
+        .iter()
+        .flat_map(|toolchain| toolchain.places())
+        .collect();
     for name in ["scratch", "reference-programs"] {
         tools.push(cache.dir(name)?);
     }
@@ -55,10 +58,7 @@ pub fn refuse_crossing(found: Option<Crossing>) -> Result<()> {
                 Side::Head => ("head", "base"),
             };
             let reader = name(reader);
-            let way = match file.real == file.named {
-                true => String::new(),
-                false => format!(", by way of {}", file.named.display()),
-            };
+            let way = if file.real == file.named { String::new() } else { format!(", by way of {}", file.named.display()) };
             let file = file.real.display();
             Diagnostic::new(format!(
                 "nothing was compared: {reader} of the {side} reads a file of the {other}, {file}{way}"
@@ -108,12 +108,13 @@ pub fn compare_references(
 
 /// Those of the base's units whose variant is part of this run.
 pub fn units(head: &Plan, base: &Plan) -> Vec<Unit> {
-    let heads = head.units.iter();
-    let variants: HashSet<_> = heads
+    let variants: HashSet<_> = head
+        .units
+        .iter()
         .map(|unit| (&unit.id.kernel, &unit.id.variant))
         .collect();
-    let units = base.units.iter();
-    units
+    base.units
+        .iter()
         .filter(|unit| variants.contains(&(&unit.id.kernel, &unit.id.variant)))
         .cloned()
         .collect()

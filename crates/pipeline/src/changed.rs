@@ -86,25 +86,39 @@ impl Side<'_> {
 
     /// All that a verdict on a kernel follows from; `None` where it is not known.
     fn state(&self, kernel: &str) -> Option<Value> {
-        let units = self.plan.units.iter().zip(&self.artifacts);
-        let units = units.filter(|(unit, _)| unit.id.kernel == kernel);
-        let units = units.map(|(unit, artifact)| Some((unit, &artifact.as_ref()?.artifact)));
-        let cases = self.plan.cases.iter().filter(|it| it.id.kernel == kernel);
-        let cases = cases.map(|case| {
-            let seeds = case.seeds.iter();
-            let names = seeds.map(|seed| self.references.names(case, *seed).ok());
-            Some((case, names.collect::<Option<Vec<_>>>()?))
-        });
-        let gates = self.gates.iter();
-        let gates = gates.filter(|gate| gate.subject.kernel() == kernel);
+        let units = self
+            .plan
+            .units
+            .iter()
+            .zip(&self.artifacts)
+            .filter(|(unit, _)| unit.id.kernel == kernel)
+            .map(|(unit, artifact)| Some((unit, &artifact.as_ref()?.artifact)));
+        let cases = self
+            .plan
+            .cases
+            .iter()
+            .filter(|case| case.id.kernel == kernel)
+            .map(|case| {
+                Some((
+                    case,
+                    case.seeds
+                        .iter()
+                        .map(|seed| self.references.names(case, *seed).ok())
+                        .collect::<Option<Vec<_>>>()?,
+                ))
+            });
+        let gates = self
+            .gates
+            .iter()
+            .filter(|gate| gate.subject.kernel() == kernel);
         let mut state = json!({
             "units": units.collect::<Option<Vec<_>>>()?,
             "cases": cases.collect::<Option<Vec<_>>>()?,
             "gates": gates.collect::<Vec<_>>(),
-            "expected": self.plan.expected.iter().filter(|it| it.kernel == kernel).collect::<Vec<_>>(),
-            "fallbacks": self.plan.fallbacks.iter().filter(|it| it.kernel == kernel).collect::<Vec<_>>(),
-            "rivals": self.plan.rivals.iter().filter(|it| it.kernel == kernel).collect::<Vec<_>>(),
-            "baselines": self.baselines.iter().filter(|it| it.kernel == kernel).collect::<Vec<_>>(),
+            "expected": self.plan.expected.iter().filter(|expectation| expectation.kernel == kernel).collect::<Vec<_>>(),
+            "fallbacks": self.plan.fallbacks.iter().filter(|fallback| fallback.kernel == kernel).collect::<Vec<_>>(),
+            "rivals": self.plan.rivals.iter().filter(|rival| rival.kernel == kernel).collect::<Vec<_>>(),
+            "baselines": self.baselines.iter().filter(|baseline| baseline.kernel == kernel).collect::<Vec<_>>(),
             "timing": self.plan.timing,
             "simulation": self.plan.simulation,
         });

@@ -37,15 +37,17 @@ pub fn check_all(
     let cases: Vec<&Case> = needed.iter().filter_map(|id| plan.case(id)).collect();
     work.base.answers = Answers::compute(cases.iter().copied(), references, on);
     record.costs.reference_ms += milliseconds(work.base.answers.wall);
-    let tried = cases.iter().map(|case| {
-        let seeds = case.seeds.iter();
-        seeds
-            .map(|&seed| work.base.check_job(plan, case, None, seed))
-            .collect()
-    });
     let pieces = check_side(
         &cases,
-        tried.collect(),
+        cases
+            .iter()
+            .map(|case| {
+                case.seeds
+                    .iter()
+                    .map(|&seed| work.base.check_job(plan, case, None, seed))
+                    .collect()
+            })
+            .collect(),
         crews,
         &work.took,
         on,
@@ -98,11 +100,12 @@ fn tried(side: &Side, record: &Record) -> Vec<Vec<Tried>> {
         &record.evidence,
         Stage::Check,
     );
-    let admitted = plan.cases.iter().zip(admissions);
-    admitted
+    plan.cases
+        .iter()
+        .zip(admissions)
         .map(|(case, admission)| {
-            let seeds = case.seeds.iter();
-            seeds
+            case.seeds
+                .iter()
                 .map(|&seed| match &admission {
                     Admission::Yes => side.check_job(plan, case, None, seed),
                     Admission::No { .. } => Err(SkipReason::NotRun(NotRun::EarlierStage)),
@@ -118,14 +121,16 @@ type Split = (Vec<Vec<CheckJob>>, Vec<Vec<Option<SkipReason>>>);
 fn split(tried: Vec<Vec<Tried>>) -> Split {
     let split_one = |seeds: Vec<Tried>| {
         let mut jobs = Vec::new();
-        let whys = seeds.into_iter().map(|seed| match seed {
-            Ok(job) => {
-                jobs.push(job);
-                None
-            }
-            Err(why) => Some(why),
-        });
-        let whys = whys.collect();
+        let whys = seeds
+            .into_iter()
+            .map(|seed| match seed {
+                Ok(job) => {
+                    jobs.push(job);
+                    None
+                }
+                Err(why) => Some(why),
+            })
+            .collect();
         (jobs, whys)
     };
     tried.into_iter().map(split_one).unzip()

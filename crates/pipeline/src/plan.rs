@@ -105,15 +105,12 @@ pub(super) fn plan(
     let toolchain = find_compiler(request, &compiler, cache, on)?;
     let base = base.map(|mut side| {
         side.asked.plan.profiling = plan.profiling;
-        let theirs = match side.compiler == compiler {
-            true => toolchain.clone(),
-            false => find_compiler(request, &side.compiler, cache, on).map_err(|error| {
+        let theirs = if side.compiler == compiler { toolchain.clone() } else { find_compiler(request, &side.compiler, cache, on).map_err(|error| {
                 match side.apart {
                     Some(_) => of_base(error),
                     None => error,
                 }
-            })?,
-        };
+            })? };
         if side.apart.is_none() && theirs.facts == toolchain.facts {
             return Err(Error::usage(format!(
                 "nothing to compare: head and base are the same files, and both compilers are nvcc {}",

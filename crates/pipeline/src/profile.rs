@@ -23,13 +23,10 @@ pub(super) fn profile_all(
     let began = Instant::now();
     let (plan, environment, policy) = (&record.plan, &record.environment, &record.policy);
     let wanted = judge::to_profile(plan, environment, policy, &record.evidence);
-    let sides = |against_base: bool| match against_base {
-        true => 2,
-        false => 1,
-    };
+    let sides = |against_base: bool| if against_base { 2 } else { 1 };
     let steps = wanted
         .iter()
-        .map(|it| u64::from(it.repeats) * sides(it.against_base));
+        .map(|profile| u64::from(profile.repeats) * sides(profile.against_base));
     on(Event::Began {
         phase: Phase::Profile,
         steps: steps.sum(),
@@ -71,16 +68,27 @@ pub(super) struct Trees(Vec<(PathBuf, &'static str)>);
 impl Trees {
     pub fn new(roots: &[&Path], toolkit: &Path) -> Self {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let roots = roots.iter().map(|root| match root.as_os_str().is_empty() {
-            true => (real(Path::new(".")), ""),
-            false => (real(root), ""),
-        });
-        Self(roots.chain([(real(toolkit), TOOLKIT)]).collect())
+        Self(
+            roots
+                .iter()
+                .map(|root| {
+                    if root.as_os_str().is_empty() {
+                        (real(Path::new(".")), "")
+                    } else {
+                        (real(root), "")
+                    }
+                })
+                .chain([(real(toolkit), TOOLKIT)])
+                .collect(),
+        )
     }
 
     fn without_paths(&self, mut facts: Seen<ProfileFacts>) -> Seen<ProfileFacts> {
         if let Seen::Got(facts) = &mut facts {
-            let lines = facts.kernels.iter_mut().flat_map(|it| &mut it.lines);
+            let lines = facts
+                .kernels
+                .iter_mut()
+                .flat_map(|kernel| &mut kernel.lines);
             for line in lines {
                 line.place = self.name(&line.place);
             }

@@ -24,8 +24,11 @@ pub(super) fn take(asked: &AskedShard, loaded: &mut Loaded) -> Result<Shard> {
     let whole = whole(loaded, dealt)?;
     let own = usize::try_from(number - 1).ok();
     let own = own.and_then(|at| whole.dealt.get(at)).map(Vec::as_slice);
-    let filters = own.unwrap_or_default().iter().map(exactly);
-    let filters = filters.collect::<Result<Vec<_>>>()?;
+    let filters = own
+        .unwrap_or_default()
+        .iter()
+        .map(exactly)
+        .collect::<Result<Vec<_>>>()?;
     let Loaded {
         plan,
         gates,

@@ -134,11 +134,13 @@ pub fn simulate_beside_gpu(
 fn admitted(record: &Record) -> impl Iterator<Item = (&Case, Option<SkipReason>)> {
     let (plan, environment, policy) = (&record.plan, &record.environment, &record.policy);
     let admissions = judge::admit(plan, environment, policy, &record.evidence, Stage::Check);
-    let admitted = plan.cases.iter().zip(admissions);
-    admitted.map(|(case, admission)| match admission {
-        Admission::No { .. } => (case, Some(SkipReason::NotRun(NotRun::EarlierStage))),
-        Admission::Yes => (case, None),
-    })
+    plan.cases
+        .iter()
+        .zip(admissions)
+        .map(|(case, admission)| match admission {
+            Admission::No { .. } => (case, Some(SkipReason::NotRun(NotRun::EarlierStage))),
+            Admission::Yes => (case, None),
+        })
 }
 
 /// One case by the code for one architecture, all seeds, in the order of the plan; or why it is not run.
@@ -203,8 +205,9 @@ fn runs_of_head(record: &Record) -> Vec<Run<'_>> {
     let (plan, environment, policy) = (&record.plan, &record.environment, &record.policy);
     let cases = judge::to_simulate(plan, environment, policy, &record.evidence);
     let refusals = admitted(record).map(|(_, refused)| refused);
-    let cases = cases.into_iter().zip(refusals);
     cases
+        .into_iter()
+        .zip(refusals)
         .flat_map(|((case, units), refused)| runs(case, &units, refused))
         .collect()
 }
@@ -215,10 +218,9 @@ fn runs_of_base<'a>(record: &'a Record, base: &'a Base) -> Vec<Run<'a>> {
     let needed = judge::needed_of_base(&record.plan, environment, policy, evidence);
     let pieces = evidence.iter().filter_map(Evidence::of_base);
     let cases = judge::to_simulate(&base.plan, environment, policy, pieces);
-    let needed = cases
+    cases
         .into_iter()
-        .filter(|(case, _)| needed.contains(&case.id));
-    needed
+        .filter(|(case, _)| needed.contains(&case.id))
         .flat_map(|(case, units)| runs(case, &units, None))
         .collect()
 }
@@ -260,8 +262,10 @@ impl OneSide<'_> {
         let looked_up = began.elapsed();
 
         // Architectures of one case have one answer.
-        let mut seeds: Vec<(&Case, u64)> =
-            questions.iter().map(|it| (it.run.case, it.seed)).collect();
+        let mut seeds: Vec<(&Case, u64)> = questions
+            .iter()
+            .map(|question| (question.run.case, question.seed))
+            .collect();
         seeds.sort_by_key(|(case, seed)| (&case.id, *seed));
         seeds.dedup_by_key(|(case, seed)| (&case.id, *seed));
         side.answers = Answers::compute_seeds(seeds, references, self.on);
@@ -317,38 +321,44 @@ impl OneSide<'_> {
             })
             .collect();
         let mut answers = self.estimate_jobs(jobs, &asked).into_iter();
-        let whys = runs.iter().zip(whys);
-        whys.map(|(run, why)| match why {
-            Some(why) => Err(why),
-            None => {
-                let answer = answers
-                    .next()
-                    .ok_or_else(|| SkipReason::lost("it was not estimated"))?;
-                // A drawn seed takes no check from a case that was small enough without it.
-                let drawn = usize::from(self.plan.drawn.is_some());
-                let seeds = run.case.seeds.len().saturating_sub(drawn);
-                decided(seeds, answer, budget)
-            }
-        })
-        .collect()
+        runs.iter()
+            .zip(whys)
+            .map(|(run, why)| match why {
+                Some(why) => Err(why),
+                None => {
+                    let answer = answers
+                        .next()
+                        .ok_or_else(|| SkipReason::lost("it was not estimated"))?;
+                    // A drawn seed takes no check from a case that was small enough without it.
+                    let drawn = usize::from(self.plan.drawn.is_some());
+                    let seeds = run.case.seeds.len().saturating_sub(drawn);
+                    decided(seeds, answer, budget)
+                }
+            })
+            .collect()
     }
 
     /// From earlier runs, or else from the simulator.
     fn estimate_jobs(&self, jobs: Vec<Named>, asked: &[&Run]) -> Vec<Seen<Frame>> {
-        let known = jobs.iter().map(|(_, key)| {
-            let kept = self.results.find(key.as_ref()?)?;
-            Some(kept.answer)
-        });
-        let known: Vec<Option<Seen<Frame>>> = known.collect();
-        let unknown = jobs.into_iter().zip(asked).zip(&known);
-        let (jobs, runs): (Vec<Named>, Vec<&Run>) = unknown
+        let known: Vec<Option<Seen<Frame>>> = jobs
+            .iter()
+            .map(|(_, key)| {
+                let kept = self.results.find(key.as_ref()?)?;
+                Some(kept.answer)
+            })
+            .collect();
+        let (jobs, runs): (Vec<Named>, Vec<&Run>) = jobs
+            .into_iter()
+            .zip(asked)
+            .zip(&known)
             .filter(|(_, known)| known.is_none())
             .map(|((job, run), _)| (job, *run))
             .unzip();
         let answers = self.run_jobs(jobs, Phase::Estimate, &runs, |_| None);
         let mut answers = answers.into_iter();
-        let all = known.into_iter();
-        all.filter_map(|known| known.or_else(|| answers.next()))
+        known
+            .into_iter()
+            .filter_map(|known| known.or_else(|| answers.next()))
             .collect()
     }
 
@@ -439,7 +449,7 @@ impl OneSide<'_> {
         found: &mut BTreeMap<Place, Outcome>,
     ) {
         // The longest first, so that no core waits long for another at the end.
-        questions.sort_by_key(|it| Reverse(it.cost));
+        questions.sort_by_key(|question| Reverse(question.cost));
         let threads = (self.simulators.side_by_side() / questions.len().max(1)).max(1);
         let mut jobs = Vec::new();
         let mut asked = Vec::new();
@@ -569,12 +579,13 @@ fn decided(
         Seen::Got(Frame::Estimated(None)) => Ok(Cost::Unknown),
         Seen::Got(Frame::Estimated(Some(launch))) => {
             let whole = launch.saturating_mul(seeds.max(1) as u64);
-            match whole > budget {
-                false => Ok(Cost::About(launch)),
-                true => Err(SkipReason::NotRun(NotRun::OverBudget {
+            if whole > budget {
+                Err(SkipReason::NotRun(NotRun::OverBudget {
                     estimate: whole,
                     budget,
-                })),
+                }))
+            } else {
+                Ok(Cost::About(launch))
             }
         }
         Seen::Got(other) => Err(SkipReason::Broke(Fault::new(

@@ -36,8 +36,11 @@ impl<'a> Sources<'a> {
                     facts: Seen::Got(facts),
                     ..
                 } => {
-                    let places = facts.findings.iter_mut().flat_map(|it| &mut it.places);
-                    places.for_each(|place| self.quote_place(place));
+                    facts
+                        .findings
+                        .iter_mut()
+                        .flat_map(|finding| &mut finding.places)
+                        .for_each(|place| self.quote_place(place));
                 }
                 Evidence::Simulation {
                     facts: Seen::Fault(fault),

@@ -65,15 +65,17 @@ impl TimeStage<'_> {
         crew: &mut Crew,
         record: &mut Record,
     ) {
-        let due = wanted.into_iter().map(|(case, timing)| {
-            let seen = self.processes.get(&case).copied().unwrap_or(0);
-            Due {
-                processes: processes_until_look(&record.plan, timing, seen),
-                case,
-                timing,
-            }
-        });
-        let mut due: Vec<Due> = due.collect();
+        let mut due: Vec<Due> = wanted
+            .into_iter()
+            .map(|(case, timing)| {
+                let seen = self.processes.get(&case).copied().unwrap_or(0);
+                Due {
+                    processes: processes_until_look(&record.plan, timing, seen),
+                    case,
+                    timing,
+                }
+            })
+            .collect();
         let turns = next_rivals(record, &due);
         (self.on)(Event::Began {
             phase: Phase::Time,
@@ -82,9 +84,9 @@ impl TimeStage<'_> {
         while !due.is_empty() {
             let evidence = self.take_round(crew, record, &due);
             let got: HashSet<&CaseId> = evidence.iter().filter_map(timed_case).collect();
-            due.retain_mut(|it| {
-                it.processes -= 1;
-                it.processes > 0 && got.contains(&it.case)
+            due.retain_mut(|job| {
+                job.processes -= 1;
+                job.processes > 0 && got.contains(&job.case)
             });
             record.evidence.extend(evidence);
         }
@@ -99,19 +101,21 @@ impl TimeStage<'_> {
             });
         };
         let processes = &mut self.processes;
-        let asked = due.iter().filter_map(|it| {
-            let case = record.plan.case(&it.case)?;
-            let process = processes.entry(it.case.clone()).or_default();
-            let number = *process;
-            *process += 1;
-            Some(ProcessJob {
-                case,
-                process: number,
-                timing: it.timing,
-                job: self.work.timing(record, case, number, it.timing),
+        let asked: Vec<ProcessJob> = due
+            .iter()
+            .filter_map(|due_job| {
+                let case = record.plan.case(&due_job.case)?;
+                let process = processes.entry(due_job.case.clone()).or_default();
+                let number = *process;
+                *process += 1;
+                Some(ProcessJob {
+                    case,
+                    process: number,
+                    timing: due_job.timing,
+                    job: self.work.timing(record, case, number, due_job.timing),
+                })
             })
-        });
-        let asked: Vec<ProcessJob> = asked.collect();
+            .collect();
         crew.renew(alike_ahead(due, &asked));
         let mut evidence = Vec::new();
         let mut asked = asked.into_iter().peekable();
@@ -143,7 +147,7 @@ impl TimeStage<'_> {
 
 fn next_rivals<'a>(record: &'a Record, due: &[Due]) -> Vec<RivalTurn<'a>> {
     let (plan, environment, policy) = (&record.plan, &record.environment, &record.policy);
-    let ids: Vec<CaseId> = due.iter().map(|it| it.case.clone()).collect();
+    let ids: Vec<CaseId> = due.iter().map(|job| job.case.clone()).collect();
     judge::next_rivals(plan, environment, policy, &record.evidence, &ids)
 }
 
@@ -158,18 +162,24 @@ fn timed_case(piece: &Evidence) -> Option<&CaseId> {
 
 /// Processes of these cases, and tasks of rivals in as many rounds.
 fn steps_ahead(due: &[Due], turns: &[RivalTurn]) -> u64 {
-    let all = due.iter().map(|it| u64::from(it.processes));
+    let all = due.iter().map(|job| u64::from(job.processes));
     let rounds = all.clone().max().unwrap_or(1);
-    let tasks = turns.iter().flat_map(|turn| &turn.tasks);
-    let rivals = tasks.map(|it| u64::from(it.processes.saturating_sub(it.process)).min(rounds));
-    all.sum::<u64>() + rivals.sum::<u64>()
+    all.sum::<u64>()
+        + turns
+            .iter()
+            .flat_map(|turn| &turn.tasks)
+            .map(|task| u64::from(task.processes.saturating_sub(task.process)).min(rounds))
+            .sum::<u64>()
 }
 
 /// Processes of a case, the next included, before the judge could have enough of those that it was shown.
 fn processes_until_look(plan: &Plan, timing: Timing, seen: u32) -> u32 {
     let look = match timing {
         Timing::Alone => Some(plan.timing.processes),
-        Timing::AgainstBase(_) => plan.pairing.as_ref().and_then(|it| it.next_look(seen)),
+        Timing::AgainstBase(_) => plan
+            .pairing
+            .as_ref()
+            .and_then(|pairing| pairing.next_look(seen)),
     };
     look.unwrap_or(0).saturating_sub(seen).max(1)
 }
@@ -190,18 +200,18 @@ fn take_turn(
         device,
         plan: &record.plan,
     };
-    let tasks = turns.iter().flat_map(|turn| {
-        let tasks = turn.tasks.iter();
-        tasks.map(|task| (turn.rival, task))
-    });
-    let tasks: Vec<(&Rival, &RivalTask)> = tasks.collect();
-    let asked = tasks.iter();
-    let asked = asked.map(|&(rival, it)| Asked {
-        rival,
-        task: it.task,
-        again: it.process + 1 < it.processes,
-    });
-    let asked: Vec<Asked> = asked.collect();
+    let tasks: Vec<(&Rival, &RivalTask)> = turns
+        .iter()
+        .flat_map(|turn| turn.tasks.iter().map(|task| (turn.rival, task)))
+        .collect();
+    let asked: Vec<Asked> = tasks
+        .iter()
+        .map(|&(rival, it)| Asked {
+            rival,
+            task: it.task,
+            again: it.process + 1 < it.processes,
+        })
+        .collect();
     let mut evidence = Vec::new();
     rivals.take_turn(setting, &asked, |at, answer| {
         let Some((rival, RivalTask { task, process, .. })) = tasks.get(at) else {
@@ -232,12 +242,11 @@ struct ProcessJob<'a> {
 
 /// Processes that are going to be needed of the same kind, the next included.
 fn alike_ahead(due: &[Due], asked: &[ProcessJob]) -> usize {
-    let has_launcher = |it: &ProcessJob| it.job.as_ref().is_ok_and(Job::has_launcher);
+    let has_launcher = |job: &ProcessJob| job.job.as_ref().is_ok_and(Job::has_launcher);
     if asked.iter().any(has_launcher) {
         return 1;
     }
-    let ahead = due.iter().map(|it| it.processes);
-    ahead.max().unwrap_or(1) as usize
+    due.iter().map(|job| job.processes).max().unwrap_or(1) as usize
 }
 
 /// The judge asks for those alone that it admits.

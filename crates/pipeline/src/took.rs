@@ -17,8 +17,9 @@ impl Meter {
     /// In the order of the plan.
     pub fn read(self, plan: &Plan) -> Vec<CaseCost> {
         let all = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let cases = plan.cases.iter().map(|case| &case.id);
-        cases
+        plan.cases
+            .iter()
+            .map(|case| &case.id)
             .filter_map(|case| {
                 Some(CaseCost {
                     case: case.clone(),

@@ -64,8 +64,7 @@ impl EvidenceSide {
         match self {
             Self::Head => evidence.extend(pieces),
             Self::Base => {
-                let pieces = pieces.into_iter().map(Box::new);
-                evidence.extend(pieces.map(Evidence::Base));
+                evidence.extend(pieces.into_iter().map(Box::new).map(Evidence::Base));
             }
         }
     }

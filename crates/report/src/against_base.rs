@@ -52,9 +52,10 @@ fn named(base: &AgainstBase) -> String {
 
 /// As it was named; a whole hash, which a workflow names, no longer than one is read.
 pub fn revision(base: &AgainstBase) -> &str {
-    match base.revision == base.commit {
-        true => commit(base),
-        false => &base.revision,
+    if base.revision == base.commit {
+        commit(base)
+    } else {
+        &base.revision
     }
 }
 
@@ -64,9 +65,10 @@ pub fn commit(base: &AgainstBase) -> &str {
 
 /// Cases that were not timed against the base, by name and with the reason.
 pub fn untimed(record: &Record, base: &AgainstBase) -> Vec<String> {
-    let unchanged = match base.unchanged_timed {
-        true => &[][..],
-        false => &base.unchanged,
+    let unchanged = if base.unchanged_timed {
+        &[][..]
+    } else {
+        &base.unchanged
     };
     [
         (
@@ -114,7 +116,10 @@ const MOST_NAMES: usize = 6;
 
 fn briefly(plan: &Plan, cases: &[CaseId]) -> String {
     let subjects: Vec<_> = cases.iter().cloned().map(Subject::Case).collect();
-    let variants: BTreeSet<_> = cases.iter().map(|it| (&it.kernel, &it.variant)).collect();
+    let variants: BTreeSet<_> = cases
+        .iter()
+        .map(|case| (&case.kernel, &case.variant))
+        .collect();
     if variants.len() <= MOST_NAMES {
         return in_words(plan, &subjects.iter().collect());
     }
@@ -137,8 +142,12 @@ pub fn effort(judgement: &Judgement) -> Option<String> {
         return None;
     }
     let seconds = |effort: Effort| effort.gpu_ms.map(|ms| ms.0 / 1000.0);
-    let efforts = judgement.verdicts.iter().filter_map(|it| it.effort);
-    let most = efforts.filter_map(seconds).reduce(f64::max);
+    let most = judgement
+        .verdicts
+        .iter()
+        .filter_map(|verdict| verdict.effort)
+        .filter_map(seconds)
+        .reduce(f64::max);
     let most = most.map_or(String::new(), |most| {
         format!(", of which one verdict took at most {most:.2} s")
     });
@@ -201,7 +210,11 @@ pub struct Compared<'a> {
 pub fn compared(judgement: &Judgement) -> Vec<Compared<'_>> {
     let mut order = Vec::new();
     let mut verdicts_of: HashMap<(&Subject, Metric), Vec<&Verdict>> = HashMap::new();
-    for verdict in judgement.verdicts.iter().filter(|it| is_measured(it)) {
+    for verdict in judgement
+        .verdicts
+        .iter()
+        .filter(|verdict| is_measured(verdict))
+    {
         let Some(metric) = verdict.metric() else {
             continue;
         };
@@ -212,16 +225,18 @@ pub fn compared(judgement: &Judgement) -> Vec<Compared<'_>> {
         }
         verdicts.push(verdict);
     }
-    let rows = order.into_iter().filter_map(|key| {
-        let (subject, metric) = key;
-        row(subject, metric, verdicts_of.get(&key)?)
-    });
-    rows.collect()
+    order
+        .into_iter()
+        .filter_map(|key| {
+            let (subject, metric) = key;
+            row(subject, metric, verdicts_of.get(&key)?)
+        })
+        .collect()
 }
 
 /// GPU time is known for cases that were timed against the base, and for no others.
 fn is_measured(verdict: &Verdict) -> bool {
-    verdict.effort.is_some_and(|it| it.gpu_ms.is_some())
+    verdict.effort.is_some_and(|effort| effort.gpu_ms.is_some())
 }
 
 fn row<'a>(subject: &'a Subject, metric: Metric, verdicts: &[&Verdict]) -> Option<Compared<'a>> {
@@ -232,7 +247,7 @@ fn row<'a>(subject: &'a Subject, metric: Metric, verdicts: &[&Verdict]) -> Optio
     let [low, high] = tightest.interval?;
     let gates: Vec<_> = verdicts
         .iter()
-        .filter_map(|it| words::limit_of(&it.question))
+        .filter_map(|verdict| words::limit_of(&verdict.question))
         .collect();
     let change = tightest.change?.0;
     let (change, bounds) = match metric {
@@ -259,7 +274,7 @@ fn row<'a>(subject: &'a Subject, metric: Metric, verdicts: &[&Verdict]) -> Optio
             .smallest_visible
             .map_or("-".to_owned(), |visible| words::percent(visible.0)),
         gates: gates.join(", "),
-        outcome: verdicts.iter().map(|it| it.outcome).min()?,
+        outcome: verdicts.iter().map(|verdict| verdict.outcome).min()?,
     })
 }
 
@@ -272,10 +287,9 @@ pub fn p50(judgement: &Judgement, subject: &Subject) -> Option<String> {
     if base.new.contains(case) {
         return None;
     }
-    let own = judgement
-        .verdicts
-        .iter()
-        .filter(|it| it.subject == *subject && it.metric() == Some(Metric::P50) && is_measured(it));
+    let own = judgement.verdicts.iter().filter(|verdict| {
+        verdict.subject == *subject && verdict.metric() == Some(Metric::P50) && is_measured(verdict)
+    });
     Some(match row(subject, Metric::P50, &own.collect::<Vec<_>>()) {
         Some(row) => row.change,
         None if base.unchanged.contains(case) => "unchanged".to_owned(),
@@ -309,8 +323,11 @@ pub struct LoosenedGates<'a> {
 impl LoosenedGates<'_> {
     /// The base's demand: `registers <= 128, spills <= 0 B`.
     pub fn asked(&self) -> String {
-        let demands = self.demands.iter().map(|demand| words::demand(demand));
-        demands.collect::<Vec<_>>().join(", ")
+        self.demands
+            .iter()
+            .map(|demand| words::demand(demand))
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     /// Head's gate in its place.
@@ -343,9 +360,9 @@ pub fn loosened(judgement: &Judgement) -> Vec<LoosenedGates<'_>> {
             code: verdict.reason.code(),
             declared: verdict.declared.as_deref(),
         };
-        let same = found.iter_mut().find(|it| {
-            (it.subject, it.how, it.outcome) == (one.subject, one.how, one.outcome)
-                && it.declared == one.declared
+        let same = found.iter_mut().find(|known| {
+            (known.subject, known.how, known.outcome) == (one.subject, one.how, one.outcome)
+                && known.declared == one.declared
         });
         match same {
             Some(known) => known.demands.push(demand),
@@ -370,19 +387,20 @@ pub fn demand(verdict: &Verdict) -> Option<&BaseDemand> {
 /// `2 gates are looser than at origin/main`
 pub fn looser(judgement: &Judgement, loosened: &[LoosenedGates]) -> String {
     let base = judgement.base.as_ref().map_or("the base", revision);
-    let gates = loosened.iter().map(|it| it.demands.len()).sum();
+    let gates = loosened.iter().map(|loosened| loosened.demands.len()).sum();
     let is = if gates == 1 { "is" } else { "are" };
     format!("{} {is} looser than at {base}", plural(gates, "gate"))
 }
 
 /// How many gates are looser, and what allows that.
 pub fn loosening(judgement: &Judgement, loosened: &[LoosenedGates]) -> String {
-    let allowed = loosened.iter().all(|it| it.outcome == Outcome::Pass);
-    let what = match allowed {
-        true => "`--allow-loosened` allowed it",
-        false => {
-            "only `--allow-loosened` allows it, which a workflow sets from a label that only maintainers can add"
-        }
+    let allowed = loosened
+        .iter()
+        .all(|loosened| loosened.outcome == Outcome::Pass);
+    let what = if allowed {
+        "`--allow-loosened` allowed it"
+    } else {
+        "only `--allow-loosened` allows it, which a workflow sets from a label that only maintainers can add"
     };
     format!("{}; {what}", looser(judgement, loosened))
 }

@@ -33,26 +33,28 @@ pub struct Annotation {
 /// Annotations on problems, on accepted gates, on loosened gates, and on what the base says.
 pub fn annotations(input: &ReportInput) -> Vec<Annotation> {
     let blocks = problems::blocks(input);
-    let blocks = blocks
+    blocks
         .into_iter()
-        .map(|block| of_problem(input.record, block));
-    blocks.chain(beside_problems(input)).collect()
+        .map(|block| of_problem(input.record, block))
+        .chain(beside_problems(input))
+        .collect()
 }
 
 /// As `annotations`, and in place of a problem that findings with a line make up, every finding of the simulator.
 pub fn with_findings(input: &ReportInput) -> Vec<Annotation> {
-    let has_line = |finding: &Finding| finding.places.iter().any(|it| it.line.is_some());
+    let has_line = |finding: &Finding| finding.places.iter().any(|place| place.line.is_some());
     let is_shown_by_findings = |block: &Block| match &block.problem.cause {
         ProblemCause::Findings { findings, .. } => findings.iter().all(has_line),
         _ => false,
     };
     let mut blocks = problems::blocks(input);
     blocks.retain(|block| !is_shown_by_findings(block));
-    let blocks = blocks
+    blocks
         .into_iter()
-        .map(|block| of_problem(input.record, block));
-    let all = blocks.chain(beside_problems(input));
-    all.chain(findings(input)).collect()
+        .map(|block| of_problem(input.record, block))
+        .chain(beside_problems(input))
+        .chain(findings(input))
+        .collect()
 }
 
 fn of_problem(record: &Record, block: Block) -> Annotation {
@@ -61,7 +63,7 @@ fn of_problem(record: &Record, block: Block) -> Annotation {
         ProblemCause::Arguments(_) => Some(block.frame.in_words()),
         _ => None,
     };
-    let misfits = misfits.as_deref().filter(|it| !it.is_empty());
+    let misfits = misfits.as_deref().filter(|misfit| !misfit.is_empty());
     let why = misfits
         .into_iter()
         .chain(block.why.iter().map(String::as_str));
@@ -82,8 +84,8 @@ fn identity(record: &Record, block: &Block) -> String {
     let config = &record.environment.config;
     let problem = block.problem;
     let of = problem.subjects.first();
-    let of = of.map_or(String::new(), |it| {
-        format!("{}/{}", it.kernel(), it.variant())
+    let of = of.map_or(String::new(), |subject| {
+        format!("{}/{}", subject.kernel(), subject.variant())
     });
     let gate = block.gates.first().map_or("", String::as_str);
     match problem.outcome {
@@ -98,7 +100,7 @@ fn identity(record: &Record, block: &Block) -> String {
 }
 
 fn identity_by_title(record: &Record, code: &str, title: &str, place: Option<&Place>) -> String {
-    let file = place.map_or(record.environment.config.as_str(), |it| &it.file);
+    let file = place.map_or(record.environment.config.as_str(), |place| &place.file);
     format!("{code}\n{title}\n{file}")
 }
 
@@ -163,12 +165,11 @@ fn findings(input: &ReportInput) -> Vec<Annotation> {
         ..
     } = *input;
     let of_gate = |id: &CaseId| {
-        let mut verdicts = judgement.verdicts.iter();
-        let verdict = verdicts.find(|it| {
-            it.question == Question::Gate(Rule::NoFindings)
-                && matches!(&it.subject, Subject::Case(of) if of == id)
+        let verdict = judgement.verdicts.iter().find(|verdict| {
+            verdict.question == Question::Gate(Rule::NoFindings)
+                && matches!(&verdict.subject, Subject::Case(of) if of == id)
         });
-        verdict.map_or(Level::Warning, |it| level(it.outcome))
+        verdict.map_or(Level::Warning, |verdict| level(verdict.outcome))
     };
     let mut all = Vec::new();
     for case in &record.plan.cases {
@@ -176,13 +177,19 @@ fn findings(input: &ReportInput) -> Vec<Annotation> {
             finding, standing, ..
         } in index.head().findings(&case.id)
         {
-            let lines = finding.places.iter().filter_map(|it| it.line.as_ref());
-            let lines: Vec<_> = lines.collect();
+            let lines: Vec<_> = finding
+                .places
+                .iter()
+                .filter_map(|place| place.line.as_ref())
+                .collect();
             let Some(line) = lines.first() else {
                 continue;
             };
-            let texts = lines.iter().filter_map(|line| line.text.as_deref());
-            let texts: String = texts.map(|it| format!("\n{}", it.trim())).collect();
+            let texts: String = lines
+                .iter()
+                .filter_map(|line| line.text.as_deref())
+                .map(|text| format!("\n{}", text.trim()))
+                .collect();
             let (code, file) = (finding.kind.name(), within_repository(record, &line.file));
             all.push(Annotation {
                 level: match standing {
@@ -201,9 +208,9 @@ fn findings(input: &ReportInput) -> Vec<Annotation> {
             });
         }
     }
-    all.sort_by_key(|it| it.level);
+    all.sort_by_key(|annotation| annotation.level);
     let mut said = BTreeSet::new();
-    all.retain(|it| said.insert((it.code, it.place.clone())));
+    all.retain(|annotation| said.insert((annotation.code, annotation.place.clone())));
     all
 }
 

@@ -39,12 +39,12 @@ impl<'a> Sorted<'a> {
             kernels.entry(&kernel.name).or_default().push(kernel);
         }
         for each in kernels.values_mut() {
-            each.sort_by_key(|it| (order(it.arch), it.member.as_deref()));
+            each.sort_by_key(|kernel| (order(kernel.arch), kernel.member.as_deref()));
         }
         let mut only_ptx: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
         for ptx in &listing.ptx {
             let names = ptx.kernels.iter().map(String::as_str);
-            for name in names.filter(|it| !kernels.contains_key(it)) {
+            for name in names.filter(|name| !kernels.contains_key(name)) {
                 only_ptx.entry(name).or_default().insert(target(ptx.arch));
             }
         }
@@ -68,8 +68,14 @@ pub fn terminal(file: &str, listing: &Listing, width: usize) -> String {
     // Writing to a String cannot fail.
     let _ = writeln!(text, "{file}: {}", headline(listing, &sorted));
     if !sorted.kernels.is_empty() {
-        let rows = listing.kernels.iter().map(cells);
-        let widths = widths(rows.collect::<Vec<_>>().as_slice());
+        let widths = widths(
+            listing
+                .kernels
+                .iter()
+                .map(cells)
+                .collect::<Vec<_>>()
+                .as_slice(),
+        );
         let _ = writeln!(text, "\n{}  architecture", aligned(&COLUMNS, &widths));
         for (name, kernels) in &sorted.kernels {
             let _ = writeln!(text, "{}", shown(name, width));
@@ -77,7 +83,7 @@ pub fn terminal(file: &str, listing: &Listing, width: usize) -> String {
                 let row = cells(kernel);
                 let row = aligned(&row.each_ref().map(String::as_str), &widths);
                 let member = kernel.member.as_ref();
-                let member = member.map(|it| format!("  {}", escape::visible(it)));
+                let member = member.map(|member| format!("  {}", escape::visible(member)));
                 let _ = writeln!(text, "{row}  {}{}", kernel.arch, member.unwrap_or_default());
             }
         }
@@ -116,19 +122,18 @@ fn headline(listing: &Listing, sorted: &Sorted) -> String {
         Format::Zip => "a zip archive",
         Format::Directory => "a directory",
     };
-    let mut archs: Vec<Arch> = listing.kernels.iter().map(|it| it.arch).collect();
-    archs.sort_by_key(|it| order(*it));
+    let mut archs: Vec<Arch> = listing.kernels.iter().map(|kernel| kernel.arch).collect();
+    archs.sort_by_key(|arch| order(*arch));
     archs.dedup();
     let archs: Vec<String> = archs.iter().map(Arch::to_string).collect();
-    let mut text = match archs.is_empty() {
-        true => format!("{kind} without machine code of kernels"),
-        false => {
-            let kernels = plural(sorted.kernels.len(), "kernel");
-            format!("{kind} with {kernels} for {}", archs.join(", "))
-        }
+    let mut text = if archs.is_empty() {
+        format!("{kind} without machine code of kernels")
+    } else {
+        let kernels = plural(sorted.kernels.len(), "kernel");
+        format!("{kind} with {kernels} for {}", archs.join(", "))
     };
-    let mut targets: Vec<Arch> = listing.ptx.iter().map(|it| it.arch).collect();
-    targets.sort_by_key(|it| order(*it));
+    let mut targets: Vec<Arch> = listing.ptx.iter().map(|ptx| ptx.arch).collect();
+    targets.sort_by_key(|target| order(*target));
     targets.dedup();
     if !targets.is_empty() {
         let targets: Vec<String> = targets.into_iter().map(target).collect();
@@ -146,13 +151,14 @@ fn made_by(compiler: Option<&Compiler>, cubins: usize) -> String {
 }
 
 fn cells(kernel: &Kernel) -> [String; COLUMNS.len()] {
-    let said = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |it| it.to_string());
-    let constants = kernel.constants.values();
+    let said = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
     [
         said(kernel.registers.map(u64::from)),
         said(kernel.stack.map(u64::from)),
         said(kernel.static_shared),
-        constants
+        kernel
+            .constants
+            .values()
             .fold(0, |sum: u64, it| sum.saturating_add(*it))
             .to_string(),
         kernel.code.to_string(),
@@ -160,7 +166,7 @@ fn cells(kernel: &Kernel) -> [String; COLUMNS.len()] {
         threads(kernel),
         kernel.occupancy().map_or_else(
             || "-".to_owned(),
-            |it| format!("{}/{}", it.warps_per_sm, it.max_warps),
+            |occupancy| format!("{}/{}", occupancy.warps_per_sm, occupancy.max_warps),
         ),
     ]
 }
@@ -190,9 +196,15 @@ fn widths(rows: &[[String; COLUMNS.len()]]) -> [usize; COLUMNS.len()] {
 }
 
 fn aligned(cells: &[&str; COLUMNS.len()], widths: &[usize; COLUMNS.len()]) -> String {
-    let cells = cells.iter().zip(widths);
-    let cells = cells.map(|(cell, width)| format!("{cell:>width$}"));
-    format!("  {}", cells.collect::<Vec<_>>().join("  "))
+    format!(
+        "  {}",
+        cells
+            .iter()
+            .zip(widths)
+            .map(|(cell, width)| format!("{cell:>width$}"))
+            .collect::<Vec<_>>()
+            .join("  ")
+    )
 }
 
 /// Names of templates can have thousands of characters.
@@ -286,28 +298,28 @@ pub fn json(file: &str, listing: &Listing) -> Result<String> {
             linked: kernel.is_linked,
             max_threads: kernel.max_threads,
             required_threads: kernel.required_threads,
-            occupancy: kernel.occupancy().map(|it| OccupancyRow {
-                blocks_per_sm: it.blocks_per_sm,
-                warps_per_sm: it.warps_per_sm,
-                max_warps: it.max_warps,
-                limiter: it.limiter,
+            occupancy: kernel.occupancy().map(|occupancy| OccupancyRow {
+                blocks_per_sm: occupancy.blocks_per_sm,
+                warps_per_sm: occupancy.warps_per_sm,
+                max_warps: occupancy.max_warps,
+                limiter: occupancy.limiter,
             }),
             member: kernel.member.as_deref(),
         })
     });
-    let ptx = listing.ptx.iter().map(|it: &Ptx| PtxRow {
-        architecture: target(it.arch),
-        kernels: &it.kernels,
-        member: it.member.as_deref(),
+    let ptx = listing.ptx.iter().map(|ptx: &Ptx| PtxRow {
+        architecture: target(ptx.arch),
+        kernels: &ptx.kernels,
+        member: ptx.member.as_deref(),
     });
-    let others = listing.others.iter().map(|it| OtherRow {
-        kind: it.kind,
-        architecture: it.arch.to_string(),
-        offset: it.offset,
+    let others = listing.others.iter().map(|entry| OtherRow {
+        kind: entry.kind,
+        architecture: entry.arch.to_string(),
+        offset: entry.offset,
     });
     let compilers = listing.compilers.iter().map(|(it, cubins)| CompilerRow {
-        tool: it.as_ref().map(|it| it.tool.as_str()),
-        version: it.as_ref().map(|it| it.version.as_str()),
+        tool: it.as_ref().map(|toolchain| toolchain.tool.as_str()),
+        version: it.as_ref().map(|toolchain| toolchain.version.as_str()),
         cubins: *cubins,
     });
     let page = Page {

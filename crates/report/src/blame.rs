@@ -8,16 +8,18 @@ const TITLE: &str = "The part of the compiler that broke each gate";
 
 /// `nvvm 13.0.88 -> 13.2.51: 1 of 1 failed gate`, and the gates.
 pub fn in_terminal(judgement: &Judgement) -> Section<'static> {
-    let all: usize = judgement.blames.iter().map(|it| it.gates.len()).sum();
+    let all: usize = judgement.blames.iter().map(|blame| blame.gates.len()).sum();
     let lines = judgement.blames.iter().map(|blame| {
-        let gates = blame.gates.iter();
-        let gates = gates.map(|it| format!("\n{}  {}", it.subject, name(it)));
         format!(
             "{}: {} of {}{}",
             parts(blame),
             blame.gates.len(),
             plural(all, "failed gate"),
-            gates.collect::<String>()
+            blame
+                .gates
+                .iter()
+                .map(|gate| format!("\n{}  {}", gate.subject, name(gate)))
+                .collect::<String>()
         )
     });
     Section {
@@ -31,8 +33,10 @@ pub fn in_terminal(judgement: &Judgement) -> Section<'static> {
 pub fn in_pages(judgement: &Judgement) -> Section<'static> {
     let rows = judgement.blames.iter().flat_map(|blame| {
         let row = |subject: String, gate| vec![parts(blame), subject, gate];
-        let gates = blame.gates.iter();
-        gates.map(move |it| row(it.subject.to_string(), name(it)))
+        blame
+            .gates
+            .iter()
+            .map(move |gate| row(gate.subject.to_string(), name(gate)))
     });
     let columns = [
         ("part", Kind::Text),
@@ -57,10 +61,13 @@ fn name(gate: &BlamedGate) -> String {
 }
 
 fn parts(blame: &Blame) -> String {
-    let changes = blame.changes.iter();
-    let changes = changes.map(|it| {
-        let [from, to] = &it.versions;
-        format!("{} {from} -> {to}", it.part)
-    });
-    changes.collect::<Vec<_>>().join(" or ")
+    blame
+        .changes
+        .iter()
+        .map(|change| {
+            let [from, to] = &change.versions;
+            format!("{} {from} -> {to}", change.part)
+        })
+        .collect::<Vec<_>>()
+        .join(" or ")
 }

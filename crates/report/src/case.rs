@@ -104,14 +104,18 @@ fn of_case<'a>(source: &Source<'a>, case: &'a Case) -> OfCase<'a> {
     let names = units
         .first()
         .map_or_else(Vec::new, |unit| unit.call.names());
-    let steps = case.steps.iter().zip(names).enumerate();
-    let steps = steps.map(|(number, (step, entry))| OfStep {
-        entry,
-        launch: places.of_step(owner, number, &["launch"], None),
-        arguments: (0..step.args.len())
-            .map(|at| places.of_step(owner, number, &["args"], Some(at)))
-            .collect(),
-    });
+    let steps = case
+        .steps
+        .iter()
+        .zip(names)
+        .enumerate()
+        .map(|(number, (step, entry))| OfStep {
+            entry,
+            launch: places.of_step(owner, number, &["launch"], None),
+            arguments: (0..step.args.len())
+                .map(|at| places.of_step(owner, number, &["args"], Some(at)))
+                .collect(),
+        });
     let gates = source.gates.iter().filter(|gate| is_of(&gate.subject, id));
     OfCase {
         case,
@@ -169,10 +173,14 @@ fn facet(rule: &Rule) -> Option<Facet> {
 }
 
 fn keys(baselines: &[Baseline], case: &CaseId, facet: Facet) -> Vec<String> {
-    let own = baselines.iter().filter(|it| {
-        (&it.kernel, &it.variant) == (&case.kernel, &case.variant) && it.key.facet() == facet
-    });
-    own.map(|it| words::key(&it.key)).collect()
+    baselines
+        .iter()
+        .filter(|baseline| {
+            (&baseline.kernel, &baseline.variant) == (&case.kernel, &case.variant)
+                && baseline.key.facet() == facet
+        })
+        .map(|baseline| words::key(&baseline.key))
+        .collect()
 }
 
 const ALWAYS: &str = "always";
@@ -200,7 +208,7 @@ fn text_of_case(of: &OfCase) -> String {
         around(&mut text, &step.before);
         let _ = write!(text, "\ncall {}\n", said.entry);
         if let Some(launch) = &step.launch {
-            let extents = |of: [u32; 3]| of.map(|it| it.to_string()).join(" x ");
+            let extents = |of: [u32; 3]| of.map(|of_case| of_case.to_string()).join(" x ");
             let mut what = format!(
                 "grid {}, block {}",
                 extents(launch.grid),
@@ -316,8 +324,9 @@ fn around(text: &mut String, steps: &[MemoryStep]) {
 const WIDE: usize = 72;
 
 fn table(text: &mut String, rows: &mut Vec<(String, String)>) {
-    let widths = rows.iter().map(|(left, _)| left.chars().count());
-    let width = widths
+    let width = rows
+        .iter()
+        .map(|(left, _)| left.chars().count())
         .filter(|width| *width <= WIDE)
         .max()
         .unwrap_or_default();
@@ -433,17 +442,20 @@ fn flow<T: Serialize>(value: &T) -> String {
         match value {
             Value::String(text) => text.clone(),
             Value::Array(items) => {
-                let items: Vec<String> = items.iter().map(|it| write_value(it, false)).collect();
+                let items: Vec<String> =
+                    items.iter().map(|item| write_value(item, false)).collect();
                 format!("[{}]", items.join(", "))
             }
             Value::Object(map) => {
-                let there = map.iter().filter(|(_, value)| !value.is_null());
-                let entries: Vec<String> = there
+                let entries: Vec<String> = map
+                    .iter()
+                    .filter(|(_, value)| !value.is_null())
                     .map(|(key, value)| format!("{key}: {}", write_value(value, false)))
                     .collect();
-                match outermost {
-                    true => entries.join(", "),
-                    false => format!("{{{}}}", entries.join(", ")),
+                if outermost {
+                    entries.join(", ")
+                } else {
+                    format!("{{{}}}", entries.join(", "))
                 }
             }
             other => other.to_string(),

@@ -31,11 +31,11 @@ fn is_worse(verdict: &Verdict) -> bool {
 fn case_of<'a>(plan: &'a Plan, subject: &'a Subject) -> Option<&'a CaseId> {
     match subject {
         Subject::Case(case) => Some(case),
-        Subject::Unit(unit) => {
-            let cases = plan.cases.iter().map(|case| &case.id);
-            let mut own = cases.filter(|case| case.unit(unit.arch) == *unit);
-            own.next()
-        }
+        Subject::Unit(unit) => plan
+            .cases
+            .iter()
+            .map(|case| &case.id)
+            .find(|case| case.unit(unit.arch) == *unit),
     }
 }
 
@@ -65,14 +65,18 @@ pub fn first(index: &Index, verdicts: &[&Verdict]) -> Option<Cause> {
 
 /// Those of every case whose gate on its speed failed.
 pub fn of_failures<'a>(index: &'a Index, judgement: &'a Judgement) -> Vec<(&'a CaseId, Cause)> {
-    let failed = judgement.verdicts.iter();
-    let failed = failed.filter(|verdict| is_worse(verdict));
-    let cases: BTreeSet<&CaseId> = failed
+    let cases: BTreeSet<&CaseId> = judgement
+        .verdicts
+        .iter()
+        .filter(|verdict| is_worse(verdict))
         .filter_map(|verdict| case_of(index.head().plan(), &verdict.subject))
         .collect();
-    let causes = cases.into_iter().flat_map(|case| {
-        let causes = causes(index, case).into_iter();
-        causes.map(move |cause| (case, cause))
-    });
-    causes.collect()
+    cases
+        .into_iter()
+        .flat_map(|case| {
+            causes(index, case)
+                .into_iter()
+                .map(move |cause| (case, cause))
+        })
+        .collect()
 }

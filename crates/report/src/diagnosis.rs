@@ -38,14 +38,19 @@ pub struct Try {
 }
 
 pub fn entries(found: Vec<Diagnosed>) -> Vec<Entry> {
-    let entry = |it: Diagnosed| Entry {
-        message: sentence(&it.after),
-        advice: it.after.advice.iter().map(|advice| rule(*advice)).collect(),
-        case: it.case,
-        standing: it.standing,
-        before: it.before,
-        after: it.after,
-        changes: it.changes,
+    let entry = |diagnosed: Diagnosed| Entry {
+        message: sentence(&diagnosed.after),
+        advice: diagnosed
+            .after
+            .advice
+            .iter()
+            .map(|advice| rule(*advice))
+            .collect(),
+        case: diagnosed.case,
+        standing: diagnosed.standing,
+        before: diagnosed.before,
+        after: diagnosed.after,
+        changes: diagnosed.changes,
     };
     found.into_iter().map(entry).collect()
 }
@@ -58,8 +63,8 @@ pub fn section<'a>(index: &Index, judgement: &Judgement) -> [Section<'a>; 2] {
     let found = changes::notable(index, judgement);
     let failed: Vec<_> = found
         .iter()
-        .filter(|it| it.standing == Standing::Failed && it.after.is_known())
-        .map(|it| format!("{}: {}", it.case, sentence(&it.after)))
+        .filter(|diagnosed| diagnosed.standing == Standing::Failed && diagnosed.after.is_known())
+        .map(|diagnosed| format!("{}: {}", diagnosed.case, sentence(&diagnosed.after)))
         .collect();
     let more = failed.len().saturating_sub(MOST);
     let mut lines: Vec<_> = failed.into_iter().take(MOST).collect();
@@ -73,41 +78,46 @@ pub fn section<'a>(index: &Index, judgement: &Judgement) -> [Section<'a>; 2] {
         in_comment: false,
         ..Section::new("bound", "", vec![Part::Lines(lines)])
     };
-    let has_before = found.iter().any(|it| it.before.is_some());
-    let has_wins = has_before && found.iter().any(|it| it.standing != Standing::Failed);
-    let rows = found.iter().map(|it| {
-        let before = it.before.as_ref().map(bound);
+    let has_before = found.iter().any(|diagnosed| diagnosed.before.is_some());
+    let has_wins = has_before
+        && found
+            .iter()
+            .any(|diagnosed| diagnosed.standing != Standing::Failed);
+    let rows = found.iter().map(|diagnosed| {
+        let before = diagnosed.before.as_ref().map(bound);
         let before = has_before.then(|| before.unwrap_or("-".to_owned()));
-        let changes: Vec<_> = it.changes.iter().map(change).collect();
+        let changes: Vec<_> = diagnosed.changes.iter().map(change).collect();
         let changes = has_before.then(|| changes.join("\n"));
-        std::iter::once(it.case.to_string())
+        std::iter::once(diagnosed.case.to_string())
             .chain(before)
-            .chain([bound(&it.after)])
+            .chain([bound(&diagnosed.after)])
             .chain(changes)
-            .chain(has_wins.then(|| match it.standing {
+            .chain(has_wins.then(|| match diagnosed.standing {
                 // Its problem says why.
                 Standing::Failed => "-".to_owned(),
-                _ => cause(index, &it.case),
+                _ => cause(index, &diagnosed.case),
             }))
-            .chain([advice(&it.after).join("\n")])
+            .chain([advice(&diagnosed.after).join("\n")])
             .collect()
     });
-    let columns = [("case", Kind::Name)].into_iter();
-    let columns = columns
+    let columns = [("case", Kind::Name)]
+        .into_iter()
         .chain(has_before.then_some(("bounded before by", Kind::Text)))
         .chain([("bounded by", Kind::Text)])
         .chain(has_before.then_some(("what moved", Kind::Text)))
         .chain(has_wins.then_some(("first cause", Kind::Text)))
         .chain([("to try", Kind::Text)]);
     let table = Table::new(columns, rows.collect());
-    let sides = found
+    let bases: BTreeSet<_> = found
         .iter()
-        .flat_map(|it| it.before.iter().chain([&it.after]));
-    let bases: BTreeSet<_> = sides.filter_map(basis).collect();
+        .flat_map(|diagnosed| diagnosed.before.iter().chain([&diagnosed.after]))
+        .filter_map(basis)
+        .collect();
     let notes = Part::Lines(bases.into_iter().collect());
-    let title = match has_before {
-        true => "What bounds them, before and now",
-        false => "What bounds them",
+    let title = if has_before {
+        "What bounds them, before and now"
+    } else {
+        "What bounds them"
     };
     let comment = Section {
         is_folded: true,
@@ -119,10 +129,10 @@ pub fn section<'a>(index: &Index, judgement: &Judgement) -> [Section<'a>; 2] {
 
 /// Every case, for `report --diagnosis`.
 pub fn lay_out(found: &[Diagnosed]) -> Vec<Vec<Section<'static>>> {
-    let rows = found.iter().map(|it| {
-        let of = &it.after;
+    let rows = found.iter().map(|diagnosed| {
+        let of = &diagnosed.after;
         vec![
-            it.case.to_string(),
+            diagnosed.case.to_string(),
             bound(of),
             uses(of),
             roofline(of).unwrap_or("-".to_owned()),
@@ -146,15 +156,18 @@ pub fn lay_out(found: &[Diagnosed]) -> Vec<Vec<Section<'static>>> {
             column.room = Room::Never;
         }
     }
-    let bases: BTreeSet<_> = found.iter().filter_map(|it| basis(&it.after)).collect();
+    let bases: BTreeSet<_> = found
+        .iter()
+        .filter_map(|diagnosed| basis(&diagnosed.after))
+        .collect();
     let tried: BTreeSet<_> = found
         .iter()
-        .flat_map(|it| it.after.advice.clone())
+        .flat_map(|diagnosed| diagnosed.after.advice.clone())
         .collect();
-    let sources = tried.into_iter().map(|it| {
+    let sources = tried.into_iter().map(|advice| {
         let Try {
             message, source, ..
-        } = rule(it);
+        } = rule(advice);
         format!("{message}: {source}")
     });
     let notes: Vec<_> = bases.into_iter().chain(sources).collect();
@@ -180,15 +193,22 @@ fn causes(index: &Index, id: &CaseId) -> Vec<String> {
 /// Lines for one case: what bounds it, before and now, what moved, what explains that, and what to try.
 pub fn lines(index: &Index, of: &Diagnosed) -> Vec<String> {
     let before = of.before.as_ref();
-    let before = before.map(|it| format!("before: bounded by {}", bound(it)));
+    let before = before.map(|diagnosis| format!("before: bounded by {}", bound(diagnosis)));
     let now = format!("now: bounded by {}", bound(&of.after));
     let moved = of.changes.iter().map(change);
-    let causes = causes(index, &of.case).into_iter();
-    let causes = causes.map(|cause| format!("cause: {cause}"));
-    let advice = advice(&of.after).into_iter();
-    let advice = advice.map(|what| format!("to try: {what}"));
-    let all = before.into_iter().chain([now]);
-    all.chain(moved).chain(causes).chain(advice).collect()
+    let causes = causes(index, &of.case)
+        .into_iter()
+        .map(|cause| format!("cause: {cause}"));
+    let advice = advice(&of.after)
+        .into_iter()
+        .map(|what| format!("to try: {what}"));
+    before
+        .into_iter()
+        .chain([now])
+        .chain(moved)
+        .chain(causes)
+        .chain(advice)
+        .collect()
 }
 
 #[derive(Serialize)]
@@ -215,9 +235,10 @@ fn bound(of: &Diagnosis) -> String {
         Bound::Resource { resource } => match of.reached {
             Some(share) => {
                 let of_launch = of.uses.get(resource);
-                let when = match of_launch.is_some_and(|it| it.0 < share.0) {
-                    true => " while multiprocessors have work",
-                    false => "",
+                let when = if of_launch.is_some_and(|launch_share| launch_share.0 < share.0) {
+                    " while multiprocessors have work"
+                } else {
+                    ""
                 };
                 format!("{}, {} of its peak{when}", name(*resource), percent(share))
             }
@@ -251,9 +272,10 @@ fn bound(of: &Diagnosis) -> String {
 
 /// `bounded by issue slots, 74 % of its peak (estimate for NVIDIA L4)`: where no note says how it was made.
 fn sentence(of: &Diagnosis) -> String {
-    let said = match of.is_known() {
-        true => format!("bounded by {}", bound(of)),
-        false => bound(of),
+    let said = if of.is_known() {
+        format!("bounded by {}", bound(of))
+    } else {
+        bound(of)
     };
     match &of.basis {
         Basis::Estimate { gpu } => format!("{said} (estimate for {gpu})"),
@@ -351,8 +373,7 @@ fn waits(stall: Stall) -> &'static str {
 }
 
 fn most_used(of: &Diagnosis) -> Option<(Resource, Num)> {
-    let uses = of.uses.iter();
-    let most = uses.max_by(|a, b| a.1.0.total_cmp(&b.1.0));
+    let most = of.uses.iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0));
     most.map(|(resource, share)| (*resource, *share))
 }
 
@@ -360,14 +381,15 @@ fn most_used(of: &Diagnosis) -> Option<(Resource, Num)> {
 fn uses(of: &Diagnosis) -> String {
     let mut all: Vec<_> = of.uses.iter().collect();
     all.sort_by(|a, b| b.1.0.total_cmp(&a.1.0));
-    let used = all.into_iter().take(3);
-    let used: Vec<_> = used
+    let used: Vec<_> = all
+        .into_iter()
+        .take(3)
         .map(|(resource, share)| format!("{} {}", name(*resource), percent(*share)))
         .collect();
     let on = of.residency.as_ref();
-    let occupancy = on.and_then(|on| on.theoretical.as_ref()).map(|it| {
-        let share = percent(it.occupancy);
-        match it.limiter {
+    let occupancy = on.and_then(|on| on.theoretical.as_ref()).map(|occupancy| {
+        let share = percent(occupancy.occupancy);
+        match occupancy.limiter {
             Limiter::Warps => format!("occupancy {share}"),
             limiter => format!("occupancy {share}, limited by {}", limits(limiter)),
         }
@@ -384,16 +406,17 @@ fn uses(of: &Diagnosis) -> String {
         let waste = moved.map(Moved::waste).filter(|waste| *waste >= 1.05)?;
         Some(format!("{waste:.1} times the ideal {what}"))
     });
-    let parts = Some(used.join(", ")).filter(|it| !it.is_empty());
+    let parts = Some(used.join(", ")).filter(|list| !list.is_empty());
     let parts: Vec<_> = parts
         .into_iter()
         .chain(occupancy)
         .chain(achieved)
         .chain(wasted)
         .collect();
-    match parts.is_empty() {
-        true => "-".to_owned(),
-        false => parts.join("; "),
+    if parts.is_empty() {
+        "-".to_owned()
+    } else {
+        parts.join("; ")
     }
 }
 
@@ -410,9 +433,10 @@ fn limits(limiter: Limiter) -> &'static str {
 /// `12.3 FP32 operations a byte of L2, under its roof up to 10.0`.
 fn roofline(of: &Diagnosis) -> Option<String> {
     let it = of.roofline.as_ref()?;
-    let roof = match it.intensity.0 < it.ridge.0 {
-        true => name(it.memory),
-        false => kind(it.arithmetic),
+    let roof = if it.intensity.0 < it.ridge.0 {
+        name(it.memory)
+    } else {
+        kind(it.arithmetic)
     };
     Some(format!(
         "{} {} operations a byte of {}: under the roof of {roof} (they meet at {})",
@@ -487,7 +511,10 @@ fn change(change: &Change) -> String {
 }
 
 fn advice(of: &Diagnosis) -> Vec<&'static str> {
-    of.advice.iter().map(|it| rule(*it).message).collect()
+    of.advice
+        .iter()
+        .map(|advice| rule(*advice).message)
+        .collect()
 }
 
 /// The text of each rule and where it comes from. BPG is the CUDA C++ Best Practices Guide, NCU a rule of Nsight
@@ -656,8 +683,12 @@ mod tests {
             few(Some(Box::new(latency))),
             Bound::Tail,
         ];
-        let said = known.into_iter().map(diagnosis).chain(unknown);
-        let said: Vec<_> = said.map(|it| sentence(&it)).collect();
+        let said: Vec<_> = known
+            .into_iter()
+            .map(diagnosis)
+            .chain(unknown)
+            .map(|diagnosis| sentence(&diagnosis))
+            .collect();
         insta::assert_snapshot!("bounds", said.join("\n"));
     }
 

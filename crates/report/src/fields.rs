@@ -31,11 +31,16 @@ pub fn fields(json: &serde_json::Value) -> String {
     let mut objects = Objects::new();
     visit("", json, &mut objects);
     let line = |(at, own): (&String, &BTreeMap<String, BTreeSet<&str>>)| {
-        let own = own.iter().map(|(key, types)| {
-            let types: Vec<_> = types.iter().copied().collect();
-            format!("{key} {}", types.join("|"))
-        });
-        format!("{at}: {}", own.collect::<Vec<_>>().join(", "))
+        format!(
+            "{at}: {}",
+            own.iter()
+                .map(|(key, types)| {
+                    let types: Vec<_> = types.iter().copied().collect();
+                    format!("{key} {}", types.join("|"))
+                })
+                .collect::<Vec<_>>()
+                .join(", ")
+        )
     };
     objects.iter().map(line).collect::<Vec<_>>().join("\n")
 }

@@ -86,26 +86,26 @@ pub fn schema() -> serde_json::Value {
 pub fn render(input: &ReportInput) -> Result<String> {
     let (record, judgement) = (input.record, input.judgement);
     let environment = &record.environment;
-    let verdicts = judgement.verdicts.iter().map(|it| Entry {
-        gate: words::question(&it.question),
-        code: it.reason.code(),
-        metric: it.metric(),
-        message: reasons::verdict(environment, it),
-        data: it,
+    let verdicts = judgement.verdicts.iter().map(|verdict| Entry {
+        gate: words::question(&verdict.question),
+        code: verdict.reason.code(),
+        metric: verdict.metric(),
+        message: reasons::verdict(environment, verdict),
+        data: verdict,
     });
-    let accepted = judgement.accepted.iter().map(|it| Entry {
-        gate: words::gate(&it.rule),
-        code: it.reason.code(),
-        metric: it.rule.metric(),
-        message: reasons::reason(environment, &it.subject, &it.reason),
-        data: it,
+    let accepted = judgement.accepted.iter().map(|accepted| Entry {
+        gate: words::gate(&accepted.rule),
+        code: accepted.reason.code(),
+        metric: accepted.rule.metric(),
+        message: reasons::reason(environment, &accepted.subject, &accepted.reason),
+        data: accepted,
     });
-    let targets = judgement.targets.iter().map(|it| Entry {
-        gate: words::gate(&it.rule),
-        code: it.reason.code(),
-        metric: it.rule.metric(),
-        message: reasons::reason(environment, &it.subject, &it.reason),
-        data: it,
+    let targets = judgement.targets.iter().map(|target| Entry {
+        gate: words::gate(&target.rule),
+        code: target.reason.code(),
+        metric: target.rule.metric(),
+        message: reasons::reason(environment, &target.subject, &target.reason),
+        data: target,
     });
     let report = Report {
         schema: SCHEMA,

@@ -32,8 +32,9 @@ pub fn render(input: &ReportInput) -> Result<String> {
             .filter(|verdict| verdict.subject.kernel() == kernel);
         let accepted = |verdict: &Verdict| {
             let mut accepted = judgement.accepted.iter();
-            accepted.any(|it| {
-                it.subject == verdict.subject && verdict.question == Question::Gate(it.rule.clone())
+            accepted.any(|accepted| {
+                accepted.subject == verdict.subject
+                    && verdict.question == Question::Gate(accepted.rule.clone())
             })
         };
         suite.add_test_cases(

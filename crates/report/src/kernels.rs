@@ -28,8 +28,9 @@ pub(crate) fn by_kernel<T>(
 /// ` (and for sm_80, sm_90)`
 pub(crate) fn also(architectures: &[Arch]) -> String {
     let names: Vec<String> = architectures.iter().map(Arch::to_string).collect();
-    match names.is_empty() {
-        true => String::new(),
-        false => format!(" (and for {})", names.join(", ")),
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(" (and for {})", names.join(", "))
     }
 }

@@ -135,8 +135,10 @@ pub fn ladders(view: View, judgement: &Judgement) -> Vec<Ladder> {
             kernels.push(&case.id.kernel);
         }
     }
-    let of_kernel = kernels.into_iter().flat_map(|kernel| alike(plan, kernel));
-    let several = of_kernel.filter(|cases| variants(cases).len() > 1);
+    let several = kernels
+        .into_iter()
+        .flat_map(|kernel| alike(plan, kernel))
+        .filter(|cases| variants(cases).len() > 1);
     let mut named: BTreeSet<String> = BTreeSet::new();
     let ladders = several.map(|cases| {
         let mut ladder = source.ladder(&cases);
@@ -153,9 +155,11 @@ fn common_name<'a>(variants: &[&'a str]) -> &'a str {
     let Some((first, rest)) = variants.split_first() else {
         return "";
     };
-    let has = |name: &str, part: &str| name.split('_').any(|it| it == part);
-    let mut parts = first.split('_').filter(|it| !it.is_empty());
-    let common = parts.find(|part| rest.iter().all(|name| has(name, part)));
+    let has = |name: &str, part: &str| name.split('_').any(|word| word == part);
+    let common = first
+        .split('_')
+        .filter(|word| !word.is_empty())
+        .find(|part| rest.iter().all(|name| has(name, part)));
     common.unwrap_or(first)
 }
 
@@ -165,15 +169,21 @@ fn alike<'a>(plan: &'a Plan, kernel: &str) -> Vec<Vec<&'a Case>> {
     let cases: Vec<&Case> = plan
         .cases
         .iter()
-        .filter(|it| it.id.kernel == kernel)
+        .filter(|case| case.id.kernel == kernel)
         .collect();
     for variant in variants(&cases) {
-        let own = || cases.iter().copied().filter(|it| it.id.variant == variant);
-        let fits = |group: &&mut Vec<&Case>| {
-            let pairs = group
+        let own = || {
+            cases
                 .iter()
-                .flat_map(|other| own().map(move |case| (*other, case)));
-            let mut common = pairs.filter(|(a, b)| a.id.shape == b.id.shape).peekable();
+                .copied()
+                .filter(|case| case.id.variant == variant)
+        };
+        let fits = |group: &&mut Vec<&Case>| {
+            let mut common = group
+                .iter()
+                .flat_map(|other| own().map(move |case| (*other, case)))
+                .filter(|(a, b)| a.id.shape == b.id.shape)
+                .peekable();
             common.peek().is_some() && common.all(|(a, b)| computes_same(plan, a, b))
         };
         match groups.iter_mut().find(fits) {
@@ -214,8 +224,7 @@ impl Source<'_, '_> {
             let Some(case) = cases.iter().find(|case| case.id.variant == variant) else {
                 continue;
             };
-            let mut units = self.view.plan().units.iter();
-            let unit = units.find(|unit| {
+            let unit = self.view.plan().units.iter().find(|unit| {
                 (&unit.id.kernel, &unit.id.variant) == (&case.id.kernel, &case.id.variant)
             });
             steps.push(Step {
@@ -227,7 +236,7 @@ impl Source<'_, '_> {
         }
         let mut shapes: Vec<Shape> = Vec::new();
         for case in cases {
-            let shape = match shapes.iter().position(|it| it.shape == case.id.shape) {
+            let shape = match shapes.iter().position(|shape| shape.shape == case.id.shape) {
                 Some(at) => at,
                 None => {
                     shapes.push(Shape {
@@ -279,22 +288,27 @@ impl Source<'_, '_> {
     }
 
     fn to_rivals(&self, id: &CaseId) -> Vec<ToRival> {
-        let all = self.judgement.rivals.iter().flat_map(|standing| {
-            let compared = standing.compared.iter();
-            let compared = compared.filter(|it| it.case == *id);
-            compared.map(move |it| (standing, it))
-        });
-        let all = all.filter_map(|(standing, it)| {
-            let name = format!("{} {}", standing.rival, it.backend);
-            Some(ToRival {
-                rival: standing.rival.clone(),
-                backend: it.backend.clone(),
-                p50: it.theirs,
-                times_as_fast: it.times_as_fast,
-                message: words::speed(it.ours.0, it.theirs.0, &name)?,
+        self.judgement
+            .rivals
+            .iter()
+            .flat_map(|standing| {
+                standing
+                    .compared
+                    .iter()
+                    .filter(|comparison| comparison.case == *id)
+                    .map(move |comparison| (standing, comparison))
             })
-        });
-        all.collect()
+            .filter_map(|(standing, it)| {
+                let name = format!("{} {}", standing.rival, it.backend);
+                Some(ToRival {
+                    rival: standing.rival.clone(),
+                    backend: it.backend.clone(),
+                    p50: it.theirs,
+                    times_as_fast: it.times_as_fast,
+                    message: words::speed(it.ours.0, it.theirs.0, &name)?,
+                })
+            })
+            .collect()
     }
 
     fn values(&self, id: &CaseId, metrics: &[Metric]) -> BTreeMap<Metric, Reading> {
@@ -306,8 +320,10 @@ impl Source<'_, '_> {
                 message: reasons::reason(self.view.environment(), &subject, &reason),
             },
         };
-        let values = metrics.iter().map(|metric| (*metric, reading(*metric)));
-        values.collect()
+        metrics
+            .iter()
+            .map(|metric| (*metric, reading(*metric)))
+            .collect()
     }
 }
 
@@ -367,8 +383,10 @@ pub fn lay_out(
         let none = Section::new("ladder", "No ladder", vec![Part::Lines(vec![none])]);
         return vec![vec![none]];
     }
-    let groups = ladders.iter().map(|ladder| sections(view, ladder));
-    let mut groups: Vec<_> = groups.collect();
+    let mut groups: Vec<_> = ladders
+        .iter()
+        .map(|ladder| sections(view, ladder))
+        .collect();
     let mut lines: Vec<String> = Vec::new();
     if view.is_simulated() {
         lines.push(
@@ -389,9 +407,10 @@ pub fn lay_out(
 
 /// The metrics shown for a case: of a GPU, or of the simulator where there was none. The first says how fast it is.
 pub fn metrics(view: View) -> &'static [Metric] {
-    match view.is_simulated() {
-        true => &SIMULATED,
-        false => &TIMED,
+    if view.is_simulated() {
+        &SIMULATED
+    } else {
+        &TIMED
     }
 }
 
@@ -419,9 +438,10 @@ fn sections(view: View, ladder: &Ladder) -> Vec<Section<'static>> {
 pub fn steps(ladder: &Ladder) -> Table {
     let rows = ladder.steps.iter().map(|step| {
         let added: Vec<_> = step.added.iter().map(Added::words).collect();
-        let added = match added.is_empty() {
-            true => "nothing in its build".to_owned(),
-            false => added.join(", "),
+        let added = if added.is_empty() {
+            "nothing in its build".to_owned()
+        } else {
+            added.join(", ")
         };
         vec![step.variant.clone(), added]
     });
@@ -438,7 +458,12 @@ pub fn rungs(view: View, ladder: &Ladder, shape: &Shape) -> Table {
         words::column(name, metric, &values.collect::<Vec<_>>())
     };
     let of_steps = |name: &str, metric: Metric| {
-        let step = |rung: &Rung| ladder.steps.iter().find(|it| it.variant == rung.variant);
+        let step = |rung: &Rung| {
+            ladder
+                .steps
+                .iter()
+                .find(|step| step.variant == rung.variant)
+        };
         let values = all.iter().map(|rung| number(&step(rung)?.values, metric));
         words::column(name, metric, &values.collect::<Vec<_>>())
     };
@@ -446,37 +471,43 @@ pub fn rungs(view: View, ladder: &Ladder, shape: &Shape) -> Table {
         let cell = |rung: &Rung| of(rung).map_or("-".to_owned(), |times| format!("{times:.2}"));
         (head.to_owned(), all.iter().map(cell).collect())
     };
-    let of_case = match view.is_simulated() {
-        true => &SIMULATED[..],
-        false => &TIMED[..1],
+    let of_case = if view.is_simulated() {
+        &SIMULATED[..]
+    } else {
+        &TIMED[..1]
     };
     let (first, others) = of_case.split_at(1);
-    columns.extend(first.iter().map(|it| of_rungs(short(*it), *it)));
-    columns.push(times("step ×", &|it| {
-        as_fast(it.to_the_one_before.as_ref()?)
+    columns.extend(first.iter().map(|rival| of_rungs(short(*rival), *rival)));
+    columns.push(times("step ×", &|rung| {
+        as_fast(rung.to_the_one_before.as_ref()?)
     }));
-    columns.push(times("total ×", &|it| as_fast(it.to_the_first.as_ref()?)));
+    columns.push(times("total ×", &|rung| {
+        as_fast(rung.to_the_first.as_ref()?)
+    }));
     let always = columns.len();
     for (rival, backend) in backends(shape) {
-        let of_it = |it: &&ToRival| (&*it.rival, &*it.backend) == (rival, backend);
+        let of_it = |ratio: &&ToRival| (&*ratio.rival, &*ratio.backend) == (rival, backend);
         columns.push(times(backend, &|rung| {
             Some(rung.to_rivals.iter().find(of_it)?.times_as_fast.0)
         }));
     }
     columns.push(of_steps("regs", Metric::Registers));
     columns.push(of_steps("smem", Metric::Shared));
-    columns.extend(others.iter().map(|it| of_rungs(short(*it), *it)));
+    columns.extend(others.iter().map(|rival| of_rungs(short(*rival), *rival)));
 
     let name = format!("{}@{}", ladder.kernel, shape.shape);
     let has_any = all.iter().any(|rung| has_value(&rung.values));
-    let rows = all.iter().enumerate().filter(|_| has_any);
-    let rows = rows.map(|(at, rung)| {
-        let cells = columns.iter().filter_map(|(_, cells)| cells.get(at));
-        std::iter::once(&rung.variant)
-            .chain(cells)
-            .cloned()
-            .collect()
-    });
+    let rows = all
+        .iter()
+        .enumerate()
+        .filter(|_| has_any)
+        .map(|(at, rung)| {
+            let cells = columns.iter().filter_map(|(_, cells)| cells.get(at));
+            std::iter::once(&rung.variant)
+                .chain(cells)
+                .cloned()
+                .collect()
+        });
     let heads = columns
         .iter()
         .map(|(head, _)| (head.as_str(), Kind::Number));
@@ -506,19 +537,25 @@ fn as_fast(to: &ToVariant) -> Option<f64> {
 
 /// Explains the columns of `rungs` to a reader who sees them for the first time.
 pub fn legend(view: View, ladders: &[Ladder]) -> String {
-    let shapes = ladders.iter().flat_map(|it| &it.shapes);
-    let rivals: BTreeSet<&str> = shapes.flat_map(backends).map(|(rival, _)| rival).collect();
+    let rivals: BTreeSet<&str> = ladders
+        .iter()
+        .flat_map(|shape| &shape.shapes)
+        .flat_map(backends)
+        .map(|(rival, _)| rival)
+        .collect();
     let rivals: Vec<String> = rivals.into_iter().map(str::to_owned).collect();
-    let metric = match view.is_simulated() {
-        true => "how many times as few instructions",
-        false => "how many times as fast",
+    let metric = if view.is_simulated() {
+        "how many times as few instructions"
+    } else {
+        "how many times as fast"
     };
-    let backends = match rivals.is_empty() {
-        true => String::new(),
-        false => format!(
+    let backends = if rivals.is_empty() {
+        String::new()
+    } else {
+        format!(
             "; the other names are backends of {}",
             words::listed(&rivals)
-        ),
+        )
     };
     format!(
         "step × and total ×: {metric} as the variant before and as the first{backends}; over 1 is better"
@@ -577,18 +614,20 @@ fn missing(ladders: &[Ladder]) -> Vec<String> {
             }
         }
     }
-    let lines = found.iter().map(|missing| {
-        let metrics: Vec<_> = missing.metrics.iter().map(ToString::to_string).collect();
-        let subjects = match missing.subjects.split_at_checked(NAMED) {
-            Some((first, rest)) if !rest.is_empty() => {
-                format!("{} and {} more", first.join(", "), rest.len())
-            }
-            _ => words::listed(&missing.subjects),
-        };
-        let metrics = words::listed(&metrics);
-        format!("no {metrics} of {subjects}: {}", missing.message)
-    });
-    lines.collect()
+    found
+        .iter()
+        .map(|missing| {
+            let metrics: Vec<_> = missing.metrics.iter().map(ToString::to_string).collect();
+            let subjects = match missing.subjects.split_at_checked(NAMED) {
+                Some((first, rest)) if !rest.is_empty() => {
+                    format!("{} and {} more", first.join(", "), rest.len())
+                }
+                _ => words::listed(&missing.subjects),
+            };
+            let metrics = words::listed(&metrics);
+            format!("no {metrics} of {subjects}: {}", missing.message)
+        })
+        .collect()
 }
 
 fn add_missing<'a>(
@@ -613,7 +652,7 @@ fn add_missing<'a>(
     }
     for missing in own {
         let is_same =
-            |it: &&mut Missing| (it.code, &it.metrics) == (missing.code, &missing.metrics);
+            |known: &&mut Missing| (known.code, &known.metrics) == (missing.code, &missing.metrics);
         match found.iter_mut().find(is_same) {
             Some(known) => known.subjects.extend(missing.subjects),
             None => found.push(missing),

@@ -18,9 +18,12 @@ use wording::words;
 pub fn render(input: &ReportInput) -> String {
     let page = page::lay_out(input);
     let blocks = blocks_of(&page);
-    let is_new_failure = |it: &&Block| it.problem.outcome == Outcome::Fail && !it.is_old();
-    let lead = blocks.iter().find(|it| !it.is_old()).or(blocks.first());
-    let lead = lead.filter(|it| is_new_failure(it) || !is_looser(input));
+    let is_new_failure = |block: &&Block| block.problem.outcome == Outcome::Fail && !block.is_old();
+    let lead = blocks
+        .iter()
+        .find(|block| !block.is_old())
+        .or(blocks.first());
+    let lead = lead.filter(|block| is_new_failure(block) || !is_looser(input));
     let told = lead.map(Told::of);
 
     let mut out = format!("### {}\n", heading(input, lead));
@@ -37,9 +40,10 @@ pub fn render(input: &ReportInput) -> String {
 
     // The heading has the counts where no problem is named in it.
     let has_counts = input.judgement.problems.is_empty();
-    let summary = match has_counts {
-        true => "Details".to_owned(),
-        false => text(&cut(page.headline.clone())),
+    let summary = if has_counts {
+        "Details".to_owned()
+    } else {
+        text(&cut(page.headline.clone()))
     };
     let circumstances = text(&cut(page.circumstances.clone()));
     let _ = write!(
@@ -70,12 +74,15 @@ pub fn render_groups(title: &str, groups: &[Vec<Section>]) -> String {
 }
 
 fn blocks_of<'a, 'b>(page: &'a Page<'b>) -> &'a [Block<'b>] {
-    let parts = page.sections.iter().flat_map(|it| &it.parts);
-    let mut found = parts.filter_map(|part| match part {
-        Part::Problems(all) => Some(all.as_slice()),
-        _ => None,
-    });
-    found.next().unwrap_or_default()
+    page.sections
+        .iter()
+        .flat_map(|section| &section.parts)
+        .filter_map(|part| match part {
+            Part::Problems(all) => Some(all.as_slice()),
+            _ => None,
+        })
+        .next()
+        .unwrap_or_default()
 }
 
 /// Characters of a heading or a cell, and of a sentence, above the fold.
@@ -100,16 +107,22 @@ fn heading(input: &ReportInput, lead: Option<&Block>) -> String {
     };
     let nothing = judgement.base.as_ref();
     let nothing = nothing.and_then(against_base::nothing_compared);
-    let parts = nothing.into_iter().chain([what]);
-    let parts = parts.chain(summary::uncommitted(input));
-    let what = parts.collect::<Vec<_>>().join("; ");
+    let what = nothing
+        .into_iter()
+        .chain([what])
+        .chain(summary::uncommitted(input))
+        .collect::<Vec<_>>()
+        .join("; ");
     format!("{mark} gatekeeper: {}", text(&format!("{word}{what}")))
 }
 
 /// Whether gates that ask less than the base's are a problem: they may be allowed.
 fn is_looser(input: &ReportInput) -> bool {
-    let mut problems = input.judgement.problems.iter();
-    problems.any(|it| it.cause == ProblemCause::Loosened)
+    input
+        .judgement
+        .problems
+        .iter()
+        .any(|problem| problem.cause == ProblemCause::Loosened)
 }
 
 /// `k/fast@small: race on shared memory, new (k.cu:9)`
@@ -133,10 +146,16 @@ fn at(place: Option<&Place>) -> String {
 /// Problems of the same outcome that are as new as the first.
 fn others(input: &ReportInput, lead: &Block) -> String {
     let is_old = |since| since == Some(SinceBase::Old);
-    let problems = input.judgement.problems.iter();
-    let alike = problems
-        .filter(|it| it.outcome == lead.problem.outcome && is_old(it.since_base) == lead.is_old());
-    match alike.count().saturating_sub(1) {
+    match input
+        .judgement
+        .problems
+        .iter()
+        .filter(|problem| {
+            problem.outcome == lead.problem.outcome && is_old(problem.since_base) == lead.is_old()
+        })
+        .count()
+        .saturating_sub(1)
+    {
         0 => String::new(),
         more => format!(", and {}", words::plural(more, "more problem")),
     }
@@ -151,7 +170,11 @@ fn table_on_top(out: &mut String, input: &ReportInput, blocks: &[Block]) {
     let judgement = input.judgement;
     let is_looser = is_looser(input);
     let room = MOST_ROWS - usize::from(is_looser);
-    let shown: Vec<&Block> = blocks.iter().filter(|it| !it.is_old()).take(room).collect();
+    let shown: Vec<&Block> = blocks
+        .iter()
+        .filter(|block| !block.is_old())
+        .take(room)
+        .collect();
     let mut left = room - shown.len();
     let mut lines: Vec<Vec<String>> = Vec::new();
     let mut values: Vec<&Row> = Vec::new();
@@ -273,7 +296,7 @@ impl<'a> Told<'a> {
         let why = self.why.as_ref();
         let why = why.map(|why| text(&format!("{word}: {}", shortened(why, MOST_IN_SENTENCE))));
         let command = self.block.command.as_deref();
-        let command = command.map(|it| format!("Repeat: {}", code(it)));
+        let command = command.map(|command| format!("Repeat: {}", code(command)));
         let parts: Vec<_> = why.into_iter().chain(command).collect();
         (!parts.is_empty()).then(|| parts.join(". "))
     }
@@ -285,7 +308,7 @@ impl<'a> Told<'a> {
     /// Without a sentence that is above in full.
     fn rest_of(&self, why: &str) -> String {
         let told = self.why.as_deref();
-        let told = told.filter(|it| shortened(it, MOST_IN_SENTENCE) == *it);
+        let told = told.filter(|sentence| shortened(sentence, MOST_IN_SENTENCE) == *sentence);
         let rest = told.and_then(|told| why.strip_prefix(told));
         rest.unwrap_or(why).trim_start_matches('\n').to_owned()
     }
@@ -312,7 +335,7 @@ fn sections(out: &mut String, all: &[Section], place: Placement) {
     let (folded, open): (Vec<_>, Vec<_>) = all.iter().partition(|section| section.is_folded);
     let has_any = |section: &&Section| section.parts.iter().any(|part| !part.is_empty());
     let all = open.into_iter().chain(folded);
-    for section in all.filter(|it| it.in_comment && has_any(it)) {
+    for section in all.filter(|section| section.in_comment && has_any(section)) {
         self::section(out, section, place);
     }
 }
@@ -332,9 +355,13 @@ const MOST: usize = 60_000;
 
 fn section(out: &mut String, section: &Section, place: Placement) {
     let title = text(&section.title);
-    let parts = section.parts.iter().filter(|part| !part.is_empty());
-    let parts = parts.map(|it| part(it, place.told));
-    let inner = parts.collect::<Vec<_>>().join("\n");
+    let inner = section
+        .parts
+        .iter()
+        .filter(|part| !part.is_empty())
+        .map(|section_part| part(section_part, place.told))
+        .collect::<Vec<_>>()
+        .join("\n");
     if section.is_folded && out.len() + inner.len() > MOST {
         let _ = write!(
             out,
@@ -343,17 +370,18 @@ fn section(out: &mut String, section: &Section, place: Placement) {
         return;
     }
     // GitHub reads markdown inside <details> only after an empty line.
-    let _ = match section.is_folded {
-        true => write!(
+    let _ = if section.is_folded {
+        write!(
             out,
             "\n<details><summary>{title}</summary>\n\n{inner}\n</details>\n"
-        ),
-        false => write!(
+        )
+    } else {
+        write!(
             out,
             "\n{} {title}\n\n{}",
             place.heading,
             fitting(&inner, out.len())
-        ),
+        )
     };
 }
 
@@ -386,7 +414,7 @@ fn part(part: &Part, told: Option<&Told>) -> String {
                 ("gate", false),
                 ("why", false),
             ];
-            let rows = problems.iter().map(|it| problem(it, told)).collect();
+            let rows = problems.iter().map(|block| problem(block, told)).collect();
             rows_of(heads.into_iter().chain([("command", false)]), rows)
         }
         Part::Loosened(gates, what) => {
@@ -394,23 +422,32 @@ fn part(part: &Part, told: Option<&Told>) -> String {
             let rows = gates.iter().map(loosened).collect();
             format!("{}.\n\n{}", text(what), rows_of(heads, rows))
         }
-        Part::Lines(lines) => {
-            let lines = lines.iter().map(|line| format!("- {}\n", text(line)));
-            lines.collect()
-        }
+        Part::Lines(lines) => lines
+            .iter()
+            .map(|line| format!("- {}\n", text(line)))
+            .collect(),
         Part::Table(table) => {
-            let columns = table.columns.iter();
-            let heads = columns.map(|it| (it.head.as_str(), it.kind == Kind::Number));
-            let rows = table.rows.iter().map(|row| {
-                let cells = row.iter().zip(&table.columns);
-                let cells = cells.map(|(raw, column)| match column.kind {
-                    Kind::Name if raw.is_empty() => String::new(),
-                    Kind::Name => code(raw),
-                    Kind::Number | Kind::Text => cell(raw),
-                });
-                cells.collect()
-            });
-            rows_of(heads, rows.collect())
+            let heads = table
+                .columns
+                .iter()
+                .map(|column| (column.head.as_str(), column.kind == Kind::Number));
+            rows_of(
+                heads,
+                table
+                    .rows
+                    .iter()
+                    .map(|row| {
+                        row.iter()
+                            .zip(&table.columns)
+                            .map(|(raw, column)| match column.kind {
+                                Kind::Name if raw.is_empty() => String::new(),
+                                Kind::Name => code(raw),
+                                Kind::Number | Kind::Text => cell(raw),
+                            })
+                            .collect()
+                    })
+                    .collect(),
+            )
         }
         Part::Printed(all) => {
             let blocks: Vec<_> = all.iter().map(printed).collect();
@@ -422,8 +459,8 @@ fn part(part: &Part, told: Option<&Told>) -> String {
 
 /// As GitHub draws it.
 fn chart(chart: &Chart) -> String {
-    let labels: Vec<_> = chart.labels.iter().map(|it| chart_text(it)).collect();
-    let values: Vec<_> = chart.values.iter().map(|it| decimal(*it)).collect();
+    let labels: Vec<_> = chart.labels.iter().map(|label| chart_text(label)).collect();
+    let values: Vec<_> = chart.values.iter().map(|chart| decimal(*chart)).collect();
     // From 0: of two values that are near each other the line is nearly flat.
     let top = decimal(chart.values.iter().copied().fold(0.0, f64::max) * 1.1);
     format!(
@@ -438,7 +475,7 @@ fn chart(chart: &Chart) -> String {
 const MOST_REASONS: usize = 12;
 
 fn problem(block: &Block, told: Option<&Told>) -> Vec<String> {
-    let told = told.filter(|it| it.is_about(block));
+    let told = told.filter(|sentence| sentence.is_about(block));
     let gates: Vec<_> = block.gates.iter().map(|gate| code(gate)).collect();
     let since = match block.problem.since_base {
         Some(SinceBase::New) => ", new",
@@ -461,25 +498,32 @@ fn problem(block: &Block, told: Option<&Told>) -> Vec<String> {
 /// Lines of a cell: why, the source, the cause, and what follows.
 fn why(block: &Block, told: Option<&Told>) -> Vec<String> {
     let shown = block.why.len().min(MOST_REASONS);
-    let sentences = block.why[..shown].iter();
-    let sentences = sentences.map(|it| told.map_or_else(|| it.clone(), |told| told.rest_of(it)));
-    let sentences = sentences.filter(|it| !it.is_empty());
-    let mut lines: Vec<String> = sentences.map(|it| cell(&it)).collect();
+    let mut lines: Vec<String> = block.why[..shown]
+        .iter()
+        .map(|sentence| told.map_or_else(|| sentence.clone(), |told| told.rest_of(sentence)))
+        .filter(|sentence| !sentence.is_empty())
+        .map(|sentence| cell(&sentence))
+        .collect();
     if block.why.len() > shown {
         let more = block.why.len() - shown;
         lines.push(format!("and {more} more alike; report.json has them"));
     }
-    let is_told = told.is_some_and(|it| it.has_frame);
+    let is_told = told.is_some_and(|told| told.has_frame);
     for line in block.frame.lines.iter().filter(|_| !is_told) {
         let place = code(&format!("{}:{}", line.file, line.number));
         let source = line.text.as_deref().map(str::trim);
-        let source = source.filter(|it| !it.is_empty()).map(code);
-        let note = Some(cell(&line.note)).filter(|it| !it.is_empty());
-        let parts = [Some(place), source, note].into_iter().flatten();
-        lines.push(parts.collect::<Vec<_>>().join(" "));
+        let source = source.filter(|source| !source.is_empty()).map(code);
+        let note = Some(cell(&line.note)).filter(|note| !note.is_empty());
+        lines.push(
+            [Some(place), source, note]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join(" "),
+        );
     }
     let cause = block.cause.as_ref().filter(|_| told.is_none());
-    lines.extend(cause.map(|it| cell(&format!("cause: {it}"))));
+    lines.extend(cause.map(|cause| cell(&format!("cause: {cause}"))));
     if !block.follows.is_empty() {
         let follows = block.follows.join(", ");
         lines.push(cell(&format!("likely consequences: {follows}")));
@@ -536,9 +580,10 @@ fn decimal(value: f64) -> String {
         0
     };
     let text = format!("{value:.digits$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
     }
 }
 

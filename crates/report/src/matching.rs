@@ -53,14 +53,16 @@ pub fn lay_out<'a>(
 }
 
 fn got_worse(worse: &[Worse]) -> Vec<String> {
-    let kernels = by_kernel(worse, |it| Some(it.unit));
-    let shown = kernels.iter().take(MOST_WORSE);
-    let lines = shown.map(|(it, others)| {
+    let kernels = by_kernel(worse, |kernel| Some(kernel.unit));
+    let lines = kernels.iter().take(MOST_WORSE).map(|(it, others)| {
         let name = escape::visible(&it.unit.to_string());
         format!("{name}: {}{}", values(it), also(others))
     });
-    let more = kernels.iter().skip(MOST_WORSE);
-    let more = more.map(|(_, others)| others.len() + 1).sum::<usize>();
+    let more = kernels
+        .iter()
+        .skip(MOST_WORSE)
+        .map(|(_, others)| others.len() + 1)
+        .sum::<usize>();
     let more = (more > 0).then(|| format!("and {}", plural(more, "more kernel")));
     lines.chain(more).collect()
 }
@@ -78,11 +80,13 @@ fn values(worse: &Worse) -> String {
     let resident = worsening.resident.filter(|_| worsening.warps > 0.0);
     let code = (head.code > base.code).then(|| format!("code {} -> {}", base.code, head.code));
     let values = [
-        resident.map(|it| warps(&it)),
-        number("local memory instructions", |it| it.local_instructions),
-        number("stack", |it| it.stack),
+        resident.map(|resident| warps(&resident)),
+        number("local memory instructions", |kernel| {
+            kernel.local_instructions
+        }),
+        number("stack", |kernel| kernel.stack),
         code,
-        number("registers", |it| it.registers),
+        number("registers", |kernel| kernel.registers),
     ];
     let values: Vec<String> = values.into_iter().flatten().collect();
     values.join(", ")
@@ -99,7 +103,9 @@ fn warps(resident: &Resident) -> String {
 fn matched(matching: &Matching) -> String {
     let pairs = &matching.pairs;
     let by = |way| pairs.iter().filter(|pair| pair.by == way).count();
-    let same = pairs.iter().filter(|it| it.base.digest == it.head.digest);
+    let same = pairs
+        .iter()
+        .filter(|pair| pair.base.digest == pair.head.digest);
     let rest = match by(MatchedBy::Rest) {
         0 => String::new(),
         rest => format!(", {rest} as the only one left of its library"),
@@ -128,16 +134,17 @@ fn listed(kernels: &[&Kernel]) -> Vec<String> {
     if kernels.is_empty() {
         return Vec::new();
     }
-    let symbols: BTreeSet<&str> = kernels.iter().map(|it| it.name.as_str()).collect();
+    let symbols: BTreeSet<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
     // Instances of a template can be shortened to the same.
     let names: BTreeSet<String> = symbols
         .iter()
-        .map(|it| escape::visible(&short_name(it)))
+        .map(|symbol| escape::visible(&short_name(symbol)))
         .collect();
     let written: Vec<&str> = names.iter().take(MOST_NAMES).map(String::as_str).collect();
-    let more = match names.len() > MOST_NAMES {
-        true => ", ...",
-        false => "",
+    let more = if names.len() > MOST_NAMES {
+        ", ..."
+    } else {
+        ""
     };
     let written = written.join(", ");
     vec![format!(

@@ -54,9 +54,11 @@ pub fn name<'a>(runs: impl Iterator<Item = ReportInput<'a>>) -> Vec<Model<'a>> {
 
 /// A name from a record, without anything that a file system could take for a path.
 fn directory(name: &str) -> String {
-    let words = name.split(|c: char| !c.is_ascii_alphanumeric());
-    let words = words.filter(|word| !word.is_empty());
-    let words: Vec<_> = words.map(str::to_ascii_lowercase).collect();
+    let words: Vec<_> = name
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_ascii_lowercase)
+        .collect();
     let all: String = words.join("-").chars().take(60).collect();
     format!("on-{all}")
 }
@@ -72,7 +74,7 @@ pub fn conclusion(models: &[Model]) -> Conclusion {
     let is_any = |wanted: &Conclusion| {
         models
             .iter()
-            .any(|it| it.input.judgement.conclusion == *wanted)
+            .any(|model| model.input.judgement.conclusion == *wanted)
     };
     let worst = order.into_iter().find(is_any);
     worst.unwrap_or(Conclusion::Pass)
@@ -84,11 +86,13 @@ pub fn exit(models: &[Model]) -> Exit {
 
 /// `FAIL on 2 GPU models: H100 80GB HBM3 PASS, L4 FAIL`.
 pub fn title(models: &[Model]) -> String {
-    let each = models.iter().map(|model| {
-        let said = summary::conclusion(model.input.judgement.conclusion);
-        format!("{} {said}", model.name)
-    });
-    let each: Vec<_> = each.collect();
+    let each: Vec<_> = models
+        .iter()
+        .map(|model| {
+            let said = summary::conclusion(model.input.judgement.conclusion);
+            format!("{} {said}", model.name)
+        })
+        .collect();
     format!(
         "{} on {} GPU models: {}",
         summary::conclusion(conclusion(models)),
@@ -145,22 +149,29 @@ fn broken(models: &[Model]) -> Table {
         }
     }
     let worst = |(subject, question): &(&Subject, &Question)| {
-        let verdicts = models.iter().flat_map(|it| &it.input.judgement.verdicts);
-        let own = verdicts.filter(|it| it.subject == **subject && it.question == **question);
+        let own = models
+            .iter()
+            .flat_map(|model| &model.input.judgement.verdicts)
+            .filter(|verdict| verdict.subject == **subject && verdict.question == **question);
         let worst = values::worst(own);
-        values::WORST_FIRST.iter().position(|it| Some(*it) == worst)
+        values::WORST_FIRST
+            .iter()
+            .position(|outcome| Some(*outcome) == worst)
     };
     rows.sort_by_key(worst);
     let rows = rows.into_iter().map(|(subject, question)| {
-        let said = models.iter().map(|model| {
-            let mut verdicts = model.input.judgement.verdicts.iter();
-            let found = verdicts.find(|it| it.subject == *subject && it.question == *question);
-            match found {
-                None => "-".to_owned(),
-                Some(it) if it.outcome == Outcome::Pass => it.outcome.to_string(),
-                Some(it) => format!("{} [{}]", it.outcome, it.reason.code()),
-            }
-        });
+        let said =
+            models.iter().map(|model| {
+                let found =
+                    model.input.judgement.verdicts.iter().find(|verdict| {
+                        verdict.subject == *subject && verdict.question == *question
+                    });
+                match found {
+                    None => "-".to_owned(),
+                    Some(it) if it.outcome == Outcome::Pass => it.outcome.to_string(),
+                    Some(it) => format!("{} [{}]", it.outcome, it.reason.code()),
+                }
+            });
         let names = [subject.to_string(), words::question(question)];
         names.into_iter().chain(said).collect()
     });
@@ -180,25 +191,35 @@ fn cases(models: &[Model]) -> Table {
     let Some(first) = models.first() else {
         return Table::new([], Vec::new());
     };
-    let rows = first.input.record.plan.cases.iter().map(|case| {
-        let subject = Subject::Case(case.id.clone());
-        let cells = models.iter().map(|model| {
-            let metric = metric(&model.input.record.environment);
-            let value = values::cells(model.input.index.head(), &subject, [metric]);
-            let verdicts = model.input.judgement.verdicts.iter();
-            let own = verdicts.filter(|verdict| verdict.subject == subject);
-            match values::worst(own) {
-                None | Some(Outcome::Pass) => value.concat(),
-                Some(outcome) => format!("{} ({outcome})", value.concat()),
-            }
-        });
-        std::iter::once(subject.to_string()).chain(cells).collect()
-    });
     table(
         &[("case", Kind::Name)],
         models,
         Kind::Number,
-        rows.collect(),
+        first
+            .input
+            .record
+            .plan
+            .cases
+            .iter()
+            .map(|case| {
+                let subject = Subject::Case(case.id.clone());
+                let cells = models.iter().map(|model| {
+                    let metric = metric(&model.input.record.environment);
+                    let value = values::cells(model.input.index.head(), &subject, [metric]);
+                    let own = model
+                        .input
+                        .judgement
+                        .verdicts
+                        .iter()
+                        .filter(|verdict| verdict.subject == subject);
+                    match values::worst(own) {
+                        None | Some(Outcome::Pass) => value.concat(),
+                        Some(outcome) => format!("{} ({outcome})", value.concat()),
+                    }
+                });
+                std::iter::once(subject.to_string()).chain(cells).collect()
+            })
+            .collect(),
     )
 }
 
@@ -207,7 +228,7 @@ fn legend(models: &[Model]) -> Vec<String> {
     let is_any = |wanted| {
         models
             .iter()
-            .any(|it| metric(&it.input.record.environment) == wanted)
+            .any(|model| metric(&model.input.record.environment) == wanted)
     };
     let timed = is_any(Metric::P50).then_some("p50 of a GPU");
     let counted = is_any(Metric::Counter(Counter::Instructions))
@@ -252,11 +273,13 @@ pub fn json(models: &[Model]) -> Result<String> {
         let of_all = |outcome| {
             models
                 .iter()
-                .map(|it| it.input.judgement.count(outcome))
+                .map(|model| model.input.judgement.count(outcome))
                 .sum()
         };
-        let counts = Outcome::ALL.into_iter();
-        counts.map(|it| (it.name(), of_all(it))).collect()
+        Outcome::ALL
+            .into_iter()
+            .map(|count| (count.name(), of_all(count)))
+            .collect()
     };
     let entries = models.iter().map(|model| Entry {
         name: &model.name,

@@ -200,8 +200,9 @@ impl Unjudged<'_> {
             format!("{} of {subjects}", listed(&kinds))
         });
         // The budget gives the unit.
-        let estimates = self.estimates.iter();
-        let estimates = estimates
+        let estimates = self
+            .estimates
+            .iter()
             .map(|(subject, estimate)| format!("{subject} about {}", words::millions(*estimate)));
         parts.chain(estimates).collect()
     }

@@ -63,10 +63,9 @@ fn lines(record: &Record, judgement: &Judgement, is_meant: fn(&Note) -> bool) ->
                 lines.push(format!("not compared, as a filter left them out of the head: {subjects}"));
             }
             Note::NewInputs { subject, neutral } => {
-                let at = neutral.iter().map(|it| format!("{} = {}", it.tensor, it.value.0));
                 lines.push(format!(
                     "{subject}: the reference takes inputs that the base's did not; with {} it computes the same",
-                    at.collect::<Vec<_>>().join(", ")
+                    neutral.iter().map(|neutral| format!("{} = {}", neutral.tensor, neutral.value.0)).collect::<Vec<_>>().join(", ")
                 ));
             }
             Note::Renamed(rename) => lines.push(words::rename(rename)),
@@ -147,16 +146,19 @@ fn lines(record: &Record, judgement: &Judgement, is_meant: fn(&Note) -> bool) ->
         let config = words::config(&record.environment);
         let built = (!built.is_empty())
             .then(|| line(&built, &format!("gatekeeper baseline update{config}")));
-        let compiled = (!compiled.is_empty()).then(|| match record.has_binaries() {
-            true => line(
-                &compiled,
-                &words::update_binaries_command(&record.environment),
-            ),
-            // The older of two files is no baseline that could be updated.
-            false => format!(
-                "the older file does not state every value that is limited of {}",
-                in_words(&record.plan, &compiled)
-            ),
+        let compiled = (!compiled.is_empty()).then(|| {
+            if record.has_binaries() {
+                line(
+                    &compiled,
+                    &words::update_binaries_command(&record.environment),
+                )
+            } else {
+                // The older of two files is no baseline that could be updated.
+                format!(
+                    "the older file does not state every value that is limited of {}",
+                    in_words(&record.plan, &compiled)
+                )
+            }
         });
         built.into_iter().chain(compiled)
     });
@@ -164,8 +166,7 @@ fn lines(record: &Record, judgement: &Judgement, is_meant: fn(&Note) -> bool) ->
         let shapes = shapes.into_iter().map(|(shape, facets)| {
             let facets: Vec<_> = facets.iter().map(ToString::to_string).collect();
             format!("@{shape} ({})", facets.join(", "))
-        });
-        let shapes = shapes.collect::<Vec<_>>().join(", ");
+        }).collect::<Vec<_>>().join(", ");
         format!("gone: baselines/{kernel}/{variant} has values that gates.yaml has no case for: {shapes}")
     });
     let of_several = of_several
@@ -186,15 +187,19 @@ fn if_intended(record: &Record, judgement: &Judgement) -> impl Iterator<Item = S
                     !against_base::is_of_base(judgement, verdict)
                         && verdict.change.is_some_and(|change| change.0.is_finite())
                 }
-                Question::Gate(Rule::Counters { .. }) => {
-                    let mut changed = judgement.counters.iter();
-                    changed.any(|it| it.subject == verdict.subject)
-                }
+                Question::Gate(Rule::Counters { .. }) => judgement
+                    .counters
+                    .iter()
+                    .any(|counter| counter.subject == verdict.subject),
                 _ => false,
             }
     };
-    let worse = judgement.verdicts.iter().filter(is_worse);
-    let worse: BTreeSet<&Subject> = worse.map(|verdict| &verdict.subject).collect();
+    let worse: BTreeSet<&Subject> = judgement
+        .verdicts
+        .iter()
+        .filter(is_worse)
+        .map(|verdict| &verdict.subject)
+        .collect();
     let (compiled, built): (Vec<&Subject>, Vec<&Subject>) = worse
         .into_iter()
         .partition(|subject| record.plan.is_compiled(subject));
@@ -217,13 +222,16 @@ fn if_intended(record: &Record, judgement: &Judgement) -> impl Iterator<Item = S
 
 /// How the first finding is accepted, where somebody wants to mend it later.
 fn if_known(judgement: &Judgement) -> Option<String> {
-    let mut findings = judgement
+    let finding = judgement
         .verdicts
         .iter()
-        .filter_map(|it| first_finding(&it.reason));
-    let finding = findings.next()?;
-    let mut lines = finding.places.iter().filter_map(|it| it.line.as_ref());
-    let SourceLine { file, text, .. } = lines.find(|line| line.text.is_some())?;
+        .filter_map(|verdict| first_finding(&verdict.reason))
+        .next()?;
+    let SourceLine { file, text, .. } = finding
+        .places
+        .iter()
+        .filter_map(|place| place.line.as_ref())
+        .find(|line| line.text.is_some())?;
     // YAML takes what JSON quotes.
     let quoted = |text: &str| serde_json::to_string(text).ok();
     let (file, line) = (quoted(file)?, quoted(text.as_ref()?)?);

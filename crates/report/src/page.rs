@@ -41,7 +41,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
     } = *input;
     let lines = |label, title: &str, lines| Section::new(label, title, vec![Part::Lines(lines)]);
     let accepted = judgement.accepted.iter();
-    let accepted = accepted.map(|it| standing::accepted(&record.environment, it));
+    let accepted = accepted.map(|acceptance| standing::accepted(&record.environment, acceptance));
     let wins = judgement.wins.iter().map(|win| summary::win(record, win));
     let (changed, unchanged): (Vec<_>, Vec<_>) = compared(judgement)
         .into_iter()
@@ -50,9 +50,12 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
     let is_long = |rows: usize| judgement.conclusion != Conclusion::Fail && rows > MOST_ROWS;
     // A run that passes shows its values; one that fails, or has many, what to look at.
     let is_failing = judgement.conclusion == Conclusion::Fail;
-    let unless_many = |rows: usize| match is_failing || rows > MOST_ROWS {
-        true => InTerminal::IfVerbose,
-        false => InTerminal::Always,
+    let unless_many = |rows: usize| {
+        if is_failing || rows > MOST_ROWS {
+            InTerminal::IfVerbose
+        } else {
+            InTerminal::Always
+        }
     };
     let if_verbose = |label, title: &str, lines| Section {
         in_terminal: InTerminal::IfVerbose,
@@ -197,8 +200,10 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
 /// Resources that became worse, and that no gate limits: one folded line in a comment.
 fn ungated<'a>(judgement: &Judgement) -> Section<'a> {
     let values = || {
-        let units = judgement.ungated.iter();
-        units.flat_map(|unit| unit.values.iter().map(move |value| (unit, value)))
+        judgement
+            .ungated
+            .iter()
+            .flat_map(|unit| unit.values.iter().map(move |value| (unit, value)))
     };
     let rows = values().map(|(unit, value)| {
         let quantity = |number: Num| words::quantity(value.metric, number.0);
@@ -303,9 +308,11 @@ fn of_base<'a>(record: &Record, judgement: &Judgement, base: &AgainstBase) -> Se
 
 /// Why cases whose gate on their speed failed are slower: each cause once, and those of the problems not again.
 fn other_causes(index: &Index, judgement: &Judgement, problems: &[Block]) -> Table {
-    let stated = problems.iter().filter_map(|it| it.first_cause.as_ref());
-    let mut known: Vec<(CauseClass, Vec<CausePlace>)> =
-        stated.map(|it| (it.class, it.places.clone())).collect();
+    let mut known: Vec<(CauseClass, Vec<CausePlace>)> = problems
+        .iter()
+        .filter_map(|problem| problem.first_cause.as_ref())
+        .map(|cause| (cause.class, cause.places.clone()))
+        .collect();
     let mut rows = Vec::new();
     for (case, cause) in causes::of_failures(index, judgement) {
         let of = (cause.class, cause.places.clone());
@@ -426,8 +433,9 @@ fn counters(judgement: &Judgement) -> Table {
             _ => rows.push((&changed.subject, vec![line])),
         }
     }
-    let rows = rows.into_iter();
-    let rows = rows.map(|(subject, lines)| vec![subject.to_string(), lines.join("\n")]);
+    let rows = rows
+        .into_iter()
+        .map(|(subject, lines)| vec![subject.to_string(), lines.join("\n")]);
     let columns = [("case", Kind::Name), ("counter: before -> now", Kind::Text)];
     Table::new(columns, rows.collect())
 }

@@ -25,34 +25,37 @@ pub fn printed(judgement: &Judgement) -> Vec<Printed> {
         .filter(|verdict| verdict.outcome == Outcome::Fail)
         .map(|verdict| &verdict.subject)
         .collect();
-    let notes = judgement.notes.iter().filter_map(|note| match note {
-        Note::Printed {
-            subject,
-            seed,
-            text,
-            left_out,
-        } if failed.contains(subject) => {
-            let all = text.lines().count();
-            let lines: Vec<_> = text.lines().take(PRINTED).map(visible).collect();
-            let cut = match (all - lines.len(), left_out) {
-                (0, 0) => None,
-                (0, bytes) => Some(format!("... and {bytes} bytes that are not kept")),
-                (more, 0) => Some(format!(
-                    "... and {} in the report as JSON",
-                    plural(more, "line")
-                )),
-                (more, bytes) => Some(format!(
-                    "... and {} in the report as JSON, and {bytes} bytes that are not kept",
-                    plural(more, "line")
-                )),
-            };
-            Some(Printed {
-                head: format!("{subject} printed with seed {seed}"),
-                lines,
-                cut,
-            })
-        }
-        _ => None,
-    });
-    notes.collect()
+    judgement
+        .notes
+        .iter()
+        .filter_map(|note| match note {
+            Note::Printed {
+                subject,
+                seed,
+                text,
+                left_out,
+            } if failed.contains(subject) => {
+                let all = text.lines().count();
+                let lines: Vec<_> = text.lines().take(PRINTED).map(visible).collect();
+                let cut = match (all - lines.len(), left_out) {
+                    (0, 0) => None,
+                    (0, bytes) => Some(format!("... and {bytes} bytes that are not kept")),
+                    (more, 0) => Some(format!(
+                        "... and {} in the report as JSON",
+                        plural(more, "line")
+                    )),
+                    (more, bytes) => Some(format!(
+                        "... and {} in the report as JSON, and {bytes} bytes that are not kept",
+                        plural(more, "line")
+                    )),
+                };
+                Some(Printed {
+                    head: format!("{subject} printed with seed {seed}"),
+                    lines,
+                    cut,
+                })
+            }
+            _ => None,
+        })
+        .collect()
 }

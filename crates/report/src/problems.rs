@@ -82,12 +82,14 @@ pub struct Row {
 impl Frame {
     /// `inp: {type: f32}, the kernel takes __nv_bfloat16 const*; ...`
     pub fn in_words(&self) -> String {
-        let lines = self.lines.iter();
-        let lines = lines.map(|it| match &it.text {
-            Some(text) => format!("{text}, {}", it.note),
-            None => it.note.clone(),
-        });
-        lines.collect::<Vec<_>>().join("; ")
+        self.lines
+            .iter()
+            .map(|line| match &line.text {
+                Some(text) => format!("{text}, {}", line.note),
+                None => line.note.clone(),
+            })
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 }
 
@@ -121,8 +123,11 @@ impl Block<'_> {
 
 /// In the order of the judgement. Gates that were loosened have a list of their own.
 pub fn blocks<'a>(input: &ReportInput<'a>) -> Vec<Block<'a>> {
-    let problems = input.judgement.problems.iter();
-    let problems = problems.filter(|it| it.cause != ProblemCause::Loosened);
+    let problems = input
+        .judgement
+        .problems
+        .iter()
+        .filter(|problem| problem.cause != ProblemCause::Loosened);
     let mut said = BTreeSet::new();
     problems
         .map(|problem| {
@@ -143,8 +148,9 @@ fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
         ..
     } = *input;
     let find = |all: &[usize]| -> Vec<&'a Verdict> {
-        let all = all.iter();
-        all.filter_map(|at| judgement.verdicts.get(*at)).collect()
+        all.iter()
+            .filter_map(|at| judgement.verdicts.get(*at))
+            .collect()
     };
     let (own, follows) = (find(&problem.verdicts), find(&problem.follows));
     let rows = rows(judgement, &own);
@@ -154,19 +160,23 @@ fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
     };
     let is_fault = own
         .first()
-        .is_some_and(|it| matches!(innermost(&it.reason), Reason::Fault(_)));
-    let mut places = own.iter().chain(&follows);
-    let first_declared = places.find_map(|it| Place::of(record, it.declared.as_deref()?));
+        .is_some_and(|verdict| matches!(innermost(&verdict.reason), Reason::Fault(_)));
+    let first_declared = own
+        .iter()
+        .chain(&follows)
+        .find_map(|place| Place::of(record, place.declared.as_deref()?));
     let frame = frame(problem);
     let first_line = frame.lines.first().map(|line| Place {
         file: within_repository(record, &line.file),
         line: line.number.to_string(),
     });
-    let worst = rows.first().map(|it| &it.subject);
+    let worst = rows.first().map(|row| &row.subject);
     let mut worst_first = own.clone();
-    worst_first.sort_by_key(|it| Some(&it.subject) != worst);
+    worst_first.sort_by_key(|block| Some(&block.subject) != worst);
     let first_cause = causes::first(index, &worst_first);
-    let line_of_cause = first_cause.as_ref().and_then(|it| of_cause(record, it));
+    let line_of_cause = first_cause
+        .as_ref()
+        .and_then(|first_cause| of_cause(record, first_cause));
     let counted_at = rows.iter().find_map(|row| {
         let (line, _) = row
             .at
@@ -184,9 +194,10 @@ fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
         first_cause,
         follows_declared: declared_by(&follows).filter(|_| !is_fault),
         // A fault breaks whatever is asked.
-        follows: match is_fault && !follows.is_empty() {
-            true => vec![words::plural(follows.len(), "more gate")],
-            false => listed(&follows),
+        follows: if is_fault && !follows.is_empty() {
+            vec![words::plural(follows.len(), "more gate")]
+        } else {
+            listed(&follows)
         },
         gates: gates(&own),
         declared: declared_by(&own),
@@ -196,12 +207,13 @@ fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
             .or(first_declared)
             .or_else(|| nearest_declared(record, judgement, problem)),
         // Another run would end in the same way.
-        command: match lacks_baseline(problem) {
-            true => Some(words::update_command(&record.environment, &subjects)),
-            false => worst
+        command: if lacks_baseline(problem) {
+            Some(words::update_command(&record.environment, &subjects))
+        } else {
+            worst
                 .into_iter()
                 .chain(&problem.subjects)
-                .find_map(|subject| summary::reproduce(record, judgement, subject)),
+                .find_map(|subject| summary::reproduce(record, judgement, subject))
         },
         frame,
         rows,
@@ -212,15 +224,19 @@ fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
 /// For a gate that stands in no file, as those that every kernel has: the first one that does of the same kernel.
 fn nearest_declared(record: &Record, judgement: &Judgement, problem: &Problem) -> Option<Place> {
     let kernel = problem.subjects.first()?.kernel();
-    let verdicts = judgement.verdicts.iter();
-    let mut own = verdicts.filter(|it| it.subject.kernel() == kernel);
-    own.find_map(|it| Place::of(record, it.declared.as_deref()?))
+    judgement
+        .verdicts
+        .iter()
+        .filter(|verdict| verdict.subject.kernel() == kernel)
+        .find_map(|verdict| Place::of(record, verdict.declared.as_deref()?))
 }
 
 /// The line of head that made it slower.
 fn of_cause(record: &Record, cause: &Cause) -> Option<Place> {
-    let mut places = cause.places.iter();
-    let place = places.find(|it| it.of == PlaceSide::Head && it.line.number > 0)?;
+    let place = cause
+        .places
+        .iter()
+        .find(|place| place.of == PlaceSide::Head && place.line.number > 0)?;
     Some(Place {
         file: within_repository(record, &place.line.file),
         line: place.line.number.to_string(),
@@ -276,7 +292,9 @@ fn of_finding(finding: &Finding) -> Frame {
         let note = finding.accesses.get(at).map(titles::access);
         let note = note.unwrap_or_default();
         let mut known = lines.iter_mut();
-        match known.find(|it| (&it.file, it.number) == (&line.file, line.number)) {
+        match known
+            .find(|known_line| (&known_line.file, known_line.number) == (&line.file, line.number))
+        {
             Some(known) if !note.is_empty() => known.note = format!("{}, {note}", known.note),
             Some(_) => {}
             None => lines.push(FrameLine {
@@ -345,35 +363,43 @@ fn why(record: &Record, problem: &Problem, own: &[&Verdict]) -> Vec<String> {
     let environment = &record.environment;
     match &problem.cause {
         ProblemCause::Arguments(all) => {
-            let wanted = all.iter().filter_map(|it| it.wanted);
-            let wanted: BTreeSet<&str> = wanted.map(|it| it.name()).collect();
+            let wanted: BTreeSet<&str> = all
+                .iter()
+                .filter_map(|value| value.wanted)
+                .map(|name| name.name())
+                .collect();
             let fix = match wanted.into_iter().collect::<Vec<_>>().as_slice() {
                 [] => None,
                 [one] => Some(format!("fix: type: {one}")),
                 _ => Some("fix: the types of these tensors".to_owned()),
             };
-            let unplaced = all.iter().filter(|it| of_argument(it).is_none());
-            unplaced.map(titles::mistyped).chain(fix).collect()
+            all.iter()
+                .filter(|value| of_argument(value).is_none())
+                .map(titles::mistyped)
+                .chain(fix)
+                .collect()
         }
         ProblemCause::Findings { seed, findings } => found(*seed, findings),
         ProblemCause::Loosened => Vec::new(),
         ProblemCause::Verdict(_) => {
             let mut sentences = Vec::new();
             for verdict in own {
-                let is_shared = own.iter().all(|it| it.reason == verdict.reason);
-                let subjects: Vec<&Subject> = match is_shared {
+                let is_shared = own.iter().all(|other| other.reason == verdict.reason);
+                let subjects: Vec<&Subject> = if is_shared {
                     // For one reason all of its subjects share a sentence.
-                    true => problem.subjects.iter().collect(),
-                    false => vec![&verdict.subject],
+                    problem.subjects.iter().collect()
+                } else {
+                    vec![&verdict.subject]
                 };
                 let context = Context {
                     environment,
                     subjects: &subjects,
                 };
                 let sentence = context.sentence(&verdict.reason);
-                let sentence = match subjects.len() < problem.subjects.len() {
-                    true => format!("{}: {sentence}", verdict.subject),
-                    false => sentence,
+                let sentence = if subjects.len() < problem.subjects.len() {
+                    format!("{}: {sentence}", verdict.subject)
+                } else {
+                    sentence
                 };
                 if !sentences.contains(&sentence) {
                     sentences.push(sentence);
@@ -392,7 +418,7 @@ fn found(seed: u64, findings: &[Finding]) -> Vec<String> {
     let entry = first
         .entry
         .as_ref()
-        .map_or(String::new(), |it| format!("in {it}, "));
+        .map_or(String::new(), |name| format!("in {name}, "));
     let more = match rest.len() {
         0 => String::new(),
         more => format!(
@@ -409,8 +435,12 @@ fn found(seed: u64, findings: &[Finding]) -> Vec<String> {
 }
 
 fn declared_by(verdicts: &[&Verdict]) -> Option<String> {
-    let places = verdicts.iter().filter_map(|it| it.declared.as_deref());
-    let places: Vec<_> = places.collect::<BTreeSet<_>>().into_iter().collect();
+    let places: Vec<_> = verdicts
+        .iter()
+        .filter_map(|verdict| verdict.declared.as_deref())
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect();
     (!places.is_empty()).then(|| places.join(", "))
 }
 
@@ -447,8 +477,10 @@ fn listed(follows: &[&Verdict]) -> Vec<String> {
 
 /// Values of gates on what a kernel takes; none for other problems.
 fn rows(judgement: &Judgement, own: &[&Verdict]) -> Vec<Row> {
-    let rows = own.iter().flat_map(|it| rows_of(judgement, it));
-    let mut rows: Vec<Row> = rows.collect();
+    let mut rows: Vec<Row> = own
+        .iter()
+        .flat_map(|verdict| rows_of(judgement, verdict))
+        .collect();
     rows.sort_by(|one, other| other.worse.total_cmp(&one.worse));
     rows
 }
@@ -492,9 +524,10 @@ fn rows_of(judgement: &Judgement, verdict: &Verdict) -> Vec<Row> {
             // The gate is `counters +0%`.
             let gate = words::question(&verdict.question);
             let limit = gate.rsplit(' ').next().unwrap_or_default().to_owned();
-            let rises = rises.iter();
-            let rows = rises.map(|it| of_rise(subject, it, whose(judgement, against), &limit));
-            rows.collect()
+            rises
+                .iter()
+                .map(|rise| of_rise(subject, rise, whose(judgement, against), &limit))
+                .collect()
         }
         Reason::BeyondLimit {
             metric,
@@ -591,7 +624,7 @@ fn of_rise(subject: &Subject, it: &CounterRise, whose: String, limit: &str) -> R
 pub fn head_of_was<'a>(rows: impl IntoIterator<Item = &'a Row>) -> &'a str {
     let mut names = rows.into_iter().filter_map(|row| row.whose.as_deref());
     match names.next() {
-        Some(first) if names.all(|it| it == first) => first,
+        Some(first) if names.all(|name| name == first) => first,
         _ => "was",
     }
 }
@@ -633,14 +666,14 @@ fn of_outcome(
 ) -> Vec<String> {
     let mut found: Vec<(&Subject, Vec<String>)> = Vec::new();
     let verdicts = judgement.verdicts.iter();
-    for verdict in verdicts.filter(|it| it.outcome == outcome) {
+    for verdict in verdicts.filter(|verdict| verdict.outcome == outcome) {
         match found.iter_mut().find(|(of, _)| **of == verdict.subject) {
             Some((_, all)) => all.push(shown(verdict)),
             None => found.push((&verdict.subject, vec![shown(verdict)])),
         }
     }
-    let lines = found.into_iter();
-    lines
+    found
+        .into_iter()
         .map(|(subject, all)| format!("{subject}: {}", all.join(", ")))
         .collect()
 }

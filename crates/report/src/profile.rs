@@ -28,8 +28,11 @@ pub struct CaseProfile<'a> {
 
 /// Every case of the plan, in its order.
 pub fn of_cases<'a>(view: View<'_, 'a>) -> Vec<CaseProfile<'a>> {
-    let cases = view.plan().cases.iter();
-    cases.map(|case| of_case(view, &case.id)).collect()
+    view.plan()
+        .cases
+        .iter()
+        .map(|case| of_case(view, &case.id))
+        .collect()
 }
 
 fn of_case<'a>(view: View<'_, 'a>, case: &'a CaseId) -> CaseProfile<'a> {
@@ -71,7 +74,7 @@ pub fn json(device: &DeviceFacts, cases: &[CaseProfile]) -> Result<String> {
 pub fn text(device: &DeviceFacts, cases: &[CaseProfile]) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
-    if let Some(first) = cases.iter().find_map(|it| it.profiles.first()) {
+    if let Some(first) = cases.iter().find_map(|case| case.profiles.first()) {
         let _ = writeln!(
             text,
             "{}, driver {}, {}; clocks {}, left alone; one launch of each case, after {}",
@@ -111,14 +114,17 @@ pub fn text(device: &DeviceFacts, cases: &[CaseProfile]) -> String {
 
 /// `98.66 %`, or from the smallest to the largest of the repeats; `None` where there is none.
 fn spread(profiles: &[&ProfileFacts], metric: ProfileMetric) -> Option<String> {
-    let values = profiles.iter().map(|it| profile_figure(it, metric).ok());
-    let mut values = values.collect::<Option<Vec<f64>>>()?;
+    let mut values = profiles
+        .iter()
+        .map(|profile| profile_figure(profile, metric).ok())
+        .collect::<Option<Vec<f64>>>()?;
     values.sort_by(f64::total_cmp);
     let of = |value: f64| quantity(Metric::Profile(metric), value);
     let (low, high) = (of(*values.first()?), of(*values.last()?));
-    Some(match low == high {
-        true => low,
-        false => format!("{low} to {high}"),
+    Some(if low == high {
+        low
+    } else {
+        format!("{low} to {high}")
     })
 }
 
@@ -145,8 +151,9 @@ fn describe(kernel: &KernelProfile, text: &mut String) {
         .filter(|(_, cycles)| cycles.0 > 0.0)
         .collect();
     stalls.sort_by(|(_, a), (_, b)| b.0.total_cmp(&a.0));
-    let stalls = stalls.iter().take(SHOWN);
     let stalls: Vec<_> = stalls
+        .iter()
+        .take(SHOWN)
         .map(|(stall, cycles)| format!("{stall} {cycles:.2}"))
         .collect();
     if !stalls.is_empty() {
@@ -159,8 +166,9 @@ fn describe(kernel: &KernelProfile, text: &mut String) {
     let mut operations: Vec<_> = kernel.instructions.iter().collect();
     operations.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
     let all: u64 = kernel.instructions.values().sum();
-    let operations = operations.iter().take(SHOWN);
     let operations: Vec<_> = operations
+        .iter()
+        .take(SHOWN)
         .map(|(name, count)| format!("{name} {:.1} %", **count as f64 / all as f64 * 100.0))
         .collect();
     if !operations.is_empty() {
@@ -177,8 +185,8 @@ fn describe(kernel: &KernelProfile, text: &mut String) {
         let most = line
             .samples
             .iter()
-            .filter(|(stall, _)| **stall != Stall::Selected);
-        let most = most.max_by_key(|(_, samples)| **samples);
+            .filter(|(stall, _)| **stall != Stall::Selected)
+            .max_by_key(|(_, samples)| **samples);
         let most = most.map_or(String::new(), |(stall, _)| format!(", most in {stall}"));
         let _ = writeln!(
             text,

@@ -46,26 +46,41 @@ pub fn by_backend(judgement: &Judgement) -> Table {
         }
         ratios.insert((&it.case, backend), it.times_as_fast.0);
     }
-    let p50 = cases.iter().map(|it| Some(it.ours.0)).collect::<Vec<_>>();
+    let p50 = cases
+        .iter()
+        .map(|case| Some(case.ours.0))
+        .collect::<Vec<_>>();
     let (head, p50) = words::column("p50", Metric::P50, &p50);
-    let rows = cases.iter().zip(p50).map(|(it, p50)| {
-        let ratio = |backend: &String| match ratios.get(&(&it.case, backend.clone())) {
-            Some(ratio) => format!("{ratio:.2}"),
-            None => "-".to_owned(),
-        };
-        let start = [it.case.to_string(), p50].into_iter();
-        start.chain(backends.iter().map(ratio)).collect()
-    });
-    let rows = rows.collect();
-    let heads: Vec<String> = backends.iter().map(|it| format!("{it} ×")).collect();
+    let rows = cases
+        .iter()
+        .zip(p50)
+        .map(|(it, p50)| {
+            let ratio = |backend: &String| match ratios.get(&(&it.case, backend.clone())) {
+                Some(ratio) => format!("{ratio:.2}"),
+                None => "-".to_owned(),
+            };
+            [it.case.to_string(), p50]
+                .into_iter()
+                .chain(backends.iter().map(ratio))
+                .collect()
+        })
+        .collect();
+    let heads: Vec<String> = backends
+        .iter()
+        .map(|backend| format!("{backend} ×"))
+        .collect();
     let start = [("case", Kind::Name), (head.as_str(), Kind::Number)];
-    let ratios = heads.iter().map(|it| (it.as_str(), Kind::Number));
+    let ratios = heads.iter().map(|head| (head.as_str(), Kind::Number));
     Table::new(start.into_iter().chain(ratios), rows)
 }
 
 fn compared(judgement: &Judgement) -> impl Iterator<Item = (&RivalStanding, &AgainstRival)> {
-    let standings = judgement.rivals.iter();
-    standings.flat_map(|standing| standing.compared.iter().map(move |it| (standing, it)))
+    judgement.rivals.iter().flat_map(|standing| {
+        standing
+            .compared
+            .iter()
+            .map(move |comparison| (standing, comparison))
+    })
 }
 
 /// Both times, and the ratio in words.
@@ -107,8 +122,9 @@ pub fn lines(environment: &Environment, judgement: &Judgement) -> Vec<String> {
     let mut groups: Vec<Group> = Vec::new();
     let (mut not_requested, mut kernels): (Vec<String>, Vec<String>) = Default::default();
     for standing in &judgement.rivals {
-        let versions = standing.versions.iter();
-        let versions: Vec<_> = versions
+        let versions: Vec<_> = standing
+            .versions
+            .iter()
             .map(|(name, version)| format!("{name} {version}"))
             .collect();
         let line = format!("{}: {}", standing.rival, listed(&versions));
@@ -122,7 +138,7 @@ pub fn lines(environment: &Environment, judgement: &Judgement) -> Vec<String> {
                 continue;
             }
             let why = why_not(environment, not);
-            let known = |it: &Group| it.rival == standing.rival && it.why == why;
+            let known = |group: &Group| group.rival == standing.rival && group.why == why;
             let at = groups.iter().position(known).unwrap_or_else(|| {
                 groups.push(Group {
                     rival: &standing.rival,
@@ -174,7 +190,12 @@ fn why_not(environment: &Environment, not: &NotCompared) -> String {
 impl Group<'_> {
     /// `torch cudnn and math: not compared with 2 cases of k: no kernel for this shape`.
     fn line(&self) -> String {
-        let own = |words: &[&str]| words.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        let own = |words: &[&str]| {
+            words
+                .iter()
+                .map(|word| (*word).to_owned())
+                .collect::<Vec<_>>()
+        };
         let cases = match &self.cases[..] {
             [only] => only.clone(),
             several => format!(

@@ -103,8 +103,9 @@ fn result(
 /// Below the directory of the checkout; a whole path where it is none of its.
 fn location(file: &str) -> Value {
     let path = escape::uri_path(file);
-    match Path::new(file).is_absolute() {
-        true => json!({"uri": format!("file://{path}")}),
-        false => json!({"uri": path, "uriBaseId": "%SRCROOT%"}),
+    if Path::new(file).is_absolute() {
+        json!({"uri": format!("file://{path}")})
+    } else {
+        json!({"uri": path, "uriBaseId": "%SRCROOT%"})
     }
 }

@@ -11,9 +11,10 @@ pub fn drifts(judgement: &Judgement) -> Vec<String> {
     const MOST: usize = 8;
     let worse = |drift: &&Drift| {
         let [low, high] = drift.interval.unwrap_or([drift.change; 2]);
-        match drift.metric.larger_is_better() {
-            true => high.0 < 0.0,
-            false => low.0 > 0.0,
+        if drift.metric.larger_is_better() {
+            high.0 < 0.0
+        } else {
+            low.0 > 0.0
         }
     };
     let mut found: Vec<&Drift> = judgement.drifts.iter().filter(worse).collect();

@@ -23,8 +23,10 @@ pub fn reproduce(record: &Record, judgement: &Judgement, subject: &Subject) -> O
         Subject::Case(case) => {
             let mut expected = record.plan.expected.iter();
             let is_planned = record.plan.case(case).is_some();
-            let is_program = || record.plan.uncaptured.iter().any(|it| it.case == *case);
-            is_planned || is_program() || expected.any(|it| it.every_shape() == *case)
+            let is_program = || record.plan.uncaptured.iter().any(|gap| gap.case == *case);
+            is_planned
+                || is_program()
+                || expected.any(|expected_case| expected_case.every_shape() == *case)
         }
     };
     if record.plan.is_replay() {
@@ -58,22 +60,27 @@ pub fn conclusion(conclusion: Conclusion) -> &'static str {
 pub fn headline(input: &ReportInput) -> String {
     let judgement = input.judgement;
     let nothing = judgement.base.as_ref().and_then(nothing_compared);
-    let parts = nothing.into_iter().chain([counts(judgement)]);
-    let parts: Vec<_> = parts.chain(uncommitted(input)).collect();
+    let parts: Vec<_> = nothing
+        .into_iter()
+        .chain([counts(judgement)])
+        .chain(uncommitted(input))
+        .collect();
     format!("{}: {}", conclusion(judgement.conclusion), parts.join("; "))
 }
 
 /// `head is 0a34415aaaaa with uncommitted changes`, where its tree had some; and the same of the base of a comparison.
 pub fn uncommitted(input: &ReportInput) -> Option<String> {
     let sides = [("base", input.base), ("head", Some(input.record))];
-    let changed = sides.into_iter().filter_map(|(side, record)| {
-        let commit = record?.environment.changed_commit()?;
-        Some(format!(
-            "{side} is {} with uncommitted changes",
-            short(commit)
-        ))
-    });
-    let changed: Vec<_> = changed.collect();
+    let changed: Vec<_> = sides
+        .into_iter()
+        .filter_map(|(side, record)| {
+            let commit = record?.environment.changed_commit()?;
+            Some(format!(
+                "{side} is {} with uncommitted changes",
+                short(commit)
+            ))
+        })
+        .collect();
     (!changed.is_empty()).then(|| changed.join(", "))
 }
 
@@ -87,7 +94,7 @@ pub fn counts(judgement: &Judgement) -> String {
     let mut broken: Vec<_> = judgement
         .accepted
         .iter()
-        .map(|it| (&it.subject, &it.rule))
+        .map(|accepted| (&accepted.subject, &accepted.rule))
         .collect();
     broken.dedup();
     let accepted = match broken.len() {
@@ -101,8 +108,11 @@ pub fn counts(judgement: &Judgement) -> String {
         Conclusion::Pass | Conclusion::NothingJudged => None,
     };
     let problems = |outcome: Outcome| {
-        let problems = judgement.problems.iter();
-        let count = problems.filter(|it| it.outcome == outcome).count();
+        let count = judgement
+            .problems
+            .iter()
+            .filter(|problem| problem.outcome == outcome)
+            .count();
         let gates = plural(judgement.count(outcome), "gate");
         format!("{} ({gates})", plural(count, "problem"))
     };
@@ -133,11 +143,15 @@ pub fn counts(judgement: &Judgement) -> String {
     .into_iter()
     .flatten()
     .collect();
-    let counts = match counts.is_empty() {
-        true => "no gate was judged".to_owned(),
-        false => counts.join(", "),
+    let counts = if counts.is_empty() {
+        "no gate was judged".to_owned()
+    } else {
+        counts.join(", ")
     };
-    let unchecked = judgement.base.as_ref().map_or(&[][..], |it| &it.unchecked);
+    let unchecked = judgement
+        .base
+        .as_ref()
+        .map_or(&[][..], |base| &base.unchecked);
     let unchecked = match unchecked {
         [] => String::new(),
         [only] => format!("; {only} is new, and nothing checked it"),
@@ -157,17 +171,17 @@ pub fn win(record: &Record, win: &Win) -> String {
     );
     if record.plan.is_compiled(&win.subject) {
         let command = words::update_binaries_command(&record.environment);
-        return match record.has_binaries() {
-            true => format!("{line}; take it as the baseline with `{command}`"),
-            false => line,
+        return if record.has_binaries() {
+            format!("{line}; take it as the baseline with `{command}`")
+        } else {
+            line
         };
     }
-    match is_ours(&record.environment) {
-        false => line,
-        true => {
-            let command = words::update_command(&record.environment, &[&win.subject]);
-            format!("{line}; take it as the baseline with `{command}`")
-        }
+    if is_ours(&record.environment) {
+        let command = words::update_command(&record.environment, &[&win.subject]);
+        format!("{line}; take it as the baseline with `{command}`")
+    } else {
+        line
     }
 }
 
@@ -205,11 +219,13 @@ pub fn costs(record: &Record) -> String {
 
 /// Simulated results of earlier runs that this one took over.
 fn reused(record: &Record) -> Option<String> {
-    let pieces = record.evidence.iter();
-    let since = pieces.filter_map(|piece| match piece.of_base().unwrap_or(piece) {
-        Evidence::Reused { since, .. } => Some(since.as_str()),
-        _ => None,
-    });
+    let since = record
+        .evidence
+        .iter()
+        .filter_map(|piece| match piece.of_base().unwrap_or(piece) {
+            Evidence::Reused { since, .. } => Some(since.as_str()),
+            _ => None,
+        });
     let oldest = since.clone().min()?;
     let day = oldest.split('T').next().unwrap_or(oldest);
     let results = plural(since.count(), "result");

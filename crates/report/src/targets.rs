@@ -25,26 +25,29 @@ pub fn parts<'a>(record: &Record, judgement: &Judgement) -> Vec<Part<'a>> {
 
 /// `k/fast@small p50 <= 0.90 * direct.p50: 80 us, and 72 us was to be reached: missed by 11.1 %, because ...`.
 pub fn missed(judgement: &Judgement) -> Vec<String> {
-    let missed = judgement.targets.iter().filter_map(|it| {
-        let (metric, measured, limit) = numbers(it)?;
-        if it.standing != Standing::Missed {
-            return None;
-        }
-        let by = it.change.map_or(f64::NAN, |change| change.0);
-        let why = match &it.because {
-            Some(because) => format!("because {because}"),
-            None => format!("without an explanation (`because` at {})", it.declared),
-        };
-        Some(format!(
-            "{} {}: {}, and {} was to be reached: missed by {}, {why}",
-            it.subject,
-            words::gate(&it.rule),
-            words::quantity(metric, measured),
-            words::quantity(metric, limit),
-            words::percent(by),
-        ))
-    });
-    missed.collect()
+    judgement
+        .targets
+        .iter()
+        .filter_map(|target| {
+            let (metric, measured, limit) = numbers(target)?;
+            if target.standing != Standing::Missed {
+                return None;
+            }
+            let by = target.change.map_or(f64::NAN, |change| change.0);
+            let why = match &target.because {
+                Some(because) => format!("because {because}"),
+                None => format!("without an explanation (`because` at {})", target.declared),
+            };
+            Some(format!(
+                "{} {}: {}, and {} was to be reached: missed by {}, {why}",
+                target.subject,
+                words::gate(&target.rule),
+                words::quantity(metric, measured),
+                words::quantity(metric, limit),
+                words::percent(by),
+            ))
+        })
+        .collect()
 }
 
 /// The row of a target that was measured.
@@ -73,16 +76,18 @@ fn numbers(it: &Aimed) -> Option<(Metric, f64, f64)> {
 fn not_measured(record: &Record, judgement: &Judgement) -> Vec<String> {
     let mut by_reason: BTreeMap<String, (usize, BTreeSet<&Subject>)> = BTreeMap::new();
     let targets = judgement.targets.iter();
-    for it in targets.filter(|it| it.standing == Standing::NotMeasured) {
+    for it in targets.filter(|target| target.standing == Standing::NotMeasured) {
         let said = reasons::reason(&record.environment, &it.subject, &it.reason);
         let first = said.lines().next().unwrap_or_default().to_owned();
         let (count, subjects) = by_reason.entry(first).or_default();
         *count += 1;
         subjects.insert(&it.subject);
     }
-    let lines = by_reason.into_iter().map(|(why, (count, subjects))| {
-        let (targets, subjects) = (plural(count, "target"), in_words(&record.plan, &subjects));
-        format!("not measured: {targets} of {subjects}: {why}")
-    });
-    lines.collect()
+    by_reason
+        .into_iter()
+        .map(|(why, (count, subjects))| {
+            let (targets, subjects) = (plural(count, "target"), in_words(&record.plan, &subjects));
+            format!("not measured: {targets} of {subjects}: {why}")
+        })
+        .collect()
 }

@@ -91,15 +91,18 @@ pub fn render(input: &ReportInput, options: Options) -> String {
 
 /// Renders a report that is no judgement: sections alone, in groups.
 pub fn render_groups(groups: &[Vec<Section>], options: Options) -> String {
-    let groups = groups.iter().map(|group| sections(group, options));
-    let groups = groups.map(|lines| lines.join("\n").trim_end().to_owned());
-    let groups: Vec<_> = groups.filter(|text| !text.is_empty()).collect();
+    let groups: Vec<_> = groups
+        .iter()
+        .map(|group| sections(group, options))
+        .map(|lines| lines.join("\n").trim_end().to_owned())
+        .filter(|text| !text.is_empty())
+        .collect();
     groups.join("\n\n") + "\n"
 }
 
 fn sections(all: &[Section], options: Options) -> Vec<String> {
     let mut out = Vec::new();
-    let is_shown = |it: &&Section| match it.in_terminal {
+    let is_shown = |section: &&Section| match section.in_terminal {
         InTerminal::Always => true,
         InTerminal::IfVerbose => options.is_verbose(),
         InTerminal::Never => false,
@@ -120,9 +123,8 @@ fn sections(all: &[Section], options: Options) -> Vec<String> {
                     for printed in all {
                         let head = std::slice::from_ref(&printed.head);
                         labelled(&mut out, section.label, head, options);
-                        let lines = printed.lines.iter();
                         out.extend(
-                            lines.map(|line| {
+                            printed.lines.iter().map(|line| {
                                 format!("{LABEL_INDENT}| {}", escape::within_line(line))
                             }),
                         );
@@ -149,21 +151,21 @@ const MOST_REASONS: usize = 3;
 fn blocks(out: &mut Vec<String>, all: &[Block], options: Options) {
     let (old, shown): (Vec<&Block>, Vec<&Block>) = all
         .iter()
-        .partition(|it| it.is_old() && !options.is_verbose());
+        .partition(|block| block.is_old() && !options.is_verbose());
     for it in shown {
         block(out, it, options);
         out.push(String::new());
     }
     if !old.is_empty() {
-        let gates = old.iter().map(|it| it.gate_count()).sum();
-        let names = old
-            .iter()
-            .map(|it| format!("{} in {}", it.title, it.subjects));
+        let gates = old.iter().map(|block| block.gate_count()).sum();
         let text = format!(
             "{} that the base has, too ({}): {}",
             words::plural(old.len(), "problem"),
             words::plural(gates, "gate"),
-            names.collect::<Vec<_>>().join("; ")
+            old.iter()
+                .map(|block| format!("{} in {}", block.title, block.subjects))
+                .collect::<Vec<_>>()
+                .join("; ")
         );
         out.extend(wrapped(&text, "", options.width));
         out.push(String::new());
@@ -173,9 +175,10 @@ fn blocks(out: &mut Vec<String>, all: &[Block], options: Options) {
 fn block(out: &mut Vec<String>, block: &Block, options: Options) {
     block_head(out, block, options);
     frame(out, &block.frame, options);
-    let why = match options.is_verbose() {
-        true => &block.why,
-        false => block.why_beyond_frame(),
+    let why = if options.is_verbose() {
+        &block.why
+    } else {
+        block.why_beyond_frame()
     };
     let shown = match options.is_verbose() {
         true => why.len(),
@@ -227,19 +230,28 @@ fn block_head(out: &mut Vec<String>, block: &Block, options: Options) {
     let text = escape::within_line(&text);
     let code = format!("[{}]", block.problem.code);
     let (taken, room) = (text.chars().count(), options.width);
-    let whole = match taken + 2 + code.len() <= room {
-        true => format!("{text}{code:>width$}", width = room - taken),
-        false => format!("{text}  {code}"),
+    let whole = if taken + 2 + code.len() <= room {
+        format!("{text}{code:>width$}", width = room - taken)
+    } else {
+        format!("{text}  {code}")
     };
     painted(out, mark, &whole, paint, options);
 }
 
 /// Source lines with their numbers, cut to the width: the file has the rest.
 fn frame(out: &mut Vec<String>, frame: &Frame, options: Options) {
-    let digits = frame.lines.iter().map(|it| it.number.to_string().len());
-    let digits = digits.max().unwrap_or(0);
-    let notes = frame.lines.iter().map(|it| it.note.chars().count());
-    let note_width = notes.max().unwrap_or(0);
+    let digits = frame
+        .lines
+        .iter()
+        .map(|line| line.number.to_string().len())
+        .max()
+        .unwrap_or(0);
+    let note_width = frame
+        .lines
+        .iter()
+        .map(|line| line.note.chars().count())
+        .max()
+        .unwrap_or(0);
     let mut file = None;
     for (at, line) in frame.lines.iter().enumerate() {
         if file != Some(&line.file) {
@@ -250,17 +262,14 @@ fn frame(out: &mut Vec<String>, frame: &Frame, options: Options) {
         let text = escape::within_line(line.text.as_deref().unwrap_or("(not readable)"));
         let room = options.width.saturating_sub(start.chars().count());
         let beside = room.saturating_sub(note_width + 2);
-        match beside >= 30 {
-            true => {
-                let text = cut(&text, beside);
-                let drawn = format!("{start}{text:<beside$}  {}", line.note);
-                out.push(drawn.trim_end().to_owned());
-            }
-            false => {
-                out.push(format!("{start}{}", cut(&text, room)));
-                if !line.note.is_empty() {
-                    out.push(format!("{INDENT}{:>digits$} │   {}", "", line.note));
-                }
+        if beside >= 30 {
+            let text = cut(&text, beside);
+            let drawn = format!("{start}{text:<beside$}  {}", line.note);
+            out.push(drawn.trim_end().to_owned());
+        } else {
+            out.push(format!("{start}{}", cut(&text, room)));
+            if !line.note.is_empty() {
+                out.push(format!("{INDENT}{:>digits$} │   {}", "", line.note));
             }
         }
         if at == 0
@@ -284,17 +293,22 @@ fn rows(out: &mut Vec<String>, all: &[Row], options: Options) {
     if all.len() > 1 {
         table_of_rows(out, all, options);
     }
-    let mut counted = all.iter().filter_map(|row| Some((row, row.at.as_deref()?)));
-    if let Some((row, at)) = counted.next().filter(|_| all.len() > 1) {
+    if let Some((row, at)) = all
+        .iter()
+        .filter_map(|row| Some((row, row.at.as_deref()?)))
+        .next()
+        .filter(|_| all.len() > 1)
+    {
         let text = format!("most of {} at {at}", row.metric);
         out.extend(wrapped(&text, INDENT, options.width));
     }
 }
 
 fn table_of_rows(out: &mut Vec<String>, all: &[Row], options: Options) {
-    let shown = match options.is_verbose() {
-        true => all.len(),
-        false => all.len().min(MOST_ROWS),
+    let shown = if options.is_verbose() {
+        all.len()
+    } else {
+        all.len().min(MOST_ROWS)
     };
     let part = section::Table::of_rows(&all[..shown]);
     let lines = table(&part, INDENT, options.width);
@@ -308,9 +322,10 @@ fn table_of_rows(out: &mut Vec<String>, all: &[Row], options: Options) {
 }
 
 fn loosened(out: &mut Vec<String>, gates: &[LoosenedGates], what: &str, options: Options) {
-    let paint = match gates.iter().all(|it| it.outcome == Outcome::Pass) {
-        true => Paint::Yellow,
-        false => Paint::Red,
+    let paint = if gates.iter().all(|gate| gate.outcome == Outcome::Pass) {
+        Paint::Yellow
+    } else {
+        Paint::Red
     };
     let word = "LOOSENED";
     painted(out, word, &format!("{word} {what}"), paint, options);
@@ -357,8 +372,12 @@ fn table(table: &section::Table, indent: &str, width: usize) -> Vec<String> {
         if column.room == Room::Never {
             continue;
         }
-        let cells = table.rows.iter().filter_map(|row| row.get(at));
-        let cells: Vec<String> = cells.map(|cell| escape::within_line(cell)).collect();
+        let cells: Vec<String> = table
+            .rows
+            .iter()
+            .filter_map(|row| row.get(at))
+            .map(|cell| escape::within_line(cell))
+            .collect();
         let head = escape::within_line(&column.head);
         shown.push(match column.kind {
             Kind::Number => with_unit_in_head(head, cells),
@@ -366,10 +385,24 @@ fn table(table: &section::Table, indent: &str, width: usize) -> Vec<String> {
         });
         columns.push(column);
     }
-    let natural = |cells: &[String]| cells.iter().map(|it| it.chars().count()).max().unwrap_or(0);
+    let natural = |cells: &[String]| {
+        cells
+            .iter()
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
+    };
     // Two spaces between columns.
-    while shown.iter().map(|it| natural(it) + 2).sum::<usize>() > width + 2 {
-        let Some(last) = columns.iter().rposition(|it| it.room == Room::IfItFits) else {
+    while shown
+        .iter()
+        .map(|column| natural(column) + 2)
+        .sum::<usize>()
+        > width + 2
+    {
+        let Some(last) = columns
+            .iter()
+            .rposition(|column| column.room == Room::IfItFits)
+        else {
             break;
         };
         columns.remove(last);
@@ -384,7 +417,11 @@ fn table(table: &section::Table, indent: &str, width: usize) -> Vec<String> {
         .map(|(at, (column, cells))| {
             let widest = match column.kind {
                 Kind::Name | Kind::Number => natural(cells),
-                Kind::Text => cells.iter().map(|it| longest_word(it)).max().unwrap_or(0),
+                Kind::Text => cells
+                    .iter()
+                    .map(|cell| longest_word(cell))
+                    .max()
+                    .unwrap_or(0),
             };
             let widest = u16::try_from(widest).unwrap_or(u16::MAX);
             widest.saturating_add(padding(at))
@@ -398,10 +435,10 @@ fn table(table: &section::Table, indent: &str, width: usize) -> Vec<String> {
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(needed.max(u16::try_from(width).unwrap_or(u16::MAX)));
     for at in 0..=table.rows.len() {
-        let line = shown
+        let line: Vec<String> = shown
             .iter()
-            .map(|cells| cells.get(at).cloned().unwrap_or_default());
-        let line: Vec<String> = line.collect();
+            .map(|cells| cells.get(at).cloned().unwrap_or_default())
+            .collect();
         match at {
             0 if line.iter().all(String::is_empty) => {}
             0 => drop(drawn.set_header(line)),
@@ -450,8 +487,10 @@ fn with_unit_in_head(head: String, cells: Vec<String>) -> Vec<String> {
 }
 
 fn longest_word(cell: &str) -> usize {
-    let words = cell.split_whitespace();
-    words.map(|word| word.chars().count()).max().unwrap_or(0)
+    cell.split_whitespace()
+        .map(|word| word.chars().count())
+        .max()
+        .unwrap_or(0)
 }
 
 /// Breaks at spaces, and inside a word that is longer than a line; keeps what is in backticks, as commands are

@@ -33,22 +33,28 @@ fn rendered<T>(
     render: impl FnOnce(&ReportInput) -> T,
 ) -> T {
     let index = Index::new(record);
-    let judgement = match is_grouped(judgement) {
-        true => judgement,
+    let judgement = if is_grouped(judgement) {
+        judgement
+    } else {
         // Its verdicts were changed by a test.
-        false => &fixture::regroup(record, judgement),
+        &fixture::regroup(record, judgement)
     };
     render(&ReportInput::new(&index, record, judgement))
 }
 
 fn is_grouped(judgement: &Judgement) -> bool {
     let blocking = [Outcome::Fail, Outcome::Environment, Outcome::Inconclusive];
-    let verdicts = judgement.verdicts.iter().enumerate();
-    let mut open = verdicts.filter(|(_, it)| blocking.contains(&it.outcome));
-    open.all(|(at, _)| {
-        let mut problems = judgement.problems.iter();
-        problems.any(|it| it.verdicts.contains(&at) || it.follows.contains(&at))
-    })
+    judgement
+        .verdicts
+        .iter()
+        .enumerate()
+        .filter(|(_, it)| blocking.contains(&it.outcome))
+        .all(|(at, _)| {
+            judgement
+                .problems
+                .iter()
+                .any(|problem| problem.verdicts.contains(&at) || problem.follows.contains(&at))
+        })
 }
 
 pub fn judged(record: &Record) -> Judgement {
@@ -117,12 +123,12 @@ fn check_json(json: &serde_json::Value, record: &Record, judgement: &Judgement) 
         json["skipped"],
         serde_json::json!(not_judged::skipped(record, judgement))
     );
-    let verdicts = judgement.verdicts.iter().map(|it| {
-        let message = reasons::verdict(&record.environment, it);
+    let verdicts = judgement.verdicts.iter().map(|verdict| {
+        let message = reasons::verdict(&record.environment, verdict);
         (
-            words::question(&it.question),
-            &it.reason,
-            it.metric(),
+            words::question(&verdict.question),
+            &verdict.reason,
+            verdict.metric(),
             message,
         )
     });
@@ -137,13 +143,13 @@ fn check_json(json: &serde_json::Value, record: &Record, judgement: &Judgement) 
         (
             "accepted",
             accepted
-                .map(|it| of_rule(&it.subject, &it.rule, &it.reason))
+                .map(|accepted| of_rule(&accepted.subject, &accepted.rule, &accepted.reason))
                 .collect(),
         ),
         (
             "targets",
             targets
-                .map(|it| of_rule(&it.subject, &it.rule, &it.reason))
+                .map(|target| of_rule(&target.subject, &target.rule, &target.reason))
                 .collect(),
         ),
     ] {
@@ -212,11 +218,14 @@ fn junit_outline(xml: &str, record: &Record, judgement: &Judgement) -> String {
         }
     }
     assert!(verdicts.next().is_none());
-    let outlined = outlined.into_iter().map(|(line, count)| match count {
-        1 => line.to_owned(),
-        count => format!("{count} x {line}"),
-    });
-    outlined.collect::<Vec<_>>().join("\n")
+    outlined
+        .into_iter()
+        .map(|(line, count)| match count {
+            1 => line.to_owned(),
+            count => format!("{count} x {line}"),
+        })
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Lines that the report of `fixture::record` has as well are counted, and not repeated.
@@ -244,8 +253,7 @@ fn holds(json: &serde_json::Value, part: &serde_json::Value) -> bool {
             .iter()
             .all(|(key, value)| json.get(key).is_some_and(|json| holds(json, value))),
         (Array(json), Array(part)) => {
-            let mut pairs = json.iter().zip(part);
-            json.len() == part.len() && pairs.all(|(json, part)| holds(json, part))
+            json.len() == part.len() && json.iter().zip(part).all(|(json, part)| holds(json, part))
         }
         _ => json == part,
     }
@@ -264,7 +272,9 @@ fn everywhere(name: &str, record: &Record) {
     let judgement = judged(record);
     for verdict in &judgement.verdicts {
         let code = verdict.reason.code();
-        let documented = Reason::codes().find(|it| it.code == code).unwrap();
+        let documented = Reason::codes()
+            .find(|documented| documented.code == code)
+            .unwrap();
         let documented = documented.outcomes.contains(&verdict.outcome);
         assert!(documented, "{code} can be {}", verdict.outcome);
     }
@@ -274,9 +284,10 @@ fn everywhere(name: &str, record: &Record) {
     let json = rendered(record, &judgement, json::render).unwrap();
     let json = serde_json::from_str(&json).unwrap();
     check_json(&json, record, &judgement);
-    let json = match ALL_FIELDS.contains(&name) {
-        true => json,
-        false => outline(json),
+    let json = if ALL_FIELDS.contains(&name) {
+        json
+    } else {
+        outline(json)
     };
     let junit = rendered(record, &judgement, junit::render).unwrap();
     let junit = match name {
@@ -692,9 +703,12 @@ fn two_modes_read_as_two_modes() {
     let mut record = fixture::record();
     let case = fixture::case_id("fast", "small");
     fixture::retime(&mut record, &case, |process, facts| {
-        let launch = |at: u64| match at * 37 % 100 < 30 {
-            true => 123_008 + at % 5 * 32,
-            false => 82_016 + (at + u64::from(process)) % 5 * 32,
+        let launch = |at: u64| {
+            if at * 37 % 100 < 30 {
+                123_008 + at % 5 * 32
+            } else {
+                82_016 + (at + u64::from(process)) % 5 * 32
+            }
         };
         facts.single_ns = (0..100).map(launch).collect();
     });
@@ -747,7 +761,10 @@ fn failures_come_first_with_their_command() {
     let record = broken();
     let text = in_terminal(&record, &judged(&record));
     let blocks: Vec<&str> = text.split("\n\n").skip(1).collect();
-    let heads: Vec<&str> = blocks.iter().filter_map(|it| it.lines().next()).collect();
+    let heads: Vec<&str> = blocks
+        .iter()
+        .filter_map(|block| block.lines().next())
+        .collect();
     // Faults, then wrong values, then costs.
     let titles = [
         "kernel faulted",

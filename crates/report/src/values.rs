@@ -17,10 +17,7 @@ pub const UNIT_METRICS: [Metric; 5] = [
 
 /// The metrics of a case in a table: of a GPU, or of the simulator where there was none.
 fn case_metrics(is_simulated: bool) -> &'static [(&'static str, Metric)] {
-    match is_simulated {
-        true => &SIMULATED,
-        false => &TIMED,
-    }
+    if is_simulated { &SIMULATED } else { &TIMED }
 }
 
 const TIMED: [(&str, Metric); 5] = [
@@ -52,13 +49,19 @@ const SIMULATED: [(&str, Metric); 5] = [
 const FIRST: [&str; 4] = ["registers", "max_err", "p50", "p50 to base"];
 
 pub fn units(view: View, judgement: &Judgement) -> Table {
-    let units = view.plan().units.iter();
-    let rows = units.map(|unit| {
-        let subject = Subject::Unit(unit.id.clone());
-        let cells = cells(view, &subject, UNIT_METRICS);
-        row(&subject, cells, worst(of(judgement, &subject)))
-    });
-    table("unit", UNIT_METRICS.map(Metric::name), rows.collect())
+    table(
+        "unit",
+        UNIT_METRICS.map(Metric::name),
+        view.plan()
+            .units
+            .iter()
+            .map(|unit| {
+                let subject = Subject::Unit(unit.id.clone());
+                let cells = cells(view, &subject, UNIT_METRICS);
+                row(&subject, cells, worst(of(judgement, &subject)))
+            })
+            .collect(),
+    )
 }
 
 /// The name, values, and the worst verdict.
@@ -74,8 +77,13 @@ fn table<'a>(
     rows: Vec<Vec<String>>,
 ) -> Table {
     let metrics = metrics.into_iter().map(|metric| (metric, Kind::Number));
-    let columns = [(what, Kind::Name)].into_iter().chain(metrics);
-    let mut table = Table::new(columns.chain([("verdict", Kind::Text)]), rows);
+    let mut table = Table::new(
+        [(what, Kind::Name)]
+            .into_iter()
+            .chain(metrics)
+            .chain([("verdict", Kind::Text)]),
+        rows,
+    );
     for column in &mut table.columns {
         if column.kind == Kind::Number && !FIRST.contains(&column.head.as_str()) {
             column.room = Room::IfItFits;
@@ -145,19 +153,29 @@ const CODE: [(&str, Metric); 3] = [
 
 /// Numbers of these cases with the head of each column, which has their unit. A column without any value is left out.
 pub fn columns(view: View, judgement: &Judgement, cases: &[&Case]) -> Vec<(String, Vec<String>)> {
-    let subjects = cases.iter().map(|it| Subject::Case(it.id.clone()));
-    let subjects: Vec<Subject> = subjects.collect();
-    let metrics = match view.is_simulated() {
-        true => [SIMULATED.as_slice(), &CODE].concat(),
-        false => PAGE_TIMED.to_vec(),
+    let subjects: Vec<Subject> = cases
+        .iter()
+        .map(|case| Subject::Case(case.id.clone()))
+        .collect();
+    let metrics = if view.is_simulated() {
+        [SIMULATED.as_slice(), &CODE].concat()
+    } else {
+        PAGE_TIMED.to_vec()
     };
     let mut columns = Vec::new();
     for (head, metric) in metrics {
-        let values = subjects.iter().map(|it| view.shown(it, metric).ok());
+        let values = subjects
+            .iter()
+            .map(|subject| view.shown(subject, metric).ok());
         columns.push(words::column(head, metric, &values.collect::<Vec<_>>()));
         if metric == Metric::P50 {
-            let changes = subjects.iter().map(|it| p50_to_base(judgement, it));
-            columns.push(("p50 to base".to_owned(), changes.collect()));
+            columns.push((
+                "p50 to base".to_owned(),
+                subjects
+                    .iter()
+                    .map(|subject| p50_to_base(judgement, subject))
+                    .collect(),
+            ));
         }
     }
     columns.retain(|(_, cells)| cells.iter().any(|cell| cell != "-"));
@@ -205,8 +223,10 @@ fn of<'a>(
     judgement: &'a Judgement,
     subject: &'a Subject,
 ) -> impl Iterator<Item = &'a Verdict> + use<'a> {
-    let verdicts = judgement.verdicts.iter();
-    verdicts.filter(move |verdict| verdict.subject == *subject)
+    judgement
+        .verdicts
+        .iter()
+        .filter(move |verdict| verdict.subject == *subject)
 }
 
 /// A pass before what was not judged, and what keeps the run from passing before both.
@@ -224,5 +244,7 @@ pub const WORST_FIRST: [Outcome; 8] = [
 /// The worst outcome of a subject's verdicts.
 pub fn worst<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> Option<Outcome> {
     let said: BTreeSet<_> = verdicts.map(|verdict| verdict.outcome).collect();
-    WORST_FIRST.into_iter().find(|it| said.contains(it))
+    WORST_FIRST
+        .into_iter()
+        .find(|outcome| said.contains(outcome))
 }

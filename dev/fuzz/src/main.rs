@@ -64,7 +64,7 @@ fn examine(read: impl FnOnce() -> bool) -> Result<Done, String> {
 }
 
 fn read(input: &[u8]) -> bool {
-    artifact::read_bytes(input, "input").is_ok_and(|it| it.is_some())
+    artifact::read_bytes(input, "input").is_ok_and(|byte| byte.is_some())
 }
 
 struct Progress {
@@ -180,10 +180,7 @@ fn main() -> ExitCode {
         most_memory.load(Relaxed),
         most_micros.load(Relaxed)
     );
-    match progress.failed.load(Relaxed) {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
-    }
+    if progress.failed.load(Relaxed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 #[cfg(test)]
@@ -210,7 +207,7 @@ mod tests {
         let of = |number| mutated(&seeds, &mut Random::new(number));
         let inputs: Vec<_> = (0..2000).map(of).collect();
         assert!((0..2000).all(|number| of(number) == inputs[number as usize]));
-        let unchanged = inputs.iter().filter(|it| seeds.contains(it)).count();
+        let unchanged = inputs.iter().filter(|input| seeds.contains(input)).count();
         assert!(unchanged < 200, "{unchanged}");
     }
 }

@@ -233,11 +233,10 @@ pub fn hold(directory: &Path, rows: &[(String, Row)], out: &mut dyn Write) -> Re
 /// The simulator's counts for each case, by its name.
 fn simulate_all(directory: &Path) -> Result<Vec<(String, Report)>> {
     let cases = all_cases(directory)?;
-    let reports = cases.par_iter().map(|case| {
+    cases.par_iter().map(|case| {
         let report = simulated(case, directory).map_err(|e| format!("{}: {e}", case.name))?;
         Ok((case.name.clone(), report))
-    });
-    reports.collect()
+    }).collect()
 }
 
 fn compare_counts(

@@ -176,8 +176,7 @@ fn report(p: &Product, theirs: &[u8], ours: &[u8], out: &mut dyn Write) -> Resul
         differing.len()
     )?;
     for (pair, (g, s)) in differing.iter().step_by((differing.len() / 16).max(1)) {
-        let words = g.chunks(4).zip(s.chunks(4));
-        let wrong = words.filter(|(g, s)| g != s).count();
+        let wrong = g.chunks(4).zip(s.chunks(4)).filter(|(g, s)| g != s).count();
         write!(out, "    {wrong} of {RESULTS}:")?;
         for (name, d) in ["A", "B"].into_iter().zip(pair) {
             write!(

@@ -221,10 +221,7 @@ impl Variant {
     /// Bytes of one result.
     pub fn result(&self) -> usize {
         let layout = self.layout();
-        match layout.halves {
-            true => 2,
-            false => layout.register,
-        }
+        if layout.halves { 2 } else { layout.register }
     }
 
     pub fn output_bytes(&self) -> usize {
@@ -236,10 +233,7 @@ impl Variant {
         let layout = self.layout();
         let ([a, b, c, d], size) = (layout.registers, layout.register);
         let bits = 8 * size;
-        let header = match self.by_warpgroup() {
-            true => HEADER_A,
-            false => HEADER,
-        };
+        let header = if self.by_warpgroup() { HEADER_A } else { HEADER };
         let mut t = format!(
             "{header}.visible .entry f(.param .u64 pin, .param .u64 pout)\n{{\n\
              .reg .b{bits} %a<8>, %b<8>, %c<8>, %d<8>, %e<1>;\n.reg .b32 %t, %g, %l;\n.reg .b64 %in, %out, %o;\n.reg .pred %p;\n\
@@ -252,9 +246,7 @@ impl Variant {
         };
         let metadata = self.selector.map(|n| format!(", %e0, {n}"));
         let e = usize::from(metadata.is_some());
-        let multiply = match self.by_warpgroup() {
-            true => self.multiply_by_warpgroup(&layout, &names),
-            false => format!(
+        let multiply = if self.by_warpgroup() { self.multiply_by_warpgroup(&layout, &names) } else { format!(
                 "{} {}, {}, {}, {}{};\n",
                 self.op,
                 names('d', d),
@@ -262,32 +254,9 @@ impl Variant {
                 names('b', b),
                 names('c', c),
                 metadata.unwrap_or_default()
-            ),
-        };
+            ) };
         let result = if self.by_warpgroup() { 'c' } else { 'd' };
-        match self.through_memory() {
-            false => {
-                let _ = write!(
-                    t,
-                    "mov.u32 %l, %t;\nmad.lo.u32 %t, %g, {}, %t;\nmul.wide.u32 %o, %t, {};\n\
-                     add.s64 %in, %in, %o;\nmul.wide.u32 %o, %t, {};\nadd.s64 %out, %out, %o;\n",
-                    self.threads(),
-                    size * (a + b + c + e),
-                    size * d
-                );
-                let mut at = 0;
-                for (letter, n) in [('a', a), ('b', b), ('c', c), ('e', e)] {
-                    for k in 0..n {
-                        let _ = writeln!(t, "ld.global.b{bits} %{letter}{k}, [%in+{at}];");
-                        at += size;
-                    }
-                }
-                t += &multiply;
-                for k in 0..d {
-                    let _ = writeln!(t, "st.global.b{bits} [%out+{}], %{result}{k};", size * k);
-                }
-            }
-            true => {
+        if self.through_memory() {
                 let ([m, n, k], [ab, cd]) = (layout.shape, layout.types);
                 let shape = format!("m{m}n{n}k{k}");
                 let mut layouts = self.op.split('.').filter(|w| matches!(*w, "row" | "col"));
@@ -330,8 +299,27 @@ impl Variant {
                     "wmma.store.d.sync.aligned.row.{shape}.global.{cd} [%out], {}, {n};",
                     names('d', d)
                 );
+            } else {
+                let _ = write!(
+                    t,
+                    "mov.u32 %l, %t;\nmad.lo.u32 %t, %g, {}, %t;\nmul.wide.u32 %o, %t, {};\n\
+                     add.s64 %in, %in, %o;\nmul.wide.u32 %o, %t, {};\nadd.s64 %out, %out, %o;\n",
+                    self.threads(),
+                    size * (a + b + c + e),
+                    size * d
+                );
+                let mut at = 0;
+                for (letter, n) in [('a', a), ('b', b), ('c', c), ('e', e)] {
+                    for k in 0..n {
+                        let _ = writeln!(t, "ld.global.b{bits} %{letter}{k}, [%in+{at}];");
+                        at += size;
+                    }
+                }
+                t += &multiply;
+                for k in 0..d {
+                    let _ = writeln!(t, "st.global.b{bits} [%out+{}], %{result}{k};", size * k);
+                }
             }
-        }
         t + "ret;\n}\n"
     }
 
@@ -376,10 +364,7 @@ impl Variant {
         let layout = self.layout();
         let [a, b, c, _] = layout.registers;
         // For a lane, or for a warp.
-        let (owners, share) = match self.through_memory() {
-            false => (32 * WARPS, 1),
-            true => (WARPS, 32),
-        };
+        let (owners, share) = if self.through_memory() { (WARPS, 32) } else { (32 * WARPS, 1) };
         let mut bytes = Vec::new();
         for owner in 0..owners {
             let kind = owner * 8 / owners;

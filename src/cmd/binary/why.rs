@@ -26,19 +26,21 @@ pub fn explain_kernels(
     records: &Records,
     judgement: &Judgement,
 ) -> Result<KernelExplanations> {
-    let failed = judgement
+    let failed: HashSet<&UnitId> = judgement
         .verdicts
         .iter()
-        .filter(|it| it.outcome == Outcome::Fail);
-    let failed: HashSet<&UnitId> = failed
+        .filter(|verdict| verdict.outcome == Outcome::Fail)
         .filter_map(|verdict| match &verdict.subject {
             Subject::Unit(unit) => Some(unit),
             Subject::Case(_) => None,
         })
         .collect();
-    let is_meant = |it: &&Matched| match failed.is_empty() {
-        true => differs(it),
-        false => failed.contains(&it.unit),
+    let is_meant = |kernel: &&Matched| {
+        if failed.is_empty() {
+            differs(kernel)
+        } else {
+            failed.contains(&kernel.unit)
+        }
     };
     let changed = newest_first(records.pairs.iter().filter(is_meant));
     let explained = changed.get(..MOST_EXPLAINED).unwrap_or(&changed);
@@ -53,10 +55,10 @@ pub fn explain_kernels(
         return Ok(KernelExplanations::NotRun(NotRun::NoDisassembler));
     };
     let reader = Reader::open(&disassembler, &cache)?;
-    let differ = || explained.iter().filter(|it| differs(it));
+    let differ = || explained.iter().filter(|kernel| differs(kernel));
     let (of_base, of_head) = rayon::join(
-        || artifact::read_code(base, differ().map(|it| it.pair.base), &reader),
-        || artifact::read_code(head, differ().map(|it| it.pair.head), &reader),
+        || artifact::read_code(base, differ().map(|kernel| kernel.pair.base), &reader),
+        || artifact::read_code(head, differ().map(|kernel| kernel.pair.head), &reader),
     );
     let code = Sides {
         base: of_base?,
@@ -68,7 +70,7 @@ pub fn explain_kernels(
     };
     let kernels = explained
         .par_iter()
-        .map(|it| explain_kernel(it, &facts, &code));
+        .map(|kernel| explain_kernel(kernel, &facts, &code));
     Ok(KernelExplanations::Explained {
         kernels: kernels.collect(),
         more: changed.len() - explained.len(),
@@ -90,7 +92,7 @@ fn newest_first<'a>(kernels: impl Iterator<Item = &'a Matched<'a>>) -> Vec<&'a M
     let mut others = Vec::new();
     let mut newest = Vec::new();
     for mut architectures in by_kernel {
-        architectures.sort_by_key(|it| Reverse(it.unit.arch));
+        architectures.sort_by_key(|architecture| Reverse(architecture.unit.arch));
         let mut architectures = architectures.into_iter();
         newest.extend(architectures.next());
         others.extend(architectures);
@@ -113,8 +115,12 @@ fn explain_kernel(it: &Matched, facts: &Sides<Facts>, code: &Sides<MachineCode>)
         base: code.base.of(pair.base),
         head: code.head.of(pair.head),
     });
-    let gaps = code.iter().flat_map(|it| [gap(&it.base), gap(&it.head)]);
-    let gaps: Vec<String> = gaps.flatten().take(1).collect();
+    let gaps: Vec<String> = code
+        .iter()
+        .flat_map(|code| [gap(&code.base), gap(&code.head)])
+        .flatten()
+        .take(1)
+        .collect();
     if let Some(Sides {
         base: Seen::Got(base),
         head: Seen::Got(head),
@@ -123,11 +129,11 @@ fn explain_kernel(it: &Matched, facts: &Sides<Facts>, code: &Sides<MachineCode>)
         name_files_alike(base, head);
     }
     let code = code.as_ref();
-    let base = compiled(unit, &facts.base, code.map(|it| &it.base));
-    let head = compiled(unit, &facts.head, code.map(|it| &it.head));
+    let base = compiled(unit, &facts.base, code.map(|code| &code.base));
+    let head = compiled(unit, &facts.head, code.map(|code| &code.head));
     let mut causes = explain_compiled(base, head);
     // Where code could not be compared, that no rule knows more says nothing.
-    causes.retain(|it| gaps.is_empty() || it.class != CauseClass::CodeChanged);
+    causes.retain(|cause| gaps.is_empty() || cause.class != CauseClass::CodeChanged);
     Explanation {
         subject: Subject::Unit(unit.clone()),
         causes,
@@ -149,9 +155,12 @@ fn differs(it: &Matched) -> bool {
 }
 
 fn facts_by_unit(record: &Record) -> Facts<'_> {
-    let built = record.evidence.iter().filter_map(|piece| match piece {
-        Evidence::Build { unit, facts } => Some((unit, facts.got()?)),
-        _ => None,
-    });
-    built.collect()
+    record
+        .evidence
+        .iter()
+        .filter_map(|piece| match piece {
+            Evidence::Build { unit, facts } => Some((unit, facts.got()?)),
+            _ => None,
+        })
+        .collect()
 }

@@ -9,8 +9,10 @@ fn kept(symbol: &str) -> Option<KeptFacts> {
 }
 
 fn names(kept: &KeptFacts) -> Vec<&str> {
-    let names = kept.variables.iter().map(|it| it.name.as_str());
-    names.collect()
+    kept.variables
+        .iter()
+        .map(|variable| variable.name.as_str())
+        .collect()
 }
 
 #[test]

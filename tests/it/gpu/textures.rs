@@ -281,11 +281,12 @@ fn compare(sweep: Sweep) {
     let mut wrong = Vec::new();
     for (case, ours) in &sim {
         let (ours, theirs) = (floats(ours), floats(&gpu[case]));
-        let apart = ours
+        let apart: Vec<f32> = ours
             .iter()
             .zip(&theirs)
-            .filter(|(a, b)| a.to_bits() != b.to_bits());
-        let apart: Vec<f32> = apart.map(|(a, b)| (a - b).abs()).collect();
+            .filter(|(a, b)| a.to_bits() != b.to_bits())
+            .map(|(a, b)| (a - b).abs())
+            .collect();
         let worst = apart.iter().copied().fold(0.0, f32::max);
         let name = case.display().to_string();
         println!(
@@ -293,7 +294,7 @@ fn compare(sweep: Sweep) {
             apart.len(),
             ours.len()
         );
-        let range = theirs.iter().map(|it| it.abs()).fold(0.0, f32::max);
+        let range = theirs.iter().map(|value| value.abs()).fold(0.0, f32::max);
         if worst > steps(&name, sweep) / 256.0 * range {
             wrong.push(name);
         }

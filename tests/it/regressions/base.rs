@@ -37,9 +37,10 @@ fn git(dir: &Path, args: &[&str]) {
 
 /// Outcome and reason of a gate on the kernel that is timed.
 pub fn of_dial(dir: &Path, asked: &str) -> (String, String) {
-    let found = verdicts(dir, "dial").into_iter();
-    let mut found = found.filter(|(gate, ..)| gate == asked);
-    let (_, outcome, reason) = found.next().unwrap();
+    let (_, outcome, reason) = verdicts(dir, "dial")
+        .into_iter()
+        .find(|(gate, ..)| gate == asked)
+        .unwrap();
     (outcome, reason)
 }
 

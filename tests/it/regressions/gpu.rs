@@ -382,7 +382,7 @@ fn a_kernel_slower_than_its_rival() {
     let compared = standing["compared"].as_array().unwrap();
     let ratios: Vec<_> = compared
         .iter()
-        .map(|it| it["times_as_fast"].as_f64().unwrap())
+        .map(|kernel| kernel["times_as_fast"].as_f64().unwrap())
         .collect();
     assert!(
         ratios.len() == 2 && ratios[0] < 1.0 && ratios[1] > 1.0,
@@ -431,8 +431,9 @@ fn a_rival_that_dies_at_a_task_decides_nothing() {
 
 fn rivals_timed(dir: &Path) -> usize {
     let record = records::store::read_record(&dir.join(RECORD)).unwrap();
-    let evidence = record.evidence.iter();
-    evidence
+    record
+        .evidence
+        .iter()
         .filter(|piece| matches!(piece, Evidence::Rival { .. }))
         .count()
 }

@@ -59,7 +59,9 @@ fn unwrapped(text: &str) -> String {
 fn names(head: &str, subject: &str) -> bool {
     let of_same_variant = || {
         let (variant, shape) = subject.split_once('@')?;
-        let is_listed = head.split(", ").any(|it| it == format!("@{shape}"));
+        let is_listed = head
+            .split(", ")
+            .any(|shape_name| shape_name == format!("@{shape}"));
         Some(head.contains(&format!("{variant}@")) && is_listed)
     };
     head.contains(subject) || of_same_variant().unwrap_or(false)

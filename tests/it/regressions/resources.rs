@@ -178,7 +178,7 @@ fn a_compile_error_is_told_once_with_its_line() {
     let results = sarif["runs"][0]["results"].as_array().unwrap();
     let result = results
         .iter()
-        .find(|it| it["ruleId"] == "does-not-compile")
+        .find(|result| result["ruleId"] == "does-not-compile")
         .unwrap();
     let place = &result["locations"][0]["physicalLocation"];
     assert_eq!(place["artifactLocation"]["uri"], "copy.cu");

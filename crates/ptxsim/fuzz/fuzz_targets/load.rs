@@ -21,8 +21,7 @@ fuzz_target!(|text: &str| {
         let Ok(buffer) = memory.alloc("data", 4096) else {
             return;
         };
-        let pointer = buffer.to_le_bytes().into_iter().cycle();
-        let params: Vec<u8> = pointer.take(kernel.parameter_bytes() as usize).collect();
+        let params: Vec<u8> = buffer.to_le_bytes().into_iter().cycle().take(kernel.parameter_bytes() as usize).collect();
         let limits = Limits {
             instructions: 20_000,
             threads: 1,

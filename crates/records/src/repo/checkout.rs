@@ -37,9 +37,10 @@ fn repository(url: &str) -> Option<String> {
         let (_, path) = rest.split_once('/')?;
         let path = path.split(['?', '#']).next()?;
         // A slash within a password ends the host too early.
-        return match rest.rfind('@') > rest.find('/') {
-            true => None,
-            false => last_segments(path),
+        return if rest.rfind('@') > rest.find('/') {
+            None
+        } else {
+            last_segments(path)
         };
     }
     // `git@host:org/repo.git`; with a slash before the colon it is a path.
@@ -53,7 +54,7 @@ fn repository(url: &str) -> Option<String> {
 fn last_segments(path: &str) -> Option<String> {
     let path = path.trim_end_matches('/');
     let last = last_segment(path)?;
-    let above = path.rsplit('/').nth(1).filter(|it| is_plain(it));
+    let above = path.rsplit('/').nth(1).filter(|name| is_plain(name));
     Some(above.map_or_else(|| last.clone(), |above| format!("{above}/{last}")))
 }
 

@@ -106,11 +106,11 @@ impl Commit {
         let mut list = self.git(Contents::AsStored)?;
         list.args(["ls-tree", "-r", "-z", "--full-tree", &self.hash]);
         let output = bytes_of(list)?;
-        let parsed = output
+        output
             .split(|byte| *byte == 0)
             .filter(|line| !line.is_empty())
-            .map(|line| entry(line).ok_or_else(|| "git lists a tree in an unknown way".to_owned()));
-        parsed.collect()
+            .map(|line| entry(line).ok_or_else(|| "git lists a tree in an unknown way".to_owned()))
+            .collect()
     }
 
     /// An index of the commit, of its own: that of the clone stays as it is.
@@ -139,10 +139,15 @@ impl Commit {
             }
             Some(these) => {
                 check_out.args(["-z", "--stdin"]);
-                let names = these
-                    .iter()
-                    .flat_map(|it| [it.as_os_str().as_bytes(), b"\0"]);
-                answer_to(check_out, names.collect::<Vec<_>>().concat()).map(drop)
+                answer_to(
+                    check_out,
+                    these
+                        .iter()
+                        .flat_map(|path| [path.as_os_str().as_bytes(), b"\0"])
+                        .collect::<Vec<_>>()
+                        .concat(),
+                )
+                .map(drop)
             }
         }
         .map_err(|said| self.explained(said))
@@ -150,13 +155,14 @@ impl Commit {
 
     /// The words of git where objects are missing, with what can be done about it.
     fn explained(&self, said: String) -> String {
-        let partial = |it: &String| it.contains("promisor") || it.contains("lazy fetching");
-        match partial(&said) || self.is_partial() {
-            true => format!(
+        let partial = |text: &String| text.contains("promisor") || text.contains("lazy fetching");
+        if partial(&said) || self.is_partial() {
+            format!(
                 "{said}\nthis clone is partial, and files of the base are not fetched while gatekeeper runs: clone without \
                  --filter, or `git fetch --refetch --no-filter`"
-            ),
-            false => said,
+            )
+        } else {
+            said
         }
     }
 
@@ -169,15 +175,20 @@ impl Commit {
             "--get-regexp",
             "^(extensions.partialclone|remote\\..*\\.promisor)$",
         ]);
-        said(config).is_ok_and(|it| !it.is_empty())
+        said(config).is_ok_and(|value| !value.is_empty())
     }
 
     /// Files whose bytes are not those of their object, as attributes can have it; `None` where something else differs.
     fn differing<'a>(&self, entries: &'a Entries, dir: &Path) -> Result<Option<Vec<&'a Path>>> {
-        let files = entries.iter().filter(|(_, it)| it.kind != Kind::Submodule);
-        let files: Vec<_> = files.collect();
-        let asked = files.iter().map(|(_, entry)| format!("{}\n", entry.hash));
-        let asked = asked.collect::<String>().into_bytes();
+        let files: Vec<_> = entries
+            .iter()
+            .filter(|(_, it)| it.kind != Kind::Submodule)
+            .collect();
+        let asked = files
+            .iter()
+            .map(|(_, entry)| format!("{}\n", entry.hash))
+            .collect::<String>()
+            .into_bytes();
         let mut ask = self.git(Contents::AsStored)?;
         ask.args(["cat-file", "--batch"]);
         answering(ask, asked, |answers| {
@@ -236,10 +247,14 @@ impl Commit {
             .arg(dir)
             .current_dir(dir)
             .args(["check-attr", "--cached", "-z", "--stdin", "filter"]);
-        let names = pointers
-            .iter()
-            .flat_map(|(_, path)| [path.as_os_str().as_bytes(), b"\0"]);
-        let answer = answer_to(ask, names.collect::<Vec<_>>().concat())?;
+        let answer = answer_to(
+            ask,
+            pointers
+                .iter()
+                .flat_map(|(_, path)| [path.as_os_str().as_bytes(), b"\0"])
+                .collect::<Vec<_>>()
+                .concat(),
+        )?;
         let filters = answer.split(|byte| *byte == 0).skip(2).step_by(3);
         let kept = self.common_dir()?.join("lfs/objects");
         for ((pointer, path), filter) in pointers.iter().zip(filters) {
@@ -262,8 +277,10 @@ impl Commit {
     /// Its submodules that are cloned here, by path. Those that are not stay empty, as they are in the clone itself.
     fn submodules(&self) -> Result<BTreeMap<PathBuf, Self>> {
         let entries = self.entries()?;
-        let links = entries.iter().filter(|(_, it)| it.kind == Kind::Submodule);
-        let links: Vec<_> = links.collect();
+        let links: Vec<_> = entries
+            .iter()
+            .filter(|(_, it)| it.kind == Kind::Submodule)
+            .collect();
         if links.is_empty() {
             return Ok(BTreeMap::new());
         }
@@ -282,8 +299,11 @@ impl Commit {
                 continue;
             };
             let places = [self.git_dir.clone(), self.common_dir()?];
-            let mut clones = places.iter().map(|dir| dir.join("modules").join(&name));
-            let Some(git_dir) = clones.find(|dir| dir.join("HEAD").is_file()) else {
+            let Some(git_dir) = places
+                .iter()
+                .map(|dir| dir.join("modules").join(&name))
+                .find(|dir| dir.join("HEAD").is_file())
+            else {
                 continue;
             };
             let commit = Self {
@@ -383,11 +403,13 @@ fn is_listed(entries: &Entries, there: &[DiskEntry]) -> bool {
     let dirs: BTreeSet<PathBuf> = entries.keys().flat_map(above).collect();
     let files = there
         .iter()
-        .filter(|it| it.kind != DiskEntryKind::Directory);
-    let wanted = entries.values().filter(|it| it.kind != Kind::Submodule);
+        .filter(|disk_entry| disk_entry.kind != DiskEntryKind::Directory);
+    let wanted = entries
+        .values()
+        .filter(|entry| entry.kind != Kind::Submodule);
     files.count() == wanted.count()
         && there.iter().all(|DiskEntry { path, kind }| {
-            match (kind, entries.get(path).map(|it| it.kind)) {
+            match (kind, entries.get(path).map(|entry| entry.kind)) {
                 (DiskEntryKind::Directory, Some(Kind::Submodule)) => true,
                 (DiskEntryKind::Directory, None) => dirs.contains(path),
                 (DiskEntryKind::Link, Some(Kind::Link)) => true,
@@ -402,7 +424,7 @@ fn is_listed(entries: &Entries, there: &[DiskEntry]) -> bool {
 fn has_bytes(path: &Path, bytes: &[u8]) -> bool {
     let is_as_long = path
         .symlink_metadata()
-        .is_ok_and(|it| it.len() == bytes.len() as u64);
+        .is_ok_and(|symlink_metadata| symlink_metadata.len() == bytes.len() as u64);
     is_as_long && files::read(path, bytes.len() as u64).is_ok_and(|here| here == bytes)
 }
 
@@ -438,13 +460,12 @@ fn pointer(path: &Path) -> Option<Pointer> {
         return None;
     }
     let text = files::read_text(path, LONGEST_POINTER as u64).ok()?;
-    let mut lines = text.lines();
-    if lines.next()? != "version https://git-lfs.github.com/spec/v1" {
+    if text.lines().next()? != "version https://git-lfs.github.com/spec/v1" {
         return None;
     }
     let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
     let digest = value("oid sha256:")?;
-    let is_digest = digest.len() == 64 && digest.bytes().all(|it| it.is_ascii_hexdigit());
+    let is_digest = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_digest.then_some(Pointer {
         digest: digest.to_owned(),
         size: value("size ")?.parse().ok()?,
@@ -470,7 +491,7 @@ impl Pointer {
         let mut buffer = vec![0; 1 << 16];
         loop {
             let length = from.read(&mut buffer)?;
-            let Some(bytes) = buffer.get(..length).filter(|it| !it.is_empty()) else {
+            let Some(bytes) = buffer.get(..length).filter(|buffer| !buffer.is_empty()) else {
                 break;
             };
             hasher.update(bytes);
@@ -479,7 +500,7 @@ impl Pointer {
         let hex: String = hasher
             .finalize()
             .iter()
-            .map(|it| format!("{it:02x}"))
+            .map(|byte| format!("{byte:02x}"))
             .collect();
         if hex != *digest {
             return Err(io::ErrorKind::InvalidData.into());
@@ -505,11 +526,12 @@ fn bytes_of(mut git: Command) -> Result<Vec<u8>> {
     let output = git
         .output()
         .map_err(|error| format!("git cannot be run: {error}"))?;
-    match output.status.success() {
-        true => Ok(output.stdout),
-        false => Err(String::from_utf8_lossy(&output.stderr)
+    if output.status.success() {
+        Ok(output.stdout)
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr)
             .trim_end()
-            .to_owned()),
+            .to_owned())
     }
 }
 
@@ -574,9 +596,10 @@ fn next_object(answers: &mut dyn BufRead) -> Result<Option<Vec<u8>>> {
         return Ok(None);
     };
     let Ok(size) = size.parse::<u64>() else {
-        return match head.trim_end().ends_with(" missing") {
-            true => Ok(None),
-            false => Err(format!("git's answer is no object: {}", head.trim_end())),
+        return if head.trim_end().ends_with(" missing") {
+            Ok(None)
+        } else {
+            Err(format!("git's answer is no object: {}", head.trim_end()))
         };
     };
     let mut bytes = Vec::new();

@@ -147,9 +147,10 @@ pub(super) fn said(mut git: Command) -> Result<String, String> {
         .output()
         .map_err(|error| format!("git cannot be run: {error}"))?;
     let text = |bytes| String::from_utf8_lossy(bytes).trim_end().to_owned();
-    match output.status.success() {
-        true => Ok(text(&output.stdout)),
-        false => Err(text(&output.stderr)),
+    if output.status.success() {
+        Ok(text(&output.stdout))
+    } else {
+        Err(text(&output.stderr))
     }
 }
 

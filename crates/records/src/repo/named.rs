@@ -76,13 +76,14 @@ pub(super) fn refuse_grafts(root: &Path) -> Result<()> {
         Ok(text) => !text.lines().any(is_graft),
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     };
-    match is_empty {
-        true => Ok(()),
-        false => Err(Error::usage(format!(
+    if is_empty {
+        Ok(())
+    } else {
+        Err(Error::usage(format!(
                 "{} gives commits other parents than they have: the history of this clone is not that of its commits",
                 grafts.display()
             ))
-            .help("remove that file")),
+            .help("remove that file"))
     }
 }
 
@@ -102,13 +103,17 @@ fn refuse_several(root: &Path, revision: &str, asked: &str) -> Result<()> {
         return Ok(());
     };
     // Two names of one commit are no question.
-    if meanings.iter().all(|it| it.commit == first.commit) {
+    if meanings
+        .iter()
+        .all(|meaning| meaning.commit == first.commit)
+    {
         return Ok(());
     }
     let list = meanings
         .iter()
-        .map(|it| format!("{} is {}", it.what, short(&it.commit)));
-    let list = list.collect::<Vec<_>>().join(", ");
+        .map(|meaning| format!("{} is {}", meaning.what, short(&meaning.commit)))
+        .collect::<Vec<_>>()
+        .join(", ");
     Err(Error::usage(format!("{asked}: `{name}` means several commits: {list}"))
         .help("give the whole name, as refs/heads/NAME or refs/tags/NAME, or the whole hash of the commit"))
 }
@@ -135,12 +140,14 @@ fn meanings(root: &Path, name: &str) -> std::result::Result<Vec<Meaning>, String
     };
     let mut found = Vec::new();
     let refs = references(root, name)?;
-    if name.starts_with("refs/") && refs.iter().any(|it| it == name) {
+    if name.starts_with("refs/") && refs.iter().any(|reference| reference == name) {
         // A whole name means what it says.
         return Ok(found);
     }
     // HEAD, FETCH_HEAD and the like are files of git's own, and come first.
-    let is_own = name.bytes().all(|it| it.is_ascii_uppercase() || it == b'_');
+    let is_own = name
+        .bytes()
+        .all(|byte| byte.is_ascii_uppercase() || byte == b'_');
     if is_own && let Some(commit) = commit_of(name) {
         let what = format!("git's own {name}");
         found.push(Meaning { what, commit });
@@ -165,7 +172,7 @@ fn meanings(root: &Path, name: &str) -> std::result::Result<Vec<Meaning>, String
         let what = format!("the commit whose hash begins with {hash}");
         if !found
             .iter()
-            .any(|it| it.commit == commit && it.what == what)
+            .any(|meaning| meaning.commit == commit && meaning.what == what)
         {
             found.push(Meaning { what, commit });
         }
@@ -193,13 +200,14 @@ fn references(root: &Path, name: &str) -> std::result::Result<Vec<String>, Strin
     list.extend(wanted.iter().map(String::as_str));
     let listed = git(root, &list)?;
     // It lists what lies below such a name, too.
-    wanted.retain(|wanted| listed.lines().any(|it| it == wanted));
+    wanted.retain(|wanted| listed.lines().any(|line| line == wanted));
     Ok(wanted)
 }
 
 /// Commits by the beginning of their hash, and of those of tags that name them.
 fn commits_beginning_with(root: &Path, hash: &str) -> std::result::Result<Vec<String>, String> {
-    let is_hash = (4..=64).contains(&hash.len()) && hash.bytes().all(|it| it.is_ascii_hexdigit());
+    let is_hash =
+        (4..=64).contains(&hash.len()) && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !is_hash {
         return Ok(Vec::new());
     }
@@ -212,10 +220,11 @@ fn commits_beginning_with(root: &Path, hash: &str) -> std::result::Result<Vec<St
     ask.args(["cat-file", "--batch-check=%(objectname) %(objecttype)"]);
     let answer = answer_to(ask, asked.into_bytes())?;
     let answer = String::from_utf8_lossy(&answer);
-    let commits = answer
+    let mut commits: Vec<String> = answer
         .lines()
-        .filter_map(|line| line.strip_suffix(" commit"));
-    let mut commits: Vec<String> = commits.map(str::to_owned).collect();
+        .filter_map(|line| line.strip_suffix(" commit"))
+        .map(str::to_owned)
+        .collect();
     commits.sort_unstable();
     commits.dedup();
     Ok(commits)

@@ -93,10 +93,12 @@ impl Tree {
         let with_word = with_word
             .split('\0')
             .filter_map(|name| name.strip_prefix(&prefix));
-        let names = all
-            .split('\0')
-            .filter(|name| has_extension(name, extensions));
-        Ok(files_of(&self.top, names.chain(with_word)))
+        Ok(files_of(
+            &self.top,
+            all.split('\0')
+                .filter(|name| has_extension(name, extensions))
+                .chain(with_word),
+        ))
     }
 }
 
@@ -139,8 +141,11 @@ pub fn top(root: &Path) -> Result<PathBuf> {
 /// Environment, where git cannot list them.
 pub fn tracked(top: &Path) -> Result<Vec<PathBuf>> {
     let names = git(top, &["ls-files", "-z"]).map_err(Error::environment)?;
-    let names = names.split('\0').filter(|name| !name.is_empty());
-    Ok(names.map(|name| top.join(name)).collect())
+    Ok(names
+        .split('\0')
+        .filter(|name| !name.is_empty())
+        .map(|name| top.join(name))
+        .collect())
 }
 
 /// Files of a working tree, from its top: those that git knows, and new ones that it does not ignore. Some may be gone.
@@ -149,8 +154,11 @@ pub fn tracked(top: &Path) -> Result<Vec<PathBuf>> {
 /// Environment, where git cannot list them.
 pub fn present(top: &Path) -> Result<BTreeSet<PathBuf>> {
     let names = list_present(top)?;
-    let names = names.split('\0').filter(|name| !name.is_empty());
-    Ok(names.map(PathBuf::from).collect())
+    Ok(names
+        .split('\0')
+        .filter(|name| !name.is_empty())
+        .map(PathBuf::from)
+        .collect())
 }
 
 /// Names from the top, with a NUL behind each.
@@ -174,10 +182,12 @@ pub fn files_with(top: &Path, words: &[&str], extensions: &[&str]) -> Result<Vec
     let all = list_present(top)?;
     let grep = [&GREP[..], &["--untracked"], &patterns(words)].concat();
     let with_word = found(git(top, &grep))?;
-    let names = all
-        .split('\0')
-        .filter(|name| has_extension(name, extensions));
-    Ok(files_of(top, names.chain(with_word.split('\0'))))
+    Ok(files_of(
+        top,
+        all.split('\0')
+            .filter(|name| has_extension(name, extensions))
+            .chain(with_word.split('\0')),
+    ))
 }
 
 /// Files with one of these extensions that git neither tracks nor ignores; from its top.
@@ -193,9 +203,11 @@ pub fn untracked(top: &Path, extensions: &[&str]) -> std::result::Result<Vec<Str
 }
 
 fn has_extension(name: &str, extensions: &[&str]) -> bool {
-    let extension = Path::new(name).extension().and_then(|it| it.to_str());
+    let extension = Path::new(name)
+        .extension()
+        .and_then(|extension| extension.to_str());
     let mut known = extensions.iter();
-    extension.is_some_and(|it| known.any(|known| it.eq_ignore_ascii_case(known)))
+    extension.is_some_and(|extension| known.any(|known| extension.eq_ignore_ascii_case(known)))
 }
 
 /// Each once, in order; links are none.
@@ -203,7 +215,7 @@ fn files_of<'a>(top: &Path, names: impl Iterator<Item = &'a str>) -> Vec<String>
     let names: BTreeSet<&str> = names.collect();
     let is_file = |name: &&str| {
         let metadata = top.join(name).symlink_metadata();
-        !name.is_empty() && metadata.is_ok_and(|it| it.is_file())
+        !name.is_empty() && metadata.is_ok_and(|metadata| metadata.is_file())
     };
     names
         .into_iter()
@@ -231,7 +243,10 @@ fn used(tree: &Path) -> std::io::Result<File> {
 /// are thousands where tests make them.
 fn sweep_daily(trees: &Path, now: SystemTime) {
     let mark = trees.join(SWEPT);
-    let last = mark.metadata().and_then(|it| it.modified()).ok();
+    let last = mark
+        .metadata()
+        .and_then(|metadata| metadata.modified())
+        .ok();
     let age = last.and_then(|last| now.duration_since(last).ok());
     if age.is_some_and(|age| age < DAY) {
         return;
@@ -255,9 +270,11 @@ fn sweep(trees: &Path, now: SystemTime) {
         for tree in entries(&place).into_iter().filter(|path| path.is_dir()) {
             let mark = mark(&tree);
             // One of before there were marks is as old as itself.
-            let last = [&mark, &tree]
-                .into_iter()
-                .find_map(|path| path.metadata().and_then(|it| it.modified()).ok());
+            let last = [&mark, &tree].into_iter().find_map(|path| {
+                path.metadata()
+                    .and_then(|metadata| metadata.modified())
+                    .ok()
+            });
             let unused = last
                 .and_then(|last| now.duration_since(last).ok())
                 .is_some_and(|age| age > UNUSED);
@@ -274,8 +291,11 @@ fn sweep(trees: &Path, now: SystemTime) {
 }
 
 fn entries(dir: &Path) -> Vec<PathBuf> {
-    let read = std::fs::read_dir(dir).into_iter().flatten();
-    read.filter_map(|entry| Some(entry.ok()?.path())).collect()
+    std::fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect()
 }
 
 /// The files of a commit at `tree`, and nothing else.
@@ -604,7 +624,10 @@ mod tests {
         std::fs::write(root.join(".gitattributes"), "*.bin filter=lfs\n").unwrap();
         let pointer = |content: &str| {
             let digest = Sha256::digest(content.as_bytes());
-            let digest: String = digest.iter().map(|it| format!("{it:02x}")).collect();
+            let digest: String = digest
+                .iter()
+                .map(|digest| format!("{digest:02x}"))
+                .collect();
             let text = format!(
                 "version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {}\n",
                 content.len()

@@ -42,8 +42,12 @@ pub fn deal(plan: &Plan, of: u32, took: &[CaseCost]) -> Result<Vec<Vec<CaseId>>,
         }
     }
     let in_order = |chosen: Vec<&CaseId>| {
-        let all = plan.cases.iter().map(|case| &case.id);
-        all.filter(|id| chosen.contains(id)).cloned().collect()
+        plan.cases
+            .iter()
+            .map(|case| &case.id)
+            .filter(|id| chosen.contains(id))
+            .cloned()
+            .collect()
     };
     Ok(shards
         .into_iter()
@@ -73,11 +77,17 @@ fn groups<'a>(plan: &'a Plan, costs: &[u64]) -> Vec<Group<'a>> {
 
 /// One for each case, none of them 0. A case that the record does not have counts as the mean of those that it has.
 fn costs(plan: &Plan, took: &[CaseCost]) -> Vec<u64> {
-    let took: HashMap<&CaseId, u64> = took.iter().map(|it| (&it.case, it.ms.max(1))).collect();
-    let known = plan.cases.iter().filter_map(|case| took.get(&case.id));
-    let (count, sum) = known.fold((0u64, 0u64), |(count, sum), ms| {
-        (count + 1, sum.saturating_add(*ms))
-    });
+    let took: HashMap<&CaseId, u64> = took
+        .iter()
+        .map(|time| (&time.case, time.ms.max(1)))
+        .collect();
+    let (count, sum) = plan
+        .cases
+        .iter()
+        .filter_map(|case| took.get(&case.id))
+        .fold((0u64, 0u64), |(count, sum), ms| {
+            (count + 1, sum.saturating_add(*ms))
+        });
     let cost = |case: &Case| match sum.checked_div(count) {
         Some(mean) => took.get(&case.id).copied().unwrap_or(mean),
         None => weight(case),
@@ -86,11 +96,14 @@ fn costs(plan: &Plan, took: &[CaseCost]) -> Vec<u64> {
 }
 
 fn weight(case: &Case) -> u64 {
-    let bytes = case.tensors.iter().map(|tensor| {
-        let bytes = tensor.span().saturating_mul(tensor.elem.size());
-        u64::try_from(bytes).unwrap_or(u64::MAX)
-    });
-    let bytes = bytes.fold(EACH, u64::saturating_add);
+    let bytes = case
+        .tensors
+        .iter()
+        .map(|tensor| {
+            let bytes = tensor.span().saturating_mul(tensor.elem.size());
+            u64::try_from(bytes).unwrap_or(u64::MAX)
+        })
+        .fold(EACH, u64::saturating_add);
     bytes.saturating_mul((case.seeds.len() as u64).max(1))
 }
 
@@ -120,12 +133,14 @@ mod tests {
     }
 
     fn took(plan: &Plan, ms: impl Fn(&CaseId) -> u64) -> Vec<CaseCost> {
-        let ids = plan.cases.iter().map(|case| case.id.clone());
-        let took = ids.map(|case| CaseCost {
-            ms: ms(&case),
-            case,
-        });
-        took.collect()
+        plan.cases
+            .iter()
+            .map(|case| case.id.clone())
+            .map(|case| CaseCost {
+                ms: ms(&case),
+                case,
+            })
+            .collect()
     }
 
     #[test]

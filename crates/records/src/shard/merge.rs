@@ -92,15 +92,18 @@ pub fn merge(records: Vec<Named>) -> Result<Vec<Record>, Refused> {
             None => groups.push((on, vec![record])),
         }
     }
-    let wholes = groups.into_iter();
-    wholes.map(|(on, group)| merge_one(on, group)).collect()
+    groups
+        .into_iter()
+        .map(|(on, group)| merge_one(on, group))
+        .collect()
 }
 
 /// The properties that all records share, whatever they ran on.
 fn foreign(first: &Record, other: &Record) -> Option<Foreign> {
     let (ours, theirs) = (&first.environment, &other.environment);
-    let version = |it: &Environment| (it.gatekeeper.clone(), it.timing_protocol);
-    let commit = |it: &Record| it.policy.base.as_ref().map(|base| base.commit.clone());
+    let version =
+        |environment: &Environment| (environment.gatekeeper.clone(), environment.timing_protocol);
+    let commit = |record: &Record| record.policy.base.as_ref().map(|base| base.commit.clone());
     if version(ours) != version(theirs) {
         return Some(Foreign::Version);
     }
@@ -115,7 +118,8 @@ fn foreign(first: &Record, other: &Record) -> Option<Foreign> {
     if json(&plan) != json(&their_plan) {
         return Some(Foreign::Plan);
     }
-    let agreed = |it: &Policy| json(&(&it.baselines, &it.broken_baselines, &it.anchors));
+    let agreed =
+        |policy: &Policy| json(&(&policy.baselines, &policy.broken_baselines, &policy.anchors));
     if agreed(&policy) != agreed(&their_policy) {
         return Some(Foreign::Baselines);
     }
@@ -192,9 +196,10 @@ fn merge_one(on: String, records: Vec<Named>) -> Result<Record, Refused> {
     for other in records {
         if let Some((_, first)) = shards.first_key_value() {
             let (ours, theirs) = (&first.record, &other.record);
-            let dealt = |it: &Record| it.shard.as_ref().map(|shard| shard.whole.dealt.clone());
-            let compilers = |it: &Record| {
-                let environment = &it.environment;
+            let dealt =
+                |record: &Record| record.shard.as_ref().map(|shard| shard.whole.dealt.clone());
+            let compilers = |record: &Record| {
+                let environment = &record.environment;
                 json(&(&environment.compiler, &environment.base_compiler))
             };
             if part(ours).is_some() && part(theirs).is_some() && dealt(ours) != dealt(theirs) {
@@ -241,14 +246,18 @@ fn join(first: &Record, shards: &[Named]) -> Result<Record, Refused> {
     // An acceptance with a last day has to hold on the last machine's day.
     let started = environment.parts.iter().map(|part| &part.started).max();
     environment.started = started.cloned().unwrap_or_default();
-    let costs = shards.iter().map(|shard| shard.record.costs);
-    let costs = costs.fold(Costs::default(), together);
+    let costs = shards
+        .iter()
+        .map(|shard| shard.record.costs)
+        .fold(Costs::default(), together);
     let took: HashMap<&CaseId, &CaseCost> = shards
         .iter()
         .flat_map(|shard| shard.record.took.iter().map(|took| (&took.case, took)))
         .collect();
-    let cases = plan.cases.iter();
-    let took = cases.filter_map(|case| took.get(&case.id).copied().cloned());
+    let took = plan
+        .cases
+        .iter()
+        .filter_map(|case| took.get(&case.id).copied().cloned());
     Ok(Record {
         schema: first.schema.clone(),
         took: took.collect(),
@@ -265,7 +274,12 @@ fn origin(record: &Record) -> MergedPart {
     let environment = &record.environment;
     let device = environment.device.got();
     MergedPart {
-        cases: record.plan.cases.iter().map(|it| it.id.clone()).collect(),
+        cases: record
+            .plan
+            .cases
+            .iter()
+            .map(|case| case.id.clone())
+            .collect(),
         started: environment.started.clone(),
         command: environment.command.clone(),
         host: environment.host.clone(),
@@ -449,18 +463,25 @@ mod tests {
         let merged = merged(dealt(&fixture::record(), 2));
         let (baselines, refused) = judge::acceptable(&merged, "x");
         assert!(refused.is_empty(), "{refused:?}");
-        let cases = baselines.iter().flat_map(|it| it.cases.iter());
-        let sessions = cases.flat_map(|(shape, metrics)| {
-            let sessions = metrics.values().filter_map(|it| it.sessions.as_ref());
-            let names = sessions.flat_map(|it| it.seen.keys().cloned());
-            names.map(move |name| (shape.clone(), name))
-        });
-        let mut sessions: Vec<_> = sessions.collect();
+        let mut sessions: Vec<_> = baselines
+            .iter()
+            .flat_map(|baseline| baseline.cases.iter())
+            .flat_map(|(shape, metrics)| {
+                metrics
+                    .values()
+                    .filter_map(|metric| metric.sessions.as_ref())
+                    .flat_map(|session| session.seen.keys().cloned())
+                    .map(move |name| (shape.clone(), name))
+            })
+            .collect();
         sessions.sort();
         sessions.dedup();
         let part = |shape: &str| {
-            let mut parts = merged.environment.parts.iter();
-            let at = parts.position(|part| part.cases.iter().any(|it| it.shape == shape));
+            let at = merged
+                .environment
+                .parts
+                .iter()
+                .position(|part| part.cases.iter().any(|case| case.shape == shape));
             let number = at.unwrap() + 1;
             (shape.to_owned(), format!("2026-11-2{number} GPU-{number}"))
         };
@@ -549,27 +570,27 @@ mod tests {
         };
         assert_eq!(is_foreign(&|_| {}), None);
         assert_eq!(
-            is_foreign(&|it| it.environment.gatekeeper = "0.0.9".to_owned()),
+            is_foreign(&|record| record.environment.gatekeeper = "0.0.9".to_owned()),
             Some(Foreign::Version)
         );
         assert_eq!(
-            is_foreign(&|it| {
-                if let Seen::Got(compiler) = &mut it.environment.compiler {
+            is_foreign(&|record| {
+                if let Seen::Got(compiler) = &mut record.environment.compiler {
                     compiler.digest = "other".to_owned();
                 }
             }),
             Some(Foreign::Compiler)
         );
         assert_eq!(
-            is_foreign(&|it| it.policy.baselines.clear()),
+            is_foreign(&|record| record.policy.baselines.clear()),
             Some(Foreign::Baselines)
         );
         assert_eq!(
-            is_foreign(&|it| it.policy.require_gpu = true),
+            is_foreign(&|record| record.policy.require_gpu = true),
             Some(Foreign::Plan)
         );
         assert_eq!(
-            is_foreign(&|it| it.policy.allow_fallback = true),
+            is_foreign(&|record| record.policy.allow_fallback = true),
             Some(Foreign::Plan)
         );
     }

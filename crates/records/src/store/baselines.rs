@@ -109,7 +109,10 @@ pub fn load_baselines(root: &Path) -> Result<(Vec<Baseline>, Vec<BrokenBaseline>
         }
         for variant in entries(root, &directory_only(root, kernel)?)? {
             // Baselines of compiled files are of another form.
-            if variant.starts_with(BINARIES) && variant.extension().is_some_and(|it| it == "jsonl")
+            if variant.starts_with(BINARIES)
+                && variant
+                    .extension()
+                    .is_some_and(|extension| extension == "jsonl")
             {
                 continue;
             }
@@ -299,21 +302,23 @@ pub fn update_baselines(
         .into_iter()
         .filter(|refused| wanted(&refused.subject))
         .collect();
-    let measured = measured.into_iter().filter_map(|mut baseline| {
-        let Baseline {
-            kernel,
-            variant,
-            key,
-            ..
-        } = &baseline;
-        let (kernel, variant, key) = (kernel.clone(), variant.clone(), key.clone());
-        identify(&mut baseline, &record.plan);
-        baseline
-            .cases
-            .retain(|shape, _| wanted(&subject(&kernel, &variant, &key, shape)));
-        (!baseline.cases.is_empty()).then_some(baseline)
-    });
-    let measured: Vec<_> = measured.collect();
+    let measured: Vec<_> = measured
+        .into_iter()
+        .filter_map(|mut baseline| {
+            let Baseline {
+                kernel,
+                variant,
+                key,
+                ..
+            } = &baseline;
+            let (kernel, variant, key) = (kernel.clone(), variant.clone(), key.clone());
+            identify(&mut baseline, &record.plan);
+            baseline
+                .cases
+                .retain(|shape, _| wanted(&subject(&kernel, &variant, &key, shape)));
+            (!baseline.cases.is_empty()).then_some(baseline)
+        })
+        .collect();
     if measured.is_empty() {
         let mut diagnostic = Diagnostic::new("nothing in this record can become a baseline");
         for Refused {
@@ -357,15 +362,16 @@ pub fn update_baselines(
             cases: without_empty(&baseline.cases),
             ..baseline
         };
-        match baseline.cases.is_empty() {
-            true => remove(root, &file)?,
-            false => write(root, &file, &baseline)?,
+        if baseline.cases.is_empty() {
+            remove(root, &file)?
+        } else {
+            write(root, &file, &baseline)?
         }
     }
     let is_worse = |change: &Change| {
-        let mut worse = worse.iter();
-        worse.any(|it| {
-            (&it.file, &it.subject, it.metric) == (&change.file, &change.subject, change.metric)
+        worse.iter().any(|known| {
+            (&known.file, &known.subject, known.metric)
+                == (&change.file, &change.subject, change.metric)
         })
     };
     changes.retain(|change| !is_worse(change));
@@ -391,11 +397,11 @@ impl Part {
             && self
                 .variant
                 .as_ref()
-                .is_none_or(|it| *it == baseline.variant)
+                .is_none_or(|variant| *variant == baseline.variant)
             && self
                 .shape
                 .as_ref()
-                .is_none_or(|it| shapes.any(|shape| shape == it))
+                .is_none_or(|wanted| shapes.any(|shape| shape == wanted))
     }
 }
 
@@ -412,12 +418,12 @@ pub fn rename_baselines(root: &Path, from: &Part, to: &Part) -> Result<Vec<PathB
     }
     let _lock = lock(&directory_of(root))?;
     let (all, broken) = load_baselines(root)?;
-    let is_of = |it: &&BrokenBaseline| it.kernel == directory(&from.kernel);
+    let is_of = |broken: &&BrokenBaseline| broken.kernel == directory(&from.kernel);
     if let Some(broken) = broken.iter().find(is_of) {
         return usage(format!("{}: {}", broken.path, broken.problem));
     }
     let mut moved: Vec<(PathBuf, PathBuf, Baseline)> = Vec::new();
-    for old in all.iter().filter(|it| from.has(it)) {
+    for old in all.iter().filter(|baseline| from.has(baseline)) {
         let mut new = old.clone();
         new.kernel.clone_from(&to.kernel);
         if let Some(variant) = &to.variant {
@@ -432,7 +438,8 @@ pub fn rename_baselines(root: &Path, from: &Part, to: &Part) -> Result<Vec<PathB
                 old.kernel, old.variant
             ));
         }
-        let [was, is] = [old, &new].map(|it| place(&it.kernel, &it.variant, &it.key));
+        let [was, is] =
+            [old, &new].map(|baseline| place(&baseline.kernel, &baseline.variant, &baseline.key));
         let (was, is) = (was?, is?);
         if was != is && root.join(&is).exists() {
             return usage(format!("{} is there already", is.display()));
@@ -472,8 +479,10 @@ type Cases = BTreeMap<String, BTreeMap<Metric, Agreed>>;
 
 /// A case that has nothing to agree on any more is in no file.
 fn without_empty(cases: &Cases) -> Cases {
-    let some = cases.iter().filter(|(_, metrics)| !metrics.is_empty());
-    some.map(|(shape, metrics)| (shape.clone(), metrics.clone()))
+    cases
+        .iter()
+        .filter(|(_, metrics)| !metrics.is_empty())
+        .map(|(shape, metrics)| (shape.clone(), metrics.clone()))
         .collect()
 }
 
@@ -487,7 +496,10 @@ fn identify(baseline: &mut Baseline, plan: &Plan) {
     for (shape, metrics) in &mut baseline.cases {
         let id = CaseId::new(kernel.clone(), variant.clone(), shape.clone());
         let call = plan.case(&id).map_or("null".to_owned(), called);
-        for sessions in metrics.values_mut().filter_map(|it| it.sessions.as_mut()) {
+        for sessions in metrics
+            .values_mut()
+            .filter_map(|metric| metric.sessions.as_mut())
+        {
             let code = serde_json::to_string(&sessions.identity).unwrap_or_default();
             let digest = blake3::hash(format!("[{code},{call}]").as_bytes()).to_hex();
             sessions.identity = digest.get(..16).unwrap_or_default().to_owned();
@@ -604,19 +616,22 @@ fn list_worse(
 
 fn list_changes(file: &Path, new: &Baseline, old: Option<&Baseline>) -> Vec<Change> {
     let nothing = BTreeMap::new();
-    let figures = new.cases.iter().flat_map(|(shape, metrics)| {
-        let before: &BTreeMap<Metric, Agreed> =
-            old.and_then(|old| old.cases.get(shape)).unwrap_or(&nothing);
-        let both: BTreeSet<&Metric> = before.keys().chain(metrics.keys()).collect();
-        both.into_iter().map(move |metric| Change {
-            file: file.to_owned(),
-            subject: subject(&new.kernel, &new.variant, &new.key, shape),
-            metric: *metric,
-            old: before.get(metric).map(|agreed| agreed.value.0),
-            new: metrics.get(metric).map(|agreed| agreed.value.0),
+    new.cases
+        .iter()
+        .flat_map(|(shape, metrics)| {
+            let before: &BTreeMap<Metric, Agreed> =
+                old.and_then(|old| old.cases.get(shape)).unwrap_or(&nothing);
+            let both: BTreeSet<&Metric> = before.keys().chain(metrics.keys()).collect();
+            both.into_iter().map(move |metric| Change {
+                file: file.to_owned(),
+                subject: subject(&new.kernel, &new.variant, &new.key, shape),
+                metric: *metric,
+                old: before.get(metric).map(|agreed| agreed.value.0),
+                new: metrics.get(metric).map(|agreed| agreed.value.0),
+            })
         })
-    });
-    figures.filter(|change| change.old != change.new).collect()
+        .filter(|change| change.old != change.new)
+        .collect()
 }
 
 #[cfg(test)]

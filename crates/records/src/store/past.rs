@@ -42,15 +42,17 @@ pub fn past(root: &Path, wanted: &dyn Fn(&Path) -> bool, most: usize) -> Result<
         return Ok(None);
     };
     let files = found.files.into_iter().map(|(path, versions)| {
-        let versions = versions.into_iter().map(|version| PastVersion {
-            commit: version.commit,
-            state: match version.text.map(|text| parse(&path, &text)) {
-                Some(Ok(baseline)) => PastState::Whole(Box::new(baseline)),
-                Some(Err(problem)) => PastState::Unreadable(broken_at(&path, problem)),
-                None => PastState::Removed,
-            },
-        });
-        let versions = versions.collect();
+        let versions = versions
+            .into_iter()
+            .map(|version| PastVersion {
+                commit: version.commit,
+                state: match version.text.map(|text| parse(&path, &text)) {
+                    Some(Ok(baseline)) => PastState::Whole(Box::new(baseline)),
+                    Some(Err(problem)) => PastState::Unreadable(broken_at(&path, problem)),
+                    None => PastState::Removed,
+                },
+            })
+            .collect();
         PastFile { path, versions }
     });
     Ok(Some(Past {

@@ -76,9 +76,10 @@ pub fn read(path: &Path) -> Result<Record> {
         return nvbench::read_dir(path);
     }
     let text = text(path)?;
-    match nvbench::is_nvbench(&text) {
-        true => nvbench::read_file(path, &text),
-        false => parse(path, &text),
+    if nvbench::is_nvbench(&text) {
+        nvbench::read_file(path, &text)
+    } else {
+        parse(path, &text)
     }
 }
 
@@ -133,9 +134,10 @@ fn parse(path: &Path, text: &str) -> Result<Record> {
 /// A seal can be made anew by anyone: what no run observes is no record, whatever it is sealed with.
 fn invalid(name: &str, found: &OutOfRange) -> Error {
     let range = found.metric.range();
-    let most = match range.most.is_finite() {
-        true => format!(" and at most {}", range.most),
-        false => String::new(),
+    let most = if range.most.is_finite() {
+        format!(" and at most {}", range.most)
+    } else {
+        String::new()
     };
     Error::usage(format!(
         "the record is invalid: {} of {} is {}, and can be at least {}{most}",
@@ -234,8 +236,12 @@ mod tests {
         };
         let of_base = || {
             let mut record = of_check(|facts| facts.error.rel_l2 = Num(-0.5));
-            let checks = record.evidence.clone().into_iter();
-            record.evidence = checks.map(|it| Evidence::Base(Box::new(it))).collect();
+            record.evidence = record
+                .evidence
+                .clone()
+                .into_iter()
+                .map(|check| Evidence::Base(Box::new(check)))
+                .collect();
             record
         };
         let of_build = || {

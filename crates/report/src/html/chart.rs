@@ -69,10 +69,16 @@ pub struct Bar {
 
 pub fn samples(title: &str, of: &Samples) -> (Markup, LeftOut) {
     let all = || {
-        let processes = of.processes.iter();
-        processes.flat_map(|it| it.head.samples.iter().chain(&it.base.samples).copied())
+        of.processes.iter().flat_map(|process| {
+            process
+                .head
+                .samples
+                .iter()
+                .chain(&process.base.samples)
+                .copied()
+        })
     };
-    let mut sorted: Vec<f64> = all().filter(|it| it.is_finite()).collect();
+    let mut sorted: Vec<f64> = all().filter(|value| value.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
     let (Some(&low), Some(&most)) = (sorted.first(), sorted.last()) else {
         return (html! {}, LeftOut::default());
@@ -87,16 +93,21 @@ pub fn samples(title: &str, of: &Samples) -> (Markup, LeftOut) {
     };
     of.interval.iter().flatten().copied().for_each(&mut include);
     let is_near = |value: f64| value >= low - 1.5 * span && value <= high + 1.5 * span;
-    let near = of.levels.iter().filter(|it| is_near(it.value));
-    near.for_each(|it| include(it.value));
+    of.levels
+        .iter()
+        .filter(|level| is_near(level.value))
+        .for_each(|level| include(level.value));
     let pad = (range.end - range.start).max(span) * 0.06;
     let range = range.start - pad..range.end + pad;
 
     let one_of = sorted.len().div_ceil(MOST_DOTS).max(1);
-    let far = of.levels.iter().enumerate();
-    let far = far.filter(|(_, it)| !is_near(it.value));
+    let far = of
+        .levels
+        .iter()
+        .enumerate()
+        .filter(|(_, it)| !is_near(it.value));
     let left_out = LeftOut {
-        above: sorted.iter().filter(|it| **it > range.end).count(),
+        above: sorted.iter().filter(|value| **value > range.end).count(),
         levels: far.map(|(at, _)| at).collect(),
         one_of,
     };
@@ -126,7 +137,7 @@ pub fn samples(title: &str, of: &Samples) -> (Markup, LeftOut) {
             }
         }
     }
-    for level in of.levels.iter().filter(|it| is_near(it.value)) {
+    for level in of.levels.iter().filter(|level| is_near(level.value)) {
         plot.line(
             level.ink,
             [along.start, along.end].map(|x| (x, level.value)),
@@ -138,12 +149,16 @@ pub fn samples(title: &str, of: &Samples) -> (Markup, LeftOut) {
 /// One row for each: its interval, and a mark where its limit is.
 pub fn changes(title: &str, rows: &[Change]) -> Markup {
     let limits = rows.iter().filter_map(|row| row.limit);
-    let ends = rows.iter().flat_map(|row| row.interval);
-    let all = ends.chain(limits).chain(rows.iter().map(|row| row.change));
-    let all = all.filter(|value| value.is_finite()).chain([0.0]);
-    let (low, high) = all.fold((0.0f64, 0.0f64), |(low, high), value| {
-        (low.min(value), high.max(value))
-    });
+    let (low, high) = rows
+        .iter()
+        .flat_map(|row| row.interval)
+        .chain(limits)
+        .chain(rows.iter().map(|row| row.change))
+        .filter(|value| value.is_finite())
+        .chain([0.0])
+        .fold((0.0f64, 0.0f64), |(low, high), value| {
+            (low.min(value), high.max(value))
+        });
     let pad = (high - low).max(1e-4) * 0.1;
     let range = low - pad..high + pad;
     let count = rows.len() as f64;
@@ -155,10 +170,7 @@ pub fn changes(title: &str, rows: &[Change]) -> Markup {
     });
     for (at, row) in rows.iter().enumerate() {
         let top = count - at as f64;
-        let ink = match row.is_bad {
-            true => Ink::Bad,
-            false => Ink::Head,
-        };
+        let ink = if row.is_bad { Ink::Bad } else { Ink::Head };
         let (bar, thick) = (top - 0.72, 0.09);
         // Not through the label.
         let upright = |x| [(x, bar - 0.2), (x, bar + 0.2)];
@@ -213,9 +225,10 @@ pub fn line(title: &str, values: &[f64]) -> Markup {
     let count = values.len();
     let along = 0.5..count as f64 + 0.5;
     let mut plot = Plot::with_scale(HEIGHT - 100, along, low - pad..high + pad, 1.0);
-    let points = values.iter().enumerate();
-    let points = points.filter(|(_, value)| value.is_finite());
-    let points: Vec<_> = points
+    let points: Vec<_> = values
+        .iter()
+        .enumerate()
+        .filter(|(_, value)| value.is_finite())
         .map(|(at, value)| (at as f64 + 1.0, *value))
         .collect();
     plot.line(Ink::Head, points.clone());
@@ -258,9 +271,12 @@ impl Plot {
         plot.drawing
             .line(Ink::Axis, [(left - 1, top), (left - 1, bottom)]);
         let count = (plot.along.end - plot.along.start) as usize;
-        plot.label_below(count.min(10), |at| match at.fract() == 0.0 {
-            true => format!("{at}"),
-            false => String::new(),
+        plot.label_below(count.min(10), |at| {
+            if at.fract() == 0.0 {
+                format!("{at}")
+            } else {
+                String::new()
+            }
         });
         plot
     }
@@ -333,11 +349,11 @@ impl Plot {
 fn ticks(range: &Range<f64>, most: usize) -> Vec<f64> {
     let least = (range.end - range.start) / most.max(1) as f64;
     let decade = 10f64.powf(least.log10().floor());
-    let steps = [1.0, 2.0, 5.0, 10.0].map(|it| it * decade);
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * decade);
     // None of a range that has no length.
     let Some(step) = steps
         .into_iter()
-        .find(|it| *it > 0.0 && *it >= least * 0.999_999)
+        .find(|step| *step > 0.0 && *step >= least * 0.999_999)
     else {
         return Vec::new();
     };

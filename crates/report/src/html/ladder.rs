@@ -21,8 +21,8 @@ pub fn place<'a>(view: View, ladders: &'a [Ladder], mut room: usize) -> Vec<Plac
         id: format!("ladder-{}", at + 1),
         block: block(view, ladder),
     });
-    let fits = |it: &Placed| {
-        let left = room.checked_sub(it.block.0.len());
+    let fits = |placed: &Placed| {
+        let left = room.checked_sub(placed.block.0.len());
         room = left.unwrap_or_default();
         left.is_some()
     };
@@ -77,12 +77,15 @@ fn shape(view: View, ladder: &Ladder, shape: &Shape) -> Markup {
         return html! {};
     }
     let bars = |metric| {
-        let values = shape.rungs.iter().filter_map(move |rung| {
-            let value = ladder::number(&rung.values, metric)?;
-            let label = rung.variant.clone();
-            Some(Bar { label, value })
-        });
-        values.collect::<Vec<_>>()
+        shape
+            .rungs
+            .iter()
+            .filter_map(move |rung| {
+                let value = ladder::number(&rung.values, metric)?;
+                let label = rung.variant.clone();
+                Some(Bar { label, value })
+            })
+            .collect::<Vec<_>>()
     };
     // The first is the one that says how fast it is.
     let Some(metric) = ladder::metrics(view).first() else {

@@ -17,17 +17,17 @@ const MOST_NAMES: usize = 90;
 
 /// Problems that the base has, too, are folded, unless there are no others.
 pub fn problems(all: &[Block], shared: &Shared) -> Markup {
-    let (old, new): (Vec<&Block>, Vec<&Block>) = all.iter().partition(|it| it.is_old());
-    let gates: usize = old.iter().map(|it| it.gate_count()).sum();
+    let (old, new): (Vec<&Block>, Vec<&Block>) = all.iter().partition(|block| block.is_old());
+    let gates: usize = old.iter().map(|block| block.gate_count()).sum();
     html! {
-        (part::blocks(&new, shared, |it| problem(it, shared)))
+        (part::blocks(&new, shared, |block| problem(block, shared)))
         @if !old.is_empty() {
             details.fold open[new.is_empty()] {
                 summary {
                     (words::plural(old.len(), "problem")) " that the base has, too ("
                     (words::plural(gates, "gate")) ")"
                 }
-                (part::blocks(&old, shared, |it| problem(it, shared)))
+                (part::blocks(&old, shared, |block| problem(block, shared)))
             }
         }
     }
@@ -36,9 +36,10 @@ pub fn problems(all: &[Block], shared: &Shared) -> Markup {
 fn problem(block: &Block, shared: &Shared) -> Markup {
     let problem = block.problem;
     let first = block.why.len() - block.why_beyond_frame().len();
-    let last = match block.rows.is_empty() {
-        true => block.why.len().min(first + MOST_SENTENCES),
-        false => first,
+    let last = if block.rows.is_empty() {
+        block.why.len().min(first + MOST_SENTENCES)
+    } else {
+        first
     };
     let is_open = |at: &usize| (first..last).contains(at);
     let (open, folded): (Vec<usize>, Vec<usize>) = (0..block.why.len()).partition(is_open);
@@ -103,19 +104,23 @@ fn problem(block: &Block, shared: &Shared) -> Markup {
 /// Lines of source with their numbers, and who does what there.
 fn frame(frame: &Frame) -> Markup {
     let mut file = None;
-    let lines = frame.lines.iter().enumerate().map(|(at, line)| {
-        let is_new = file.replace(&line.file) != Some(&line.file);
-        html! {
-            @if is_new { div.file { (line.file) } }
-            div.line {
-                span.at { (line.number) }
-                code { (line.text.as_deref().unwrap_or("(not readable)")) }
-                span.note { (line.note) }
+    let lines: Vec<Markup> = frame
+        .lines
+        .iter()
+        .enumerate()
+        .map(|(at, line)| {
+            let is_new = file.replace(&line.file) != Some(&line.file);
+            html! {
+                @if is_new { div.file { (line.file) } }
+                div.line {
+                    span.at { (line.number) }
+                    code { (line.text.as_deref().unwrap_or("(not readable)")) }
+                    span.note { (line.note) }
+                }
+                @if let (0, Some(between)) = (at, frame.between) { div.between { (between) } }
             }
-            @if let (0, Some(between)) = (at, frame.between) { div.between { (between) } }
-        }
-    });
-    let lines: Vec<Markup> = lines.collect();
+        })
+        .collect();
     html! { @if !lines.is_empty() { div.frame { @for line in &lines { (line) } } } }
 }
 

@@ -43,7 +43,7 @@ fn relative(record: &Record, shape: &str) -> [Option<String>; 2] {
     let shape = ladders[0]
         .shapes
         .iter()
-        .find(|it| it.shape == shape)
+        .find(|other| other.shape == shape)
         .unwrap();
     let rung = &shape.rungs[1];
     assert_eq!(rung.variant, "fast");
@@ -179,8 +179,10 @@ fn each_variant_stands_beside_every_backend_that_was_timed() {
     let record = fixture::record_beside_rival();
     let ladders = of(&record);
     let said = |rung: &Rung| -> Vec<String> {
-        let rivals = rung.to_rivals.iter();
-        rivals.map(|it| it.message.clone()).collect()
+        rung.to_rivals
+            .iter()
+            .map(|rival| rival.message.clone())
+            .collect()
     };
     let rungs = &ladders[0].shapes[0].rungs;
     assert_eq!(said(&rungs[0]), ["0.90 times as fast as torch flash"]);
@@ -226,7 +228,7 @@ fn a_second_ladder_of_a_kernel_is_named_by_its_variants() {
     });
     record.plan.cases.extend(cases);
     record.plan.units.extend(other.units);
-    let names: Vec<String> = of(&record).into_iter().map(|it| it.name).collect();
+    let names: Vec<String> = of(&record).into_iter().map(|ladder| ladder.name).collect();
     assert_eq!(names, ["k", "k, causal"]);
     let text = terminal::render_groups(&groups(&record), Options { width: 80, ..PLAIN });
     let widest = text.lines().map(|line| line.chars().count()).max();

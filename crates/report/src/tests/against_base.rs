@@ -166,8 +166,9 @@ fn a_base_that_is_named_by_its_whole_hash_is_shown_by_its_beginning() {
         in_terminal(&record, &judgement),
         rendered(&record, &judgement, markdown::render),
     ] {
-        let reports = text.lines().filter(|line| !line.contains("gatekeeper run"));
-        let shown: Vec<_> = reports
+        let shown: Vec<_> = text
+            .lines()
+            .filter(|line| !line.contains("gatekeeper run"))
             .filter(|line| line.contains("0a34415f00d0"))
             .collect();
         assert!(shown.len() >= 3, "{text}");

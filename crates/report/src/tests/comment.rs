@@ -9,10 +9,9 @@ use model::{
 fn unfolded(comment: &str) -> String {
     let (open, folded) = comment.split_once("<details>").unwrap();
     let (summary, _) = folded.split_once('\n').unwrap();
-    let open = open
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with("|---"));
     let lines = open
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with("|---"))
         .map(str::to_owned)
         .chain([summary.replace("<summary>", "> ").replace("</summary>", "")]);
     // Without the spaces of no width that keep names from being mentions.
@@ -267,8 +266,9 @@ fn looser_gates_are_named_in_the_heading_where_nothing_new_fails() {
 > FAIL: 1 problem (2 gates), 44 passed
 ");
     let of = fixture::case_id("direct", "small");
-    let is_check = |it: &Evidence| matches!(it, Evidence::Check { case, .. } if *case == of);
-    record.evidence.retain(|it| !is_check(it));
+    let is_check =
+        |evidence: &Evidence| matches!(evidence, Evidence::Check { case, .. } if *case == of);
+    record.evidence.retain(|evidence| !is_check(evidence));
     let (open, _) = comment(&record);
     insta::assert_snapshot!(open, @r"
 ### ❌ gatekeeper: 2 gates are looser than at origin/main
@@ -356,7 +356,7 @@ fn values_are_in_a_column_with_the_name_of_the_side_that_they_are_compared_with(
         let judgement = judged(record);
         let index = Index::new(record);
         let blocks = crate::problems::blocks(&ReportInput::new(&index, record, &judgement));
-        crate::problems::head_of_was(blocks.iter().flat_map(|it| &it.rows)).to_owned()
+        crate::problems::head_of_was(blocks.iter().flat_map(|block| &block.rows)).to_owned()
     };
     assert_eq!(head(&costly()), "baseline");
     let mut record = costly();
@@ -381,7 +381,7 @@ fn values_are_in_a_column_with_the_name_of_the_side_that_they_are_compared_with(
             text.contains("global_load_sectors 8× more, and 1 more value"),
             "{text}"
         );
-        let longest = text.lines().map(|it| it.chars().count()).max();
+        let longest = text.lines().map(|line| line.chars().count()).max();
         assert!(
             longest <= Some(width) && text.lines().count() <= 40,
             "{text}"
@@ -416,8 +416,8 @@ fn hundreds_of_cases_are_as_short() {
                 record.policy.gates.push(model::Gate { subject, ..gate });
             }
         }
-        let races = [0, 1, 2].map(|it| {
-            let line = 100 * number + 10 * it;
+        let races = [0, 1, 2].map(|index| {
+            let line = 100 * number + 10 * index;
             race([(line + 9, "part[warp] = x;"), (line + 7, "y = part[0];")])
         });
         plant(&mut record, &id.shape, &races);

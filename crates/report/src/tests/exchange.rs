@@ -63,9 +63,10 @@ fn passed_and_unmeasured_gates_give_no_result() {
 fn a_result_keeps_its_fingerprint_if_its_line_moves() {
     let prints = |record: &Record| -> BTreeSet<String> {
         let log = log(record);
-        let prints = results(&log).iter();
-        let prints = prints.map(|it| it["partialFingerprints"]["gatekeeper/v1"].to_string());
-        prints.collect()
+        results(&log)
+            .iter()
+            .map(|result| result["partialFingerprints"]["gatekeeper/v1"].to_string())
+            .collect()
     };
     let before = broken();
     let mut after = broken();
@@ -115,13 +116,15 @@ fn finding(record: &mut Record, found: impl Fn(u64) -> Vec<Finding>) {
 /// Level and line of each result of a kind.
 fn shown(record: &Record, kind: &str) -> Vec<(String, u64)> {
     let log = log(record);
-    let results = results(&log).iter().filter(|it| it["ruleId"] == kind);
-    let shown = results.map(|it| {
-        let region = &it["locations"][0]["physicalLocation"]["region"];
-        let level = it["level"].as_str().unwrap().to_owned();
-        (level, region["startLine"].as_u64().unwrap())
-    });
-    shown.collect()
+    results(&log)
+        .iter()
+        .filter(|result| result["ruleId"] == kind)
+        .map(|result| {
+            let region = &result["locations"][0]["physicalLocation"]["region"];
+            let level = result["level"].as_str().unwrap().to_owned();
+            (level, region["startLine"].as_u64().unwrap())
+        })
+        .collect()
 }
 
 #[test]
@@ -138,14 +141,18 @@ fn every_finding_of_every_seed_is_a_result_with_its_own_fingerprint() {
     let log = log(&record);
     let prints: BTreeSet<_> = results(&log)
         .iter()
-        .map(|it| it["partialFingerprints"]["gatekeeper/v1"].to_string())
+        .map(|result| result["partialFingerprints"]["gatekeeper/v1"].to_string())
         .collect();
     assert_eq!(prints.len(), results(&log).len());
     let annotations = rendered(&record, &judged(&record), github::render);
-    let at_kernel = annotations
-        .lines()
-        .filter(|it| it.starts_with("::error file=k.cu,line="));
-    assert_eq!(at_kernel.count(), 5, "{annotations}");
+    assert_eq!(
+        annotations
+            .lines()
+            .filter(|line| line.starts_with("::error file=k.cu,line="))
+            .count(),
+        5,
+        "{annotations}"
+    );
     assert_eq!(annotations.lines().count(), 5, "one for each problem");
 }
 
@@ -161,9 +168,10 @@ fn findings_on_equal_lines_have_fingerprints_of_their_own() {
         let mut record = fixture::record_simulated();
         finding(&mut record, |_| numbers.map(alike).into());
         let log = log(&record);
-        let prints = results(&log).iter();
-        let prints = prints.map(|it| it["partialFingerprints"]["gatekeeper/v1"].to_string());
-        prints.collect()
+        results(&log)
+            .iter()
+            .map(|result| result["partialFingerprints"]["gatekeeper/v1"].to_string())
+            .collect()
     };
     let [one, other] = prints([9, 12]).try_into().unwrap();
     assert_ne!(one, other);
@@ -179,9 +187,10 @@ fn a_result_keeps_its_fingerprint_if_another_case_fails_as_well() {
             fixture::slow(&mut record, &fixture::case_id("fast", shape), *ns);
         }
         let log = log(&record);
-        let prints = results(&log).iter();
-        let prints = prints.map(|it| it["partialFingerprints"]["gatekeeper/v1"].to_string());
-        prints.collect()
+        results(&log)
+            .iter()
+            .map(|result| result["partialFingerprints"]["gatekeeper/v1"].to_string())
+            .collect()
     };
     let alone = prints(&[("large", 104_000)]);
     assert_eq!(alone.len(), 1);
@@ -237,14 +246,14 @@ fn a_race_is_shown_at_the_line_of_the_kernel() {
     let log = log(&record);
     let races: Vec<_> = results(&log)
         .iter()
-        .filter(|it| it["ruleId"] == "shared_race")
+        .filter(|result| result["ruleId"] == "shared_race")
         .collect();
     // Once each, though two cases have them.
     let lines: Vec<_> = races
         .iter()
-        .map(|it| {
-            assert_eq!(it["level"], "error");
-            let place = &it["locations"][0]["physicalLocation"];
+        .map(|race| {
+            assert_eq!(race["level"], "error");
+            let place = &race["locations"][0]["physicalLocation"];
             assert_eq!(place["artifactLocation"]["uri"], "my%20dir/k.cu");
             place["region"]["startLine"].as_u64().unwrap()
         })
@@ -253,8 +262,13 @@ fn a_race_is_shown_at_the_line_of_the_kernel() {
     let text = races[0]["message"]["text"].as_str().unwrap();
     assert!(text.ends_with("see [it] (http://e)"), "{text}");
     // They are the problems, which need no result of their own.
-    let count = results(&log).iter().filter(|it| it["level"] == "error");
-    assert_eq!(count.count(), races.len());
+    assert_eq!(
+        results(&log)
+            .iter()
+            .filter(|result| result["level"] == "error")
+            .count(),
+        races.len()
+    );
 }
 
 /// The xunit plugin of Jenkins refuses a file with an attribute that its schema (junit-10.xsd) does not have. GitLab
@@ -334,13 +348,16 @@ fn find_misfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Option<
             .iter()
             .filter_map(|choice| below(choice, value, at))
             .collect();
-        let is_wrong = match all {
-            true => !misfits.is_empty(),
-            false => misfits.len() == choices.len(),
+        let is_wrong = if all {
+            !misfits.is_empty()
+        } else {
+            misfits.len() == choices.len()
         };
         if is_wrong {
             // The one that came furthest says most.
-            return misfits.into_iter().max_by_key(|it| it.matches('/').count());
+            return misfits
+                .into_iter()
+                .max_by_key(|misfit| misfit.matches('/').count());
         }
     }
     if let Some(names) = schema["enum"].as_array()
@@ -370,9 +387,13 @@ fn find_misfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Option<
         return Some(format!("{at}: {value} is not {types:?}"));
     }
     if let Some(object) = value.as_object() {
-        let required = schema["required"].as_array().into_iter().flatten();
-        let mut required = required.filter_map(Value::as_str);
-        if let Some(name) = required.find(|name| !object.contains_key(*name)) {
+        if let Some(name) = schema["required"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .find(|name| !object.contains_key(*name))
+        {
             return Some(format!("{at}: {name} is missing"));
         }
         for (key, item) in object {
@@ -390,13 +411,17 @@ fn find_misfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Option<
             }
         }
     }
-    let items = value.as_array().into_iter().flatten();
-    items.enumerate().find_map(|(index, item)| {
-        let own = &schema["prefixItems"][index];
-        let of = if own.is_null() { &schema["items"] } else { own };
-        let is_free = of.is_null();
-        (!is_free).then(|| below(of, item, &format!("{at}/{index}")))?
-    })
+    value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .enumerate()
+        .find_map(|(index, item)| {
+            let own = &schema["prefixItems"][index];
+            let of = if own.is_null() { &schema["items"] } else { own };
+            let is_free = of.is_null();
+            (!is_free).then(|| below(of, item, &format!("{at}/{index}")))?
+        })
 }
 
 #[test]

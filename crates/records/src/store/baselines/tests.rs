@@ -97,9 +97,11 @@ fn counters_that_are_withheld_are_removed_and_so_is_a_file_of_none() {
     let shapes = || {
         let (baselines, broken) = load_baselines(dir.path()).unwrap();
         assert_eq!(broken, []);
-        let of = |it: &Baseline| it.variant == "direct" && it.key.facet() == Facet::Counters;
+        let of = |baseline: &Baseline| {
+            baseline.variant == "direct" && baseline.key.facet() == Facet::Counters
+        };
         let found = baselines.into_iter().find(of);
-        found.map(|it| it.cases.into_keys().collect::<Vec<_>>())
+        found.map(|baseline| baseline.cases.into_keys().collect::<Vec<_>>())
     };
     assert_eq!(shapes().unwrap(), ["large", "small"]);
     for (shape, left) in [("small", Some(vec!["large".to_owned()])), ("large", None)] {
@@ -112,20 +114,27 @@ fn counters_that_are_withheld_are_removed_and_so_is_a_file_of_none() {
                         doubt: Doubt::Polls,
                         place: "k.cu:7".to_owned(),
                     };
-                    let counters = std::mem::take(&mut facts.counters).into_keys();
-                    facts.withheld = counters.map(|it| (it, why.clone())).collect();
+                    facts.withheld = std::mem::take(&mut facts.counters)
+                        .into_keys()
+                        .map(|counter| (counter, why.clone()))
+                        .collect();
                 }
             },
         );
         let update = update_baselines(dir.path(), &record, &all, WorseValues::Accepted).unwrap();
         assert_eq!(shapes(), left);
         assert!(!update.changes.is_empty());
-        assert!(update.refused.iter().all(|it| it.facet != Facet::Counters));
+        assert!(
+            update
+                .refused
+                .iter()
+                .all(|refusal| refusal.facet != Facet::Counters)
+        );
         assert!(
             update
                 .changes
                 .iter()
-                .all(|it| it.to_string().ends_with("(removed)"))
+                .all(|change| change.to_string().ends_with("(removed)"))
         );
     }
     let again = update_baselines(dir.path(), &record, &all, WorseValues::Accepted).unwrap();
@@ -181,7 +190,9 @@ fn worse_values_stay_out_and_others_come_in() {
     let agreed = || {
         let (baselines, broken) = load_baselines(dir.path()).unwrap();
         assert_eq!(broken, []);
-        let times = |it: &&Baseline| it.variant == "fast" && it.key.facet() == Facet::Times;
+        let times = |baseline: &&Baseline| {
+            baseline.variant == "fast" && baseline.key.facet() == Facet::Times
+        };
         let times = baselines.iter().find(times).unwrap();
         ["small", "large"].map(|shape| times.cases[shape][&Metric::P50].value.0.round())
     };
@@ -194,19 +205,38 @@ fn worse_values_stay_out_and_others_come_in() {
     fixture::rebuild(&mut record, "fast", |facts| facts.identity = "other".into());
 
     let update = update_baselines(dir.path(), &record, &all, WorseValues::Refused).unwrap();
-    let worse: BTreeSet<_> = update.worse.iter().map(|it| it.subject.clone()).collect();
+    let worse: BTreeSet<_> = update
+        .worse
+        .iter()
+        .map(|change| change.subject.clone())
+        .collect();
     assert_eq!(
         worse,
         [fixture::case("fast", "small")].into(),
         "{:?}",
         update.worse
     );
-    assert!(update.worse.iter().any(|it| it.metric == Metric::P50));
-    assert!(update.changes.iter().all(|it| !worse.contains(&it.subject)));
+    assert!(
+        update
+            .worse
+            .iter()
+            .any(|change| change.metric == Metric::P50)
+    );
+    assert!(
+        update
+            .changes
+            .iter()
+            .all(|change| !worse.contains(&change.subject))
+    );
     assert_eq!(agreed(), [before[0], 70_002.0]);
 
     let update = update_baselines(dir.path(), &record, &all, WorseValues::Accepted).unwrap();
-    assert!(update.worse.iter().any(|it| it.metric == Metric::P50));
+    assert!(
+        update
+            .worse
+            .iter()
+            .any(|change| change.metric == Metric::P50)
+    );
     assert_eq!(agreed(), [90_002.0, 70_002.0]);
 }
 
@@ -219,12 +249,12 @@ fn a_slower_session_of_the_same_code_joins_and_is_not_worse() {
     fixture::slow(&mut record, &fixture::case_id("fast", "small"), 90_000);
     let update = update_baselines(dir.path(), &record, &all, WorseValues::Refused).unwrap();
     assert_eq!(update.worse, []);
-    let p50 = |it: &&Change| it.metric == Metric::P50;
+    let p50 = |change: &&Change| change.metric == Metric::P50;
     let [before, after] = update
         .changes
         .iter()
         .find(p50)
-        .map(|it| [it.old, it.new])
+        .map(|change| [change.old, change.new])
         .unwrap();
     assert!(before < after, "{before:?} {after:?}");
 }
@@ -301,7 +331,14 @@ fn wrong_or_throttled_cases_are_refused() {
     let refused: Vec<_> = update
         .refused
         .iter()
-        .map(|it| format!("{} {}: {}", it.subject, it.facet, it.reason.code()))
+        .map(|refusal| {
+            format!(
+                "{} {}: {}",
+                refusal.subject,
+                refusal.facet,
+                refusal.reason.code()
+            )
+        })
         .collect();
     assert_eq!(
         refused,
@@ -587,7 +624,11 @@ fn sessions_of_one_code_join_and_widen_the_limit_for_a_new_day() {
     };
     assert_eq!(comparison.sessions, Some(2));
     for baseline in &mut record.policy.baselines {
-        for agreed in baseline.cases.values_mut().flat_map(|it| it.values_mut()) {
+        for agreed in baseline
+            .cases
+            .values_mut()
+            .flat_map(|case| case.values_mut())
+        {
             agreed.sessions = None;
         }
     }
