@@ -12,7 +12,7 @@
 //!
 //! - `//@ key: value` is a key of gates.yaml. Before the first kernel it is for all of them, between two for the next
 //!   one. What is not given is a copy of 256 numbers from `x` to `y` by four blocks of 64 threads ([`DEFAULTS`]).
-//!   `//@ top: key: value` is a key of the whole gates.yaml.
+//!   `//@ top: key: value` is a key of the whole gates.yaml. References of one's own are in a file of the same name, `.cpp`.
 //! - `// ~ kind`: a finding, or the fault that stops the kernel, of this kind and on this line. `with label` names its
 //!   other line, which ends in `// = label`. Several are separated by commas.
 //! - `// ~ note kind`: the same, and the kernel passes. `not-judged` is what the simulator could not check there. Without an
@@ -42,7 +42,7 @@ const DEFAULTS: &str = r#"{
 pub fn find() -> Vec<PathBuf> {
     super::find(|path| {
         let extension = path.extension().and_then(|extension| extension.to_str());
-        matches!(extension, Some("cu" | "ptx"))
+        matches!(extension, Some("cu" | "ptx")) && super::is_wanted(&name_of(path))
     })
 }
 
@@ -54,6 +54,10 @@ pub fn hold(file: &Path) -> Result<(), String> {
     let dir = tempfile::tempdir().unwrap();
     let source_name = file.file_name().unwrap().to_str().unwrap();
     std::fs::write(dir.path().join(source_name), &text).unwrap();
+    let reference = file.with_extension("cpp");
+    if reference.exists() {
+        std::fs::copy(&reference, dir.path().join(reference.file_name().unwrap())).unwrap();
+    }
     std::fs::write(dir.path().join("gates.yaml"), source.gates(source_name)).unwrap();
 
     let output = common::gatekeeper()
