@@ -73,7 +73,7 @@ pub fn hold(file: &Path) -> Result<(), String> {
     if !matches!(output.status.code(), Some(0 | 1 | 3)) {
         return Err(format!("{name}: {}\n{said}", output.status));
     }
-    let found = found(&dir.path().join(common::RECORD));
+    let found = found(&dir.path().join(common::RECORD), source_name);
     let problems: Vec<String> = source
         .kernels
         .iter()
@@ -212,7 +212,7 @@ fn numbered(text: &str) -> impl Iterator<Item = (u32, &str)> {
 }
 
 /// Returns the findings and faults of each kernel of a record, each once.
-fn found(record: &Path) -> BTreeMap<String, BTreeSet<Found>> {
+fn found(record: &Path, source: &str) -> BTreeMap<String, BTreeSet<Found>> {
     let record = records::store::read_record(record).unwrap();
     let mut found: BTreeMap<String, BTreeSet<Found>> = BTreeMap::new();
     for piece in &record.evidence {
@@ -223,13 +223,14 @@ fn found(record: &Path) -> BTreeMap<String, BTreeSet<Found>> {
         match facts {
             Seen::Got(facts) => {
                 of_kernel.extend(facts.findings.iter().map(|finding| {
-                    let lines = finding.places.iter().filter_map(line_of).collect();
+                    let places = finding.places.iter();
+                    let lines = places.filter_map(|place| line_of(place, source)).collect();
                     (finding.kind.name().to_owned(), lines)
                 }));
                 of_kernel.extend(facts.not_judged.iter().flat_map(|what| not_judged(what)));
             }
             Seen::Fault(fault) => {
-                of_kernel.insert((fault.kind.code().to_owned(), lines_of(fault)));
+                of_kernel.insert((fault.kind.code().to_owned(), lines_of(fault, source)));
             }
             Seen::Unsupported(_) => {
                 of_kernel.insert(("unsupported".to_owned(), BTreeSet::new()));
@@ -256,16 +257,23 @@ fn not_judged(what: &str) -> Vec<Found> {
         .collect()
 }
 
-fn lines_of(fault: &Fault) -> BTreeSet<u32> {
+fn lines_of(fault: &Fault, source: &str) -> BTreeSet<u32> {
     match fault.site.as_deref() {
-        Some(FaultSite::Launch(site)) => line_of(&site.place).into_iter().collect(),
+        Some(FaultSite::Launch(site)) => line_of(&site.place, source).into_iter().collect(),
         Some(FaultSite::Source(line)) => BTreeSet::from([line.number]),
         None => BTreeSet::new(),
     }
 }
 
-fn line_of(place: &Place) -> Option<u32> {
-    place.line.as_ref().map(|line| line.number)
+/// Returns the line in the case's own file: that of the call, where a place is in a function of a header.
+fn line_of(place: &Place, source: &str) -> Option<u32> {
+    let line = place.line.as_ref()?;
+    if line.file == source {
+        return Some(line.number);
+    }
+    let (_, after) = place.at.split_once(&format!("{source}:"))?;
+    let digits = after.split(|other: char| !other.is_ascii_digit()).next()?;
+    digits.parse().ok()
 }
 
 /// What an annotation asks for and what is found have to be the same, in both directions.
