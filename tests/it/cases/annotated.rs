@@ -15,8 +15,8 @@
 //!   `//@ top: key: value` is a key of the whole gates.yaml. References of one's own are in a file of the same name, `.cpp`.
 //! - `// ~ kind`: a finding, or the fault that stops the kernel, of this kind and on this line. `with label` names its
 //!   other line, which ends in `// = label`. Several are separated by commas.
-//! - `// ~ note kind`: the same, and the kernel passes. `not-judged` is what the simulator could not check there. Without an
-//!   annotation a kernel passes and nothing is found.
+//! - `// ~ note kind`: the same, and the kernel passes. `not-judged` is what the simulator could not check there, and
+//!   `unsupported` what keeps it from running the kernel at all. Without an annotation a kernel passes and nothing is found.
 //! - `// ! code code` on the line of a kernel: the codes of all its verdicts that fail or do not decide.
 
 use super::name_of;
@@ -74,7 +74,7 @@ pub fn hold(file: &Path) -> Result<(), String> {
         return Err(format!("{name}: {}\n{said}", output.status));
     }
     let found = found(&dir.path().join(common::RECORD), source_name);
-    let problems: Vec<String> = source
+    let mut problems: Vec<String> = source
         .kernels
         .iter()
         .filter_map(|kernel| {
@@ -82,6 +82,9 @@ pub fn hold(file: &Path) -> Result<(), String> {
             kernel.problem(&found, &broken_codes(dir.path(), Some(&kernel.name)))
         })
         .collect();
+    if !common::is_judged_alike(dir.path()) {
+        problems.push("its record is judged differently".to_owned());
+    }
     if problems.is_empty() {
         return Ok(());
     }
@@ -227,33 +230,42 @@ fn found(record: &Path, source: &str) -> BTreeMap<String, BTreeSet<Found>> {
                     let lines = places.filter_map(|place| line_of(place, source)).collect();
                     (finding.kind.name().to_owned(), lines)
                 }));
-                of_kernel.extend(facts.not_judged.iter().flat_map(|what| not_judged(what)));
+                of_kernel.extend(
+                    facts
+                        .not_judged
+                        .iter()
+                        .flat_map(|what| named("not-judged", what)),
+                );
             }
             Seen::Fault(fault) => {
                 of_kernel.insert((fault.kind.code().to_owned(), lines_of(fault, source)));
             }
-            Seen::Unsupported(_) => {
-                of_kernel.insert(("unsupported".to_owned(), BTreeSet::new()));
-            }
+            Seen::Unsupported(why) => of_kernel.extend(named("unsupported", &format!("{why:?}"))),
             Seen::NotRun(_) => {}
         }
     }
     found
 }
 
-/// Returns a note for each of the file's lines that something not judged names, or one without a line.
-fn not_judged(what: &str) -> Vec<Found> {
-    let line = regex::Regex::new(r"(?:\.(?:cu|ptx):|PTX line )(\d+)").unwrap();
-    let numbers = line
-        .captures_iter(what)
-        .map(|found| found[1].parse().unwrap());
-    let mut lines: Vec<BTreeSet<u32>> = numbers.map(|number| BTreeSet::from([number])).collect();
+/// Returns one of this kind for each of the file's lines that a text names, or one without a line.
+fn named(kind: &str, text: &str) -> Vec<Found> {
+    let lines_by = |pattern: &str| -> Vec<BTreeSet<u32>> {
+        regex::Regex::new(pattern)
+            .unwrap()
+            .captures_iter(text)
+            .map(|found| BTreeSet::from([found[1].parse().unwrap()]))
+            .collect()
+    };
+    let mut lines = lines_by(r"\.(?:cu|ptx):(\d+)");
+    if lines.is_empty() {
+        lines = lines_by(r"PTX line (\d+)");
+    }
     if lines.is_empty() {
         lines.push(BTreeSet::new());
     }
     lines
         .into_iter()
-        .map(|lines| ("not-judged".to_owned(), lines))
+        .map(|lines| (kind.to_owned(), lines))
         .collect()
 }
 

@@ -228,6 +228,14 @@ pub fn broken_codes(dir: &Path, kernel: Option<&str>) -> Vec<String> {
     codes.into_iter().map(str::to_owned).collect()
 }
 
+/// Returns true if the record of the last run is judged again to the bytes of its report.
+pub fn is_judged_alike(dir: &Path) -> bool {
+    let mut judge = gatekeeper();
+    judge.current_dir(dir);
+    let again = judge.args(["judge", RECORD, "--format", "json"]).output();
+    stdout(&again.unwrap()) == report(dir)
+}
+
 /// Runs in the simulator; what it found is judged again from its record, to the same bytes.
 pub fn simulate(dir: &Path, args: &[&str], code: i32) -> String {
     let mut all = vec!["run", "--provision", "--device", "sim"];
