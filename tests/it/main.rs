@@ -18,7 +18,6 @@ mod changes;
 mod cli;
 mod common;
 mod compare;
-mod constants;
 mod diagnosis;
 mod docs;
 mod doctor;

@@ -13,8 +13,8 @@
 //! there, so that caches are warm and baselines written; they may be left out. It is committed. Then the files of `remove:`
 //! are removed, `head/` is put over the rest, that is committed, too, and the commands of `head:` run. After `->` stand the
 //! exit code and the codes of all verdicts that failed or did not decide (none with `--out`). What a run judged is judged
-//! again from its record, to the same bytes. `says:` is a text that the last command has to print, line breaks aside, and
-//! `lacks:` one that it must not. `outside/` is copied next to the repository (`../outside`). Links stay links.
+//! again from its record, to the same bytes. `says:` is a text that the last command has to print or to write into its
+//! report.json, line breaks aside, and `lacks:` one that it must not print. `outside/` is copied next to the repository (`../outside`). Links stay links.
 //! `nvcc: ARGUMENTS` compiles on both sides, before their commands, and is tried where its source is. `needs: gpu` keeps a
 //! case for a machine that has one. `cache: new` is for what a warm cache would answer without running it.
 //!
@@ -308,15 +308,20 @@ impl Step {
         let mut problems = Vec::new();
         // A run that judges nothing leaves no report, and an older one says nothing of it.
         let mut broken = Vec::new();
+        let mut reported = String::new();
         if report.exists() && written() != before {
             broken = broken_codes(dir, None);
+            reported = common::report(dir);
             if !common::is_judged_alike(dir) {
                 problems.push("its record is judged differently".to_owned());
             }
         }
         let said = format!("{}\n{}", stdout(&output), stderr(&output));
         let in_one_line = words(&said).join(" ");
-        let lacking = self.says.iter().filter(|text| !in_one_line.contains(*text));
+        let lacking = self
+            .says
+            .iter()
+            .filter(|text| !in_one_line.contains(*text) && !reported.contains(*text));
         problems.extend(lacking.map(|text| format!("it does not say {text:?}")));
         let found = self.lacks.iter().filter(|text| in_one_line.contains(*text));
         problems.extend(found.map(|text| format!("it says {text:?}")));

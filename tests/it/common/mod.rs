@@ -285,17 +285,6 @@ pub fn copies(kernels: &[(&str, &str, &str)]) -> tempfile::TempDir {
     dir
 }
 
-/// Gates of a kernel that stand in the way of exit code 0, with their outcomes.
-pub fn broken_gates(dir: &Path, kernel: &str) -> Vec<(String, String)> {
-    let report: serde_json::Value = serde_json::from_str(&report(dir)).unwrap();
-    let verdicts = report["verdicts"].as_array().unwrap().iter();
-    let own = verdicts.filter(|it| it["subject"]["case"]["kernel"] == kernel);
-    let told = own.map(|it| ["gate", "outcome"].map(|key| it[key].as_str().unwrap().to_owned()));
-    told.filter(|[_, outcome]| ["fail", "inconclusive", "environment"].contains(&&**outcome))
-        .map(|[gate, outcome]| (gate, outcome))
-        .collect()
-}
-
 /// Outcome, code and message of a gate of a kernel.
 pub fn verdict(dir: &Path, kernel: &str, gate: &str) -> (String, String, String) {
     let report: serde_json::Value = serde_json::from_str(&report(dir)).unwrap();
