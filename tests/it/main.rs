@@ -3,7 +3,6 @@
 //!
 //! `cargo test --test it records::` runs the tests of one file.
 
-mod accepted;
 mod action;
 mod anchors;
 mod assembled;
