@@ -1,4 +1,5 @@
-//! `run --base` from outside, without a GPU: what a change may not do to the gates that it is held to.
+//! `run --base` from outside, without a GPU: what a change may not do to the gates that it is held to. Most of it is in
+//! `tests/cases/loosened`.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -73,46 +74,6 @@ fn a_run_against_its_own_commit_says_so() {
     assert!(!common::stderr(&run(dir, &args, 0)).contains("itself"));
 }
 
-#[test]
-fn options_of_the_command_line_are_no_loosened_gates() {
-    let project = repository();
-    let dir = project.path();
-    for more in [&["--seeds", "7"][..], &["--sim-budget", "100000"]] {
-        assert!(!against_base(dir, more, 0).contains("LOOSENED"));
-    }
-    edit(&dir.join("gates.yaml"), "    seeds: 2\n", "    seeds: 1\n");
-    loosened(dir, "copy/default@small: seeds 1, 2: head has seeds 1");
-}
-
-/// Each is loosened, and passes by the label alone.
-#[test]
-fn loosened_gates_pass_by_the_label_alone() {
-    let project = repository();
-    let dir = project.path();
-    let gates = dir.join("gates.yaml");
-    edit(&gates, "y: {role: out,", "y: {role: inout,");
-    loosened(dir, "copy/default@small: y is `out`: head has `inout`");
-
-    git(dir, &["checkout", "--quiet", "."]);
-    edit(&dir.join("copy.cu"), "y[i] = staged", "y[i] = 2 * staged");
-    edit(&dir.join("ref.h"), "FACTOR 1", "FACTOR 2");
-    loosened(
-        dir,
-        "copy/default@small: reference: on the same inputs it computes something else: 3000 of 3000 elements differ",
-    );
-
-    edit(&dir.join("ref.h"), "FACTOR 2", "FACTOR 1");
-    fs::write(
-        dir.join("baselines/accepted.yaml"),
-        "version: 1\naccepted:\n  - {case: copy, metric: max_err, limit: 1e6, reason: r, by: Ann, until: 2999-01-31}\n",
-    )
-    .unwrap();
-    loosened(
-        dir,
-        "copy/default@small: without an acceptance: head accepts max_err <= 1000000, by Ann until 2999-01-31",
-    );
-}
-
 /// The base has no baseline under these flags, so head's own could say anything.
 #[test]
 fn a_baseline_of_other_flags_that_was_edited_is_loosened() {
@@ -136,126 +97,6 @@ fn a_baseline_of_other_flags_that_was_edited_is_loosened() {
     loosened(
         dir,
         "copy/default [sm_90]: baseline of resources: head's baseline, under the flags `-O2` (base: ``), is worse: registers 10 -> 32",
-    );
-}
-
-/// The change that bends it fails, and its record cannot make what it computed the baseline.
-#[test]
-fn a_reference_that_was_bent_gives_no_baselines() {
-    let project = repository();
-    let dir = project.path();
-    edit(&dir.join("copy.cu"), "y[i] = staged", "y[i] = 2 * staged");
-    edit(&dir.join("ref.h"), "FACTOR 1", "FACTOR 2");
-    against_base(dir, &[], 1);
-    let said = stdout(&run(dir, &["baseline", "update"], 1));
-    for refused in [
-        "not updated: copy/default@small correctness: the run does not hold it to what the base asks",
-        "on the same inputs it computes something else: 3000 of 3000 elements differ",
-    ] {
-        assert!(said.contains(refused), "{said}");
-    }
-    assert!(!said.contains("\ncopy/default@small"), "{said}");
-    against_base(dir, &["--allow-loosened"], 0);
-    run(dir, &["baseline", "update"], 0);
-}
-
-/// The base's worktree has none of what git ignores: its reference has no answer there, which says nothing about head.
-#[test]
-fn a_reference_that_needs_a_file_that_git_ignores() {
-    let project = repository();
-    let dir = project.path();
-    fs::write(dir.join(".gitignore"), "gatekeeper-out\nref.h\n").unwrap();
-    git(dir, &["rm", "--quiet", "--cached", "ref.h"]);
-    commit(dir);
-    edit(
-        &dir.join("ref.cpp"),
-        "{\n    for",
-        "{\n    // As x is.\n    for",
-    );
-    let said = against_base(dir, &[], 3);
-    assert!(
-        said.contains("its reference gives no answer in its own tree either"),
-        "{said}"
-    );
-    assert!(!said.contains("LOOSENED"), "{said}");
-    against_base(dir, &["--allow-loosened"], 0);
-    // The machine that judges the record later says the same.
-    run(dir, &["judge", common::RECORD], 0);
-    against_base(dir, &[], 3);
-    run(dir, &["judge", common::RECORD], 3);
-}
-
-#[test]
-fn gates_that_two_files_could_have_been_are_refused() {
-    let project = repository();
-    let dir = project.path();
-    fs::copy(dir.join("gates.yaml"), dir.join("other.yml")).unwrap();
-    commit(dir);
-    git(dir, &["rm", "--quiet", "other.yml"]);
-    git(dir, &["mv", "gates.yaml", "new.yaml"]);
-    let args = [
-        "run", "--device", "sim", "--config", "new.yaml", "--base", "HEAD",
-    ];
-    let output = run(dir, &args, 2);
-    assert_eq!(
-        common::stderr(&output),
-        "error: the base HEAD has no gates here, and the cases and binaries of this file could be those of either of gates.yaml, other.yml\n  \
-         help: move one file of gates in a change, so that it can be held against what it was\n"
-    );
-}
-
-/// One file of two is gone, each with a run of its own: a filter that leaves its kernel out says nothing of it.
-#[test]
-fn gates_that_are_gone_are_removed() {
-    let project = repository();
-    let dir = project.path();
-    let other = fs::read_to_string(dir.join("gates.yaml")).unwrap();
-    fs::write(dir.join("other.conf"), other.replace("copy:", "twin:")).unwrap();
-    commit(dir);
-    fs::remove_file(dir.join("other.conf")).unwrap();
-    let with = |filter: &str, more: &[&str], code| {
-        let args = ["run", "--device", "sim", "--base", "HEAD", filter];
-        let output = run(dir, &[&args[..], more].concat(), code);
-        let said = stdout(&output) + &common::stderr(&output);
-        said.split_whitespace().collect::<Vec<_>>().join(" ")
-    };
-    let twin = "twin/default@small: gates of other.conf: removed: head has no such file of gates";
-    assert!(!with("copy", &[], 0).contains(twin));
-    assert!(with("twin", &[], 2).contains("the filter `twin` matches nothing"));
-    let said = with("{copy,twin}", &[], 1);
-    assert!(said.contains(twin), "{said}");
-    with("{copy,twin}", &["--allow-loosened"], 0);
-}
-
-#[test]
-fn a_kernel_that_became_too_dear_for_the_simulator() {
-    let project = repository();
-    let dir = project.path();
-    edit(
-        &dir.join("gates.yaml"),
-        "kernels:\n  copy",
-        "simulation: {budget: 2000}\nkernels:\n  copy",
-    );
-    let args = ["run", "--device", "sim", "copy"];
-    run(dir, &args, 0);
-    edit(
-        &dir.join("copy.cu"),
-        "    __syncthreads();\n",
-        "    __syncthreads();\n    unsigned k = n;\n    \
-         for (int r = 0; r < 1000; ++r) k = k * 1664525u + (k >> 7);\n    \
-         if (k == 12345u) y[0] = k;\n",
-    );
-    let said = stdout(&run(dir, &args, 3));
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        said.contains(
-            "? copy/default@small memory and races [check-lost] over the simulator's budget"
-        ),
-        "{said}"
-    );
-    assert!(
-        said.contains("come from a simulation, and nothing checks it now"),
-        "{said}"
     );
 }
 

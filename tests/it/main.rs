@@ -3,7 +3,6 @@
 //!
 //! `cargo test --test it records::` runs the tests of one file.
 
-mod accepted;
 mod action;
 mod anchors;
 mod assembled;
@@ -18,7 +17,6 @@ mod changes;
 mod cli;
 mod common;
 mod compare;
-mod constants;
 mod diagnosis;
 mod docs;
 mod doctor;

@@ -4,19 +4,13 @@
 
 /// A record, a baseline or a base that says less than a judgement needs.
 mod absent_comparisons;
-/// Bulk copies whose data is used, or whose source changes, too early.
-mod bulk_copies;
 /// A program of the checkout that would run before it is confined.
 mod checkout_programs;
+/// A kernel that is right for the data of gates.yaml's seeds alone.
+mod drawn_seeds;
 /// A base that is built or computed from files of the head.
 mod files_of_head;
 /// Steps, tensors and sources in gates.yaml.
 mod gates_files;
-/// A kernel whose output depends on what ran before it, or on which hardware unit ran it.
-mod launch_state;
-/// Accesses of one warp: what races and what does not.
-mod races;
 /// A change of names alone, and a change that pretends to be one.
 mod renames;
-/// Textures, surfaces, managed variables and newer PTX in the simulator.
-mod textures;

@@ -12,11 +12,11 @@
 //!
 //! - `//@ key: value` is a key of gates.yaml. Before the first kernel it is for all of them, between two for the next
 //!   one. What is not given is a copy of 256 numbers from `x` to `y` by four blocks of 64 threads ([`DEFAULTS`]).
-//!   `//@ top: key: value` is a key of the whole gates.yaml.
+//!   `//@ top: key: value` is a key of the whole gates.yaml. References of one's own are in a file of the same name, `.cpp`.
 //! - `// ~ kind`: a finding, or the fault that stops the kernel, of this kind and on this line. `with label` names its
 //!   other line, which ends in `// = label`. Several are separated by commas.
-//! - `// ~ note kind`: the same, and the kernel passes. `not-judged` is what the simulator could not check there. Without an
-//!   annotation a kernel passes and nothing is found.
+//! - `// ~ note kind`: the same, and the kernel passes. `not-judged` is what the simulator could not check there, and
+//!   `unsupported` what keeps it from running the kernel at all. Without an annotation a kernel passes and nothing is found.
 //! - `// ! code code` on the line of a kernel: the codes of all its verdicts that fail or do not decide.
 
 use super::name_of;
@@ -42,7 +42,7 @@ const DEFAULTS: &str = r#"{
 pub fn find() -> Vec<PathBuf> {
     super::find(|path| {
         let extension = path.extension().and_then(|extension| extension.to_str());
-        matches!(extension, Some("cu" | "ptx"))
+        matches!(extension, Some("cu" | "ptx")) && super::is_wanted(&name_of(path))
     })
 }
 
@@ -54,6 +54,10 @@ pub fn hold(file: &Path) -> Result<(), String> {
     let dir = tempfile::tempdir().unwrap();
     let source_name = file.file_name().unwrap().to_str().unwrap();
     std::fs::write(dir.path().join(source_name), &text).unwrap();
+    let reference = file.with_extension("cpp");
+    if reference.exists() {
+        std::fs::copy(&reference, dir.path().join(reference.file_name().unwrap())).unwrap();
+    }
     std::fs::write(dir.path().join("gates.yaml"), source.gates(source_name)).unwrap();
 
     let output = common::gatekeeper()
@@ -69,8 +73,8 @@ pub fn hold(file: &Path) -> Result<(), String> {
     if !matches!(output.status.code(), Some(0 | 1 | 3)) {
         return Err(format!("{name}: {}\n{said}", output.status));
     }
-    let found = found(&dir.path().join(common::RECORD));
-    let problems: Vec<String> = source
+    let found = found(&dir.path().join(common::RECORD), source_name);
+    let mut problems: Vec<String> = source
         .kernels
         .iter()
         .filter_map(|kernel| {
@@ -78,6 +82,9 @@ pub fn hold(file: &Path) -> Result<(), String> {
             kernel.problem(&found, &broken_codes(dir.path(), Some(&kernel.name)))
         })
         .collect();
+    if !common::is_judged_alike(dir.path()) {
+        problems.push("its record is judged differently".to_owned());
+    }
     if problems.is_empty() {
         return Ok(());
     }
@@ -208,7 +215,7 @@ fn numbered(text: &str) -> impl Iterator<Item = (u32, &str)> {
 }
 
 /// Returns the findings and faults of each kernel of a record, each once.
-fn found(record: &Path) -> BTreeMap<String, BTreeSet<Found>> {
+fn found(record: &Path, source: &str) -> BTreeMap<String, BTreeSet<Found>> {
     let record = records::store::read_record(record).unwrap();
     let mut found: BTreeMap<String, BTreeSet<Found>> = BTreeMap::new();
     for piece in &record.evidence {
@@ -219,49 +226,66 @@ fn found(record: &Path) -> BTreeMap<String, BTreeSet<Found>> {
         match facts {
             Seen::Got(facts) => {
                 of_kernel.extend(facts.findings.iter().map(|finding| {
-                    let lines = finding.places.iter().filter_map(line_of).collect();
+                    let places = finding.places.iter();
+                    let lines = places.filter_map(|place| line_of(place, source)).collect();
                     (finding.kind.name().to_owned(), lines)
                 }));
-                of_kernel.extend(facts.not_judged.iter().flat_map(|what| not_judged(what)));
+                of_kernel.extend(
+                    facts
+                        .not_judged
+                        .iter()
+                        .flat_map(|what| named("not-judged", what)),
+                );
             }
             Seen::Fault(fault) => {
-                of_kernel.insert((fault.kind.code().to_owned(), lines_of(fault)));
+                of_kernel.insert((fault.kind.code().to_owned(), lines_of(fault, source)));
             }
-            Seen::Unsupported(_) => {
-                of_kernel.insert(("unsupported".to_owned(), BTreeSet::new()));
-            }
+            Seen::Unsupported(why) => of_kernel.extend(named("unsupported", &format!("{why:?}"))),
             Seen::NotRun(_) => {}
         }
     }
     found
 }
 
-/// Returns a note for each of the file's lines that something not judged names, or one without a line.
-fn not_judged(what: &str) -> Vec<Found> {
-    let line = regex::Regex::new(r"(?:\.(?:cu|ptx):|PTX line )(\d+)").unwrap();
-    let numbers = line
-        .captures_iter(what)
-        .map(|found| found[1].parse().unwrap());
-    let mut lines: Vec<BTreeSet<u32>> = numbers.map(|number| BTreeSet::from([number])).collect();
+/// Returns one of this kind for each of the file's lines that a text names, or one without a line.
+fn named(kind: &str, text: &str) -> Vec<Found> {
+    let lines_by = |pattern: &str| -> Vec<BTreeSet<u32>> {
+        regex::Regex::new(pattern)
+            .unwrap()
+            .captures_iter(text)
+            .map(|found| BTreeSet::from([found[1].parse().unwrap()]))
+            .collect()
+    };
+    let mut lines = lines_by(r"\.(?:cu|ptx):(\d+)");
+    if lines.is_empty() {
+        lines = lines_by(r"PTX line (\d+)");
+    }
     if lines.is_empty() {
         lines.push(BTreeSet::new());
     }
     lines
         .into_iter()
-        .map(|lines| ("not-judged".to_owned(), lines))
+        .map(|lines| (kind.to_owned(), lines))
         .collect()
 }
 
-fn lines_of(fault: &Fault) -> BTreeSet<u32> {
+fn lines_of(fault: &Fault, source: &str) -> BTreeSet<u32> {
     match fault.site.as_deref() {
-        Some(FaultSite::Launch(site)) => line_of(&site.place).into_iter().collect(),
+        Some(FaultSite::Launch(site)) => line_of(&site.place, source).into_iter().collect(),
         Some(FaultSite::Source(line)) => BTreeSet::from([line.number]),
         None => BTreeSet::new(),
     }
 }
 
-fn line_of(place: &Place) -> Option<u32> {
-    place.line.as_ref().map(|line| line.number)
+/// Returns the line in the case's own file: that of the call, where a place is in a function of a header.
+fn line_of(place: &Place, source: &str) -> Option<u32> {
+    let line = place.line.as_ref()?;
+    if line.file == source {
+        return Some(line.number);
+    }
+    let (_, after) = place.at.split_once(&format!("{source}:"))?;
+    let digits = after.split(|other: char| !other.is_ascii_digit()).next()?;
+    digits.parse().ok()
 }
 
 /// What an annotation asks for and what is found have to be the same, in both directions.

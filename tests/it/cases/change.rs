@@ -6,30 +6,63 @@
 //! base: run --device sim -> 0
 //! remove: old.cuh
 //! head: run --device sim --base HEAD~1 -> 1 loosened max-err
+//! says: max_err: the base has 0
 //! ```
 //!
 //! A repository is made of `tests/fixtures/copy` (if there is a `start:`) and `base/` over it. The commands of `base:` run
 //! there, so that caches are warm and baselines written; they may be left out. It is committed. Then the files of `remove:`
 //! are removed, `head/` is put over the rest, that is committed, too, and the commands of `head:` run. After `->` stand the
-//! exit code and the codes of all verdicts that failed or did not decide (none with `--out`). `outside/` is copied next to
-//! the repository (`../outside`). Links stay links. `nvcc: ARGUMENTS` compiles on both sides, before their commands, and is
-//! tried where its source is. `needs: gpu` keeps a case for a machine that has one. `cache: new` is for what a warm cache
-//! would answer without running it.
+//! exit code and the codes of all verdicts that failed or did not decide (none with `--out`). What a run judged is judged
+//! again from its record, to the same bytes. `says:` is a text that the last command has to print or to write into its
+//! report.json, line breaks aside, and `lacks:` one that it must not print. `outside/` is copied next to the repository (`../outside`). Links stay links.
+//! `nvcc: ARGUMENTS` compiles on both sides, before their commands, and is tried where its source is. `needs: gpu` keeps a
+//! case for a machine that has one. `cache: new` is for what a warm cache would answer without running it.
+//!
+//! Small edits are patches, for `git apply`. `base.patch` and `head.patch` are applied on `base/` and `head/`. Any other
+//! `NAME.patch` is one more change of the same base, with a head of its own:
+//!
+//! ```text
+//! # What is attempted, and what stops it.
+//! head: run --device sim --base HEAD~1 -> 1 beyond-limit
+//! --- a/k.cu
+//! +++ b/k.cu
+//! @@ -3 +3 @@
+//! -    y[i] = x[i];
+//! +    y[i] = -x[i];
+//! ```
 
 use super::name_of;
 use crate::common::{self, broken_codes, git, stderr, stdout};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use tempfile::TempDir;
 
+/// A directory, and the changes of its base.
 pub struct Case {
     dir: PathBuf,
     start: Option<String>,
-    pub needs_gpu: bool,
+    needs_gpu: bool,
     has_new_cache: bool,
-    base: Vec<Step>,
-    removed: Vec<String>,
-    head: Vec<Step>,
+    steps: Vec<Step>,
     compiled: Vec<Vec<String>>,
+    changes: Vec<Change>,
+    base: OnceLock<Result<Base, String>>,
+}
+
+struct Change {
+    name: String,
+    /// Applied after `head/`, which belongs to the change of `expect` alone.
+    patch: PathBuf,
+    has_head: bool,
+    removed: Vec<String>,
+    steps: Vec<Step>,
+}
+
+/// The repository and what is beside it, before any change.
+struct Base {
+    around: TempDir,
+    cache: Option<TempDir>,
 }
 
 /// A command, and how it has to end.
@@ -37,6 +70,8 @@ struct Step {
     args: Vec<String>,
     code: i32,
     broken: Vec<String>,
+    says: Vec<String>,
+    lacks: Vec<String>,
 }
 
 pub fn find() -> Vec<Case> {
@@ -46,43 +81,92 @@ pub fn find() -> Vec<Case> {
         .collect()
 }
 
+/// Tries all changes that `GATEKEEPER_CASES` asks for, of those cases that need a GPU or of the others.
+pub fn hold(cases: &[Case], needs_gpu: bool) {
+    let changes: Vec<(&Case, &Change)> = cases
+        .iter()
+        .filter(|case| case.needs_gpu == needs_gpu)
+        .flat_map(|case| case.changes.iter().map(move |change| (case, change)))
+        .filter(|(_, change)| super::is_wanted(&change.name))
+        .collect();
+    common::try_each(changes.iter(), |(case, change)| {
+        case.hold(change)
+            .map_err(|problem| format!("{}: {problem}", change.name))
+    });
+}
+
+/// Splits a file into the lines that are keys with values, and leaves out comments.
+fn keys(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.lines()
+        .take_while(|line| !line.starts_with("--- ") && !line.starts_with("diff "))
+        .filter(|line| !line.starts_with('#') && !line.trim().is_empty())
+        .map(|line| line.split_once(": ").unwrap_or((line, "")))
+}
+
 impl Case {
     fn read(dir: &Path) -> Self {
+        let name = name_of(dir);
         let text = fs::read_to_string(dir.join("expect")).unwrap();
         let mut case = Self {
             dir: dir.to_owned(),
             start: None,
             needs_gpu: false,
             has_new_cache: false,
-            base: Vec::new(),
-            removed: Vec::new(),
-            head: Vec::new(),
+            steps: Vec::new(),
             compiled: Vec::new(),
+            changes: Change::read_patches(dir),
+            base: OnceLock::new(),
         };
-        let lines = text.lines().filter(|line| !line.starts_with('#'));
-        for line in lines.filter(|line| !line.trim().is_empty()) {
-            let (key, value) = line.split_once(": ").unwrap_or((line, ""));
+        let mut change = Change::new(name.clone(), dir.join("head.patch"), true);
+        for (key, value) in keys(&text) {
             match key {
                 "start" => case.start = Some(value.to_owned()),
                 "needs" if value == "gpu" => case.needs_gpu = true,
                 "nvcc" => case.compiled.push(words(value)),
                 "cache" if value == "new" => case.has_new_cache = true,
-                "remove" => case.removed.extend(words(value)),
-                "base" => case.base.push(Step::read(value)),
-                "head" => case.head.push(Step::read(value)),
-                _ => panic!("{}: expect has the line {line:?}", name_of(dir)),
+                "base" => case.steps.push(Step::read(value)),
+                "says" | "lacks" if change.steps.is_empty() => {
+                    case.steps.last_mut().unwrap().read_text(key, value);
+                }
+                _ => change.read_key(key, value),
             }
         }
+        if !change.steps.is_empty() {
+            case.changes.push(change);
+        }
         assert!(
-            text.starts_with("# ") && !case.head.is_empty(),
-            "{}: expect starts with what is attempted, and has a `head:`",
-            name_of(dir)
+            text.starts_with("# ") && !case.changes.is_empty(),
+            "{name}: expect starts with what is attempted, and there is a `head:`"
         );
         case
     }
 
-    /// Runs the commands, and returns what is not as it has to be.
-    pub fn hold(&self) -> Result<(), String> {
+    /// Makes the change, runs its commands, and returns what is not as it has to be.
+    fn hold(&self, change: &Change) -> Result<(), String> {
+        let base = self.base.get_or_init(|| self.make_base());
+        let base = base.as_ref().map_err(Clone::clone)?;
+        let around = if self.changes.len() > 1 {
+            let copy = tempfile::tempdir().unwrap();
+            common::copy(base.around.path(), copy.path());
+            Some(copy)
+        } else {
+            None
+        };
+        let around = around.as_ref().unwrap_or(&base.around);
+        let repository = around.path().join("repository");
+        for path in &change.removed {
+            git(&repository, &["rm", "--quiet", "-r", path]);
+        }
+        if change.has_head {
+            self.put("head", &repository);
+        }
+        apply(&change.patch, &repository);
+        self.compile(&repository);
+        common::commit_all(&repository);
+        run(&change.steps, &repository, base.cache.as_ref())
+    }
+
+    fn make_base(&self) -> Result<Base, String> {
         let around = tempfile::tempdir().unwrap();
         let repository = around.path().join("repository");
         fs::create_dir(&repository).unwrap();
@@ -96,18 +180,12 @@ impl Case {
         }
         self.put("outside", &around.path().join("outside"));
         self.put("base", &repository);
+        apply(&self.dir.join("base.patch"), &repository);
         self.compile(&repository);
         let cache = self.has_new_cache.then(|| common::fresh_cache(""));
-        let cache = cache.as_ref().map(tempfile::TempDir::path);
-        self.run(&self.base, &repository, cache)?;
+        run(&self.steps, &repository, cache.as_ref())?;
         common::commit_all(&repository);
-        for path in &self.removed {
-            git(&repository, &["rm", "--quiet", "-r", path]);
-        }
-        self.put("head", &repository);
-        self.compile(&repository);
-        common::commit_all(&repository);
-        self.run(&self.head, &repository, cache)
+        Ok(Base { around, cache })
     }
 
     /// Runs nvcc for those sources that this side has.
@@ -128,13 +206,68 @@ impl Case {
             common::copy(&part, to);
         }
     }
+}
 
-    fn run(&self, steps: &[Step], dir: &Path, cache: Option<&Path>) -> Result<(), String> {
-        steps
-            .iter()
-            .try_for_each(|step| step.run(dir, cache))
-            .map_err(|problem| format!("{}: {problem}", name_of(&self.dir)))
+impl Change {
+    fn new(name: String, patch: PathBuf, has_head: bool) -> Self {
+        Self {
+            name,
+            patch,
+            has_head,
+            removed: Vec::new(),
+            steps: Vec::new(),
+        }
     }
+
+    /// Returns the patches of a directory that are changes of their own, sorted.
+    fn read_patches(dir: &Path) -> Vec<Self> {
+        let mut patches: Vec<PathBuf> = fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| {
+                path.extension()
+                    .is_some_and(|extension| extension == "patch")
+            })
+            .filter(|path| !path.ends_with("base.patch") && !path.ends_with("head.patch"))
+            .collect();
+        patches.sort();
+        patches.into_iter().map(Self::read_patch).collect()
+    }
+
+    fn read_patch(path: PathBuf) -> Self {
+        let text = fs::read_to_string(&path).unwrap();
+        let mut change = Self::new(name_of(&path), path, false);
+        for (key, value) in keys(&text) {
+            change.read_key(key, value);
+        }
+        assert!(
+            text.starts_with("# ") && !change.steps.is_empty(),
+            "{}: starts with what is attempted, and has a `head:`",
+            change.name
+        );
+        change
+    }
+
+    fn read_key(&mut self, key: &str, value: &str) {
+        match (key, self.steps.last_mut()) {
+            ("remove", _) => self.removed.extend(words(value)),
+            ("head", _) => self.steps.push(Step::read(value)),
+            ("says" | "lacks", Some(step)) => step.read_text(key, value),
+            _ => panic!("{}: unknown key {key:?}", self.name),
+        }
+    }
+}
+
+/// Applies a patch, if there is one.
+fn apply(patch: &Path, repository: &Path) {
+    if patch.exists() {
+        git(repository, &["apply", patch.to_str().unwrap()]);
+    }
+}
+
+fn run(steps: &[Step], dir: &Path, cache: Option<&TempDir>) -> Result<(), String> {
+    let cache = cache.map(TempDir::path);
+    steps.iter().try_for_each(|step| step.run(dir, cache))
 }
 
 impl Step {
@@ -142,11 +275,23 @@ impl Step {
         let (command, end) = line.split_once(" -> ").unwrap();
         let mut end = words(end);
         let code = end.remove(0).parse().unwrap();
+        end.sort();
         Self {
             args: words(command),
             code,
             broken: end,
+            says: Vec::new(),
+            lacks: Vec::new(),
         }
+    }
+
+    fn read_text(&mut self, key: &str, text: &str) {
+        let texts = if key == "says" {
+            &mut self.says
+        } else {
+            &mut self.lacks
+        };
+        texts.push(text.to_owned());
     }
 
     fn run(&self, dir: &Path, cache: Option<&Path>) -> Result<(), String> {
@@ -160,26 +305,41 @@ impl Step {
         let mut command = common::gatekeeper();
         command.envs(cache.map(|cache| ("GATEKEEPER_CACHE", cache)));
         let output = command.current_dir(dir).args(&self.args).output().unwrap();
-        let code = output.status.code();
+        let mut problems = Vec::new();
         // A run that judges nothing leaves no report, and an older one says nothing of it.
-        let broken = if written() != before {
-            broken_codes(dir, None)
-        } else {
-            Vec::new()
-        };
-        let mut expected = self.broken.clone();
-        expected.sort();
-        if code == Some(self.code) && broken == expected {
+        let mut broken = Vec::new();
+        let mut reported = String::new();
+        if report.exists() && written() != before {
+            broken = broken_codes(dir, None);
+            reported = common::report(dir);
+            if !common::is_judged_alike(dir) {
+                problems.push("its record is judged differently".to_owned());
+            }
+        }
+        let said = format!("{}\n{}", stdout(&output), stderr(&output));
+        let in_one_line = words(&said).join(" ");
+        let lacking = self
+            .says
+            .iter()
+            .filter(|text| !in_one_line.contains(*text) && !reported.contains(*text));
+        problems.extend(lacking.map(|text| format!("it does not say {text:?}")));
+        let found = self.lacks.iter().filter(|text| in_one_line.contains(*text));
+        problems.extend(found.map(|text| format!("it says {text:?}")));
+        let code = output.status.code();
+        if code != Some(self.code) || broken != self.broken {
+            let [broken, expected] = [&broken, &self.broken].map(|codes| codes.join(" "));
+            problems.push(format!(
+                "-> {code:?} {broken}, and not {} {expected}",
+                self.code
+            ));
+        }
+        if problems.is_empty() {
             return Ok(());
         }
         Err(format!(
-            "gatekeeper {} -> {code:?} {}\nexpected {} {}\n--- stdout\n{}\n--- stderr\n{}",
+            "gatekeeper {}: {}\n--- output\n{said}",
             self.args.join(" "),
-            broken.join(" "),
-            self.code,
-            expected.join(" "),
-            stdout(&output),
-            stderr(&output)
+            problems.join("; ")
         ))
     }
 }

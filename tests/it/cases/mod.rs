@@ -1,7 +1,7 @@
 //! Cases as files, under `tests/cases`. A new case is a new file, and no Rust.
 //!
-//! - A **directory** with a file `expect` is a change: `base/` is committed, `head/` is put over it, and commands run
-//!   with exact exit codes and reason codes ([`change`] has the format).
+//! - A **directory** with a file `expect` is a base and its changes: `base/` is committed, `head/` is put over it or a
+//!   patch applied, and commands run with exact exit codes and reason codes ([`change`] has the format).
 //! - A **`.cu` or `.ptx` file** is simulated, and says on its own lines what must be found there ([`annotated`]).
 //!
 //! `GATEKEEPER_CASES=reuse cargo test --test it cases::` runs those alone whose path has `reuse` in it.
@@ -17,11 +17,7 @@ use std::path::{Path, PathBuf};
 #[test]
 fn changes_end_as_their_files_expect() {
     build::toolchain::testing::toolchain();
-    let cases = change::find();
-    common::try_each(
-        cases.iter().filter(|case| !case.needs_gpu),
-        change::Case::hold,
-    );
+    change::hold(&change::find(), false);
 }
 
 #[test]
@@ -34,23 +30,17 @@ fn sources_have_the_findings_of_their_annotations() {
 #[ignore = "needs a GPU"]
 fn changes_end_as_their_files_expect_on_a_gpu() {
     crate::captures::place_library();
-    let cases = change::find();
-    common::try_each(
-        cases.iter().filter(|case| case.needs_gpu),
-        change::Case::hold,
-    );
+    change::hold(&change::find(), true);
 }
 
-/// Returns the paths under `tests/cases` that `wanted` accepts and whose name has `GATEKEEPER_CASES` in it, sorted.
-fn find(wanted: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
-    let filter = std::env::var("GATEKEEPER_CASES").unwrap_or_default();
+/// Returns the paths under `tests/cases` that are cases, sorted.
+fn find(is_case: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![directory()];
     while let Some(dir) = open.pop() {
         for entry in fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
-            let is_case = wanted(&path);
-            if is_case && name_of(&path).contains(&filter) {
+            if is_case(&path) {
                 found.push(path.clone());
             }
             // The sources of a change are not cases of their own.
@@ -61,6 +51,11 @@ fn find(wanted: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
     }
     found.sort();
     found
+}
+
+/// Returns true if `GATEKEEPER_CASES` is a part of the name, or is not set.
+fn is_wanted(name: &str) -> bool {
+    name.contains(&std::env::var("GATEKEEPER_CASES").unwrap_or_default())
 }
 
 fn directory() -> PathBuf {

@@ -228,6 +228,14 @@ pub fn broken_codes(dir: &Path, kernel: Option<&str>) -> Vec<String> {
     codes.into_iter().map(str::to_owned).collect()
 }
 
+/// Returns true if the record of the last run is judged again to the bytes of its report.
+pub fn is_judged_alike(dir: &Path) -> bool {
+    let mut judge = gatekeeper();
+    judge.current_dir(dir);
+    let again = judge.args(["judge", RECORD, "--format", "json"]).output();
+    stdout(&again.unwrap()) == report(dir)
+}
+
 /// Runs in the simulator; what it found is judged again from its record, to the same bytes.
 pub fn simulate(dir: &Path, args: &[&str], code: i32) -> String {
     let mut all = vec!["run", "--provision", "--device", "sim"];
@@ -275,17 +283,6 @@ pub fn copies(kernels: &[(&str, &str, &str)]) -> tempfile::TempDir {
     std::fs::write(dir.path().join("k.cu"), source).unwrap();
     std::fs::write(dir.path().join("gates.yaml"), yaml).unwrap();
     dir
-}
-
-/// Gates of a kernel that stand in the way of exit code 0, with their outcomes.
-pub fn broken_gates(dir: &Path, kernel: &str) -> Vec<(String, String)> {
-    let report: serde_json::Value = serde_json::from_str(&report(dir)).unwrap();
-    let verdicts = report["verdicts"].as_array().unwrap().iter();
-    let own = verdicts.filter(|it| it["subject"]["case"]["kernel"] == kernel);
-    let told = own.map(|it| ["gate", "outcome"].map(|key| it[key].as_str().unwrap().to_owned()));
-    told.filter(|[_, outcome]| ["fail", "inconclusive", "environment"].contains(&&**outcome))
-        .map(|[gate, outcome]| (gate, outcome))
-        .collect()
 }
 
 /// Outcome, code and message of a gate of a kernel.

@@ -1,5 +1,23 @@
-//! Labelled regressions: edits of kernels that make them slower and leave them right, each with the cause that has
-//! to be named first. Head is an edited copy, and its base the commit before the edit.
+//! Labelled regressions: edits of kernels that make them slower and leave them right, each with the cause that has to
+//! be named first; and edits that do nothing, for which none may be named. Each is a file under `tests/cases/explain`:
+//!
+//! ```text
+//! # A stretch of a row to each thread.
+//! unit: softmax/default
+//! class: coalescing-lost
+//! needs: simulator
+//! --- a/kernels/softmax.cu
+//! ...
+//! +        maximum = fmaxf(maximum, in[j]);  // <- cause
+//! ```
+//!
+//! The base is `kernels/` and `tests/fixtures/explain`, with `NAME.base` applied if there is one, committed. Head is the
+//! base with `NAME.patch` applied. `class:` is the class of the first cause, and its line is the marked one. A patch
+//! without a mark changes the launch. `needs:` is the evidence in which the cause can be seen: `simulator` or `profile`,
+//! and otherwise the machine code. `reached:` is the result as it truly is, where it is not the cause: `class` for the
+//! class at another line, or the class that is named in its place. `gpu: lost` leaves a row out of the score on a GPU.
+//! An edit that does nothing has `said:`, the class of everything reported, and `code: same` or `code: other`. The labels
+//! say what was done to the source. They were written before the rules that find the causes.
 //!
 //! `GATEKEEPER_ROWS='pad|wave' cargo test --test it explain::` runs the rows alone whose name has `pad` or `wave` in it.
 #![allow(
@@ -9,7 +27,6 @@
 )]
 
 use crate::common;
-mod table;
 
 use ::explain::CauseClass;
 use common::{RECORD, copy, gatekeeper, git, root, run, stderr, stdout};
@@ -18,43 +35,82 @@ use model::{BuildFacts, CheckFacts, Evidence, Record, SimulationFacts, TimeFacts
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
-use table::{Edit, HARMLESS, HELD_OUT, Harmless, MARKER, Needs, REGRESSIONS, Reached, Regression};
 
-fn regressions() -> impl Iterator<Item = &'static Regression> {
-    REGRESSIONS.iter().chain(HELD_OUT)
+/// The comment behind the line that is the cause.
+const MARKER: &str = "// <- cause";
+
+/// A file of `tests/cases/explain`.
+struct Row {
+    name: String,
+    patch: PathBuf,
+    /// A unit of gates.yaml: `kernel/variant`.
+    unit: String,
+    /// Whether the patch marks a line as the cause.
+    has_marker: bool,
+    label: Label,
 }
 
-/// The parts that both tables share.
-#[derive(Clone, Copy)]
-struct Pair {
-    name: &'static str,
-    unit: &'static str,
-    base: &'static [Edit],
-    head: &'static [Edit],
+enum Label {
+    Regression(Regression),
+    Harmless { same_code: bool, said: String },
 }
 
-impl From<&Regression> for Pair {
-    fn from(row: &Regression) -> Self {
-        Self {
-            name: row.name,
-            unit: row.unit,
-            base: row.base,
-            head: row.head,
-        }
-    }
+struct Regression {
+    class: CauseClass,
+    needs: Needs,
+    reached: Reached,
+    is_lost_on_a_gpu: bool,
 }
 
-impl From<&Harmless> for Pair {
-    fn from(row: &Harmless) -> Self {
-        Self {
-            name: row.name,
-            unit: row.unit,
-            base: row.base,
-            head: row.head,
-        }
-    }
+/// The evidence in which a cause can be seen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Needs {
+    /// Machine code, what PTXAS says of it, and the launch.
+    Code,
+    /// The simulator's counters.
+    Simulator,
+    /// Counters of a GPU.
+    Profile,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reached {
+    /// The class, and the line within three.
+    Cause,
+    ClassAlone,
+    /// Another class.
+    Other(CauseClass),
+}
+
+fn rows() -> &'static [Row] {
+    static ROWS: OnceLock<Vec<Row>> = OnceLock::new();
+    ROWS.get_or_init(|| {
+        fs::read_dir(root().join("tests/cases/explain"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| {
+                path.extension()
+                    .is_some_and(|extension| extension == "patch")
+            })
+            .map(Row::read)
+            .collect()
+    })
+}
+
+fn regressions() -> impl Iterator<Item = (&'static Row, &'static Regression)> {
+    rows().iter().filter_map(|row| match &row.label {
+        Label::Regression(regression) => Some((row, regression)),
+        Label::Harmless { .. } => None,
+    })
+}
+
+fn class_named(name: &str) -> CauseClass {
+    CauseClass::ALL
+        .into_iter()
+        .find(|class| class.name() == name)
+        .unwrap_or_else(|| panic!("no class {name}"))
 }
 
 /// Head of a pair, run in the simulator against its base, and explained.
@@ -80,32 +136,76 @@ struct First {
     line: Option<Line>,
 }
 
-impl Pair {
-    /// The base in `dir`, committed there.
-    fn start(self, dir: &Path) -> Result<(), String> {
+impl Row {
+    fn read(patch: PathBuf) -> Self {
+        let name = patch.file_stem().unwrap().to_str().unwrap().to_owned();
+        let text = fs::read_to_string(&patch).unwrap();
+        let mut keys: BTreeMap<&str, &str> = text
+            .lines()
+            .take_while(|line| !line.starts_with("--- "))
+            .filter(|line| !line.starts_with('#'))
+            .map(|line| line.split_once(": ").unwrap())
+            .collect();
+        let mut take = |key: &str| keys.remove(key);
+        let unit = take("unit").unwrap().to_owned();
+        let label = if let Some(class) = take("class") {
+            Label::Regression(Regression {
+                class: class_named(class),
+                needs: match take("needs") {
+                    None => Needs::Code,
+                    Some("simulator") => Needs::Simulator,
+                    Some("profile") => Needs::Profile,
+                    Some(other) => panic!("{name}: needs: {other}"),
+                },
+                reached: match take("reached") {
+                    None => Reached::Cause,
+                    Some("class") => Reached::ClassAlone,
+                    Some(other) => Reached::Other(class_named(other)),
+                },
+                is_lost_on_a_gpu: take("gpu") == Some("lost"),
+            })
+        } else {
+            Label::Harmless {
+                same_code: take("code").unwrap() == "same",
+                said: take("said").unwrap().to_owned(),
+            }
+        };
+        assert!(keys.is_empty(), "{name}: unknown keys {keys:?}");
+        let has_marker = text
+            .lines()
+            .any(|line| line.starts_with('+') && line.contains(MARKER));
+        Self {
+            name,
+            patch,
+            unit,
+            has_marker,
+            label,
+        }
+    }
+
+    /// Makes the base in `dir`, and commits it there.
+    fn start(&self, dir: &Path) {
         copy(&root().join("kernels"), &dir.join("kernels"));
-        copy(
-            &root().join("tests/it/explain/fixtures"),
-            &dir.join("small"),
-        );
+        copy(&root().join("tests/fixtures/explain"), &dir.join("small"));
         fs::rename(dir.join("small/gates.yaml"), dir.join("gates.yaml")).unwrap();
         fs::write(dir.join(".gitignore"), "gatekeeper-out\n").unwrap();
-        self.base.iter().try_for_each(|edit| apply(dir, edit))?;
         git(dir, &["init", "--quiet"]);
-        git(dir, &["add", "--all"]);
-        git(dir, &["commit", "--quiet", "-m", "base"]);
-        Ok(())
+        let base = self.patch.with_extension("base");
+        if base.exists() {
+            git(dir, &["apply", base.to_str().unwrap()]);
+        }
+        common::commit_all(dir);
     }
 
-    fn change(self, dir: &Path) -> Result<(), String> {
-        self.head.iter().try_for_each(|edit| apply(dir, edit))
+    fn change(&self, dir: &Path) {
+        git(dir, &["apply", self.patch.to_str().unwrap()]);
     }
 
-    fn make(self) -> Result<Made, String> {
+    fn make(&self) -> Result<Made, String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path();
-        self.start(path)?;
-        self.change(path)?;
+        self.start(path);
+        self.change(path);
         let case = format!("{}@sim", self.unit);
         let args = [
             "run",
@@ -136,15 +236,17 @@ impl Pair {
         })
     }
 
-    fn marked(self, dir: &Path) -> Option<Line> {
-        let file = self
-            .head
-            .iter()
-            .find(|edit| edit.new.contains(MARKER))?
-            .file;
-        let text = fs::read_to_string(dir.join(file)).unwrap();
-        let at = text.lines().position(|line| line.contains(MARKER)).unwrap();
-        Some((file.to_owned(), at as i64 + 1))
+    /// Returns the marked line, in the files that the patch changes.
+    fn marked(&self, dir: &Path) -> Option<Line> {
+        let patch = fs::read_to_string(&self.patch).unwrap();
+        patch
+            .lines()
+            .filter_map(|line| line.strip_prefix("+++ b/"))
+            .find_map(|file| {
+                let text = fs::read_to_string(dir.join(file)).unwrap();
+                let at = text.lines().position(|line| line.contains(MARKER))?;
+                Some((file.to_owned(), at as i64 + 1))
+            })
     }
 }
 
@@ -161,18 +263,6 @@ fn causes(dir: &Path, args: &[&str]) -> Vec<First> {
         }
     };
     causes.iter().map(first).collect()
-}
-
-fn apply(dir: &Path, edit: &Edit) -> Result<(), String> {
-    let path = dir.join(edit.file);
-    let text = fs::read_to_string(&path).unwrap();
-    match text.matches(edit.old).count() {
-        1 => fs::write(path, text.replace(edit.old, edit.new)).map_err(|error| error.to_string()),
-        found => Err(format!(
-            "{found} times in {}, and not once:\n{}",
-            edit.file, edit.old
-        )),
-    }
 }
 
 impl Made {
@@ -252,21 +342,20 @@ impl<'a> Side<'a> {
 fn all() -> &'static BTreeMap<&'static str, Result<Made, String>> {
     static ALL: OnceLock<BTreeMap<&'static str, Result<Made, String>>> = OnceLock::new();
     ALL.get_or_init(|| {
-        let rows = regressions().map(Pair::from);
-        let rows: Vec<Pair> = rows.chain(HARMLESS.iter().map(Pair::from)).collect();
-        let made: Vec<_> = each_wanted(&rows, |row| (row.name, row.make()));
-        let count = made.len();
-        let made = BTreeMap::from_iter(made);
-        assert_eq!(made.len(), count, "two rows of one name");
-        made
+        each_wanted(rows().iter(), |row| (row.name.as_str(), row.make()))
+            .into_iter()
+            .collect()
     })
 }
 
 /// The result of `work` for each row that `GATEKEEPER_ROWS` asks for, on all cores.
-fn each_wanted<T: Send>(rows: &[Pair], work: impl Fn(&Pair) -> T + Sync) -> Vec<T> {
+fn each_wanted<T: Send>(
+    rows: impl Iterator<Item = &'static Row> + Send,
+    work: impl Fn(&'static Row) -> T + Sync,
+) -> Vec<T> {
     let wanted = std::env::var("GATEKEEPER_ROWS").unwrap_or_default();
-    let is_wanted = |row: &&Pair| wanted.split('|').any(|part| row.name.contains(part));
-    let rows = Mutex::new(rows.iter().filter(is_wanted));
+    let is_wanted = |row: &&Row| wanted.split('|').any(|part| row.name.contains(part));
+    let rows = Mutex::new(rows.filter(is_wanted));
     let made = Mutex::new(Vec::new());
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let work_on_rows = || {
@@ -290,9 +379,13 @@ fn each_wanted<T: Send>(rows: &[Pair], work: impl Fn(&Pair) -> T + Sync) -> Vec<
 /// else does.
 #[test]
 fn rows_are_right_on_both_sides_and_their_code_differs_as_they_say() {
-    let regressions = regressions().map(|row| (row.name, !has_marker(row.head)));
-    let harmless = HARMLESS.iter().map(|row| (row.name, row.same_code));
-    let same_code: BTreeMap<&str, bool> = regressions.chain(harmless).collect();
+    let same_code: BTreeMap<&str, bool> = rows()
+        .iter()
+        .map(|row| match row.label {
+            Label::Regression(_) => (row.name.as_str(), !row.has_marker),
+            Label::Harmless { same_code, .. } => (row.name.as_str(), same_code),
+        })
+        .collect();
     let mut problems = Vec::new();
     for (name, made) in all() {
         let made = match made {
@@ -318,24 +411,29 @@ fn rows_are_right_on_both_sides_and_their_code_differs_as_they_say() {
 /// How far from the marked line the line of a cause may be.
 const NEAR: i64 = 3;
 
-fn reached(row: &Regression, explained: &Explained) -> Reached {
+fn reached(row: &Row, regression: &Regression, explained: &Explained) -> Reached {
     let Explained { causes, marked } = explained;
     let first = &causes[0];
     if std::env::var_os("GATEKEEPER_SHOW").is_some() {
-        println!("| {} | {} | {marked:?} | {causes:?} |", row.name, row.class);
+        println!(
+            "| {} | {} | {marked:?} | {causes:?} |",
+            row.name,
+            regression.class.name()
+        );
     }
-    if first.class != row.class {
-        let mut classes = CauseClass::ALL.into_iter().map(CauseClass::name);
-        return Reached::Other(classes.find(|class| *class == first.class).unwrap());
+    let class = class_named(&first.class);
+    if class != regression.class {
+        return Reached::Other(class);
     }
     let is_near = match (marked, &first.line) {
         (Some((file, at)), Some((found, number))) => file == found && (at - number).abs() <= NEAR,
         (Some(_), None) => false,
         (None, _) => true,
     };
-    match is_near {
-        true => Reached::Cause,
-        false => Reached::ClassAlone,
+    if is_near {
+        Reached::Cause
+    } else {
+        Reached::ClassAlone
     }
 }
 
@@ -343,26 +441,26 @@ fn reached(row: &Regression, explained: &Explained) -> Reached {
 /// edited.
 #[test]
 fn the_first_cause_of_each_regression() {
-    let wrong = regressions().filter_map(|row| {
-        let made = all().get(row.name)?.as_ref().unwrap();
-        let reached = reached(row, &made.explained);
-        (reached != row.reached).then(|| {
-            format!(
-                "{}: {reached:?}, and the table has {:?}",
-                row.name, row.reached
-            )
+    let wrong: Vec<String> = regressions()
+        .filter_map(|(row, regression)| {
+            let made = all().get(row.name.as_str())?.as_ref().unwrap();
+            let reached = reached(row, regression, &made.explained);
+            (reached != regression.reached).then(|| {
+                format!(
+                    "{}: {reached:?}, and its file has {:?}",
+                    row.name, regression.reached
+                )
+            })
         })
-    });
-    let wrong: Vec<String> = wrong.collect();
+        .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// A cause that only a profile can know is said to be unknown, and no other cause is named for it.
 #[test]
 fn causes_that_need_a_profile_are_not_guessed() {
-    let rows = regressions().filter(|row| row.needs == Needs::Profile);
-    for row in rows {
-        let Some(made) = all().get(row.name) else {
+    for (row, _) in regressions().filter(|(_, regression)| regression.needs == Needs::Profile) {
+        let Some(made) = all().get(row.name.as_str()) else {
             continue;
         };
         let causes = &made.as_ref().unwrap().explained.causes;
@@ -374,23 +472,20 @@ fn causes_that_need_a_profile_are_not_guessed() {
 /// Nothing is said to be slower where nothing is. Changes are listed.
 #[test]
 fn names_no_cause_if_nothing_is_slower() {
-    let wrong = HARMLESS.iter().filter_map(|row| {
-        let made = all().get(row.name)?.as_ref().unwrap();
-        let causes = &made.explained.causes;
-        let classes: Vec<&str> = causes.iter().map(|it| it.class.as_str()).collect();
-        (classes != [row.said]).then(|| format!("{}: {causes:?}", row.name))
-    });
-    let wrong: Vec<String> = wrong.collect();
+    let wrong: Vec<String> = rows()
+        .iter()
+        .filter_map(|row| {
+            let Label::Harmless { said, .. } = &row.label else {
+                return None;
+            };
+            let made = all().get(row.name.as_str())?.as_ref().unwrap();
+            let causes = &made.explained.causes;
+            let classes: Vec<&String> = causes.iter().map(|cause| &cause.class).collect();
+            (classes != [said]).then(|| format!("{}: {causes:?}", row.name))
+        })
+        .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
-
-fn has_marker(edits: &[Edit]) -> bool {
-    edits.iter().any(|edit| edit.new.contains(MARKER))
-}
-
-/// In the first, at the shape that fills a GPU, the sum over a block is a hundredth of the work: too little to be called
-/// divergence. In the second nobody counts how often it divides, so the registers weigh more. It costs nothing there.
-const LOST_ON_A_GPU: [&str; 2] = ["every other thread of a warp", "divided exactly"];
 
 /// The first cause named on a GPU, where no simulator counts: with a profile for rows that machine code alone cannot
 /// tell. It is no worse than in the simulator. How much slower each is there is printed, and does not count in the score:
@@ -402,53 +497,56 @@ const LOST_ON_A_GPU: [&str; 2] = ["every other thread of a warp", "divided exact
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
 fn the_first_cause_of_each_regression_on_a_gpu() {
-    let rows: BTreeMap<&str, &Regression> = regressions().map(|row| (row.name, row)).collect();
-    let mut pairs: Vec<Pair> = rows.values().map(|row| Pair::from(*row)).collect();
+    let mut rows: Vec<(&Row, &Regression)> = regressions().collect();
     // The longest rows go first.
-    pairs.sort_by_key(|pair| rows[pair.name].needs == Needs::Code);
-    let problems = each_wanted(&pairs, |pair| {
-        let row = rows[pair.name];
-        let (slower, made) = match on_a_gpu(row) {
+    rows.sort_by_key(|(_, regression)| regression.needs == Needs::Code);
+    let problems = each_wanted(rows.into_iter().map(|(row, _)| row), |row| {
+        let Label::Regression(regression) = &row.label else {
+            return None;
+        };
+        let (slower, made) = match on_a_gpu(row, regression.needs) {
             Ok(seen) => seen,
             Err(problem) => {
                 println!("| {} | failed | {problem} |", row.name);
                 return Some(format!("{}: {problem}", row.name));
             }
         };
-        let reached = reached(row, &made);
-        let profiled = match row.needs {
+        let reached = reached(row, regression, &made);
+        let profiled = match regression.needs {
             Needs::Code => "",
             Needs::Simulator | Needs::Profile => "yes",
         };
         println!(
             "| {} | {slower:.3} | {} | {profiled} | {reached:?} | {:?} |",
-            row.name, row.class, made.causes
+            row.name,
+            regression.class.name(),
+            made.causes
         );
-        let is_as_good = match row.needs {
+        let is_as_good = match regression.needs {
             // Which line makes others miss, no counter knows.
             Needs::Profile => matches!(reached, Reached::Cause | Reached::ClassAlone),
-            Needs::Code | Needs::Simulator => reached == Reached::Cause || reached == row.reached,
+            Needs::Code | Needs::Simulator => {
+                reached == Reached::Cause || reached == regression.reached
+            }
         };
-        let is_as_good = is_as_good || LOST_ON_A_GPU.contains(&row.name);
-        (!is_as_good).then(|| format!("{}: {reached:?}", row.name))
+        (!is_as_good && !regression.is_lost_on_a_gpu).then(|| format!("{}: {reached:?}", row.name))
     });
     let problems: Vec<String> = problems.into_iter().flatten().collect();
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
 /// Time of head over that of base, timed in the same processes, and the causes.
-fn on_a_gpu(row: &Regression) -> Result<(f64, Explained), String> {
-    let pair = Pair::from(row);
+fn on_a_gpu(row: &Row, needs: Needs) -> Result<(f64, Explained), String> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path();
     let case = format!("{}@gpu", row.unit);
-    let profile: &[&str] = match row.needs {
+    let profile: &[&str] = match needs {
         Needs::Code => &[],
         Needs::Simulator | Needs::Profile => &["--profile"],
     };
     let args = [&["run", "--require-gpu", "--base", "HEAD", &case], profile].concat();
-    pair.start(path)?;
-    pair.change(path)?;
+    row.start(path);
+    row.change(path);
     let output = gatekeeper().current_dir(path).args(&args).output().unwrap();
     let said = || format!("{}\n{}{}", output.status, stdout(&output), stderr(&output));
     let record = records::store::read_record(&path.join(RECORD)).map_err(|_| said())?;
@@ -461,7 +559,7 @@ fn on_a_gpu(row: &Regression) -> Result<(f64, Explained), String> {
         Sample::new(&side.batched_ns).unwrap().median() / f64::from(side.launches_per_sample)
     };
     let explained = Explained {
-        marked: pair.marked(path),
+        marked: row.marked(path),
         causes: causes(path, &[&case]),
     };
     Ok((median(&beside.head) / median(&beside.base), explained))

@@ -1,4 +1,4 @@
-//! Findings that need no GPU: what PTXAS reports, what nvcc refuses.
+//! Findings that need no GPU: what PTXAS reports, what nvcc refuses. More of them are in `tests/cases/resources`.
 
 use super::*;
 
@@ -32,122 +32,6 @@ fn one_register_over_the_limit() {
     let reason = format!("registers {registers}, limit <= {limit} by gates.yaml:21");
     fails(dir, &["copy"], COPY, &reason);
     assert_eq!(failed(dir, "copy"), [format!("registers <= {limit}")]);
-}
-
-/// Registers have no addresses, so an array that is indexed by data goes to the stack. Still right: the last
-/// of the eight writes is where is read, which the compiler cannot know.
-fn with_an_array_of_32_bytes(dir: &Path) {
-    edit(
-        &dir.join("copy.cu"),
-        "    if (i < n) y[i] = staged[255 - threadIdx.x];\n",
-        "    if (i >= n) return;\n    float kept[8];\n    #pragma unroll 1\n    for (int k = 0; k < 8; ++k)\n        \
-         kept[(k * n) & 7] = k == 7 ? staged[255 - threadIdx.x] : x[k];\n    \
-         y[i] = kept[(7 * n + blockDim.y - 1) & 7];\n",
-    );
-}
-
-#[test]
-fn thirty_two_bytes_of_stack() {
-    let project = project();
-    let dir = project.path();
-    with_an_array_of_32_bytes(dir);
-    fails(dir, &["copy"], COPY, "stack 32 B, limit <= 0 B");
-    // Stack is not spill.
-    assert_eq!(failed(dir, "copy"), ["stack <= 0 B"]);
-}
-
-#[test]
-fn spilled_registers_break_their_limit() {
-    let project = project();
-    let dir = project.path();
-    // 32 registers for each of 2048 threads, and 64 values that have to stay alive over a barrier.
-    edit(
-        &dir.join("copy.cu"),
-        "__global__ void copy",
-        "__global__ void __launch_bounds__(1024, 2) copy",
-    );
-    edit(
-        &dir.join("copy.cu"),
-        "    __syncthreads();\n",
-        "    float kept[64];\n    #pragma unroll\n    \
-         for (int k = 0; k < 64; ++k) kept[k] = x[(i + k * 7) % n];\n    __syncthreads();\n    \
-         #pragma unroll\n    for (int k = 0; k < 64; ++k)\n        \
-         if (kept[k] != kept[(k * 5 + 3) % 64] && n < 0) y[k] = kept[k] * kept[(k + 1) % 64];\n",
-    );
-    fails(dir, &["copy"], COPY, "B, limit <= 0 B");
-    assert_eq!(failed(dir, "copy"), ["spills <= 0 B", "stack <= 0 B"]);
-}
-
-#[test]
-fn shared_memory_over_the_limit_includes_dynamic_memory() {
-    let project = project();
-    let dir = project.path();
-    edit(
-        &dir.join("gates.yaml"),
-        "block: [256]}\n    reference: {unary: {x: x, out: y, op: copy}}\n    gates:\n      registers: 32",
-        "block: [256], dynamic_shared: 4}\n    reference: {unary: {x: x, out: y, op: copy}}\n    gates:\n      registers: 32",
-    );
-    fails(
-        dir,
-        &["copy"],
-        COPY,
-        "shared 1028 B, limit <= 1 KiB by gates.yaml:22",
-    );
-    assert_eq!(failed(dir, "copy"), ["shared <= 1 KiB"]);
-}
-
-#[test]
-fn occupancy_below_the_limit() {
-    let project = project();
-    let dir = project.path();
-    edit(
-        &dir.join("gates.yaml"),
-        "block: [256]}\n    reference: {unary: {x: x, out: y, op: copy}}\n    gates:\n      registers: 32\n      shared: 1KiB",
-        "block: [256], dynamic_shared: 60000}\n    reference: {unary: {x: x, out: y, op: copy}}\n    gates:\n      registers: 32\n      occupancy: 50%",
-    );
-    // 3 blocks of 8 warps in 227 KiB, of 64 warps that the multiprocessor holds.
-    fails(
-        dir,
-        &["copy"],
-        COPY,
-        "occupancy 37.5 %, limit >= 50 % by gates.yaml:22",
-    );
-    assert_eq!(failed(dir, "copy"), ["occupancy >= 50 %"]);
-}
-
-#[test]
-fn a_macro_without_effect() {
-    let project = project();
-    let dir = project.path();
-    edit(
-        &dir.join("gates.yaml"),
-        "      default: {}\n",
-        "      default: {}\n      dead: {define: {UNUSED_MACRO: 1}}\n",
-    );
-    fails(
-        dir,
-        &["copy"],
-        "copy/dead [sm_90]",
-        "no effect: same machine code, launches and arguments as `default`",
-    );
-    assert_eq!(failed(dir, "copy"), ["has effect"]);
-    // Its line numbers are other ones now; what it does is not.
-    edit(
-        &dir.join("copy.cu"),
-        "#ifndef",
-        "#if UNUSED_MACRO\n\n#endif\n#ifndef",
-    );
-    gate(dir, &["copy"], 1);
-    assert_eq!(failed(dir, "copy"), ["has effect"]);
-    // And alive, it holds.
-    edit(
-        &dir.join("copy.cu"),
-        "y[i] = staged",
-        "y[i] = UNUSED_MACRO + staged",
-    );
-    // But for its result, which is another.
-    gate(dir, &["copy"], 1);
-    assert!(!failed(dir, "copy").contains(&"has effect".to_owned()));
 }
 
 #[test]
@@ -194,23 +78,6 @@ fn a_compile_error_is_told_once_with_its_line() {
     for gate in ["built", "registers <= 32", "stack <= 0 B"] {
         assert!(failed(dir, "copy").contains(&gate.to_owned()));
     }
-}
-
-#[test]
-fn an_entry_that_is_not_there() {
-    let project = project();
-    let dir = project.path();
-    edit(&dir.join("gates.yaml"), "entry: copy\n", "entry: copi\n");
-    fails(
-        dir,
-        &["copy"],
-        COPY,
-        "entry not found: entry `copi` of copy.cu: no such entry; there is only `copy`",
-    );
-    // No line of the kernel is at fault.
-    let again = run(dir, &["judge", common::RECORD, "--format", "github"], 1);
-    let github = stdout(&again);
-    assert!(github.contains("::error file=gates.yaml,line="), "{github}");
 }
 
 #[test]

@@ -1,0 +1,1 @@
+extern "C" int factor() { return 2; }

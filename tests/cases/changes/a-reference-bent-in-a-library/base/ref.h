@@ -1,0 +1,2 @@
+extern "C" int factor();
+#define FACTOR factor()
