@@ -587,12 +587,6 @@ pub struct TuneArgs {
     /// Start from the best configurations that `gatekeeper tune --rank` found; for guided and elite
     #[arg(long, value_name = "FILE")]
     pub seeds: Option<PathBuf>,
-    /// Write all evaluations as T4 results, too
-    #[arg(long, value_name = "FILE")]
-    pub t4: Option<PathBuf>,
-    /// Write all evaluations as a cache of Kernel Tuner, too
-    #[arg(long, value_name = "FILE")]
-    pub kernel_tuner: Option<PathBuf>,
     /// Install the pinned compiler into the cache directory if there is none
     #[arg(long)]
     pub provision: bool,
@@ -608,7 +602,7 @@ pub struct TuneArgs {
 #[command(next_help_heading = "Ranking")]
 pub struct RankArgs {
     /// Rank tiles of attention by the GPU's own clock: which are right, and how many cycles a query takes
-    #[arg(long, conflicts_with_all = ["kernel", "config", "strategy", "budget", "seed", "sim_budget", "resume", "log", "apply", "seeds", "t4", "kernel_tuner"])]
+    #[arg(long, conflicts_with_all = ["kernel", "config", "strategy", "budget", "seed", "sim_budget", "resume", "log", "apply", "seeds"])]
     pub rank: bool,
     /// Queries of a block: multiples of 16, up to 512
     #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [32, 64, 128], value_parser = micro::read_block_m, conflicts_with = "kernel")]

@@ -6,7 +6,7 @@ use crate::cli::{TuneArgs, TuneFormat};
 use crate::revisions;
 use crate::tune::evaluator::DeviceEvaluator;
 use crate::tune::log::{Began, Earlier, Log, SCHEMA};
-use crate::tune::{self, End, SearchResult, Settings, export, sources};
+use crate::tune::{self, End, SearchResult, Settings, sources};
 use config::Tuning;
 use model::{Arch, CaseId};
 use pipeline::event::Event;
@@ -101,7 +101,6 @@ fn search(args: &TuneArgs, kernel: &str) -> Result<Exit> {
     );
     progress.clear();
     let found = found?;
-    export_all(args, &began, &found)?;
     let applied = match (&args.apply, found.winner()) {
         (Some(name), Some(values)) => {
             let text = tuning.with_variant(config, name, values)?;
@@ -241,20 +240,4 @@ fn began(
         sources: sources::digest(tuning),
         compiler: bench.toolchain().facts.version.clone(),
     }
-}
-
-fn export_all(args: &TuneArgs, began: &Began, found: &SearchResult) -> Result<()> {
-    let recording = export::recording(began, &found.evaluations);
-    let unwritable = |error: search::exchange::Unreadable| {
-        Error::environment(format!("the search cannot be exported: {error}"))
-    };
-    if let Some(path) = &args.t4 {
-        let text = search::exchange::write_t4(&recording).map_err(unwritable)?;
-        write_file(path, &text)?;
-    }
-    if let Some(path) = &args.kernel_tuner {
-        let text = search::exchange::write_cache(&recording).map_err(unwritable)?;
-        write_file(path, &text)?;
-    }
-    Ok(())
 }

@@ -2,12 +2,10 @@
 //! checked and timed as any variant is; what does not hold its gates has no time.
 //!
 //! `candidate` is a configuration on its way, `evaluator` builds, checks and times it, `race` tells who is faster,
-//! `outcome` is the result, `log` the file that keeps it, `export` writes that file for other tuners, and `sources`
-//! finds the files that it is built from. crates/search chooses the next one.
+//! `outcome` is the result, `log` the file that keeps it, and `sources` finds the files that it is built from. crates/search chooses the next one.
 
 pub mod candidate;
 pub mod evaluator;
-pub mod export;
 pub mod layout;
 pub mod log;
 pub mod outcome;

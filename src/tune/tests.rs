@@ -550,32 +550,6 @@ fn the_budget_counts_tried_configurations() {
 }
 
 #[test]
-fn other_tuners_read_the_times_of_interleaved_samples() {
-    let dir = project();
-    let mut evaluator = FakeEvaluator::new(7, 0.0005, bowl);
-    let found = search_in(dir.path(), &mut evaluator, Method::Exhaustive, ALL, false);
-    let mut began = began();
-    began.parameters = ["A", "B", "C"]
-        .map(|name| (name.to_owned(), vec![0, 1, 2, 3, 4]))
-        .into();
-    let recording = export::recording(&began, &found.evaluations);
-    assert_eq!(recording.evaluations.len(), 31);
-    for (evaluation, read) in found.evaluations.iter().zip(&recording.evaluations) {
-        let expected = bowl(&evaluation.values);
-        match read.result {
-            // The mean of small and large, which takes nine times as long: three times the one.
-            Ok(ms) => {
-                let share = ms / (expected * 3.0 / 1e6);
-                assert!((share - 1.0).abs() < 0.01, "{evaluation:?}: {ms}");
-            }
-            Err(search::exchange::Failure::Correctness) => assert_eq!(expected, 0.0),
-            Err(search::exchange::Failure::Timeout) => assert_eq!(expected, f64::INFINITY),
-            Err(other) => panic!("{evaluation:?}: {other:?}"),
-        }
-    }
-}
-
-#[test]
 fn the_report_has_the_results_of_the_search() {
     let dir = project();
     let mut evaluator = FakeEvaluator::new(7, 0.001, bowl);

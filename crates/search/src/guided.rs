@@ -3,8 +3,7 @@
 //! better one everywhere.
 //!
 //! Half of the proposals are neighbours of one of the best so far, the other half is from anywhere: models
-//! miss what they do not expect, and neighbours alone stay in the first valley. The figures behind this and
-//! behind the constants are in `dev/replay/choices.md`.
+//! miss what they do not expect, and neighbours alone stay in the first valley. docs/tune.md has the figures.
 
 use crate::best::Best;
 use crate::dice::Dice;

@@ -2,7 +2,6 @@
 //!
 //! A [`Strategy`] is asked for the next configuration and told what came of it. It knows nothing of kernels, gates
 //! or time: a cost is a number, and smaller is better. The same seed and the same answers give the same questions.
-//! `exchange` reads and writes the file formats of other tuners, as text.
 
 #![warn(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
@@ -11,7 +10,6 @@ mod best;
 mod dice;
 mod elite;
 mod encode;
-pub mod exchange;
 mod forest;
 mod gaussian;
 mod guided;

@@ -1,16 +1,25 @@
 //! Where a search may start: the best configurations of a microbenchmark, as `gatekeeper tune --rank` writes them.
 
-use crate::exchange::Unreadable;
 use crate::space::{Point, Space};
 use crate::value::Value;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use thiserror::Error;
 
 /// The first value in the file.
 pub const MICRO_SCHEMA: &str = "gatekeeper.micro/1";
 
 /// Macros and their values. A space may have more parameters, and need not have all of these.
 pub type Seed = BTreeMap<String, i64>;
+
+/// Why a file is not one of seeds.
+#[derive(Debug, Error)]
+pub enum Unreadable {
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error("its schema is {found}, and {wanted} is expected")]
+    Schema { found: String, wanted: &'static str },
+}
 
 /// Reads the seeds, best first. Everything else in the file is for people.
 ///

@@ -24,7 +24,6 @@ impl Value {
     }
 }
 
-/// As kernel_tuner writes it into the key of a configuration: as Python does.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
