@@ -14,7 +14,6 @@ pub mod compilers;
 pub mod doctor;
 pub mod init;
 pub mod injection;
-pub mod micro;
 pub mod programs;
 pub mod revisions;
 pub mod tune;

@@ -15,7 +15,6 @@ pub mod history;
 pub mod init;
 pub mod judge;
 pub mod merge;
-mod micro;
 pub mod profile;
 mod progress;
 pub mod replay;

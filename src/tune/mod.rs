@@ -56,18 +56,13 @@ impl Method {
         }
     }
 
-    /// Whether it can start from configurations that are known to be good.
-    pub fn takes_seeds(self) -> bool {
-        matches!(self, Self::Guided | Self::Elite)
-    }
-
-    fn start(self, space: &Arc<Space>, seed: u64, seeds: &[Point]) -> Box<dyn Strategy> {
+    fn start(self, space: &Arc<Space>, seed: u64) -> Box<dyn Strategy> {
         match self {
             Self::Guided => {
                 let settings = search::Settings::default();
-                Box::new(Guided::new(space.clone(), seed, seeds, settings))
+                Box::new(Guided::new(space.clone(), seed, &[], settings))
             }
-            Self::Elite => Box::new(Elite::new(space.clone(), seed, seeds)),
+            Self::Elite => Box::new(Elite::new(space.clone(), seed, &[])),
             Self::Random => Box::new(Random::new(space, seed)),
             Self::Exhaustive => Box::new(Exhaustive::new(space)),
         }
@@ -79,8 +74,6 @@ pub struct Settings {
     pub method: Method,
     pub seed: u64,
     pub budget: Budget,
-    /// Where to start, the best first; parameters that one does not name have the start's values.
-    pub seeds: Vec<search::Seed>,
     pub pairing: Pairing,
     /// The architecture to build for; `None` for the first of the file.
     pub arch: Option<Arch>,
@@ -142,13 +135,10 @@ pub fn search(
     let point = point_of(&space, &start.values);
     let mut start = Candidate { point, ..start };
     build(builder, std::slice::from_mut(&mut start))?;
-    let seeds = settings.seeds.iter();
-    let seeds = seeds.filter_map(|seed| space.seeded(seed, start.point));
-    let seeds: Vec<Point> = seeds.collect();
     let mut search = Search {
         tuning,
         settings,
-        strategy: settings.method.start(&space, settings.seed, &seeds),
+        strategy: settings.method.start(&space, settings.seed),
         space,
         log,
         known: HashMap::new(),

@@ -195,7 +195,6 @@ fn began() -> Began {
         objective: [("small".to_owned(), 0.5), ("large".to_owned(), 0.5)].into(),
         strategy: "exhaustive".to_owned(),
         seed: 1,
-        seeds: Vec::new(),
         device: "none".to_owned(),
         sources: String::new(),
         compiler: String::new(),
@@ -222,18 +221,13 @@ fn search_in<F: Fn(&Values) -> f64>(
         true => Log::resume(&path, &began()).unwrap(),
         false => (Log::create(&path, began()).unwrap(), Earlier::default()),
     };
-    search_on(
-        dir,
-        (&FakeBuilder, evaluator),
-        (method, budget, Vec::new()),
-        log,
-    )
+    search_on(dir, (&FakeBuilder, evaluator), (method, budget), log)
 }
 
 fn search_on<F: Fn(&Values) -> f64>(
     dir: &Path,
     (builder, evaluator): (&FakeBuilder, &mut FakeEvaluator<F>),
-    (method, budget, seeds): (Method, Budget, Vec<search::Seed>),
+    (method, budget): (Method, Budget),
     (mut log, earlier): (Log, Earlier),
 ) -> SearchResult {
     let tuning = config::load_tuning(&dir.join("gates.yaml"), "k", None).unwrap();
@@ -242,7 +236,6 @@ fn search_on<F: Fn(&Values) -> f64>(
         method,
         seed: 1,
         budget,
-        seeds,
         pairing: config::pairing(true),
         arch: None,
     };
@@ -462,29 +455,6 @@ fn the_winner_becomes_a_variant_of_the_file() {
         said.to_string().contains("the file was edited meanwhile"),
         "{said}"
     );
-}
-
-/// The configurations that were tried, in their order: A and B.
-fn tried(found: &SearchResult) -> Vec<(i64, i64)> {
-    let mut all: Vec<&Evaluation> = found.evaluations.iter().collect();
-    all.sort_by_key(|it| it.number);
-    let of = |it: &&Evaluation| (it.values["A"], it.values["B"]);
-    all.iter().map(of).collect()
-}
-
-#[test]
-fn seeds_come_first() {
-    let seed = |a: i64, b: i64| [("A", a), ("B", b)].map(|(name, it)| (name.to_owned(), it));
-    let seeds = vec![seed(2, 3).into(), seed(3, 3).into()];
-    for method in [Method::Guided, Method::Elite] {
-        let dir = project();
-        let mut evaluator = FakeEvaluator::new(7, 0.001, bowl);
-        let log = Log::create(&dir.path().join("log.jsonl"), began()).unwrap();
-        let log = (log, Earlier::default());
-        let how = (method, ALL, seeds.clone());
-        let found = search_on(dir.path(), (&FakeBuilder, &mut evaluator), how, log);
-        assert_eq!(tried(&found)[..2], [(2, 3), (3, 3)], "{method:?}");
-    }
 }
 
 #[test]

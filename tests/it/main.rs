@@ -40,7 +40,6 @@ mod launch_state;
 mod loosened;
 mod lost_architectures;
 mod matching;
-mod micro;
 mod modules;
 mod nvbench;
 mod out;

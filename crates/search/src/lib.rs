@@ -14,7 +14,6 @@ mod forest;
 mod gaussian;
 mod guided;
 mod prediction;
-mod seeds;
 mod space;
 mod strategy;
 #[cfg(test)]
@@ -24,7 +23,6 @@ mod value;
 
 pub use elite::Elite;
 pub use guided::{Guided, Settings};
-pub use seeds::{MICRO_SCHEMA, Seed, read_seeds};
 pub use space::{Parameter, Point, Space, Unusable};
 pub use strategy::{Exhaustive, Outcome, Random, Strategy};
 pub use value::Value;
