@@ -16,7 +16,7 @@ use report::exit::Exit;
 use report::html;
 use report::markdown;
 use report::terminal::{self, Verbosity};
-use search::{Space, Value};
+use search::Space;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -152,22 +152,14 @@ fn began(
     bench: &Bench,
     start: String,
 ) -> Began {
-    let parameters = space.parameters().iter();
-    let integer = |value: &Value| match value {
-        Value::Integer(value) => Some(*value),
-        _ => None,
-    };
     Began {
         schema: SCHEMA.to_owned(),
         start,
         macros: tuning.macros.clone(),
-        parameters: parameters
-            .map(|it| {
-                (
-                    it.name.clone(),
-                    it.values.iter().filter_map(integer).collect(),
-                )
-            })
+        parameters: space
+            .parameters()
+            .iter()
+            .map(|parameter| (parameter.name.clone(), parameter.values.clone()))
             .collect(),
         constraints: tuning.tune.constraints().map(str::to_owned).collect(),
         configurations: space.len(),

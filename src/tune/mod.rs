@@ -21,7 +21,7 @@ use evaluator::{Builder, Evaluator, Proof};
 use log::{Earlier, Event, Log};
 use model::{Arch, Pairing};
 use outcome::{Confirmation, Dropped, DroppedBy, Evaluation, Outcome, Ranked, Shown, Values};
-use search::{Elite, Exhaustive, Guided, Point, Random, Space, Strategy};
+use search::{Elite, Guided, Point, Space, Strategy};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,10 +40,6 @@ pub enum Method {
     Guided,
     /// The best few, changed in one definition or more
     Elite,
-    /// Any, each as likely as another
-    Random,
-    /// All of them, in their order
-    Exhaustive,
 }
 
 impl Method {
@@ -51,20 +47,13 @@ impl Method {
         match self {
             Self::Guided => "guided",
             Self::Elite => "elite",
-            Self::Random => "random",
-            Self::Exhaustive => "exhaustive",
         }
     }
 
-    fn start(self, space: &Arc<Space>, seed: u64) -> Box<dyn Strategy> {
+    fn start(self, space: Arc<Space>, seed: u64) -> Box<dyn Strategy> {
         match self {
-            Self::Guided => {
-                let settings = search::Settings::default();
-                Box::new(Guided::new(space.clone(), seed, &[], settings))
-            }
-            Self::Elite => Box::new(Elite::new(space.clone(), seed, &[])),
-            Self::Random => Box::new(Random::new(space, seed)),
-            Self::Exhaustive => Box::new(Exhaustive::new(space)),
+            Self::Guided => Box::new(Guided::new(space, seed)),
+            Self::Elite => Box::new(Elite::new(space, seed)),
         }
     }
 }
@@ -138,7 +127,7 @@ pub fn search(
     let mut search = Search {
         tuning,
         settings,
-        strategy: settings.method.start(&space, settings.seed),
+        strategy: settings.method.start(space.clone(), settings.seed),
         space,
         log,
         known: HashMap::new(),
@@ -168,7 +157,7 @@ pub fn search(
         return Ok(search.end(End::StartDropped(why), unseen));
     }
     if let Some(point) = start.point {
-        search.strategy.tell(point, search::Outcome::Cost(1.0));
+        search.strategy.tell(point, Some(1.0));
     }
     search.replay(earlier, builder)?;
     search.run(&start, builder, evaluator, say)?;
@@ -561,8 +550,7 @@ impl Search<'_> {
             }
             other => other.cost(),
         };
-        let outcome = cost.map_or(search::Outcome::Failed, search::Outcome::Cost);
-        self.strategy.tell(point, outcome);
+        self.strategy.tell(point, cost);
     }
 
     fn resources(&self, candidate: &Candidate) -> Option<outcome::Resources> {

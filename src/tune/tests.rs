@@ -193,7 +193,7 @@ fn began() -> Began {
         constraints: Vec::new(),
         configurations: 32,
         objective: [("small".to_owned(), 0.5), ("large".to_owned(), 0.5)].into(),
-        strategy: "exhaustive".to_owned(),
+        strategy: "elite".to_owned(),
         seed: 1,
         device: "none".to_owned(),
         sources: String::new(),
@@ -282,12 +282,7 @@ fn evaluation(found: &SearchResult, number: u32) -> &Evaluation {
 
 #[test]
 fn the_fastest_that_is_right_is_found_and_confirmed_on_fresh_times() {
-    for method in [
-        Method::Exhaustive,
-        Method::Elite,
-        Method::Guided,
-        Method::Random,
-    ] {
+    for method in [Method::Elite, Method::Guided] {
         let dir = project();
         let mut evaluator = FakeEvaluator::new(7, 0.001, bowl);
         let found = search_in(dir.path(), &mut evaluator, method, ALL, false);
@@ -358,7 +353,7 @@ fn clearly_slower_gets_one_process_and_slower_gets_two() {
         _ => 990.0,
     };
     let mut evaluator = FakeEvaluator::new(3, 0.0001, slower);
-    let found = search_in(dir.path(), &mut evaluator, Method::Exhaustive, ALL, false);
+    let found = search_in(dir.path(), &mut evaluator, Method::Elite, ALL, false);
     let mut seen = BTreeSet::new();
     for evaluation in &found.evaluations {
         if let Outcome::Timed(timed) = &evaluation.outcome {
@@ -388,7 +383,7 @@ fn luck_is_not_confirmed() {
     for seed in 0..100 {
         let dir = project();
         let mut evaluator = FakeEvaluator::new(seed, 0.003, |_| 1000.0);
-        let found = search_in(dir.path(), &mut evaluator, Method::Exhaustive, ALL, false);
+        let found = search_in(dir.path(), &mut evaluator, Method::Elite, ALL, false);
         claimed += usize::from(found.is_shown());
         if let End::Confirmed(it) = &found.end {
             let cost = evaluation(&found, it.winner).outcome.cost().unwrap();
@@ -405,7 +400,7 @@ fn a_race_that_no_gpu_shows_is_not_the_best() {
     let dir = project();
     let mut evaluator = FakeEvaluator::new(7, 0.001, bowl);
     evaluator.racy = |values| (of(values, "A"), of(values, "B")) == (3.0, 2.0);
-    let found = search_in(dir.path(), &mut evaluator, Method::Exhaustive, ALL, false);
+    let found = search_in(dir.path(), &mut evaluator, Method::Elite, ALL, false);
     let it = confirmation(&found);
     let winner = &evaluation(&found, it.winner).values;
     // The second best, of which there are two.
@@ -428,7 +423,7 @@ fn a_race_that_no_gpu_shows_is_not_the_best() {
 fn the_winner_becomes_a_variant_of_the_file() {
     let dir = project();
     let mut evaluator = FakeEvaluator::new(7, 0.001, bowl);
-    let found = search_in(dir.path(), &mut evaluator, Method::Exhaustive, ALL, false);
+    let found = search_in(dir.path(), &mut evaluator, Method::Elite, ALL, false);
     let path = dir.path().join("gates.yaml");
     let tuning = config::load_tuning(&path, "k", None).unwrap();
     let text = tuning
@@ -465,7 +460,7 @@ fn confirms_nothing_if_nothing_is_faster() {
         _ => 1100.0,
     };
     let mut evaluator = FakeEvaluator::new(1, 0.001, worse);
-    let found = search_in(dir.path(), &mut evaluator, Method::Random, ALL, false);
+    let found = search_in(dir.path(), &mut evaluator, Method::Elite, ALL, false);
     assert_eq!(found.end, End::NoneFaster);
     assert_eq!(found.bests, Vec::<u32>::new());
     assert!(!found.is_shown());
@@ -478,13 +473,13 @@ fn a_resumed_search_keeps_its_best_and_confirms_it() {
     let first = search_in(
         dir.path(),
         &mut evaluator,
-        Method::Exhaustive,
+        Method::Elite,
         Budget::Evaluations(10),
         false,
     );
     assert!(first.evaluations.len() < 32);
     let mut evaluator = FakeEvaluator::new(8, 0.001, bowl);
-    let found = search_in(dir.path(), &mut evaluator, Method::Exhaustive, ALL, true);
+    let found = search_in(dir.path(), &mut evaluator, Method::Elite, ALL, true);
     assert_eq!(found.looked_at, 32);
     assert_eq!(
         found.evaluations[..first.evaluations.len()],
@@ -506,7 +501,7 @@ fn the_budget_counts_tried_configurations() {
     let found = search_in(
         dir.path(),
         &mut evaluator,
-        Method::Exhaustive,
+        Method::Elite,
         Budget::Evaluations(10),
         false,
     );
@@ -523,7 +518,7 @@ fn the_budget_counts_tried_configurations() {
 fn the_report_has_the_results_of_the_search() {
     let dir = project();
     let mut evaluator = FakeEvaluator::new(7, 0.001, bowl);
-    let mut found = search_in(dir.path(), &mut evaluator, Method::Exhaustive, ALL, false);
+    let mut found = search_in(dir.path(), &mut evaluator, Method::Elite, ALL, false);
     found.elapsed = Duration::from_secs(200);
     for evaluation in &mut found.evaluations {
         evaluation.at_ms = 1000 * u64::from(evaluation.number);
