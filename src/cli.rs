@@ -29,7 +29,7 @@ Commands:
 
 More commands:
   CI     judge, merge, history, binary
-  GPU    capture, replay, profile, tune, calibrate
+  GPU    capture, replay, profile, tune
   setup  toolchain, cache, schema, completions, man
   help   what a command does and takes: gatekeeper help merge
 
@@ -102,8 +102,6 @@ pub enum Command {
     Profile(ProfileArgs),
     /// Search the macros of a variant for a faster configuration that holds every gate
     Tune(TuneArgs),
-    /// Measure how reliable verdicts on times are on this GPU: false alarms, slowdowns detected, and cost
-    Calibrate(CalibrateArgs),
     /// Install, list or show compilers
     #[command(
         subcommand,
@@ -724,57 +722,6 @@ pub struct InitArgs {
     pub provision: bool,
 }
 
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  gatekeeper calibrate                                   eight built-in kernels, fifteen minutes
-  gatekeeper calibrate --processes 70 --classes 3,60     a quick look
-  gatekeeper calibrate sdpa_fp8/stage2 --processes 100   kernels of your own
-  gatekeeper calibrate --from calibration.json.gz        the tables of a recording, without a GPU
-
-The tables go to standard output as markdown; docs/timing.md explains them.")]
-pub struct CalibrateArgs {
-    /// Cases of gates.yaml, as for `run`, each timed against itself. Without a filter: the built-in kernels
-    #[arg(value_name = "FILTER", conflicts_with_all = ["classes", "changes"])]
-    pub filters: Vec<String>,
-    #[command(flatten)]
-    pub config: ConfigArg,
-    /// Fresh processes, each of which times every pair once
-    #[arg(long, default_value_t = 300, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
-    pub processes: u32,
-    /// Times of one launch of the built-in kernels, in us
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "US",
-        default_value = "3,20,60,1000"
-    )]
-    pub classes: Vec<u32>,
-    /// Heads to time against a built-in kernel: `0`, the same code; `code`, other machine code for the same work;
-    /// or a number, a kernel that is slower by so many percent
-    #[arg(long, value_delimiter = ',', value_name = "PERCENT", value_parser = head_is, default_value = "0,code,1")]
-    pub changes: Vec<calibration::Change>,
-    /// Read this recording instead of measuring; needs no GPU. Can be given several times, for recordings of the
-    /// same GPU model and driver
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["filters", "processes", "classes", "changes", "device", "out"])]
-    pub from: Vec<PathBuf>,
-    /// Slowdown that the rule allows, in percent
-    #[arg(long, default_value_t = 0.5, value_name = "PERCENT")]
-    pub tolerance: f64,
-    /// Cases in a run; the 1 % chance of a false alarm in a run is divided among them
-    #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub cases: u32,
-    /// Which GPU: auto, cuda or cuda:N
-    #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = DeviceChoice::of_one)]
-    pub device: DeviceChoice,
-    /// Where to write the recording: all raw samples, compressed
-    #[arg(
-        long,
-        default_value = "gatekeeper-out/calibration.json.gz",
-        value_name = "FILE"
-    )]
-    pub out: PathBuf,
-}
-
 #[derive(Debug, Subcommand)]
 pub enum BaselineCommand {
     /// Accept what a record measured as the new baselines of its cases
@@ -949,20 +896,6 @@ fn change(text: &str) -> Result<f64, String> {
     match config::parse_change(text, '+') {
         Some(change) => Ok(change.0),
         None => Err("write how much worse it may be, for example +2%".to_owned()),
-    }
-}
-
-/// `0`, `code`, or by how many percent head is slower.
-fn head_is(text: &str) -> Result<calibration::Change, String> {
-    match text {
-        "0" => Ok(calibration::Change::None),
-        "code" => Ok(calibration::Change::OtherCode),
-        _ => text
-            .parse()
-            .ok()
-            .filter(|percent: &f64| *percent > 0.0 && *percent <= 10.0)
-            .map(|percent| calibration::Change::Slower(percent / 100.0))
-            .ok_or_else(|| "use 0, code, or a number of percent above 0 and up to 10".to_owned()),
     }
 }
 

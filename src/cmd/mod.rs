@@ -6,7 +6,6 @@ mod binaries;
 pub mod binary;
 mod blame;
 pub mod cache;
-pub mod calibrate;
 pub mod capture;
 pub mod config;
 pub mod doctor;

@@ -10,7 +10,6 @@ mod assembled;
 mod attempts;
 mod binaries;
 mod browser;
-mod calibrate;
 mod captures;
 mod cases;
 mod changed;

@@ -29,7 +29,7 @@ const PARTS: [(&str, &str, u32); 10] = [
     ("inputs", "inputs", 1),
     ("reference programs", "reference-programs", 1),
     ("base revisions", "trees", 2),
-    ("calibration", "calibrate", 1),
+    ("built-in kernels", "builtin", 1),
 ];
 
 /// The most that may remain in the cache, by size and by age.
