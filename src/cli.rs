@@ -1,6 +1,5 @@
 //! The command line. No logic.
 
-use crate::micro;
 use crate::tune::Method;
 use artifact::AllowedChange;
 use build::toolchain::{Choice, PROVIDED};
@@ -30,7 +29,7 @@ Commands:
 
 More commands:
   CI     judge, merge, history, binary
-  GPU    capture, replay, profile, tune, calibrate
+  GPU    capture, replay, profile, tune
   setup  toolchain, cache, schema, completions, man
   help   what a command does and takes: gatekeeper help merge
 
@@ -101,10 +100,8 @@ pub enum Command {
     Binary(BinaryArgs),
     /// Read the GPU's counters for correct cases, with Nsight Compute
     Profile(ProfileArgs),
-    /// Search the macros of a variant for a faster configuration that holds every gate, or rank tiles of attention
+    /// Search the macros of a variant for a faster configuration that holds every gate
     Tune(TuneArgs),
-    /// Measure how reliable verdicts on times are on this GPU: false alarms, slowdowns detected, and cost
-    Calibrate(CalibrateArgs),
     /// Install, list or show compilers
     #[command(
         subcommand,
@@ -543,19 +540,11 @@ pub struct ReportArgs {
   gatekeeper tune gemm --device sim                     a ranking by the simulator; exit code 3
 
 Exit codes: 0 a configuration was shown to be faster, 1 the start does not hold its gates, 2 wrong usage,
-3 none was shown to be faster, or there is no GPU, 4 environment.
-
-Ranking of tiles of attention, each checked and then clocked on its own:
-  gatekeeper tune --rank --provision                             108 configurations
-  gatekeeper tune --rank --as STAGES=SMEM_STAGE --top 5          and the 5 best as seeds of a search over SMEM_STAGE
-  gatekeeper tune --rank --stages 2 --format csv > tiles.csv     27 of them
-  gatekeeper tune --rank --from micro.json --against tune.jsonl  how far a ranking goes with measured times
-
-Exit codes of --rank: 0, 1 no configuration holds its gates, 2 wrong usage, 3 no GPU to rank by, 4 environment.")]
+3 none was shown to be faster, or there is no GPU, 4 environment.")]
 pub struct TuneArgs {
-    /// The variant to start from: KERNEL/VARIANT, or KERNEL where one of its variants has a `tune`; required without --rank
-    #[arg(value_name = "KERNEL[/VARIANT]", required_unless_present = "rank")]
-    pub kernel: Option<String>,
+    /// The variant to start from: KERNEL/VARIANT, or KERNEL where one of its variants has a `tune`
+    #[arg(value_name = "KERNEL[/VARIANT]")]
+    pub kernel: String,
     #[command(flatten)]
     pub config: ConfigArg,
     /// Which configuration comes next
@@ -584,69 +573,12 @@ pub struct TuneArgs {
     /// Write the winner into the gates file as a variant of this name, where it was shown to be faster
     #[arg(long, value_name = "NAME")]
     pub apply: Option<String>,
-    /// Start from the best configurations that `gatekeeper tune --rank` found; for guided and elite
-    #[arg(long, value_name = "FILE")]
-    pub seeds: Option<PathBuf>,
-    /// Write all evaluations as T4 results, too
-    #[arg(long, value_name = "FILE")]
-    pub t4: Option<PathBuf>,
-    /// Write all evaluations as a cache of Kernel Tuner, too
-    #[arg(long, value_name = "FILE")]
-    pub kernel_tuner: Option<PathBuf>,
     /// Install the pinned compiler into the cache directory if there is none
     #[arg(long)]
     pub provision: bool,
-    /// Output format; csv and json: of a ranking
+    /// Output format
     #[arg(long, value_enum, default_value_t = TuneFormat::Terminal)]
     pub format: TuneFormat,
-    #[command(flatten)]
-    pub ranking: RankArgs,
-}
-
-/// Options of `tune --rank`.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Ranking")]
-pub struct RankArgs {
-    /// Rank tiles of attention by the GPU's own clock: which are right, and how many cycles a query takes
-    #[arg(long, conflicts_with_all = ["kernel", "config", "strategy", "budget", "seed", "sim_budget", "resume", "log", "apply", "seeds", "t4", "kernel_tuner"])]
-    pub rank: bool,
-    /// Queries of a block: multiples of 16, up to 512
-    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [32, 64, 128], value_parser = micro::read_block_m, conflicts_with = "kernel")]
-    pub block_m: Vec<i64>,
-    /// Keys of a tile: 16, 32, 64, 128, 256 or 512
-    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [32, 64, 128], value_parser = micro::read_block_k, conflicts_with = "kernel")]
-    pub block_k: Vec<i64>,
-    /// Tiles in shared memory: 1 to 16
-    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [1, 2, 3, 4], value_parser = micro::read_stages, conflicts_with = "kernel")]
-    pub stages: Vec<i64>,
-    /// Halves that a thread copies at a time: 2, 4 or 8
-    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [2, 4, 8], value_parser = micro::read_vec_width, conflicts_with = "kernel")]
-    pub vec_width: Vec<i64>,
-    /// How many of the best are shown, and are seeds in micro.json
-    #[arg(
-        long,
-        default_value_t = 10,
-        value_name = "K",
-        conflicts_with = "kernel"
-    )]
-    pub top: usize,
-    /// Name of a macro of the tile in the kernel to be tuned: STAGES=SMEM_STAGE. Can be given several times
-    #[arg(long = "as", value_name = "MACRO=NAME", conflicts_with = "kernel")]
-    pub renames: Vec<String>,
-    /// A log of `gatekeeper tune`: says the rank correlation with its measured times
-    #[arg(long, value_name = "FILE", conflicts_with = "kernel")]
-    pub against: Option<PathBuf>,
-    /// With --against: a micro.json instead of measuring; needs no GPU
-    #[arg(long, value_name = "FILE", requires = "against", conflicts_with_all = ["device", "provision", "format", "out", "top", "block_m", "block_k", "stages", "vec_width"])]
-    pub from: Option<PathBuf>,
-    /// Directory for micro.csv and micro.json
-    #[arg(
-        long,
-        default_value = "gatekeeper-out",
-        value_name = "DIR",
-        requires = "rank"
-    )]
-    pub out: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -790,57 +722,6 @@ pub struct InitArgs {
     pub provision: bool,
 }
 
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  gatekeeper calibrate                                   eight built-in kernels, fifteen minutes
-  gatekeeper calibrate --processes 70 --classes 3,60     a quick look
-  gatekeeper calibrate sdpa_fp8/stage2 --processes 100   kernels of your own
-  gatekeeper calibrate --from calibration.json.gz        the tables of a recording, without a GPU
-
-The tables go to standard output as markdown; docs/timing.md explains them.")]
-pub struct CalibrateArgs {
-    /// Cases of gates.yaml, as for `run`, each timed against itself. Without a filter: the built-in kernels
-    #[arg(value_name = "FILTER", conflicts_with_all = ["classes", "changes"])]
-    pub filters: Vec<String>,
-    #[command(flatten)]
-    pub config: ConfigArg,
-    /// Fresh processes, each of which times every pair once
-    #[arg(long, default_value_t = 300, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
-    pub processes: u32,
-    /// Times of one launch of the built-in kernels, in us
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "US",
-        default_value = "3,20,60,1000"
-    )]
-    pub classes: Vec<u32>,
-    /// Heads to time against a built-in kernel: `0`, the same code; `code`, other machine code for the same work;
-    /// or a number, a kernel that is slower by so many percent
-    #[arg(long, value_delimiter = ',', value_name = "PERCENT", value_parser = head_is, default_value = "0,code,1")]
-    pub changes: Vec<calibration::Change>,
-    /// Read this recording instead of measuring; needs no GPU. Can be given several times, for recordings of the
-    /// same GPU model and driver
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["filters", "processes", "classes", "changes", "device", "out"])]
-    pub from: Vec<PathBuf>,
-    /// Slowdown that the rule allows, in percent
-    #[arg(long, default_value_t = 0.5, value_name = "PERCENT")]
-    pub tolerance: f64,
-    /// Cases in a run; the 1 % chance of a false alarm in a run is divided among them
-    #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub cases: u32,
-    /// Which GPU: auto, cuda or cuda:N
-    #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = DeviceChoice::of_one)]
-    pub device: DeviceChoice,
-    /// Where to write the recording: all raw samples, compressed
-    #[arg(
-        long,
-        default_value = "gatekeeper-out/calibration.json.gz",
-        value_name = "FILE"
-    )]
-    pub out: PathBuf,
-}
-
 #[derive(Debug, Subcommand)]
 pub enum BaselineCommand {
     /// Accept what a record measured as the new baselines of its cases
@@ -961,13 +842,11 @@ pub enum ProfileFormat {
     Json,
 }
 
-/// Programs read the log of a search, and a ranking as csv or json.
+/// Programs read the log of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TuneFormat {
     Terminal,
     Markdown,
-    Csv,
-    Json,
 }
 
 /// A history has no annotations, as it is no judgement.
@@ -1017,20 +896,6 @@ fn change(text: &str) -> Result<f64, String> {
     match config::parse_change(text, '+') {
         Some(change) => Ok(change.0),
         None => Err("write how much worse it may be, for example +2%".to_owned()),
-    }
-}
-
-/// `0`, `code`, or by how many percent head is slower.
-fn head_is(text: &str) -> Result<calibration::Change, String> {
-    match text {
-        "0" => Ok(calibration::Change::None),
-        "code" => Ok(calibration::Change::OtherCode),
-        _ => text
-            .parse()
-            .ok()
-            .filter(|percent: &f64| *percent > 0.0 && *percent <= 10.0)
-            .map(|percent| calibration::Change::Slower(percent / 100.0))
-            .ok_or_else(|| "use 0, code, or a number of percent above 0 and up to 10".to_owned()),
     }
 }
 

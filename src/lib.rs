@@ -6,7 +6,6 @@
 // Outside of tests every file is read through `system::files`.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
-pub mod calibrate;
 pub mod captures;
 pub mod cli;
 pub mod cmd;
@@ -14,7 +13,6 @@ pub mod compilers;
 pub mod doctor;
 pub mod init;
 pub mod injection;
-pub mod micro;
 pub mod programs;
 pub mod revisions;
 pub mod tune;

@@ -67,7 +67,6 @@ fn main() -> ExitCode {
             };
             cmd::cache::prune(limits, dry_run)
         }
-        Command::Calibrate(args) => cmd::calibrate::run(&args),
         Command::Completions { shell } => cmd::completions(shell),
         Command::Man { dir } => cmd::write_manual(&dir),
         Command::Worker { device } => return run::worker::child::main(device),

@@ -1,12 +1,12 @@
 //! `tune`: searches the macros of a variant for a faster configuration.
 
 use super::progress::Progress;
-use super::{micro, print, remark, terminal_options, write_file};
+use super::{print, remark, terminal_options, write_file};
 use crate::cli::{TuneArgs, TuneFormat};
 use crate::revisions;
 use crate::tune::evaluator::DeviceEvaluator;
 use crate::tune::log::{Began, Earlier, Log, SCHEMA};
-use crate::tune::{self, End, SearchResult, Settings, export, sources};
+use crate::tune::{self, End, SearchResult, Settings, sources};
 use config::Tuning;
 use model::{Arch, CaseId};
 use pipeline::event::Event;
@@ -16,34 +16,17 @@ use report::exit::Exit;
 use report::html;
 use report::markdown;
 use report::terminal::{self, Verbosity};
-use search::{Space, Value};
-use std::collections::BTreeSet;
+use search::Space;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use system::cache::Cache;
-use system::error::{Diagnostic, Error, Result};
-use system::files;
+use system::error::{Error, Result};
 
 pub fn run(args: &TuneArgs) -> Result<Exit> {
-    match &args.kernel {
-        Some(kernel) => search(args, kernel),
-        // The command line has one or the other.
-        None => micro::rank(args),
-    }
-}
-
-fn search(args: &TuneArgs, kernel: &str) -> Result<Exit> {
-    if let TuneFormat::Csv | TuneFormat::Json = args.format {
-        return Err(Error::usage(
-            "csv and json are formats of --rank; a search is terminal or markdown",
-        )
-        .help("programs read its log: --log FILE"));
-    }
-    let tuning = config::load_tuning(&args.config.config, kernel, args.sim_budget)?;
+    let tuning = config::load_tuning(&args.config.config, &args.kernel, args.sim_budget)?;
     let space = Arc::new(tuning.space()?);
     sources::check_parameters(&tuning)?;
-    let seeds = read_seeds(args, &space)?;
     // A variant that cannot be written is reported before an hour of GPU time, not after it.
     let config = &args.config.config;
     if let Some(name) = &args.apply {
@@ -79,7 +62,6 @@ fn search(args: &TuneArgs, kernel: &str) -> Result<Exit> {
         method: args.strategy,
         seed: args.seed,
         budget: args.budget.unwrap_or(tuning.tune.budget),
-        seeds,
         pairing: config::pairing(true),
         arch: arch(&tuning, &bench),
     };
@@ -101,7 +83,6 @@ fn search(args: &TuneArgs, kernel: &str) -> Result<Exit> {
     );
     progress.clear();
     let found = found?;
-    export_all(args, &began, &found)?;
     let applied = match (&args.apply, found.winner()) {
         (Some(name), Some(values)) => {
             let text = tuning.with_variant(config, name, values)?;
@@ -125,7 +106,7 @@ fn search(args: &TuneArgs, kernel: &str) -> Result<Exit> {
     write_file(&path.with_extension("html"), &html)?;
     print(&match args.format {
         TuneFormat::Markdown => page,
-        TuneFormat::Terminal | TuneFormat::Csv | TuneFormat::Json => {
+        TuneFormat::Terminal => {
             terminal::render_groups(&groups, terminal_options(Verbosity::Normal))
         }
     })?;
@@ -137,47 +118,6 @@ fn search(args: &TuneArgs, kernel: &str) -> Result<Exit> {
         path.with_extension("{jsonl,md,html}").display()
     ));
     Ok(exit(&found))
-}
-
-fn read_seeds(args: &TuneArgs, space: &Space) -> Result<Vec<search::Seed>> {
-    let Some(path) = &args.seeds else {
-        return Ok(Vec::new());
-    };
-    let refuse = |message: String| Diagnostic::new(message).at(path.display());
-    if !args.strategy.takes_seeds() {
-        let name = args.strategy.name();
-        let message = format!("{name} starts from nothing: seeds are for guided and elite");
-        return Err(Error::Usage(refuse(message)));
-    }
-    let text = files::read_text(path, files::WRITTEN).map_err(|error| error.to_string());
-    let seeds = text.and_then(|text| search::read_seeds(&text).map_err(|error| error.to_string()));
-    let seeds =
-        seeds.map_err(|why| Error::Usage(refuse(format!("the seeds cannot be read: {why}"))))?;
-    let fit = seeds
-        .iter()
-        .filter(|seed| space.seeded(seed, None).is_some());
-    let (fit, count) = (fit.count(), seeds.len());
-    let is_parameter = |name: &String| space.parameters().iter().any(|it| it.name == *name);
-    let names: BTreeSet<&String> = seeds.iter().flat_map(|seed| seed.keys()).collect();
-    let others: Vec<&str> = names
-        .into_iter()
-        .filter(|name| !is_parameter(name))
-        .map(String::as_str)
-        .collect();
-    if fit == 0 {
-        let message = format!("no configuration has the values of any of its {count} seeds");
-        let refused = refuse(message)
-            .help("a macro of the tile that has another name here: tune --rank --as STAGES=NAME");
-        return Err(Error::Usage(refused));
-    }
-    let aside = match others.is_empty() {
-        true => String::new(),
-        false => format!("; no parameters here: {}", others.join(", ")),
-    };
-    remark(&format!(
-        "seeds: {fit} of {count} are configurations of this space{aside}"
-    ));
-    Ok(seeds)
 }
 
 fn exit(found: &SearchResult) -> Exit {
@@ -212,49 +152,24 @@ fn began(
     bench: &Bench,
     start: String,
 ) -> Began {
-    let parameters = space.parameters().iter();
-    let integer = |value: &Value| match value {
-        Value::Integer(value) => Some(*value),
-        _ => None,
-    };
     Began {
         schema: SCHEMA.to_owned(),
         start,
         macros: tuning.macros.clone(),
-        parameters: parameters
-            .map(|it| {
-                (
-                    it.name.clone(),
-                    it.values.iter().filter_map(integer).collect(),
-                )
-            })
+        parameters: space
+            .parameters()
+            .iter()
+            .map(|parameter| (parameter.name.clone(), parameter.values.clone()))
             .collect(),
         constraints: tuning.tune.constraints().map(str::to_owned).collect(),
         configurations: space.len(),
         objective: tuning.tune.objective.iter().cloned().collect(),
         strategy: settings.method.name().to_owned(),
         seed: settings.seed,
-        seeds: settings.seeds.clone(),
         device: bench
             .device()
             .map_or("simulator".to_owned(), |device| device.name.clone()),
         sources: sources::digest(tuning),
         compiler: bench.toolchain().facts.version.clone(),
     }
-}
-
-fn export_all(args: &TuneArgs, began: &Began, found: &SearchResult) -> Result<()> {
-    let recording = export::recording(began, &found.evaluations);
-    let unwritable = |error: search::exchange::Unreadable| {
-        Error::environment(format!("the search cannot be exported: {error}"))
-    };
-    if let Some(path) = &args.t4 {
-        let text = search::exchange::write_t4(&recording).map_err(unwritable)?;
-        write_file(path, &text)?;
-    }
-    if let Some(path) = &args.kernel_tuner {
-        let text = search::exchange::write_cache(&recording).map_err(unwritable)?;
-        write_file(path, &text)?;
-    }
-    Ok(())
 }

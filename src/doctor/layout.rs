@@ -1,6 +1,6 @@
 //! The checklist of `doctor`, for people and for programs.
 
-use crate::calibrate::peaks::{Kernel, Measured};
+use crate::doctor::peaks::{Kernel, Measured};
 use crate::doctor::{
     Amount, CacheSeen, CompilerSeen, Disk, Facts, Item, Problem, State, UNUSED_DAYS, exit,
 };

@@ -2,9 +2,8 @@
 
 use super::{
     Amount, CacheSeen, CompilerSeen, GatesSeen, GpuSeen, GpusSeen, LockSeen, Machine, OutputSeen,
-    PeaksSeen, Tool, UNUSED_DAYS,
+    PeaksSeen, Tool, UNUSED_DAYS, peaks,
 };
-use crate::calibrate::peaks;
 use build::Artifact;
 use build::toolchain::{self, Part, Toolchain};
 use config::{Loaded, Selection};

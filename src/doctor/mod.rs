@@ -1,8 +1,10 @@
 //! Checks a machine's fitness for a run, as a checklist: from what was seen ([`Machine`]) to items with their problems.
 //! Pure but for `look`, which sees; the sentences are report/doctor's.
 
+pub mod builtin;
 pub mod layout;
 mod look;
+pub mod peaks;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -10,9 +12,9 @@ mod tests;
 
 pub use look::{DoctorOptions, look};
 
-use crate::calibrate::peaks::Measured;
 use build::toolchain::Part;
 use model::{DeviceFacts, OtherProcess, Seen};
+use peaks::Measured;
 use report::exit::Exit;
 use run::device::choice::driver_problem;
 use run::device::lock::Standing;

@@ -1,7 +1,7 @@
 //! Machines for tests.
 
 use super::*;
-use crate::calibrate::peaks::Kernel;
+use crate::doctor::peaks::Kernel;
 use judge::fixture;
 use model::{Fault, FaultKind, NotRun};
 use run::device::nvml::Ecc;

@@ -1,6 +1,6 @@
 use super::testing::{broken, compiler, condition, good, laptop};
 use super::*;
-use crate::calibrate::peaks::Kernel;
+use crate::doctor::peaks::Kernel;
 use std::path::Path;
 
 /// Codes of an item's problems.

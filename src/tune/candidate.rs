@@ -5,7 +5,7 @@ use build::Built;
 use config::{ResolvedVariant, Tuning};
 use model::occupancy::{Demand, occupancy};
 use model::{Arch, Case, Fault, Launch, Seen, Step, Subject, Tensor};
-use search::{Point, Space, Value};
+use search::{Point, Space};
 use serde::Serialize;
 use wording::reasons;
 
@@ -147,26 +147,25 @@ pub fn dropped(gate: DroppedBy, name: &str, fault: &Fault) -> Dropped {
     Dropped::new(gate, name, fault.kind.code(), reasons::fault(fault))
 }
 
-/// The values of a point of the space.
+/// Returns the values of a point of the space.
 pub fn values_of(space: &Space, point: Point) -> Values {
-    let parameters = space.parameters().iter().zip(space.values(point));
-    parameters
-        .filter_map(|(parameter, value)| match value {
-            Value::Integer(value) => Some((parameter.name.clone(), *value)),
-            _ => None,
-        })
+    space
+        .parameters()
+        .iter()
+        .map(|parameter| parameter.name.clone())
+        .zip(space.values(point))
         .collect()
 }
 
-/// The point with these values, where it is valid.
+/// Returns the point with these values, where it is valid.
 pub fn point_of(space: &Space, values: &Values) -> Option<Point> {
-    let choice: Option<Vec<u16>> = space
+    let choice: Option<Vec<u32>> = space
         .parameters()
         .iter()
         .map(|parameter| {
-            let value = Value::Integer(*values.get(&parameter.name)?);
-            let at = parameter.values.iter().position(|it| *it == value)?;
-            u16::try_from(at).ok()
+            let value = values.get(&parameter.name)?;
+            let at = parameter.values.iter().position(|other| other == value)?;
+            u32::try_from(at).ok()
         })
         .collect();
     space.find(&choice?)

@@ -43,9 +43,6 @@ pub struct Began {
     pub objective: BTreeMap<String, f64>,
     pub strategy: String,
     pub seed: u64,
-    /// Configurations that it starts from.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub seeds: Vec<Values>,
     /// The GPU's name, or `simulator`.
     pub device: String,
     /// A digest of the files and flags that every configuration is built from, of its calls, and of its gates.
@@ -65,7 +62,6 @@ impl Began {
             ("another objective", self.objective == other.objective),
             ("another strategy", self.strategy == other.strategy),
             ("another seed", self.seed == other.seed),
-            ("other seeds of micro", self.seeds == other.seeds),
             ("another device", self.device == other.device),
             ("another compiler", self.compiler == other.compiler),
             (

@@ -2,12 +2,10 @@
 //! checked and timed as any variant is; what does not hold its gates has no time.
 //!
 //! `candidate` is a configuration on its way, `evaluator` builds, checks and times it, `race` tells who is faster,
-//! `outcome` is the result, `log` the file that keeps it, `export` writes that file for other tuners, and `sources`
-//! finds the files that it is built from. crates/search chooses the next one.
+//! `outcome` is the result, `log` the file that keeps it, and `sources` finds the files that it is built from. crates/search chooses the next one.
 
 pub mod candidate;
 pub mod evaluator;
-pub mod export;
 pub mod layout;
 pub mod log;
 pub mod outcome;
@@ -23,7 +21,7 @@ use evaluator::{Builder, Evaluator, Proof};
 use log::{Earlier, Event, Log};
 use model::{Arch, Pairing};
 use outcome::{Confirmation, Dropped, DroppedBy, Evaluation, Outcome, Ranked, Shown, Values};
-use search::{Elite, Exhaustive, Guided, Point, Random, Space, Strategy};
+use search::{Elite, Guided, Point, Space, Strategy};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,10 +40,6 @@ pub enum Method {
     Guided,
     /// The best few, changed in one definition or more
     Elite,
-    /// Any, each as likely as another
-    Random,
-    /// All of them, in their order
-    Exhaustive,
 }
 
 impl Method {
@@ -53,25 +47,13 @@ impl Method {
         match self {
             Self::Guided => "guided",
             Self::Elite => "elite",
-            Self::Random => "random",
-            Self::Exhaustive => "exhaustive",
         }
     }
 
-    /// Whether it can start from configurations that are known to be good.
-    pub fn takes_seeds(self) -> bool {
-        matches!(self, Self::Guided | Self::Elite)
-    }
-
-    fn start(self, space: &Arc<Space>, seed: u64, seeds: &[Point]) -> Box<dyn Strategy> {
+    fn start(self, space: Arc<Space>, seed: u64) -> Box<dyn Strategy> {
         match self {
-            Self::Guided => {
-                let settings = search::Settings::default();
-                Box::new(Guided::new(space.clone(), seed, seeds, settings))
-            }
-            Self::Elite => Box::new(Elite::new(space.clone(), seed, seeds)),
-            Self::Random => Box::new(Random::new(space, seed)),
-            Self::Exhaustive => Box::new(Exhaustive::new(space)),
+            Self::Guided => Box::new(Guided::new(space, seed)),
+            Self::Elite => Box::new(Elite::new(space, seed)),
         }
     }
 }
@@ -81,8 +63,6 @@ pub struct Settings {
     pub method: Method,
     pub seed: u64,
     pub budget: Budget,
-    /// Where to start, the best first; parameters that one does not name have the start's values.
-    pub seeds: Vec<search::Seed>,
     pub pairing: Pairing,
     /// The architecture to build for; `None` for the first of the file.
     pub arch: Option<Arch>,
@@ -144,13 +124,10 @@ pub fn search(
     let point = point_of(&space, &start.values);
     let mut start = Candidate { point, ..start };
     build(builder, std::slice::from_mut(&mut start))?;
-    let seeds = settings.seeds.iter();
-    let seeds = seeds.filter_map(|seed| space.seeded(seed, start.point));
-    let seeds: Vec<Point> = seeds.collect();
     let mut search = Search {
         tuning,
         settings,
-        strategy: settings.method.start(&space, settings.seed, &seeds),
+        strategy: settings.method.start(space.clone(), settings.seed),
         space,
         log,
         known: HashMap::new(),
@@ -180,7 +157,7 @@ pub fn search(
         return Ok(search.end(End::StartDropped(why), unseen));
     }
     if let Some(point) = start.point {
-        search.strategy.tell(point, search::Outcome::Cost(1.0));
+        search.strategy.tell(point, Some(1.0));
     }
     search.replay(earlier, builder)?;
     search.run(&start, builder, evaluator, say)?;
@@ -573,8 +550,7 @@ impl Search<'_> {
             }
             other => other.cost(),
         };
-        let outcome = cost.map_or(search::Outcome::Failed, search::Outcome::Cost);
-        self.strategy.tell(point, outcome);
+        self.strategy.tell(point, cost);
     }
 
     fn resources(&self, candidate: &Candidate) -> Option<outcome::Resources> {

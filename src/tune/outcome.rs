@@ -1,7 +1,6 @@
 //! The outcome of a search, as data: it is what the log holds and what the report shows.
 
 use model::{FaultKind, Gate, Reason, Rule, Subject};
-use search::exchange::Failure;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -86,19 +85,6 @@ pub enum DroppedBy {
     /// There is no estimate to rank it by.
     Estimate = "estimate",
 }
-}
-
-impl DroppedBy {
-    /// As other tuners call it.
-    pub fn failure(self) -> Failure {
-        match self {
-            Self::Call => Failure::Constraints,
-            Self::Build => Failure::Compile,
-            Self::Correctness | Self::Race => Failure::Correctness,
-            Self::Hang => Failure::Timeout,
-            Self::Resource | Self::Fault | Self::Timing | Self::Estimate => Failure::Runtime,
-        }
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -193,9 +193,8 @@ fn began() -> Began {
         constraints: Vec::new(),
         configurations: 32,
         objective: [("small".to_owned(), 0.5), ("large".to_owned(), 0.5)].into(),
-        strategy: "exhaustive".to_owned(),
+        strategy: "elite".to_owned(),
         seed: 1,
-        seeds: Vec::new(),
         device: "none".to_owned(),
         sources: String::new(),
         compiler: String::new(),
@@ -222,18 +221,13 @@ fn search_in<F: Fn(&Values) -> f64>(
         true => Log::resume(&path, &began()).unwrap(),
         false => (Log::create(&path, began()).unwrap(), Earlier::default()),
     };
-    search_on(
-        dir,
-        (&FakeBuilder, evaluator),
-        (method, budget, Vec::new()),
-        log,
-    )
+    search_on(dir, (&FakeBuilder, evaluator), (method, budget), log)
 }
 
 fn search_on<F: Fn(&Values) -> f64>(
     dir: &Path,
     (builder, evaluator): (&FakeBuilder, &mut FakeEvaluator<F>),
-    (method, budget, seeds): (Method, Budget, Vec<search::Seed>),
+    (method, budget): (Method, Budget),
     (mut log, earlier): (Log, Earlier),
 ) -> SearchResult {
     let tuning = config::load_tuning(&dir.join("gates.yaml"), "k", None).unwrap();
@@ -242,7 +236,6 @@ fn search_on<F: Fn(&Values) -> f64>(
         method,
         seed: 1,
         budget,
-        seeds,
         pairing: config::pairing(true),
         arch: None,
     };
@@ -289,12 +282,7 @@ fn evaluation(found: &SearchResult, number: u32) -> &Evaluation {
 
 #[test]
 fn the_fastest_that_is_right_is_found_and_confirmed_on_fresh_times() {
-    for method in [
-        Method::Exhaustive,
-        Method::Elite,
-        Method::Guided,
-        Method::Random,
-    ] {
+    for method in [Method::Elite, Method::Guided] {
         let dir = project();
         let mut evaluator = FakeEvaluator::new(7, 0.001, bowl);
         let found = search_in(dir.path(), &mut evaluator, method, ALL, false);
@@ -365,7 +353,7 @@ fn clearly_slower_gets_one_process_and_slower_gets_two() {
         _ => 990.0,
     };
     let mut evaluator = FakeEvaluator::new(3, 0.0001, slower);
-    let found = search_in(dir.path(), &mut evaluator, Method::Exhaustive, ALL, false);
+    let found = search_in(dir.path(), &mut evaluator, Method::Elite, ALL, false);
     let mut seen = BTreeSet::new();
     for evaluation in &found.evaluations {
         if let Outcome::Timed(timed) = &evaluation.outcome {
@@ -395,7 +383,7 @@ fn luck_is_not_confirmed() {
     for seed in 0..100 {
         let dir = project();
         let mut evaluator = FakeEvaluator::new(seed, 0.003, |_| 1000.0);
-        let found = search_in(dir.path(), &mut evaluator, Method::Exhaustive, ALL, false);
+        let found = search_in(dir.path(), &mut evaluator, Method::Elite, ALL, false);
         claimed += usize::from(found.is_shown());
         if let End::Confirmed(it) = &found.end {
             let cost = evaluation(&found, it.winner).outcome.cost().unwrap();
@@ -412,7 +400,7 @@ fn a_race_that_no_gpu_shows_is_not_the_best() {
     let dir = project();
     let mut evaluator = FakeEvaluator::new(7, 0.001, bowl);
     evaluator.racy = |values| (of(values, "A"), of(values, "B")) == (3.0, 2.0);
-    let found = search_in(dir.path(), &mut evaluator, Method::Exhaustive, ALL, false);
+    let found = search_in(dir.path(), &mut evaluator, Method::Elite, ALL, false);
     let it = confirmation(&found);
     let winner = &evaluation(&found, it.winner).values;
     // The second best, of which there are two.
@@ -435,7 +423,7 @@ fn a_race_that_no_gpu_shows_is_not_the_best() {
 fn the_winner_becomes_a_variant_of_the_file() {
     let dir = project();
     let mut evaluator = FakeEvaluator::new(7, 0.001, bowl);
-    let found = search_in(dir.path(), &mut evaluator, Method::Exhaustive, ALL, false);
+    let found = search_in(dir.path(), &mut evaluator, Method::Elite, ALL, false);
     let path = dir.path().join("gates.yaml");
     let tuning = config::load_tuning(&path, "k", None).unwrap();
     let text = tuning
@@ -464,29 +452,6 @@ fn the_winner_becomes_a_variant_of_the_file() {
     );
 }
 
-/// The configurations that were tried, in their order: A and B.
-fn tried(found: &SearchResult) -> Vec<(i64, i64)> {
-    let mut all: Vec<&Evaluation> = found.evaluations.iter().collect();
-    all.sort_by_key(|it| it.number);
-    let of = |it: &&Evaluation| (it.values["A"], it.values["B"]);
-    all.iter().map(of).collect()
-}
-
-#[test]
-fn seeds_come_first() {
-    let seed = |a: i64, b: i64| [("A", a), ("B", b)].map(|(name, it)| (name.to_owned(), it));
-    let seeds = vec![seed(2, 3).into(), seed(3, 3).into()];
-    for method in [Method::Guided, Method::Elite] {
-        let dir = project();
-        let mut evaluator = FakeEvaluator::new(7, 0.001, bowl);
-        let log = Log::create(&dir.path().join("log.jsonl"), began()).unwrap();
-        let log = (log, Earlier::default());
-        let how = (method, ALL, seeds.clone());
-        let found = search_on(dir.path(), (&FakeBuilder, &mut evaluator), how, log);
-        assert_eq!(tried(&found)[..2], [(2, 3), (3, 3)], "{method:?}");
-    }
-}
-
 #[test]
 fn confirms_nothing_if_nothing_is_faster() {
     let dir = project();
@@ -495,7 +460,7 @@ fn confirms_nothing_if_nothing_is_faster() {
         _ => 1100.0,
     };
     let mut evaluator = FakeEvaluator::new(1, 0.001, worse);
-    let found = search_in(dir.path(), &mut evaluator, Method::Random, ALL, false);
+    let found = search_in(dir.path(), &mut evaluator, Method::Elite, ALL, false);
     assert_eq!(found.end, End::NoneFaster);
     assert_eq!(found.bests, Vec::<u32>::new());
     assert!(!found.is_shown());
@@ -508,13 +473,13 @@ fn a_resumed_search_keeps_its_best_and_confirms_it() {
     let first = search_in(
         dir.path(),
         &mut evaluator,
-        Method::Exhaustive,
+        Method::Elite,
         Budget::Evaluations(10),
         false,
     );
     assert!(first.evaluations.len() < 32);
     let mut evaluator = FakeEvaluator::new(8, 0.001, bowl);
-    let found = search_in(dir.path(), &mut evaluator, Method::Exhaustive, ALL, true);
+    let found = search_in(dir.path(), &mut evaluator, Method::Elite, ALL, true);
     assert_eq!(found.looked_at, 32);
     assert_eq!(
         found.evaluations[..first.evaluations.len()],
@@ -536,7 +501,7 @@ fn the_budget_counts_tried_configurations() {
     let found = search_in(
         dir.path(),
         &mut evaluator,
-        Method::Exhaustive,
+        Method::Elite,
         Budget::Evaluations(10),
         false,
     );
@@ -550,36 +515,10 @@ fn the_budget_counts_tried_configurations() {
 }
 
 #[test]
-fn other_tuners_read_the_times_of_interleaved_samples() {
-    let dir = project();
-    let mut evaluator = FakeEvaluator::new(7, 0.0005, bowl);
-    let found = search_in(dir.path(), &mut evaluator, Method::Exhaustive, ALL, false);
-    let mut began = began();
-    began.parameters = ["A", "B", "C"]
-        .map(|name| (name.to_owned(), vec![0, 1, 2, 3, 4]))
-        .into();
-    let recording = export::recording(&began, &found.evaluations);
-    assert_eq!(recording.evaluations.len(), 31);
-    for (evaluation, read) in found.evaluations.iter().zip(&recording.evaluations) {
-        let expected = bowl(&evaluation.values);
-        match read.result {
-            // The mean of small and large, which takes nine times as long: three times the one.
-            Ok(ms) => {
-                let share = ms / (expected * 3.0 / 1e6);
-                assert!((share - 1.0).abs() < 0.01, "{evaluation:?}: {ms}");
-            }
-            Err(search::exchange::Failure::Correctness) => assert_eq!(expected, 0.0),
-            Err(search::exchange::Failure::Timeout) => assert_eq!(expected, f64::INFINITY),
-            Err(other) => panic!("{evaluation:?}: {other:?}"),
-        }
-    }
-}
-
-#[test]
 fn the_report_has_the_results_of_the_search() {
     let dir = project();
     let mut evaluator = FakeEvaluator::new(7, 0.001, bowl);
-    let mut found = search_in(dir.path(), &mut evaluator, Method::Exhaustive, ALL, false);
+    let mut found = search_in(dir.path(), &mut evaluator, Method::Elite, ALL, false);
     found.elapsed = Duration::from_secs(200);
     for evaluation in &mut found.evaluations {
         evaluation.at_ms = 1000 * u64::from(evaluation.number);

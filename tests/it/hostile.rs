@@ -229,7 +229,6 @@ fn special_files_are_refused_at_once() {
                 "record.json",
                 &["baseline", "update", "--record", "record.json"],
             ),
-            ("recording.gz", &["calibrate", "--from", "recording.gz"]),
         ] {
             let project = project();
             put(what, &project.path().join(file));

@@ -79,12 +79,6 @@ const NOT_TYPED: &[(&str, &str)] = &[
         "gatekeeper run --shard 3/3 --require-gpu --out shards/3",
         GPU,
     ),
-    ("gatekeeper calibrate", GPU),
-    ("gatekeeper calibrate --processes 70 --classes 3,60", GPU),
-    (
-        "gatekeeper calibrate 'sdpa_fp8/stage2' --processes 100",
-        GPU,
-    ),
 ];
 
 /// Lines that end with another code than 0, and why that is right.
@@ -224,12 +218,6 @@ fn prepared() -> tempfile::TempDir {
     let nvbench = root().join("tests/fixtures/nvbench");
     copy(&nvbench.join("base"), &dir.join("main-runs"));
     copy(&nvbench.join("base"), &dir.join("pr-runs"));
-    let recordings = root().join("dev/power/recordings");
-    fs::copy(
-        recordings.join("h200-2026-11-21-short.json.gz"),
-        dir.join("gatekeeper-out/calibration.json.gz"),
-    )
-    .unwrap();
     fs::create_dir_all(dir.join("home/.local/share/bash-completion/completions")).unwrap();
     project
 }

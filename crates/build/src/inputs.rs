@@ -166,7 +166,8 @@ static INCLUDED: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 static ASKED: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r#"(?i)(?P<defined>defined[ \t]*\(?[ \t]*|ifn?def[ \t]+)?\w*has_include\w*(?:[ \t]*\([ \t]*["<]([^">\n]+)[">])?"#).ok()
+    // Letters of ASCII alone: cases of all others are a feature of the crate that only tests switch on.
+    Regex::new(r#"(?P<defined>(?i-u:defined)[ \t]*\(?[ \t]*|(?i-u:ifn?def)[ \t]+)?\w*(?i-u:has_include)\w*(?:[ \t]*\([ \t]*["<]([^">\n]+)[">])?"#).ok()
 });
 
 impl Names {

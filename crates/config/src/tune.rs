@@ -9,7 +9,7 @@ use super::variant::KernelVariant;
 use super::yaml::{Position, Problem, Spanned, suggest};
 use model::expr::{Env, ExprValue, Expression, Kind, Name};
 use model::{Bound, Gate, Limit, Metric, Rule};
-use search::{Parameter, Space, Unusable, Value};
+use search::{Parameter, Space};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -253,10 +253,7 @@ fn read_parameters(
         places.push(name.at);
         parameters.push(Parameter {
             name: name.value.clone(),
-            values: values
-                .iter()
-                .map(|value| Value::Integer(value.value))
-                .collect(),
+            values: values.iter().map(|value| value.value).collect(),
         });
     }
     Ok((parameters, places))
@@ -372,11 +369,7 @@ impl Tune {
             }
             holds
         });
-        let space = space.map_err(|why| match why {
-            Unusable::TooManyCombinations { .. } => Problem::new(self.at, why.to_string()),
-            // `read` has looked at all else.
-            other => Problem::new(self.at, other.to_string()),
-        })?;
+        let space = space.map_err(|why| Problem::new(self.at, why.to_string()))?;
         if let Some(problem) = broken {
             return Err(problem);
         }
@@ -416,20 +409,18 @@ impl Tune {
         Problem::new(constraint.text.at, message)
     }
 
-    fn environment(&self, values: &[&Value]) -> Env {
+    fn environment(&self, values: &[i64]) -> Env {
         let mut env = self.constants.clone();
-        env.extend(self.parameters.iter().zip(values).filter_map(
-            |(parameter, value)| match value {
-                Value::Integer(value) => {
-                    Some((Name::plain(&parameter.name), ExprValue::Int(*value)))
-                }
-                _ => None,
-            },
-        ));
+        env.extend(
+            self.parameters
+                .iter()
+                .zip(values)
+                .map(|(parameter, value)| (Name::plain(&parameter.name), ExprValue::Int(*value))),
+        );
         env
     }
 
-    fn in_words(&self, values: &[&Value]) -> String {
+    fn in_words(&self, values: &[i64]) -> String {
         let words: Vec<String> = self
             .parameters
             .iter()

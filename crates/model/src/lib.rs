@@ -31,6 +31,7 @@ mod record;
 mod rename;
 mod rival;
 mod seen;
+pub mod sm;
 mod tensor_map;
 mod undecidable;
 mod verdict;

@@ -1,9 +1,9 @@
 //! Theoretical occupancy: how much of one SM the blocks of a launch can fill.
 //!
-//! Limits: CUDA C++ Programming Guide, "Compute Capabilities", technical specifications per compute
-//! capability. Rules of allocation: the occupancy calculator that ships with the toolkit
+//! `sm` has the limits of each architecture. Rules of allocation: the occupancy calculator that ships with the toolkit
 //! (`cuda_occupancy.h`), which the driver's own query follows.
 
+use crate::sm::Sm;
 use crate::{Arch, Resources};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -61,46 +61,6 @@ pub enum Limiter {
     Barriers,
 }
 
-/// The resources of one SM of an architecture. Shared memory in bytes.
-struct Sm {
-    warps: u64,
-    blocks: u64,
-    shared: u64,
-    /// Taken by the system from every block.
-    shared_reserved: u64,
-    /// Shared memory is given to a block in units of this.
-    shared_unit: u64,
-    /// Named barriers; nothing counts them before compute capability 9.0.
-    barriers: Option<u64>,
-}
-
-const KIB: u64 = 1_024;
-
-/// `None` for an architecture that is not in the tables: no guess is made from its neighbours.
-fn sm(arch: Arch) -> Option<Sm> {
-    let (warps, blocks, shared_kib, barriers_per_block) = match (arch.major, arch.minor) {
-        (7, 5) => (32, 16, 64, None),
-        (8, 0) => (64, 32, 164, None),
-        (8, 6) => (48, 16, 100, None),
-        (8, 7) => (48, 16, 164, None),
-        (8, 9) => (48, 24, 100, None),
-        (9, 0) => (64, 32, 228, Some(2)),
-        (10, 0 | 3) => (64, 32, 228, Some(2)),
-        (11, 0) => (48, 24, 228, Some(1)),
-        (12, 0 | 1) => (48, 24, 100, Some(1)),
-        _ => return None,
-    };
-    let turing = arch.major == 7;
-    Some(Sm {
-        warps,
-        blocks,
-        shared: shared_kib * KIB,
-        shared_reserved: if turing { 0 } else { KIB },
-        shared_unit: if turing { 256 } else { 128 },
-        barriers: barriers_per_block.map(|each: u64| each * blocks),
-    })
-}
-
 /// The resources that one block of a launch asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
@@ -129,7 +89,7 @@ impl Demand {
 ///
 /// `None` where the architecture's limits are not known here.
 pub fn occupancy(arch: Arch, demand: Demand) -> Option<Occupancy> {
-    let sm = sm(arch)?;
+    let sm = Sm::for_arch(arch)?;
     if !(1..=THREADS_PER_BLOCK).contains(&demand.threads_per_block) {
         return Some(Occupancy {
             blocks_per_sm: 0,
@@ -183,7 +143,7 @@ pub fn find_excess(arch: Arch, demand: Demand) -> Option<Excess> {
     else {
         return None;
     };
-    let sm = sm(arch)?;
+    let sm = Sm::for_arch(arch)?;
     let (asked, most) = match limiter {
         Limiter::Warps | Limiter::Blocks => (demand.threads_per_block, THREADS_PER_BLOCK),
         Limiter::Registers => {

@@ -1,7 +1,6 @@
 //! The few best configurations that were told.
 
 use crate::space::Point;
-use crate::strategy::Outcome;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Best {
@@ -11,20 +10,18 @@ pub(crate) struct Best {
 }
 
 impl Best {
-    pub fn of(most: usize) -> Self {
+    pub fn new(most: usize) -> Self {
         Self {
             most,
             elites: Vec::new(),
         }
     }
 
-    pub fn tell(&mut self, point: Point, outcome: Outcome) {
-        if let Some(cost) = outcome.cost() {
-            self.elites.retain(|(_, it)| *it != point);
-            self.elites.push((cost, point));
-            self.elites.sort_by(|a, b| a.0.total_cmp(&b.0));
-            self.elites.truncate(self.most);
-        }
+    pub fn tell(&mut self, point: Point, cost: f64) {
+        self.elites.retain(|(_, elite)| *elite != point);
+        self.elites.push((cost, point));
+        self.elites.sort_by(|a, b| a.0.total_cmp(&b.0));
+        self.elites.truncate(self.most);
     }
 
     pub fn points(&self) -> impl ExactSizeIterator<Item = Point> {

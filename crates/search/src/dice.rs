@@ -15,7 +15,7 @@ impl Dice {
         self.0.next_u64()
     }
 
-    /// In 0..`of`; 0 where that is empty.
+    /// Draws from 0..`of`; 0 where that is empty.
     pub fn below(&mut self, of: usize) -> usize {
         // The product's high half: its bias is below of / 2^64.
         ((u128::from(self.0.next_u64()) * of as u128) >> 64) as usize

@@ -33,7 +33,7 @@ pub(crate) fn predict(
         .map(|row| {
             let of_row = || said.iter().filter_map(|tree| tree.get(row));
             let mean = of_row().sum::<f64>() / TREES as f64;
-            let variance = of_row().map(|it| (it - mean).powi(2)).sum::<f64>() / TREES as f64;
+            let variance = of_row().map(|value| (value - mean).powi(2)).sum::<f64>() / TREES as f64;
             Prediction::new(mean, variance)
         })
         .collect())

@@ -1,11 +1,10 @@
 //! Search guided by two models, which propose in turns what they expect most of: a random forest and a Gaussian
-//! process. Both learn cost from parameters. Where one of them is wrong the other goes on: no one of both is the
-//! better one everywhere.
+//! process. Both learn cost from parameters. Where one of them is wrong the other goes on: neither is better everywhere.
 //!
 //! Half of the proposals are neighbours of one of the best so far, the other half is from anywhere: models
-//! miss what they do not expect, and neighbours alone stay in the first valley. The figures behind this and
-//! behind the constants are in `dev/replay/choices.md`.
+//! miss what they do not expect, and neighbours alone stay in the first valley. docs/tune.md has the figures.
 
+use crate::Strategy;
 use crate::best::Best;
 use crate::dice::Dice;
 use crate::encode::Encoding;
@@ -13,13 +12,12 @@ use crate::forest;
 use crate::gaussian::Gaussian;
 use crate::prediction::Prediction;
 use crate::space::{Point, Space};
-use crate::strategy::{Outcome, Strategy};
 use crate::unasked::Unasked;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
     /// Configurations that are drawn before there are models.
     pub first: usize,
     /// Proposals of the models until they learn again.
@@ -28,15 +26,11 @@ pub struct Settings {
     pub pool: usize,
 }
 
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            first: 8,
-            batch: 4,
-            pool: 300,
-        }
-    }
-}
+const SETTINGS: Settings = Settings {
+    first: 8,
+    batch: 4,
+    pool: 300,
+};
 
 /// The best whose neighbours are proposed.
 const ELITES: usize = 8;
@@ -50,33 +44,32 @@ pub struct Guided {
     unasked: Unasked,
     dice: Dice,
     best: Best,
-    first: std::vec::IntoIter<Point>,
     /// With the logarithm of the cost.
     told: Vec<(Point, Option<f64>)>,
     proposed: std::vec::IntoIter<Point>,
 }
 
 impl Guided {
-    /// Starts with `seeds`, in this order. Drawn configurations fill them up.
-    pub fn new(space: Arc<Space>, seed: u64, seeds: &[Point], settings: Settings) -> Self {
-        let mut dice = Dice::new(seed);
-        let first = Unasked::all(&space).generation(seeds, settings.first, &mut dice);
+    pub fn new(space: Arc<Space>, seed: u64) -> Self {
+        Self::with_settings(space, seed, SETTINGS)
+    }
+
+    pub(crate) fn with_settings(space: Arc<Space>, seed: u64, settings: Settings) -> Self {
         let encoding = Encoding::new(&space);
         Self {
             settings,
             gaussian: Gaussian::new(encoding.scaled_width()),
             encoding,
             unasked: Unasked::all(&space),
-            dice,
-            best: Best::of(ELITES),
-            first: first.into_iter(),
+            dice: Dice::new(seed),
+            best: Best::new(ELITES),
             told: Vec::new(),
             proposed: Vec::new().into_iter(),
             space,
         }
     }
 
-    /// The neighbours of each of the best, and all candidates: those and drawn ones. All of them are unasked.
+    /// Returns the neighbours of each of the best, and all candidates: those and drawn ones. All of them are unasked.
     fn candidates(&mut self) -> (Vec<BTreeSet<Point>>, BTreeSet<Point>) {
         let neighbours = |point| {
             let mut near = self.space.neighbours(point);
@@ -96,17 +89,16 @@ impl Guided {
         (near, all)
     }
 
-    /// The next batch. Empty where there is nothing to learn from, and nothing to propose.
+    /// Returns the next batch. It is empty where there is nothing to learn from, and nothing to propose.
     fn propose(&mut self) -> Vec<Point> {
-        let costs = self.told.iter().filter_map(|(_, cost)| *cost);
-        let Some(least) = costs.min_by(f64::total_cmp) else {
+        let costs = || self.told.iter().filter_map(|(_, cost)| *cost);
+        let Some(least) = costs().min_by(f64::total_cmp) else {
             return Vec::new();
         };
         // The part of the best's speed that one lacks: how much slower a slow one is says little of the fast ones.
         let lacks = |cost: f64| 1.0 - (least - cost).exp();
-        let costs = self.told.iter().filter_map(|(_, cost)| *cost);
-        let most = costs.map(lacks).fold(0.0, f64::max);
         // A failed one counts as the worst that did not fail: next to it there are others that fail.
+        let most = costs().map(lacks).fold(0.0, f64::max);
         let told: Vec<(Point, f64)> = self
             .told
             .iter()
@@ -126,18 +118,19 @@ impl Guided {
             let Some(ranked) = ranked.get(self.dice.below(ranked.len())) else {
                 break;
             };
-            let around = match self.dice.below(2) {
-                0 => near.get(self.dice.below(near.len())),
-                _ => None,
+            let around = if self.dice.below(2) == 0 {
+                near.get(self.dice.below(near.len()))
+            } else {
+                None
             };
-            let mut fresh = ranked.iter().filter(|it| !batch.contains(it));
-            let local = around.and_then(|near| fresh.clone().find(|it| near.contains(it)));
+            let mut fresh = ranked.iter().filter(|point| !batch.contains(point));
+            let local = around.and_then(|near| fresh.clone().find(|point| near.contains(point)));
             batch.extend(local.or_else(|| fresh.next()).copied());
         }
         batch
     }
 
-    /// Each model's prediction for all points, in their order. A model that cannot learn from these gives none.
+    /// Returns each model's prediction for all points, in their order. A model that cannot learn from these gives none.
     fn predict(&mut self, told: &[(Point, f64)], all: &[Point]) -> Vec<Vec<Prediction>> {
         let row = |point| self.encoding.row(&self.space, point);
         let rows = told.iter().map(|(point, _)| row(*point)).collect();
@@ -154,20 +147,23 @@ impl Guided {
     }
 }
 
-/// The most promising first. The best so far lacks nothing.
+/// Sorts points by their promise, the greatest first. The best so far lacks nothing.
 fn rank(predictions: &[Prediction], points: &[Point]) -> Vec<Point> {
-    let promise = predictions.iter().map(|it| it.expected_improvement(0.0));
-    let mut ranked: Vec<(f64, Point)> = promise.zip(points.iter().copied()).collect();
+    let mut ranked: Vec<(f64, Point)> = predictions
+        .iter()
+        .map(|prediction| prediction.expected_improvement(0.0))
+        .zip(points.iter().copied())
+        .collect();
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
-    ranked.into_iter().map(|it| it.1).collect()
+    ranked.into_iter().map(|(_, point)| point).collect()
 }
 
 impl Strategy for Guided {
     fn ask(&mut self) -> Option<Point> {
-        let unasked = &mut self.unasked;
-        if let Some(point) = self.first.find(|&point| unasked.take(point)) {
-            return Some(point);
+        if self.unasked.taken() < self.settings.first {
+            return self.unasked.draw(&mut self.dice);
         }
+        let unasked = &mut self.unasked;
         if let Some(point) = self.proposed.find(|&point| unasked.take(point)) {
             return Some(point);
         }
@@ -178,14 +174,17 @@ impl Strategy for Guided {
             .or_else(|| self.unasked.draw(&mut self.dice))
     }
 
-    fn tell(&mut self, point: Point, outcome: Outcome) {
+    fn tell(&mut self, point: Point, cost: Option<f64>) {
+        let cost = cost.filter(|cost| cost.is_finite());
         self.unasked.take(point);
-        self.best.tell(point, outcome);
-        self.told.push((point, outcome.cost().map(log)));
+        if let Some(cost) = cost {
+            self.best.tell(point, cost);
+        }
+        self.told.push((point, cost.map(log)));
     }
 }
 
-/// Ratios count, not differences. Costs of 0 and below have their order as well.
+/// Returns the logarithm: ratios count, not differences. Costs of 0 and below have their order as well.
 fn log(cost: f64) -> f64 {
     let least = f64::MIN_POSITIVE;
     cost.signum() * (cost.abs().max(least).ln() - least.ln())

@@ -17,7 +17,7 @@ impl Prediction {
         }
     }
 
-    /// How far it is expected to be below the `least` so far, where one above counts as 0, if the error is normal.
+    /// Returns how far it is expected to be below the `least` so far, where one above counts as 0, if the error is normal.
     pub fn expected_improvement(self, least: f64) -> f64 {
         let Self { mean, spread } = self;
         let normal = Normal::standard();

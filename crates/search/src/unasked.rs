@@ -6,7 +6,7 @@ use crate::space::{Point, Space};
 #[derive(Clone, Debug)]
 pub(crate) struct Unasked {
     points: Vec<Point>,
-    /// Where each point of the space stands in `points`.
+    /// The position of each point of the space in `points`.
     place: Vec<Option<usize>>,
 }
 
@@ -21,11 +21,16 @@ impl Unasked {
         &self.points
     }
 
+    /// Returns how many points were taken.
+    pub fn taken(&self) -> usize {
+        self.place.len() - self.points.len()
+    }
+
     pub fn contains(&self, point: Point) -> bool {
         self.place.get(point.index()).is_some_and(Option::is_some)
     }
 
-    /// False where it was taken before.
+    /// Takes a point. Returns false where it was taken before.
     pub fn take(&mut self, point: Point) -> bool {
         let Some(at) = self.place.get_mut(point.index()).and_then(Option::take) else {
             return false;
@@ -37,18 +42,6 @@ impl Unasked {
             *place = Some(at);
         }
         true
-    }
-
-    /// Takes `seeds`, in their order, and draws until there are `count`.
-    pub fn generation(mut self, seeds: &[Point], count: usize, dice: &mut Dice) -> Vec<Point> {
-        let mut points: Vec<Point> = seeds.to_vec();
-        points.retain(|&point| self.take(point));
-        while points.len() < count
-            && let Some(point) = self.draw(dice)
-        {
-            points.push(point);
-        }
-        points
     }
 
     pub fn draw(&mut self, dice: &mut Dice) -> Option<Point> {

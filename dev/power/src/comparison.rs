@@ -1,10 +1,10 @@
 //! The rule and other comparers on the same samples.
 
+use crate::draw::{self, Decks, Own, Ruling};
 use crate::halves::{Halves, Pair, Processes, Samples};
 use crate::rivals::Rival;
-use calibration::draw::{self, Decks, Own, Ruling};
-use calibration::table::percent;
-use calibration::{
+use crate::table::percent;
+use crate::{
     Analysis, Counted, Prepared, Protocol, Recording, Settings, Unusable, analyse, prepare,
 };
 
@@ -156,8 +156,8 @@ fn verdicts(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Settings;
     use crate::simulate::World;
-    use calibration::Settings;
 
     /// The verdict on the medians of this world's processes.
     fn median(world: &World, processes: usize, settings: &Settings, pair: Pair) -> Option<Counted> {

@@ -1,7 +1,7 @@
 //! Samples of one side of a process, as other comparers get them.
 
 use crate::rivals::Half;
-use calibration::{Contest, Process};
+use crate::{Contest, Process};
 
 /// The samples that a comparer of one pair of processes gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ mod nvbench;
 
 pub use nvbench::Thresholds;
 
-use calibration::draw::Call;
-use calibration::table::percent;
+use crate::draw::Call;
+use crate::table::percent;
 
 /// One side of one process, as a comparer gets it: samples in nanoseconds and, where it was measured, the
 /// SM clock of each. Sorted and summed up once, because it is compared many times.

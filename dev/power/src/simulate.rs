@@ -1,6 +1,6 @@
 //! Processes that were never measured, with every fault that measured ones have, from a seed.
 
-use calibration::{Block, Bound, Change, Contest, Dice, Order, Process, Sides};
+use crate::{Block, Bound, Change, Contest, Dice, Order, Process, Sides};
 
 /// How far out single processes lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,11 +2,11 @@
 
 use crate::comparison::{Comparer, Comparison, Point};
 use crate::halves::{Pair, Processes, Samples};
-use calibration::table::{Table, rate, short, signed_percent};
-use calibration::{Cell, Change, How, Share};
+use crate::table::{Table, rate, short, signed_percent};
+use crate::{Cell, Change, How, Share};
 
 impl Comparison {
-    /// Begins with [`calibration::Analysis::markdown`]; the same bytes for the same comparison.
+    /// Begins with [`crate::Analysis::markdown`]; the same bytes for the same comparison.
     pub fn markdown(&self) -> String {
         let sections = [
             self.analysis.markdown(),
@@ -163,7 +163,7 @@ fn range(shares: impl Iterator<Item = Share>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use calibration::{Analysis, Counted, Runs, Settings, Spread};
+    use crate::{Analysis, Counted, Runs, Settings, Spread};
 
     fn cell(contest: usize, change: f64, how: How, failed: u64, inconclusive: u64) -> Cell {
         let of = 1000;

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use calibration::{Bound, Change, How, Recording, Settings, analyse, packed};
 use power::simulate::World;
+use power::{Bound, Change, How, Recording, Settings, analyse, packed};
 use power::{Comparer, compare};
 
 fn recording(processes: usize) -> Recording {

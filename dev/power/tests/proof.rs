@@ -4,9 +4,9 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use calibration::{Dice, Share};
 use judge::stats::sequential::{Decision, Evidence, Rule, Schedule};
 use power::simulate::{Tail, World};
+use power::{Dice, Share};
 
 const CONFIDENCE: f64 = 0.9999;
 const TOLERANCE: f64 = 0.005;

@@ -2,7 +2,6 @@
 
 use super::{accepted, said_of, with};
 use crate::Budget;
-use search::Value;
 use std::time::Duration;
 
 const LAST: &str = "      p50: \"+2%\"\n";
@@ -34,10 +33,8 @@ fn every_variant_has_the_kernels_and_its_own_takes_precedence() {
         .collect();
     assert_eq!(names, ["plain", "wide"]);
     let tune = &resolved.tunes[0];
-    let integers =
-        |values: &[i64]| -> Vec<Value> { values.iter().copied().map(Value::Integer).collect() };
     assert_eq!(tune.parameters[0].name, "TILE");
-    assert_eq!(tune.parameters[0].values, integers(&[32, 64, 128]));
+    assert_eq!(tune.parameters[0].values, [32, 64, 128]);
     let objective = [("small".to_owned(), 0.25), ("large".to_owned(), 0.75)];
     assert_eq!(tune.objective, objective);
     assert_eq!(tune.budget, Budget::Time(Duration::from_secs(600)));

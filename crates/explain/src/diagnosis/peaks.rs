@@ -1,29 +1,11 @@
 //! The peaks of a GPU: operations, bytes and instructions a second. Pure.
 //!
-//! Rates of one SM are those of its architecture; a GPU has so many SMs and a clock. Device memory is by the name of
+//! Rates of one SM are those of its architecture (`model::sm`); a GPU has so many SMs and a clock. Device memory is by the name of
 //! the GPU. Each has its source next to it. `gatekeeper doctor --peaks` measures them on a GPU.
 
+use model::sm::Sm;
 use model::{Arch, Arithmetic, DeviceFacts};
 use serde::Serialize;
-
-/// Rates of one SM, for each clock cycle.
-#[derive(Debug, PartialEq)]
-struct Sm {
-    /// Lanes that finish an addition, product or both in one.
-    fp32: f64,
-    fp64: f64,
-    /// The same of halves, two in one register.
-    fp16: f64,
-    /// Exponentials, roots, reciprocals, sines.
-    special: f64,
-    /// Products with addition of the tensor cores, dense: of f16 or bf16 summed up in f32, ...
-    tensor_16: f64,
-    tensor_tf32: f64,
-    /// `None` where the tensor cores lack the type.
-    tensor_fp8: Option<f64>,
-    tensor_fp64: Option<f64>,
-    tensor_int8: f64,
-}
 
 /// Holds for every architecture here: a scheduler issues one instruction a cycle, shared memory moves 32 banks of 4 bytes.
 /// CUDA C++ Programming Guide, "Compute Capabilities".
@@ -38,50 +20,6 @@ const L2_PORT_BYTES: f64 = 64.0;
 const HOPPER_SYNCHRONOUS: f64 = 0.62;
 /// The rate of a GPU's own 16.8 MB in L2: `reduce` of this repository reads them in 2.5 us beyond its start, on an H100.
 const HOPPER_L2: Option<(f64, &str)> = Some((3390.0, "measured: kernels/reduce.cu on an H100"));
-
-/// CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions"; tensor cores by the whitepapers of
-/// Turing, Ampere (GA100, GA102), Ada, Hopper and Blackwell. `None`: not in these.
-fn sm(arch: Arch) -> Option<Sm> {
-    let sm = |fp32, fp64, fp16, [tensor_16, tensor_tf32, tensor_int8]: [f64; 3]| Sm {
-        fp32,
-        fp64,
-        fp16,
-        special: 16.0,
-        tensor_16,
-        tensor_tf32,
-        tensor_fp8: None,
-        tensor_fp64: None,
-        tensor_int8,
-    };
-    Some(match (arch.major, arch.minor) {
-        // Turing has no tf32: the compiler refuses it.
-        (7, 5) => sm(64.0, 2.0, 128.0, [512.0, 0.0, 1024.0]),
-        (8, 0) => Sm {
-            tensor_fp64: Some(64.0),
-            ..sm(64.0, 32.0, 256.0, [1024.0, 512.0, 2048.0])
-        },
-        (8, 6) => sm(128.0, 2.0, 128.0, [512.0, 256.0, 1024.0]),
-        (8, 9) => Sm {
-            tensor_fp8: Some(1024.0),
-            ..sm(128.0, 2.0, 128.0, [512.0, 256.0, 1024.0])
-        },
-        (9, 0) => Sm {
-            tensor_fp8: Some(4096.0),
-            tensor_fp64: Some(128.0),
-            ..sm(128.0, 64.0, 256.0, [2048.0, 1024.0, 4096.0])
-        },
-        (10, 0) => Sm {
-            tensor_fp8: Some(8192.0),
-            tensor_fp64: Some(64.0),
-            ..sm(128.0, 64.0, 256.0, [4096.0, 2048.0, 8192.0])
-        },
-        (12, 0) => Sm {
-            tensor_fp8: Some(1024.0),
-            ..sm(128.0, 2.0, 128.0, [512.0, 256.0, 1024.0])
-        },
-        _ => return None,
-    })
-}
 
 /// A GPU as NVIDIA sells it.
 #[derive(Debug)]
@@ -229,11 +167,12 @@ impl Peaks {
 
     fn of_model(model: &Model) -> Option<Self> {
         let (major, minor) = model.arch;
-        let sm = sm(Arch {
+        let arch = Arch {
             major,
             minor,
             suffix: None,
-        })?;
+        };
+        let sm = Sm::for_arch(arch)?.rates?;
         let sms = f64::from(model.multiprocessors);
         let (hz, tensor_hz) = (model.mhz * 1e6, model.tensor_mhz * 1e6);
         // An addition and a product.

@@ -2,7 +2,7 @@
 //! the kernel or the machine, and the next job goes on there.
 
 use super::host::{FAREWELL, Lost, Sent, Worker};
-use super::protocol::{CheckJob, ClockJob, Frame, Job, PairJob, Ready, TimeJob};
+use super::protocol::{CheckJob, Frame, Job, PairJob, Ready, TimeJob};
 use crate::device::lock::{self, GpuLock, SHARED, Standing, Use};
 use crate::device::{DeviceChoice, Failure};
 use model::NotRun;
@@ -246,16 +246,6 @@ impl<'a> Crew<'a> {
         let end = self.run(Use::Measure, &job, deadline, |_| {});
         answer(end, |frame| match frame {
             Frame::Profiled => Ok(()),
-            other => Err(Box::new(other)),
-        })
-    }
-
-    /// The values that the kernel wrote of its own clock. Its deadline is the case's.
-    pub fn clock(&mut self, job: ClockJob) -> Seen<Vec<u64>> {
-        let deadline = deadline(&job.case);
-        let end = self.run(Use::Measure, &Job::Clock(Box::new(job)), deadline, |_| {});
-        answer(end, |frame| match frame {
-            Frame::Clocked(steps) => Ok(steps),
             other => Err(Box::new(other)),
         })
     }

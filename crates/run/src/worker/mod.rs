@@ -17,8 +17,8 @@ mod tests;
 pub use crew::{CheckAnswer, Crew, WorkerCosts, this_program};
 pub use crews::Crews;
 pub use protocol::{
-    Arm, CheckJob, ClockJob, EstimateJob, ExpectedOutput, Frame, Job, PairJob, SimulateJob,
-    Simulated, TimeJob,
+    Arm, CheckJob, EstimateJob, ExpectedOutput, Frame, Job, PairJob, SimulateJob, Simulated,
+    TimeJob,
 };
 pub use simulators::{Simulators, Spent};
 

@@ -29,7 +29,6 @@ pub enum Job {
     Pair(Box<PairJob>),
     /// One launch for a profiler around this worker, on buffers prepared as for timing.
     Profile(Box<TimeJob>),
-    Clock(Box<ClockJob>),
     Estimate(Box<EstimateJob>),
     Simulate(Box<SimulateJob>),
 }
@@ -42,7 +41,6 @@ impl Job {
             Self::KnownGood | Self::Count => false,
             Self::Check(job) => job.artifacts().any(is_launcher),
             Self::Time(job) | Self::Profile(job) => is_launcher(&job.artifact),
-            Self::Clock(job) => is_launcher(&job.artifact),
             Self::Pair(job) => [&job.head, &job.base]
                 .iter()
                 .any(|arm| is_launcher(&arm.artifact)),
@@ -103,15 +101,6 @@ pub struct TimeJob {
     pub artifact: Artifact,
     pub seed: u64,
     pub schedule: Schedule,
-}
-
-/// A kernel that times itself: it writes the steps of its own clock to a tensor of 64-bit integers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ClockJob {
-    pub case: Case,
-    pub artifact: Artifact,
-    pub seed: u64,
-    pub tensor: String,
 }
 
 /// Head and base of one case, side by side.
@@ -192,8 +181,6 @@ pub enum Frame {
     Paired(Box<PairFacts>),
     /// The launch is over. The profiler has the counters.
     Profiled,
-    /// The values that the kernel wrote of its clock.
-    Clocked(Vec<u64>),
     /// Warp instructions of the whole launch; `None` where a sample of its blocks alone passed the limit.
     Estimated(Option<u64>),
     Simulated(Box<Simulated>),
@@ -224,7 +211,6 @@ impl Frame {
             | Self::Timed(_)
             | Self::Paired(_)
             | Self::Profiled
-            | Self::Clocked(_)
             | Self::Estimated(_)
             | Self::Simulated(_)
             | Self::Failed(_) => true,

@@ -19,7 +19,7 @@ pub struct Entry {
 }
 
 /// The name of a part for people, its directory, and how far below it the entries are.
-const PARTS: [(&str, &str, u32); 11] = [
+const PARTS: [(&str, &str, u32); 10] = [
     ("compilers", "toolchains", 1),
     ("builds", "build/objects", 1),
     ("builds", "build/manifests", 1),
@@ -29,8 +29,7 @@ const PARTS: [(&str, &str, u32); 11] = [
     ("inputs", "inputs", 1),
     ("reference programs", "reference-programs", 1),
     ("base revisions", "trees", 2),
-    ("calibration", "calibrate", 1),
-    ("microbenchmark", "micro", 1),
+    ("built-in kernels", "builtin", 1),
 ];
 
 /// The most that may remain in the cache, by size and by age.

@@ -96,7 +96,6 @@ impl Shared {
             Job::Estimate(job) => (&job.case, job.seed),
             Job::Simulate(job) => (&job.check.case, job.check.seed),
             Job::Time(job) | Job::Profile(job) => (&job.case, job.seed),
-            Job::Clock(job) => (&job.case, job.seed),
             Job::Pair(job) => (&job.head.case, job.seed),
         };
         if let Job::Check(job) = next

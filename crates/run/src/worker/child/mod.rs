@@ -2,7 +2,6 @@
 
 mod buffers;
 mod check;
-mod clock;
 mod job_cache;
 mod kept;
 mod metered;
@@ -91,9 +90,6 @@ fn run(device: &mut CudaDevice, cache: &mut JobCache, job: &Job, frames: &mut Fr
                 Ok(Frame::Profiled)
             })
         }
-        Job::Clock(job) => metered(device, frames, |device, say| {
-            clock::clock(device, cache, job, say).map(Frame::Clocked)
-        }),
         Job::Estimate(_) | Job::Simulate(_) => {
             Frame::Failed(Failure::Unsupported(Unsupported::Simulation))
         }

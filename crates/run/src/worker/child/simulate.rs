@@ -70,8 +70,7 @@ fn run(
         | Job::Check(_)
         | Job::Time(_)
         | Job::Pair(_)
-        | Job::Profile(_)
-        | Job::Clock(_) => Err(Failure::Unsupported(Unsupported::Clock)),
+        | Job::Profile(_) => Err(Failure::Unsupported(Unsupported::Clock)),
     }
 }
 

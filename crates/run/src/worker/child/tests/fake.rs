@@ -134,16 +134,6 @@ fn kernel(symbol: &str) -> Kernel {
             }
             Ok(())
         },
-        // Writes the steps of its clock.
-        "clocks" => |memory, args, launch| {
-            for i in 0..N as u64 {
-                let step = u64::from(launch) * 1000 + i;
-                memory
-                    .at(args[1] + 8 * i, 8)
-                    .copy_from_slice(&step.to_le_bytes());
-            }
-            Ok(())
-        },
         "faults" => |_, _, _| {
             Err(Failure::Fault {
                 fault: Fault::new(
@@ -157,7 +147,7 @@ fn kernel(symbol: &str) -> Kernel {
     }
 }
 
-const KERNELS: [&str; 13] = [
+const KERNELS: [&str; 12] = [
     "double",
     "negates",
     "wrong",
@@ -169,7 +159,6 @@ const KERNELS: [&str; 13] = [
     "races",
     "in_place",
     "accumulates",
-    "clocks",
     "faults",
 ];
 

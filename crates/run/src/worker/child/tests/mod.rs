@@ -3,7 +3,6 @@
 mod fake;
 
 use super::check::check;
-use super::clock::clock;
 use super::job_cache::JobCache;
 use super::metered::Metered;
 use super::orders::Orders;
@@ -11,9 +10,7 @@ use super::pair::pair;
 use super::stage::StagedCase;
 use super::time::time;
 use crate::device::{Device, Failure, Result};
-use crate::worker::protocol::{
-    Arm, CheckJob, ClockJob, ExpectedOutput, Frame, Job, Order, PairJob, TimeJob,
-};
+use crate::worker::protocol::{Arm, CheckJob, ExpectedOutput, Frame, Job, Order, PairJob, TimeJob};
 use build::{Artifact, FilledConstant};
 use check::cache::{self, References};
 use check::reference::user::HiddenFrom;
@@ -495,34 +492,6 @@ fn the_base_is_named_while_it_is_loaded_and_no_longer() {
         orders.insert(base < head);
     }
     assert_eq!(orders.len(), 2, "either may be loaded first");
-}
-
-#[test]
-fn a_kernel_that_times_itself_is_read_after_its_second_launch() {
-    let steps = |symbol: &str, tensor: &str| {
-        let mut case = case(symbol);
-        case.tensors[1].elem = ElemType::I64;
-        let job = ClockJob {
-            case,
-            artifact: artifact(symbol),
-            seed: 1,
-            tensor: tensor.to_owned(),
-        };
-        let mut cache = JobCache::new(None, Arc::default());
-        let mut fake = Fake::new();
-        clock(&mut Metered::new(&mut fake), &mut cache, &job, &mut |_| {})
-    };
-    let second: Vec<u64> = (0..N as u64).map(|i| 2000 + i).collect();
-    assert_eq!(steps("clocks", "y").unwrap(), second);
-    let fault = |result: Result<Vec<u64>>| match result {
-        Err(Failure::Fault { fault, .. }) => fault,
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(fault(steps("faults", "y")).kind, FaultKind::DeviceFault);
-    assert_eq!(
-        fault(steps("clocks", "z")).message,
-        "the kernel writes no tensor `z`"
-    );
 }
 
 /// Modules with a variable each, which a tensor called like the symbol fills.

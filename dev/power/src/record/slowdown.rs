@@ -1,7 +1,7 @@
 //! The built-in kernels, whose run time is set by a number of steps: how they are built and called, and how
 //! many steps take how long. Pure.
 
-use super::case::{BLOCK, case, integer, pointer, tensor};
+use gatekeeper::doctor::builtin::{BLOCK, case, integer, pointer, tensor};
 use model::{Arch, Callable, Case, DeviceFacts, Unit, UnitId};
 use std::collections::BTreeMap;
 

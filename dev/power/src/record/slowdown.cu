@@ -1,4 +1,4 @@
-// Kernels with a slowdown factor: known slowdowns for `gatekeeper calibrate`.
+// Kernels with a slowdown factor: known slowdowns for recordings.
 
 // A chain of dependent fused multiply-adds. `steps` / 8 links in every thread; each further step adds one link
 // for one more of a block's eight warps.

@@ -1,7 +1,6 @@
 //! Measures what the tables of peaks say of this GPU: built-in kernels that keep one resource busy each.
 
-use super::case::{BLOCK, case, integer, pointer, tensor};
-use super::{got, time};
+use super::builtin::{BLOCK, CACHE, case, got, integer, pointer, tensor, time};
 use build::Built;
 use build::toolchain::Toolchain;
 use explain::diagnosis::peaks::Peaks;
@@ -143,7 +142,7 @@ pub fn measure(
     cache: &Cache,
     device: &DeviceFacts,
 ) -> Result<Vec<Measured>> {
-    let root = cache.dir("calibrate")?;
+    let root = cache.dir(CACHE)?;
     cache::write_atomically(&root.join(FILE), SOURCE.as_bytes())?;
     let units = Kernel::ALL.map(|kernel| kernel.unit(device.arch()));
     let built = build::build_all(&root, toolchain, cache, &units, units.len(), &|_, _| {})?;

@@ -45,8 +45,6 @@ pub enum Change {
 pub enum Bound {
     Compute,
     Memory,
-    /// A user's own kernel.
-    Unknown,
 }
 
 /// One fresh process.
@@ -127,7 +125,6 @@ impl Contest {
         let bound = match self.bound {
             Bound::Compute => ", compute-bound",
             Bound::Memory => ", memory-bound",
-            Bound::Unknown => "",
         };
         format!("{}, {} us{bound}", self.kernel, self.class_us)
     }

@@ -1,9 +1,10 @@
 //! Finds the work with which the built-in kernels take the requested times and slowdowns.
 
 use super::slowdown::{self, Code, Kernel, Line, Work};
-use super::{Artifacts, Pair, Request, Side, process_of, time};
+use super::{Artifacts, Pair, Request, Side, process_of};
+use crate::{Bound, Change};
 use build::Artifact;
-use calibration::{Bound, Change};
+use gatekeeper::doctor::builtin::time;
 use model::{Case, DeviceFacts};
 use run::worker::Crew;
 use system::error::{Error, Result};

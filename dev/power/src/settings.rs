@@ -31,12 +31,13 @@ pub struct Settings {
 impl Default for Settings {
     /// The rule that `gatekeeper run` judges by.
     fn default() -> Self {
+        let pairing = config::pairing(true);
         Self {
             tolerance: 0.005,
-            quiet: vec![3, 4, 6],
-            looks: vec![8, 12, 18, 26, 38, 55],
-            run_false_alarm: 0.01,
-            miss: 0.01,
+            quiet: pairing.quiet,
+            looks: pairing.looks,
+            run_false_alarm: pairing.false_alarms.0,
+            miss: pairing.misses.0,
             cases: 60,
             runs: 4000,
             verdicts: 20_000,

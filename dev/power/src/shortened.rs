@@ -17,10 +17,11 @@ pub struct Protocol {
 impl Default for Protocol {
     /// The samples that `gatekeeper run` takes where only p50 is judged.
     fn default() -> Self {
+        let pairing = config::pairing(true);
         Self {
-            blocks: 32,
-            least_blocks: 3,
-            blocks_ns: 10_000_000,
+            blocks: pairing.blocks,
+            least_blocks: pairing.least_blocks,
+            blocks_ns: pairing.blocks_ns,
             singles: 10,
         }
     }
