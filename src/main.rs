@@ -29,9 +29,10 @@ fn main() -> ExitCode {
             filters,
             allow_worse,
         }) => {
-            let treatment = match allow_worse {
-                true => WorseValues::Accepted,
-                false => WorseValues::Refused,
+            let treatment = if allow_worse {
+                WorseValues::Accepted
+            } else {
+                WorseValues::Refused
             };
             cmd::baseline::update(&record, &config, &filters, treatment)
         }

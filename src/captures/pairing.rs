@@ -65,7 +65,7 @@ pub fn find_pairs(head: &Plan, base: &Plan) -> Pairs {
     let partners = pair(&ours, &theirs);
     let has_none = |at: &usize| !partners.contains(&Some(*at));
     let places = partners.iter().enumerate();
-    let gone = places.clone().filter(|(_, it)| it.is_none());
+    let gone = places.clone().filter(|(_, place)| place.is_none());
     Pairs {
         alone: [
             (0..ours.len()).filter(has_none).collect(),

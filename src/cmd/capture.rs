@@ -113,10 +113,10 @@ fn lay_out_random_inputs(captured: &Capture) -> Vec<String> {
         return Vec::new();
     }
     let kib = |bytes: u64| bytes.div_ceil(1024);
-    let replaced = random.iter().map(|(_, it)| it.replaced).sum();
+    let replaced = random.iter().map(|(_, account)| account.replaced).sum();
     let mut kept: BTreeMap<String, u64> = BTreeMap::new();
-    for (kernel, it) in random.iter().filter(|(_, it)| it.kept > 0) {
-        *kept.entry(short_name(kernel)).or_default() += it.kept;
+    for (kernel, account) in random.iter().filter(|(_, account)| account.kept > 0) {
+        *kept.entry(short_name(kernel)).or_default() += account.kept;
     }
     let mut lines = vec![format!(
         "random inputs: {} KiB. Still the program's: {} KiB",

@@ -72,9 +72,9 @@ impl Progress {
                     progress.phase != phase && progress.is_done()
                 });
                 match running.iter_mut().find(|progress| progress.phase == phase) {
-                    Some(it) if steps > 0 => {
-                        it.bar.inc_length(steps);
-                        it.ended = None;
+                    Some(progress) if steps > 0 => {
+                        progress.bar.inc_length(steps);
+                        progress.ended = None;
                     }
                     Some(_) => {}
                     None if steps > 0 => running.push(Running::new(phase, steps, self.shown)),
@@ -85,18 +85,21 @@ impl Progress {
                 self.end(&mut running, |progress| {
                     progress.phase != phase && progress.is_done()
                 });
-                let Some(it) = running.iter_mut().find(|progress| progress.phase == phase) else {
+                let Some(progress) = running.iter_mut().find(|progress| progress.phase == phase)
+                else {
                     return;
                 };
                 let what = escape::lines(&what);
-                it.bar.set_message(what.clone());
-                it.bar.inc(1);
-                it.what = what;
-                it.ended = it.is_done().then(Instant::now);
+                progress.bar.set_message(what.clone());
+                progress.bar.inc(1);
+                progress.what = what;
+                progress.ended = progress.is_done().then(Instant::now);
             }
             Event::Ended { phase } => self.end(&mut running, |progress| progress.phase == phase),
             Event::Waiting(line) => match running.last() {
-                Some(it) if self.shown == Shown::Bars => it.bar.println(escape::lines(&line)),
+                Some(progress) if self.shown == Shown::Bars => {
+                    progress.bar.println(escape::lines(&line))
+                }
                 _ => write_line(&line),
             },
         }
@@ -104,10 +107,10 @@ impl Progress {
 
     /// A phase whose steps are done can go on: its bar stays until another one takes its place.
     fn end(&self, running: &mut Vec<Running>, is_over: impl Fn(&Running) -> bool) {
-        for it in running.extract_if(.., |progress| is_over(progress)) {
-            it.bar.finish_and_clear();
-            if self.shown == Shown::Lines && it.is_done() && it.took() >= SILENCE {
-                write_line(&it.done());
+        for progress in running.extract_if(.., |progress| is_over(progress)) {
+            progress.bar.finish_and_clear();
+            if self.shown == Shown::Lines && progress.is_done() && progress.took() >= SILENCE {
+                write_line(&progress.done());
             }
         }
     }
@@ -195,12 +198,12 @@ fn write_left(state: &ProgressState, out: &mut dyn fmt::Write) {
 /// Until the `Progress` is dropped.
 fn keep_log(running: &Weak<Mutex<Vec<Running>>>) {
     while let Some(running) = running.upgrade() {
-        if let Some(it) = held(&running).last_mut()
-            && !it.is_done()
-            && it.said.elapsed() >= SILENCE
+        if let Some(progress) = held(&running).last_mut()
+            && !progress.is_done()
+            && progress.said.elapsed() >= SILENCE
         {
-            it.said = Instant::now();
-            write_line(&it.so_far());
+            progress.said = Instant::now();
+            write_line(&progress.so_far());
         }
         drop(running);
         std::thread::sleep(Duration::from_millis(500));

@@ -72,9 +72,10 @@ pub fn text(items: &[Item]) -> String {
         let mut lines = lines_of(&item.facts);
         for problem in &item.problems {
             // Where another state is worse, the ones that are not keep their word.
-            let word = match problem.state() == item.state() {
-                true => String::new(),
-                false => format!("{}: ", word(problem.state())),
+            let word = if problem.state() == item.state() {
+                String::new()
+            } else {
+                format!("{}: ", word(problem.state()))
             };
             let said = format!("{word}{}", message(problem));
             lines.extend(said.lines().map(str::to_owned));
@@ -102,11 +103,14 @@ fn word(state: State) -> &'static str {
 /// `12 ok, 3 limited: a run would work`.
 fn headline(items: &[Item]) -> String {
     let states = [State::Broken, State::Limited, State::Good];
-    let counts = states.iter().filter_map(|state| {
-        let count = items.iter().filter(|item| item.state() == *state).count();
-        (count > 0).then(|| format!("{count} {}", word(*state)))
-    });
-    let counts = counts.collect::<Vec<_>>().join(", ");
+    let counts = states
+        .iter()
+        .filter_map(|state| {
+            let count = items.iter().filter(|item| item.state() == *state).count();
+            (count > 0).then(|| format!("{count} {}", word(*state)))
+        })
+        .collect::<Vec<_>>()
+        .join(", ");
     let ending = match exit(items) {
         Exit::Held => "nothing here stops a run",
         Exit::Usage => "a run would stop at the mistake in gates.yaml (exit code 2)",
@@ -157,7 +161,7 @@ fn cache_lines(cache: &CacheSeen) -> Vec<String> {
         Some(all) => format!("{} in {}", words::size(all.bytes), entries(all)),
         None => "its size could not be counted in time".to_owned(),
     };
-    let shared = cache.shared.iter().map(|it| format!("reads {it}, too"));
+    let shared = cache.shared.iter().map(|path| format!("reads {path}, too"));
     let unused = cache.unused.filter(|unused| unused.entries > 0);
     let unused = unused.map(|unused| {
         format!(
@@ -178,8 +182,12 @@ fn entries(amount: Amount) -> String {
 }
 
 fn compiler_lines(compiler: &CompilerSeen) -> Vec<String> {
-    let known = compiler.parts.iter().filter(|part| part.version.is_some());
-    let parts: Vec<_> = known.map(shown).collect();
+    let parts: Vec<_> = compiler
+        .parts
+        .iter()
+        .filter(|part| part.version.is_some())
+        .map(shown)
+        .collect();
     let lines = [
         Some(format!("nvcc {} at {}", compiler.version, compiler.nvcc)),
         (!parts.is_empty()).then(|| format!("with {}", parts.join(", "))),
@@ -377,8 +385,7 @@ fn message(problem: &Problem) -> String {
                 (support.signals, "killing processes of this user (Linux 6.12, Landlock)"),
                 (support.sockets, "using the network (seccomp)"),
             ];
-            let missing = all.iter().filter(|(there, _)| !there);
-            let missing: Vec<_> = missing.map(|(_, what)| *what).collect();
+            let missing: Vec<_> = all.iter().filter(|(there, _)| !there).map(|(_, what)| *what).collect();
             format!(
                 "nothing keeps a reference or a compiler's flags from {}",
                 missing.join(", nor from ")

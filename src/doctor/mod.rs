@@ -264,20 +264,24 @@ impl Problem {
 impl Item<'_> {
     /// The worst of its problems.
     pub fn state(&self) -> State {
-        let states = self.problems.iter().map(Problem::state);
-        states.max().unwrap_or(State::Good)
+        self.problems
+            .iter()
+            .map(Problem::state)
+            .max()
+            .unwrap_or(State::Good)
     }
 }
 
 /// As of a run on this machine, as far as it can be told before.
 pub fn exit(items: &[Item]) -> Exit {
     let problems = || items.iter().flat_map(|item| &item.problems);
-    if problems().any(|it| matches!(it, Problem::GatesBroken(_))) {
+    if problems().any(|problem| matches!(problem, Problem::GatesBroken(_))) {
         return Exit::Usage;
     }
-    match problems().any(|it| it.state() == State::Broken) {
-        true => Exit::Environment,
-        false => Exit::Held,
+    if problems().any(|problem| problem.state() == State::Broken) {
+        Exit::Environment
+    } else {
+        Exit::Held
     }
 }
 
@@ -306,7 +310,7 @@ impl Machine {
         match &self.peaks {
             None => {}
             Some(PeaksSeen::Measured(all)) => {
-                items.extend(all.iter().map(|it| Item::new("peak", Facts::Peak(it))));
+                items.extend(all.iter().map(|peak| Item::new("peak", Facts::Peak(peak))));
             }
             Some(PeaksSeen::Unmeasurable) => {
                 items.push(Item::lacking("peak", Problem::PeaksUnmeasurable));
@@ -391,18 +395,22 @@ impl Machine {
         let gpus = match (got(&self.gpus), &self.gpus) {
             (Ok(gpus), _) => gpus,
             (Err(why), Seen::NotRun(_)) => {
-                let problem = match requires_gpu {
-                    true => Problem::NoRequiredGpu { why },
-                    false => Problem::NoGpu { why },
+                let problem = if requires_gpu {
+                    Problem::NoRequiredGpu { why }
+                } else {
+                    Problem::NoGpu { why }
                 };
                 return Item::lacking("driver", problem);
             }
             (Err(why), _) => return Item::lacking("driver", Problem::DriverBroken { why }),
         };
         let supports = gpus.cuda_driver_version;
-        let compiler = self.compiler.as_ref().and_then(|it| it.as_ref().ok());
+        let compiler = self
+            .compiler
+            .as_ref()
+            .and_then(|compiler| compiler.as_ref().ok());
         let too_old = compiler
-            .and_then(|it| driver_problem(&it.version, supports))
+            .and_then(|compiler| driver_problem(&compiler.version, supports))
             .map(|why| Problem::DriverTooOld { why, supports });
         let uncounted = gpus.uncounted.clone();
         let facts = Facts::Driver {

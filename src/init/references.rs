@@ -75,11 +75,13 @@ pub fn largest(observed: &[Observed], output: &str) -> Option<f64> {
     let largest = values.map(|values| match values {
         Values::F32(all) => all
             .iter()
-            .fold(0.0, |most: f64, it| most.max(f64::from(it.abs()))),
-        Values::F64(all) => all.iter().fold(0.0, |most: f64, it| most.max(it.abs())),
-        Values::I64(all) => all
+            .fold(0.0, |most: f64, value| most.max(f64::from(value.abs()))),
+        Values::F64(all) => all
             .iter()
-            .fold(0.0, |most: f64, it| most.max(it.unsigned_abs() as f64)),
+            .fold(0.0, |most: f64, value| most.max(value.abs())),
+        Values::I64(all) => all.iter().fold(0.0, |most: f64, value| {
+            most.max(value.unsigned_abs() as f64)
+        }),
     });
     largest.reduce(f64::max)
 }
@@ -364,7 +366,7 @@ const REDUCE: [(ReduceOp, &str); 4] = [
 ];
 
 fn named<T: Copy + PartialEq>(all: &[(T, &'static str)], op: T) -> Option<&'static str> {
-    let found = all.iter().find(|(it, _)| *it == op);
+    let found = all.iter().find(|(known, _)| *known == op);
     found.map(|(_, name)| *name)
 }
 
@@ -674,7 +676,7 @@ impl Maker<'_> {
                     .iter()
                     .enumerate()
                     .filter(|(at, _)| *at != head && *at != sequence)
-                    .map(|(_, it)| it.clone())
+                    .map(|(_, extent)| extent.clone())
                     .collect();
                 while shape.len() < 2 {
                     shape.insert(0, "1".to_owned());

@@ -44,9 +44,9 @@ pub fn rounded_up(value: f64) -> String {
     let exponent = value.log10().floor() as i32;
     let digits = value / 10f64.powi(exponent);
     let (digit, exponent) = match digits {
-        it if it <= 1.0 => (1, exponent),
-        it if it <= 2.0 => (2, exponent),
-        it if it <= 5.0 => (5, exponent),
+        digit if digit <= 1.0 => (1, exponent),
+        digit if digit <= 2.0 => (2, exponent),
+        digit if digit <= 5.0 => (5, exponent),
         _ => (1, exponent + 1),
     };
     match exponent {

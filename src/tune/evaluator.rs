@@ -181,8 +181,10 @@ impl Evaluator for DeviceEvaluator<'_, '_> {
     /// On a GPU what breaks or is wrong at the first look is not looked at again: a kernel that does not end would
     /// take its deadline for each seed of each shape.
     fn prove(&mut self, batch: &[&Candidate]) -> Result<Vec<std::result::Result<Proof, Dropped>>> {
-        let asked = batch.iter().map(|it| it.asked.as_ref());
-        let asked = asked.collect::<std::result::Result<Vec<&ResolvedVariant>, _>>();
+        let asked = batch
+            .iter()
+            .map(|candidate| candidate.asked.as_ref())
+            .collect::<std::result::Result<Vec<&ResolvedVariant>, _>>();
         let whole = asked.map_err(|why| Error::environment(why.clone()))?;
         if !self.has_clock() {
             return self.judge(batch, &whole);
@@ -190,19 +192,27 @@ impl Evaluator for DeviceEvaluator<'_, '_> {
         let glances: Vec<ResolvedVariant> = whole.iter().map(|asked| glance(asked)).collect();
         let first = self.judge(batch, &glances.iter().collect::<Vec<_>>())?;
         let is_right = |at: usize| matches!(first.get(at), Some(Ok(_)));
-        let right = batch.iter().zip(&whole).enumerate();
-        let right = right.filter(|(at, _)| is_right(*at)).map(|(_, it)| it);
-        let (right, asked): (Vec<_>, Vec<_>) = right.map(|(it, asked)| (*it, *asked)).unzip();
-        let mut second = match right.is_empty() {
-            true => Vec::new(),
-            false => self.judge(&right, &asked)?,
+        let right = batch
+            .iter()
+            .zip(&whole)
+            .enumerate()
+            .filter(|(at, _)| is_right(*at))
+            .map(|(_, value)| value);
+        let (right, asked): (Vec<_>, Vec<_>) =
+            right.map(|(candidate, asked)| (*candidate, *asked)).unzip();
+        let mut second = if right.is_empty() {
+            Vec::new()
+        } else {
+            self.judge(&right, &asked)?
         }
         .into_iter();
-        let both = first.into_iter().map(|first| match first {
-            Err(why) => Err(why),
-            Ok(_) => second.next().unwrap_or_else(|| Err(lost())),
-        });
-        Ok(both.collect())
+        Ok(first
+            .into_iter()
+            .map(|first| match first {
+                Err(why) => Err(why),
+                Ok(_) => second.next().unwrap_or_else(|| Err(lost())),
+            })
+            .collect())
     }
 
     fn look_for_races(
@@ -225,9 +235,10 @@ impl Evaluator for DeviceEvaluator<'_, '_> {
 /// The verdict for which one of the simulator's is enough, if there is one.
 fn failure(record: &Record, name: &str) -> Option<Dropped> {
     let judgement = judge::judge(record);
-    let verdicts = judgement.verdicts.iter();
-    let mut failed =
-        verdicts.filter(|it| it.subject.variant() == name && it.outcome == Outcome::Fail);
+    let mut failed = judgement
+        .verdicts
+        .iter()
+        .filter(|verdict| verdict.subject.variant() == name && verdict.outcome == Outcome::Fail);
     let first = failed.clone().find(is_finding).or_else(|| failed.next());
     first.and_then(|verdict| by_verdict(&record.environment, verdict))
 }
@@ -265,22 +276,26 @@ impl DeviceEvaluator<'_, '_> {
         asked: &[&ResolvedVariant],
     ) -> Result<Vec<std::result::Result<Proof, Dropped>>> {
         let has_clock = self.has_clock();
-        let jobs = asked.iter().zip(batch);
-        let jobs: Vec<_> = jobs
+        let jobs: Vec<_> = asked
+            .iter()
+            .zip(batch)
             .map(|(asked, candidate)| (*asked, candidate.built.as_slice()))
             .collect();
         let record = self.bench.prove(&jobs)?;
         let index = Index::new(&record);
         let verdicts = index.judge().verdicts;
-        let judged = batch.iter().zip(asked).map(|(candidate, asked)| {
-            judge_one(
-                index.head(),
-                &verdicts,
-                (&candidate.name(), asked),
-                has_clock,
-            )
-        });
-        judged.collect()
+        batch
+            .iter()
+            .zip(asked)
+            .map(|(candidate, asked)| {
+                judge_one(
+                    index.head(),
+                    &verdicts,
+                    (&candidate.name(), asked),
+                    has_clock,
+                )
+            })
+            .collect()
     }
 }
 
@@ -314,10 +329,16 @@ fn judge_one(
     has_clock: bool,
 ) -> Result<std::result::Result<Proof, Dropped>> {
     let environment = view.environment();
-    let verdicts = verdicts.iter();
-    let own: Vec<&Verdict> = verdicts.filter(|it| it.subject.variant() == name).collect();
+    let own: Vec<&Verdict> = verdicts
+        .iter()
+        .filter(|verdict| verdict.subject.variant() == name)
+        .collect();
     let find = |outcome| {
-        let of_it = || own.iter().copied().filter(|it| it.outcome == outcome);
+        let of_it = || {
+            own.iter()
+                .copied()
+                .filter(|verdict| verdict.outcome == outcome)
+        };
         of_it().find(is_finding).or_else(|| of_it().next())
     };
     if let Some(verdict) = find(Outcome::Environment) {
@@ -329,8 +350,11 @@ fn judge_one(
     let broken = broken.and_then(|verdict| by_verdict(environment, verdict));
     let mut proof = Proof::default();
     for case in &asked.cases {
-        let mut seeds = case.seeds.iter();
-        if !seeds.any(|seed| view.check(&case.id, *seed).is_ok()) {
+        if !case
+            .seeds
+            .iter()
+            .any(|seed| view.check(&case.id, *seed).is_ok())
+        {
             proof.unseen.push(case.id.shape.clone());
         }
         let estimate = estimated_ns(&diagnosis::diagnose(view, &case.id));
@@ -344,9 +368,11 @@ fn judge_one(
             ..why
         }));
     }
-    let mut cases = asked.cases.iter().filter(|_| has_clock);
-    if let Some((shape, why)) =
-        cases.find_map(|case| Some((&case.id.shape, view.timeable(&case.id).err()?)))
+    if let Some((shape, why)) = asked
+        .cases
+        .iter()
+        .filter(|_| has_clock)
+        .find_map(|case| Some((&case.id.shape, view.timeable(&case.id).err()?)))
     {
         return Ok(Err(unproven(shape, why.reason.code())));
     }

@@ -71,36 +71,41 @@ fn result(began: &Began, found: &SearchResult) -> Vec<String> {
     }
 }
 
-fn confirmed(began: &Began, found: &SearchResult, it: &Confirmation) -> Vec<String> {
-    let [low, high] = it.interval;
-    let interval = match high < f64::MAX {
-        true => format!(" (between {} and {})", as_percent(low), as_percent(high)),
-        false => String::new(),
+fn confirmed(began: &Began, found: &SearchResult, confirmation: &Confirmation) -> Vec<String> {
+    let [low, high] = confirmation.interval;
+    let interval = if high < f64::MAX {
+        format!(" (between {} and {})", as_percent(low), as_percent(high))
+    } else {
+        String::new()
     };
     let result = format!(
         "{} of the time of {}{interval}, over {} that the search saw nothing of",
-        as_percent(it.ratio),
+        as_percent(confirmation.ratio),
         began.start,
-        words::plural(it.processes as usize, "fresh process"),
+        words::plural(confirmation.processes as usize, "fresh process"),
     );
-    let first = match it.shown {
-        Shown::Faster => format!("{} takes {result}", name(it.winner)),
+    let first = match confirmation.shown {
+        Shown::Faster => format!("{} takes {result}", name(confirmation.winner)),
         Shown::NotFaster => format!(
             "nothing is faster: {}, the best of the search, takes {result}",
-            name(it.winner)
+            name(confirmation.winner)
         ),
         Shown::Undecided => format!(
             "not decided: {}, the best of the search, takes {result}",
-            name(it.winner)
+            name(confirmation.winner)
         ),
     };
-    let times = it.winner_ns.iter().filter_map(|(shape, ns)| {
-        let before = it.start_ns.get(shape)?;
-        let [before, ns] = [before, ns].map(|ns| words::quantity(Metric::P50, *ns));
-        Some(format!("p50 of {shape}: {ns}, of the start {before}"))
-    });
-    let times: Vec<String> = times.collect();
-    let define = values_of(found, it.winner).filter(|_| it.shown == Shown::Faster);
+    let times: Vec<String> = confirmation
+        .winner_ns
+        .iter()
+        .filter_map(|(shape, ns)| {
+            let before = confirmation.start_ns.get(shape)?;
+            let [before, ns] = [before, ns].map(|ns| words::quantity(Metric::P50, *ns));
+            Some(format!("p50 of {shape}: {ns}, of the start {before}"))
+        })
+        .collect();
+    let define =
+        values_of(found, confirmation.winner).filter(|_| confirmation.shown == Shown::Faster);
     let define = define.map(|values| {
         let mut macros: BTreeMap<String, String> = began.macros.clone();
         macros.extend(
@@ -108,12 +113,13 @@ fn confirmed(began: &Began, found: &SearchResult, it: &Confirmation) -> Vec<Stri
                 .iter()
                 .map(|(name, value)| (name.clone(), value.to_string())),
         );
-        let macros = macros
-            .iter()
-            .map(|(name, value)| format!("{name}: {value}"));
         format!(
             "as a variant: tuned: {{define: {{{}}}}}",
-            macros.collect::<Vec<_>>().join(", ")
+            macros
+                .iter()
+                .map(|(name, value)| format!("{name}: {value}"))
+                .collect::<Vec<_>>()
+                .join(", ")
         )
     });
     [first].into_iter().chain(times).chain(define).collect()
@@ -121,16 +127,13 @@ fn confirmed(began: &Began, found: &SearchResult, it: &Confirmation) -> Vec<Stri
 
 fn searched(began: &Began, found: &SearchResult) -> Vec<String> {
     let all = &found.evaluations;
-    let count = |is: fn(&Outcome) -> bool| all.iter().filter(|it| is(&it.outcome)).count();
-    let dropped = count(|it| matches!(it, Outcome::Dropped(_)));
-    let same = count(|it| matches!(it, Outcome::Same { .. }));
-    let objective = began
-        .objective
-        .iter()
-        .map(|(shape, weight)| match began.objective.len() {
-            1 => format!("p50 of {shape}"),
-            _ => format!("{shape} {}", as_percent(*weight)),
-        });
+    let count = |is: fn(&Outcome) -> bool| {
+        all.iter()
+            .filter(|evaluation| is(&evaluation.outcome))
+            .count()
+    };
+    let dropped = count(|outcome| matches!(outcome, Outcome::Dropped(_)));
+    let same = count(|outcome| matches!(outcome, Outcome::Same { .. }));
     let first = [
         format!(
             "{}, {} of {} looked at, {dropped} dropped, {same} the same code as another, in {}",
@@ -141,7 +144,15 @@ fn searched(began: &Began, found: &SearchResult) -> Vec<String> {
         ),
         format!(
             "objective {}; strategy {}, seed {}; {}, nvcc {}",
-            objective.collect::<Vec<_>>().join(", "),
+            began
+                .objective
+                .iter()
+                .map(|(shape, weight)| match began.objective.len() {
+                    1 => format!("p50 of {shape}"),
+                    _ => format!("{shape} {}", as_percent(*weight)),
+                })
+                .collect::<Vec<_>>()
+                .join(", "),
             began.strategy,
             began.seed,
             began.device,
@@ -153,14 +164,16 @@ fn searched(began: &Began, found: &SearchResult) -> Vec<String> {
 
 /// By cost, those of equal cost by what they take.
 fn best(began: &Began, found: &SearchResult) -> Table {
-    let ranked = |it: &Evaluation| {
-        let (registers, shared) = it.resources.map_or((0, 0), |it| (it.registers, it.shared));
-        (it.outcome.cost(), registers, shared)
+    let ranked = |evaluation: &Evaluation| {
+        let (registers, shared) = evaluation
+            .resources
+            .map_or((0, 0), |taken| (taken.registers, taken.shared));
+        (evaluation.outcome.cost(), registers, shared)
     };
     let mut all: Vec<&Evaluation> = found
         .evaluations
         .iter()
-        .filter(|it| it.outcome.cost().is_some())
+        .filter(|evaluation| evaluation.outcome.cost().is_some())
         .collect();
     all.sort_by(|a, b| {
         let (a, b) = (ranked(a), ranked(b));
@@ -175,21 +188,28 @@ fn best(began: &Began, found: &SearchResult) -> Table {
         ("shared", Kind::Number),
         ("occupancy", Kind::Number),
     ];
-    let rows = all.into_iter().take(MOST_RANKED).map(|it| {
-        let figure = |text: Option<String>| text.unwrap_or("-".to_owned());
-        let resources = it.resources;
-        vec![
-            it.number.to_string(),
-            shown(began, &it.values),
-            cost(&it.outcome),
-            figure(resources.map(|it| it.registers.to_string())),
-            figure(resources.map(|it| words::quantity(Metric::Shared, it.shared as f64))),
-            figure(
-                resources.and_then(|it| Some(words::quantity(Metric::Occupancy, it.occupancy?))),
-            ),
-        ]
-    });
-    Table::new(columns, rows.collect())
+    Table::new(
+        columns,
+        all.into_iter()
+            .take(MOST_RANKED)
+            .map(|evaluation| {
+                let figure = |text: Option<String>| text.unwrap_or("-".to_owned());
+                let resources = evaluation.resources;
+                vec![
+                    evaluation.number.to_string(),
+                    shown(began, &evaluation.values),
+                    cost(&evaluation.outcome),
+                    figure(resources.map(|taken| taken.registers.to_string())),
+                    figure(
+                        resources.map(|taken| words::quantity(Metric::Shared, taken.shared as f64)),
+                    ),
+                    figure(resources.and_then(|taken| {
+                        Some(words::quantity(Metric::Occupancy, taken.occupancy?))
+                    })),
+                ]
+            })
+            .collect(),
+    )
 }
 
 fn cost(outcome: &Outcome) -> String {
@@ -207,9 +227,9 @@ fn dropped(began: &Began, found: &SearchResult) -> Table {
     type Gate<'a> = (DroppedBy, &'a str, &'a str);
     let mut by: BTreeMap<Gate, Vec<(&Evaluation, &Dropped)>> = BTreeMap::new();
     for evaluation in &found.evaluations {
-        if let Outcome::Dropped(it) = &evaluation.outcome {
-            let key = (it.gate, it.name.as_str(), it.code.as_str());
-            by.entry(key).or_default().push((evaluation, it));
+        if let Outcome::Dropped(dropped) = &evaluation.outcome {
+            let key = (dropped.gate, dropped.name.as_str(), dropped.code.as_str());
+            by.entry(key).or_default().push((evaluation, dropped));
         }
     }
     let columns = [
@@ -219,21 +239,25 @@ fn dropped(began: &Began, found: &SearchResult) -> Table {
         ("number", Kind::Number),
         ("for example", Kind::Text),
     ];
-    let rows = by.into_iter().filter_map(|((gate, name, code), all)| {
-        let (first, why) = all.first()?;
-        let message = shorten(why.message.lines().next().unwrap_or_default());
-        let fast = why.estimated_cost.map_or(String::new(), |cost| {
-            format!(" (its estimate: {} of the start)", as_percent(cost))
-        });
-        Some(vec![
-            gate.name().to_owned(),
-            name.to_owned(),
-            code.to_owned(),
-            all.len().to_string(),
-            format!("{}: {message}{fast}", shown(began, &first.values)),
-        ])
-    });
-    Table::new(columns, rows.collect())
+    Table::new(
+        columns,
+        by.into_iter()
+            .filter_map(|((gate, name, code), all)| {
+                let (first, why) = all.first()?;
+                let message = shorten(why.message.lines().next().unwrap_or_default());
+                let fast = why.estimated_cost.map_or(String::new(), |cost| {
+                    format!(" (its estimate: {} of the start)", as_percent(cost))
+                });
+                Some(vec![
+                    gate.name().to_owned(),
+                    name.to_owned(),
+                    code.to_owned(),
+                    all.len().to_string(),
+                    format!("{}: {message}{fast}", shown(began, &first.values)),
+                ])
+            })
+            .collect(),
+    )
 }
 
 /// The log has all of it.
@@ -255,27 +279,40 @@ fn path(began: &Began, found: &SearchResult) -> Table {
         ("of the start", Kind::Number),
         ("after", Kind::Number),
     ];
-    let of = |number: &u32| found.evaluations.iter().find(|it| it.number == *number);
-    let rows = found.bests.iter().filter_map(of).map(|it| {
-        vec![
-            it.number.to_string(),
-            shown(began, &it.values),
-            cost(&it.outcome),
-            clock(it.at_ms / 1000),
-        ]
-    });
-    Table::new(columns, rows.collect())
+    let of = |number: &u32| {
+        found
+            .evaluations
+            .iter()
+            .find(|evaluation| evaluation.number == *number)
+    };
+    Table::new(
+        columns,
+        found
+            .bests
+            .iter()
+            .filter_map(of)
+            .map(|evaluation| {
+                vec![
+                    evaluation.number.to_string(),
+                    shown(began, &evaluation.values),
+                    cost(&evaluation.outcome),
+                    clock(evaluation.at_ms / 1000),
+                ]
+            })
+            .collect(),
+    )
 }
 
 /// The cost of the best after each evaluation, dropped ones among them.
 fn chart<'a>(found: &SearchResult) -> Option<Part<'a>> {
     let mut best: f64 = 1.0;
-    let all = found.evaluations.iter();
-    let counted = all.filter(|it| it.outcome.is_counted());
-    let values: Vec<f64> = counted
-        .map(|it| {
-            let cost = it.outcome.cost();
-            if let Some(cost) = cost.filter(|_| found.bests.contains(&it.number)) {
+    let values: Vec<f64> = found
+        .evaluations
+        .iter()
+        .filter(|evaluation| evaluation.outcome.is_counted())
+        .map(|evaluation| {
+            let cost = evaluation.outcome.cost();
+            if let Some(cost) = cost.filter(|_| found.bests.contains(&evaluation.number)) {
                 best = best.min(cost);
             }
             best * 100.0
@@ -284,7 +321,7 @@ fn chart<'a>(found: &SearchResult) -> Option<Part<'a>> {
     (values.len() > 1).then(|| {
         Part::Chart(Chart {
             title: "in per cent of the start: the best after each evaluation".to_owned(),
-            labels: (1..=values.len()).map(|it| it.to_string()).collect(),
+            labels: (1..=values.len()).map(|index| index.to_string()).collect(),
             values,
         })
     })
@@ -304,15 +341,19 @@ fn notes(found: &SearchResult) -> Vec<String> {
 }
 
 fn cause(why: &Dropped) -> String {
-    match why.message.is_empty() {
-        true => format!("{} ({})", why.name, why.code),
-        false => format!("{} ({}): {}", why.name, why.code, why.message),
+    if why.message.is_empty() {
+        format!("{} ({})", why.name, why.code)
+    } else {
+        format!("{} ({}): {}", why.name, why.code, why.message)
     }
 }
 
 fn values_of(found: &SearchResult, number: u32) -> Option<&Values> {
-    let mut all = found.evaluations.iter();
-    all.find(|it| it.number == number).map(|it| &it.values)
+    found
+        .evaluations
+        .iter()
+        .find(|evaluation| evaluation.number == number)
+        .map(|evaluation| &evaluation.values)
 }
 
 fn name(number: u32) -> String {
@@ -327,9 +368,10 @@ fn shown(began: &Began, values: &Values) -> String {
         .filter(|(name, value)| is_other(name, **value))
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
-    match words.is_empty() {
-        true => "the start's values".to_owned(),
-        false => words.join(" "),
+    if words.is_empty() {
+        "the start's values".to_owned()
+    } else {
+        words.join(" ")
     }
 }
 

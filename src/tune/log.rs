@@ -88,10 +88,10 @@ pub struct Earlier {
 
 impl Earlier {
     pub fn values(&self, number: u32) -> Option<&Values> {
-        let mut evaluations = self.evaluations.iter();
-        evaluations
-            .find(|it| it.number == number)
-            .map(|it| &it.values)
+        self.evaluations
+            .iter()
+            .find(|evaluation| evaluation.number == number)
+            .map(|evaluation| &evaluation.values)
     }
 }
 

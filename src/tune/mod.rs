@@ -177,12 +177,15 @@ pub fn search(
 
 /// The parameters that the start defines.
 pub fn own_values(tuning: &Tuning) -> Values {
-    let parameters = tuning.tune.parameters.iter();
-    let values = parameters.filter_map(|parameter| {
-        let value = tuning.macros.get(&parameter.name)?.parse().ok()?;
-        Some((parameter.name.clone(), value))
-    });
-    values.collect()
+    tuning
+        .tune
+        .parameters
+        .iter()
+        .filter_map(|parameter| {
+            let value = tuning.macros.get(&parameter.name)?.parse().ok()?;
+            Some((parameter.name.clone(), value))
+        })
+        .collect()
 }
 
 fn build(builder: &impl Builder, batch: &mut [Candidate]) -> Result<()> {
@@ -192,14 +195,19 @@ fn build(builder: &impl Builder, batch: &mut [Candidate]) -> Result<()> {
 }
 
 fn units(batch: &[Candidate]) -> Vec<model::Unit> {
-    let asked = batch.iter().filter_map(|it| it.asked.as_ref().ok());
+    let asked = batch
+        .iter()
+        .filter_map(|candidate| candidate.asked.as_ref().ok());
     asked.flat_map(|asked| asked.units.clone()).collect()
 }
 
 fn hand_out(batch: &mut [Candidate], built: Vec<Built>) {
     let mut built = built.into_iter();
     for candidate in batch {
-        let count = candidate.asked.as_ref().map_or(0, |it| it.units.len());
+        let count = candidate
+            .asked
+            .as_ref()
+            .map_or(0, |asked| asked.units.len());
         candidate.built = built.by_ref().take(count).collect();
     }
 }
@@ -252,14 +260,18 @@ impl Search<'_> {
     ) -> std::result::Result<(), Dropped> {
         if !has_clock {
             let objective = &self.tuning.tune.objective;
-            let mut wanted = objective.iter().map(|(shape, _)| shape);
-            self.start_ns = match wanted.all(|shape| proof.estimated_ns.contains_key(shape)) {
-                true => proof
+            self.start_ns = if objective
+                .iter()
+                .map(|(shape, _)| shape)
+                .all(|shape| proof.estimated_ns.contains_key(shape))
+            {
+                proof
                     .estimated_ns
                     .into_iter()
-                    .filter(|(shape, _)| objective.iter().any(|(it, _)| it == shape))
-                    .collect(),
-                false => proof.estimated_ns,
+                    .filter(|(shape, _)| objective.iter().any(|(known, _)| known == shape))
+                    .collect()
+            } else {
+                proof.estimated_ns
             };
             if self.start_ns.is_empty() {
                 return Err(no_estimate());
@@ -375,7 +387,11 @@ impl Search<'_> {
         let arch = self.settings.arch;
         let mut candidate = Candidate::new(self.tuning, number, point, values, arch);
         let patience = u64::try_from(self.patience.as_millis()).unwrap_or(u64::MAX);
-        for case in candidate.asked.iter_mut().flat_map(|it| &mut it.cases) {
+        for case in candidate
+            .asked
+            .iter_mut()
+            .flat_map(|asked| &mut asked.cases)
+        {
             case.deadline_ms = case.deadline_ms.min(patience);
         }
         candidate
@@ -422,7 +438,7 @@ impl Search<'_> {
         for (candidate, proof) in field.into_iter().zip(proofs) {
             match proof {
                 Err(mut why) => {
-                    why.estimated_cost = self.rank(&why.estimated_ns).map(|it| it.cost);
+                    why.estimated_cost = self.rank(&why.estimated_ns).map(|ranked| ranked.cost);
                     self.file(&candidate, Outcome::Dropped(why))?;
                 }
                 Ok(_) if evaluator.has_clock() => right.push(candidate),
@@ -491,7 +507,7 @@ impl Search<'_> {
     fn rank(&self, all: &BTreeMap<String, f64>) -> Option<Ranked> {
         let objective = &self.tuning.tune.objective;
         let weight = |shape: &String| {
-            let own = objective.iter().find(|(it, _)| it == shape);
+            let own = objective.iter().find(|(known, _)| known == shape);
             own.map_or(1.0, |(_, weight)| *weight)
         };
         // Either all shapes of the objective are ranked, or it is left aside and all count alike.
@@ -544,8 +560,10 @@ impl Search<'_> {
         let cost = match &evaluation.outcome {
             Outcome::Same { number: 0 } => Some(1.0),
             Outcome::Same { number } => {
-                let mut all = self.evaluations.iter();
-                let same = all.find(|it| it.number == *number);
+                let same = self
+                    .evaluations
+                    .iter()
+                    .find(|evaluation| evaluation.number == *number);
                 same.and_then(|same| same.outcome.cost())
             }
             other => other.cost(),
@@ -582,14 +600,16 @@ fn no_estimate() -> Dropped {
 fn inert(space: &Space, evaluations: &[Evaluation]) -> Vec<String> {
     let built: Vec<(&Values, &String)> = evaluations
         .iter()
-        .filter_map(|it| Some((&it.values, it.code.as_ref()?)))
+        .filter_map(|evaluation| Some((&evaluation.values, evaluation.code.as_ref()?)))
         .collect();
-    let parameters = space.parameters().iter().map(|it| &it.name);
+    let parameters = space.parameters().iter().map(|parameter| &parameter.name);
     let is_inert = |name: &&String| {
         let mut codes: HashMap<Vec<(&String, &i64)>, Vec<&String>> = HashMap::new();
         for (values, code) in &built {
-            let others = values.iter().filter(|(it, _)| it != name);
-            codes.entry(others.collect()).or_default().push(code);
+            codes
+                .entry(values.iter().filter(|(known, _)| known != name).collect())
+                .or_default()
+                .push(code);
         }
         let mut pairs = codes.values().filter(|codes| codes.len() > 1).peekable();
         pairs.peek().is_some()
@@ -606,14 +626,13 @@ impl SearchResult {
 
     /// Its values, where it was shown to be faster than the start.
     pub fn winner(&self) -> Option<&Values> {
-        let End::Confirmed(it) = &self.end else {
+        let End::Confirmed(confirmation) = &self.end else {
             return None;
         };
-        let mut all = self
-            .evaluations
+        self.evaluations
             .iter()
-            .filter(|_| it.shown == Shown::Faster);
-        all.find(|one| one.number == it.winner)
+            .filter(|_| confirmation.shown == Shown::Faster)
+            .find(|one| one.number == confirmation.winner)
             .map(|one| &one.values)
     }
 }

@@ -93,8 +93,8 @@ impl Lap {
             processes: u32::try_from(self.readings.len()).unwrap_or(u32::MAX),
             stopped: self.readings.len() < PROCESSES,
             cost: cost * ratio,
-            p50_ns: means(self.readings.iter().map(|it| &it.head_ns)),
-            against_ns: means(self.readings.iter().map(|it| &it.base_ns)),
+            p50_ns: means(self.readings.iter().map(|reading| &reading.head_ns)),
+            against_ns: means(self.readings.iter().map(|reading| &reading.base_ns)),
         })
     }
 }
@@ -125,22 +125,25 @@ pub fn confirm(
     let mut readings: Vec<Reading> = Vec::new();
     loop {
         // The property of the clock that holds for all processes is found on those of the first look.
-        let clock = readings.iter().take(first).map(|it| it.resolution);
-        let clock = clock.fold(0.0, f64::max);
-        let slower: Vec<f64> = readings.iter().map(|it| -it.ln_ratio).collect();
+        let clock = readings
+            .iter()
+            .take(first)
+            .map(|reading| reading.resolution)
+            .fold(0.0, f64::max);
+        let slower: Vec<f64> = readings.iter().map(|reading| -reading.ln_ratio).collect();
         let schedule = schedule.as_ref().map_err(Clone::clone);
-        let found = schedule.and_then(|it| it.with(0.0, clock)?.decide(&slower));
+        let found = schedule.and_then(|rule| rule.with(0.0, clock)?.decide(&slower));
         let end = |shown, evidence: Option<Evidence>| Confirmation {
             winner: winner.number,
             shown,
             ratio: mean(&readings).exp(),
-            interval: evidence.map_or([0.0, f64::MAX], |it| {
-                let [low, high] = it.interval;
+            interval: evidence.map_or([0.0, f64::MAX], |evidence| {
+                let [low, high] = evidence.interval;
                 [1.0 / high, 1.0 / low]
             }),
             processes: u32::try_from(readings.len()).unwrap_or(u32::MAX),
-            start_ns: means(readings.iter().map(|it| &it.base_ns)),
-            winner_ns: means(readings.iter().map(|it| &it.head_ns)),
+            start_ns: means(readings.iter().map(|reading| &reading.base_ns)),
+            winner_ns: means(readings.iter().map(|reading| &reading.head_ns)),
         };
         match found {
             Ok(Decision::Fail(evidence)) => return Ok(end(Shown::Faster, Some(evidence))),
@@ -158,7 +161,7 @@ pub fn confirm(
 
 /// The mean of log ratios; 0 of none.
 fn mean(readings: &[Reading]) -> f64 {
-    let sum: f64 = readings.iter().map(|it| it.ln_ratio).sum();
+    let sum: f64 = readings.iter().map(|reading| reading.ln_ratio).sum();
     sum / readings.len().max(1) as f64
 }
 
@@ -168,8 +171,8 @@ fn means<'a>(all: impl Iterator<Item = &'a BTreeMap<String, f64>>) -> BTreeMap<S
     for (shape, ns) in all.flatten() {
         by_shape.entry(shape.clone()).or_default().push(*ns);
     }
-    let means = by_shape.into_iter();
-    means
+    by_shape
+        .into_iter()
         .filter_map(|(shape, ns)| Some((shape, stats::over_processes(&ns)?)))
         .collect()
 }

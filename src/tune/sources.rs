@@ -35,8 +35,11 @@ impl Texts {
             };
             let beside = path.parent().map(Path::to_owned);
             for name in included(&text) {
-                let places = beside.iter().chain(&dirs);
-                let found = places.map(|dir| dir.join(name)).find(|path| path.is_file());
+                let found = beside
+                    .iter()
+                    .chain(&dirs)
+                    .map(|dir| dir.join(name))
+                    .find(|path| path.is_file());
                 open.extend(found);
             }
             texts.push((path, text));
@@ -109,7 +112,13 @@ pub fn digest(tuning: &Tuning) -> String {
         serde_json::to_vec(&loaded.plan.cases),
         serde_json::to_vec(&loaded.plan.timing),
         serde_json::to_vec(&loaded.plan.simulation),
-        serde_json::to_vec(&loaded.gates.iter().map(|it| &it.rule).collect::<Vec<_>>()),
+        serde_json::to_vec(
+            &loaded
+                .gates
+                .iter()
+                .map(|gate| &gate.rule)
+                .collect::<Vec<_>>(),
+        ),
     ] {
         // Plain data: it can be written.
         hasher.update(&part.unwrap_or_default());

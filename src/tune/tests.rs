@@ -38,39 +38,41 @@ struct FakeBuilder;
 
 impl Builder for FakeBuilder {
     fn build(&self, units: &[Unit]) -> Result<Vec<Built>> {
-        let built = units.iter().map(|unit| {
-            let mut macros = unit.defines.clone();
-            macros.remove("C");
-            Built {
-                read: [].into(),
-                unlisted: None,
-                facts: Seen::Got(BuildFacts {
-                    artifact: "k".to_owned(),
-                    entries: vec![EntryFacts {
-                        name: "k".to_owned(),
-                        symbol: "k".to_owned(),
-                        resources: Some(resources()),
-                        bounds: LaunchBounds::default(),
-                    }],
-                    constants: Vec::new(),
-                    identity: format!("{macros:?}"),
-                    ptx: None,
-                    warnings: Vec::new(),
-                    mistyped: Vec::new(),
-                    kernels: None,
-                    missing: None,
-                }),
-                artifact: Some(Artifact::Cubin {
-                    path: "k.cubin".into(),
-                    entries: Vec::new(),
-                    ptx: None,
-                    constants: Vec::new(),
-                }),
-                cached: false,
-                millis: 1,
-            }
-        });
-        Ok(built.collect())
+        Ok(units
+            .iter()
+            .map(|unit| {
+                let mut macros = unit.defines.clone();
+                macros.remove("C");
+                Built {
+                    read: [].into(),
+                    unlisted: None,
+                    facts: Seen::Got(BuildFacts {
+                        artifact: "k".to_owned(),
+                        entries: vec![EntryFacts {
+                            name: "k".to_owned(),
+                            symbol: "k".to_owned(),
+                            resources: Some(resources()),
+                            bounds: LaunchBounds::default(),
+                        }],
+                        constants: Vec::new(),
+                        identity: format!("{macros:?}"),
+                        ptx: None,
+                        warnings: Vec::new(),
+                        mistyped: Vec::new(),
+                        kernels: None,
+                        missing: None,
+                    }),
+                    artifact: Some(Artifact::Cubin {
+                        path: "k.cubin".into(),
+                        entries: Vec::new(),
+                        ptx: None,
+                        constants: Vec::new(),
+                    }),
+                    cached: false,
+                    millis: 1,
+                }
+            })
+            .collect())
     }
 }
 
@@ -166,20 +168,23 @@ impl<F: Fn(&Values) -> f64> Evaluator for FakeEvaluator<F> {
 
     /// A candidate that takes no time at all is wrong.
     fn prove(&mut self, batch: &[&Candidate]) -> Result<Vec<std::result::Result<Proof, Dropped>>> {
-        let proofs = batch.iter().map(|it| match (self.ns)(&it.values) {
-            0.0 => Err(dropped(DroppedBy::Correctness)),
-            _ => Ok(Proof::default()),
-        });
-        Ok(proofs.collect())
+        Ok(batch
+            .iter()
+            .map(|batch| match (self.ns)(&batch.values) {
+                0.0 => Err(dropped(DroppedBy::Correctness)),
+                _ => Ok(Proof::default()),
+            })
+            .collect())
     }
 
     fn look_for_races(
         &mut self,
         candidate: &Candidate,
     ) -> Result<std::result::Result<(), Dropped>> {
-        Ok(match (self.racy)(&candidate.values) {
-            true => Err(dropped(DroppedBy::Race)),
-            false => Ok(()),
+        Ok(if (self.racy)(&candidate.values) {
+            Err(dropped(DroppedBy::Race))
+        } else {
+            Ok(())
         })
     }
 }
@@ -217,9 +222,10 @@ fn search_in<F: Fn(&Values) -> f64>(
     resume: bool,
 ) -> SearchResult {
     let path = dir.join("log.jsonl");
-    let log = match resume {
-        true => Log::resume(&path, &began()).unwrap(),
-        false => (Log::create(&path, began()).unwrap(), Earlier::default()),
+    let log = if resume {
+        Log::resume(&path, &began()).unwrap()
+    } else {
+        (Log::create(&path, began()).unwrap(), Earlier::default())
     };
     search_on(dir, (&FakeBuilder, evaluator), (method, budget), log)
 }
@@ -276,8 +282,11 @@ fn confirmation(found: &SearchResult) -> &Confirmation {
 }
 
 fn evaluation(found: &SearchResult, number: u32) -> &Evaluation {
-    let mut all = found.evaluations.iter();
-    all.find(|it| it.number == number).unwrap()
+    found
+        .evaluations
+        .iter()
+        .find(|it| it.number == number)
+        .unwrap()
 }
 
 #[test]
@@ -411,7 +420,7 @@ fn a_race_that_no_gpu_shows_is_not_the_best() {
         .evaluations
         .iter()
         .filter(racy)
-        .map(|it| &it.outcome)
+        .map(|evaluation| &evaluation.outcome)
         .collect();
     assert!(
         matches!(outcomes.as_slice(), [Outcome::Dropped(why), Outcome::Same { .. }] if why.gate == DroppedBy::Race),
@@ -505,11 +514,14 @@ fn the_budget_counts_tried_configurations() {
         Budget::Evaluations(10),
         false,
     );
-    let tried = found
-        .evaluations
-        .iter()
-        .filter(|it| it.outcome.is_counted());
-    assert_eq!(tried.count(), 10);
+    assert_eq!(
+        found
+            .evaluations
+            .iter()
+            .filter(|evaluation| evaluation.outcome.is_counted())
+            .count(),
+        10
+    );
     // With each comes the one that is the same code.
     assert!(found.evaluations.len() > 15, "{}", found.evaluations.len());
 }

@@ -239,7 +239,9 @@ fn pictured(said: &str) -> String {
 
 /// Words of the terminal in a picture that `rich` drew.
 fn words_in_picture(svg: &str) -> Vec<String> {
-    let terminal = svg.split_once("-matrix\">").map_or("", |(_, it)| it);
+    let terminal = svg
+        .split_once("-matrix\">")
+        .map_or("", |(_, picture)| picture);
     let text = terminal
         .split("<text ")
         .skip(1)
@@ -521,7 +523,7 @@ fn to_gatekeeper(line: &str) -> Option<&str> {
     Some(
         [" | ", " > ", " && ", " || ", " #"]
             .iter()
-            .fold(said, |it, end| it.split(end).next().unwrap_or(it)),
+            .fold(said, |text, end| text.split(end).next().unwrap_or(text)),
     )
 }
 

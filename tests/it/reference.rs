@@ -220,39 +220,39 @@ fn arguments<'a>(command: &'a Command, below: &'a str) -> impl Iterator<Item = R
     own.map(move |arg| argument(arg, below))
 }
 
-fn argument(it: &Arg, below: &str) -> Row {
-    let takes = it.get_action().takes_values();
-    let values = it.get_value_names().unwrap_or_default();
+fn argument(arg: &Arg, below: &str) -> Row {
+    let takes = arg.get_action().takes_values();
+    let values = arg.get_value_names().unwrap_or_default();
     let value = values.first().map_or_else(
-        || it.get_id().as_str().to_uppercase(),
+        || arg.get_id().as_str().to_uppercase(),
         |name| name.to_string(),
     );
-    let several = matches!(it.get_action(), clap::ArgAction::Append);
-    let name = match it.get_long() {
+    let several = matches!(arg.get_action(), clap::ArgAction::Append);
+    let name = match arg.get_long() {
         Some(long) if takes => format!("--{long} {value}"),
         Some(long) => format!("--{long}"),
         None if several => format!("{value}..."),
         None => value,
     };
-    let help = help(it);
+    let help = help(arg);
     let (mut help, said) = match help.split_once(" [default: ") {
         Some((help, default)) => (help.to_owned(), cell(default.trim_end_matches(']'))),
         None => (help, String::new()),
     };
     if takes {
-        let values = it.get_possible_values();
+        let values = arg.get_possible_values();
         let values: Vec<_> = values.iter().map(|value| code(value.get_name())).collect();
         if !values.is_empty() {
             let of = if help.contains(':') { "; one of" } else { ":" };
             help = format!("{help}{of} {}", values.join(", "));
         }
     }
-    let defaults: Vec<_> = it
+    let defaults: Vec<_> = arg
         .get_default_values()
         .iter()
         .map(|value| value.to_str().unwrap())
         .collect();
-    let default = match (defaults.is_empty() || !takes, it.is_required_set()) {
+    let default = match (defaults.is_empty() || !takes, arg.is_required_set()) {
         (false, _) => code(&defaults.join(",")),
         (true, true) => "required".to_owned(),
         (true, false) => said,
@@ -260,8 +260,8 @@ fn argument(it: &Arg, below: &str) -> Row {
     vec![code(&format!("{below}{name}")), cell(&help), default]
 }
 
-fn help(it: &Arg) -> String {
-    it.get_help().unwrap().to_string().replace('\n', " ")
+fn help(arg: &Arg) -> String {
+    arg.get_help().unwrap().to_string().replace('\n', " ")
 }
 
 /// The keys of an object of the schema. A key's description ends with its default, or with when it is required.

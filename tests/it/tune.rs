@@ -27,8 +27,10 @@ fn events(dir: &Path, log: &str) -> Vec<Value> {
 }
 
 fn evaluated(dir: &Path, log: &str) -> Vec<Value> {
-    let events = events(dir, log).into_iter();
-    events.filter(|it| it["event"] == "evaluated").collect()
+    events(dir, log)
+        .into_iter()
+        .filter(|event| event["event"] == "evaluated")
+        .collect()
 }
 
 /// The outcomes of the configurations with these values of THREADS and SHORTCUT, in alphabetical order: which of two that
@@ -82,15 +84,21 @@ fn drops_wrong_configurations_with_their_reason_and_ranks_right_ones() {
     let progress = stderr(&output);
     let first = progress.lines().next();
     assert_eq!(first, Some("sums/default: 14 valid configurations"));
-    let left = progress
-        .lines()
-        .filter(|line| line.starts_with("tune: ") && line.ends_with(" left"));
-    assert!(left.count() > 0, "{progress}");
+    assert!(
+        progress
+            .lines()
+            .filter(|line| line.starts_with("tune: ") && line.ends_with(" left"))
+            .count()
+            > 0,
+        "{progress}"
+    );
 
     // Half of the work is left out: by its estimate it would be the best of all, and it is not among them.
     let all = evaluated(dir, LOG);
-    let costs = all.iter().filter_map(|it| it["outcome"]["cost"].as_f64());
-    let least = costs.fold(f64::INFINITY, f64::min);
+    let least = all
+        .iter()
+        .filter_map(|it| it["outcome"]["cost"].as_f64())
+        .fold(f64::INFINITY, f64::min);
     let wrong = all.iter().find(|it| it["values"]["SHORTCUT"] == 1).unwrap();
     let estimate = wrong["outcome"]["estimated_cost"].as_f64().unwrap();
     assert!(estimate < least, "{estimate} {least}");
@@ -204,11 +212,11 @@ fn on_a_gpu_right_configurations_are_timed_and_no_wrong_one_is_best() {
         "{said}"
     );
     // A winner is claimed where, and only where, fresh times have shown it.
-    let shown = all
-        .iter()
-        .filter(|it| it["event"] == "confirmed" && it["shown"] == "faster");
     assert_eq!(
-        shown.count() == 1,
+        all.iter()
+            .filter(|it| it["event"] == "confirmed" && it["shown"] == "faster")
+            .count()
+            == 1,
         output.status.code() == Some(0),
         "{said}"
     );

@@ -63,7 +63,7 @@ fn steps(lines: &[&str]) -> Vec<Step> {
                 .collect()
         };
         let whole = prose.rsplit_once("<summary>The whole <code>");
-        let whole = whole.and_then(|(_, it)| it.split_once("</code>"));
+        let whole = whole.and_then(|(_, rest)| rest.split_once("</code>"));
         steps.push(match language {
             "cpp" | "yaml" if whole.is_some() => Step::Show {
                 file: whole.unwrap().0.to_owned(),
@@ -114,13 +114,17 @@ impl Shell {
     fn typing(&mut self, commands: &[Typed]) -> Vec<String> {
         let out = |number: usize| self.scratch.join(format!("{number}.out"));
         let mut script = String::new();
-        for (number, it) in commands.iter().enumerate() {
+        for (number, command) in commands.iter().enumerate() {
             let file = out(number);
             let asked = commands
                 .get(number + 1)
                 .is_some_and(|next| next.command == "echo $?");
             let otherwise = if asked { "" } else { " || exit 1" };
-            script += &format!("{{ {}\n}} > {}{otherwise}\n", it.command, file.display());
+            script += &format!(
+                "{{ {}\n}} > {}{otherwise}\n",
+                command.command,
+                file.display()
+            );
         }
         script += &format!("pwd > {}\n", self.scratch.join("pwd").display());
         let path = std::env::var("PATH").unwrap();

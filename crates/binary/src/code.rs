@@ -96,8 +96,11 @@ impl<'file, 'data> Reader<'file, 'data> {
     ) -> Result<Code, Error> {
         let mut met: Vec<usize> = vec![text];
         met.extend(constants);
-        let mut numbers: HashMap<usize, usize> =
-            met.iter().enumerate().map(|(at, it)| (*it, at)).collect();
+        let mut numbers: HashMap<usize, usize> = met
+            .iter()
+            .enumerate()
+            .map(|(at, symbol)| (*symbol, at))
+            .collect();
         let mut digest = blake3::Hasher::new();
         let mut opcodes: HashMap<u16, u32> = HashMap::new();
         let mut is_open = false;

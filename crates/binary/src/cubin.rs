@@ -267,7 +267,7 @@ impl<'a> Reader<'a> {
                 constants: part.map(|part| part.constants.clone()).unwrap_or_default(),
                 code: text.sh_size(ENDIAN),
                 barriers: match of_info(attribute::BARRIERS) {
-                    Some(it) => it.value.first().map(|value| u32::from(*value)),
+                    Some(info) => info.value.first().map(|value| u32::from(*value)),
                     None => Some(barriers_of_text(text)),
                 },
                 max_threads: of_info(attribute::MAX_THREADS).and_then(|info| three(info.value)),

@@ -340,7 +340,7 @@ fn pair_group<'a>(
             .filter_map(|at| Some((*at, side.kernels.get(*at)?)))
             .collect();
         // A stable sort: the order decides between kernels with one name in one member.
-        kernels.sort_by_key(|(_, it)| (it.name.as_str(), it.member.as_deref()));
+        kernels.sort_by_key(|(_, kernel)| (kernel.name.as_str(), kernel.member.as_deref()));
         kernels
     };
     let (of_base, of_head) = (kernels(bases, of_base), kernels(heads, of_head));

@@ -119,11 +119,12 @@ pub fn validate_acceptances(loaded: &Loaded) -> Result<Vec<Acceptance>> {
         .iter()
         .find(|acceptance| acceptance.subjects.is_empty() && !may_be(acceptance))
     {
-        Some(it) => Err(
-            Error::usage(format!("`{}` matches no case of {}", it.case, loaded.file))
-                .at(&it.declared)
-                .help("examples: sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8/stage*@mission"),
-        ),
+        Some(acceptance) => Err(Error::usage(format!(
+            "`{}` matches no case of {}",
+            acceptance.case, loaded.file
+        ))
+        .at(&acceptance.declared)
+        .help("examples: sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8/stage*@mission")),
         None => Ok(accepted),
     }
 }

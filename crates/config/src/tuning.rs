@@ -67,7 +67,7 @@ pub fn load_tuning(path: &Path, name: &str, sim_budget: Option<u64>) -> Result<T
     if let Some((shape, _)) = tune
         .objective
         .iter()
-        .find(|(it, _)| !cases.iter().any(|case| case.id.shape == *it))
+        .find(|(name, _)| !cases.iter().any(|case| case.id.shape == *name))
     {
         return refuse(format!("{variant} is not run at shape `{shape}`"));
     }
@@ -146,7 +146,7 @@ impl Tuning {
                 let mut kernels = kernels;
                 (
                     architectures,
-                    kernels.find(|(it, _)| it.value == self.tune.kernel),
+                    kernels.find(|(name, _)| name.value == self.tune.kernel),
                 )
             })
             .map_err(|problem| self.diagnose(&problem))?;

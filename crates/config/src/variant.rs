@@ -307,7 +307,7 @@ impl<'a> KernelVariant<'a> {
     pub fn has_output(&self) -> bool {
         self.tensors
             .iter()
-            .filter_map(|(_, it)| it.role.as_ref())
+            .filter_map(|(_, tensor)| tensor.role.as_ref())
             .any(|role| role.is_result())
     }
 

@@ -67,9 +67,9 @@ impl LineBucket {
     pub fn of(&self, wanted: &dyn Fn(InstructionKind) -> bool) -> Counted {
         self.kinds.iter().filter(|(kind, _)| wanted(**kind)).fold(
             Counted::default(),
-            |sum, (_, it)| Counted {
-                count: sum.count + it.count,
-                runs: sum.runs + it.runs,
+            |sum, (_, entry)| Counted {
+                count: sum.count + entry.count,
+                runs: sum.runs + entry.runs,
             },
         )
     }
@@ -93,7 +93,9 @@ impl LineBucket {
     }
 
     pub fn calls(&self) -> impl Iterator<Item = (&str, Counted)> {
-        self.calls.iter().map(|(name, it)| (name.as_str(), *it))
+        self.calls
+            .iter()
+            .map(|(name, counts)| (name.as_str(), *counts))
     }
 
     fn add(&mut self, line: &LineCode, runs: f64) {

@@ -41,10 +41,10 @@ pub fn explain(sides: &Sides) -> Vec<Cause> {
         .collect::<Vec<_>>();
     if causes.is_empty() {
         match unknown(&code) {
-            it if it.class == CauseClass::CodeChanged => {
-                vec![stalls::add_slower_lines(it, sides)]
+            cause if cause.class == CauseClass::CodeChanged => {
+                vec![stalls::add_slower_lines(cause, sides)]
             }
-            it => vec![it],
+            cause => vec![cause],
         }
     } else {
         in_order(causes)
@@ -74,8 +74,11 @@ fn with_sizes(mut cause: Cause, code: &CodeComparison) -> Cause {
         side.entries()
             .iter()
             .filter_map(|entry| entry.resources.as_ref())
-            .fold((0, 0), |(registers, stack), it| {
-                (it.registers.max(registers), stack + it.stack.unwrap_or(0))
+            .fold((0, 0), |(registers, stack), kernel| {
+                (
+                    kernel.registers.max(registers),
+                    stack + kernel.stack.unwrap_or(0),
+                )
             })
     });
     let [base, head] = sizes;

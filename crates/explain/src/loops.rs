@@ -308,8 +308,8 @@ fn is_proportional(one: &BTreeMap<Kind, Work>, other: &BTreeMap<Kind, Work>) -> 
         .values()
         .zip(other.values())
         .map(|(one, other)| one.amount / other.amount)
-        .fold((f64::INFINITY, 0.0_f64), |(least, most), it| {
-            (least.min(it), most.max(it))
+        .fold((f64::INFINITY, 0.0_f64), |(least, most), value| {
+            (least.min(value), most.max(value))
         });
     most <= least * PROPORTIONAL
 }

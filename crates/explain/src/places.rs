@@ -74,10 +74,11 @@ const PLACES: usize = 3;
 pub fn grown_lines(sides: &Sides, more: &[Counter], less: &[Counter]) -> Vec<CausePlace> {
     let moved = Moved::of(sides);
     let mut grown: Vec<(CodeLine, f64)> = Vec::new();
-    let mut add = |line: CodeLine, count: f64| match grown.iter_mut().find(|(it, _)| *it == line) {
-        Some((_, sum)) => *sum += count,
-        None => grown.push((line, count)),
-    };
+    let mut add =
+        |line: CodeLine, count: f64| match grown.iter_mut().find(|(known, _)| *known == line) {
+            Some((_, sum)) => *sum += count,
+            None => grown.push((line, count)),
+        };
     for (counters, sign) in [(more, 1.0), (less, -1.0)] {
         for counter in counters {
             for (line, count) in counted_lines(&sides.head, *counter) {

@@ -78,15 +78,15 @@ impl Format {
         let fraction = word & ((1 << self.fraction) - 1);
         match (exponent, fraction) {
             (0, 0) => Reading::Special,
-            (it, fraction) if it == self.infinite => {
+            (exponent, fraction) if exponent == self.infinite => {
                 if fraction == 0 || self.bytes > 2 {
                     Reading::Special
                 } else {
                     Reading::Other
                 }
             }
-            (it, _) if self.common.contains(&it) => Reading::Common,
-            (it, _) if it < self.common.start => Reading::Tiny,
+            (bits, _) if self.common.contains(&bits) => Reading::Common,
+            (exponent, _) if exponent < self.common.start => Reading::Tiny,
             _ => Reading::Other,
         }
     }

@@ -40,7 +40,10 @@ pub(super) fn find(view: View, verdicts: &[Verdict]) -> Vec<Blame> {
         .map(|((start, end), gates)| {
             let changes = steps.get(start..end).unwrap_or_default();
             Blame {
-                changes: changes.iter().map(|(it, _)| (*it).clone()).collect(),
+                changes: changes
+                    .iter()
+                    .map(|(change, _)| (*change).clone())
+                    .collect(),
                 gates,
             }
         })

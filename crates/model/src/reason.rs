@@ -673,8 +673,8 @@ pub enum Reason {
     /// Restore it, or pass `--allow-loosened`, which a workflow takes from a label.
     // A check that is lost silently has the code that it has without a base.
     Loosened(Box<Loosened>) = "loosened" [Fail]
-        => Self::Loosened(it) if matches!(**it, Loosened::ChecksLost(_)) => "check-lost"
-        => Self::Loosened(it) if matches!(**it, Loosened::CountersLost(_)) => "counters-lost",
+        => Self::Loosened(how) if matches!(**how, Loosened::ChecksLost(_)) => "check-lost"
+        => Self::Loosened(how) if matches!(**how, Loosened::CountersLost(_)) => "counters-lost",
     /// An acceptance has passed its date.
     ///
     /// Fix the regression, update the baseline, or extend the acceptance.
@@ -730,9 +730,9 @@ pub enum Reason {
     BaselineUnusable { of: Against, metric: Metric, problem: FigureProblem } = "baseline-unusable" [Fail],
 
     [NotRun]
-    Fault(Fault) => Self::Fault(it) => it.kind.code(),
-    Unsupported(Unsupported) => Self::Unsupported(it) => it.code(),
-    NotRun(NotRun) => Self::NotRun(it) => it.code(),
+    Fault(Fault) => Self::Fault(fault) => fault.kind.code(),
+    Unsupported(Unsupported) => Self::Unsupported(unsupported) => unsupported.code(),
+    NotRun(NotRun) => Self::NotRun(not_run) => not_run.code(),
     /// The variant is expected to fail, and no gate that `expect` names gave an answer here, or a filter left out
     /// some of its shapes.
     ///
@@ -1061,7 +1061,7 @@ pub enum Reason {
     ///
     /// See the rest of the message.
     BaseNotBuilt { why: Box<Reason> } = "base-not-built" [Inconclusive],
-    BaseIncomparable(BaseLack) => Self::BaseIncomparable(it) => it.code(),
+    BaseIncomparable(BaseLack) => Self::BaseIncomparable(lack) => lack.code(),
     /// The base is not built for this device.
     ///
     /// Use another base, or another GPU.

@@ -32,8 +32,8 @@ pub(super) fn profile_all(
         steps: steps.sum(),
     });
     let mut evidence = Vec::new();
-    for it in &wanted {
-        for repeat in 0..it.repeats {
+    for asked in &wanted {
+        for repeat in 0..asked.repeats {
             let profile = |job: Result<TimeJob, SkipReason>| {
                 let facts = match (profiler, job) {
                     (Err(fault), _) => Seen::Fault(fault.clone()),
@@ -42,17 +42,17 @@ pub(super) fn profile_all(
                 };
                 on(Event::Stepped {
                     phase: Phase::Profile,
-                    what: it.case.to_string(),
+                    what: asked.case.to_string(),
                 });
                 Evidence::Profile {
-                    case: it.case.clone(),
+                    case: asked.case.clone(),
                     repeat,
                     facts,
                 }
             };
-            evidence.push(profile(work.own_job(record, &it.case)));
-            if it.against_base {
-                let of_base = profile(work.job_of_base(record, &it.case));
+            evidence.push(profile(work.own_job(record, &asked.case)));
+            if asked.against_base {
+                let of_base = profile(work.job_of_base(record, &asked.case));
                 evidence.push(Evidence::Base(Box::new(of_base)));
             }
         }

@@ -206,10 +206,10 @@ fn take_turn(
         .collect();
     let asked: Vec<Asked> = tasks
         .iter()
-        .map(|&(rival, it)| Asked {
+        .map(|&(rival, timed)| Asked {
             rival,
-            task: it.task,
-            again: it.process + 1 < it.processes,
+            task: timed.task,
+            again: timed.process + 1 < timed.processes,
         })
         .collect();
     let mut evidence = Vec::new();

@@ -116,7 +116,10 @@ pub fn encode_tensor_map(map: &TensorMap, address: u64) -> Result<[u8; MAP_BYTES
     put(&map.strides);
     let (numbers, corners) = match &map.boxes {
         Boxes::Tiled(extents) => (extents.clone(), None),
-        Boxes::Im2col(it) => (vec![it.channels, it.pixels], Some([&it.lower, &it.upper])),
+        Boxes::Im2col(boxes) => (
+            vec![boxes.channels, boxes.pixels],
+            Some([&boxes.lower, &boxes.upper]),
+        ),
     };
     for n in 0..MOST_DIMENSIONS {
         // At most 1024 and 8.
@@ -219,11 +222,11 @@ fn check(map: &TensorMap, address: u64) -> Result<(), TensorMapError> {
     }
     let boxes = match &map.boxes {
         Boxes::Tiled(extents) => extents.len() == dimensions,
-        Boxes::Im2col(it) => {
+        Boxes::Im2col(boxes) => {
             if dimensions < 3 {
                 return Err(TensorMapError::Im2colDimensions(dimensions));
             }
-            [it.lower.len(), it.upper.len()] == [dimensions - 2; 2]
+            [boxes.lower.len(), boxes.upper.len()] == [dimensions - 2; 2]
         }
     };
     if !boxes || [map.steps.len(), map.strides.len() + 1] != [dimensions; 2] {
@@ -245,7 +248,7 @@ fn check(map: &TensorMap, address: u64) -> Result<(), TensorMapError> {
                 return Err(TensorMapError::BoxExtent(*bad));
             }
         }
-        Boxes::Im2col(it) => check_im2col(it)?,
+        Boxes::Im2col(boxes) => check_im2col(boxes)?,
     }
     if let Some(bad) = map.steps.iter().find(|s| !(1..=8).contains(*s)) {
         return Err(TensorMapError::Step(*bad));
@@ -263,26 +266,26 @@ fn check(map: &TensorMap, address: u64) -> Result<(), TensorMapError> {
     Ok(())
 }
 
-fn check_im2col(it: &Im2col) -> Result<(), TensorMapError> {
+fn check_im2col(boxes: &Im2col) -> Result<(), TensorMapError> {
     // 16 bits hold the corners of one dimension, or of two, or of three.
-    let most = match it.lower.len() {
+    let most = match boxes.lower.len() {
         1 => 1 << 15,
         2 => 1 << 7,
         _ => 1 << 4,
     };
-    if let Some(bad) = it
+    if let Some(bad) = boxes
         .lower
         .iter()
-        .chain(&it.upper)
+        .chain(&boxes.upper)
         .find(|at| !(-most..most).contains(*at))
     {
         return Err(TensorMapError::Corner(*bad, -most, most - 1));
     }
-    if !(1..=256).contains(&it.channels) {
-        return Err(TensorMapError::Channels(it.channels));
+    if !(1..=256).contains(&boxes.channels) {
+        return Err(TensorMapError::Channels(boxes.channels));
     }
-    if !(1..=1024).contains(&it.pixels) {
-        return Err(TensorMapError::Pixels(it.pixels));
+    if !(1..=1024).contains(&boxes.pixels) {
+        return Err(TensorMapError::Pixels(boxes.pixels));
     }
     Ok(())
 }

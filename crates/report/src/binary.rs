@@ -159,7 +159,7 @@ fn cells(kernel: &Kernel) -> [String; COLUMNS.len()] {
         kernel
             .constants
             .values()
-            .fold(0, |sum: u64, it| sum.saturating_add(*it))
+            .fold(0, |sum: u64, bytes| sum.saturating_add(*bytes))
             .to_string(),
         kernel.code.to_string(),
         said(kernel.barriers.map(u64::from)),
@@ -179,8 +179,8 @@ fn threads(kernel: &Kernel) -> String {
         _ => format!("{x}x{y}x{z}"),
     };
     match (kernel.required_threads, kernel.max_threads) {
-        (Some(it), _) => format!("={}", shape(it)),
-        (None, Some(it)) => shape(it),
+        (Some(threads), _) => format!("={}", shape(threads)),
+        (None, Some(threads)) => shape(threads),
         (None, None) => "-".to_owned(),
     }
 }
@@ -317,11 +317,16 @@ pub fn json(file: &str, listing: &Listing) -> Result<String> {
         architecture: entry.arch.to_string(),
         offset: entry.offset,
     });
-    let compilers = listing.compilers.iter().map(|(it, cubins)| CompilerRow {
-        tool: it.as_ref().map(|toolchain| toolchain.tool.as_str()),
-        version: it.as_ref().map(|toolchain| toolchain.version.as_str()),
-        cubins: *cubins,
-    });
+    let compilers = listing
+        .compilers
+        .iter()
+        .map(|(toolchain, cubins)| CompilerRow {
+            tool: toolchain.as_ref().map(|toolchain| toolchain.tool.as_str()),
+            version: toolchain
+                .as_ref()
+                .map(|toolchain| toolchain.version.as_str()),
+            cubins: *cubins,
+        });
     let page = Page {
         schema: SCHEMA,
         file,

@@ -432,18 +432,18 @@ fn limits(limiter: Limiter) -> &'static str {
 
 /// `12.3 FP32 operations a byte of L2, under its roof up to 10.0`.
 fn roofline(of: &Diagnosis) -> Option<String> {
-    let it = of.roofline.as_ref()?;
-    let roof = if it.intensity.0 < it.ridge.0 {
-        name(it.memory)
+    let line_of_roof = of.roofline.as_ref()?;
+    let roof = if line_of_roof.intensity.0 < line_of_roof.ridge.0 {
+        name(line_of_roof.memory)
     } else {
-        kind(it.arithmetic)
+        kind(line_of_roof.arithmetic)
     };
     Some(format!(
         "{} {} operations a byte of {}: under the roof of {roof} (they meet at {})",
-        number(it.intensity.0),
-        kind(it.arithmetic),
-        name(it.memory),
-        number(it.ridge.0),
+        number(line_of_roof.intensity.0),
+        kind(line_of_roof.arithmetic),
+        name(line_of_roof.memory),
+        number(line_of_roof.ridge.0),
     ))
 }
 

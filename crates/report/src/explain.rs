@@ -103,13 +103,13 @@ fn measure(measure: &Measure) -> String {
     }
 }
 
-fn value(it: &CauseValue) -> String {
-    let amount = |value: Num| match it.measure {
+fn value(cause_value: &CauseValue) -> String {
+    let amount = |value: Num| match cause_value.measure {
         Measure::Occupancy => quantity(Metric::Occupancy, value.0),
         _ => value.0.to_string(),
     };
-    let (base, head) = (amount(it.base), amount(it.head));
-    format!("{} {base} -> {head}", measure(&it.measure))
+    let (base, head) = (amount(cause_value.base), amount(cause_value.head));
+    format!("{} {base} -> {head}", measure(&cause_value.measure))
 }
 
 fn place(place: &CausePlace) -> String {
@@ -145,9 +145,9 @@ pub fn share(cause: &Cause) -> String {
 
 pub fn terminal(explanations: &[Explanation]) -> String {
     let mut text = String::new();
-    for it in explanations {
-        let _ = writeln!(text, "{}", it.subject);
-        text.push_str(&causes_in_terminal(it));
+    for explanation in explanations {
+        let _ = writeln!(text, "{}", explanation.subject);
+        text.push_str(&causes_in_terminal(explanation));
         text.push('\n');
     }
     escape::lines(text.trim_end()) + "\n"
@@ -168,12 +168,12 @@ fn causes_in_terminal(explanation: &Explanation) -> String {
             cause.class.name(),
             line(cause)
         );
-        for (at, it) in cause.places.iter().enumerate() {
-            let _ = match &it.text {
-                Some(quoted) => writeln!(text, "       {}  {quoted}", place(it)),
+        for (at, site) in cause.places.iter().enumerate() {
+            let _ = match &site.text {
+                Some(quoted) => writeln!(text, "       {}  {quoted}", place(site)),
                 // The line above has the first one.
                 None if at == 0 => Ok(()),
-                None => writeln!(text, "       {}", place(it)),
+                None => writeln!(text, "       {}", place(site)),
             };
         }
         // A kernel that nobody ran is not slower by so much.
@@ -190,10 +190,10 @@ fn causes_in_terminal(explanation: &Explanation) -> String {
 
 pub fn markdown(explanations: &[Explanation]) -> String {
     let mut text = String::new();
-    for it in explanations {
-        let name = it.subject.to_string();
+    for explanation in explanations {
+        let name = explanation.subject.to_string();
         let _ = writeln!(text, "#### {}\n", escape::markdown(&name));
-        text.push_str(&causes_in_markdown(it));
+        text.push_str(&causes_in_markdown(explanation));
         text.push('\n');
     }
     text
@@ -220,11 +220,11 @@ pub fn terminal_of_kernels(kernels: &KernelExplanations) -> String {
     if !shown.first.is_empty() {
         text.push_str("why they changed\n");
     }
-    for (it, others) in &shown.first {
+    for (explanation, others) in &shown.first {
         // A symbol of a foreign file can have line breaks.
-        let name = escape::visible(&it.subject.to_string());
+        let name = escape::visible(&explanation.subject.to_string());
         let _ = writeln!(text, "\n{name}{}", also(others));
-        text.push_str(&causes_in_terminal(it));
+        text.push_str(&causes_in_terminal(explanation));
     }
     if let Some(rest) = &shown.rest {
         let _ = writeln!(text, "\n{rest}");
@@ -235,10 +235,10 @@ pub fn terminal_of_kernels(kernels: &KernelExplanations) -> String {
 pub fn markdown_of_kernels(kernels: &KernelExplanations) -> String {
     let shown = Shown::of(kernels);
     let mut text = "\n### Why they changed\n\n".to_owned();
-    for (it, others) in &shown.first {
-        let name = format!("{}{}", it.subject, also(others));
+    for (explanation, others) in &shown.first {
+        let name = format!("{}{}", explanation.subject, also(others));
         let _ = writeln!(text, "#### {}\n", escape::markdown(&name));
-        text.push_str(&causes_in_markdown(it));
+        text.push_str(&causes_in_markdown(explanation));
         text.push('\n');
     }
     if let Some(rest) = &shown.rest {

@@ -10,8 +10,8 @@ pub(crate) fn by_kernel<T>(
 ) -> Vec<(&T, Vec<Arch>)> {
     let mut kernels: Vec<(&T, Vec<Arch>)> = Vec::new();
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
-    for it in all {
-        let id = unit(it);
+    for item in all {
+        let id = unit(item);
         let known = id.and_then(|id| {
             let key = (id.kernel.as_str(), id.variant.as_str());
             let place = *places.entry(key).or_insert(kernels.len());
@@ -19,7 +19,7 @@ pub(crate) fn by_kernel<T>(
         });
         match known {
             Some(((_, others), arch)) => others.push(arch),
-            None => kernels.push((it, Vec::new())),
+            None => kernels.push((item, Vec::new())),
         }
     }
     kernels

@@ -298,14 +298,14 @@ impl Source<'_, '_> {
                     .filter(|comparison| comparison.case == *id)
                     .map(move |comparison| (standing, comparison))
             })
-            .filter_map(|(standing, it)| {
-                let name = format!("{} {}", standing.rival, it.backend);
+            .filter_map(|(standing, comparison)| {
+                let name = format!("{} {}", standing.rival, comparison.backend);
                 Some(ToRival {
                     rival: standing.rival.clone(),
-                    backend: it.backend.clone(),
-                    p50: it.theirs,
-                    times_as_fast: it.times_as_fast,
-                    message: words::speed(it.ours.0, it.theirs.0, &name)?,
+                    backend: comparison.backend.clone(),
+                    p50: comparison.theirs,
+                    times_as_fast: comparison.times_as_fast,
+                    message: words::speed(comparison.ours.0, comparison.theirs.0, &name)?,
                 })
             })
             .collect()
@@ -522,9 +522,9 @@ pub fn rungs(view: View, ladder: &Ladder, shape: &Shape) -> Table {
 /// Those that were timed at this shape, with their rivals.
 fn backends(shape: &Shape) -> Vec<(&str, &str)> {
     let mut known: Vec<(&str, &str)> = Vec::new();
-    for it in shape.rungs.iter().flat_map(|rung| &rung.to_rivals) {
-        if !known.contains(&(&it.rival, &it.backend)) {
-            known.push((&it.rival, &it.backend));
+    for rival in shape.rungs.iter().flat_map(|rung| &rung.to_rivals) {
+        if !known.contains(&(&rival.rival, &rival.backend)) {
+            known.push((&rival.rival, &rival.backend));
         }
     }
     known

@@ -453,7 +453,7 @@ fn part(part: &Part, told: Option<&Told>) -> String {
             let blocks: Vec<_> = all.iter().map(printed).collect();
             blocks.join("\n")
         }
-        Part::Chart(it) => chart(it),
+        Part::Chart(chart_part) => chart(chart_part),
     }
 }
 

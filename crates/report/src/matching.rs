@@ -54,9 +54,9 @@ pub fn lay_out<'a>(
 
 fn got_worse(worse: &[Worse]) -> Vec<String> {
     let kernels = by_kernel(worse, |kernel| Some(kernel.unit));
-    let lines = kernels.iter().take(MOST_WORSE).map(|(it, others)| {
-        let name = escape::visible(&it.unit.to_string());
-        format!("{name}: {}{}", values(it), also(others))
+    let lines = kernels.iter().take(MOST_WORSE).map(|(kernel, others)| {
+        let name = escape::visible(&kernel.unit.to_string());
+        format!("{name}: {}{}", values(kernel), also(others))
     });
     let more = kernels
         .iter()

@@ -160,18 +160,19 @@ fn broken(models: &[Model]) -> Table {
     };
     rows.sort_by_key(worst);
     let rows = rows.into_iter().map(|(subject, question)| {
-        let said =
-            models.iter().map(|model| {
-                let found =
-                    model.input.judgement.verdicts.iter().find(|verdict| {
-                        verdict.subject == *subject && verdict.question == *question
-                    });
-                match found {
-                    None => "-".to_owned(),
-                    Some(it) if it.outcome == Outcome::Pass => it.outcome.to_string(),
-                    Some(it) => format!("{} [{}]", it.outcome, it.reason.code()),
-                }
-            });
+        let said = models.iter().map(|model| {
+            let found = model
+                .input
+                .judgement
+                .verdicts
+                .iter()
+                .find(|verdict| verdict.subject == *subject && verdict.question == *question);
+            match found {
+                None => "-".to_owned(),
+                Some(verdict) if verdict.outcome == Outcome::Pass => verdict.outcome.to_string(),
+                Some(verdict) => format!("{} [{}]", verdict.outcome, verdict.reason.code()),
+            }
+        });
         let names = [subject.to_string(), words::question(question)];
         names.into_iter().chain(said).collect()
     });

@@ -310,14 +310,18 @@ fn of_finding(finding: &Finding) -> Frame {
     Frame { lines, between }
 }
 
-fn of_argument(it: &Mistyped) -> Option<FrameLine> {
-    let (file, line) = it.declared.as_deref()?.split_once(':')?;
+fn of_argument(mistyped: &Mistyped) -> Option<FrameLine> {
+    let (file, line) = mistyped.declared.as_deref()?.split_once(':')?;
     let number = line.split(':').next()?.parse().ok()?;
     Some(FrameLine {
         file: file.to_owned(),
         number,
-        text: Some(format!("{}: {{type: {}}}", it.tensor, it.elem.name())),
-        note: format!("the kernel takes {}", it.takes),
+        text: Some(format!(
+            "{}: {{type: {}}}",
+            mistyped.tensor,
+            mistyped.elem.name()
+        )),
+        note: format!("the kernel takes {}", mistyped.takes),
     })
 }
 
@@ -568,22 +572,22 @@ fn whose(judgement: &Judgement, against: &Against) -> String {
     }
 }
 
-fn of_comparison(subject: &Subject, it: &Comparison, whose: String, limit: String) -> Row {
-    let quantity = |value: model::Num| words::quantity(it.metric, value.0);
+fn of_comparison(subject: &Subject, comparison: &Comparison, whose: String, limit: String) -> Row {
+    let quantity = |value: model::Num| words::quantity(comparison.metric, value.0);
     Row {
         subject: subject.clone(),
-        metric: it.metric.to_string(),
-        was: it.was.map(quantity),
-        now: it.now.map_or_else(String::new, quantity),
-        change: Some(words::change(it.metric, it.change.0)),
-        multiple: it
+        metric: comparison.metric.to_string(),
+        was: comparison.was.map(quantity),
+        now: comparison.now.map_or_else(String::new, quantity),
+        change: Some(words::change(comparison.metric, comparison.change.0)),
+        multiple: comparison
             .was
-            .zip(it.now)
-            .and_then(|(was, now)| words::multiple(it.metric, was.0, now.0)),
+            .zip(comparison.now)
+            .and_then(|(was, now)| words::multiple(comparison.metric, was.0, now.0)),
         whose: Some(whose),
         limit,
         at: None,
-        worse: it.change.0.abs(),
+        worse: comparison.change.0.abs(),
     }
 }
 
@@ -604,19 +608,19 @@ fn lay_out_worse_value(subject: &Subject, value: &WorseValue, whose: String) -> 
     }
 }
 
-fn of_rise(subject: &Subject, it: &CounterRise, whose: String, limit: &str) -> Row {
-    let metric = it.counter.into();
+fn of_rise(subject: &Subject, rise: &CounterRise, whose: String, limit: &str) -> Row {
+    let metric = rise.counter.into();
     Row {
         subject: subject.clone(),
-        metric: it.counter.to_string(),
-        was: Some(words::quantity(metric, it.was.0)),
-        now: words::quantity(metric, it.now.0),
-        change: Some(words::change(metric, it.change.0)),
-        multiple: words::multiple(metric, it.was.0, it.now.0),
+        metric: rise.counter.to_string(),
+        was: Some(words::quantity(metric, rise.was.0)),
+        now: words::quantity(metric, rise.now.0),
+        change: Some(words::change(metric, rise.change.0)),
+        multiple: words::multiple(metric, rise.was.0, rise.now.0),
         whose: Some(whose),
         limit: limit.to_owned(),
-        at: it.lines.first().map(|line| line.place.clone()),
-        worse: it.change.0,
+        at: rise.lines.first().map(|line| line.place.clone()),
+        worse: rise.change.0,
     }
 }
 

@@ -12,11 +12,16 @@ use wording::words::{self, listed, plural};
 /// A row for each case: against the fastest backend of all its rivals.
 pub fn fastest(judgement: &Judgement) -> Table {
     let mut rows: Vec<(&RivalStanding, &AgainstRival)> = Vec::new();
-    for (standing, it) in compared(judgement) {
-        match rows.iter_mut().find(|(_, known)| known.case == it.case) {
-            Some(known) if it.theirs.0 < known.1.theirs.0 => *known = (standing, it),
+    for (standing, comparison) in compared(judgement) {
+        match rows
+            .iter_mut()
+            .find(|(_, known)| known.case == comparison.case)
+        {
+            Some(known) if comparison.theirs.0 < known.1.theirs.0 => {
+                *known = (standing, comparison)
+            }
             Some(_) => {}
-            None => rows.push((standing, it)),
+            None => rows.push((standing, comparison)),
         }
     }
     table(rows.into_iter())
@@ -33,18 +38,19 @@ pub fn all(judgement: &Judgement) -> Table {
 
 /// A row for each case: its p50, and how many times as fast as each backend it is. Over 1 it is faster.
 pub fn by_backend(judgement: &Judgement) -> Table {
-    let name =
-        |standing: &RivalStanding, it: &AgainstRival| format!("{} {}", standing.rival, it.backend);
+    let name = |standing: &RivalStanding, comparison: &AgainstRival| {
+        format!("{} {}", standing.rival, comparison.backend)
+    };
     let mut backends: Vec<String> = Vec::new();
     let mut cases: Vec<&AgainstRival> = Vec::new();
     let mut ratios: BTreeMap<(&CaseId, String), f64> = BTreeMap::new();
-    for (standing, it) in compared(judgement) {
-        let backend = name(standing, it);
+    for (standing, comparison) in compared(judgement) {
+        let backend = name(standing, comparison);
         add_new(&mut backends, [backend.clone()]);
-        if !cases.iter().any(|known| known.case == it.case) {
-            cases.push(it);
+        if !cases.iter().any(|known| known.case == comparison.case) {
+            cases.push(comparison);
         }
-        ratios.insert((&it.case, backend), it.times_as_fast.0);
+        ratios.insert((&comparison.case, backend), comparison.times_as_fast.0);
     }
     let p50 = cases
         .iter()
@@ -54,12 +60,12 @@ pub fn by_backend(judgement: &Judgement) -> Table {
     let rows = cases
         .iter()
         .zip(p50)
-        .map(|(it, p50)| {
-            let ratio = |backend: &String| match ratios.get(&(&it.case, backend.clone())) {
+        .map(|(comparison, p50)| {
+            let ratio = |backend: &String| match ratios.get(&(&comparison.case, backend.clone())) {
                 Some(ratio) => format!("{ratio:.2}"),
                 None => "-".to_owned(),
             };
-            [it.case.to_string(), p50]
+            [comparison.case.to_string(), p50]
                 .into_iter()
                 .chain(backends.iter().map(ratio))
                 .collect()
@@ -85,11 +91,11 @@ fn compared(judgement: &Judgement) -> impl Iterator<Item = (&RivalStanding, &Aga
 
 /// Both times, and the ratio in words.
 fn table<'a>(rows: impl Iterator<Item = (&'a RivalStanding, &'a AgainstRival)>) -> Table {
-    let rows = rows.map(|(standing, it)| {
-        let (ours, theirs) = (it.ours.0, it.theirs.0);
-        let rival = format!("{} {}", standing.rival, it.backend);
+    let rows = rows.map(|(standing, comparison)| {
+        let (ours, theirs) = (comparison.ours.0, comparison.theirs.0);
+        let rival = format!("{} {}", standing.rival, comparison.backend);
         vec![
-            it.case.to_string(),
+            comparison.case.to_string(),
             words::quantity(Metric::P50, ours),
             words::quantity(Metric::P50, theirs),
             words::speed(ours, theirs, &rival).unwrap_or("-".to_owned()),

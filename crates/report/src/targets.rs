@@ -51,37 +51,37 @@ pub fn missed(judgement: &Judgement) -> Vec<String> {
 }
 
 /// The row of a target that was measured.
-fn row(it: &Aimed) -> Option<Vec<String>> {
-    let (metric, measured, limit) = numbers(it)?;
-    let standing = match (it.standing, &it.because) {
+fn row(aimed: &Aimed) -> Option<Vec<String>> {
+    let (metric, measured, limit) = numbers(aimed)?;
+    let standing = match (aimed.standing, &aimed.because) {
         (Standing::Met, _) => "met",
         (Standing::Missed, Some(_)) => "missed",
         (Standing::Missed, None) => "missed, unexplained",
         (Standing::NotMeasured, _) => return None,
     };
     Some(vec![
-        it.subject.to_string(),
-        words::gate(&it.rule),
+        aimed.subject.to_string(),
+        words::gate(&aimed.rule),
         words::quantity(metric, measured),
         words::quantity(metric, limit),
         standing.to_owned(),
     ])
 }
 
-fn numbers(it: &Aimed) -> Option<(Metric, f64, f64)> {
-    Some((it.rule.metric()?, it.measured?.0, it.limit?.0))
+fn numbers(aimed: &Aimed) -> Option<(Metric, f64, f64)> {
+    Some((aimed.rule.metric()?, aimed.measured?.0, aimed.limit?.0))
 }
 
 /// By reason: `3 targets of 2 cases (2 of k/fast): no NVIDIA device`.
 fn not_measured(record: &Record, judgement: &Judgement) -> Vec<String> {
     let mut by_reason: BTreeMap<String, (usize, BTreeSet<&Subject>)> = BTreeMap::new();
     let targets = judgement.targets.iter();
-    for it in targets.filter(|target| target.standing == Standing::NotMeasured) {
-        let said = reasons::reason(&record.environment, &it.subject, &it.reason);
+    for target in targets.filter(|target| target.standing == Standing::NotMeasured) {
+        let said = reasons::reason(&record.environment, &target.subject, &target.reason);
         let first = said.lines().next().unwrap_or_default().to_owned();
         let (count, subjects) = by_reason.entry(first).or_default();
         *count += 1;
-        subjects.insert(&it.subject);
+        subjects.insert(&target.subject);
     }
     by_reason
         .into_iter()

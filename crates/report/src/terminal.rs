@@ -152,8 +152,8 @@ fn blocks(out: &mut Vec<String>, all: &[Block], options: Options) {
     let (old, shown): (Vec<&Block>, Vec<&Block>) = all
         .iter()
         .partition(|block| block.is_old() && !options.is_verbose());
-    for it in shown {
-        block(out, it, options);
+    for shown_block in shown {
+        block(out, shown_block, options);
         out.push(String::new());
     }
     if !old.is_empty() {

@@ -61,7 +61,7 @@ impl Gaussian {
         told.truncate(MOST);
         let (rows, mut targets): (Vec<Vec<f64>>, Vec<f64>) = told.into_iter().unzip();
         let mean = targets.iter().sum::<f64>() / targets.len() as f64;
-        targets.iter_mut().for_each(|it| *it -= mean);
+        targets.iter_mut().for_each(|target| *target -= mean);
         if self.learned == 0 || count >= self.learned + REFIT {
             self.scales.learn(&rows, &targets);
             self.learned = count;
@@ -69,7 +69,11 @@ impl Gaussian {
         let fitted = self.scales.fit(&rows, &targets)?;
         let predict = |row: &Vec<f64>| {
             let row = self.scales.apply(row);
-            let like: Vec<f64> = fitted.rows.iter().map(|it| likeness(it, &row)).collect();
+            let like: Vec<f64> = fitted
+                .rows
+                .iter()
+                .map(|known_row| likeness(known_row, &row))
+                .collect();
             let solved = fitted.factor.solve(&like);
             let unexplained = (1.0 - dot(&solved, &solved)).max(0.0);
             Prediction::new(
@@ -83,8 +87,10 @@ impl Gaussian {
 
 impl Scales {
     fn apply(&self, row: &[f64]) -> Vec<f64> {
-        let scaled = row.iter().zip(&self.inverse_lengths);
-        scaled.map(|(it, inverse)| it * inverse).collect()
+        row.iter()
+            .zip(&self.inverse_lengths)
+            .map(|(value, inverse)| value * inverse)
+            .collect()
     }
 
     /// One after another is doubled or halved for as long as the targets become more likely.
@@ -117,10 +123,14 @@ impl Scales {
 
     /// `None` where the rows hold no finite numbers.
     fn fit(&self, rows: &[Vec<f64>], targets: &[f64]) -> Option<Fitted> {
-        let rows: Vec<Vec<f64>> = rows.iter().map(|it| self.apply(it)).collect();
+        let rows: Vec<Vec<f64>> = rows.iter().map(|row| self.apply(row)).collect();
         let mut factor = Factor::default();
         for (at, row) in rows.iter().enumerate() {
-            let before = rows.iter().take(at).map(|it| likeness(it, row)).collect();
+            let before = rows
+                .iter()
+                .take(at)
+                .map(|known_row| likeness(known_row, row))
+                .collect();
             factor.push(before, 1.0 + self.noise)?;
         }
         let solved = factor.solve(targets);
@@ -142,8 +152,7 @@ impl Scales {
 
 /// Matérn's, of order 5/2: 1 of a row with itself, near 0 many lengths away.
 fn likeness(a: &[f64], b: &[f64]) -> f64 {
-    let squares = a.iter().zip(b).map(|(a, b)| (a - b).powi(2));
-    let away = (5.0 * squares.sum::<f64>()).sqrt();
+    let away = (5.0 * a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>()).sqrt();
     (1.0 + away + away * away / 3.0) * (-away).exp()
 }
 
@@ -180,8 +189,11 @@ impl Factor {
 
     /// Half of the logarithm of the determinant.
     fn log(&self) -> f64 {
-        let diagonal = self.0.iter().filter_map(|row| row.last());
-        diagonal.map(|it| it.ln()).sum()
+        self.0
+            .iter()
+            .filter_map(|row| row.last())
+            .map(|value| value.ln())
+            .sum()
     }
 }
 
@@ -194,8 +206,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     for (a, b) in a_fours.iter().zip(b_fours) {
         sums = array::from_fn(|at| sums[at] + a[at] * b[at]);
     }
-    let rest = a_rest.iter().zip(b_rest).map(|(a, b)| a * b);
-    sums.iter().sum::<f64>() + rest.sum::<f64>()
+    sums.iter().sum::<f64>() + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f64>()
 }
 
 #[cfg(test)]

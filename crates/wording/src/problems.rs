@@ -87,14 +87,14 @@ pub fn block([x, y, z]: [u32; 3]) -> String {
 }
 
 /// `inp is f32, and parameter 1 of gelu is __nv_bfloat16 const*`
-pub fn mistyped(it: &Mistyped) -> String {
+pub fn mistyped(mistyped: &Mistyped) -> String {
     format!(
         "{} is {} in gates.yaml, and parameter {} of {} is {}",
-        it.tensor,
-        it.elem.name(),
-        it.parameter,
-        it.entry,
-        it.takes
+        mistyped.tensor,
+        mistyped.elem.name(),
+        mistyped.parameter,
+        mistyped.entry,
+        mistyped.takes
     )
 }
 

@@ -81,12 +81,12 @@ pub fn explain_kernels(
 fn newest_first<'a>(kernels: impl Iterator<Item = &'a Matched<'a>>) -> Vec<&'a Matched<'a>> {
     let mut by_kernel: Vec<Vec<&Matched>> = Vec::new();
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
-    for it in kernels {
-        let key = (it.unit.kernel.as_str(), it.unit.variant.as_str());
+    for kernel in kernels {
+        let key = (kernel.unit.kernel.as_str(), kernel.unit.variant.as_str());
         let place = *places.entry(key).or_insert(by_kernel.len());
         match by_kernel.get_mut(place) {
-            Some(known) => known.push(it),
-            None => by_kernel.push(vec![it]),
+            Some(known) => known.push(kernel),
+            None => by_kernel.push(vec![kernel]),
         }
     }
     let mut others = Vec::new();
@@ -108,10 +108,14 @@ struct Sides<T> {
 
 type Facts<'a> = HashMap<&'a UnitId, &'a BuildFacts>;
 
-fn explain_kernel(it: &Matched, facts: &Sides<Facts>, code: &Sides<MachineCode>) -> Explanation {
-    let Matched { unit, pair, .. } = it;
+fn explain_kernel(
+    kernel: &Matched,
+    facts: &Sides<Facts>,
+    code: &Sides<MachineCode>,
+) -> Explanation {
+    let Matched { unit, pair, .. } = kernel;
     // Equal code needs no disassembly: what changed are bounds, or what it takes in functions that it calls.
-    let mut code = differs(it).then(|| Sides {
+    let mut code = differs(kernel).then(|| Sides {
         base: code.base.of(pair.base),
         head: code.head.of(pair.head),
     });
@@ -150,8 +154,8 @@ fn compiled<'a>(
     Compiled::alone(unit.arch, built, code.and_then(Seen::got))
 }
 
-fn differs(it: &Matched) -> bool {
-    it.pair.base.digest != it.pair.head.digest
+fn differs(kernel: &Matched) -> bool {
+    kernel.pair.base.digest != kernel.pair.head.digest
 }
 
 fn facts_by_unit(record: &Record) -> Facts<'_> {

@@ -56,7 +56,11 @@ fn set_reference(record: &mut Record, to: Seen<BaseReference>) {
 }
 
 fn set_checks(record: &mut Record, to: &Seen<CheckFacts>) {
-    for piece in record.evidence.iter_mut().filter(|it| is_check_of_base(it)) {
+    for piece in record
+        .evidence
+        .iter_mut()
+        .filter(|piece| is_check_of_base(piece))
+    {
         if let Evidence::Base(piece) = piece
             && let Evidence::Check { facts, .. } = piece.as_mut()
         {
@@ -66,7 +70,11 @@ fn set_checks(record: &mut Record, to: &Seen<CheckFacts>) {
 }
 
 fn set_build(record: &mut Record, to: &Seen<BuildFacts>) {
-    for piece in record.evidence.iter_mut().filter(|it| is_build_of_base(it)) {
+    for piece in record
+        .evidence
+        .iter_mut()
+        .filter(|piece| is_build_of_base(piece))
+    {
         if let Evidence::Base(piece) = piece
             && let Evidence::Build { facts, .. } = piece.as_mut()
         {
@@ -104,7 +112,11 @@ fn an_entry_in_the_place_of_the_one_that_is_asked_for() {
         // As something that the base says of itself.
         Stored {
             edit: |record| {
-                for piece in record.evidence.iter_mut().filter(|it| is_reference(it)) {
+                for piece in record
+                    .evidence
+                    .iter_mut()
+                    .filter(|evidence| is_reference(evidence))
+                {
                     *piece = Evidence::Base(Box::new(piece.clone()));
                 }
             },
@@ -155,8 +167,9 @@ fn a_base_that_was_not_measured_is_no_base_without_requirements() {
         },
         Stored {
             edit: |record| {
-                let twice = record.evidence.clone().into_iter();
-                record.evidence.extend(twice.filter(is_check_of_base));
+                record
+                    .evidence
+                    .extend(record.evidence.clone().into_iter().filter(is_check_of_base));
             },
             code: 3,
             says: "evidence-repeated",
@@ -411,8 +424,11 @@ fn against_head(dir: &Path, more: &[&str], code: i32) -> String {
 /// Whether a verdict with this code stands in the way of exit code 0.
 fn stopped_by(dir: &Path, code: &str) -> bool {
     let report: serde_json::Value = serde_json::from_str(&report(dir)).unwrap();
-    let mut verdicts = report["verdicts"].as_array().unwrap().iter();
-    verdicts.any(|it| it["code"] == code && it["outcome"] != "pass")
+    report["verdicts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|verdict| verdict["code"] == code && verdict["outcome"] != "pass")
 }
 
 fn needs_generated(dir: &Path) {

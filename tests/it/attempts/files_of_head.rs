@@ -64,7 +64,7 @@ impl Repo {
 
     /// `HERE` is the checkout, and `OUT` what is beside it.
     fn named(&self, text: &str) -> String {
-        let [here, out] = [&self.dir, &self.out].map(|it| it.path().canonicalize().unwrap());
+        let [here, out] = [&self.dir, &self.out].map(|dir| dir.path().canonicalize().unwrap());
         text.replace("HERE", &here.display().to_string())
             .replace("OUT", &out.display().to_string())
     }
@@ -149,8 +149,7 @@ impl Repo {
     fn seen_beside(&self) -> Seen<BaseReference> {
         let record = self.path().join("gatekeeper-out/record.json");
         let record = records::store::read_record(&record).unwrap();
-        let mut pieces = record.evidence.into_iter();
-        let found = pieces.find_map(|piece| match piece {
+        let found = record.evidence.into_iter().find_map(|piece| match piece {
             Evidence::BaseReference { facts, .. } => Some(facts),
             _ => None,
         });
@@ -442,9 +441,9 @@ fn a_head_that_is_built_of_the_bases_worktree_is_refused() {
     head.current_dir(repo.path()).args(["rev-parse", "HEAD"]);
     let commit = String::from_utf8(head.output().unwrap().stdout).unwrap();
     let trees = system::cache::Cache::open().unwrap().dir("trees").unwrap();
-    let places = fs::read_dir(trees).unwrap().map(|it| it.unwrap().path());
-    let mut places = places.map(|it| it.join(commit.trim()));
-    let tree: PathBuf = places.find(|it| it.is_dir()).unwrap();
+    let places = fs::read_dir(trees).unwrap().map(|dir| dir.unwrap().path());
+    let mut places = places.map(|place| place.join(commit.trim()));
+    let tree: PathBuf = places.find(|place| place.is_dir()).unwrap();
     let line = format!("#include \"{}/ref.h\"", tree.display());
     edit(&repo.path().join("ref.cpp"), "#include \"ref.h\"", &line);
     repo.refused(&format!(

@@ -88,15 +88,15 @@ fn gates() -> String {
     let mut text = "version: 1\narchitectures: [sm_90]\nkernels:\n".to_owned();
     let values: Vec<String> = (1..=HEADS * ROWS * WIDTH).map(|i| i.to_string()).collect();
     let values = values.join(", ");
-    for it in &KERNELS {
-        let mut keys = format!("box: [1, {}, COLUMNS]", BOX_ROWS * it.step);
-        if it.swizzle > 0 {
-            let _ = write!(keys, ", swizzle: {}", it.swizzle);
+    for kernel in &KERNELS {
+        let mut keys = format!("box: [1, {}, COLUMNS]", BOX_ROWS * kernel.step);
+        if kernel.swizzle > 0 {
+            let _ = write!(keys, ", swizzle: {}", kernel.swizzle);
         }
-        if it.step > 1 {
-            let _ = write!(keys, ", steps: [1, {}, 1]", it.step);
+        if kernel.step > 1 {
+            let _ = write!(keys, ", steps: [1, {}, 1]", kernel.step);
         }
-        if it.fills_nan {
+        if kernel.fills_nan {
             keys += ", fill: nan";
         }
         let _ = write!(
@@ -106,8 +106,8 @@ fn gates() -> String {
              {name}_out: {{role: out, type: f32, shape: [{HEADS}, {BLOCKS}, {BOX_ROWS}, COLUMNS]}}\n    \
              args: [{{tensor_map: {{tensor: x, {keys}}}}}, {{tensor: {name}_out}}, {{i32: {FIRST_ROW}}}]\n    \
              launch: {{grid: [{BLOCKS}, {HEADS}], block: [32]}}\n    reference: none\n    gates: {{max_err: 1}}\n",
-            it.columns,
-            name = it.name,
+            kernel.columns,
+            name = kernel.name,
         );
     }
     text

@@ -169,11 +169,12 @@ fn gates(sweep: Sweep) -> String {
             24 * steps as i64,
         );
     };
-    for it in &KERNELS {
-        let fill = match (it.elem, sweep) {
+    for image in &KERNELS {
+        let fill = match (image.elem, sweep) {
             ("f32", Sweep::Exact) => {
-                let values: Vec<String> =
-                    (0..it.texels).map(|i| (i * 7 % 16).to_string()).collect();
+                let values: Vec<String> = (0..image.texels)
+                    .map(|i| (i * 7 % 16).to_string())
+                    .collect();
                 format!("fill: {{values: [{}]}}", values.join(", "))
             }
             ("f32", Sweep::Between) => "fill: {uniform: {low: -1, high: 1}}".to_owned(),
@@ -182,22 +183,26 @@ fn gates(sweep: Sweep) -> String {
         };
         let tensors = format!(
             "      image: {{type: {}, shape: {}, {fill}}}\n      out: {{role: out, type: f32, shape: [N, 4]}}\n",
-            it.elem, it.shape
+            image.elem, image.shape
         );
         let args = |filter: &str, (address, normalized): (&str, bool)| {
             let scale = if normalized { 1.0 / 16.0 } else { 1.0 } / steps;
             format!(
                 "[{{texture: {{tensor: image, filter: {filter}, address: {address}, normalized: {normalized}{}}}}}, \
                  {{tensor: at}}, {{tensor: out}}, {{i32: N}}, {{f32: {scale}}}, {{i32: {}}}]",
-                it.more,
-                if sweep == Sweep::Exact { it.keep } else { -1 },
+                image.more,
+                if sweep == Sweep::Exact {
+                    image.keep
+                } else {
+                    -1
+                },
             )
         };
-        for filter in it.filters {
+        for filter in image.filters {
             for mode in MODES {
                 let range = if mode.1 { "unit" } else { "texels" };
-                let name = format!("{}_{filter}_{}_{range}", it.name, mode.0);
-                kernel(&name, it.name, &tensors, &args(filter, mode));
+                let name = format!("{}_{filter}_{}_{range}", image.name, mode.0);
+                kernel(&name, image.name, &tensors, &args(filter, mode));
             }
         }
     }

@@ -51,5 +51,5 @@ fn bits(code: &CodeComparison, wanted: &dyn Fn(Kind) -> bool) -> (f64, f64) {
         let (base, head) = code.runs(&|kind| wanted(kind) && kind.width() == Some(width));
         let bits = f64::from(width.bits());
         (base * bits, head * bits)
-    }).fold((0.0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
+    }).fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1))
 }

@@ -31,15 +31,15 @@ impl Names<'_> {
     fn carry_plan(&self, plan: &mut Plan) {
         plan.units.iter_mut().for_each(|unit| self.carry_unit(unit));
         plan.cases.iter_mut().for_each(|case| self.carry_case(case));
-        for it in &mut plan.expected {
-            self.carry_variant(&mut it.kernel, &mut it.variant);
+        for expectation in &mut plan.expected {
+            self.carry_variant(&mut expectation.kernel, &mut expectation.variant);
         }
-        for it in &mut plan.fallbacks {
-            self.carry_variant(&mut it.kernel, &mut it.variant);
-            it.to = self.variant(&it.kernel, &it.to);
+        for fallback in &mut plan.fallbacks {
+            self.carry_variant(&mut fallback.kernel, &mut fallback.variant);
+            fallback.to = self.variant(&fallback.kernel, &fallback.to);
         }
-        for it in &mut plan.rivals {
-            it.kernel = self.kernel(&it.kernel);
+        for rival in &mut plan.rivals {
+            rival.kernel = self.kernel(&rival.kernel);
         }
     }
 
@@ -60,9 +60,9 @@ impl Names<'_> {
             .into_iter()
             .map(|(name, size)| (self.dimension(kernel, &name), size))
             .collect();
-        for it in &mut case.tensors {
-            tensor(&mut it.name);
-            match &mut it.compare {
+        for own_tensor in &mut case.tensors {
+            tensor(&mut own_tensor.name);
+            match &mut own_tensor.compare {
                 None => {}
                 Some(Compare::Mask { tensor: mask }) => tensor(mask),
                 Some(Compare::Where { condition, .. }) => self.carry_expr(kernel, condition),

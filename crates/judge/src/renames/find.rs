@@ -14,7 +14,7 @@ pub struct PlanAndGates<'a> {
 /// In the order of the base: of each kernel its own new name before those in it.
 pub fn find(base: PlanAndGates, head: PlanAndGates) -> Vec<Rename> {
     let (base, head) = (kernels(base), kernels(head));
-    let is_in = |all: &[Kernel], it: &Kernel| all.iter().any(|other| other.name == it.name);
+    let is_in = |all: &[Kernel], wanted: &Kernel| all.iter().any(|other| other.name == wanted.name);
     let gone: Vec<_> = base
         .iter()
         .filter(|plan_and_gates| !is_in(&head, plan_and_gates))
@@ -73,7 +73,7 @@ fn pair<'k, T>(
             .flat_map(|(gone, row)| {
                 row.iter()
                     .enumerate()
-                    .filter(|(new, it)| !taken.contains(new) && step(**it))
+                    .filter(|(new, match_kind)| !taken.contains(new) && step(**match_kind))
                     .map(move |(new, _)| (gone, new))
             })
             .collect();

@@ -127,14 +127,14 @@ fn subject_of(acceptance: &Acceptance) -> Subject {
 /// Each acceptance of head with what base accepts: more than that, or longer, and a change accepts what it makes worse.
 /// `base_plan` has head's names, by which an acceptance of base's was not written.
 pub fn added(base: &[Acceptance], base_plan: &Plan, head: &[Acceptance]) -> Vec<Comparison> {
-    let allows_as_much = |was: &Allowance, it: &Allowance| match (was, it) {
-        (Allowance::Limit(was), Allowance::Limit(it)) => {
-            can_replace(was, it) && strictness(was, it) == Strictness::Kept
+    let allows_as_much = |was: &Allowance, ours: &Allowance| match (was, ours) {
+        (Allowance::Limit(was), Allowance::Limit(ours)) => {
+            can_replace(was, ours) && strictness(was, ours) == Strictness::Kept
         }
-        (was, it) => was == it,
+        (was, ours) => was == ours,
     };
-    let is_wide_enough = |was: &&Acceptance, it: &Acceptance| {
-        was.until >= it.until && allows_as_much(&was.allows, &it.allows)
+    let is_wide_enough = |was: &&Acceptance, ours: &Acceptance| {
+        was.until >= ours.until && allows_as_much(&was.allows, &ours.allows)
     };
     let is_known = |acceptance: &Acceptance| {
         let wide: Vec<_> = base
@@ -163,16 +163,16 @@ pub fn added(base: &[Acceptance], base_plan: &Plan, head: &[Acceptance]) -> Vec<
                 Ok(subject_of(acceptance))
             }
         },
-        |it, subject| {
-            let how = (!is_known(it)).then(|| Loosened::Accepts {
-                allows: it.allows.clone(),
-                by: it.by.clone(),
-                until: it.until.clone(),
+        |acceptance, subject| {
+            let how = (!is_known(acceptance)).then(|| Loosened::Accepts {
+                allows: acceptance.allows.clone(),
+                by: acceptance.by.clone(),
+                until: acceptance.until.clone(),
             });
             Comparison {
                 subject,
                 demand: BaseDemand::NoAcceptance,
-                declared: Some(it.declared.clone()),
+                declared: Some(acceptance.declared.clone()),
                 ended: Ended::held_unless(how),
             }
         },

@@ -108,21 +108,21 @@ fn check_repeats(
     let spreads = spreads.get(..MOST_REPEATED).unwrap_or(spreads);
     for ends in 0..1_u32 << spreads.len() {
         let mut env = env.clone();
-        for (at, it) in spreads.iter().enumerate() {
+        for (at, spread) in spreads.iter().enumerate() {
             let end = match ends >> at & 1 {
-                0 => it.repeats.low,
-                _ => it.repeats.high,
+                0 => spread.repeats.low,
+                _ => spread.repeats.high,
             };
-            env.insert(it.name.clone(), end.into());
+            env.insert(spread.name.clone(), end.into());
         }
         if evaluated(expr, expression.truth(&env))? != holds
-            && let Some(it) = spreads.first()
+            && let Some(spread) = spreads.first()
         {
             return inconclusive(Reason::RepeatsDisagree {
-                metric: it.metric,
-                low: Num(it.repeats.low),
-                high: Num(it.repeats.high),
-                repeats: it.repeats.count,
+                metric: spread.metric,
+                low: Num(spread.repeats.low),
+                high: Num(spread.repeats.high),
+                repeats: spread.repeats.count,
             });
         }
     }

@@ -52,7 +52,7 @@ pub(super) fn accepted_findings(view: View, subject: &Subject) -> Vec<AcceptedFi
             continue;
         };
         match all.iter_mut().find(|other| other.declared == by.declared) {
-            Some(it) => it.times += found.times,
+            Some(known) => known.times += found.times,
             None => all.push(AcceptedFinding {
                 finding: finding.clone(),
                 place: place.at.clone(),

@@ -417,18 +417,18 @@ impl Machine<'_> {
             b,
             w,
             (s, a, 8),
-            |it, b, w, s, a| {
-                it.at_mbarrier::<CHECKS>(b, w, s, a)?;
-                lanes(s.mask).try_for_each(|l| it.mbarrier_lane(b, w, m, o, s, a, l).map(drop))
+            |machine, b, w, s, a| {
+                machine.at_mbarrier::<CHECKS>(b, w, s, a)?;
+                lanes(s.mask).try_for_each(|l| machine.mbarrier_lane(b, w, m, o, s, a, l).map(drop))
             },
-            |it, b, w, owner, s, a| {
-                it.at_remote_mbarrier::<CHECKS>(b, w, owner, s, a)?;
+            |machine, b, w, owner, s, a| {
+                machine.at_remote_mbarrier::<CHECKS>(b, w, owner, s, a)?;
                 for l in lanes(s.mask) {
                     let r32 = |n: usize| u64::from(w.regs.r32[o[n] as usize].0[l]);
                     let address = a[l] as u32;
                     if let Err(what) = count_at(owner, address, m.op, (r32(1), r32(2))) {
                         let at = At::lane(b, w, s.pc, l as u32).address(a[l]);
-                        return it.fault(FaultKind::Undefined, at, &what);
+                        return machine.fault(FaultKind::Undefined, at, &what);
                     }
                     if matches!(m.op, MbarrierOp::Arrive { .. }) && m.scope != Scope::Block {
                         let handed = w.handed_on(b, m.relaxed);
@@ -436,7 +436,7 @@ impl Machine<'_> {
                         meeting.from_others.join(&handed);
                         w.inter.meet();
                     }
-                    it.turn(owner, address);
+                    machine.turn(owner, address);
                 }
                 if let Some(clocks) = &mut b.shadow {
                     clocks.tick(w.index);

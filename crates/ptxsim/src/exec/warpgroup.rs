@@ -107,7 +107,7 @@ pub fn end_wait(b: &mut BlockState, warp: u32) {
     let number = warpgroup.awaited[of_group];
     warpgroup.awaited[of_group] += 1;
     let reads = match warpgroup.group(number) {
-        Some(it) => std::mem::take(&mut it.reads),
+        Some(group) => std::mem::take(&mut group.reads),
         None => Vec::new(),
     };
     for read in reads {
@@ -116,9 +116,9 @@ pub fn end_wait(b: &mut BlockState, warp: u32) {
     let Some(warpgroup) = b.warpgroups.get_mut(group) else {
         return;
     };
-    if let (Some(shadow), Some(it)) = (&mut b.shadow, warpgroup.group(number)) {
-        shadow.release(warp, &mut it.clock);
-        shadow.acquire(warp, &it.clock, true);
+    if let (Some(shadow), Some(group)) = (&mut b.shadow, warpgroup.group(number)) {
+        shadow.release(warp, &mut group.clock);
+        shadow.acquire(warp, &group.clock, true);
     }
     for read in warpgroup.forget() {
         read.end(b, warp);

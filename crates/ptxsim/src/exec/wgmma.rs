@@ -332,15 +332,15 @@ impl Machine<'_> {
         let form = (m.shape.n, m.sum);
         let sums = m.d.iter().map(|r| (*r, true));
         for (register, adds) in sums.chain(m.a_registers().iter().map(|r| (*r, false))) {
-            let it = w.products.fragment(register);
-            let (accessed, product) = (it.accessed, it.product);
+            let state = w.products.fragment(register);
+            let (accessed, product) = (state.accessed, state.product);
             let is_open = if adds {
-                it.multiplying > 0
+                state.multiplying > 0
             } else {
-                it.adding > 0
+                state.adding > 0
             };
             let other_form = adds
-                && it
+                && state
                     .added
                     .is_some_and(|(last, n)| last != form && n == fences);
             if is_open {
@@ -385,11 +385,11 @@ impl Machine<'_> {
             if class != Class::R32 {
                 return;
             }
-            let it = w.products.fragment(register);
-            it.accessed = Some((s.pc, fences));
-            let (adding, product) = (it.adding > 0, it.product);
+            let state = w.products.fragment(register);
+            state.accessed = Some((s.pc, fences));
+            let (adding, product) = (state.adding > 0, state.product);
             let writes = how == Use::Write;
-            if !(adding || writes && it.multiplying > 0) {
+            if !(adding || writes && state.multiplying > 0) {
                 return;
             }
             let kind = FindingKind::AsyncBeforeWait;
@@ -454,17 +454,17 @@ impl Machine<'_> {
                 }
             }
             let fences = w.products.fences;
-            let it = w.products.fragment(register);
-            it.adding += 1;
-            it.product = pc;
-            it.sums = Some(Box::new(words));
-            it.undefined = undefined;
-            it.added = Some(((m.shape.n, m.sum), fences));
+            let state = w.products.fragment(register);
+            state.adding += 1;
+            state.product = pc;
+            state.sums = Some(Box::new(words));
+            state.undefined = undefined;
+            state.added = Some(((m.shape.n, m.sum), fences));
         }
         for &register in m.a_registers() {
-            let it = w.products.fragment(register);
-            it.multiplying += 1;
-            it.product = pc;
+            let state = w.products.fragment(register);
+            state.multiplying += 1;
+            state.product = pc;
         }
     }
 
@@ -503,12 +503,12 @@ impl Machine<'_> {
             return;
         };
         for &register in &m.d {
-            let it = w.products.fragment(register);
-            it.adding -= 1;
-            if it.adding > 0 {
+            let state = w.products.fragment(register);
+            state.adding -= 1;
+            if state.adding > 0 {
                 continue;
             }
-            let (sums, undefined) = (it.sums.take(), std::mem::take(&mut it.undefined));
+            let (sums, undefined) = (state.sums.take(), std::mem::take(&mut state.undefined));
             if let Some(sums) = sums {
                 w.regs.r32[register as usize].0 = *sums;
             }

@@ -47,9 +47,10 @@ const FP8_SPLIT: Variant = Variant {
 const TILE_KEYS: u32 = 64;
 
 fn map_of_heads(v: Variant, heads: usize, rows: usize) -> TensorMap {
-    let (element, row, swizzle) = match v.is_fp8 {
-        true => (MapElement::U8, 64, Swizzle::Bytes64),
-        false => (MapElement::F16, 128, Swizzle::Bytes128),
+    let (element, row, swizzle) = if v.is_fp8 {
+        (MapElement::U8, 64, Swizzle::Bytes64)
+    } else {
+        (MapElement::F16, 128, Swizzle::Bytes128)
     };
     TensorMap {
         element,
@@ -128,19 +129,20 @@ fn attend_by(
     let grid = [rows.div_ceil(v.block_rows) as u32, heads as u32, 1];
     let block = [v.threads, 1, 1];
     let want = attention(&arrays[0], &arrays[1], &arrays[2], heads, rows, false);
-    let (wanted, compared): (Vec<u8>, _) = match v.is_fp8 {
-        true => (
+    let (wanted, compared): (Vec<u8>, _) = if v.is_fp8 {
+        (
             want.iter()
                 .flat_map(|x| half::f16::from_f64(*x).to_le_bytes())
                 .collect(),
             kept::Compared::F16,
-        ),
-        false => (
+        )
+    } else {
+        (
             want.iter()
                 .flat_map(|x| (*x as f32).to_le_bytes())
                 .collect(),
             kept::Compared::F32,
-        ),
+        )
     };
     buffers.push((out, wanted.len()));
     let kept = kept::Kept {
@@ -170,8 +172,9 @@ fn attend_by(
         [a, b] => half::f16::from_le_bytes([*a, *b]).to_f64(),
         c => f64::from(f32::from_le_bytes(c.try_into().unwrap())),
     };
-    let errors = got.chunks_exact(each).zip(&want);
-    let worst = errors
+    let worst = got
+        .chunks_exact(each)
+        .zip(&want)
         .map(|(g, w)| (value(g) - w).abs())
         .fold(0.0, f64::max);
     (report, worst, seconds)

@@ -17,8 +17,7 @@ impl Copy {
     /// A tensor of elements of two bytes: so many channels, positions of space and images.
     fn of(extents: &[u64], [lower, upper]: [&[i32]; 2], pixels: u32) -> Copy {
         let mut bytes = 2;
-        let each = extents.iter().take(extents.len() - 1);
-        let strides = each.map(|extent| {
+        let strides = extents.iter().take(extents.len() - 1).map(|extent| {
             bytes *= extent;
             bytes
         });
@@ -62,10 +61,10 @@ impl Copy {
 
     fn channels(self, channels: u32) -> Copy {
         self.change(|map| {
-            let Boxes::Im2col(it) = &mut map.boxes else {
+            let Boxes::Im2col(boxes) = &mut map.boxes else {
                 panic!("a tile");
             };
-            it.channels = channels;
+            boxes.channels = channels;
         })
     }
 
@@ -75,14 +74,14 @@ impl Copy {
 
     fn columns(&self) -> &Im2col {
         match &self.map.boxes {
-            Boxes::Im2col(it) => it,
+            Boxes::Im2col(boxes) => boxes,
             Boxes::Tiled(_) => panic!("a tile"),
         }
     }
 
     fn bytes(&self) -> usize {
         let elements = match &self.map.boxes {
-            Boxes::Im2col(it) => it.channels * it.pixels,
+            Boxes::Im2col(boxes) => boxes.channels * boxes.pixels,
             Boxes::Tiled(extents) => extents.iter().product(),
         };
         elements as usize * self.map.element.bytes() as usize
@@ -96,15 +95,19 @@ impl Copy {
     /// Where each pixel begins among the elements of the tensor, `None` outside: loops over images, and in them over the
     /// places within the corners, from `start` on.
     fn pixels(&self) -> Vec<Option<usize>> {
-        let it = self.columns();
-        let space = it.lower.len();
+        let boxes = self.columns();
+        let space = boxes.lower.len();
         let extent = |n: usize| self.map.extents[n + 1] as i64;
-        let range = |n: usize| match n < space {
-            true => {
-                let (from, to) = (i64::from(it.lower[n]), extent(n) + i64::from(it.upper[n]));
+        let range = |n: usize| {
+            if n < space {
+                let (from, to) = (
+                    i64::from(boxes.lower[n]),
+                    extent(n) + i64::from(boxes.upper[n]),
+                );
                 (from..to).step_by(self.map.steps[n + 1] as usize)
+            } else {
+                (0..1).step_by(1)
             }
-            false => (0..1).step_by(1),
         };
         let mut all = Vec::new();
         for image in (0..).step_by(*self.map.steps.last().unwrap() as usize) {
@@ -133,9 +136,10 @@ impl Copy {
             let mut index = 0;
             let mut pitch = self.map.extents[0] as i64;
             for n in 0..=space {
-                let at = match n < space {
-                    true => at[n] + i64::from(self.offsets[n]),
-                    false => *image,
+                let at = if n < space {
+                    at[n] + i64::from(self.offsets[n])
+                } else {
+                    *image
                 };
                 let extent = self.map.extents[n + 1] as i64;
                 if !(0..extent).contains(&at) {
@@ -398,9 +402,10 @@ fn pixels_come_in_the_order_of_plain_loops() {
         assert_eq!(counters.get(Counter::BulkLoads), 1);
         let sectors = counters.get(Counter::BulkLoadSectors);
         assert_eq!(Some(sectors), read(&format!("load_{name}")), "{name}");
-        let fill = match copy.map.fills_nan {
-            true => [0xf7, 0x7f],
-            false => [0; 2],
+        let fill = if copy.map.fills_nan {
+            [0xf7, 0x7f]
+        } else {
+            [0; 2]
         };
         let byte = |(n, from): (usize, Option<usize>)| from.map_or(fill[n % 2], |at| tensor[at]);
         let want: Vec<u8> = copy
@@ -475,8 +480,9 @@ fn sums_go_where_stores_go() {
     let sectors = clean(report).counters.get(Counter::BulkReductionSectors);
     assert_eq!(Some(sectors), read("sum_from_the_middle"));
     let words = |bytes: &[u8]| -> Vec<u32> {
-        let each = bytes.chunks_exact(4);
-        each.map(|c| u32::from_le_bytes(c.try_into().unwrap()))
+        bytes
+            .chunks_exact(4)
+            .map(|c| u32::from_le_bytes(c.try_into().unwrap()))
             .collect()
     };
     let first: Vec<u8> = (1_u16..)

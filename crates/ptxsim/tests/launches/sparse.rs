@@ -183,13 +183,19 @@ fn four_products_of_eight_by_eight_by_four() {
             .map(|lane| {
                 let [a, b, addend] = &parts[lane / 4 % 4];
                 let (own, upper) = (lane % 4, lane / 16 * 4);
-                let mut all = fragment(E::F16, 2, |i| match a_by_column {
-                    true => a[i + upper][own],
-                    false => a[own + upper][i],
+                let mut all = fragment(E::F16, 2, |i| {
+                    if a_by_column {
+                        a[i + upper][own]
+                    } else {
+                        a[own + upper][i]
+                    }
                 });
-                all.extend(fragment(E::F16, 2, |i| match b_by_column {
-                    true => b[i][own + upper],
-                    false => b[own][i + upper],
+                all.extend(fragment(E::F16, 2, |i| {
+                    if b_by_column {
+                        b[i][own + upper]
+                    } else {
+                        b[own][i + upper]
+                    }
                 }));
                 all.extend(fragment(c, words_of(c), |i| {
                     let (row, column) = place(c, lane, i);

@@ -182,7 +182,7 @@ impl Commit {
     fn differing<'a>(&self, entries: &'a Entries, dir: &Path) -> Result<Option<Vec<&'a Path>>> {
         let files: Vec<_> = entries
             .iter()
-            .filter(|(_, it)| it.kind != Kind::Submodule)
+            .filter(|(_, entry)| entry.kind != Kind::Submodule)
             .collect();
         let asked = files
             .iter()
@@ -279,7 +279,7 @@ impl Commit {
         let entries = self.entries()?;
         let links: Vec<_> = entries
             .iter()
-            .filter(|(_, it)| it.kind == Kind::Submodule)
+            .filter(|(_, entry)| entry.kind == Kind::Submodule)
             .collect();
         if links.is_empty() {
             return Ok(BTreeMap::new());
@@ -379,9 +379,9 @@ fn list(
         let path = below.join(entry.file_name());
         let about = entry.metadata()?;
         let kind = match about.file_type() {
-            it if it.is_dir() => DiskEntryKind::Directory,
-            it if it.is_symlink() => DiskEntryKind::Link,
-            it if it.is_file() => DiskEntryKind::File {
+            kind if kind.is_dir() => DiskEntryKind::Directory,
+            kind if kind.is_symlink() => DiskEntryKind::Link,
+            kind if kind.is_file() => DiskEntryKind::File {
                 executable: about.permissions().mode() & 0o100 != 0,
             },
             _ => return Err(io::ErrorKind::InvalidData.into()),

@@ -155,10 +155,10 @@ fn meanings(root: &Path, name: &str) -> std::result::Result<Vec<Meaning>, String
     for reference in refs {
         if let Some(commit) = commit_of(&reference) {
             let what = match &reference {
-                it if it.starts_with("refs/tags/") => format!("the tag {it}"),
-                it if it.starts_with("refs/heads/") => format!("the branch {it}"),
-                it if it.starts_with("refs/remotes/") => format!("the remote's branch {it}"),
-                it => format!("the reference {it}"),
+                name if name.starts_with("refs/tags/") => format!("the tag {name}"),
+                name if name.starts_with("refs/heads/") => format!("the branch {name}"),
+                name if name.starts_with("refs/remotes/") => format!("the remote's branch {name}"),
+                name => format!("the reference {name}"),
             };
             found.push(Meaning { what, commit });
         }

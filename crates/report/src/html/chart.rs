@@ -105,7 +105,7 @@ pub fn samples(title: &str, of: &Samples) -> (Markup, LeftOut) {
         .levels
         .iter()
         .enumerate()
-        .filter(|(_, it)| !is_near(it.value));
+        .filter(|(_, level)| !is_near(level.value));
     let left_out = LeftOut {
         above: sorted.iter().filter(|value| **value > range.end).count(),
         levels: far.map(|(at, _)| at).collect(),

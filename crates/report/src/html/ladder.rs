@@ -35,10 +35,10 @@ pub fn render(view: View, all: &[Ladder], placed: &[Placed]) -> Markup {
             section {
                 h2 id="ladders" { "Ladders" }
                 p.muted { (ladder::legend(view, all)) "." }
-                @for it in placed {
+                @for placed_ladder in placed {
                     details.case {
-                        summary { span.name { (it.ladder.name) } " " span.muted { (size(it.ladder)) } }
-                        div id=(it.id) { (it.block) }
+                        summary { span.name { (placed_ladder.ladder.name) } " " span.muted { (size(placed_ladder.ladder)) } }
+                        div id=(placed_ladder.id) { (placed_ladder.block) }
                     }
                 }
                 @if all.len() > placed.len() {
@@ -66,7 +66,7 @@ fn block(view: View, ladder: &Ladder) -> Markup {
     let shared = Shared::unbounded(&links);
     let steps = ladder::steps(ladder);
     html! {
-        div.rungs { @for it in &ladder.shapes { (shape(view, ladder, it)) } }
+        div.rungs { @for shape_steps in &ladder.shapes { (shape(view, ladder, shape_steps)) } }
         details.fold { summary { "What each variant adds" } (part::table(&steps, &shared)) }
     }
 }
@@ -103,7 +103,7 @@ fn shape(view: View, ladder: &Ladder, shape: &Shape) -> Markup {
                     thead {
                         tr {
                             th scope="col" { "variant" }
-                            @for it in heads { th scope="col" { (it.head) } }
+                            @for column in heads { th scope="col" { (column.head) } }
                         }
                     }
                     tbody { @for row in &table.rows { tr { @for cell in row { td { (cell) } } } } }

@@ -96,7 +96,7 @@ fn problem(block: &Block, shared: &Shared) -> Markup {
                     ul { @for gate in &block.follows { li { (part::prose(gate)) } } }
                 }
             }
-            @if let Some(it) = &block.command { (part::command(it)) }
+            @if let Some(command) = &block.command { (part::command(command)) }
         }
     }
 }

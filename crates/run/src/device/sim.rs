@@ -371,7 +371,10 @@ impl Shown {
             counters,
             information,
             withheld: self.withheld,
-            lines: lines.into_iter().filter(|(_, it)| !it.is_empty()).collect(),
+            lines: lines
+                .into_iter()
+                .filter(|(_, lines)| !lines.is_empty())
+                .collect(),
             computed: self.counters.computed,
             printed: printed(&self.printed),
         }

@@ -63,15 +63,15 @@ impl Rivals {
         mut on_answer: impl FnMut(usize, Result<RivalFacts, Fault>),
     ) {
         let mut done = BTreeSet::new();
-        for it in asked {
-            let command = &it.rival.command;
+        for request in asked {
+            let command = &request.rival.command;
             if !done.insert(command) {
                 continue;
             }
             let own: Vec<_> = asked
                 .iter()
                 .enumerate()
-                .filter(|(_, it)| it.rival.command == *command)
+                .filter(|(_, request)| request.rival.command == *command)
                 .collect();
             match self.scratch() {
                 Ok(scratch) => {
@@ -80,8 +80,8 @@ impl Rivals {
                     program.take_turn(setting, &scratch, &own, &mut on_answer);
                 }
                 Err(problem) => {
-                    for (at, it) in own {
-                        on_answer(at, Err(fault(it, &problem)));
+                    for (at, request) in own {
+                        on_answer(at, Err(fault(request, &problem)));
                     }
                 }
             }
@@ -144,20 +144,23 @@ impl Program {
         asked: &[(usize, &Asked)],
         on_answer: &mut impl FnMut(usize, Result<RivalFacts, Fault>),
     ) {
-        let again = asked.iter().find(|(_, it)| it.again);
+        let again = asked.iter().find(|(_, request)| request.again);
         let mut turn = None;
-        for (at, it) in asked {
-            let answer = self.answer(setting, scratch, it, &mut turn);
-            on_answer(*at, answer.map_err(|problem| fault(it, &problem)));
-            if let (Some((_, Begun::Ready { .. })), Some((_, it)), None) =
+        for (at, request) in asked {
+            let answer = self.answer(setting, scratch, request, &mut turn);
+            on_answer(*at, answer.map_err(|problem| fault(request, &problem)));
+            if let (Some((_, Begun::Ready { .. })), Some((_, next)), None) =
                 (&turn, again, &self.standby)
             {
                 // One that cannot be started says so in its turn.
-                self.standby = Running::start(it.rival, setting, scratch).ok();
+                self.standby = Running::start(next.rival, setting, scratch).ok();
             }
         }
         if let Some((running, _)) = turn {
-            let deadline = asked.iter().map(|(_, it)| deadline(it.rival)).max();
+            let deadline = asked
+                .iter()
+                .map(|(_, request)| deadline(request.rival))
+                .max();
             if let Err(problem) = running.end(deadline.unwrap_or_default()) {
                 self.broke(&problem);
             }

@@ -165,7 +165,7 @@ impl Kept<'_> {
                 let doubt = report
                     .withheld
                     .get(&counter)
-                    .map_or("", |it| it.doubt.name());
+                    .map_or("", |withheld| withheld.doubt.name());
                 let count = report.counters.get(counter);
                 writeln!(text, "counter {} {count} {doubt}", counter.name()).unwrap();
             }

@@ -113,8 +113,8 @@ impl How {
 }
 
 pub fn numbers(shape: &str) -> [usize; 3] {
-    let mut it = shape[1..].split(['n', 'k']).map(|n| n.parse().unwrap());
-    [(); 3].map(|()| it.next().unwrap())
+    let mut extents = shape[1..].split(['n', 'k']).map(|n| n.parse().unwrap());
+    [(); 3].map(|()| extents.next().unwrap())
 }
 
 /// A matrix of small integers.

@@ -24,8 +24,8 @@ pub fn encode(at: Address, map: &TensorMap) -> Result<MapBytes> {
     let rank = map.extents.len();
     let boxes_fit = match &map.boxes {
         Boxes::Tiled(extents) => (1..=5).contains(&rank) && extents.len() == rank,
-        Boxes::Im2col(it) => {
-            (3..=5).contains(&rank) && [it.lower.len(), it.upper.len()] == [rank - 2; 2]
+        Boxes::Im2col(boxes) => {
+            (3..=5).contains(&rank) && [boxes.lower.len(), boxes.upper.len()] == [rank - 2; 2]
         }
     };
     let fits = boxes_fit && map.strides.len() + 1 == rank && map.steps.len() == rank;
@@ -59,7 +59,7 @@ pub fn encode(at: Address, map: &TensorMap) -> Result<MapBytes> {
             )
         },
         // SAFETY: as above; corners have a value for each dimension but two.
-        Boxes::Im2col(it) => unsafe {
+        Boxes::Im2col(boxes) => unsafe {
             sys::cuTensorMapEncodeIm2col(
                 &raw mut encoded,
                 data_type(map.element),
@@ -67,10 +67,10 @@ pub fn encode(at: Address, map: &TensorMap) -> Result<MapBytes> {
                 at as *mut std::ffi::c_void,
                 map.extents.as_ptr(),
                 map.strides.as_ptr(),
-                it.lower.as_ptr(),
-                it.upper.as_ptr(),
-                it.channels,
-                it.pixels,
+                boxes.lower.as_ptr(),
+                boxes.upper.as_ptr(),
+                boxes.channels,
+                boxes.pixels,
                 map.steps.as_ptr(),
                 interleave,
                 swizzle(map.swizzle),

@@ -357,7 +357,7 @@ impl<'a> StagedCase<'a> {
     ) -> Result<()> {
         let variables = device.variables(program)?;
         for (address, tensor) in filled {
-            let is_written = variables.iter().any(|(_, it, _)| it == address);
+            let is_written = variables.iter().any(|(_, variable, _)| variable == address);
             let (true, Some(image)) = (is_written, self.inputs.get(tensor)) else {
                 continue;
             };
