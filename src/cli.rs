@@ -507,7 +507,6 @@ pub struct MergeArgs {
   gatekeeper report --format markdown > comment.md
   gatekeeper report ci/record.json --ladder           each variant against the one before it
   gatekeeper report --diagnosis                       what bounds each case
-  gatekeeper report --nvbench nvbench                 the times as files of NVBench
 
 Exit codes: 0 whatever the verdicts are, 2 wrong usage, 4 environment.")]
 pub struct ReportArgs {
@@ -525,9 +524,6 @@ pub struct ReportArgs {
     /// Print what bounds each case, with its values and what to try; as terminal, markdown or json
     #[arg(long, conflicts_with_all = ["ladder", "quiet"])]
     pub diagnosis: bool,
-    /// Write the times as NVBench's JSON with its binary samples into this directory; nothing is printed
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["format", "ladder", "diagnosis", "verbose", "quiet"])]
-    pub nvbench: Option<PathBuf>,
     /// The gates file next to the baselines whose history in git --format html shows
     #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub config: PathBuf,
