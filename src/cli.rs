@@ -95,7 +95,7 @@ pub enum Command {
     Judge(JudgeArgs),
     /// Judge the shards of a run (`run --shard`) as one, or runs on several GPUs side by side
     Merge(MergeArgs),
-    /// Show how the values of the committed baselines moved, commit by commit, in the terminal or as a site
+    /// Show how the values of the committed baselines moved, commit by commit, in the terminal or as a page
     History(HistoryArgs),
     /// List the GPU kernels of a compiled file, wheel or directory, without any tool of NVIDIA
     Binary(BinaryArgs),
@@ -462,8 +462,8 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "RECORD")]
     pub base: Option<PathBuf>,
     /// Output format
-    #[arg(long, value_enum, default_value_t = HistoryFormat::Terminal)]
-    pub format: HistoryFormat,
+    #[arg(long, value_enum, default_value_t = ExplainFormat::Terminal)]
+    pub format: ExplainFormat,
 }
 
 #[derive(Debug, Args)]
@@ -650,7 +650,7 @@ pub struct RankArgs {
   gatekeeper history                                  all baselines that git has
   gatekeeper history 'sdpa_*/stage2@mission'          these cases
   gatekeeper history --format markdown > history.md   with charts, as GitHub draws them
-  gatekeeper history --html public                    a site, to be put on a pages host
+  gatekeeper history --format html > history.html     one page, to be put on a pages host
 
 Exit codes: 0, 2 wrong usage or no history, 4 environment.")]
 pub struct HistoryArgs {
@@ -659,12 +659,9 @@ pub struct HistoryArgs {
     /// Only these cases, as for `run`; they need not be in gates.yaml any more
     #[arg(value_name = "FILTER")]
     pub filters: Vec<String>,
-    /// Output format
+    /// Output format; html: one page for a browser
     #[arg(long, value_enum, default_value_t = HistoryFormat::Terminal)]
     pub format: HistoryFormat,
-    /// Write it as pages for a browser into this directory, an index and a page for each case; nothing else is printed
-    #[arg(long, value_name = "DIR", conflicts_with = "format")]
-    pub html: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -966,11 +963,19 @@ pub enum TuneFormat {
     Json,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExplainFormat {
+    Terminal,
+    Markdown,
+    Json,
+}
+
 /// A history has no annotations, as it is no judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum HistoryFormat {
     Terminal,
     Markdown,
+    Html,
     Json,
 }
 
