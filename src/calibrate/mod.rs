@@ -145,7 +145,8 @@ fn own(
             )));
         };
         let units = std::slice::from_ref(unit);
-        let mut built = build::build_all(&loaded.root, toolchain, cache, units, 1, &|_, _| {})?;
+        let mut built =
+            build::build_all(&loaded.root, None, toolchain, cache, units, 1, &|_, _| {})?;
         let Some(Built {
             facts, artifact, ..
         }) = built.pop()
@@ -193,7 +194,15 @@ fn built(
         .iter()
         .map(|(kernel, code)| kernel.unit(*code, device.arch()))
         .collect();
-    let built = build::build_all(root, toolchain, cache, &units, units.len(), &|_, _| {})?;
+    let built = build::build_all(
+        root,
+        None,
+        toolchain,
+        cache,
+        &units,
+        units.len(),
+        &|_, _| {},
+    )?;
     let mut artifacts = Artifacts::new();
     for (&(kernel, code), built) in all.iter().zip(built) {
         got(built.facts, kernel.name())?;

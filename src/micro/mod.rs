@@ -125,7 +125,7 @@ pub fn measure(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) ->
         };
         // From the cache: it was built for its check.
         let units = std::slice::from_ref(unit);
-        let built = build::build_all(&root, &toolchain, cache, units, 1, &|_, _| {})?;
+        let built = build::build_all(&root, None, &toolchain, cache, units, 1, &|_, _| {})?;
         let Some((kept, artifact)) = built.into_iter().next().and_then(|built| {
             let Built {
                 facts: built,

@@ -1,7 +1,6 @@
 //! One launch of a kernel that times itself, and what it wrote of its clock.
 
 use super::job_cache::JobCache;
-use super::metered::Metered;
 use super::stage::StagedCase;
 use crate::device::{Device, Failure, Result};
 use crate::worker::protocol::{ClockJob, Frame};
@@ -12,7 +11,7 @@ use model::FaultKind;
 /// # Errors
 /// The kernel's faults.
 pub fn clock(
-    device: &mut Metered,
+    device: &mut dyn Device,
     cache: &mut JobCache,
     job: &ClockJob,
     say: &mut dyn FnMut(Frame),
