@@ -10,7 +10,7 @@ use crate::tune::{self, End, SearchResult, Settings, export, sources};
 use config::Tuning;
 use model::{Arch, CaseId};
 use pipeline::event::Event;
-use pipeline::{Bench, Profile, Request};
+use pipeline::{Bench, Request};
 use records::store::NewFile;
 use report::exit::Exit;
 use report::html;
@@ -55,21 +55,8 @@ fn search(args: &TuneArgs, kernel: &str) -> Result<Exit> {
         super::counted(space.len(), "valid configuration")
     ));
     let cache = Cache::open()?;
-    let request = Request {
-        config: args.config.config.clone(),
-        device: args.device,
-        require_gpu: false,
-        allow_fallback: false,
-        provision: args.provision,
-        profile: Profile::No,
-        dump: None,
-        fresh: false,
-        simulate_beside_gpu: false,
-        time_unchanged: false,
-        rivals: false,
-        shard: None,
-        command: super::command_line(),
-    };
+    let command = super::command_line();
+    let request = Request::new(&args.config.config, args.device, args.provision, command);
     let progress = Progress::default();
     let on = |event: Event| progress.on(event);
     let waiting = |text: &str| progress.on(Event::Waiting(text.to_owned()));
