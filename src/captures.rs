@@ -15,8 +15,8 @@ use capture::{Capture, Content, Contents, EncodedMap, LaunchRecord, Line, Placed
 use config::{Loaded, Places, Program, ToolchainPin, Whole};
 use model::{
     Arch, Arg, Base, Bound, Callable, CaptureGap, CapturedContent, Case, CaseId, Constant,
-    Determinism, ElemType, Fill, Gate, Launch, Limit, Loosening, Metric, Num, Op, Plan, REPLAYED,
-    Reference, Role, Rule, Step, Subject, Tensor, Uncaptured, Unit, UnitId, Unsupported,
+    Determinism, ElemType, Fill, Gate, Launch, Limit, Metric, Num, Op, Plan, REPLAYED, Reference,
+    Role, Rule, Step, Subject, Tensor, Uncaptured, Unit, UnitId, Unsupported,
 };
 use pipeline::{Apart, BaseSide};
 use run::device::DeviceChoice;
@@ -265,22 +265,7 @@ pub fn compare(head: &mut Loaded, mut base: Loaded, form: Form) -> Result<Agains
     }
     Ok(AgainstBase {
         side: BaseSide {
-            asked: Base {
-                revision: base.file.clone(),
-                commit: String::new(),
-                toolchain: None,
-                plan: base.plan,
-                gates: base.gates,
-                baselines: Vec::new(),
-                accepted: Vec::new(),
-                renames: Vec::new(),
-                moved: Vec::new(),
-                gone: Vec::new(),
-                unread: Vec::new(),
-                replaced: Vec::new(),
-                no_gates: None,
-                loosening: Loosening::Fails,
-            },
+            asked: Base::new(&base.file, "", base.plan, base.gates),
             binaries: Vec::new(),
             programs: Vec::new(),
             compiler: Choice::pin(None),

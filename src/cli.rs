@@ -94,7 +94,7 @@ pub enum Command {
     Judge(JudgeArgs),
     /// Judge the shards of a run (`run --shard`) as one, or runs on several GPUs side by side
     Merge(MergeArgs),
-    /// Show how the values of the committed baselines moved, commit by commit, in the terminal or as a site
+    /// Show how the values of the committed baselines moved, commit by commit, in the terminal or as a page
     History(HistoryArgs),
     /// List the GPU kernels of a compiled file, wheel or directory, without any tool of NVIDIA
     Binary(BinaryArgs),
@@ -459,8 +459,8 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "RECORD")]
     pub base: Option<PathBuf>,
     /// Output format
-    #[arg(long, value_enum, default_value_t = HistoryFormat::Terminal)]
-    pub format: HistoryFormat,
+    #[arg(long, value_enum, default_value_t = ExplainFormat::Terminal)]
+    pub format: ExplainFormat,
 }
 
 #[derive(Debug, Args)]
@@ -504,7 +504,6 @@ pub struct MergeArgs {
   gatekeeper report --format markdown > comment.md
   gatekeeper report ci/record.json --ladder           each variant against the one before it
   gatekeeper report --diagnosis                       what bounds each case
-  gatekeeper report --nvbench nvbench                 the times as files of NVBench
 
 Exit codes: 0 whatever the verdicts are, 2 wrong usage, 4 environment.")]
 pub struct ReportArgs {
@@ -522,9 +521,6 @@ pub struct ReportArgs {
     /// Print what bounds each case, with its values and what to try; as terminal, markdown or json
     #[arg(long, conflicts_with_all = ["ladder", "quiet"])]
     pub diagnosis: bool,
-    /// Write the times as NVBench's JSON with its binary samples into this directory; nothing is printed
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["format", "ladder", "diagnosis", "verbose", "quiet"])]
-    pub nvbench: Option<PathBuf>,
     /// The gates file next to the baselines whose history in git --format html shows
     #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub config: PathBuf,
@@ -586,7 +582,7 @@ pub struct TuneArgs {
   gatekeeper history                                  all baselines that git has
   gatekeeper history 'sdpa_*/stage2@mission'          these cases
   gatekeeper history --format markdown > history.md   with charts, as GitHub draws them
-  gatekeeper history --html public                    a site, to be put on a pages host
+  gatekeeper history --format html > history.html     one page, to be put on a pages host
 
 Exit codes: 0, 2 wrong usage or no history, 4 environment.")]
 pub struct HistoryArgs {
@@ -595,12 +591,9 @@ pub struct HistoryArgs {
     /// Only these cases, as for `run`; they need not be in gates.yaml any more
     #[arg(value_name = "FILTER")]
     pub filters: Vec<String>,
-    /// Output format
+    /// Output format; html: one page for a browser
     #[arg(long, value_enum, default_value_t = HistoryFormat::Terminal)]
     pub format: HistoryFormat,
-    /// Write it as pages for a browser into this directory, an index and a page for each case; nothing else is printed
-    #[arg(long, value_name = "DIR", conflicts_with = "format")]
-    pub html: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -849,11 +842,19 @@ pub enum TuneFormat {
     Markdown,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExplainFormat {
+    Terminal,
+    Markdown,
+    Json,
+}
+
 /// A history has no annotations, as it is no judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum HistoryFormat {
     Terminal,
     Markdown,
+    Html,
     Json,
 }
 

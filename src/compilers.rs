@@ -56,20 +56,16 @@ impl CompilerRequest {
         let (baselines, _) = store::load_baselines(&head.root)?;
         Ok(BaseSide {
             asked: Base {
-                revision: format!("nvcc {compiler}"),
-                commit: change.commit.clone().unwrap_or_default(),
                 toolchain: Some(compiler.to_string()),
-                plan: head.whole.plan.clone(),
-                gates: head.whole.gates.clone(),
                 baselines,
                 accepted: config::load_acceptances(head)?,
-                renames: Vec::new(),
-                moved: Vec::new(),
-                gone: Vec::new(),
-                unread: Vec::new(),
-                replaced: Vec::new(),
-                no_gates: None,
                 loosening: self.loosening,
+                ..Base::new(
+                    &format!("nvcc {compiler}"),
+                    change.commit.as_deref().unwrap_or_default(),
+                    head.whole.plan.clone(),
+                    head.whole.gates.clone(),
+                )
             },
             // Files that are compiled already are the same on both sides.
             binaries: Vec::new(),

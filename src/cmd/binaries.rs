@@ -94,13 +94,16 @@ pub fn add_kernels(report: String, kernels: &[Vec<Section>]) -> String {
 
 /// A record of compiled files alone.
 pub fn empty(config: &Path) -> Record {
-    let circumstances = Circumstances {
+    artifact::empty_record(&config.display().to_string(), &circumstances())
+}
+
+pub fn circumstances() -> Circumstances<'static> {
+    Circumstances {
         gatekeeper: env!("CARGO_PKG_VERSION"),
         started: ::run::machine::now(),
         command: command_line(),
         host: ::run::machine::host(),
-    };
-    artifact::empty_record(&config.display().to_string(), &circumstances)
+    }
 }
 
 pub fn open_all(loaded: &Loaded) -> Result<Vec<Library>> {

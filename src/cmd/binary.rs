@@ -5,9 +5,9 @@ mod why;
 
 use super::judge::render;
 use super::run::{MARKDOWN, empty_out, write_out};
-use super::{binaries, command_line, print, remark, terminal_options, width, write_file};
+use super::{binaries, print, remark, terminal_options, width, write_file};
 use crate::cli::{BinaryArgs, Format};
-use artifact::{AllowedChange, Assembly, Circumstances, DEFAULT_LIMITS, Refused, make_records};
+use artifact::{AllowedChange, Assembly, DEFAULT_LIMITS, Refused, make_records};
 use binary::{Listing, libraries, lost_architectures, match_kernels};
 use build::assemble::Assembler;
 use build::toolchain::{self, Choice, Toolchain};
@@ -168,12 +168,7 @@ fn compare(
         [] => &DEFAULT_LIMITS,
         named => named,
     };
-    let circumstances = Circumstances {
-        gatekeeper: env!("CARGO_PKG_VERSION"),
-        started: ::run::machine::now(),
-        command: command_line(),
-        host: ::run::machine::host(),
-    };
+    let circumstances = binaries::circumstances();
     let lost = lost_architectures(base, &libraries(listing));
     let failing = if args.allow_loosened {
         &[]

@@ -1,7 +1,7 @@
 //! `explain`: why the cases of a record are not what they were.
 
 use super::print;
-use crate::cli::{ExplainArgs, HistoryFormat};
+use crate::cli::{ExplainArgs, ExplainFormat};
 use build::code::Reader;
 use build::toolchain::{self, Disassembler};
 use explain::Sides;
@@ -40,9 +40,9 @@ pub fn run(args: &ExplainArgs) -> Result<Exit> {
         .map(|case| explained(&index, case))
         .collect();
     print(&match args.format {
-        HistoryFormat::Terminal => words::terminal(&explanations),
-        HistoryFormat::Markdown => words::markdown(&explanations),
-        HistoryFormat::Json => words::json(&explanations)?,
+        ExplainFormat::Terminal => words::terminal(&explanations),
+        ExplainFormat::Markdown => words::markdown(&explanations),
+        ExplainFormat::Json => words::json(&explanations)?,
     })?;
     Ok(Exit::Held)
 }

@@ -1,6 +1,6 @@
 //! `judge`, `compare` and `report`: stored records in, verdicts out. No GPU, no compiler.
 
-use super::{history, make_empty, print, remark, say, terminal_options};
+use super::{history, print, remark, terminal_options};
 use crate::cli::{CompareArgs, Format, JudgeArgs, OutputArgs, ReportArgs};
 use explain::diagnosis::changes;
 use judge::Index;
@@ -10,7 +10,6 @@ use report::ReportInput;
 use report::exit::Exit;
 use report::section::Section;
 use report::terminal::Verbosity;
-use std::path::Path;
 use system::error::{Error, Result};
 
 pub fn judge(args: &JudgeArgs) -> Result<Exit> {
@@ -25,10 +24,6 @@ pub fn judge(args: &JudgeArgs) -> Result<Exit> {
 /// The same as `judge`, for a reader: a report of a run that failed is no failure.
 pub fn report(args: &ReportArgs) -> Result<Exit> {
     let record = store::read(&args.record)?;
-    if let Some(dir) = &args.nvbench {
-        write_nvbench(&record, dir)?;
-        return Ok(Exit::Held);
-    }
     if args.ladder {
         print(&ladder(args, &record)?)?;
         return Ok(Exit::Held);
@@ -90,30 +85,6 @@ fn paged(
             format!("{option} is printed as terminal, markdown or json"),
         )),
     }
-}
-
-/// Into a directory without any JSON: what is read from it later is all in it.
-fn write_nvbench(record: &Record, dir: &Path) -> Result<()> {
-    let files = records::store::nvbench::render::render(record)?;
-    let failed = |path: &Path, error: std::io::Error| {
-        Error::environment(format!("{} cannot be written: {error}", path.display()))
-    };
-    make_empty(
-        dir,
-        "the directory is not empty; its files would be read as processes of this record",
-    )?;
-    let mut written = 0usize;
-    for file in files {
-        let path = dir.join(&file.path);
-        let parent = path.parent().unwrap_or(dir);
-        std::fs::create_dir_all(parent).map_err(|error| failed(parent, error))?;
-        std::fs::write(&path, &file.bytes).map_err(|error| failed(&path, error))?;
-        written += usize::from(file.path.ends_with(".json"));
-    }
-    say(&format!(
-        "{}: {written} files of NVBench's JSON, with their samples\n",
-        dir.display()
-    ))
 }
 
 pub fn compare(args: &CompareArgs) -> Result<Exit> {
@@ -184,7 +155,7 @@ fn alike(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
             };
             Err(Error::usage("one is a record of gatekeeper and the other is NVBench's: they do not measure times the same way")
                 .at(foreign.display())
-                .help("`gatekeeper report RECORD --nvbench DIR` converts a record to NVBench's format"))
+                .help("measure both sides with the same program"))
         }
     }
 }

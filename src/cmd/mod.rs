@@ -18,7 +18,6 @@ pub mod profile;
 mod progress;
 pub mod replay;
 pub mod run;
-mod site;
 pub mod toolchain;
 pub mod tune;
 mod watch;

@@ -23,21 +23,12 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     let loaded = config::load(&args.config.config, &selection)?;
     // Said before anything is built.
     toolchain::find_profiler()?;
+    let config = &args.config.config;
     let request = Request {
-        config: args.config.config.clone(),
-        device: args.device,
         // A simulator has no counters of a GPU.
         require_gpu: true,
-        allow_fallback: false,
-        provision: args.provision,
         profile: Profile::Only,
-        shard: None,
-        dump: None,
-        fresh: false,
-        simulate_beside_gpu: false,
-        time_unchanged: false,
-        rivals: false,
-        command: command_line(),
+        ..Request::new(config, args.device, args.provision, command_line())
     };
     let progress = Progress::default();
     let (cache, on) = (Cache::open()?, |event| progress.on(event));

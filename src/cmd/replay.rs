@@ -9,7 +9,7 @@ use ::run::device::DeviceChoice;
 use build::toolchain::Choice;
 use judge::Index;
 use model::{Checkout, Conclusion, Judgement, Mode, Outcome, Plan, Subject};
-use pipeline::{Change, Profile, Request};
+use pipeline::{Change, Request};
 use report::ReportInput;
 use report::exit::Exit;
 use report::terminal::Verbosity;
@@ -52,20 +52,9 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
     let progress = Progress::new(args.output.verbosity());
     let on = |event| progress.on(event);
     let request = Request {
-        config: args.capture.clone(),
-        device: args.device,
         // Nothing is compared without one, unless the simulator is asked for.
         require_gpu: args.device != DeviceChoice::Sim,
-        allow_fallback: false,
-        provision: args.provision,
-        profile: Profile::No,
-        dump: None,
-        fresh: false,
-        simulate_beside_gpu: false,
-        time_unchanged: false,
-        rivals: false,
-        shard: None,
-        command: command_line(),
+        ..Request::new(&args.capture, args.device, args.provision, command_line())
     };
     let find_change = |head| {
         Ok(Change {

@@ -10,7 +10,7 @@ use crate::tune::{self, End, SearchResult, Settings, sources};
 use config::Tuning;
 use model::{Arch, CaseId};
 use pipeline::event::Event;
-use pipeline::{Bench, Profile, Request};
+use pipeline::{Bench, Request};
 use records::store::NewFile;
 use report::exit::Exit;
 use report::html;
@@ -38,21 +38,8 @@ pub fn run(args: &TuneArgs) -> Result<Exit> {
         super::counted(space.len(), "valid configuration")
     ));
     let cache = Cache::open()?;
-    let request = Request {
-        config: args.config.config.clone(),
-        device: args.device,
-        require_gpu: false,
-        allow_fallback: false,
-        provision: args.provision,
-        profile: Profile::No,
-        dump: None,
-        fresh: false,
-        simulate_beside_gpu: false,
-        time_unchanged: false,
-        rivals: false,
-        shard: None,
-        command: super::command_line(),
-    };
+    let command = super::command_line();
+    let request = Request::new(&args.config.config, args.device, args.provision, command);
     let progress = Progress::default();
     let on = |event: Event| progress.on(event);
     let waiting = |text: &str| progress.on(Event::Waiting(text.to_owned()));

@@ -243,7 +243,7 @@ fn compile_empty(toolchain: &Toolchain, cache: &Cache, arch: Arch) -> Result<Opt
         },
     };
     let own = Cache::at(&dir.path().join("cache"))?;
-    let built = build::build_all(dir.path(), toolchain, &own, &[unit], 1, &|_, _| {})?;
+    let built = build::build_all(dir.path(), None, toolchain, &own, &[unit], 1, &|_, _| {})?;
     let built = built.into_iter().next();
     match built.map(|built| (built.facts, built.artifact)) {
         Some((Seen::Got(_), artifact)) => {

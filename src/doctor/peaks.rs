@@ -145,7 +145,15 @@ pub fn measure(
     let root = cache.dir(CACHE)?;
     cache::write_atomically(&root.join(FILE), SOURCE.as_bytes())?;
     let units = Kernel::ALL.map(|kernel| kernel.unit(device.arch()));
-    let built = build::build_all(&root, toolchain, cache, &units, units.len(), &|_, _| {})?;
+    let built = build::build_all(
+        &root,
+        None,
+        toolchain,
+        cache,
+        &units,
+        units.len(),
+        &|_, _| {},
+    )?;
     let mut crew = Crew::new(DeviceChoice::Auto)?;
     let peaks = Peaks::of(device);
     let mut measured = Vec::new();
@@ -188,7 +196,7 @@ mod tests {
             .flat_map(|arch| Kernel::ALL.map(|kernel| kernel.unit(arch)))
             .collect();
         let toolchain = toolchain();
-        let built = build::build_all(root.path(), &toolchain, &cache, &units, 1, &|_, _| {});
+        let built = build::build_all(root.path(), None, &toolchain, &cache, &units, 1, &|_, _| {});
         for (unit, built) in units.iter().zip(built.unwrap()) {
             let facts = got(built.facts, &unit.id.to_string()).unwrap();
             let resources = facts.entries[0].resources.as_ref().unwrap();

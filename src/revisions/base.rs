@@ -67,20 +67,13 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
     // A file that is broken there is not this change's doing.
     let (baselines, _) = store::load_baselines(&root_of_base)?;
     let mut base = Base {
-        revision: asked.revision.clone(),
-        commit: tree.commit.clone(),
-        toolchain: None,
-        plan,
-        gates,
         baselines,
         accepted,
-        renames: Vec::new(),
-        moved: Vec::new(),
         gone,
         unread,
-        replaced: Vec::new(),
         no_gates,
         loosening: asked.loosening,
+        ..Base::new(&asked.revision, &tree.commit, plan, gates)
     };
     let here: BTreeSet<&str> = head.all.iter().map(|id| id.kernel.as_str()).collect();
     let ours: BTreeSet<&str> = head

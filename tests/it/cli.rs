@@ -693,8 +693,6 @@ fn a_command_has_one_way_to_name_a_format() {
     let project = after_a_run(&["copy"]);
     let dir = project.path();
     run(dir, &["doctor", "--json"], 2);
-    run(dir, &["report", "--format", "nvbench"], 2);
-    run(dir, &["history", "--html", "out", "--format", "json"], 2);
     let says = "error: --verbose and --quiet are for --format terminal; every other format has its one form\n";
     for option in ["--quiet", "--verbose", "-q", "-v"] {
         refused(dir, &["report", "--format", "json", option], says);

@@ -5,7 +5,7 @@ use crate::common;
 
 use common::{edit, git, refused, run, stdout};
 use judge::fixture;
-use model::{Record, Seen};
+use model::{Counter, Record, Seen};
 use records::store;
 use std::path::Path;
 use std::process::Command;
@@ -123,71 +123,94 @@ fn a_figure_is_told_commit_by_commit_and_each_key_by_itself() {
     assert_eq!(p50("NVIDIA H200"), [("commit-00004", 50.0)]);
 }
 
+/// Returns the block of a case on the page.
+fn block<'a>(page: &'a str, case: &str) -> &'a str {
+    let start = format!("data-name=\"{case}\"");
+    let block = page.split(&start).nth(1).unwrap();
+    block.split("</details>").next().unwrap()
+}
+
 #[test]
-fn a_site_has_a_page_for_each_case_and_its_links_lead_to_them() {
+fn a_page_has_what_moved_last_and_all_values_of_each_case() {
     let repository = repository();
     let dir = repository.path();
-    run(dir, &["history", "--html", "public/gates"], 0);
-    let site = dir.join("public/gates");
-    let mut pages = vec!["index.html".to_owned()];
-    for entry in std::fs::read_dir(site.join("cases")).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        pages.push(format!("cases/{name}"));
+    let html = |filter: &str| {
+        let args = ["history", filter, "--format", "html"];
+        masked(dir, &stdout(&run(dir, &args, 0)))
+    };
+    let page = html("*");
+    let targets: Vec<_> = page.split("href=\"#").skip(1).collect();
+    assert!(targets.len() > 10);
+    for target in targets {
+        let id = target.split('"').next().unwrap();
+        assert!(page.contains(&format!("id=\"{id}\"")), "{id}");
     }
-    pages[1..].sort();
+    assert!(page.contains("k/direct was renamed to k/plain"));
+    assert!(page.contains("6 cases of 1 kernel, up to 2026-11-2x commit-00005: agreed</p>"));
+    let states: Vec<_> = page.split("data-outcome=\"").skip(1).collect();
+    let states = states.iter().map(|it| it.split('"').next().unwrap());
     assert_eq!(
-        pages,
-        [
-            "index.html",
-            "cases/k--direct--large.html",
-            "cases/k--direct--small.html",
-            "cases/k--fast--large.html",
-            "cases/k--fast--small.html",
-            "cases/k--plain--large.html",
-            "cases/k--plain--small.html",
-        ]
+        states.collect::<Vec<_>>(),
+        ["gone", "gone", "moved", "moved", "same", "same"]
     );
-    let read = |page: &str| std::fs::read_to_string(site.join(page)).unwrap();
-    for page in &pages {
-        let text = read(page);
-        let links: Vec<_> = text.split("href=\"").skip(1).collect();
-        assert!(!links.is_empty(), "{page}");
-        for link in links {
-            let target = link.split('"').next().unwrap();
-            let target = site.join(page).parent().unwrap().join(target);
-            assert!(target.is_file(), "{page}: {}", target.display());
-        }
-    }
-    let index = read("index.html");
-    assert!(index.contains("k/direct was renamed to k/plain"));
     // 80 to 60 to 63 us on one GPU, and 50 us on another, which is no chart.
-    let case = masked(dir, &read("cases/k--fast--small.html"));
+    let fast = block(&page, "k/fast@small");
     assert_eq!(
-        case.matches("p50 of k/fast@small, us: 3 versions").count(),
-        1
+        fast.matches("k/fast@small: p50 in us<span").count(),
+        1,
+        "{fast}"
     );
-    let single = case.split("One version").nth(1).unwrap();
-    assert!(single.contains("50 us") && single.contains("NVIDIA H200"));
+    let single = fast.split("NVIDIA H200").nth(1).unwrap();
+    assert!(single.contains("never moved </span>k/fast@small: p50 50 us, mean 50.02 us, "));
     for cell in ["60 us", "25.0 % faster", "5.0 % slower", "commit-00003"] {
-        assert!(case.contains(&format!(">{cell}</td>")), "{cell}");
+        assert!(fast.contains(&format!(">{cell}</td>")), "{cell}");
     }
-    let titles = case.split("<h2>").skip(1);
-    let titles: Vec<_> = titles.map(|it| it.split('<').next().unwrap()).collect();
-    assert_eq!(
-        titles,
-        ["p50", "cycles", "registers", "shared", "One version"]
-    );
-    assert_eq!(case.matches("<svg").count(), 4);
+    // p50, cycles and registers; other metrics are in the table alone.
+    assert_eq!(fast.matches("<svg").count(), 3);
+    assert!(fast.contains("<td>cv</td>") && fast.contains("<td>occupancy</td>"));
+    assert_eq!(html("k/fast@small").matches("data-name").count(), 1);
+    run(dir, &["history", "--format", "html", "nothing"], 2);
+}
 
-    refused(
-        dir,
-        &["history", "--html", "public/gates"],
-        "error: public/gates: the directory is not empty; pages of cases that are gone would stay in it\n  help: name a new one\n",
-    );
-    run(dir, &["history", "--html", "few", "k/fast@small"], 0);
-    assert_eq!(std::fs::read_dir(dir.join("few/cases")).unwrap().count(), 1);
-    run(dir, &["history", "--html", "none", "nothing"], 2);
-    assert!(!dir.join("none").exists());
+/// Commits of one day, in git's order, with their subjects.
+#[test]
+fn a_counter_that_jumped_is_on_the_page() {
+    let repository = tempfile::tempdir().unwrap();
+    let dir = repository.path();
+    git(dir, &["init", "--quiet"]);
+    let counted = [32, 32, 96, 93, 93, 93];
+    for (at, sectors) in counted.into_iter().enumerate() {
+        let mut record = fixture::record_simulated();
+        fixture::resimulate(
+            &mut record,
+            &fixture::case_id("fast", "small"),
+            |_, facts| {
+                let Seen::Got(facts) = facts else { panic!() };
+                facts.counters.insert(Counter::GlobalLoadSectors, sectors);
+            },
+        );
+        let accepted = store::WorseValues::Accepted;
+        store::update_baselines(dir, &record, &|_| true, accepted).unwrap();
+        std::fs::write(dir.join("baselines/note"), at.to_string()).unwrap();
+        git(dir, &["add", "--all"]);
+        git(dir, &["commit", "--quiet", "-m", &format!("step {at}")]);
+    }
+    let page = stdout(&run(dir, &["history", "--format", "html"], 0));
+    let page = masked(dir, &page);
+    let moved = "2026-11-2x commit-00004: global_load_sectors 3.1 % less";
+    assert!(page.contains(&format!("<td>{moved}</td>")), "{page}");
+    let fast = block(&page, "k/fast@small");
+    assert!(fast.contains(&format!("<span class=\"muted\">{moved}</span>")));
+    assert!(fast.contains("k/fast@small: global_load_sectors<span"));
+    for cell in ["200.0 % more", "step 2", "step 3", "96", "93"] {
+        assert!(fast.contains(&format!(">{cell}</td>")), "{cell}: {fast}");
+    }
+    assert!(!fast.contains("step 1") && !fast.contains("step 4"));
+    assert!(page.contains("up to 2026-11-2x commit-00004: step 3"));
+    let markdown = ["history", "k/fast@small", "--format", "markdown"];
+    let text = masked(dir, &stdout(&run(dir, &markdown, 0)));
+    let row = "| 2026-11-2x | commit-00003 | 96 | 200.0 % more | 200.0 % more | step 2 |";
+    assert!(text.contains(row), "{text}");
 }
 
 #[test]
@@ -199,6 +222,7 @@ fn a_kernel_with_a_new_name_is_two_series_and_said_to_be_renamed() {
     let renamed = serde_json::json!([{
         "day": "2026-11-2x",
         "commit": "commit-00005",
+        "subject": "agreed",
         "from": {"kernel": "k", "variant": "direct"},
         "to": {"kernel": "k", "variant": "plain"},
     }]);

@@ -4,7 +4,6 @@
 use binary::{Compiler, Format, Kernel, Listing};
 use model::Arch;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use system::error::{Error, Result};
 use system::files;
@@ -26,95 +25,8 @@ struct Header {
 #[serde(deny_unknown_fields)]
 struct Made {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    by: Option<Tool>,
+    by: Option<Compiler>,
     cubins: usize,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Tool {
-    tool: String,
-    version: String,
-}
-
-/// [`Kernel`], as it is written.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Line {
-    arch: Arch,
-    symbol: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    member: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    registers: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    frame: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    stack: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    shared: Option<u64>,
-    reserved_shared: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    local_accesses: Option<u32>,
-    code: u64,
-    constants: BTreeMap<u32, u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    barriers: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    max_threads: Option<[u32; 3]>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    required_threads: Option<[u32; 3]>,
-    is_linked: bool,
-    digest: String,
-    opcodes: Vec<(u16, u32)>,
-}
-
-impl Line {
-    fn of(kernel: &Kernel) -> Self {
-        Self {
-            arch: kernel.arch,
-            symbol: kernel.name.clone(),
-            member: kernel.member.clone(),
-            registers: kernel.registers,
-            frame: kernel.frame,
-            stack: kernel.stack,
-            shared: kernel.static_shared,
-            reserved_shared: kernel.reserved_shared,
-            local_accesses: kernel.local_instructions,
-            code: kernel.code,
-            constants: kernel.constants.clone(),
-            barriers: kernel.barriers,
-            max_threads: kernel.max_threads,
-            required_threads: kernel.required_threads,
-            is_linked: kernel.is_linked,
-            digest: blake3::Hash::from(kernel.digest).to_hex().to_string(),
-            opcodes: kernel.opcodes.clone(),
-        }
-    }
-
-    fn kernel(self) -> std::result::Result<Kernel, String> {
-        let digest = blake3::Hash::from_hex(&self.digest)
-            .map_err(|_| format!("`{}` is no digest", self.digest))?;
-        Ok(Kernel {
-            name: self.symbol,
-            arch: self.arch,
-            registers: self.registers,
-            frame: self.frame,
-            stack: self.stack,
-            static_shared: self.shared,
-            reserved_shared: self.reserved_shared,
-            constants: self.constants,
-            code: self.code,
-            barriers: self.barriers,
-            max_threads: self.max_threads,
-            required_threads: self.required_threads,
-            is_linked: self.is_linked,
-            digest: *digest.as_bytes(),
-            opcodes: self.opcodes,
-            local_instructions: self.local_accesses,
-            member: self.member,
-        })
-    }
 }
 
 /// Where the baseline of a binary lies, relative to gates.yaml.
@@ -139,10 +51,7 @@ pub fn write_baseline(file: &str, listing: &Listing) -> Result<String> {
     let mut kernels: Vec<&Kernel> = listing.kernels.iter().collect();
     kernels.sort_by(|one, other| place(one).cmp(&place(other)));
     let made = |(compiler, cubins): (&Option<Compiler>, &usize)| Made {
-        by: compiler.as_ref().map(|it| Tool {
-            tool: it.tool.clone(),
-            version: it.version.clone(),
-        }),
+        by: compiler.clone(),
         cubins: *cubins,
     };
     let header = Header {
@@ -153,7 +62,7 @@ pub fn write_baseline(file: &str, listing: &Listing) -> Result<String> {
     };
     let mut text = json(serde_json::to_string(&header))? + "\n";
     for kernel in kernels {
-        text += &json(serde_json::to_string(&Line::of(kernel)))?;
+        text += &json(serde_json::to_string(kernel))?;
         text.push('\n');
     }
     Ok(text)
@@ -183,16 +92,11 @@ pub fn parse_baseline(text: &str, at: &str) -> Result<Listing> {
     }
     let mut listing = Listing::new(Format::Host);
     for made in header.compilers {
-        let compiler = made.by.map(|it| Compiler {
-            tool: it.tool,
-            version: it.version,
-        });
-        listing.compilers.insert(compiler, made.cubins);
+        listing.compilers.insert(made.by, made.cubins);
     }
     for (number, line) in lines {
-        let line: Line =
+        let kernel: Kernel =
             serde_json::from_str(line).map_err(|error| damaged(number, error.to_string()))?;
-        let kernel = line.kernel().map_err(|problem| damaged(number, problem))?;
         let last = listing.kernels.last();
         if last.is_some_and(|last| place(last) > place(&kernel)) {
             return Err(damaged(number, "it is out of order".to_owned()));

@@ -31,6 +31,7 @@ use model::Arch;
 use model::occupancy::{Demand, Occupancy, occupancy};
 use object::read::archive::ArchiveFile;
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -61,44 +62,77 @@ const FATBIN: [u8; 4] = fatbin::MAGIC.to_le_bytes();
 const ARCHIVE: &[u8] = b"!<arch>\n";
 const MLIR: &[u8] = b"ML\xefR";
 
-/// A kernel for one architecture, as its machine code describes it. `None`: this machine code does not say.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A kernel for one architecture, as its machine code describes it. `None`: this machine code does not say. A committed
+/// baseline has one on each line, with the fields in this order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Kernel {
-    /// As the linker knows it.
-    pub name: String,
     pub arch: Arch,
+    /// As the linker knows it.
+    #[serde(rename = "symbol")]
+    pub name: String,
+    /// Where it is in an archive or a directory: `x.o`, `pkg/_C.so`, and `pkg/lib.a(x.o)` in an archive within one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
     /// For each thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registers: Option<u32>,
     /// Bytes of a thread, without those of functions that it calls: PTXAS's stack frame.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame: Option<u32>,
     /// Bytes of a thread, with those of functions that it calls; `None` before device code is linked. Recursion is not
     /// counted, as its depth is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack: Option<u32>,
     /// Bytes that the source declares, as PTXAS reports them; `None` before device code is linked.
+    #[serde(rename = "shared", default, skip_serializing_if = "Option::is_none")]
     pub static_shared: Option<u64>,
     /// Bytes that the system adds to them from sm_90 on; cuobjdump reports the sum.
     pub reserved_shared: u64,
-    /// Bytes by bank; those of bank 0 are the parameters and what the driver keeps before them.
-    pub constants: BTreeMap<u32, u64>,
+    /// Instructions that load or store local memory, where the encoding is known. Nothing is spilled where it is 0:
+    /// no compiled file says how many bytes are.
+    #[serde(
+        rename = "local_accesses",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub local_instructions: Option<u32>,
     /// Bytes, with those of functions that are not inlined.
     pub code: u64,
+    /// Bytes by bank; those of bank 0 are the parameters and what the driver keeps before them.
+    pub constants: BTreeMap<u32, u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub barriers: Option<u32>,
     /// `__launch_bounds__`
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_threads: Option<[u32; 3]>,
     /// `.reqntid` of PTX, which is a block of exactly that shape.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required_threads: Option<[u32; 3]>,
     /// Whether its device code is linked: not so after `nvcc -dc`.
     pub is_linked: bool,
     /// Equal for equal machine code, with that of the functions that it calls. Not in it: the names of the kernel and
     /// of functions, and the values of variables.
+    #[serde(with = "hex")]
     pub digest: [u8; 32],
     /// How many instructions of each opcode its machine code has, by opcode.
     pub opcodes: Vec<(u16, u32)>,
-    /// Instructions that load or store local memory, where the encoding is known. Nothing is spilled where it is 0:
-    /// no compiled file says how many bytes are.
-    pub local_instructions: Option<u32>,
-    /// Where it is in an archive or a directory: `x.o`, `pkg/_C.so`, and `pkg/lib.a(x.o)` in an archive within one.
-    pub member: Option<String>,
+}
+
+mod hex {
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::Serializer;
+
+    pub fn serialize<S: Serializer>(digest: &[u8; 32], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&blake3::Hash::from(*digest).to_hex())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; 32], D::Error> {
+        let text = String::deserialize(deserializer)?;
+        blake3::Hash::from_hex(&text)
+            .map(|digest| *digest.as_bytes())
+            .map_err(|_| D::Error::custom(format!("`{text}` is not a digest")))
+    }
 }
 
 impl Kernel {
@@ -157,7 +191,8 @@ pub struct Other {
 }
 
 /// The program that wrote machine code, by its own note.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Compiler {
     pub tool: String,
     /// `13.0.88`, or the whole text where it has no such number.

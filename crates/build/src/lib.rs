@@ -147,29 +147,14 @@ pub struct FilledConstant {
 }
 
 /// Builds every unit, `jobs` at a time, in the order given. Units that share their source, definitions and flags are
-/// compiled together. `on_done` is called for each as it ends.
+/// compiled together. The compiler cannot read the `hidden` files: a unit that does not compile without them fails, and
+/// the files that it would have read are listed all the same. `on_done` is called for each as it ends.
 ///
 /// # Errors
 /// Environment, where the machine failed. A source that does not compile is evidence, not an error.
 pub fn build_all(
     root: &Path,
-    toolchain: &Toolchain,
-    cache: &Cache,
-    units: &[Unit],
-    jobs: usize,
-    on_done: &(dyn Fn(&Unit, &Built) + Sync),
-) -> Result<Vec<Built>> {
-    build_without(None, root, toolchain, cache, units, jobs, on_done)
-}
-
-/// As [`build_all`], but the compiler cannot read the `hidden` files. A unit that does not compile without them fails;
-/// the files that it would have read are listed all the same.
-///
-/// # Errors
-/// As [`build_all`].
-pub fn build_without(
     hidden: Option<&Hidden>,
-    root: &Path,
     toolchain: &Toolchain,
     cache: &Cache,
     units: &[Unit],
@@ -178,7 +163,7 @@ pub fn build_without(
 ) -> Result<Vec<Built>> {
     if units.iter().any(Unit::is_group) {
         let built =
-            |units: &[Unit]| build_without(hidden, root, toolchain, cache, units, jobs, &|_, _| {});
+            |units: &[Unit]| build_all(root, hidden, toolchain, cache, units, jobs, &|_, _| {});
         return together::build(units, built, on_done);
     }
     let jobs = jobs.max(1);

@@ -57,7 +57,7 @@ impl Bench {
 
     pub fn build_jobs(&self, toolchain: &Toolchain, units: &[Unit], jobs: usize) -> Vec<Built> {
         let root = self.root.path();
-        build_all(root, toolchain, &self.cache, units, jobs, &|_, _| {}).unwrap()
+        build_all(root, None, toolchain, &self.cache, units, jobs, &|_, _| {}).unwrap()
     }
 
     pub fn build(&self, units: &[Unit]) -> Vec<Built> {

@@ -43,15 +43,6 @@ pub struct FileLimit {
 }
 
 impl BinaryGates {
-    /// Whether a limit compares kernels with a baseline.
-    pub fn needs_baseline(&self) -> bool {
-        self.gates
-            .iter()
-            .flat_map(|gates| &gates.limits)
-            .chain(&self.count)
-            .any(|limit| is_relative(&limit.rule))
-    }
-
     /// Whether another file of gates has the same section, in whichever lines.
     pub fn asks_the_same(&self, other: &Self) -> bool {
         self.without_places() == other.without_places()

@@ -152,7 +152,7 @@ pub struct PairFacts {
     pub head: TimeFacts,
     pub base: TimeFacts,
     pub blocks: Vec<Block>,
-    /// Time inside the driver that this process spent on the case.
+    /// Time that this process used the GPU for the case.
     pub device_us: u64,
 }
 

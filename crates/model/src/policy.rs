@@ -188,6 +188,28 @@ pub struct Base {
     pub loosening: Loosening,
 }
 
+impl Base {
+    /// Returns a base that has nothing but these, and by which nothing may be loosened.
+    pub fn new(revision: &str, commit: &str, plan: Plan, gates: Vec<Gate>) -> Self {
+        Self {
+            revision: revision.to_owned(),
+            commit: commit.to_owned(),
+            toolchain: None,
+            plan,
+            gates,
+            baselines: Vec::new(),
+            accepted: Vec::new(),
+            renames: Vec::new(),
+            moved: Vec::new(),
+            gone: Vec::new(),
+            unread: Vec::new(),
+            replaced: Vec::new(),
+            no_gates: None,
+            loosening: Loosening::Fails,
+        }
+    }
+}
+
 /// A base with which nothing is compared: it has no file of gates at the path of the run's own, and none that became it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -200,8 +200,9 @@ pub struct Costs {
     pub cached: u32,
     /// While references were looked up or computed.
     pub reference_ms: u64,
-    /// Inside the driver, as the workers measured it: loading, copies, launches, waiting. For a job that
-    /// broke its worker, all of it. With several GPUs side by side, on the one that had most to do.
+    /// While jobs used the GPU, as the workers measured it: loading, copies, launches, waiting; without the time that they
+    /// waited for inputs, expected outputs and comparisons. For a job that broke its worker, all of it. With several GPUs
+    /// side by side, on the one that had most to do.
     pub gpu_ms: u64,
     /// GPUs that kernels were checked on, all of one model; the first took the times. 0 where there was none.
     pub gpus: u32,

@@ -50,7 +50,7 @@ pub struct Effort {
     pub processes: u32,
     /// Samples of both sides, over all processes.
     pub samples: u64,
-    /// Time inside the driver, of the case as a whole: its other verdicts on times rest on it too. Not known
+    /// Time that the case used the GPU as a whole: its other verdicts on times rest on it too. Not known
     /// of a case that was timed alone.
     pub gpu_ms: Option<Num>,
 }

@@ -3,7 +3,7 @@
 
 use super::answers::Answers;
 use super::plan::{self, Planned};
-use super::prepare::{open, usable};
+use super::prepare::{build_units, open, usable};
 use super::request::{Change, Request};
 use super::results::Results;
 use super::sources::Sources;
@@ -39,25 +39,12 @@ impl CandidateBuilder<'_> {
     /// # Errors
     /// Environment, where the machine failed.
     pub fn build(&self, units: &[Unit]) -> Result<Vec<Built>> {
-        let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         (self.on)(Event::Began {
             phase: Phase::Build,
             steps: units.len() as u64,
         });
-        let stepped = |unit: &Unit, _: &Built| {
-            (self.on)(Event::Stepped {
-                phase: Phase::Build,
-                what: unit.id.to_string(),
-            });
-        };
-        build::build_all(
-            &self.root,
-            &self.toolchain,
-            self.cache,
-            units,
-            jobs,
-            &stepped,
-        )
+        let (root, toolchain) = (&self.root, &self.toolchain);
+        build_units("", None, root, toolchain, self.cache, units, self.on)
     }
 }
 

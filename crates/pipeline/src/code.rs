@@ -1,9 +1,8 @@
 //! The machine code that a change compiles differently from the base, for those who explain the verdicts.
 
 use super::plan::Planned;
-use super::prepare::Ready;
 use super::sources::Sources;
-use super::work::{Artifacts, EvidenceSide};
+use super::work::{Artifacts, EvidenceSide, Work};
 use crate::event::Event;
 use build::code::{self, Reader};
 use build::toolchain::{self, Disassembler};
@@ -31,7 +30,7 @@ impl Changed {
     pub fn read(
         &self,
         planned: &Planned,
-        ready: &Ready,
+        work: &Work,
         cache: &Cache,
         provision: bool,
         on: &(dyn Fn(Event) + Sync),
@@ -44,9 +43,9 @@ impl Changed {
         let theirs = Sources::new(&base.root, &base.toolchain.include);
         let ours = Sources::new(&planned.root, &planned.toolchain.include);
         let mut evidence = Vec::new();
-        let pieces = self.read_side(found, cache, &ready.base_artifacts, theirs);
+        let pieces = self.read_side(found, cache, &work.base.artifacts, theirs);
         EvidenceSide::Base.file(pieces, &mut evidence);
-        let pieces = self.read_side(found, cache, &ready.artifacts, ours);
+        let pieces = self.read_side(found, cache, &work.head.artifacts, ours);
         EvidenceSide::Head.file(pieces, &mut evidence);
         evidence
     }

@@ -31,7 +31,6 @@ pub use changed::find_changed;
 pub use request::{Apart, BaseSide, Change, Profile, Request};
 pub use shard::AskedShard;
 
-use answers::Answers;
 use config::Loaded;
 use event::Event;
 use model::{RECORD_SCHEMA, Record};
@@ -43,8 +42,7 @@ use sources::Sources;
 use std::time::Instant;
 use system::cache::Cache;
 use system::error::{Error, Result};
-use took::{Meter, milliseconds};
-use work::{Side, Work};
+use took::milliseconds;
 
 /// `find_change` gives the change that `head` is a side of. The device wakes up meanwhile.
 ///
@@ -65,7 +63,7 @@ pub fn run(
     let (planned, prepared) = std::thread::scope(|scope| {
         let device = scope.spawn(|| prepare::open(request, &mut crews, ahead));
         let planned = plan::plan(request, find_change(head)?, cache, on)?;
-        let prepared = prepare::prepare(&planned, device, cache, on)?;
+        let prepared = prepare::prepare(request, &planned, device, cache, on)?;
         Ok::<_, Error>((planned, prepared))
     })?;
     let mut record = execute(request, &planned, prepared, crews, cache, on)?;
@@ -98,37 +96,26 @@ fn execute(
         environment: planned.environment(request, &prepared.device),
         plan: planned.plan.clone(),
         policy: planned.policy.clone(),
-        evidence: Vec::new(),
-        costs: prepared.costs(),
+        evidence: prepared.evidence,
+        costs: prepared.costs,
         took: Vec::new(),
         shard: planned.shard.clone(),
     };
-    let ready = prepared.file_builds(&mut record.evidence, &mut record.costs);
+    let Prepared {
+        mut work, reads, ..
+    } = prepared;
     let began = Instant::now();
     let changed = code::Changed::of(&record);
-    let code = changed.read(planned, &ready, cache, request.provision, on);
+    let code = changed.read(planned, &work, cache, request.provision, on);
     record.evidence.extend(code);
     record.costs.compiler_ms += milliseconds(began.elapsed());
     let began = Instant::now();
     let beside = planned.compare_references(&record.environment.device);
     record.evidence.extend(beside);
-    planned.refuse_crossing(&ready.reads)?;
+    planned.refuse_crossing(&reads)?;
     record.costs.reference_ms += milliseconds(began.elapsed());
-    let device = record.environment.device.got().cloned();
-    let reads = ready.reads;
-    let side = |artifacts, answers, dump| Side {
-        device: device.clone(),
-        artifacts,
-        answers,
-        dump,
-    };
-    let mut work = Work {
-        head: side(ready.artifacts, ready.answers, request.dump.clone()),
-        base: side(ready.base_artifacts, Answers::default(), None),
-        took: Meter::default(),
-    };
     let base_references = planned.base.as_ref().map(|base| &base.references);
-    if device.is_some() {
+    if record.environment.device.got().is_some() {
         record.costs.gpus = u32::try_from(crews.gpus()).unwrap_or(u32::MAX);
         let digests = work.head.answers.digests(&record.plan);
         record.evidence.extend(digests);

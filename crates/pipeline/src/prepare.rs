@@ -3,17 +3,15 @@
 
 use super::answers::Answers;
 use super::arguments::{refuse_misfits, refuse_unassembled};
-use super::plan::{BaseTree, Planned, UnitReads};
+use super::plan::{Planned, UnitReads};
 use super::request::Request;
-use super::took::milliseconds;
-use super::work::Artifacts;
+use super::took::{Meter, milliseconds};
+use super::work::{Artifacts, EvidenceSide, Side, Work};
 use crate::event::{Event, Phase};
 use build::Built;
 use build::apart::{Reader, Reads};
 use build::toolchain::Toolchain;
-use model::{
-    BuildFacts, Costs, DeviceFacts, Evidence, Fault, FaultKind, NotRun, Seen, Unit, UnitId,
-};
+use model::{Costs, DeviceFacts, Evidence, Fault, FaultKind, NotRun, Seen, Unit, UnitId};
 use run::device::DeviceChoice;
 use run::device::choice::driver_problem;
 use run::worker::Crews;
@@ -27,25 +25,30 @@ use system::process::confine::Hidden;
 /// Everything that is built and known before a kernel runs.
 pub(super) struct Prepared {
     pub device: Seen<DeviceFacts>,
-    pub answers: Answers,
-    builds: Builds,
+    pub work: Work,
+    /// What the builds gave.
+    pub evidence: Vec<Evidence>,
+    pub costs: Costs,
+    pub reads: UnitReads,
     /// How long the builds were over before the device was there.
     device_late: Duration,
-    /// How long references were computed while the compiler ran, whose time that is.
-    reference_overlap: Duration,
 }
 
 /// # Errors
-/// Environment, where neither compiler nor cache can be used.
+/// Environment, where neither compiler nor cache can be used. Usage, where a side is built from files of the other.
 pub(super) fn prepare(
+    request: &Request,
     planned: &Planned,
     device: ScopedJoinHandle<Seen<DeviceFacts>>,
     cache: &Cache,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Prepared> {
     let began = Instant::now();
-    let (device, waited, mut builds, answers) = std::thread::scope(|scope| {
-        let builds = scope.spawn(|| Builds::make(planned, cache, on));
+    let (device, waited, builds, answers) = std::thread::scope(|scope| {
+        let builds = scope.spawn(|| {
+            let began = Instant::now();
+            build_sides(planned, cache, on).map(|built| (built, began.elapsed()))
+        });
         let device = device.join().unwrap_or_else(|_| {
             let message = "the thread that opens the device panicked";
             Seen::Fault(Fault::new(FaultKind::Environment, message.to_owned()))
@@ -58,71 +61,67 @@ pub(super) fn prepare(
         };
         let builds = builds.join();
         let builds = builds.unwrap_or_else(|_| Err(Error::environment("the build stage panicked")));
-        builds.map(|builds| (device, waited, builds, answers))
-    })?;
+        (device, waited, builds, answers)
+    });
+    let ([mut head, mut base], built_in) = builds?;
+    let reads = UnitReads {
+        head: reads(&head),
+        base: reads(&base),
+    };
+    planned.refuse_crossing(&reads)?;
     if !matches!(device, Seen::NotRun(_)) {
-        refuse_unassembled(&mut builds.head);
-        refuse_unassembled(&mut builds.base);
+        refuse_unassembled(&mut head);
+        refuse_unassembled(&mut base);
     }
+    // References that were computed while the compiler ran are its time.
+    let overlap = built_in.saturating_sub(waited).min(answers.wall);
+    let mut costs = Costs {
+        compiler_ms: milliseconds(built_in),
+        reference_ms: milliseconds(answers.wall - overlap),
+        ..Costs::default()
+    };
+    let mut evidence = Vec::new();
+    let mut side = |side: EvidenceSide, built: Vec<(UnitId, Built)>, answers, dump| {
+        let mut artifacts = Artifacts::new();
+        let mut pieces = Vec::new();
+        for (unit, built) in built {
+            if built.cached {
+                costs.cached += 1;
+            } else {
+                costs.compiled += 1;
+            }
+            artifacts.extend(built.artifact.map(|artifact| (unit.clone(), artifact)));
+            let facts = built.facts;
+            pieces.push(Evidence::Build { unit, facts });
+        }
+        side.file(pieces, &mut evidence);
+        Side {
+            device: device.got().cloned(),
+            artifacts,
+            answers,
+            dump,
+        }
+    };
+    let work = Work {
+        head: side(EvidenceSide::Head, head, answers, request.dump.clone()),
+        base: side(EvidenceSide::Base, base, Answers::default(), None),
+        took: Meter::default(),
+    };
     Ok(Prepared {
+        work,
+        evidence,
+        costs,
+        reads,
+        device_late: waited.saturating_sub(built_in),
         device,
-        device_late: waited.saturating_sub(builds.wall),
-        reference_overlap: builds.wall.saturating_sub(waited).min(answers.wall),
-        answers,
-        builds,
     })
 }
 
 impl Prepared {
-    /// Costs so far.
-    pub fn costs(&self) -> Costs {
-        Costs {
-            compiler_ms: milliseconds(self.builds.wall),
-            reference_ms: milliseconds(self.answers.wall - self.reference_overlap),
-            ..Costs::default()
-        }
-    }
-
     /// How long the first workers took to start while the change was found and the compiler ran, whose time that is.
     pub fn started_meanwhile(&self, crews: &Crews) -> Duration {
         crews.costs().process.saturating_sub(self.device_late)
     }
-
-    /// Files evidence on the builds. The rest can run.
-    pub fn file_builds(self, evidence: &mut Vec<Evidence>, costs: &mut Costs) -> Ready {
-        let Builds {
-            head, base, reads, ..
-        } = self.builds;
-        let mut file = |built: Vec<(UnitId, Built)>,
-                        piece: fn(UnitId, Seen<BuildFacts>) -> Evidence| {
-            let mut artifacts = Artifacts::new();
-            for (id, built) in built {
-                *(match built.cached {
-                    true => &mut costs.cached,
-                    false => &mut costs.compiled,
-                }) += 1;
-                evidence.push(piece(id.clone(), built.facts));
-                artifacts.extend(built.artifact.map(|artifact| (id, artifact)));
-            }
-            artifacts
-        };
-        Ready {
-            artifacts: file(head, |unit, facts| Evidence::Build { unit, facts }),
-            base_artifacts: file(base, |unit, facts| {
-                Evidence::Base(Box::new(Evidence::Build { unit, facts }))
-            }),
-            answers: self.answers,
-            reads,
-        }
-    }
-}
-
-/// State that kernels run with.
-pub(super) struct Ready {
-    pub reads: UnitReads,
-    pub artifacts: Artifacts,
-    pub base_artifacts: Artifacts,
-    pub answers: Answers,
 }
 
 /// `ahead` is how many fresh workers are going to be asked for.
@@ -148,13 +147,6 @@ pub(super) fn usable(device: Seen<DeviceFacts>, compiler: &str) -> Seen<DeviceFa
     }
 }
 
-struct Builds {
-    head: Vec<(UnitId, Built)>,
-    base: Vec<(UnitId, Built)>,
-    reads: UnitReads,
-    wall: Duration,
-}
-
 /// The files that units were made of.
 fn reads(built: &[(UnitId, Built)]) -> Reads {
     let mut reads = Reads::default();
@@ -165,66 +157,66 @@ fn reads(built: &[(UnitId, Built)]) -> Reads {
     reads
 }
 
-impl Builds {
-    fn make(planned: &Planned, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> Result<Self> {
-        let began = Instant::now();
-        let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let head = &planned.plan.units;
-        let base = planned.base_units();
-        let steps = head.len() + base.as_ref().map_or(0, |(_, units)| units.len());
-        on(Event::Began {
-            phase: Phase::Build,
-            steps: steps as u64,
-        });
-        let build_all = |what: &str,
-                         hidden: Option<&Hidden>,
-                         root: &Path,
-                         toolchain: &Toolchain,
-                         units: &[Unit]| {
-            let stepped = |unit: &Unit, _: &Built| {
-                on(Event::Stepped {
-                    phase: Phase::Build,
-                    what: format!("{what}{}", unit.id),
-                });
-            };
-            let built =
-                build::build_without(hidden, root, toolchain, cache, units, jobs, &stepped)?;
-            let ids = units.iter().map(|unit| unit.id.clone());
-            Ok::<Vec<(UnitId, Built)>, Error>(ids.zip(built).collect())
-        };
-        let mut head = build_all("", None, &planned.root, &planned.toolchain, head)?;
-        refuse_misfits(&planned.plan, Some(&planned.places), &mut head);
-        let base = match base {
-            Some((
-                BaseTree {
-                    root,
-                    toolchain,
-                    trees,
-                    ..
-                },
-                units,
-            )) => {
-                let (what, hidden) = ("base of ", trees.hide_head());
-                let mut built = build_all(what, hidden.as_ref(), root, toolchain, &units)?;
-                if let Some(base) = &planned.policy.base {
-                    refuse_misfits(&base.plan, None, &mut built);
-                }
-                built
-            }
-            None => Vec::new(),
-        };
-        let reads = UnitReads {
-            head: reads(&head),
-            base: reads(&base),
-        };
-        planned.refuse_crossing(&reads)?;
-        Ok(Self {
-            head,
-            base,
-            reads,
-            wall: began.elapsed(),
-        })
+/// Builds the units of head and of the base.
+fn build_sides(
+    planned: &Planned,
+    cache: &Cache,
+    on: &(dyn Fn(Event) + Sync),
+) -> Result<[Vec<(UnitId, Built)>; 2]> {
+    let head = &planned.plan.units;
+    let base = planned.base_units();
+    let steps = head.len() + base.as_ref().map_or(0, |(_, units)| units.len());
+    on(Event::Began {
+        phase: Phase::Build,
+        steps: steps as u64,
+    });
+    let named = |units: &[Unit], built: Vec<Built>| -> Vec<(UnitId, Built)> {
+        let ids = units.iter().map(|unit| unit.id.clone());
+        ids.zip(built).collect()
+    };
+    let built = build_units("", None, &planned.root, &planned.toolchain, cache, head, on)?;
+    let mut built_head = named(head, built);
+    refuse_misfits(&planned.plan, Some(&planned.places), &mut built_head);
+    let Some((tree, units)) = base else {
+        return Ok([built_head, Vec::new()]);
+    };
+    let hidden = tree.trees.hide_head();
+    let built = build_units(
+        "base of ",
+        hidden.as_ref(),
+        &tree.root,
+        &tree.toolchain,
+        cache,
+        &units,
+        on,
+    )?;
+    let mut built_base = named(&units, built);
+    if let Some(base) = &planned.policy.base {
+        refuse_misfits(&base.plan, None, &mut built_base);
     }
+    Ok([built_head, built_base])
+}
+
+/// Builds units on all cores. `side` comes before the name of each that is done.
+///
+/// # Errors
+/// Environment, where the machine failed.
+pub(super) fn build_units(
+    side: &str,
+    hidden: Option<&Hidden>,
+    root: &Path,
+    toolchain: &Toolchain,
+    cache: &Cache,
+    units: &[Unit],
+    on: &(dyn Fn(Event) + Sync),
+) -> Result<Vec<Built>> {
+    let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    build::build_all(root, hidden, toolchain, cache, units, jobs, &|unit, _| {
+        on(Event::Stepped {
+            phase: Phase::Build,
+            what: format!("{side}{}", unit.id),
+        });
+    })
 }
 
 #[cfg(test)]

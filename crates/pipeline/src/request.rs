@@ -6,7 +6,7 @@ use config::{BinaryGates, Loaded, Program};
 use model::{Anchor, Base, Checkout};
 use run::device::DeviceChoice;
 use std::any::Any;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The request to `run`.
 #[derive(Debug)]
@@ -30,6 +30,27 @@ pub struct Request {
     pub shard: Option<AskedShard>,
     /// The command line, for the record.
     pub command: String,
+}
+
+impl Request {
+    /// Returns a request that asks for nothing more than correctness, counters and times.
+    pub fn new(config: &Path, device: DeviceChoice, provision: bool, command: String) -> Self {
+        Self {
+            config: config.to_owned(),
+            device,
+            require_gpu: false,
+            allow_fallback: false,
+            provision,
+            profile: Profile::No,
+            dump: None,
+            fresh: false,
+            simulate_beside_gpu: false,
+            time_unchanged: false,
+            rivals: false,
+            shard: None,
+            command,
+        }
+    }
 }
 
 /// The change to build, check, measure and judge: two sides, or head alone. Where they come from is not known here; the

@@ -8,25 +8,6 @@ use judge::ANY_SHAPE;
 use model::{Baseline, BaselineKey, BrokenBaseline, CaseId, Filter, Metric, Num, Subject};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-
-/// Those whose history is shown.
-pub const METRICS: [Metric; 5] = [
-    Metric::P50,
-    Metric::Cycles,
-    Metric::Registers,
-    Metric::Shared,
-    Metric::MaxErr,
-];
-
-/// Whether a file of baselines, by its name, has any of them.
-pub fn is_told(file: &Path) -> bool {
-    let name = file.file_name().map(|name| name.to_string_lossy());
-    let name = name.unwrap_or_default();
-    METRICS
-        .iter()
-        .any(|metric| name.starts_with(&format!("{}-", metric.facet())))
-}
 
 #[derive(Serialize)]
 pub struct History {
@@ -153,6 +134,14 @@ impl Series {
         values.any(|value| Some(value) != first)
     }
 
+    /// Returns the pairs of versions between which the value changed, was removed or came back.
+    pub fn moves(&self) -> impl Iterator<Item = (&Point, &Point)> {
+        self.points
+            .iter()
+            .zip(self.points.iter().skip(1))
+            .filter(|(from, to)| from.value != to.value)
+    }
+
     /// The commit that removed it, and nobody brought it back.
     pub fn gone(&self) -> Option<&Commit> {
         let last = self.points.last()?;
@@ -206,22 +195,16 @@ fn series(file: &PastFile) -> Vec<Series> {
             }],
         }));
     }
-    found.sort_by(|a, b| (&a.subject, order(a.metric)).cmp(&(&b.subject, order(b.metric))));
+    found.sort_by(|a, b| (&a.subject, a.metric).cmp(&(&b.subject, b.metric)));
     found
-}
-
-/// As they are listed.
-fn order(metric: Metric) -> Option<usize> {
-    METRICS.iter().position(|known| *known == metric)
 }
 
 fn figures(baseline: &Baseline) -> BTreeMap<(Subject, Metric), Num> {
     let cases = baseline.cases.iter().flat_map(|(shape, metrics)| {
         let subject = subject(&baseline.kernel, &baseline.variant, &baseline.key, shape);
-        let told = metrics
+        metrics
             .iter()
-            .filter(|(metric, _)| METRICS.contains(metric));
-        told.map(move |(metric, agreed)| ((subject.clone(), *metric), agreed.value))
+            .map(move |(metric, agreed)| ((subject.clone(), *metric), agreed.value))
     });
     cases.collect()
 }

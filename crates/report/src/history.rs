@@ -1,8 +1,8 @@
-//! How agreed values moved, as sections and as JSON. Pure.
+//! How agreed values moved, as sections and as JSON. `html::history` has the page. Pure.
 
-use super::section::{Chart, InTerminal, Kind, Part, Section, Table};
+use super::section::{Chart, InTerminal, Kind, Part, Room, Section, Table};
 use judge::relative_change;
-use model::{BaselineKey, Facet, Num, Subject};
+use model::{BaselineKey, Facet, Metric, Num, Subject};
 use records::history::{History, Point, Series};
 use records::repo::Commit;
 use serde::Serialize;
@@ -15,29 +15,97 @@ pub const SCHEMA: &str = "gatekeeper.history/1";
 
 pub const TITLE: &str = "history of the baselines";
 
-/// A table for each key of the metrics that moved, and a line for each subject where none did; at the end notes.
-pub fn lay_out(history: &History) -> Vec<Vec<Section<'static>>> {
-    let mut keys: BTreeMap<(Facet, &BaselineKey), Vec<&Series>> = BTreeMap::new();
-    for series in &history.series {
-        let facet = series.metric.facet();
-        keys.entry((facet, &series.key)).or_default().push(series);
-    }
-    let mut keys: Vec<_> = keys.into_iter().collect();
-    // Times are what is asked for first.
-    keys.sort_by_key(|((facet, _), _)| *facet != Facet::Times);
-    let keys = keys.into_iter();
-    let keys = keys.map(|((facet, key), all)| of_key(facet, key, &all));
-    let notes = Part::Lines(notes(history));
-    let notes = vec![Section::new("note", "Notes", vec![notes])];
-    keys.chain([notes]).collect()
+/// Metrics that say most. Others follow from these, or are other statistics of the same samples.
+pub(super) const METRICS: [Metric; 5] = [
+    Metric::P50,
+    Metric::Cycles,
+    Metric::Registers,
+    Metric::Shared,
+    Metric::MaxErr,
+];
+
+/// Returns true for what a terminal and a comment show. The page and JSON have all metrics.
+pub(super) fn is_main(series: &Series) -> bool {
+    let is_counted = matches!(series.metric.facet(), Facet::Counters | Facet::Profile);
+    is_counted || METRICS.contains(&series.metric)
 }
 
-fn of_key(facet: Facet, key: &BaselineKey, all: &[&Series]) -> Vec<Section<'static>> {
-    let key = words::key(key);
-    let (gone, here): (Vec<&Series>, Vec<&Series>) =
-        all.iter().partition(|series| series.gone().is_some());
-    let (moved, same): (Vec<&Series>, Vec<&Series>) =
-        here.into_iter().partition(|series| series.moved());
+/// The values under one key.
+pub(super) struct Group<'a> {
+    facet: Facet,
+    pub key: String,
+    pub moved: Vec<&'a Series>,
+    pub same: Vec<&'a Series>,
+    pub gone: Vec<&'a Series>,
+}
+
+/// Groups values by their key. Times come first, because they are what is asked for first.
+pub(super) fn by_key<'a>(all: impl IntoIterator<Item = &'a Series>) -> Vec<Group<'a>> {
+    let mut keys: BTreeMap<(bool, Facet, &BaselineKey), Vec<&Series>> = BTreeMap::new();
+    for series in all {
+        let facet = series.metric.facet();
+        let key = (facet != Facet::Times, facet, &series.key);
+        keys.entry(key).or_default().push(series);
+    }
+    keys.into_iter()
+        .map(|((_, facet, key), all)| {
+            let (gone, here): (Vec<&Series>, Vec<&Series>) =
+                all.into_iter().partition(|series| series.gone().is_some());
+            let (moved, same) = here.into_iter().partition(|series| series.moved());
+            Group {
+                facet,
+                key: format!("{facet}, {}", words::key(key)),
+                moved,
+                same,
+                gone,
+            }
+        })
+        .collect()
+}
+
+/// Lays out a table for each key of the metrics that moved, a line for each subject where none did, and notes at the end.
+pub fn lay_out(history: &History) -> Vec<Vec<Section<'static>>> {
+    let notes = Part::Lines(notes(history));
+    by_key(history.series.iter().filter(|it| is_main(it)))
+        .iter()
+        .map(lay_out_group)
+        .chain([vec![Section::new("note", "Notes", vec![notes])]])
+        .collect()
+}
+
+fn lay_out_group(group: &Group) -> Vec<Section<'static>> {
+    let heading = if group.moved.is_empty() {
+        format!("{}: nothing moved", group.key)
+    } else {
+        group.key.clone()
+    };
+    let parts = vec![Part::Lines(vec![heading]), Part::Table(table(&group.moved))];
+    let first = Section::new("key", &format!("History of {}", group.facet), parts);
+    let charts = group.moved.iter().filter_map(|series| {
+        let title = format!("{}: {}", series.subject, series.metric);
+        Some(Section {
+            is_folded: true,
+            in_terminal: InTerminal::Never,
+            ..Section::new("", &title, vec![Part::Chart(chart(series)?)])
+        })
+    });
+    let rest = [
+        ("same", "Never moved", &group.same),
+        ("gone", "Gone", &group.gone),
+    ]
+    .map(|(label, what, series)| Section {
+        is_folded: true,
+        ..Section::new(
+            label,
+            &format!("{what}: {}", group.key),
+            vec![Part::Lines(lines(series))],
+        )
+    });
+    std::iter::once(first).chain(charts).chain(rest).collect()
+}
+
+/// Returns the table of all versions of values that moved.
+pub(super) fn table(moved: &[&Series]) -> Table {
     let columns = [
         ("of", Kind::Name),
         ("metric", Kind::Text),
@@ -46,37 +114,17 @@ fn of_key(facet: Facet, key: &BaselineKey, all: &[&Series]) -> Vec<Section<'stat
         ("value", Kind::Number),
         ("to the one before", Kind::Text),
         ("to the first", Kind::Text),
+        ("subject", Kind::Text),
     ];
-    let rows = moved.iter().flat_map(|series| rows(series));
-    let table = Part::Table(Table::new(columns, rows.collect()));
-    let heading = match moved.is_empty() {
-        true => format!("{facet}, {key}: nothing moved"),
-        false => format!("{facet}, {key}"),
-    };
-    let heading = Part::Lines(vec![heading]);
-    let first = Section::new("key", &format!("History of {facet}"), vec![heading, table]);
-    let charts = moved.iter().filter_map(|series| {
-        let title = format!("{}: {}", series.subject, series.metric);
-        Some(Section {
-            is_folded: true,
-            in_terminal: InTerminal::Never,
-            ..Section::new("", &title, vec![Part::Chart(chart(series)?)])
-        })
-    });
-    let rest = [("same", "Never moved", &same), ("gone", "Gone", &gone)];
-    let rest = rest.map(|(label, what, series)| Section {
-        is_folded: true,
-        ..Section::new(
-            label,
-            &format!("{what}: {facet}, {key}"),
-            vec![Part::Lines(lines(series))],
-        )
-    });
-    std::iter::once(first).chain(charts).chain(rest).collect()
+    let mut table = Table::new(columns, moved.iter().flat_map(|it| rows(it)).collect());
+    if let Some(subject) = table.columns.last_mut() {
+        subject.room = Room::IfItFits;
+    }
+    table
 }
 
-/// One for each commit that moved the value.
-pub(super) fn rows(series: &Series) -> Vec<Vec<String>> {
+/// Returns a row for each commit that moved the value.
+fn rows(series: &Series) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let (mut first, mut before): (Option<Num>, Option<Num>) = (None, None);
     let mut last: Option<&Point> = None;
@@ -103,6 +151,7 @@ pub(super) fn rows(series: &Series) -> Vec<Vec<String>> {
             }),
             to(before),
             to(first),
+            point.at.subject.clone(),
         ]);
         before = point.value.or(before);
         first = first.or(point.value);
@@ -110,8 +159,8 @@ pub(super) fn rows(series: &Series) -> Vec<Vec<String>> {
     rows
 }
 
-/// One for each subject: its last values, and since when.
-fn lines(all: &[&Series]) -> Vec<String> {
+/// Returns a line for each subject: its last values, and since when.
+pub(super) fn lines(all: &[&Series]) -> Vec<String> {
     let mut subjects: BTreeMap<(&Subject, Option<&Commit>), Vec<&Series>> = BTreeMap::new();
     for series in all {
         subjects
@@ -120,12 +169,15 @@ fn lines(all: &[&Series]) -> Vec<String> {
             .push(series);
     }
     let lines = subjects.into_iter().map(|((subject, gone), all)| {
-        let values = all.iter().filter_map(|series| {
-            let value = series.points.iter().rev().find_map(|point| point.value)?;
-            let value = words::quantity(series.metric, value.0);
-            Some(format!("{} {value}", series.metric))
-        });
-        let values = values.collect::<Vec<_>>().join(", ");
+        let values: Vec<String> = all
+            .iter()
+            .filter_map(|series| {
+                let value = series.points.iter().rev().find_map(|point| point.value)?;
+                let value = words::quantity(series.metric, value.0);
+                Some(format!("{} {value}", series.metric))
+            })
+            .collect();
+        let values = values.join(", ");
         let versions =
             |series: &&Series| series.points.iter().filter(|it| it.value.is_some()).count();
         let most = all.iter().map(versions).max().unwrap_or_default();
@@ -135,16 +187,15 @@ fn lines(all: &[&Series]) -> Vec<String> {
             .map(|it| &it.at)
             .min();
         let versions = words::plural(most, "version");
-        let when = |at: &Commit| format!("{} {}", at.day, at.commit);
-        let since = since.map(when).unwrap_or_default();
-        let gone = gone.map_or(String::new(), |at| format!(", removed {}", when(at)));
+        let since = since.map(Commit::to_string).unwrap_or_default();
+        let gone = gone.map_or(String::new(), |at| format!(", removed {at}"));
         format!("{subject}: {values} ({versions} since {since}{gone})")
     });
     lines.collect()
 }
 
-/// The chart of a metric that more than one commit has: one value is no line.
-fn chart(series: &Series) -> Option<Chart> {
+/// Draws a value that more than one commit has: one value is no line.
+pub(super) fn chart(series: &Series) -> Option<Chart> {
     let points = series.points.iter().filter_map(|point| {
         let value = point.value?.0;
         value.is_finite().then_some((&point.at, value))
@@ -170,28 +221,25 @@ pub(super) fn notes(history: &History) -> Vec<String> {
         .map(|it| {
             let name = |it: &records::history::Variant| format!("{}/{}", it.kernel, it.variant);
             format!(
-                "{} was renamed to {} on {} by {}: two series each",
+                "{} was renamed to {} by {}: two series each",
                 name(&it.from),
                 name(&it.to),
-                it.at.day,
-                it.at.commit
+                it.at
             )
         })
         .collect();
     if let Some(first) = history.unreadable.first() {
         notes.push(format!(
-            "{} cannot be read and are left out; {} of {} {}: {}",
+            "{} cannot be read and are left out; {} of {}: {}",
             words::plural(history.unreadable.len(), "version"),
             first.broken.path,
-            first.at.day,
-            first.at.commit,
+            first.at,
             first.broken.problem
         ));
     }
     if let Some(oldest) = &history.shallow_since {
         notes.push(format!(
-            "this is a shallow clone: what was before {} {} is not seen; `git fetch --unshallow` gets it",
-            oldest.day, oldest.commit
+            "this is a shallow clone: what was before {oldest} is not seen; `git fetch --unshallow` gets it"
         ));
     }
     notes

@@ -450,7 +450,7 @@ fn causes_and_diagnoses_show_the_p50_of_the_verdict() {
     });
     let index = Index::against(Some(&record), &record);
     let subject = Subject::Case(id());
-    let judged = index.metric(model::Side::Head, None, &subject, Metric::P50);
+    let judged = index.head().metric(&subject, Metric::P50);
     let judged = judged.unwrap().number;
     let sides = Sides::of(&index, &id()).unwrap();
     let diagnosis = diagnose(index.head(), &id());

@@ -128,30 +128,12 @@ fn of_base(metric: Metric, change: f64) -> Rule {
 /// A base under these gates shows the same, without baselines on either side.
 fn run_on_base(mut record: Record, gates: Vec<Gate>) -> Record {
     record.policy.baselines.clear();
-    record.policy.base = Some(Base {
-        revision: "origin/main".into(),
-        commit: "0a34415aaaaa".into(),
-        toolchain: None,
-        plan: record.plan.clone(),
-        gates,
-        baselines: Vec::new(),
-        accepted: Vec::new(),
-        renames: Vec::new(),
-        moved: Vec::new(),
-        gone: Vec::new(),
-        unread: Vec::new(),
-        replaced: Vec::new(),
-        no_gates: None,
-        loosening: Loosening::Fails,
-    });
-    record.evidence.extend(
-        record
-            .evidence
-            .clone()
-            .into_iter()
-            .map(|piece| Evidence::Base(Box::new(piece)))
-            .collect::<Vec<_>>(),
-    );
+    let plan = record.plan.clone();
+    let base = Base::new("origin/main", "0a34415aaaaa", plan, gates);
+    record.policy.base = Some(base);
+    let theirs = record.evidence.clone().into_iter();
+    let theirs = theirs.map(|piece| Evidence::Base(Box::new(piece)));
+    record.evidence.extend(theirs.collect::<Vec<_>>());
     record
 }
 

@@ -3,9 +3,9 @@
 
 pub(super) mod profile;
 
-use super::index::{Index, View};
+use super::index::View;
 use super::series::count;
-use super::unavailable::{Judged, Unavailable, inconclusive, skipped, unsupported};
+use super::unavailable::{Judged, Unavailable, inconclusive, unsupported};
 use crate::stats::modes::{Launches, Modes};
 use crate::stats::{self, Group, ProcessTimes, Reading};
 use model::occupancy::{Occupancy, resident};
@@ -80,23 +80,6 @@ impl From<f64> for MetricValue {
         Self {
             number,
             spread: None,
-        }
-    }
-}
-
-impl Index<'_> {
-    /// # Errors
-    /// With the outcome and reason of whatever is missing.
-    pub fn metric(
-        &self,
-        side: Side,
-        arch: Option<Arch>,
-        subject: &Subject,
-        metric: Metric,
-    ) -> Judged<MetricValue> {
-        match self.view(side, arch) {
-            Some(view) => view.metric(subject, metric),
-            None => skipped(Reason::NoBase),
         }
     }
 }

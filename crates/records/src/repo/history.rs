@@ -4,7 +4,9 @@ use super::export::answer_to;
 use super::git::{Contents, command, git};
 use super::named::{refuse_grafts, short};
 use serde::Serialize;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use system::error::{Error, Result};
 
@@ -42,12 +44,26 @@ pub struct FileVersion {
     pub text: Option<String>,
 }
 
+/// A commit of git's log. Commits sort from the oldest to the newest, as git orders them: many have one day, and a clock can
+/// go back.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Commit {
-    /// `2026-11-22`. First, so that commits sort by it.
+    /// How many commits of the log are newer. First, so that commits sort by it.
+    #[serde(skip)]
+    pub newer: Reverse<usize>,
+    /// `2026-11-22`.
     pub day: String,
     /// Abbreviated hash.
     pub commit: String,
+    /// The first line of its message.
+    pub subject: String,
+}
+
+/// Writes day and hash: `2026-11-22 0a34415aaaaa`.
+impl fmt::Display for Commit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.day, self.commit)
+    }
 }
 
 /// The latest committed versions of those files under `dir` that `wanted` picks, at most `most` of each. A file
@@ -65,7 +81,9 @@ pub fn versions(
     const COMMIT: &str = "commit ";
     let log = [
         "log",
-        "--format=commit %H %cd",
+        "--format=commit %H %cd %s",
+        // No commit comes before one that is made on it.
+        "--date-order",
         "--date=short",
         "--name-status",
         "--no-renames",
@@ -89,10 +107,21 @@ pub fn versions(
     let shallow = git(root, &["rev-parse", "--is-shallow-repository"]).is_ok_and(|is| is == "true");
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut found: Vec<Touched> = Vec::new();
-    let mut at = ("", "");
+    let mut newer = 0;
+    let mut hash = "";
+    let mut at = None;
     for line in log.lines().filter(|line| !line.is_empty()) {
         if let Some(commit) = line.strip_prefix(COMMIT) {
-            at = commit.split_once(' ').unwrap_or((commit, ""));
+            let mut words = commit.splitn(3, ' ');
+            let mut next = || words.next().unwrap_or_default();
+            hash = next();
+            at = Some(Commit {
+                newer: Reverse(newer),
+                day: next().to_owned(),
+                commit: short(hash).to_owned(),
+                subject: next().to_owned(),
+            });
+            newer += 1;
             continue;
         }
         // `M`, or of a merge a letter for each parent: where one says that it is gone, it is for all.
@@ -100,15 +129,14 @@ pub fn versions(
             continue;
         };
         let count = counts.entry(name).or_default();
-        if wanted(Path::new(name)) && *count < most {
+        if let Some(commit) = &at
+            && wanted(Path::new(name))
+            && *count < most
+        {
             *count += 1;
-            let (hash, day) = at;
             found.push(Touched {
                 name,
-                commit: Commit {
-                    day: day.to_owned(),
-                    commit: short(hash).to_owned(),
-                },
+                commit: commit.clone(),
                 object: (!status.starts_with('D')).then(|| format!("{hash}:./{name}")),
             });
         }
@@ -263,6 +291,34 @@ mod tests {
         assert_eq!(commit.commit, short(&first));
         let day = git(root, &["log", "-1", "--format=%cs", &first]).unwrap();
         assert_eq!(commit.day, day);
+    }
+
+    /// The last of these commits says that it is the oldest.
+    #[test]
+    fn commits_of_one_day_are_in_git_s_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        run(root, &["init", "--quiet"]);
+        let dates = [9, 9, 9, 9, 9, 5];
+        for (at, hour) in dates.into_iter().enumerate() {
+            std::fs::create_dir_all(root.join("b")).unwrap();
+            std::fs::write(root.join("b/x.json"), at.to_string()).unwrap();
+            run(root, &["add", "--all"]);
+            let date = format!("2026-11-22T0{hour}:00:00Z");
+            let subject = format!("step {at}: a tab\tand words");
+            let mut git = std::process::Command::new("git");
+            git.current_dir(root).env("GIT_COMMITTER_DATE", date);
+            git.args(["-c", "user.name=t", "-c", "user.email=t@t"]);
+            git.args(["commit", "--quiet", "-m", &subject]);
+            assert!(git.status().unwrap().success());
+        }
+        let all = versions(root, "b", &|_| true, 9).unwrap().unwrap();
+        assert_eq!(texts(&all, "b/x.json"), ["0", "1", "2", "3", "4", "5"]);
+        let versions = &all.files[Path::new("b/x.json")];
+        assert!(versions.is_sorted_by(|a, b| a.commit < b.commit));
+        let subjects: Vec<_> = versions.iter().map(|it| &it.commit.subject).collect();
+        assert_eq!(subjects[0], "step 0: a tab\tand words");
+        assert_eq!(versions[5].commit.day, "2026-11-22");
     }
 
     #[test]

@@ -3,9 +3,9 @@
 
 use super::chart::{self, Change, Level, Process, Samples, Times};
 use super::part::{self, Links, Shared};
-use super::site;
 use super::svg::Ink;
 use crate::diagnosis;
+use crate::history;
 use crate::input::ReportInput;
 use crate::section::{Kind, Table};
 use crate::summary;
@@ -194,56 +194,31 @@ impl<'a> Cases<'a> {
         });
         let (rows, left) = Shared::within(links, room).fit(rows);
         let unsaid = all.len() - blocks.failed.len() - blocks.others.len();
-        let outcomes: BTreeSet<Outcome> = all.iter().filter_map(|it| it.worst).collect();
-        html! {
-            section.cases {
-                h2 id="cases" { "Cases" }
-                div.tools hidden {
-                    input type="search" placeholder="Filter by name" aria-label="Filter by name";
-                    label {
-                        "verdict "
-                        select {
-                            option value="" { "all" }
-                            @for outcome in &outcomes { option value=(outcome.name()) { (outcome.name()) } }
-                        }
+        let outcomes = all.iter().filter_map(|it| Some(it.worst?.name())).collect();
+        let below = html! {
+            (part::cut(left, "cases, none of them worse than these"))
+            @if let Some(legend) = values::legend(view) { p.muted { (legend) } }
+            @for (_, block) in &blocks.failed { (block) }
+            @if !blocks.others.is_empty() {
+                details.fold {
+                    summary {
+                        "Gates, samples and resources of the "
+                        @if !blocks.failed.is_empty() { "other " }
+                        (words::plural(blocks.others.len(), "case"))
                     }
-                    button type="button" { "Open or close all" }
-                    output.muted {}
-                }
-                div.scroll {
-                    table.values {
-                        thead {
-                            tr {
-                                th scope="col" { "case" }
-                                th scope="col" { "verdict" }
-                                @for (head, _) in &columns { th scope="col" { (head) } }
-                            }
-                        }
-                        tbody { @for row in &rows { (row) } }
-                    }
-                }
-                (part::cut(left, "cases, none of them worse than these"))
-                @if let Some(legend) = values::legend(view) { p.muted { (legend) } }
-                @for (_, block) in &blocks.failed { (block) }
-                @if !blocks.others.is_empty() {
-                    details.fold {
-                        summary {
-                            "Gates, samples and resources of the "
-                            @if !blocks.failed.is_empty() { "other " }
-                            (words::plural(blocks.others.len(), "case"))
-                        }
-                        @for (_, block) in &blocks.others { (block) }
-                    }
-                }
-                @if unsaid > 0 {
-                    p.cut {
-                        (words::plural(unsaid, "case"))
-                        " without their gates and samples, so that this page stays small: report.json has the verdicts, \
-                         record.json the samples."
-                    }
+                    @for (_, block) in &blocks.others { (block) }
                 }
             }
-        }
+            @if unsaid > 0 {
+                p.cut {
+                    (words::plural(unsaid, "case"))
+                    " without their gates and samples, so that this page stays small: report.json has the verdicts, \
+                     record.json the samples."
+                }
+            }
+        };
+        let heads: Vec<&str> = columns.iter().map(|(head, _)| head.as_ref()).collect();
+        part::cases("verdict", outcomes, &heads, &rows, &below)
     }
 
     fn verdicts_of(&self, subject: &Subject) -> Vec<&'a Verdict> {
@@ -494,13 +469,18 @@ impl<'a> Cases<'a> {
             .collect();
         let last = |it: &Series| it.points.last().map(|point| point.at.clone());
         all.sort_by_key(|it| (std::cmp::Reverse(last(it)), it.metric));
-        let several = |it: &&&Series| it.points.len() > 1;
-        let charts: Vec<_> = all.iter().filter(several).take(MOST_SERIES).collect();
+        let charts: Vec<Markup> = all
+            .iter()
+            .filter_map(|series| {
+                let mut chart = history::chart(series)?;
+                chart.title = format!("{}, {}", chart.title, words::key(&series.key));
+                Some(part::line(&chart))
+            })
+            .take(MOST_SERIES)
+            .collect();
         if charts.is_empty() {
             return html! {};
         }
-        let charts = charts.into_iter().map(|it| site::series(it));
-        let charts: Vec<_> = charts.collect();
         fold(
             "History of the committed baselines",
             html! { div.charts { @for chart in &charts { (chart) } } },

@@ -5,10 +5,10 @@
 
 mod case;
 mod chart;
+pub mod history;
 mod ladder;
 mod part;
 mod problem;
-pub mod site;
 mod svg;
 #[cfg(test)]
 pub mod tests;

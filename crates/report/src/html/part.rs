@@ -7,7 +7,7 @@ use crate::section::{Chart, Kind, Part, Section, Table};
 use maud::{Markup, html};
 use model::Outcome;
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where a page says more of a subject, by its name.
 pub type Links = BTreeMap<String, String>;
@@ -180,6 +180,47 @@ pub fn cut(left: usize, what: &str) -> Markup {
     }
 }
 
+/// The table of cases, with what filters it and, below, their blocks. The script filters by the name of a case and by its
+/// state, of which a page has several.
+pub fn cases(
+    state: &str,
+    states: BTreeSet<&str>,
+    heads: &[&str],
+    rows: &[Markup],
+    blocks: &Markup,
+) -> Markup {
+    html! {
+        section.cases {
+            h2 id="cases" { "Cases" }
+            div.tools hidden {
+                input type="search" placeholder="Filter by name" aria-label="Filter by name";
+                label {
+                    (state) " "
+                    select {
+                        option value="" { "all" }
+                        @for state in &states { option value=(state) { (state) } }
+                    }
+                }
+                button type="button" { "Open or close all" }
+                output.muted {}
+            }
+            div.scroll {
+                table.values {
+                    thead {
+                        tr {
+                            th scope="col" { "case" }
+                            th scope="col" { (state) }
+                            @for head in heads { th scope="col" { (head) } }
+                        }
+                    }
+                    tbody { @for row in rows { (row) } }
+                }
+            }
+            (blocks)
+        }
+    }
+}
+
 /// An outcome in a cell of a table.
 fn named(cell: &str) -> Option<Outcome> {
     Outcome::ALL.into_iter().find(|it| it.name() == cell)
@@ -207,7 +248,7 @@ pub fn command(command: &str) -> Markup {
     html! { pre.command { code { (command) } } }
 }
 
-fn line(chart: &Chart) -> Markup {
+pub fn line(chart: &Chart) -> Markup {
     let ends = (chart.labels.first(), chart.labels.last());
     html! {
         figure {

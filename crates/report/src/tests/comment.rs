@@ -167,22 +167,7 @@ Why: inp: {type: f32}, the kernel takes __nv_bfloat16 const*. Repeat: `gatekeepe
 }
 
 fn base() -> Base {
-    Base {
-        revision: "main".into(),
-        commit: "0a34415aaaaa".into(),
-        toolchain: None,
-        plan: fixture::plan(),
-        gates: fixture::gates(),
-        baselines: Vec::new(),
-        accepted: Vec::new(),
-        renames: Vec::new(),
-        moved: Vec::new(),
-        gone: Vec::new(),
-        unread: Vec::new(),
-        replaced: Vec::new(),
-        no_gates: None,
-        loosening: Loosening::Fails,
-    }
+    Base::new("main", "0a34415aaaaa", fixture::plan(), fixture::gates())
 }
 
 /// The base's builds, checks and simulations are head's, of other code.

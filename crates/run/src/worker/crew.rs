@@ -37,7 +37,7 @@ pub struct WorkerCosts {
     pub workers: u32,
     /// From spawning a worker until its device is open, and from telling it to end until it is gone.
     pub process: Duration,
-    /// Inside the driver, as workers say; of a job that broke its worker, from sending it to the end.
+    /// While jobs used the device, as workers say; of a job that broke its worker, from sending it to the end.
     pub device: Duration,
 }
 

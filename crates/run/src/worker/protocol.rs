@@ -168,7 +168,7 @@ pub enum Frame {
     BaseStep(String),
     /// Comes before the launches of a check, so that it stays where they fault.
     Driver(Seen<DriverFacts>),
-    /// Right before the end of a job: its wall time inside the driver, in us.
+    /// Right before the end of a job: how long it used the device, in us.
     Spent {
         device_us: u64,
     },

@@ -1,21 +1,118 @@
-//! One file: one process, with the samples of its states.
+//! One of NVBench's JSON files, which is one process of a benchmark program, with the samples of its states.
+//!
+//! The format is what `nvbench/json_printer.cu` writes and `docs/json_output.md` describes (NVIDIA/nvbench, file version
+//! 1.0.0). Its printer writes `null` for an empty list, and strings for all values of summaries and axes. Samples are in
+//! files beside the JSON: little-endian float32, as many as the JSON says.
 
-use super::format::{
-    BATCHED_TIMES, Benchmark, Device, Root, SAMPLE_FREQS, SAMPLE_TIMES, SHAPE, State, TIMING,
-    VARIANT, VERSION, Version,
-};
-use super::refused;
-use super::samples::{read_hz, read_ns};
+use super::{HELP, refused};
 use crate::store::file::FileProblem;
-use model::NotRun;
-use model::Unsupported;
-use model::{CaseId, GpuState, Mode, Num, Seen, TimeFacts};
+use model::{CaseId, GpuState, Mode, NotRun, Num, Seen, TimeFacts, Unsupported};
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use system::error::Result;
+use std::path::{Component, Path, PathBuf};
+use system::error::{Error, Result};
+use system::files;
 
-/// The shape of a benchmark without axes.
+/// `meta.version.json.major` of the files that can be read.
+const MAJOR: u32 = 1;
+
+/// Isolated launches, in seconds.
+const SAMPLE_TIMES: &str = "nv/json/bin:nv/cold/sample_times";
+
+/// SM clock during each of them, in Hz.
+const SAMPLE_FREQS: &str = "nv/json/freqs-bin:nv/cold/sample_freqs";
+
+/// The variant of each case, and the shape of a benchmark without axes.
 const ONLY: &str = "default";
+
+/// Longest sample believed, in s: a day.
+const MOST_SECONDS: f32 = 86_400.0;
+
+#[derive(Deserialize)]
+struct Root {
+    meta: Meta,
+    #[serde(default, deserialize_with = "nullable")]
+    devices: Vec<Device>,
+    #[serde(default, deserialize_with = "nullable")]
+    benchmarks: Vec<Benchmark>,
+}
+
+#[derive(Deserialize)]
+struct Meta {
+    #[serde(default, deserialize_with = "nullable")]
+    argv: Vec<String>,
+    version: Versions,
+}
+
+#[derive(Deserialize)]
+struct Versions {
+    json: Version,
+    nvbench: Option<Version>,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    major: u32,
+    string: String,
+}
+
+#[derive(Clone, Deserialize, PartialEq)]
+pub(super) struct Device {
+    pub id: u32,
+    pub name: String,
+    /// 900 for compute capability 9.0.
+    pub sm_version: u32,
+    /// Hz.
+    pub sm_default_clock_rate: Option<u64>,
+    pub number_of_sms: u32,
+    /// Bytes.
+    pub global_memory_size: u64,
+    pub l2_cache_size: u64,
+}
+
+#[derive(Deserialize)]
+struct Benchmark {
+    name: String,
+    #[serde(default, deserialize_with = "nullable")]
+    states: Vec<State>,
+}
+
+#[derive(Deserialize)]
+struct State {
+    device: u32,
+    #[serde(default, deserialize_with = "nullable")]
+    axis_values: Vec<NamedValue>,
+    #[serde(default, deserialize_with = "nullable")]
+    summaries: Vec<Summary>,
+    is_skipped: bool,
+    skip_reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Summary {
+    tag: String,
+    #[serde(default, deserialize_with = "nullable")]
+    data: Vec<NamedValue>,
+}
+
+impl Summary {
+    fn get(&self, name: &str) -> Option<&str> {
+        let value = self.data.iter().find(|value| value.name == name)?;
+        Some(&value.value)
+    }
+}
+
+#[derive(Deserialize)]
+struct NamedValue {
+    name: String,
+    value: String,
+}
+
+fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<Vec<T>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
 
 pub(super) struct File {
     pub path: PathBuf,
@@ -23,237 +120,189 @@ pub(super) struct File {
     pub writer: String,
     pub command: String,
     pub device: Device,
-    /// The protocol of files that gatekeeper wrote; 0 is NVBench's own.
-    pub protocol: u32,
     pub cases: Vec<(CaseId, Seen<TimeFacts>)>,
 }
 
 impl File {
     pub(super) fn parse(path: &Path, text: &str) -> Result<Self> {
         let root: Root = serde_json::from_str(text).map_err(|error| {
-            let FileProblem { message, position } = FileProblem::json(&error);
-            let at = position.map_or(String::new(), |position| format!("{position}: "));
-            refused(path, format!("{at}{message}"))
+            let problem = FileProblem::json(&error);
+            Error::Usage(problem.diagnostic(&path.display().to_string()).help(HELP))
         })?;
-        let Some(meta) = root.meta else {
-            return Err(refused(path, "it says no version, and is older than 1.0.0"));
-        };
-        let version = &meta.version.json;
-        if version.major != VERSION[0] {
-            let reads = Version::new(VERSION).string;
+        let Meta { argv, version } = root.meta;
+        if version.json.major != MAJOR {
+            let version = version.json.string;
             return Err(refused(
                 path,
-                format!(
-                    "it has NVBench's file version {}, and this gatekeeper reads {reads}",
-                    version.string
-                ),
+                format!("its file version is {version}, and this gatekeeper reads {MAJOR}.x"),
             ));
         }
-        let writer = match (&meta.version.gatekeeper, &meta.version.nvbench) {
-            (Some(version), _) => format!("gatekeeper {version}, in NVBench's format"),
-            (None, Some(version)) => format!("NVBench {}", version.string),
-            (None, None) => "NVBench".to_owned(),
+        let writer = match version.nvbench {
+            Some(version) => format!("NVBench {}", version.string),
+            None => "NVBench".to_owned(),
         };
         let mut cases = Vec::new();
         let mut known = BTreeSet::new();
-        let mut protocols = BTreeSet::new();
-        for (bench, state) in states(&root.benchmarks) {
-            let case = case_id(bench, state);
-            if !known.insert(case.clone()) {
-                return Err(refused(path, format!("it has {case} twice")));
+        let mut used = BTreeSet::new();
+        for benchmark in root.benchmarks {
+            for state in &benchmark.states {
+                let case = case_id(&benchmark.name, state);
+                if !known.insert(case.clone()) {
+                    return Err(refused(path, format!("it has {case} twice")));
+                }
+                let facts = facts(path, &writer, state)
+                    .map_err(|problem| refused(path, format!("{case}: {problem}")))?;
+                cases.push((case, facts));
+                used.insert(state.device);
             }
-            let timed = Timed {
-                path,
-                writer: &writer,
-                case: &case,
-                state,
-            };
-            protocols.insert(timed.count("protocol")?.unwrap_or_default());
-            let facts = timed.facts()?;
-            cases.push((case, facts));
         }
-        let protocol = match protocols.into_iter().collect::<Vec<_>>().as_slice() {
-            [one] => u32::try_from(*one).unwrap_or(u32::MAX),
-            _ => return Err(refused(path, "its states were not all timed in one way")),
-        };
+        let device = the_device(root.devices, &used).map_err(|problem| refused(path, problem))?;
         Ok(Self {
             path: path.to_owned(),
-            command: meta.argv.join(" "),
-            device: device(path, &root.devices, &root.benchmarks)?,
             writer,
-            protocol,
+            command: argv.join(" "),
+            device,
             cases,
         })
     }
 }
 
-fn states(benchmarks: &[Benchmark]) -> impl Iterator<Item = (&Benchmark, &State)> {
-    benchmarks
-        .iter()
-        .flat_map(|bench| bench.states.iter().map(move |state| (bench, state)))
-}
-
-/// The one that all states ran on.
-fn device(path: &Path, devices: &[Device], benchmarks: &[Benchmark]) -> Result<Device> {
-    let used: BTreeSet<_> = states(benchmarks).map(|(_, state)| state.device).collect();
-    let id = match used.into_iter().collect::<Vec<_>>().as_slice() {
-        [one] => *one,
-        [] => return Err(refused(path, "it has no states")),
-        several => {
-            return Err(refused(
-                path,
-                format!(
-                    "its states ran on {} devices, and a record is of one: run NVBench with `--devices`",
-                    several.len()
-                ),
-            ));
-        }
+/// Returns the device that all states ran on.
+fn the_device(devices: Vec<Device>, used: &BTreeSet<u32>) -> std::result::Result<Device, String> {
+    let Some(id) = used.first() else {
+        return Err("it has no states".to_owned());
     };
-    match devices.iter().find(|device| device.id == id) {
-        Some(device) => Ok(device.clone()),
-        None => Err(refused(
-            path,
-            format!("it does not say what device {id} is"),
-        )),
+    if used.len() > 1 {
+        return Err(format!(
+            "its states ran on {} devices, and a record is of one: run NVBench with `--devices`",
+            used.len()
+        ));
     }
+    devices
+        .into_iter()
+        .find(|device| device.id == *id)
+        .ok_or_else(|| format!("it does not say what device {id} is"))
 }
 
-/// The benchmark is the kernel. Where its axes are not gatekeeper's own, all of them together are the
-/// shape: `T=I32,Elements=1024`.
-fn case_id(bench: &Benchmark, state: &State) -> CaseId {
-    let own = |name: &str| {
-        let value = state.axis_values.iter().find(|value| value.name == name);
-        value.map(|value| value.value.clone())
-    };
-    let others: Vec<_> = state
+/// Names the case of a state. The benchmark is the kernel, and all axes together are the shape: `T=I32,Elements=1024`.
+fn case_id(benchmark: &str, state: &State) -> CaseId {
+    let axes: Vec<_> = state
         .axis_values
         .iter()
-        .filter(|value| value.name != VARIANT && value.name != SHAPE)
-        .map(|value| format!("{}={}", value.name, value.value))
+        .map(|axis| format!("{}={}", axis.name, axis.value))
         .collect();
-    let shape: Vec<_> = own(SHAPE).into_iter().chain(others).collect();
-    CaseId::new(
-        bench.name.clone(),
-        own(VARIANT).unwrap_or_else(|| ONLY.to_owned()),
-        match shape.is_empty() {
-            true => ONLY.to_owned(),
-            false => shape.join(","),
+    let shape = if axes.is_empty() {
+        ONLY.to_owned()
+    } else {
+        axes.join(",")
+    };
+    CaseId::new(benchmark, ONLY, shape)
+}
+
+fn facts(json: &Path, writer: &str, state: &State) -> std::result::Result<Seen<TimeFacts>, String> {
+    if state.is_skipped {
+        return Ok(Seen::NotRun(NotRun::PassedOver {
+            said: state.skip_reason.clone(),
+        }));
+    }
+    // Below 2^-6 s (15.6 ms) float32 is finer than a nanosecond.
+    let samples = values(json, state, SAMPLE_TIMES, "time", |seconds| {
+        let ns = (f64::from(seconds) * 1e9).round();
+        (ns >= 1.0 && seconds <= MOST_SECONDS).then_some(ns as u64)
+    })?;
+    if samples.is_empty() {
+        return Ok(Seen::Unsupported(Unsupported::SamplesNotKept {
+            program: writer.to_owned(),
+        }));
+    }
+    let clocks = values(json, state, SAMPLE_FREQS, "frequency", |hz| {
+        (hz > 0.0 && hz.is_finite()).then_some(f64::from(hz))
+    })?;
+    let mean = clocks.iter().sum::<f64>() / clocks.len() as f64;
+    let mhz = (!clocks.is_empty()).then_some(Num(mean / 1e6));
+    Ok(Seen::Got(TimeFacts {
+        // NVBench flushes L2 before each of its isolated launches.
+        mode: Mode::Cold,
+        launches_per_sample: 1,
+        // It has no batches of launches that repeat a case's memory state, so each launch stands for one.
+        batched_ns: samples.clone(),
+        tick_ns: smallest_step(&samples),
+        single_ns: samples,
+        empty_graph_ns: 0,
+        gpu: GpuState {
+            sm_mhz_before: mhz,
+            sm_mhz_after: mhz,
+            temperature_c: None,
+            power_w: None,
+            throttle_reasons: None,
+            throttled: false,
+            other_processes: None,
         },
-    )
+    }))
 }
 
-/// One state.
-struct Timed<'a> {
-    path: &'a Path,
-    writer: &'a str,
-    case: &'a CaseId,
-    state: &'a State,
-}
-
-impl Timed<'_> {
-    fn refused(&self, message: impl std::fmt::Display) -> system::error::Error {
-        refused(self.path, format!("{}: {message}", self.case))
-    }
-
-    /// A value that gatekeeper kept in addition to its samples.
-    fn count(&self, name: &str) -> Result<Option<u64>> {
-        let Some(text) = self.state.get(TIMING).and_then(|own| own.get(name)) else {
-            return Ok(None);
-        };
-        match text.parse() {
-            Ok(count) => Ok(Some(count)),
-            Err(_) => Err(self.refused(format!("its {name} is `{text}`, which is no count"))),
-        }
-    }
-
-    /// In a file beside the JSON; `None` where NVBench kept none.
-    fn samples<T>(
-        &self,
-        tag: &str,
-        read: impl FnOnce(&Path, &str, u64) -> std::result::Result<T, String>,
-    ) -> Result<Option<T>> {
-        let Some(summary) = self.state.get(tag) else {
-            return Ok(None);
-        };
-        // NVBench leaves the name out where it could not write the file.
-        let Some(name) = summary.get("filename") else {
-            return Ok(None);
-        };
-        let size = summary.get("size").and_then(|size| size.parse().ok());
-        let Some(size) = size else {
-            return Err(self.refused(format!("it does not say how many values {name} has")));
-        };
-        let values = read(self.path, name, size);
-        values.map(Some).map_err(|problem| self.refused(problem))
-    }
-
-    fn facts(&self) -> Result<Seen<TimeFacts>> {
-        if self.state.is_skipped {
-            let said = self.state.skip_reason.clone();
-            return Ok(Seen::NotRun(NotRun::PassedOver { said }));
-        }
-        let single_ns = self.samples(SAMPLE_TIMES, read_ns)?.unwrap_or_default();
-        let batched_ns = self.samples(BATCHED_TIMES, read_ns)?;
-        if single_ns.is_empty() && batched_ns.is_none() {
-            return Ok(Seen::Unsupported(Unsupported::SamplesNotKept {
-                program: self.writer.to_owned(),
-            }));
-        }
-        let clock = match self.samples(SAMPLE_FREQS, read_hz)? {
-            Some(hz) if hz.len() != single_ns.len() => {
-                return Err(self.refused(format!(
-                    "it has {} samples and {} frequencies",
-                    single_ns.len(),
-                    hz.len()
-                )));
-            }
-            Some(hz) if !hz.is_empty() => {
-                let mean = hz.iter().copied().map(f64::from).sum::<f64>() / hz.len() as f64;
-                Some(Num(mean / 1e6))
-            }
-            Some(_) | None => None,
-        };
-        let mode = match self.state.get(TIMING).and_then(|own| own.get("mode")) {
-            // NVBench flushes L2 before each of its isolated launches.
-            Some("cold") | None => Mode::Cold,
-            Some("warm") => Mode::Warm,
-            Some(other) => return Err(self.refused(format!("`{other}` is no mode"))),
-        };
-        let launches = self.count("launches_per_sample")?.unwrap_or(1);
-        let Ok(launches_per_sample) = u32::try_from(launches) else {
-            return Err(self.refused(format!("a sample of {launches} launches")));
-        };
-        Ok(Seen::Got(TimeFacts {
-            mode,
-            launches_per_sample,
-            // Without batches of its own, each launch is one.
-            batched_ns: batched_ns.unwrap_or_else(|| single_ns.clone()),
-            tick_ns: match self.count("tick_ns")? {
-                Some(tick) => tick,
-                None => smallest_step(&single_ns),
-            },
-            single_ns,
-            empty_graph_ns: self.count("empty_graph_ns")?.unwrap_or_default(),
-            gpu: GpuState {
-                sm_mhz_before: clock,
-                sm_mhz_after: clock,
-                temperature_c: None,
-                power_w: None,
-                throttle_reasons: None,
-                throttled: self.count("throttled")?.unwrap_or_default() > 0,
-                other_processes: None,
-            },
-        }))
-    }
-}
-
-/// Between any two of them that differ; 0 where none do.
+/// Returns the smallest difference between any two samples that differ; 0 where none do.
 fn smallest_step(samples: &[u64]) -> u64 {
     let mut sorted = samples.to_vec();
     sorted.sort_unstable();
-    let steps = sorted.windows(2).filter_map(|pair| match pair {
-        [low, high] => Some(high - low),
-        _ => None,
-    });
-    steps.filter(|&step| step > 0).min().unwrap_or_default()
+    sorted.dedup();
+    sorted
+        .array_windows()
+        .map(|[low, high]| high - low)
+        .min()
+        .unwrap_or_default()
+}
+
+/// Reads the values in the file that a summary names. Returns none where NVBench kept none.
+fn values<T>(
+    json: &Path,
+    state: &State,
+    tag: &str,
+    what: &str,
+    convert: impl Fn(f32) -> Option<T>,
+) -> std::result::Result<Vec<T>, String> {
+    let summary = state.summaries.iter().find(|summary| summary.tag == tag);
+    // NVBench leaves the name out where it could not write the file.
+    let Some((summary, name)) = summary.and_then(|found| Some((found, found.get("filename")?)))
+    else {
+        return Ok(Vec::new());
+    };
+    let size = summary.get("size").and_then(|size| size.parse().ok());
+    let size: u64 = size.ok_or_else(|| format!("it does not say how many values {name} has"))?;
+    let path = find(json, name)?;
+    let failed = |error: std::io::Error| format!("{name} cannot be read: {error}");
+    let bytes = std::fs::metadata(&path).map_err(failed)?.len();
+    if size.checked_mul(4) != Some(bytes) {
+        return Err(format!(
+            "{name} has {bytes} bytes, and {size} values of 4 bytes were written"
+        ));
+    }
+    let bytes = files::read(&path, bytes).map_err(failed)?;
+    let (values, _) = bytes.as_chunks::<4>();
+    values
+        .iter()
+        .map(|value| f32::from_le_bytes(*value))
+        .enumerate()
+        .map(|(at, value)| {
+            convert(value)
+                .ok_or_else(|| format!("value {at} of {name} is {value}, which is not a {what}"))
+        })
+        .collect()
+}
+
+/// Finds a file beside the JSON (`docs/json_output.md`). Older files name it from where NVBench was started. Of such a name
+/// the part from `NAME.json-bin` on counts, as in NVBench's own `nvbench_compare_robust`.
+fn find(json: &Path, name: &str) -> std::result::Result<PathBuf, String> {
+    let dir = json.parent().unwrap_or(Path::new(""));
+    let json = json.file_name().unwrap_or_default().to_string_lossy();
+    let kinds = [format!("{json}-bin"), format!("{json}-freqs-bin")];
+    let moved: PathBuf = Path::new(name)
+        .components()
+        .filter(|part| matches!(part, Component::Normal(_)))
+        .skip_while(|part| kinds.iter().all(|kind| part.as_os_str() != kind.as_str()))
+        .collect();
+    [dir.join(name), dir.join(moved)]
+        .into_iter()
+        .find(|path| path.is_file())
+        .ok_or_else(|| format!("its samples, {name}, are not there"))
 }

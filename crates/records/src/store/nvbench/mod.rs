@@ -1,22 +1,16 @@
-//! NVBench's JSON as a record: times and nothing else.
+//! Reads NVBench's JSON as a record of times.
 //!
-//! A file is one process of a benchmark program; a directory of files is one record of as many timing
-//! processes, in the order of their names. Nothing in them says that the kernels are right, what built
-//! them, or what anyone asked of them.
+//! A file is one process of a benchmark program; a directory of files is one record of as many timing processes, in the
+//! order of their names. Nothing in them says that the kernels are right, what built them, or what anyone asked of them.
 
 mod file;
-mod format;
-pub mod render;
-mod samples;
 #[cfg(test)]
 mod tests;
 
-use file::File;
-use format::Device;
-use model::NotRun;
+use file::{Device, File};
 use model::{
     Case, CaseId, Costs, DEFAULT_CONFIG, Determinism, DeviceFacts, Environment, Evidence, Host,
-    Mode, Plan, Policy, RECORD_SCHEMA, Record, Reference, Schedule, Seen,
+    Mode, NotRun, Plan, Policy, RECORD_SCHEMA, Record, Reference, Schedule, Seen, TimeFacts,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -29,12 +23,14 @@ use system::files;
 /// never agree with gatekeeper's own measurements.
 const UNKNOWN: &str = "unknown";
 
-/// Whether it is NVBench's, which has no schema of its own.
+const HELP: &str =
+    "NVBench writes it, and the files of its samples next to it, with `--jsonbin FILE.json`";
+
+/// Returns true if this is NVBench's JSON, which names no schema.
 pub(super) fn is_nvbench(text: &str) -> bool {
     #[derive(Deserialize)]
     struct Keys {
         schema: Option<IgnoredAny>,
-        #[serde(default)]
         devices: Option<IgnoredAny>,
         benchmarks: Option<IgnoredAny>,
     }
@@ -43,7 +39,7 @@ pub(super) fn is_nvbench(text: &str) -> bool {
     })
 }
 
-/// The record of one process.
+/// Returns the record of one process.
 ///
 /// # Errors
 /// Usage, where the file or one beside it is not what it should be.
@@ -51,14 +47,11 @@ pub(super) fn read_file(path: &Path, text: &str) -> Result<Record> {
     record(vec![File::parse(path, text)?])
 }
 
-/// The record of a directory: a timing process for each `*.json` in it.
+/// Returns the record of a directory: a timing process for each `*.json` in it.
 ///
 /// # Errors
 /// As `read_file`, and where files do not belong together.
 pub(super) fn read_dir(dir: &Path) -> Result<Record> {
-    let failed = |error: std::io::Error| {
-        Error::usage(format!("the directory cannot be read: {error}")).at(dir.display())
-    };
     let ours = dir.join("record.json");
     if ours.is_file() {
         return Err(Error::usage(
@@ -67,132 +60,131 @@ pub(super) fn read_dir(dir: &Path) -> Result<Record> {
         .at(dir.display())
         .help(format!("name the record: {}", ours.display())));
     }
-    let mut paths = Vec::new();
-    for entry in std::fs::read_dir(dir).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "json")
-        {
-            paths.push(path);
-        }
-    }
+    let mut paths = std::fs::read_dir(dir)
+        .and_then(|entries| {
+            entries
+                .map(|entry| Ok(entry?.path()))
+                .collect::<std::io::Result<Vec<_>>>()
+        })
+        .map_err(|error| {
+            Error::usage(format!("the directory cannot be read: {error}")).at(dir.display())
+        })?;
+    paths.retain(|path| path.extension().is_some_and(|found| found == "json"));
     paths.sort();
     if paths.is_empty() {
         return Err(Error::usage("there is no NVBench JSON in this directory")
             .at(dir.display())
             .help("a directory stands for NVBench's files of several processes; of a run of gatekeeper name its record.json"));
     }
-    let mut files = Vec::new();
-    for path in paths {
-        let text = files::read_text(&path, files::made())
-            .map_err(|error| refused(&path, format!("it cannot be read: {error}")))?;
-        if !is_nvbench(&text) {
-            return Err(refused(
-                &path,
-                "it is not NVBench's JSON, and a directory stands for files of NVBench alone",
-            ));
-        }
-        files.push(File::parse(&path, &text)?);
-    }
-    record(files)
+    let files: Result<Vec<_>> = paths
+        .iter()
+        .map(|path| {
+            let text = files::read_text(path, files::made())
+                .map_err(|error| refused(path, format!("it cannot be read: {error}")))?;
+            if !is_nvbench(&text) {
+                return Err(refused(
+                    path,
+                    "it is not NVBench's JSON, and a directory stands for files of NVBench alone",
+                ));
+            }
+            File::parse(path, &text)
+        })
+        .collect();
+    record(files?)
 }
 
 fn refused(path: &Path, message: impl Into<String>) -> Error {
-    Error::usage(message).at(path.display()).help(
-        "NVBench writes it, and the files of its samples next to it, with `--jsonbin FILE.json`",
-    )
+    Error::usage(message).at(path.display()).help(HELP)
 }
 
-/// The record of files from one GPU and one writer, a process each.
+/// Returns the record of files from one GPU and one writer, a process each.
 fn record(files: Vec<File>) -> Result<Record> {
-    let Some(first) = files.first() else {
+    let Some((first, others)) = files.split_first() else {
         return Err(Error::usage("no file of NVBench was named"));
     };
-    for file in &files {
-        let differs = if file.device != first.device {
-            Some(("device", file.device.name.clone(), &first.device.name))
+    for file in others {
+        let (what, theirs, ours) = if file.device != first.device {
+            ("device", &file.device.name, &first.device.name)
         } else if file.writer != first.writer {
-            Some(("writer", file.writer.clone(), &first.writer))
+            ("writer", &file.writer, &first.writer)
         } else {
-            None
+            continue;
         };
-        if let Some((what, theirs, ours)) = differs {
-            return Err(refused(
-                &file.path,
-                format!(
-                    "its {what} is {theirs}, and that of {} is {ours}: they are no processes of one run",
-                    first.path.display()
-                ),
-            ));
-        }
+        let first = first.path.display();
+        return Err(refused(
+            &file.path,
+            format!(
+                "its {what} is {theirs}, and that of {first} is {ours}: they are not processes of one run"
+            ),
+        ));
     }
-    no_copies(&files)?;
-    let mut cases = Vec::new();
+    refuse_copies(&files)?;
     let mut known = BTreeSet::new();
-    for (case, _) in files.iter().flat_map(|file| &file.cases) {
-        if known.insert(case) {
-            cases.push(self::case(case.clone()));
-        }
-    }
-    let environment = environment(first);
-    let timing = schedule(&files);
-    let mut evidence = Vec::new();
-    for (process, file) in (0u32..).zip(files) {
-        for (case, facts) in file.cases {
-            evidence.push(Evidence::Time {
-                case,
-                process,
-                facts,
-            });
-        }
-    }
+    let cases = files
+        .iter()
+        .flat_map(|file| &file.cases)
+        .filter(|(id, _)| known.insert(id))
+        .map(|(id, _)| case(id.clone()))
+        .collect();
     Ok(Record {
         schema: RECORD_SCHEMA.to_owned(),
-        environment,
+        environment: environment(first),
         plan: Plan {
             cases,
-            ..Plan::empty(timing)
+            ..Plan::empty(schedule(&files))
         },
         policy: Policy::NOTHING,
-        evidence,
+        evidence: (0u32..)
+            .zip(files)
+            .flat_map(|(process, file)| {
+                file.cases
+                    .into_iter()
+                    .map(move |(case, facts)| Evidence::Time {
+                        case,
+                        process,
+                        facts,
+                    })
+            })
+            .collect(),
         costs: Costs::default(),
         took: Vec::new(),
         shard: None,
     })
 }
 
-/// Fewer than these can be the same by chance, of a clock with coarse steps.
+/// Fewer equal samples than this can be a coincidence where the clock has coarse steps.
 const TELLING: usize = 10;
 
-/// A process that stands there twice, as in `run-2.json` and a `latest.json`, would narrow the intervals: no two
-/// measure every sample alike.
-fn no_copies(files: &[File]) -> Result<()> {
+/// Refuses a process that is there twice, as `run-2.json` and `latest.json`: it would narrow the intervals. No two
+/// processes measure every sample alike.
+fn refuse_copies(files: &[File]) -> Result<()> {
+    let tells = |(_, seen): &(CaseId, Seen<TimeFacts>)| {
+        seen.got().is_some_and(|facts| {
+            let samples = &facts.single_ns;
+            samples.len() >= TELLING && samples.iter().any(|ns| samples.first() != Some(ns))
+        })
+    };
     let samples = |file: &File| -> Vec<_> {
-        let timed = file.cases.iter();
-        let timed = timed.filter_map(|(case, seen)| Some((case.clone(), seen.got()?)));
-        timed
-            .map(|(case, facts)| (case, facts.batched_ns.clone(), facts.single_ns.clone()))
+        file.cases
+            .iter()
+            .filter_map(|(case, seen)| Some((case.clone(), seen.got()?.single_ns.clone())))
             .collect()
     };
-    let mut seen: Vec<(&File, Vec<_>)> = Vec::new();
-    for file in files {
-        let own = samples(file);
-        let telling = |(_, batched, _): &(_, Vec<u64>, _)| {
-            batched.len() >= TELLING && batched.iter().any(|ns| batched.first() != Some(ns))
-        };
-        if own.iter().any(telling)
-            && let Some((other, _)) = seen.iter().find(|(_, others)| *others == own)
+    for (at, file) in files.iter().enumerate() {
+        let earlier = files.iter().take(at);
+        if file.cases.iter().any(tells)
+            && let Some(other) = earlier
+                .clone()
+                .find(|other| samples(other) == samples(file))
         {
             return Err(refused(
                 &file.path,
                 format!(
-                    "it has the samples of {}, each of them: a copy is no process of its own",
+                    "all its samples are those of {}: a copy is not a process of its own",
                     other.path.display()
                 ),
             ));
         }
-        seen.push((file, own));
     }
     Ok(())
 }
@@ -203,7 +195,7 @@ fn environment(file: &File) -> Environment {
         started: UNKNOWN.to_owned(),
         command: file.command.clone(),
         config: DEFAULT_CONFIG.to_owned(),
-        timing_protocol: file.protocol,
+        timing_protocol: 0,
         host: Host {
             os: UNKNOWN.to_owned(),
             cpu: UNKNOWN.to_owned(),
@@ -245,26 +237,25 @@ fn device(device: &Device) -> DeviceFacts {
 
 /// Takes the existing samples as the plan: nobody else can say how many there should have been.
 fn schedule(files: &[File]) -> Schedule {
-    let timed = || {
-        let cases = files.iter().flat_map(|file| &file.cases);
-        cases.filter_map(|(_, seen)| seen.got())
-    };
-    let least = |counts: &mut dyn Iterator<Item = usize>| {
-        let least = counts.min().unwrap_or_default();
-        u32::try_from(least).unwrap_or(u32::MAX)
-    };
+    let fewest = files
+        .iter()
+        .flat_map(|file| &file.cases)
+        .filter_map(|(_, seen)| Some(seen.got()?.single_ns.len()))
+        .min()
+        .unwrap_or_default();
+    let fewest = u32::try_from(fewest).unwrap_or(u32::MAX);
     Schedule {
-        mode: timed().next().map_or(Mode::Cold, |facts| facts.mode),
+        mode: Mode::Cold,
         warmup: 0,
-        iterations: least(&mut timed().map(|facts| facts.batched_ns.len())),
-        singles: least(&mut timed().map(|facts| facts.single_ns.len())),
+        iterations: fewest,
+        singles: fewest,
         batch_ns: 0,
         processes: 1,
         max_processes: u32::try_from(files.len()).unwrap_or(u32::MAX),
     }
 }
 
-/// Times alone are known of it.
+/// Returns a case of which only times are known.
 fn case(id: CaseId) -> Case {
     Case {
         id,

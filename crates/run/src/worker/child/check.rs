@@ -73,7 +73,7 @@ pub fn check(
     let variables = Variables::read(device, stage.call.program)?;
     let (mut runs, after, changed) = launch_and_compare(
         device,
-        &mut cache.buffers,
+        cache,
         (&stage, &variables),
         (&job.case, &want),
         launches,
@@ -123,7 +123,7 @@ impl After {
 /// Each launch is compared on a thread of its own while the next ones run.
 fn launch_and_compare<'a>(
     device: &mut dyn Device,
-    buffers: &mut Buffers,
+    cache: &mut JobCache,
     (stage, variables): (&StagedCase, &Variables),
     (case, want): (&'a Case, &'a Want),
     launches: u32,
@@ -158,25 +158,25 @@ fn launch_and_compare<'a>(
                 }
                 Some(_) => {}
             }
-            let outputs = launch_prepared(device, stage, buffers)
+            let outputs = launch_prepared(device, stage, &mut cache.buffers)
                 .map_err(|failure| kept::in_launch(failure, launch, &changed))?;
             // Nobody listens any more: comparing has failed, and says so below.
             if launched.send((launch, outputs)).is_err() {
                 break;
             }
-            keep(buffers, spare.try_iter());
+            keep(&mut cache.buffers, spare.try_iter());
             // Also after the first: what each launch negates is itself again after an even number of them.
             if launch == 1 || launch == launches {
                 say(Frame::Step("reading the inputs back".to_owned()));
-                after.look(device, stage, buffers)?;
+                after.look(device, stage, &mut cache.buffers)?;
             }
         }
         drop(launched);
         say(Frame::Step("comparing".to_owned()));
-        let runs = comparing
-            .join()
+        let runs = cache
+            .on_host(|_| comparing.join())
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        keep(buffers, spare.try_iter());
+        keep(&mut cache.buffers, spare.try_iter());
         Ok((runs, after, changed))
     })
 }

@@ -11,6 +11,7 @@ use model::{Case, FaultKind};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use system::cache::{Cache, CacheDir};
 
 /// The size of each of the two.
@@ -23,6 +24,9 @@ pub struct JobCache {
     /// the system gives no thread: then nothing is read ahead.
     reader: Option<ThreadPool>,
     orders: Arc<Orders>,
+    job_began: Instant,
+    /// The part of the job's time that it waited for inputs, expected outputs and comparisons.
+    on_host: Duration,
 }
 
 struct Shared {
@@ -47,19 +51,37 @@ impl JobCache {
             }),
             reader: ThreadPoolBuilder::new().num_threads(1).build().ok(),
             orders,
+            job_began: Instant::now(),
+            on_host: Duration::ZERO,
         }
     }
 
+    pub fn begin_job(&mut self) {
+        self.job_began = Instant::now();
+        self.on_host = Duration::ZERO;
+    }
+
+    /// Does work that the device waits for.
+    pub fn on_host<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let began = Instant::now();
+        let done = work(self);
+        self.on_host += began.elapsed();
+        done
+    }
+
+    /// Returns how long the job has used the device so far: loading, copies, launches, and waiting for them.
+    pub fn on_device(&self) -> Duration {
+        self.job_began.elapsed().saturating_sub(self.on_host)
+    }
+
     pub fn inputs(&mut self, case: &Case, seed: u64) -> Result<InputImages> {
-        held(&self.shared.inputs)
-            .images(case, seed)
+        self.on_host(|cache| held(&cache.shared.inputs).images(case, seed))
             .map_err(|error| reference(format!("the inputs cannot be made: {error}")))
     }
 
     /// ExpectedOutput outputs that the host wrote.
     pub fn expected(&mut self, path: &Path) -> Result<Arc<Outputs>> {
-        self.shared
-            .expected(path)
+        self.on_host(|cache| cache.shared.expected(path))
             .map_err(|error| reference(error.to_string()))
     }
 

@@ -4,7 +4,6 @@ mod buffers;
 mod check;
 mod job_cache;
 mod kept;
-mod metered;
 mod orders;
 mod pair;
 mod profile;
@@ -18,7 +17,6 @@ use super::protocol::{Frame, Job, Line, Ready};
 use crate::device::cuda::{CudaDevice, Opened, open};
 use crate::device::{self, Device, DeviceChoice, Failure};
 use job_cache::JobCache;
-use metered::Metered;
 use model::Unsupported;
 use orders::Orders;
 use std::fs::File;
@@ -71,21 +69,21 @@ fn run(device: &mut CudaDevice, cache: &mut JobCache, job: &Job, frames: &mut Fr
             .known_good()
             .map_or_else(Frame::Failed, |()| Frame::Sane),
         Job::Count => Frame::Counted(device.devices()),
-        Job::Check(job) => metered(device, frames, |device, say| {
+        Job::Check(job) => on_device(device, cache, frames, |device, cache, say| {
             let facts = check::check(device, cache, job, say)?;
             Ok(Frame::Checked(Box::new(facts)))
         }),
-        Job::Time(job) => metered(device, frames, |device, say| {
+        Job::Time(job) => on_device(device, cache, frames, |device, cache, say| {
             let facts = time::time(device, cache, job, say)?;
             Ok(Frame::Timed(Box::new(facts)))
         }),
-        Job::Pair(job) => metered(device, frames, |device, say| {
+        Job::Pair(job) => on_device(device, cache, frames, |device, cache, say| {
             let facts = pair::pair(device, cache, job, say)?;
             Ok(Frame::Paired(Box::new(facts)))
         }),
         Job::Profile(job) => {
             ENDS_IN_ORDER.store(true, Ordering::Relaxed);
-            metered(device, frames, |device, say| {
+            on_device(device, cache, frames, |device, cache, say| {
                 profile::launch_once(device, cache, job, say)?;
                 Ok(Frame::Profiled)
             })
@@ -96,17 +94,19 @@ fn run(device: &mut CudaDevice, cache: &mut JobCache, job: &Job, frames: &mut Fr
     }
 }
 
-fn metered(
+/// Does a job, and says how long it used the device.
+fn on_device(
     device: &mut CudaDevice,
+    cache: &mut JobCache,
     frames: &mut Frames,
-    work: impl FnOnce(&mut Metered, &mut dyn FnMut(Frame)) -> device::Result<Frame>,
+    work: impl FnOnce(&mut dyn Device, &mut JobCache, &mut dyn FnMut(Frame)) -> device::Result<Frame>,
 ) -> Frame {
-    let mut device = Metered::new(device);
-    let end = work(&mut device, &mut |frame| frames.send(frame));
+    cache.begin_job();
+    let end = work(device, cache, &mut |frame| frames.send(frame));
     // Memory and programs of a job go with it. After a sticky fault nothing can be freed, nor has to be.
     let freed = device.reset();
     frames.send(Frame::Spent {
-        device_us: u64::try_from(device.spent().as_micros()).unwrap_or(u64::MAX),
+        device_us: u64::try_from(cache.on_device().as_micros()).unwrap_or(u64::MAX),
     });
     match (end, freed) {
         (Ok(frame), Ok(())) => frame,

@@ -1,7 +1,6 @@
 //! One case of head and of base in one timing process, on the same buffers.
 
 use super::job_cache::JobCache;
-use super::metered::Metered;
 use super::stage::StagedCase;
 use crate::device::{Device, Failure, Program, Result, Side, Target, Targets};
 use crate::measure::{Dice, measure_pair, of_base};
@@ -18,7 +17,7 @@ const SHIFT_BYTES: usize = 512;
 /// The kernel's faults, and those of the base as `FaultKind::Base`; `Unsupported` where the device has no
 /// clock to trust.
 pub fn pair(
-    device: &mut Metered,
+    device: &mut dyn Device,
     cache: &mut JobCache,
     job: &PairJob,
     say: &mut dyn FnMut(Frame),
@@ -77,33 +76,35 @@ pub fn pair(
             restore: &base_restore,
         }),
     };
-    let facts = device.whole(|device| {
-        let mut timer = device
-            .timer(targets)
-            .ok_or(Failure::Unsupported(Unsupported::Clock))??;
-        let mut step = |side: Side, step: &str| {
-            say(match side {
-                Side::Head => Frame::Step(step.to_owned()),
-                Side::Base => Frame::BaseStep(step.to_owned()),
-            });
-        };
-        measure_pair(
-            timer.as_mut(),
-            &job.schedule,
-            &job.pairing,
-            job.singles,
-            &mut dice,
-            &mut step,
-        )
-    })?;
+    let mut timer = device
+        .timer(targets)
+        .ok_or(Failure::Unsupported(Unsupported::Clock))??;
+    let mut step = |side: Side, step: &str| {
+        say(match side {
+            Side::Head => Frame::Step(step.to_owned()),
+            Side::Base => Frame::BaseStep(step.to_owned()),
+        });
+    };
+    let facts = measure_pair(
+        timer.as_mut(),
+        &job.schedule,
+        &job.pairing,
+        job.singles,
+        &mut dice,
+        &mut step,
+    )?;
     Ok(PairFacts {
-        device_us: u64::try_from(device.spent().as_micros()).unwrap_or(u64::MAX),
+        device_us: u64::try_from(cache.on_device().as_micros()).unwrap_or(u64::MAX),
         ..facts
     })
 }
 
 /// A launcher's library may do anything while it is loaded.
-fn load_base(device: &mut Metered, job: &PairJob, say: &mut dyn FnMut(Frame)) -> Result<Program> {
+fn load_base(
+    device: &mut dyn Device,
+    job: &PairJob,
+    say: &mut dyn FnMut(Frame),
+) -> Result<Program> {
     say(Frame::BaseStep("loading the base revision".to_owned()));
     of_base(device.load(&job.base.artifact))
 }

@@ -1,9 +1,8 @@
 //! One launch of a case under a profiler.
 
 use super::job_cache::JobCache;
-use super::metered::Metered;
 use super::time::with_timer;
-use crate::device::{Result, Side};
+use crate::device::{Device, Result, Side};
 use crate::worker::protocol::{Frame, TimeJob};
 
 /// Prepared and warmed up as for timing; nothing here is timed.
@@ -11,7 +10,7 @@ use crate::worker::protocol::{Frame, TimeJob};
 /// # Errors
 /// The kernel's faults; `Unsupported` where the device has no clock, and so no counters.
 pub fn launch_once(
-    device: &mut Metered,
+    device: &mut dyn Device,
     cache: &mut JobCache,
     job: &TimeJob,
     say: &mut dyn FnMut(Frame),

@@ -1,9 +1,8 @@
 //! One case in one timing process.
 
 use super::job_cache::JobCache;
-use super::metered::Metered;
 use super::stage::StagedCase;
-use crate::device::{Failure, Result, Target, Targets, Timer};
+use crate::device::{Device, Failure, Result, Target, Targets, Timer};
 use crate::measure::measure;
 use crate::worker::protocol::{Frame, TimeJob};
 use model::TimeFacts;
@@ -12,7 +11,7 @@ use model::Unsupported;
 /// # Errors
 /// The kernel's faults; `Unsupported` where the device has no clock to trust.
 pub fn time(
-    device: &mut Metered,
+    device: &mut dyn Device,
     cache: &mut JobCache,
     job: &TimeJob,
     say: &mut dyn FnMut(Frame),
@@ -29,7 +28,7 @@ pub fn time(
 /// # Errors
 /// As of [`time`].
 pub fn with_timer<T>(
-    device: &mut Metered,
+    device: &mut dyn Device,
     cache: &mut JobCache,
     job: &TimeJob,
     say: &mut dyn FnMut(Frame),
@@ -48,10 +47,8 @@ pub fn with_timer<T>(
         },
         base: None,
     };
-    device.whole(|device| {
-        let mut timer = device
-            .timer(targets)
-            .ok_or(Failure::Unsupported(Unsupported::Clock))??;
-        run(timer.as_mut(), say)
-    })
+    let mut timer = device
+        .timer(targets)
+        .ok_or(Failure::Unsupported(Unsupported::Clock))??;
+    run(timer.as_mut(), say)
 }

@@ -4,7 +4,6 @@ mod fake;
 
 use super::check::check;
 use super::job_cache::JobCache;
-use super::metered::Metered;
 use super::orders::Orders;
 use super::pair::pair;
 use super::stage::StagedCase;
@@ -323,9 +322,9 @@ fn keeps_the_inputs_of_a_job_for_the_next() {
     let mut cache = JobCache::new(None, Arc::default());
     let mut run = || {
         let mut fake = Fake::new();
-        let mut device = Metered::new(&mut fake);
-        let facts = check(&mut device, &mut cache, &job, &mut |_| {})?;
-        assert!(device.spent() > Duration::ZERO);
+        cache.begin_job();
+        let facts = check(&mut fake, &mut cache, &job, &mut |_| {})?;
+        assert!(cache.on_device() > Duration::ZERO);
         Ok(facts)
     };
     let first: Result<CheckFacts> = run();
@@ -449,7 +448,7 @@ fn without_a_clock_there_are_no_times() {
         },
     };
     let times = time(
-        &mut Metered::new(&mut Fake::new()),
+        &mut Fake::new(),
         &mut JobCache::new(None, Arc::default()),
         &job,
         &mut |_| {},
@@ -478,7 +477,7 @@ fn the_base_is_named_while_it_is_loaded_and_no_longer() {
         let mut fake = Fake::new();
         let mut frames = Vec::new();
         let end = pair(
-            &mut Metered::new(&mut fake),
+            &mut fake,
             &mut JobCache::new(None, Arc::default()),
             &job,
             &mut |frame| frames.push(frame),
