@@ -450,3 +450,46 @@ fn sectors_and_bank_conflicts() {
         (32, 4)
     );
 }
+
+#[test]
+fn printf_is_told() {
+    let module = load(&fixture("sync"));
+    let kernel = module.kernel("prints").unwrap();
+    let go = |grid: u32, threads: usize| {
+        let mut memory = Memory::default();
+        let x: Vec<u8> = (1..=64_i32).flat_map(i32::to_le_bytes).collect();
+        let p = put(&mut memory, "x", &x);
+        let p = params(kernel, &[Arg::Ptr(p)]);
+        let limits = Limits {
+            threads,
+            ..limits()
+        };
+        clean(launch(
+            kernel,
+            [grid, 1, 1],
+            [64, 1, 1],
+            0,
+            &p,
+            &mut memory,
+            limits,
+        ))
+        .printed
+    };
+    let two = go(2, 1);
+    assert_eq!(two.len(), 4);
+    assert_eq!(two[1], "block 0 thread 33: 17.00 1099511627776 ok! ff%\n");
+    assert_eq!(two[2], "block 1 thread 1:  1.00 1099511627776 ok! ff%\n");
+    let many = go(600, 1);
+    assert_eq!(many.len(), 1001);
+    assert_eq!(many[1000], "... and 200 more");
+    assert_eq!(many, go(600, 3));
+    assert_eq!(go(7, 1), go(7, 3));
+}
+
+/// PTX ISA 10: what is at the start of shared memory is not the program's, and neither is it its size.
+#[test]
+fn reserved_shared_memory_is_no_kernels_own() {
+    let text = ".version 9.0\n.target sm_90\n.address_size 64\n.entry k()\n{ .reg .b32 %r<2>; .shared .align 16 .b8 s[512];\nmov.u32 %r0, %reserved_smem_offset_1;\nst.shared.u32 [%r0], %r1;\nst.shared.u32 [s], %r1;\nret; }";
+    let module = load(text);
+    assert_eq!(module.kernel("k").unwrap().static_shared_bytes(), 512);
+}

@@ -1,7 +1,7 @@
 //! Helpers of the end-to-end tests: fixtures, parameters, seeded inputs, naive references.
 #![allow(dead_code)]
 
-pub mod blocks;
+pub mod annotations;
 pub mod kept;
 pub mod matrices;
 
