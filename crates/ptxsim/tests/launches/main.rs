@@ -1,5 +1,5 @@
 //! Launches from PTX to report, through the public interface. One program, because each links all of the simulator.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
 
@@ -7,11 +7,9 @@ mod blackwell;
 mod bulk_reduce;
 mod cases;
 mod checks;
-mod faults;
 mod functions;
 mod golden;
 mod hopper;
-mod hopper_idioms;
 mod idioms;
 mod im2col;
 mod inlined;

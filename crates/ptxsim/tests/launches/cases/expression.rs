@@ -1,5 +1,8 @@
 //! Whole numbers as a function of an element's index: `1000 + i / 64 * (i % 3 == 0 ? 2 : 1)`. The operators are those of C,
-//! with its order; `sum(t, 0, 7, t * i)` adds up the last part for t from 0 to 6.
+//! with its order; `sum(t, 0, 7, t * i)` adds up the last part for t from 0 to 6, and `random(9, i)` is number i of
+//! [`Random`](crate::common::Random) that began with 9.
+
+use crate::common::Random;
 
 /// Returns the value at an index.
 pub fn evaluate(text: &str, index: usize) -> i128 {
@@ -87,6 +90,14 @@ impl<'a> Parser<'a> {
         let word = self.word();
         if word == "sum" {
             return self.sum();
+        }
+        if word == "random" {
+            self.expect("(");
+            let seed = self.choice() as u64;
+            self.expect(",");
+            let number = self.choice() as u64;
+            self.expect(")");
+            return i128::from(Random(seed).skip(number).next());
         }
         if let Some((_, value)) = self.names.iter().rev().find(|(name, _)| *name == word) {
             return *value;

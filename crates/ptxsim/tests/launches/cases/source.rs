@@ -24,7 +24,8 @@ pub struct Keys {
     pub buffers: Vec<String>,
     /// A buffer's name, a number, or `{map: buffer, element: u32, extents: [..], boxes: [..], ..}`. By default all buffers.
     pub args: Option<Vec<Value>>,
-    /// The values of the last buffer afterwards, or those of `{name: .., "name[3]": .., "name[0..64]": ..}`.
+    /// The values of the last buffer afterwards, or those of `{name: .., "name[3]": .., "name[0..64]": ..}`. `null` stands for
+    /// places that nothing has written.
     pub out: Option<Value>,
     /// Counts that the launch must have.
     #[serde(default)]

@@ -43,8 +43,15 @@ pub fn params(kernel: &Kernel, args: &[Arg]) -> Vec<u8> {
 pub struct Random(pub u64);
 
 impl Random {
+    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+    /// Returns the generator behind so many numbers.
+    pub fn skip(self, numbers: u64) -> Self {
+        Random(self.0.wrapping_add(Self::STEP.wrapping_mul(numbers)))
+    }
+
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.0 = self.0.wrapping_add(Self::STEP);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
