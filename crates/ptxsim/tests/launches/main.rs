@@ -19,7 +19,6 @@ mod matrix;
 mod robust;
 mod sparse;
 mod system;
-mod tensor_maps;
 mod textures;
 mod threads;
 mod wmma;

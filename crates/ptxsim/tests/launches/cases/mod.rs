@@ -90,7 +90,7 @@ fn problems_of_file(path: &Path) -> Vec<String> {
                 .collect::<Vec<_>>()
         })
         .collect();
-    problems.extend(source.rows_without_case());
+    problems.extend(source.wrong_names());
     problems
 }
 

@@ -35,9 +35,17 @@ pub fn problems(source: &Source, case: &Case) -> Vec<String> {
             == (found.is_note, found.kind.as_str(), &found.lines)
     };
     for expected in &case.expected {
-        let mut alike = found.iter().filter(|found| is_it(expected, found)).peekable();
+        let mut alike = found
+            .iter()
+            .filter(|found| is_it(expected, found))
+            .peekable();
         let is_found = alike.peek().is_some();
-        let has_words = |found: &Found| expected.says.iter().all(|part| found.message.contains(part));
+        let has_words = |found: &Found| {
+            expected
+                .says
+                .iter()
+                .all(|part| found.message.contains(part))
+        };
         if !alike.any(has_words) {
             let why = if is_found { "other words" } else { "missing" };
             problems.push(format!("{why}: {expected:?}"));
@@ -72,12 +80,11 @@ fn run(source: &Source, case: &Case) -> (Vec<Found>, Vec<String>) {
         _ => module.kernel(case.kernel).unwrap_or_else(|e| panic!("{e}")),
     };
     let mut memory = Memory::default();
-    let buffers: Vec<Buffer> = case
-        .keys
-        .buffers
-        .iter()
-        .map(|text| Buffer::place(text, &mut memory))
-        .collect();
+    let mut buffers: Vec<Buffer> = Vec::new();
+    for text in &case.keys.buffers {
+        let buffer = Buffer::place(text, &buffers, &mut memory);
+        buffers.push(buffer);
+    }
     let mut alone_memory = memory.clone();
     let params = parameters(case, kernel, &buffers);
     let places: Vec<(u64, usize)> = buffers
@@ -135,7 +142,7 @@ fn shape(case: &Case) -> Launch {
 }
 
 impl<'a> Buffer<'a> {
-    fn place(text: &'a str, memory: &mut Memory) -> Self {
+    fn place(text: &'a str, others: &[Buffer], memory: &mut Memory) -> Self {
         let (head, values) = text
             .split_once(" = ")
             .map_or((text, None), |(head, values)| (head, Some(values)));
@@ -155,19 +162,21 @@ impl<'a> Buffer<'a> {
         if let Some(values) = values {
             // Many cases have the same buffers.
             static BYTES: Mutex<BTreeMap<String, Vec<u8>>> = Mutex::new(BTreeMap::new());
-            let bytes = BYTES.lock().unwrap().get(text).cloned();
-            let bytes = bytes.unwrap_or_else(|| {
-                let values = if values.starts_with('[') {
-                    serde_yaml::from_str(values).unwrap()
-                } else {
-                    json!(values)
+            let known = BYTES.lock().unwrap().get(text).cloned();
+            let bytes = known.unwrap_or_else(|| {
+                let values = match values.chars().next() {
+                    Some('[' | '{') => serde_yaml::from_str(values).unwrap(),
+                    _ => json!(values),
                 };
+                if let Value::Object(map) = &values {
+                    return encoded(map, others);
+                }
                 (0..buffer.count)
                     .flat_map(|index| buffer.encode(&values, index))
                     .collect()
             });
-            BYTES.lock().unwrap().insert(text.to_owned(), bytes.clone());
             memory.write(buffer.at, &bytes).unwrap();
+            BYTES.lock().unwrap().insert(text.to_owned(), bytes);
         }
         buffer
     }
@@ -202,12 +211,13 @@ impl<'a> Buffer<'a> {
     }
 }
 
+fn address(name: &Value, buffers: &[Buffer]) -> u64 {
+    let buffer = buffers.iter().find(|buffer| *name == buffer.name);
+    buffer.unwrap_or_else(|| panic!("no buffer {name}")).at
+}
+
 /// Returns the bytes of the kernel's parameters.
 fn parameters(case: &Case, kernel: &Kernel, buffers: &[Buffer]) -> Vec<u8> {
-    let address = |name: &Value| {
-        let buffer = buffers.iter().find(|buffer| *name == buffer.name);
-        buffer.unwrap_or_else(|| panic!("no buffer {name}")).at
-    };
     let all: Vec<Value> = buffers.iter().map(|buffer| json!(buffer.name)).collect();
     let mut bytes = vec![0; kernel.parameter_bytes() as usize];
     for ((at, size), arg) in kernel
@@ -217,19 +227,18 @@ fn parameters(case: &Case, kernel: &Kernel, buffers: &[Buffer]) -> Vec<u8> {
     {
         let value = match arg {
             Value::Number(number) => number.as_i64().unwrap().to_le_bytes().to_vec(),
-            Value::Object(map) => encode_tensor_map(&tensor_map(map), address(&map["map"]))
-                .unwrap()
-                .to_vec(),
-            name => address(name).to_le_bytes().to_vec(),
+            Value::Object(map) => encoded(map, buffers),
+            name => address(name, buffers).to_le_bytes().to_vec(),
         };
         bytes[at as usize..][..size as usize].copy_from_slice(&value[..size as usize]);
     }
     bytes
 }
 
-/// Reads a map whose boxes lie densely in what it has, without a swizzle, if it does not say otherwise.
-fn tensor_map(keys: &serde_json::Map<String, Value>) -> TensorMap {
+/// Returns the bytes of a map. Its boxes lie densely in what it has, without a swizzle, if it does not say otherwise.
+fn encoded(keys: &serde_json::Map<String, Value>, buffers: &[Buffer]) -> Vec<u8> {
     let mut keys = keys.clone();
+    let at = address(&keys["map"], buffers);
     keys.remove("map");
     let dimensions = keys["extents"].as_array().unwrap().len();
     for (key, value) in [
@@ -243,7 +252,8 @@ fn tensor_map(keys: &serde_json::Map<String, Value>) -> TensorMap {
     if keys["boxes"].is_array() {
         keys["boxes"] = json!({"tiled": keys["boxes"]});
     }
-    serde_json::from_value(Value::Object(keys)).unwrap()
+    let map: TensorMap = serde_json::from_value(Value::Object(keys)).unwrap();
+    encode_tensor_map(&map, at).unwrap().to_vec()
 }
 
 fn wrong_counts(case: &Case, report: &Report) -> Vec<String> {

@@ -19,10 +19,11 @@ static QUOTED_FRAGMENT: LazyLock<Regex> =
 pub struct Keys {
     pub launch: Shape,
     /// `name: type[count] = values`, in the order of their allocation. Without `= values`, nothing is written there. The values
-    /// are an expression of the index ([`super::expression`]) or a list, which is repeated.
+    /// are an expression of the index ([`super::expression`]), a list, which is repeated, or a tensor map as in `args`.
     #[serde(default)]
     pub buffers: Vec<String>,
     /// A buffer's name, a number, or `{map: buffer, element: u32, extents: [..], boxes: [..], ..}`. By default all buffers.
+    /// Parameters behind them are zero.
     pub args: Option<Vec<Value>>,
     /// The values of the last buffer afterwards, or those of `{name: .., "name[3]": .., "name[0..64]": ..}`. `null` stands for
     /// places that nothing has written.
@@ -267,10 +268,7 @@ impl<'a> Source<'a> {
         let mut at = self.head_lines as u32 + 1;
         for (number, line) in &kernel.lines {
             text.extend(std::iter::repeat_n('\n', (number - at) as usize));
-            let (cases, line) = line
-                .strip_prefix('[')
-                .and_then(|line| line.split_once(']'))
-                .unwrap_or(("", line));
+            let (cases, line) = selected(line);
             if is_for(cases, case) {
                 text += expand(line).trim_end();
             }
@@ -296,18 +294,28 @@ impl<'a> Source<'a> {
         text
     }
 
-    /// Returns a problem for each row of a GPU's counts that is of this file, and that no case is held to.
-    pub fn rows_without_case(&self) -> Vec<String> {
+    /// Returns what is wrong with the names: two cases with the same, brackets with none, and rows of a GPU's counts that are of
+    /// this file and that no case is held to.
+    pub fn wrong_names(&self) -> Vec<String> {
+        let mut names = BTreeSet::new();
+        let all = self.kernels.iter().flat_map(KernelText::names);
+        let twice: Vec<&str> = all.filter(|name| !names.insert(*name)).collect();
+        let unknown = self.kernels.iter().flat_map(|kernel| {
+            let names = if self.is_compiled() {
+                names.clone()
+            } else {
+                kernel.names().collect()
+            };
+            kernel.selected().filter(move |name| !names.contains(name))
+        });
         let (stem, _) = self.file_name.split_once('.').unwrap();
-        let names: BTreeSet<&str> = self.cases().map(|case| case.name).collect();
-        kept::names_of_readings(&format!("{stem}."))
-            .filter(|name| !names.contains(name))
-            .map(|name| {
-                format!(
-                    "{}: no case {name}, of which counts.tsv has counts",
-                    self.file_name
-                )
-            })
+        let begin = format!("{stem}.");
+        let uncounted = kept::names_of_readings(&begin).filter(|name| !names.contains(name));
+        let wrong = twice.iter().map(|name| format!("two cases {name}"));
+        wrong
+            .chain(unknown.map(|name| format!("[{name}] is no case")))
+            .chain(uncounted.map(|name| format!("no case {name}, which counts.tsv has")))
+            .map(|problem| format!("{}: {problem}", self.file_name))
             .collect()
     }
 }
@@ -346,6 +354,26 @@ impl<'a> CaseText<'a> {
 }
 
 impl<'a> KernelText<'a> {
+    fn names(&self) -> impl Iterator<Item = &'a str> {
+        let itself = self.cases.is_empty().then_some(self.name);
+        itself
+            .into_iter()
+            .chain(self.cases.iter().map(|case| case.name))
+    }
+
+    /// Returns the names in the brackets of its lines.
+    fn selected(&self) -> impl Iterator<Item = &'a str> {
+        self.lines
+            .iter()
+            .flat_map(|(_, line)| {
+                let annotations = annotations::annotations(line).into_iter();
+                annotations
+                    .map(|annotation| annotation.cases)
+                    .chain([selected(line).0])
+            })
+            .flat_map(|cases| cases.trim_start_matches('!').split_whitespace())
+    }
+
     fn expected(&self, case: &CaseText<'a>) -> Vec<Expected<'a>> {
         let labels = annotations::labels(self.lines.iter().copied());
         let of_lines = self.lines.iter().flat_map(|(number, line)| {
@@ -371,6 +399,13 @@ impl<'a> KernelText<'a> {
             })
             .collect()
     }
+}
+
+/// Splits `[one two] text`.
+fn selected(line: &str) -> (&str, &str) {
+    line.strip_prefix('[')
+        .and_then(|line| line.split_once(']'))
+        .unwrap_or(("", line))
 }
 
 /// Returns true if `one two` names a case, or `!one two` does not, or nothing is named.
