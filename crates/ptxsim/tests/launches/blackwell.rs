@@ -85,23 +85,7 @@ fn plain_kernels_are_right() {
     let (rows, columns) = (3, 1003);
     let x = Random(4).normals(rows * columns);
     let module = load(&fixture("softmax_sm100"));
-    let mut memory = Memory::default();
-    let from = put(&mut memory, "x", &bytes_of(&x));
-    let out = memory.alloc("y", 4 * (rows * columns) as u64).unwrap();
-    let kernel = &module.kernels()[0];
-    let args = [Arg::Ptr(from), Arg::Ptr(out), Arg::I32(columns as i32)];
-    let packed = params(kernel, &args);
-    let grid = [rows as u32, 1, 1];
-    clean(launch(
-        kernel,
-        grid,
-        [256, 1, 1],
-        0,
-        &packed,
-        &mut memory,
-        limits(),
-    ));
-    let got = floats(memory.read(out, 4 * rows * columns).unwrap());
+    let got = of_rows(&module.kernels()[0], 256, &x, columns, rows * columns);
     for (x, got) in x.chunks(columns).zip(got.chunks(columns)) {
         let each = x.iter().map(|x| f64::from(*x).exp());
         let sum: f64 = each.clone().sum();
@@ -112,26 +96,7 @@ fn plain_kernels_are_right() {
     let n = 96;
     let [a, b] = [1, 2].map(|seed| Random(seed).normals(n * n));
     let module = load(&fixture("gemm_sm120"));
-    let mut memory = Memory::default();
-    let places = [
-        put(&mut memory, "a", &bytes_of(&a)),
-        put(&mut memory, "b", &bytes_of(&b)),
-    ];
-    let out = memory.alloc("c", 4 * (n * n) as u64).unwrap();
-    let mut args: Vec<Arg> = places.into_iter().chain([out]).map(Arg::Ptr).collect();
-    args.extend([Arg::I32(n as i32); 3]);
-    let kernel = &module.kernels()[0];
-    let packed = params(kernel, &args);
-    clean(launch(
-        kernel,
-        [2, 2, 1],
-        [256, 1, 1],
-        0,
-        &packed,
-        &mut memory,
-        limits(),
-    ));
-    let got = floats(memory.read(out, 4 * n * n).unwrap());
+    let got = of_product(&module.kernels()[0], &a, &b, [n; 3]);
     for (row, column) in (0..n).flat_map(|r| (0..n).map(move |c| (r, c))) {
         let each = (0..n).map(|k| f64::from(a[row * n + k]) * f64::from(b[k * n + column]));
         assert!((each.sum::<f64>() - f64::from(got[row * n + column])).abs() < 1e-4);

@@ -36,7 +36,7 @@ pub struct Kept<'a> {
 }
 
 thread_local! {
-    /// The launches of this test so far, and the memory that its last one without a finding left.
+    /// The launches of this test, or of this kernel of a file, so far, and the memory that the last one without a finding left.
     static BEFORE: RefCell<(u32, Vec<u8>)> = const { RefCell::new((0, Vec::new())) };
     /// The name of the next launch, where it does not get that of its test and a number.
     static NAME: RefCell<Option<String>> = const { RefCell::new(None) };
@@ -103,8 +103,8 @@ fn hold(name: &str, report: &Report) {
 }
 
 impl Kept<'_> {
-    /// Launches it. Without an output that is `wanted`, a launch wants that of the last one of the same test that was right
-    /// and had as many bytes.
+    /// Launches it. Without an output that is `wanted`, a launch wants that of the last one of the same test, or kernel, that
+    /// was right and had as many bytes.
     pub fn launch(&self, memory: &mut Memory, wanted: Option<Wanted>) -> Result<Report, Fault> {
         let name = NAME.take();
         let Some(directory) = std::env::var_os("KEEP_LAUNCHES").map(PathBuf::from) else {
