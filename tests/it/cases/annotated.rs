@@ -19,6 +19,10 @@
 //!   `unsupported` what keeps it from running the kernel at all. Without an annotation a kernel passes and nothing is found.
 //! - `// ! code code` on the line of a kernel: the codes of all its verdicts that fail or do not decide.
 
+#[path = "../../../crates/ptxsim/tests/launches/common/annotations.rs"]
+mod annotations;
+
+use self::annotations::{annotations, numbered};
 use super::name_of;
 use crate::common::{self, broken_codes, stderr, stdout};
 use model::{Evidence, Fault, FaultSite, Place, Seen};
@@ -107,13 +111,7 @@ struct Kernel {
 impl Source {
     /// Reads the annotations. A line belongs to the kernel whose head is the last one before it.
     fn read(text: &str, is_ptx: bool) -> Self {
-        let labels: BTreeMap<&str, u32> = numbered(text)
-            .filter_map(|(number, line)| {
-                let (_, label) = line.split_once("// = ")?;
-                let label = label.split_once("//").map_or(label, |(label, _)| label);
-                Some((label.trim(), number))
-            })
-            .collect();
+        let labels = annotations::labels(numbered(text));
         let head = regex::Regex::new(if is_ptx {
             r"^\s*(?:\.visible\s+)?\.entry\s+(\w+)"
         } else {
@@ -155,17 +153,13 @@ impl Source {
                 kernel.codes = Some(codes);
                 kernel.passes = false;
             }
-            let annotations = line.split_once("// ~ ").map(|(_, after)| after.split(','));
-            for annotation in annotations.into_iter().flatten() {
-                let annotation = annotation.trim();
-                let note = annotation.strip_prefix("note ");
-                kernel.passes &= note.is_some();
-                let annotation = note.unwrap_or(annotation);
-                let (kind, label) = annotation.split_once(" with ").unzip();
+            for annotation in annotations(line) {
+                let for_all = annotation.cases.is_empty() && annotation.says.is_empty();
+                assert!(for_all, "cases and messages are of ptxsim's files: {line}");
+                kernel.passes &= annotation.is_note;
                 let mut lines = BTreeSet::from([number]);
-                lines.extend(label.map(|label| labels[label]));
-                let kind = kind.unwrap_or(annotation).to_owned();
-                kernel.expected.insert((kind, lines));
+                lines.extend(annotation.label.map(|label| labels[label]));
+                kernel.expected.insert((annotation.kind.to_owned(), lines));
             }
         }
         assert!(!kernels.is_empty(), "no kernel:\n{text}");
@@ -208,10 +202,6 @@ impl Kernel {
 
 fn defaults() -> Map<String, Value> {
     serde_json::from_str(DEFAULTS).unwrap()
-}
-
-fn numbered(text: &str) -> impl Iterator<Item = (u32, &str)> {
-    (1..).zip(text.lines())
 }
 
 /// Returns the findings and faults of each kernel of a record, each once.

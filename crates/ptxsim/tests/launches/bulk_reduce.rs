@@ -1,4 +1,4 @@
-//! Bulk copies that reduce, prefetches and policies, in PTX by hand. ptxas 13.0.88 takes each of these forms for sm_90.
+//! The values of each operation that a bulk copy reduces by. tests/cases/bulk_reduce.ptx has what orders them.
 
 use crate::common::*;
 use half::{bf16, f16};
@@ -7,20 +7,18 @@ use ptxsim::*;
 
 const BYTES: usize = 512;
 
-/// Each block takes 512 bytes of `in` to shared memory, and reduces them to `out`. `.loc` gives each line its number.
-fn kernel(fence: &str, copy: &str, wait: &str, then: &str) -> String {
+/// Each block takes 512 bytes of `in` to shared memory, and reduces them to `out`.
+fn kernel(copy: &str) -> String {
     format!(
         r#".version 9.0
 .target sm_90
 .address_size 64
-.file 1 "reduce.cu"
 .visible .entry reduce(.param .u64 in, .param .u64 out, .param .align 64 .b8 map[128])
 {{
     .reg .pred %p<3>;
     .reg .b32 %r<16>;
     .reg .b64 %rd<16>;
     .shared .align 128 .b8 tile[{BYTES}];
-    .loc 1 1 0
     ld.param.u64 %rd1, [in];
     ld.param.u64 %rd2, [out];
     cvta.to.global.u64 %rd1, %rd1;
@@ -37,31 +35,22 @@ fn kernel(fence: &str, copy: &str, wait: &str, then: &str) -> String {
     add.u64 %rd4, %rd1, %rd4;
     mov.u32 %r6, 0;
     createpolicy.fractional.L2::evict_last.b64 %rd5, 1.0;
-    .loc 1 2 0
     ld.global.u32 %r7, [%rd4];
     st.shared.u32 [%r4], %r7;
-    .loc 1 3 0
-    {fence}
+    fence.proxy.async.shared::cta;
     bar.sync 0;
     setp.ne.u32 %p1, %r1, 0;
     @%p1 bra end;
-    .loc 1 4 0
     {copy}
-    .loc 1 5 0
     cp.async.bulk.commit_group;
-    {wait}
+    cp.async.bulk.wait_group 0;
 end:
     bar.sync 0;
-    .loc 1 6 0
-    {then}
     ret;
 }}
 "#
     )
 }
-
-const FENCE: &str = "fence.proxy.async.shared::cta;";
-const WAIT: &str = "cp.async.bulk.wait_group 0;";
 
 fn line(form: &str) -> String {
     format!("cp.reduce.async.bulk.global.shared::cta.bulk_group.{form} [%rd2], [%r3], {BYTES};")
@@ -224,7 +213,7 @@ fn each_operation_reduces_each_of_its_types() {
             _ => copy.replace(";", ", %rd5;"),
         };
         let (input, held) = (some(&mut random, ty, BYTES), some(&mut random, ty, BYTES));
-        let (report, out) = run(&kernel(FENCE, &copy, WAIT, ""), None, &input, &held);
+        let (report, out) = run(&kernel(&copy), None, &input, &held);
         let report = clean(report);
         check("line", (op, ty), [&input, &held, &out]);
         assert_eq!(report.counters.get(Counter::GlobalStoreSectors), 0);
@@ -261,7 +250,7 @@ fn boxes_reduce_by_the_type_of_their_map() {
             "cp.reduce.async.bulk.tensor.2d.global.shared::cta.{op}.tile.bulk_group [%rd3, {{%r6, %r6}}], [%r3];"
         );
         let (input, held) = (some(&mut random, ty, BYTES), some(&mut random, ty, BYTES));
-        let (report, out) = run(&kernel(FENCE, &copy, WAIT, ""), Some(&map), &input, &held);
+        let (report, out) = run(&kernel(&copy), Some(&map), &input, &held);
         clean(report);
         let inside = 6 * 64;
         check(
@@ -270,182 +259,5 @@ fn boxes_reduce_by_the_type_of_their_map() {
             [&input[..inside], &held[..inside], &out[..inside]],
         );
         assert_eq!(out[inside..], held[inside..]);
-    }
-    // Elements that no operation takes.
-    let map = TensorMap {
-        element: MapElement::U8,
-        extents: vec![64],
-        strides: vec![],
-        boxes: Boxes::Tiled(vec![64]),
-        steps: vec![1],
-        swizzle: Swizzle::None,
-        fills_nan: false,
-    };
-    let copy = "cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.tile.bulk_group [%rd3, {%r6}], [%r3];";
-    let fault = run(
-        &kernel(FENCE, copy, WAIT, ""),
-        Some(&map),
-        &[0; BYTES],
-        &[0; BYTES],
-    )
-    .0;
-    let fault = fault.unwrap_err();
-    assert_eq!(fault.kind, FaultKind::Undefined);
-    assert!(fault.message.contains("reduce.cu:4"), "{fault}");
-}
-
-#[test]
-fn forms_that_no_copy_reduces_by_are_refused() {
-    for form in [
-        "add.s64", "min.f32", "add.f16", "inc.u64", "and.u32", "xor.b16", "exch.b32",
-    ] {
-        let text = kernel(FENCE, &line(form), WAIT, "");
-        let refused = Module::load(&text).and_then(Module::complete);
-        assert!(
-            matches!(refused, Err(LoadError::Unsupported { .. })),
-            "{form}"
-        );
-    }
-}
-
-/// Blocks reduce to one place at once: no race, and every one counts. A plain store there is one.
-#[test]
-fn blocks_reduce_to_one_place_together() {
-    let words = |n: u32, count: usize| {
-        (0..count)
-            .flat_map(|_| n.to_le_bytes())
-            .collect::<Vec<u8>>()
-    };
-    let text = kernel(FENCE, &line("add.u32"), WAIT, "");
-    let (report, out) = run(&text, None, &words(3, 8 * BYTES / 4), &words(1, BYTES / 4));
-    clean(report);
-    assert_eq!(out, words(25, BYTES / 4));
-    let text = kernel(
-        FENCE,
-        &line("add.u32"),
-        WAIT,
-        "st.global.u32 [%rd2+4], %r2;",
-    );
-    let report = run(&text, None, &words(3, 2 * BYTES / 4), &words(1, BYTES / 4))
-        .0
-        .unwrap();
-    let race = report
-        .findings
-        .iter()
-        .find(|f| f.kind == FindingKind::GlobalRace);
-    let lines: Vec<_> = race
-        .unwrap()
-        .places
-        .iter()
-        .map(|p| p.line.clone().unwrap().1)
-        .collect();
-    assert!(lines.contains(&4) && lines.contains(&6), "{lines:?}");
-}
-
-#[test]
-fn what_orders_a_reduction_is_asked_for() {
-    let store = "st.shared.u32 [%r4], %r1;";
-    let read = "cp.async.bulk.wait_group.read 0;";
-    let all = vec![1; BYTES];
-    let found = |fence: &str, wait: &str, then: &str| -> Vec<(FindingKind, u32)> {
-        let report = run(
-            &kernel(fence, &line("add.u32"), wait, then),
-            None,
-            &all,
-            &all,
-        )
-        .0;
-        let each = report.unwrap().findings.into_iter();
-        each.map(|f| (f.kind, f.places[0].line.clone().unwrap().1))
-            .collect()
-    };
-    assert_eq!(found(FENCE, read, store), []);
-    assert_eq!(found("", read, ""), [(FindingKind::SharedRace, 4)]);
-    let early = found(FENCE, "", store);
-    assert!(
-        early.contains(&(FindingKind::AsyncBeforeWait, 6)),
-        "{early:?}"
-    );
-}
-
-/// The target of a sum must have a value.
-#[test]
-fn a_sum_with_what_nothing_wrote_is_found() {
-    let module = load(&kernel(FENCE, &line("add.u32"), WAIT, ""));
-    let kernel = module.kernel("reduce").unwrap();
-    let mut memory = Memory::default();
-    let from = put(&mut memory, "in", &[1; BYTES]);
-    let out = memory.alloc("out", BYTES as u64).unwrap();
-    let mut params = vec![0; kernel.parameter_bytes() as usize];
-    params[..8].copy_from_slice(&from.to_le_bytes());
-    params[8..16].copy_from_slice(&out.to_le_bytes());
-    let report = launch(
-        kernel,
-        [1; 3],
-        [BYTES as u32 / 4, 1, 1],
-        0,
-        &params,
-        &mut memory,
-        limits(),
-    );
-    let findings = report.unwrap().findings;
-    assert!(
-        findings
-            .iter()
-            .any(|f| f.kind == FindingKind::UninitialisedGlobal),
-        "{findings:#?}"
-    );
-}
-
-#[test]
-fn prefetches_do_nothing_where_they_are_legal() {
-    let all = vec![7; BYTES];
-    let map = TensorMap {
-        element: MapElement::U32,
-        extents: vec![64, 2],
-        strides: vec![256],
-        boxes: Boxes::Tiled(vec![16, 2]),
-        steps: vec![1; 2],
-        swizzle: Swizzle::None,
-        fills_nan: false,
-    };
-    let all_of_them = "cp.async.bulk.prefetch.L2.global [%rd1], 64;
-        cp.async.bulk.prefetch.L2.global.L2::cache_hint [%rd1], 64, %rd5;
-        cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%rd3, {%r6, %r6}];
-        cp.async.bulk.prefetch.tensor.2d.L2.global.L2::cache_hint [%rd3, {%r6, %r6}], %rd5;
-        prefetch.tensormap [%rd3];
-        prefetch.param.tensormap [map];";
-    let (report, out) = run(
-        &kernel(FENCE, all_of_them, WAIT, ""),
-        Some(&map),
-        &all,
-        &all,
-    );
-    let report = clean(report);
-    assert_eq!(out, all);
-    assert_eq!(report.counters.get(Counter::GlobalLoadSectors), 16);
-    for (wrong, kind) in [
-        (
-            "cp.async.bulk.prefetch.L2.global [%rd1], 40;",
-            FaultKind::Undefined,
-        ),
-        (
-            "cp.async.bulk.prefetch.L2.global [%rd1+8], 64;",
-            FaultKind::Misaligned,
-        ),
-        (
-            "cp.async.bulk.prefetch.tensor.1d.L2.global [%rd3, {%r6}];",
-            FaultKind::Undefined,
-        ),
-        (
-            "cp.async.bulk.prefetch.tensor.2d.L2.global [%rd1, {%r6, %r6}];",
-            FaultKind::Undefined,
-        ),
-    ] {
-        let fault = run(&kernel(FENCE, wrong, WAIT, ""), Some(&map), &all, &all)
-            .0
-            .unwrap_err();
-        assert_eq!(fault.kind, kind, "{wrong}: {fault}");
-        assert!(fault.message.contains("reduce.cu:4"), "{fault}");
     }
 }

@@ -2,7 +2,6 @@
 //! may raise a finding.
 
 use crate::common::*;
-use ptxsim::{Memory, launch};
 
 #[test]
 fn reduce_sums_rows() {
@@ -10,23 +9,7 @@ fn reduce_sums_rows() {
     let kernel = module.kernel("_Z10reduce_sumPKfPfi").unwrap();
     for (rows, columns) in [(1, 1), (3, 77), (2, 5000), (1, 2048)] {
         let x = Random(1).normals(rows * columns);
-        let mut memory = Memory::default();
-        let px = put(&mut memory, "x", &bytes_of(&x));
-        let py = memory.alloc("y", 4 * rows as u64).unwrap();
-        let p = params(
-            kernel,
-            &[Arg::Ptr(px), Arg::Ptr(py), Arg::I32(columns as i32)],
-        );
-        clean(launch(
-            kernel,
-            [rows as u32, 1, 1],
-            [512, 1, 1],
-            0,
-            &p,
-            &mut memory,
-            limits(),
-        ));
-        let y = floats(memory.read(py, 4 * rows).unwrap());
+        let y = of_rows(kernel, 512, &x, columns, rows);
         for (r, got) in y.iter().enumerate() {
             let want: f64 = x[r * columns..][..columns]
                 .iter()
@@ -46,23 +29,7 @@ fn softmax_of_rows() {
     let kernel = module.kernel("_Z11row_softmaxPKfPfi").unwrap();
     for (rows, columns) in [(1, 1), (3, 77), (2, 1500)] {
         let x = Random(2).normals(rows * columns);
-        let mut memory = Memory::default();
-        let px = put(&mut memory, "x", &bytes_of(&x));
-        let py = memory.alloc("y", 4 * (rows * columns) as u64).unwrap();
-        let p = params(
-            kernel,
-            &[Arg::Ptr(px), Arg::Ptr(py), Arg::I32(columns as i32)],
-        );
-        clean(launch(
-            kernel,
-            [rows as u32, 1, 1],
-            [256, 1, 1],
-            0,
-            &p,
-            &mut memory,
-            limits(),
-        ));
-        let y = floats(memory.read(py, 4 * rows * columns).unwrap());
+        let y = of_rows(kernel, 256, &x, columns, rows * columns);
         for (row, got) in x.chunks(columns).zip(y.chunks(columns)) {
             let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
             let sum: f64 = row.iter().map(|v| f64::from(v - max).exp()).sum();
@@ -81,32 +48,7 @@ fn gemm_is_bit_equal_to_fmas_in_order() {
     for (m, n, k) in [(1, 1, 1), (64, 64, 32), (77, 65, 19), (130, 70, 100)] {
         let mut random = Random(3);
         let (a, b) = (random.normals(m * k), random.normals(k * n));
-        let mut memory = Memory::default();
-        let (pa, pb) = (
-            put(&mut memory, "a", &bytes_of(&a)),
-            put(&mut memory, "b", &bytes_of(&b)),
-        );
-        let pc = memory.alloc("c", 4 * (m * n) as u64).unwrap();
-        let args = [
-            Arg::Ptr(pa),
-            Arg::Ptr(pb),
-            Arg::Ptr(pc),
-            Arg::I32(m as i32),
-            Arg::I32(n as i32),
-            Arg::I32(k as i32),
-        ];
-        let p = params(kernel, &args);
-        let grid = [n.div_ceil(64) as u32, m.div_ceil(64) as u32, 1];
-        clean(launch(
-            kernel,
-            grid,
-            [256, 1, 1],
-            0,
-            &p,
-            &mut memory,
-            limits(),
-        ));
-        let c = floats(memory.read(pc, 4 * m * n).unwrap());
+        let c = of_product(kernel, &a, &b, [m, n, k]);
         for i in 0..m {
             for j in 0..n {
                 // the kernel adds in the order of k

@@ -1,5 +1,4 @@
-//! Forms that nvcc writes for ordinary CUDA (tests/fixtures/misc.cu), against the same
-//! computation in Rust; and schedules that only a fair scheduler gets through.
+//! Forms that nvcc writes for ordinary CUDA (tests/fixtures/misc.cu), against the same computation in Rust.
 
 use crate::common::*;
 use ptxsim::*;
@@ -77,30 +76,6 @@ fn device_functions_structs_constants() {
             "{i}"
         );
     }
-}
-
-#[test]
-fn switches() {
-    let mut b = Bench::new();
-    let input: Vec<u32> = (0..64).map(|i| i * 5 % 11).collect();
-    let (out, inp) = (b.memory.alloc("out", 256).unwrap(), b.u32s(&input));
-    let report = clean(b.launch("sw", 1, 64, &[Arg::Ptr(out), Arg::Ptr(inp)]));
-    for (i, got) in b.words(out, 64).into_iter().enumerate() {
-        let j = i as i32;
-        let want = match input[i] {
-            0 => 5,
-            1 => j * 3,
-            2 => j ^ 21,
-            3 => j << 2,
-            4 => -j,
-            5 => j * j,
-            6 => 77,
-            7 => j / 3,
-            _ => 1234,
-        };
-        assert_eq!(got as i32, want, "{i}");
-    }
-    assert!(report.counters.total.divergent > 0);
 }
 
 #[test]
@@ -266,69 +241,6 @@ fn warp_exchange() {
 }
 
 #[test]
-fn atomics_and_barrier_reductions() {
-    let mut b = Bench::new();
-    let (a, wide, f, u) = (
-        b.u32s(&[0; 16]),
-        b.u32s(&[0, 0]),
-        b.u32s(&[0]),
-        b.u32s(&[0; 4]),
-    );
-    clean(b.launch(
-        "atom",
-        1,
-        96,
-        &[Arg::Ptr(a), Arg::Ptr(wide), Arg::Ptr(f), Arg::Ptr(u)],
-    ));
-    let got = b.words(a, 9);
-    assert_eq!(got[..2], [95, -95_i32 as u32]);
-    assert_eq!(got[2..], [24, 24, 24, 24, 1, 48, 0]);
-    assert_eq!(b.words(wide, 1), [288]);
-    assert_eq!(f32::from_bits(b.words(f, 1)[0]), 48.0);
-    // 96 increments modulo 11
-    // Which thread's exchange comes last is nobody's promise.
-    let last = b.words(u, 4)[2];
-    assert!(last < 96);
-    assert_eq!(b.words(u, 4), [96 % 11, 42, last, u32::MAX]);
-}
-
-#[test]
-fn a_lock_within_a_warp_and_a_wait_across_the_grid() {
-    let mut b = Bench::new();
-    let (lock, value) = (b.u32s(&[0]), b.u32s(&[0]));
-    let report = b
-        .launch("lock", 3, 64, &[Arg::Ptr(lock), Arg::Ptr(value)])
-        .unwrap();
-    assert!(report.findings.is_empty(), "{:?}", report.findings);
-    assert_eq!(b.words(value, 1), [192]);
-    let flag = b.u32s(&[0]);
-    let out = b.memory.alloc("out", 4 * 20 * 64).unwrap();
-    clean(b.launch("grid_spin", 20, 64, &[Arg::Ptr(flag), Arg::Ptr(out)]));
-    assert!(b.words(out, 20 * 64).iter().all(|&v| v == 1));
-}
-
-#[test]
-fn assertions_are_faults() {
-    let mut b = Bench::new();
-    let x = b.u32s(
-        &(0..64)
-            .map(|i| if i == 40 { 100 } else { i })
-            .collect::<Vec<_>>(),
-    );
-    let fault = b.launch("asrt", 1, 64, &[Arg::Ptr(x)]).unwrap_err();
-    assert_eq!((fault.kind, fault.thread), (FaultKind::Assert, [40, 0, 0]));
-    assert!(fault.place.at.contains("misc.cu:"), "{fault}");
-    assert!(
-        fault
-            .message
-            .contains("assertion `x[threadIdx.x] < 100` failed in void asrt(int *) (misc.cu:60)"),
-        "{fault}"
-    );
-    let x = b.u32s(&[1; 64]);
-    clean(b.launch("asrt", 1, 64, &[Arg::Ptr(x)]));
-}
-
-#[test]
 fn products_of_128_bits() {
     let mut b = Bench::new();
     let mut r = Random(8);
@@ -386,67 +298,44 @@ fn two_runs_are_the_same() {
 }
 
 #[test]
-fn sectors_and_bank_conflicts() {
-    let text = |body: &str| {
-        format!(
-            ".version 8.4\n.target sm_90\n.address_size 64\n.shared .align 16 .b8 s[16384];\n.entry k(.param .u64 p)\n{{ .reg .b32 %r<9>; .reg .b64 %rd<9>;\nld.param.u64 %rd1, [p];\nmov.u32 %r1, %tid.x;\n{body}\nret; }}"
-        )
-    };
-    let cost = |body: &str, kind: Kind| {
-        let module = load(&text(body));
-        let kernel = module.kernel("k").unwrap();
+fn printf_is_told() {
+    let module = load(&fixture("sync"));
+    let kernel = module.kernel("prints").unwrap();
+    let go = |grid: u32, threads: usize| {
         let mut memory = Memory::default();
-        let p = put(&mut memory, "data", &[0; 8192]);
-        let params = params(kernel, &[Arg::Ptr(p)]);
-        ptxsim::launch(
+        let x: Vec<u8> = (1..=64_i32).flat_map(i32::to_le_bytes).collect();
+        let p = put(&mut memory, "x", &x);
+        let p = params(kernel, &[Arg::Ptr(p)]);
+        let limits = Limits {
+            threads,
+            ..limits()
+        };
+        clean(launch(
             kernel,
-            [1, 1, 1],
-            [32, 1, 1],
+            [grid, 1, 1],
+            [64, 1, 1],
             0,
-            &params,
+            &p,
             &mut memory,
-            limits(),
-        )
-        .unwrap()
-        .counters
-        .by_kind[&kind]
+            limits,
+        ))
+        .printed
     };
-    let global = |stride: u32, offset: u32, width: &str| {
-        let c = cost(
-            &format!(
-                "mul.wide.u32 %rd2, %r1, {stride};\nadd.s64 %rd3, %rd1, %rd2;\n{width} [%rd3+{offset}];"
-            ),
-            Kind::GlobalLoad,
-        );
-        (c.sectors, c.ideal_sectors)
-    };
-    assert_eq!(global(4, 0, "ld.global.u32 %r2,"), (4, 4));
-    assert_eq!(global(4, 4, "ld.global.u32 %r2,"), (5, 4));
-    assert_eq!(global(128, 0, "ld.global.u32 %r2,"), (32, 4));
-    assert_eq!(global(0, 0, "ld.global.u32 %r2,"), (1, 1));
-    assert_eq!(
-        global(16, 0, "ld.global.v4.u32 {%r2, %r3, %r4, %r5},"),
-        (16, 16)
-    );
-    let shared = |stride: u32, to: &str| {
-        let c = cost(
-            &format!(
-                "mul.lo.u32 %r2, %r1, {stride};\nmov.u32 %r3, s;\nadd.u32 %r3, %r3, %r2;\n{to};"
-            ),
-            Kind::SharedStore,
-        );
-        (c.wavefronts, c.ideal_wavefronts)
-    };
-    assert_eq!(shared(4, "st.shared.u32 [%r3], %r1"), (1, 1));
-    assert_eq!(shared(8, "st.shared.u32 [%r3], %r1"), (2, 1));
-    assert_eq!(shared(128, "st.shared.u32 [%r3], %r1"), (32, 1));
-    assert_eq!(shared(0, "st.shared.u32 [%r3], %r1"), (1, 1));
-    assert_eq!(
-        shared(16, "st.shared.v4.u32 [%r3], {%r1, %r1, %r1, %r1}"),
-        (4, 4)
-    );
-    assert_eq!(
-        shared(128, "st.shared.v4.u32 [%r3], {%r1, %r1, %r1, %r1}"),
-        (32, 4)
-    );
+    let two = go(2, 1);
+    assert_eq!(two.len(), 4);
+    assert_eq!(two[1], "block 0 thread 33: 17.00 1099511627776 ok! ff%\n");
+    assert_eq!(two[2], "block 1 thread 1:  1.00 1099511627776 ok! ff%\n");
+    let many = go(600, 1);
+    assert_eq!(many.len(), 1001);
+    assert_eq!(many[1000], "... and 200 more");
+    assert_eq!(many, go(600, 3));
+    assert_eq!(go(7, 1), go(7, 3));
+}
+
+/// PTX ISA 10: what is at the start of shared memory is not the program's, and neither is it its size.
+#[test]
+fn reserved_shared_memory_is_no_kernels_own() {
+    let text = ".version 9.0\n.target sm_90\n.address_size 64\n.entry k()\n{ .reg .b32 %r<2>; .shared .align 16 .b8 s[512];\nmov.u32 %r0, %reserved_smem_offset_1;\nst.shared.u32 [%r0], %r1;\nst.shared.u32 [s], %r1;\nret; }";
+    let module = load(text);
+    assert_eq!(module.kernel("k").unwrap().static_shared_bytes(), 512);
 }

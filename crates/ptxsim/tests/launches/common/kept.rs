@@ -36,7 +36,7 @@ pub struct Kept<'a> {
 }
 
 thread_local! {
-    /// The launches of this test so far, and the memory that its last one without a finding left.
+    /// The launches of this test, or of this kernel of a file, so far, and the memory that the last one without a finding left.
     static BEFORE: RefCell<(u32, Vec<u8>)> = const { RefCell::new((0, Vec::new())) };
     /// The name of the next launch, where it does not get that of its test and a number.
     static NAME: RefCell<Option<String>> = const { RefCell::new(None) };
@@ -44,6 +44,18 @@ thread_local! {
 
 pub fn name_next(name: &str) {
     NAME.set(Some(name.to_owned()));
+}
+
+/// Begins another kernel: what the last one left is not wanted of it.
+pub fn forget() {
+    BEFORE.set((0, Vec::new()));
+}
+
+/// Returns what follows `begin` in the names of launches that a GPU has counted.
+pub fn names_of_readings(begin: &str) -> impl Iterator<Item = &'static str> {
+    readings()
+        .into_iter()
+        .filter_map(move |(name, _)| name.strip_prefix(begin))
 }
 
 /// The readings of ncu on a GPU: for each launch, the counts of some counters.
@@ -90,20 +102,9 @@ fn hold(name: &str, report: &Report) {
     );
 }
 
-/// The launches of the table whose names begin so, and are meant by what follows, were among those that ran.
-pub fn all_held(begin: &str, is_meant: &dyn Fn(&str) -> bool, ran: &[String]) {
-    let all = readings();
-    let mut meant = all.iter().map(|(name, _)| *name);
-    let is_lost = |name: &&str| {
-        let rest = name.strip_prefix(begin);
-        rest.is_some_and(is_meant) && !ran.iter().any(|it| it == name)
-    };
-    assert_eq!(meant.find(is_lost), None);
-}
-
 impl Kept<'_> {
-    /// Launches it. Without an output that is `wanted`, a launch wants that of the last one of the same test that was right
-    /// and had as many bytes.
+    /// Launches it. Without an output that is `wanted`, a launch wants that of the last one of the same test, or kernel, that
+    /// was right and had as many bytes.
     pub fn launch(&self, memory: &mut Memory, wanted: Option<Wanted>) -> Result<Report, Fault> {
         let name = NAME.take();
         let Some(directory) = std::env::var_os("KEEP_LAUNCHES").map(PathBuf::from) else {

@@ -1,7 +1,7 @@
 //! Helpers of the end-to-end tests: fixtures, parameters, seeded inputs, naive references.
 #![allow(dead_code)]
 
-pub mod blocks;
+pub mod annotations;
 pub mod kept;
 pub mod matrices;
 
@@ -43,8 +43,15 @@ pub fn params(kernel: &Kernel, args: &[Arg]) -> Vec<u8> {
 pub struct Random(pub u64);
 
 impl Random {
+    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+    /// Returns the generator behind so many numbers.
+    pub fn skip(self, numbers: u64) -> Self {
+        Random(self.0.wrapping_add(Self::STEP.wrapping_mul(numbers)))
+    }
+
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.0 = self.0.wrapping_add(Self::STEP);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -93,6 +100,57 @@ pub fn clean(report: Result<Report, Fault>) -> Report {
     let report = report.unwrap_or_else(|f| panic!("{f}"));
     assert!(report.findings.is_empty(), "{:#?}", report.findings);
     report
+}
+
+/// Launches `kernel(x, y, columns)` with a block for each row, which may raise no finding, and returns the results.
+pub fn of_rows(
+    kernel: &Kernel,
+    threads: u32,
+    x: &[f32],
+    columns: usize,
+    results: usize,
+) -> Vec<f32> {
+    let mut memory = Memory::default();
+    let from = put(&mut memory, "x", &bytes_of(x));
+    let out = memory.alloc("y", 4 * results as u64).unwrap();
+    let args = [Arg::Ptr(from), Arg::Ptr(out), Arg::I32(columns as i32)];
+    let grid = [(x.len() / columns) as u32, 1, 1];
+    let params = params(kernel, &args);
+    let block = [threads, 1, 1];
+    clean(ptxsim::launch(
+        kernel,
+        grid,
+        block,
+        0,
+        &params,
+        &mut memory,
+        limits(),
+    ));
+    floats(memory.read(out, 4 * results).unwrap())
+}
+
+/// Launches `kernel(a, b, c, m, n, k)` with a block for each tile of 64 x 64, which may raise no finding, and returns `c`.
+pub fn of_product(kernel: &Kernel, a: &[f32], b: &[f32], [m, n, k]: [usize; 3]) -> Vec<f32> {
+    let mut memory = Memory::default();
+    let mut args = [("a", a), ("b", b)]
+        .map(|(name, values)| Arg::Ptr(put(&mut memory, name, &bytes_of(values))))
+        .to_vec();
+    let out = memory.alloc("c", 4 * (m * n) as u64).unwrap();
+    args.push(Arg::Ptr(out));
+    args.extend([m, n, k].map(|size| Arg::I32(size as i32)));
+    let grid = [n.div_ceil(64) as u32, m.div_ceil(64) as u32, 1];
+    let params = params(kernel, &args);
+    let block = [256, 1, 1];
+    clean(ptxsim::launch(
+        kernel,
+        grid,
+        block,
+        0,
+        &params,
+        &mut memory,
+        limits(),
+    ));
+    floats(memory.read(out, 4 * m * n).unwrap())
 }
 
 /// Attention in f64: q, k, v [heads * s, 64].
