@@ -20,7 +20,6 @@ mod diagnosis;
 mod docs;
 mod doctor;
 mod drivers;
-mod edits;
 mod examples;
 mod explain;
 mod explain_command;

@@ -9,14 +9,16 @@
 //! says: max_err: the base has 0
 //! ```
 //!
-//! A repository is made of `tests/fixtures/copy` (if there is a `start:`) and `base/` over it. The commands of `base:` run
-//! there, so that caches are warm and baselines written; they may be left out. It is committed. Then the files of `remove:`
-//! are removed, `head/` is put over the rest, that is committed, too, and the commands of `head:` run. After `->` stand the
-//! exit code and the codes of all verdicts that failed or did not decide (none with `--out`). What a run judged is judged
-//! again from its record, to the same bytes. `says:` is a text that the last command has to print or to write into its
-//! report.json, line breaks aside, and `lacks:` one that it must not print. `outside/` is copied next to the repository (`../outside`). Links stay links.
-//! `nvcc: ARGUMENTS` compiles on both sides, before their commands, and is tried where its source is. `needs: gpu` keeps a
-//! case for a machine that has one. `cache: new` is for what a warm cache would answer without running it.
+//! A repository is made of `tests/fixtures/copy` (if there is a `start:`), of the directory `kernels` of gatekeeper
+//! itself (for `with: kernels`), and of `base/` over them. The commands of `base:` run there, so that caches are warm
+//! and baselines written; they may be left out. It is committed. Then the files of `remove:` are removed, `head/` is
+//! put over the rest, that is committed, too, and the commands of `head:` run. After `->` stand the exit code and the
+//! codes of all verdicts that failed or did not decide (none with `--out`). What a run judged is judged again from
+//! its record, to the same bytes. `says:` is a text that the last command has to print or to write into its
+//! report.json, line breaks aside, and `lacks:` one that it must not print. `outside/` is copied next to the
+//! repository (`../outside`). Links stay links. `nvcc: ARGUMENTS` compiles on both sides, before their commands, and
+//! is tried where its source is. `needs: gpu` keeps a case for a machine that has one. `cache: new` is for what a
+//! warm cache would answer without running it.
 //!
 //! Small edits are patches, for `git apply`. `base.patch` and `head.patch` are applied on `base/` and `head/`. Any other
 //! `NAME.patch` is one more change of the same base, with a head of its own:
@@ -42,6 +44,7 @@ use tempfile::TempDir;
 pub struct Case {
     dir: PathBuf,
     start: Option<String>,
+    with: Option<String>,
     needs_gpu: bool,
     has_new_cache: bool,
     steps: Vec<Step>,
@@ -110,6 +113,7 @@ impl Case {
         let mut case = Self {
             dir: dir.to_owned(),
             start: None,
+            with: None,
             needs_gpu: false,
             has_new_cache: false,
             steps: Vec::new(),
@@ -121,6 +125,7 @@ impl Case {
         for (key, value) in keys(&text) {
             match key {
                 "start" => case.start = Some(value.to_owned()),
+                "with" => case.with = Some(value.to_owned()),
                 "needs" if value == "gpu" => case.needs_gpu = true,
                 "nvcc" => case.compiled.push(words(value)),
                 "cache" if value == "new" => case.has_new_cache = true,
@@ -177,6 +182,9 @@ impl Case {
                 &common::root().join("tests/fixtures").join(start),
                 &repository,
             );
+        }
+        if let Some(with) = &self.with {
+            common::copy(&common::root().join(with), &repository.join(with));
         }
         self.put("outside", &around.path().join("outside"));
         self.put("base", &repository);
