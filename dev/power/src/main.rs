@@ -75,7 +75,11 @@ fn main() -> ExitCode {
 fn write(request: &Request, out: &Path) -> Result<(), Box<dyn Error>> {
     // A file that cannot be written is reported before ten minutes of GPU time, not after.
     let mut file = File::create_new(out).map_err(|error| format!("{}: {error}", out.display()))?;
-    let recording = record(request).map_err(|error| error.to_string())?;
+    let recording = record(request).map_err(|error| {
+        // Nothing is in it, and the next attempt needs the place.
+        let _ = std::fs::remove_file(out);
+        error.to_string()
+    })?;
     Ok(packed::write(&recording, &mut file)?)
 }
 
