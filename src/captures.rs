@@ -129,8 +129,11 @@ fn find_origins(lines: &[Line], pid: u32) -> Vec<(&LaunchRecord, Origin)> {
                     .0 += 1;
                 launches.push(launch.as_ref());
             }
-            Line::Launched(it) => {
-                counts.entry((&it.kernel, &it.region)).or_default().1 = Some(it.launches);
+            Line::Launched(launched) => {
+                counts
+                    .entry((&launched.kernel, &launched.region))
+                    .or_default()
+                    .1 = Some(launched.launches);
             }
             Line::Process(_) | Line::LeftOut(_) => {}
         }
@@ -174,7 +177,8 @@ fn load_all(dir: &Path, form: Form, program: Option<&Program>) -> Result<LoadedL
     };
     let mut origins = Vec::new();
     let processes = capture.processes.iter();
-    for (launch, origin) in processes.flat_map(|(it, lines)| find_origins(lines, it.pid)) {
+    for (launch, origin) in processes.flat_map(|(process, lines)| find_origins(lines, process.pid))
+    {
         if maker.add(launch)? {
             origins.push(origin);
         }

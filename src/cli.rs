@@ -872,21 +872,19 @@ pub enum SchemaOf {
 fn allowed_change(text: &str) -> Result<AllowedChange, String> {
     let (name, change) = text.split_once('=').unwrap_or((text, ""));
     let metrics = AllowedChange::METRICS;
-    let Some(metric) = metrics.into_iter().find(|it| it.name() == name) else {
+    let Some(metric) = metrics.into_iter().find(|metric| metric.name() == name) else {
         let names = metrics.map(Metric::name).join(", ");
         return Err(format!("`{name}` is none of {names}"));
     };
-    let sign = match metric.larger_is_better() {
-        true => '-',
-        false => '+',
-    };
+    let sign = if metric.larger_is_better() { '-' } else { '+' };
     match config::parse_margin(change, metric) {
         Some(change) => Ok(AllowedChange { metric, change }),
         None => Err(format!(
             "write how much worse it may be, for example {name}={sign}5%{}",
-            match metric.has_amounts() {
-                true => format!(" or {name}={sign}2"),
-                false => String::new(),
+            if metric.has_amounts() {
+                format!(" or {name}={sign}2")
+            } else {
+                String::new()
             }
         )),
     }

@@ -56,16 +56,18 @@ fn selected<'a>(record: &'a Record, filters: &[String]) -> Result<Vec<&'a Case>>
         })
         .collect::<Result<_>>()?;
     let cases = record.plan.cases.iter();
-    let fits = |case: &&Case| parsed.is_empty() || parsed.iter().any(|it| it.fits(&case.id));
+    let fits =
+        |case: &&Case| parsed.is_empty() || parsed.iter().any(|filter| filter.fits(&case.id));
     let cases: Vec<&Case> = cases.filter(fits).collect();
-    match cases.is_empty() {
-        false => Ok(cases),
-        true => Err(Error::usage(format!(
+    if cases.is_empty() {
+        Err(Error::usage(format!(
             "no case of the record matches {}",
             filters.join(" ")
         ))
         .help("`gatekeeper report RECORD` lists its cases")
-        .help("another record is named with --record FILE")),
+        .help("another record is named with --record FILE"))
+    } else {
+        Ok(cases)
     }
 }
 
@@ -91,8 +93,13 @@ fn read_code(base: &mut Record, head: &mut Record) -> Result<()> {
         (Some(base), Some(head)) => base.identity != head.identity,
         _ => false,
     };
-    let units = head.plan.units.iter().filter(differs);
-    let units: Vec<UnitId> = units.map(|unit| unit.id.clone()).collect();
+    let units: Vec<UnitId> = head
+        .plan
+        .units
+        .iter()
+        .filter(differs)
+        .map(|unit| unit.id.clone())
+        .collect();
     if units.is_empty() {
         return Ok(());
     }
@@ -110,7 +117,7 @@ fn read_code(base: &mut Record, head: &mut Record) -> Result<()> {
 
 fn has_code(record: &Record, wanted: &UnitId) -> bool {
     let mut evidence = record.evidence.iter();
-    evidence.any(|it| matches!(it, Evidence::Code { unit, .. } if unit == wanted))
+    evidence.any(|evidence| matches!(evidence, Evidence::Code { unit, .. } if unit == wanted))
 }
 
 fn code_of(
@@ -126,7 +133,11 @@ fn code_of(
         return Ok(Seen::NotRun(NotRun::NoArtifact));
     };
     // A build is kept under the compiler that made it.
-    let version = record.environment.compiler.got().map(|it| &it.version);
+    let version = record
+        .environment
+        .compiler
+        .got()
+        .map(|compiler| &compiler.version);
     let Ok(toolchain) = toolchain::find(version.map(String::as_str), cache) else {
         return Ok(Seen::NotRun(NotRun::CodeNotKept));
     };

@@ -111,9 +111,10 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
         .help("compare two records of one project, made with the same filters"));
     }
     has_its_device(args, &base, &head)?;
-    let loosening = match args.allow_loosened {
-        true => Loosening::Allowed,
-        false => Loosening::Fails,
+    let loosening = if args.allow_loosened {
+        Loosening::Allowed
+    } else {
+        Loosening::Fails
     };
     let judgement = judge::compare(&base, &head, loosening);
     if base == head {
@@ -176,17 +177,21 @@ fn has_its_device(args: &CompareArgs, base: &Record, head: &Record) -> Result<()
 }
 
 fn hold_p50(record: &mut Record, change: f64) {
-    let timed = record.plan.cases.iter().filter(|case| case.timed);
-    let gates = timed.map(|case| Gate {
-        subject: Subject::Case(case.id.clone()),
-        rule: Rule::Limit {
-            metric: Metric::P50,
-            limit: Limit::Baseline {
-                change: Margin::Share(Num(change)),
+    let gates = record
+        .plan
+        .cases
+        .iter()
+        .filter(|case| case.timed)
+        .map(|case| Gate {
+            subject: Subject::Case(case.id.clone()),
+            rule: Rule::Limit {
+                metric: Metric::P50,
+                limit: Limit::Baseline {
+                    change: Margin::Share(Num(change)),
+                },
             },
-        },
-        declared: None,
-    });
+            declared: None,
+        });
     record.policy.gates.extend(gates);
 }
 

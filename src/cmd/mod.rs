@@ -50,7 +50,7 @@ fn print(text: &str) -> Result<()> {
 }
 
 fn terminal_options(verbosity: Verbosity) -> terminal::Options {
-    let is_plain = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
+    let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     terminal::Options {
         color: std::io::stdout().is_terminal() && !is_plain,
         width: width(),

@@ -54,9 +54,10 @@ pub fn run(args: &TuneArgs) -> Result<Exit> {
     };
     let began = began(&tuning, &space, &settings, &bench, start);
     let path = args.log.clone().unwrap_or_else(|| default_log(&tuning));
-    let (mut log, earlier) = match args.resume {
-        true => Log::resume(&path, &began)?,
-        false => (Log::create(&path, began.clone())?, Earlier::default()),
+    let (mut log, earlier) = if args.resume {
+        Log::resume(&path, &began)?
+    } else {
+        (Log::create(&path, began.clone())?, Earlier::default())
     };
     let mut evaluator = DeviceEvaluator::new(&mut bench, &tuning.tune.objective);
     let say = |so_far| waiting(&crate::tune::layout::progress(so_far));
@@ -124,8 +125,11 @@ fn default_log(tuning: &Tuning) -> PathBuf {
 fn arch(tuning: &Tuning, bench: &Bench) -> Option<Arch> {
     let plan = &tuning.loaded.plan;
     let Some(device) = bench.device() else {
-        let archs = plan.units.iter().map(|unit| unit.id.arch);
-        return archs.max_by_key(|arch| (arch.major, arch.minor));
+        return plan
+            .units
+            .iter()
+            .map(|unit| unit.id.arch)
+            .max_by_key(|arch| (arch.major, arch.minor));
     };
     let case: Option<&CaseId> = plan.cases.first().map(|case| &case.id);
     let unit = case.and_then(|id| judge::unit_for(plan, id, device));

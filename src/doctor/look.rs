@@ -130,14 +130,16 @@ fn cache_seen(cache: Cache) -> CacheSeen {
         let oldest = Duration::from_secs(UNUSED_DAYS * 24 * 3600);
         let now = SystemTime::now();
         let amount = |least: Duration| {
-            let of = entries.iter().filter(|entry| {
-                let age = now.duration_since(entry.used).unwrap_or_default();
-                age >= least
-            });
-            of.fold(Amount::default(), |sum, entry| Amount {
-                entries: sum.entries + 1,
-                bytes: sum.bytes + entry.bytes,
-            })
+            entries
+                .iter()
+                .filter(|entry| {
+                    let age = now.duration_since(entry.used).unwrap_or_default();
+                    age >= least
+                })
+                .fold(Amount::default(), |sum, entry| Amount {
+                    entries: sum.entries + 1,
+                    bytes: sum.bytes + entry.bytes,
+                })
         };
         (amount(Duration::ZERO), amount(oldest))
     });

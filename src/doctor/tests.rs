@@ -34,9 +34,12 @@ fn optional_tools_stop_no_run() {
     assert_eq!(codes(&items, "driver"), ["no-gpu"]);
     // Where a GPU was asked for, that alone does.
     let items = machine.examine(true);
-    let broken = items.iter().filter(|item| item.state() == State::Broken);
     assert_eq!(
-        broken.map(|item| &*item.name).collect::<Vec<_>>(),
+        items
+            .iter()
+            .filter(|item| item.state() == State::Broken)
+            .map(|item| &*item.name)
+            .collect::<Vec<_>>(),
         ["driver"]
     );
     assert_eq!(exit(&items), Exit::Environment);
@@ -206,12 +209,11 @@ fn every_code_is_in_the_documentation_with_its_state() {
         .split("\n## ")
         .find(|it| it.starts_with("doctor\n"))
         .unwrap();
-    let table = section
+    let mut documented: Vec<(&str, &str)> = section
         .lines()
         .skip_while(|line| !line.starts_with("| code |"))
-        .skip(2);
-    let rows = table.take_while(|line| line.starts_with('|'));
-    let mut documented: Vec<(&str, &str)> = rows
+        .skip(2)
+        .take_while(|line| line.starts_with('|'))
         .map(|row| {
             let mut cells = row.trim_matches('|').split('|').map(str::trim);
             let code = cells.next().unwrap().trim_matches('`');
@@ -223,8 +225,10 @@ fn every_code_is_in_the_documentation_with_its_state() {
         State::Limited => "limited",
         State::Broken => "broken",
     };
-    let codes = Problem::CODES.iter();
-    let mut known: Vec<_> = codes.map(|(code, it)| (*code, state(it))).collect();
+    let mut known: Vec<_> = Problem::CODES
+        .iter()
+        .map(|(code, it)| (*code, state(it)))
+        .collect();
     documented.sort_unstable();
     known.sort_unstable();
     assert_eq!(documented, known);

@@ -88,8 +88,7 @@ impl Candidate {
         if identity.is_empty() || identity.len() < asked.units.len() {
             return None;
         }
-        let calls = asked.cases.iter();
-        let calls = calls.map(|case| {
+        let calls = asked.cases.iter().map(|case| {
             let (tensors, steps) = (case.tensors.as_slice(), case.steps.as_slice());
             (case.id.shape.as_str(), tensors, steps)
         });

@@ -285,7 +285,7 @@ fn evaluation(found: &SearchResult, number: u32) -> &Evaluation {
     found
         .evaluations
         .iter()
-        .find(|it| it.number == number)
+        .find(|evaluation| evaluation.number == number)
         .unwrap()
 }
 

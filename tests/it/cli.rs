@@ -596,9 +596,8 @@ fn help_is_as_agreed() {
         for example in examples {
             let typed = example.split("  ").next().unwrap();
             let typed = typed.split(['>', '&']).next().unwrap();
-            let words = typed.split_whitespace();
             let parsed = gatekeeper()
-                .args(words.map(|word| word.trim_matches('\'')))
+                .args(typed.split_whitespace().map(|word| word.trim_matches('\'')))
                 .arg("--help")
                 .output()
                 .unwrap();
@@ -621,8 +620,9 @@ fn help_is_as_agreed() {
 /// The names that start a line below `head`, up to an empty line.
 fn listed(help: &str, head: &str) -> Vec<String> {
     let (_, rest) = help.split_once(head).unwrap();
-    let lines = rest.lines().skip(1).take_while(|line| !line.is_empty());
-    lines
+    rest.lines()
+        .skip(1)
+        .take_while(|line| !line.is_empty())
         .map(|line| line.split_whitespace().next().unwrap().to_owned())
         .collect()
 }
@@ -644,15 +644,19 @@ fn help_lists_the_commands_of_every_day_and_the_others_in_groups() {
     let (every_day, others) = lists.split_once("\nMore commands:").unwrap();
     let first = every_day
         .lines()
-        .filter_map(|it| it.split_whitespace().next());
-    let others = others.lines().filter(|it| !it.starts_with("  help"));
-    let others = others.flat_map(|it| it.split_whitespace().skip(1));
+        .filter_map(|line| line.split_whitespace().next());
+    let others = others
+        .lines()
+        .filter(|line| !line.starts_with("  help"))
+        .flat_map(|it| it.split_whitespace().skip(1));
     let names: Vec<_> = first
         .chain(others)
         .map(|it| it.trim_end_matches(','))
         .collect();
     let cli = gatekeeper::cli::Cli::command();
-    let commands = cli.get_subcommands().filter(|it| !it.is_hide_set());
+    let commands = cli
+        .get_subcommands()
+        .filter(|subcommand| !subcommand.is_hide_set());
     let mut commands: Vec<_> = commands.map(clap::Command::get_name).collect();
     let mut sorted = names.clone();
     sorted.sort_unstable();
@@ -728,8 +732,10 @@ fn quiet_prints_the_headline_alone() {
 
 /// Columns of the longest line.
 fn widest(text: &str) -> usize {
-    let lines = text.lines();
-    lines.map(|line| line.chars().count()).max().unwrap_or(0)
+    text.lines()
+        .map(|line| line.chars().count())
+        .max()
+        .unwrap_or(0)
 }
 
 #[test]

@@ -74,8 +74,11 @@ fn masked(dir: &Path, text: &str) -> String {
         text = text.replace(&hash[..12], &format!("commit-{:05}", at + 1));
         text = text.replace(day, "2026-11-2x");
     }
-    let lines = text.lines().map(str::trim_end);
-    lines.collect::<Vec<_>>().join("\n") + "\n"
+    text.lines()
+        .map(str::trim_end)
+        .collect::<Vec<_>>()
+        .join("\n")
+        + "\n"
 }
 
 #[test]
@@ -148,9 +151,11 @@ fn a_page_has_what_moved_last_and_all_values_of_each_case() {
     assert!(page.contains("k/direct was renamed to k/plain"));
     assert!(page.contains("6 cases of 1 kernel, up to 2026-11-2x commit-00005: agreed</p>"));
     let states: Vec<_> = page.split("data-outcome=\"").skip(1).collect();
-    let states = states.iter().map(|it| it.split('"').next().unwrap());
     assert_eq!(
-        states.collect::<Vec<_>>(),
+        states
+            .iter()
+            .map(|state| state.split('"').next().unwrap())
+            .collect::<Vec<_>>(),
         ["gone", "gone", "moved", "moved", "same", "same"]
     );
     // 80 to 60 to 63 us on one GPU, and 50 us on another, which is no chart.
@@ -303,7 +308,7 @@ fn a_version_of_another_gatekeeper_is_named_and_left_out() {
     let files = walk(&dir.join("baselines/k/fast"));
     let times = files
         .iter()
-        .find(|it| it.to_string_lossy().contains("times-"))
+        .find(|file| file.to_string_lossy().contains("times-"))
         .unwrap();
     let whole = std::fs::read_to_string(times).unwrap();
     edit(times, "gatekeeper.baseline/1", "gatekeeper.baseline/7");

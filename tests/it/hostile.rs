@@ -389,7 +389,7 @@ fn a_planted_tree_in_the_cache_does_not_stand_for_the_base() {
     // In the cache it asks for as little as head.
     let trees = cache.path().join("trees");
     let mut places = std::fs::read_dir(trees).unwrap().map(Result::unwrap);
-    let place = places.find(|it| it.path().is_dir()).unwrap();
+    let place = places.find(|place| place.path().is_dir()).unwrap();
     let gates = place.path().join(&base).join("gates.yaml");
     edit(&gates, "registers: 32", "registers: 64");
     fails("altered in the cache");

@@ -307,10 +307,11 @@ fn a_search_that_was_killed_anywhere_goes_on_from_its_log() {
     let evaluated = || -> Vec<Value> {
         let text = fs::read_to_string(&log).unwrap_or_default();
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        let events = whole
+        whole
             .lines()
-            .map(|line| serde_json::from_str::<Value>(line).unwrap());
-        events.filter(|it| it["event"] == "evaluated").collect()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap())
+            .filter(|event| event["event"] == "evaluated")
+            .collect()
     };
     let values = |all: &[Value]| {
         all.iter()

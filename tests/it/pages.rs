@@ -83,10 +83,10 @@ const NOT_TYPED: &[(&str, &str)] = &[
 
 fn pages() -> Vec<String> {
     let docs = fs::read_dir(root().join("docs")).unwrap();
-    let docs = docs.map(|it| it.unwrap().file_name().into_string().unwrap());
+    let docs = docs.map(|doc| doc.unwrap().file_name().into_string().unwrap());
     let mut pages: Vec<_> = docs
-        .filter(|it| it.ends_with(".md"))
-        .map(|it| format!("docs/{it}"))
+        .filter(|doc| doc.ends_with(".md"))
+        .map(|doc| format!("docs/{doc}"))
         .collect();
     pages.push("README.md".to_owned());
     pages.sort();
@@ -94,19 +94,25 @@ fn pages() -> Vec<String> {
 }
 
 fn blocks_of_shell(text: &str) -> Vec<&str> {
-    let blocks = text.split("```").skip(1).step_by(2);
-    blocks.filter_map(|it| it.strip_prefix("sh\n")).collect()
+    text.split("```")
+        .skip(1)
+        .step_by(2)
+        .filter_map(|block| block.strip_prefix("sh\n"))
+        .collect()
 }
 
 /// Lines as a shell takes them: joined where they go on, without comments.
 fn lines_of_shell(block: &str) -> Vec<String> {
     let joined = block.replace("\\\n", " ");
-    let lines = joined.lines().map(|line| {
-        let line = line.split(" #").next().unwrap();
-        let words: Vec<_> = line.split_whitespace().collect();
-        words.join(" ")
-    });
-    lines.filter(|line| !line.is_empty()).collect()
+    joined
+        .lines()
+        .map(|line| {
+            let line = line.split(" #").next().unwrap();
+            let words: Vec<_> = line.split_whitespace().collect();
+            words.join(" ")
+        })
+        .filter(|line| !line.is_empty())
+        .collect()
 }
 
 #[test]

@@ -103,16 +103,15 @@ pub fn parse_baseline(text: &str, at: &str) -> Result<Listing> {
         }
         listing.kernels.push(kernel);
     }
-    match listing.kernels.len() == header.kernels {
-        true => Ok(listing),
-        false => {
-            let problem = format!(
-                "it has {} kernels, and its first line says {}",
-                listing.kernels.len(),
-                header.kernels
-            );
-            Err(damaged(1, problem))
-        }
+    if listing.kernels.len() == header.kernels {
+        Ok(listing)
+    } else {
+        let problem = format!(
+            "it has {} kernels, and its first line says {}",
+            listing.kernels.len(),
+            header.kernels
+        );
+        Err(damaged(1, problem))
     }
 }
 

@@ -139,8 +139,12 @@ impl Kernel {
     /// Threads of the largest block that its bounds allow.
     pub fn largest_block(&self) -> Option<u64> {
         let block = self.required_threads.or(self.max_threads)?;
-        let threads = block.into_iter().map(|it| u64::from(it.max(1)));
-        Some(threads.fold(1, u64::saturating_mul))
+        Some(
+            block
+                .into_iter()
+                .map(|block| u64::from(block.max(1)))
+                .fold(1, u64::saturating_mul),
+        )
     }
 
     /// With the largest block that its bounds allow, and static shared memory alone. `None`: it has no bounds, its device
@@ -230,10 +234,17 @@ impl Listing {
 
     /// Returns the names of kernels that it has no machine code for, but PTX.
     pub fn only_ptx(&self) -> BTreeSet<&str> {
-        let made: HashSet<&str> = self.kernels.iter().map(|it| it.name.as_str()).collect();
-        let names = self.ptx.iter().flat_map(|ptx| &ptx.kernels);
-        let names = names.map(String::as_str);
-        names.filter(|name| !made.contains(name)).collect()
+        let made: HashSet<&str> = self
+            .kernels
+            .iter()
+            .map(|kernel| kernel.name.as_str())
+            .collect();
+        self.ptx
+            .iter()
+            .flat_map(|ptx| &ptx.kernels)
+            .map(String::as_str)
+            .filter(|name| !made.contains(name))
+            .collect()
     }
 
     fn add(&mut self, at: u64, member: Option<Cow<str>>, content: Content) {
@@ -241,11 +252,11 @@ impl Listing {
         match content {
             Content::Cubin(cubin) => {
                 *self.compilers.entry(cubin.compiler).or_default() += 1;
-                let kernels = cubin.kernels.into_iter();
-                self.kernels.extend(kernels.map(|kernel| Kernel {
-                    member: member.clone(),
-                    ..kernel
-                }));
+                self.kernels
+                    .extend(cubin.kernels.into_iter().map(|kernel| Kernel {
+                        member: member.clone(),
+                        ..kernel
+                    }));
             }
             Content::Ptx { arch, kernels } => self.ptx.push(Ptx {
                 arch,
@@ -268,9 +279,9 @@ impl Listing {
             Some(member) => Some(format!("{name}({member})")),
             None => Some(name.to_owned()),
         };
-        for member in (listing.kernels.iter_mut().map(|it| &mut it.member))
-            .chain(listing.ptx.iter_mut().map(|it| &mut it.member))
-            .chain(listing.others.iter_mut().map(|it| &mut it.member))
+        for member in (listing.kernels.iter_mut().map(|kernel| &mut kernel.member))
+            .chain(listing.ptx.iter_mut().map(|ptx| &mut ptx.member))
+            .chain(listing.others.iter_mut().map(|other| &mut other.member))
         {
             *member = within(member.take());
         }
@@ -349,7 +360,7 @@ impl<'a> Found<'a> {
     fn read_cubin(&self, wanted: &Wanted) -> Result<Option<Cubin<'a>>, Error> {
         let (cubin, bytes) = match &self.code {
             FoundCode::Cubin(bytes) => {
-                let cubin = cubin::read(bytes, None).map_err(|it| it.shifted(self.at))?;
+                let cubin = cubin::read(bytes, None).map_err(|cubin| cubin.shifted(self.at))?;
                 (cubin, Cow::Borrowed(*bytes))
             }
             FoundCode::Entry(entry) => match entry.machine() {
@@ -359,7 +370,7 @@ impl<'a> Found<'a> {
             FoundCode::Ptx(_) => return Ok(None),
         };
         let mut kernels = cubin.kernels;
-        kernels.retain(|it| wanted.has(it));
+        kernels.retain(|kernel| wanted.has(kernel));
         Ok((!kernels.is_empty()).then_some(Cubin { bytes, kernels }))
     }
 }
@@ -408,7 +419,9 @@ pub struct Cubin<'a> {
 /// Where it is no such file, or damaged.
 pub fn read_cubins<'a>(bytes: &'a [u8], wanted: &Wanted) -> Result<Vec<Cubin<'a>>, Error> {
     let (_, found) = find_all(bytes)?;
-    let cubins: Vec<_> = (found.par_iter()).map(|it| it.read_cubin(wanted)).collect();
+    let cubins: Vec<_> = (found.par_iter())
+        .map(|packed| packed.read_cubin(wanted))
+        .collect();
     cubins.into_iter().filter_map(Result::transpose).collect()
 }
 
@@ -440,13 +453,18 @@ impl<'a> Part<'a, '_> {
 /// Where it is no such file, or damaged.
 pub fn read(bytes: &[u8]) -> Result<Listing, Error> {
     let mut listing = read_all(bytes)?;
-    if listing.kernels.iter().all(|it| it.is_linked) {
+    if listing.kernels.iter().all(|kernel| kernel.is_linked) {
         return Ok(listing);
     }
     // A library keeps what its device code was linked from.
-    let linked = listing.kernels.iter().filter(|it| it.is_linked);
-    let linked: HashSet<_> = linked.map(|it| (it.name.clone(), it.arch)).collect();
-    let is_kept = |it: &Kernel| it.is_linked || !linked.contains(&(it.name.clone(), it.arch));
+    let linked: HashSet<_> = listing
+        .kernels
+        .iter()
+        .filter(|kernel| kernel.is_linked)
+        .map(|kernel| (kernel.name.clone(), kernel.arch))
+        .collect();
+    let is_kept =
+        |kernel: &Kernel| kernel.is_linked || !linked.contains(&(kernel.name.clone(), kernel.arch));
     listing.kernels.retain(is_kept);
     Ok(listing)
 }
@@ -457,7 +475,7 @@ pub const START: usize = 4096;
 /// Whether a file that starts like this can have GPU code. `start`: [`START`] bytes, or the whole file.
 pub fn may_have_code(start: &[u8]) -> bool {
     let magics = [ELF, &FATBIN, ARCHIVE, MLIR];
-    magics.iter().any(|it| start.starts_with(it)) || ptx::is_ptx(start)
+    magics.iter().any(|magic| start.starts_with(magic)) || ptx::is_ptx(start)
 }
 
 type Find<'a> = fn(&'a [u8], &mut Part<'a, '_>) -> Result<(), Error>;
@@ -468,8 +486,10 @@ type Find<'a> = fn(&'a [u8], &mut Part<'a, '_>) -> Result<(), Error>;
 /// As [`read`], but for machine code, which is not looked at.
 pub fn read_ptx(bytes: &[u8]) -> Result<(Format, Vec<PtxText<'_>>), Error> {
     let (format, found) = find_all(bytes)?;
-    let texts = found.into_iter().map(Found::ptx);
-    let texts: Vec<Option<PtxText>> = texts.collect::<Result<_, _>>()?;
+    let texts: Vec<Option<PtxText>> = found
+        .into_iter()
+        .map(Found::ptx)
+        .collect::<Result<_, _>>()?;
     Ok((format, texts.into_iter().flatten().collect()))
 }
 
@@ -486,10 +506,13 @@ fn read_all(bytes: &[u8]) -> Result<Listing, Error> {
 
 fn find_all(bytes: &[u8]) -> Result<(Format, Vec<Found<'_>>), Error> {
     let (format, find): (_, Find) = match bytes {
-        _ if bytes.starts_with(ELF) => match elf::is_cubin(bytes)? {
-            true => (Format::Cubin, find_in_elf),
-            false => (Format::Host, find_in_elf),
-        },
+        _ if bytes.starts_with(ELF) => {
+            if elf::is_cubin(bytes)? {
+                (Format::Cubin, find_in_elf)
+            } else {
+                (Format::Host, find_in_elf)
+            }
+        }
         _ if bytes.starts_with(&FATBIN) => (Format::Fatbin, fatbin::find),
         _ if bytes.starts_with(ARCHIVE) => (Format::Archive, find_in_archive),
         _ if bytes.starts_with(MLIR) => (Format::Mlir, fatbin::find_among),
@@ -514,9 +537,10 @@ fn find_ptx<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
 }
 
 fn find_in_elf<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
-    match elf::is_cubin(bytes).map_err(|error| error.shifted(part.start))? {
-        true => part.add(part.start, FoundCode::Cubin(bytes)),
-        false => host::find(bytes, part)?,
+    if elf::is_cubin(bytes).map_err(|error| error.shifted(part.start))? {
+        part.add(part.start, FoundCode::Cubin(bytes))
+    } else {
+        host::find(bytes, part)?
     }
     Ok(())
 }

@@ -57,34 +57,34 @@ impl Changed {
         artifacts: &Artifacts,
         mut sources: Sources,
     ) -> Vec<Evidence> {
-        let reader = disassembler.and_then(|it| Reader::open(it, cache).ok());
+        let reader = disassembler.and_then(|disassembler| Reader::open(disassembler, cache).ok());
         let read = |unit: &UnitId| match (&reader, artifacts.get(unit)) {
             (None, _) => Seen::NotRun(NotRun::NoDisassembler),
             (_, None) => Seen::NotRun(NotRun::NoArtifact),
             (Some(reader), Some(artifact)) => reader.read(artifact),
         };
         let facts: Vec<Seen<CodeFacts>> = self.0.par_iter().map(read).collect();
-        let pieces = self
-            .0
+        self.0
             .iter()
             .zip(facts)
             .map(|(unit, facts)| Evidence::Code {
                 unit: unit.clone(),
                 facts: facts.map(|facts| quoted(facts, &mut sources)),
-            });
-        pieces.collect()
+            })
+            .collect()
     }
 }
 
 fn identities<'a>(evidence: impl Iterator<Item = &'a Evidence>) -> HashMap<&'a UnitId, &'a str> {
-    let built = evidence.filter_map(|piece| match piece {
-        Evidence::Build {
-            unit,
-            facts: Seen::Got(facts),
-        } => Some((unit, facts.identity.as_str())),
-        _ => None,
-    });
-    built.collect()
+    evidence
+        .filter_map(|piece| match piece {
+            Evidence::Build {
+                unit,
+                facts: Seen::Got(facts),
+            } => Some((unit, facts.identity.as_str())),
+            _ => None,
+        })
+        .collect()
 }
 
 fn find(cache: &Cache, provision: bool, on: &(dyn Fn(Event) + Sync)) -> Option<Disassembler> {

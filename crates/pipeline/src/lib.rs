@@ -74,10 +74,11 @@ pub fn run(
 /// How many processes a case is going to be timed in at least, if any is.
 fn timing_processes(request: &Request, head: &Loaded) -> usize {
     let plan = &head.plan;
-    let is_timed = request.profile != Profile::Only && plan.cases.iter().any(|it| it.timed);
-    match is_timed {
-        true => plan.timing.processes as usize,
-        false => 0,
+    let is_timed = request.profile != Profile::Only && plan.cases.iter().any(|case| case.timed);
+    if is_timed {
+        plan.timing.processes as usize
+    } else {
+        0
     }
 }
 

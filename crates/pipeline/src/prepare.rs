@@ -171,8 +171,11 @@ fn build_sides(
         steps: steps as u64,
     });
     let named = |units: &[Unit], built: Vec<Built>| -> Vec<(UnitId, Built)> {
-        let ids = units.iter().map(|unit| unit.id.clone());
-        ids.zip(built).collect()
+        units
+            .iter()
+            .map(|unit| unit.id.clone())
+            .zip(built)
+            .collect()
     };
     let built = build_units("", None, &planned.root, &planned.toolchain, cache, head, on)?;
     let mut built_head = named(head, built);

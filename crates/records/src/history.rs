@@ -80,8 +80,13 @@ impl History {
             }
         }
         if past.shallow {
-            let versions = past.files.iter().flat_map(|file| &file.versions);
-            history.shallow_since = versions.map(|it| &it.commit).min().cloned();
+            history.shallow_since = past
+                .files
+                .iter()
+                .flat_map(|file| &file.versions)
+                .map(|version| &version.commit)
+                .min()
+                .cloned();
         }
         history
     }
@@ -89,8 +94,8 @@ impl History {
     /// The cases that a filter can pick: a variant without any case of its own has all shapes.
     pub fn cases(&self) -> Vec<CaseId> {
         let mut cases = BTreeSet::new();
-        let units = |it: &&Series| matches!(it.subject, Subject::Unit(_));
-        for series in self.series.iter().filter(|it| !units(it)) {
+        let units = |series: &&Series| matches!(series.subject, Subject::Unit(_));
+        for series in self.series.iter().filter(|series| !units(series)) {
             cases.insert(id(&series.subject));
         }
         for series in self.series.iter().filter(units) {
@@ -116,13 +121,13 @@ impl History {
             Subject::Unit(_) => variants.contains(&of(&id(&series.subject))),
         });
         // Only its place tells what it covers.
-        self.unreadable.retain(|it| {
-            let names = (&it.broken.kernel, &it.broken.variant);
-            let is_named = |it: &Variant| (&it.kernel, &it.variant) == names;
+        self.unreadable.retain(|unread| {
+            let names = (&unread.broken.kernel, &unread.broken.variant);
+            let is_named = |variant: &Variant| (&variant.kernel, &variant.variant) == names;
             variants.iter().any(is_named)
         });
         self.renamed
-            .retain(|it| variants.contains(&it.from) || variants.contains(&it.to));
+            .retain(|rename| variants.contains(&rename.from) || variants.contains(&rename.to));
     }
 }
 
@@ -200,13 +205,16 @@ fn series(file: &PastFile) -> Vec<Series> {
 }
 
 fn figures(baseline: &Baseline) -> BTreeMap<(Subject, Metric), Num> {
-    let cases = baseline.cases.iter().flat_map(|(shape, metrics)| {
-        let subject = subject(&baseline.kernel, &baseline.variant, &baseline.key, shape);
-        metrics
-            .iter()
-            .map(move |(metric, agreed)| ((subject.clone(), *metric), agreed.value))
-    });
-    cases.collect()
+    baseline
+        .cases
+        .iter()
+        .flat_map(|(shape, metrics)| {
+            let subject = subject(&baseline.kernel, &baseline.variant, &baseline.key, shape);
+            metrics
+                .iter()
+                .map(move |(metric, agreed)| ((subject.clone(), *metric), agreed.value))
+        })
+        .collect()
 }
 
 /// A removed variant and a new one of the same commit: under each key of the one the other has the same figures.
@@ -238,11 +246,13 @@ fn renamed(files: &[PastFile]) -> Vec<Renamed> {
     let same = |a: &Baseline, b: &Baseline| a.key == b.key && a.cases == b.cases;
     let mut renamed = Vec::new();
     for ((commit, from), gone) in removed {
-        let here = added.iter().filter(|((at, _), _)| *at == commit);
-        let mut alike = here.filter(|(_, new)| {
-            let has = |old: &&Baseline| new.iter().any(|new| same(old, new));
-            gone.iter().all(has)
-        });
+        let mut alike = added
+            .iter()
+            .filter(|((at, _), _)| *at == commit)
+            .filter(|(_, new)| {
+                let has = |old: &&Baseline| new.iter().any(|new| same(old, new));
+                gone.iter().all(has)
+            });
         // Where there are several, it is unknown which.
         if let (Some(((_, to), _)), None) = (alike.next(), alike.next()) {
             renamed.push(Renamed {

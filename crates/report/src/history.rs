@@ -66,7 +66,7 @@ pub(super) fn by_key<'a>(all: impl IntoIterator<Item = &'a Series>) -> Vec<Group
 /// Lays out a table for each key of the metrics that moved, a line for each subject where none did, and notes at the end.
 pub fn lay_out(history: &History) -> Vec<Vec<Section<'static>>> {
     let notes = Part::Lines(notes(history));
-    by_key(history.series.iter().filter(|it| is_main(it)))
+    by_key(history.series.iter().filter(|series| is_main(series)))
         .iter()
         .map(lay_out_group)
         .chain([vec![Section::new("note", "Notes", vec![notes])]])
@@ -116,7 +116,10 @@ pub(super) fn table(moved: &[&Series]) -> Table {
         ("to the first", Kind::Text),
         ("subject", Kind::Text),
     ];
-    let mut table = Table::new(columns, moved.iter().flat_map(|it| rows(it)).collect());
+    let mut table = Table::new(
+        columns,
+        moved.iter().flat_map(|series| rows(series)).collect(),
+    );
     if let Some(subject) = table.columns.last_mut() {
         subject.room = Room::IfItFits;
     }
@@ -137,9 +140,10 @@ fn rows(series: &Series) -> Vec<Vec<String>> {
             (Some(old), Some(new)) => words::change(series.metric, relative_change(new.0, old.0)),
             _ => "-".to_owned(),
         };
-        let (subject, metric) = match rows.is_empty() {
-            true => (series.subject.to_string(), series.metric.to_string()),
-            false => Default::default(),
+        let (subject, metric) = if rows.is_empty() {
+            (series.subject.to_string(), series.metric.to_string())
+        } else {
+            Default::default()
         };
         rows.push(vec![
             subject,
@@ -168,39 +172,49 @@ pub(super) fn lines(all: &[&Series]) -> Vec<String> {
             .or_default()
             .push(series);
     }
-    let lines = subjects.into_iter().map(|((subject, gone), all)| {
-        let values: Vec<String> = all
-            .iter()
-            .filter_map(|series| {
-                let value = series.points.iter().rev().find_map(|point| point.value)?;
-                let value = words::quantity(series.metric, value.0);
-                Some(format!("{} {value}", series.metric))
-            })
-            .collect();
-        let values = values.join(", ");
-        let versions =
-            |series: &&Series| series.points.iter().filter(|it| it.value.is_some()).count();
-        let most = all.iter().map(versions).max().unwrap_or_default();
-        let since = all
-            .iter()
-            .filter_map(|series| series.points.first())
-            .map(|it| &it.at)
-            .min();
-        let versions = words::plural(most, "version");
-        let since = since.map(Commit::to_string).unwrap_or_default();
-        let gone = gone.map_or(String::new(), |at| format!(", removed {at}"));
-        format!("{subject}: {values} ({versions} since {since}{gone})")
-    });
-    lines.collect()
+    subjects
+        .into_iter()
+        .map(|((subject, gone), all)| {
+            let values: Vec<String> = all
+                .iter()
+                .filter_map(|series| {
+                    let value = series.points.iter().rev().find_map(|point| point.value)?;
+                    let value = words::quantity(series.metric, value.0);
+                    Some(format!("{} {value}", series.metric))
+                })
+                .collect();
+            let values = values.join(", ");
+            let versions = |series: &&Series| {
+                series
+                    .points
+                    .iter()
+                    .filter(|point| point.value.is_some())
+                    .count()
+            };
+            let most = all.iter().map(versions).max().unwrap_or_default();
+            let since = all
+                .iter()
+                .filter_map(|series| series.points.first())
+                .map(|point| &point.at)
+                .min();
+            let versions = words::plural(most, "version");
+            let since = since.map(Commit::to_string).unwrap_or_default();
+            let gone = gone.map_or(String::new(), |at| format!(", removed {at}"));
+            format!("{subject}: {values} ({versions} since {since}{gone})")
+        })
+        .collect()
 }
 
 /// Draws a value that more than one commit has: one value is no line.
 pub(super) fn chart(series: &Series) -> Option<Chart> {
-    let points = series.points.iter().filter_map(|point| {
-        let value = point.value?.0;
-        value.is_finite().then_some((&point.at, value))
-    });
-    let points: Vec<_> = points.collect();
+    let points: Vec<_> = series
+        .points
+        .iter()
+        .filter_map(|point| {
+            let value = point.value?.0;
+            value.is_finite().then_some((&point.at, value))
+        })
+        .collect();
     let largest = points.iter().map(|(_, value)| *value).fold(0.0, f64::max);
     let (scale, unit) = words::unit(series.metric, largest);
     let unit = match unit {
@@ -218,13 +232,15 @@ pub(super) fn notes(history: &History) -> Vec<String> {
     let mut notes: Vec<String> = history
         .renamed
         .iter()
-        .map(|it| {
-            let name = |it: &records::history::Variant| format!("{}/{}", it.kernel, it.variant);
+        .map(|rename| {
+            let name = |variant: &records::history::Variant| {
+                format!("{}/{}", variant.kernel, variant.variant)
+            };
             format!(
                 "{} was renamed to {} by {}: two series each",
-                name(&it.from),
-                name(&it.to),
-                it.at
+                name(&rename.from),
+                name(&rename.to),
+                rename.at
             )
         })
         .collect();

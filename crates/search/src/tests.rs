@@ -117,8 +117,7 @@ proptest! {
     #[test]
     fn the_same_seed_and_answers_give_the_same_questions(space in spaces(), seed: u64) {
         let all = || -> Vec<Vec<Point>> {
-            let each = strategies(&space, seed).into_iter();
-            each.map(|mut strategy| search(&mut *strategy, 1, |point| cost(point, seed))).collect()
+            strategies(&space, seed).into_iter().map(|mut strategy| search(&mut *strategy, 1, |point| cost(point, seed))).collect()
         };
         prop_assert_eq!(all(), all());
     }

@@ -180,7 +180,11 @@ fn main() -> ExitCode {
         most_memory.load(Relaxed),
         most_micros.load(Relaxed)
     );
-    if progress.failed.load(Relaxed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    if progress.failed.load(Relaxed) {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
 }
 
 #[cfg(test)]

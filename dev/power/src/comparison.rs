@@ -95,8 +95,11 @@ fn around(settings: &Settings) -> Vec<Settings> {
         tolerance,
         ..settings.clone()
     });
-    let others = levels.into_iter().chain(tolerances);
-    others.filter(|other| other != settings).collect()
+    levels
+        .into_iter()
+        .chain(tolerances)
+        .filter(|other| other != settings)
+        .collect()
 }
 
 fn thin(settings: &Settings) -> Settings {

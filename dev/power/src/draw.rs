@@ -140,8 +140,10 @@ fn ruling(schedule: &Schedule, drawn: &[&Timed], change: f64) -> Ruling {
 /// Verdicts on each contest by its processes in the order of measurement, none of them used twice: few,
 /// but independent of each other, and with whatever moved the machine between one process and the next.
 pub(crate) fn replay(contests: &[Prepared], rule: &Own) -> Vec<Cell> {
-    let contests = contests.iter().zip(&rule.schedules).enumerate();
     contests
+        .iter()
+        .zip(&rule.schedules)
+        .enumerate()
         .map(|(index, (contest, schedule))| {
             let all: Vec<&Timed> = contest.processes.iter().collect();
             let mut rest = all.as_slice();

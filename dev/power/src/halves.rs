@@ -58,11 +58,11 @@ impl Halves {
             Half::of(&half)
         };
         let all = |head: bool, change: f64| {
-            let halves = contest
+            contest
                 .processes
                 .iter()
-                .map(|process| sides(process, head, change));
-            halves.collect::<Option<Vec<_>>>()
+                .map(|process| sides(process, head, change))
+                .collect::<Option<Vec<_>>>()
         };
         let scaled = if contest.unchanged() { changes } else { &[] };
         Some(Self {

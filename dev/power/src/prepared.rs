@@ -83,9 +83,10 @@ pub fn prepare(recording: &Recording, settings: &Settings) -> Result<Vec<Prepare
         .iter()
         .map(|contest| Prepared::of(contest, recording.tick_ns, needs))
         .collect::<Result<_, _>>()?;
-    match recording.contests.iter().any(Contest::unchanged) {
-        true => Ok(prepared),
-        false => Err(Unusable::NothingUnchanged),
+    if recording.contests.iter().any(Contest::unchanged) {
+        Ok(prepared)
+    } else {
+        Err(Unusable::NothingUnchanged)
     }
 }
 
@@ -141,8 +142,11 @@ impl Prepared {
 
     /// The mean of the log ratios.
     fn mean(&self) -> f64 {
-        let ratios = self.processes.iter().map(|process| process.ln_ratio);
-        ratios.sum::<f64>() / self.processes.len() as f64
+        self.processes
+            .iter()
+            .map(|process| process.ln_ratio)
+            .sum::<f64>()
+            / self.processes.len() as f64
     }
 
     pub(crate) fn spread(&self) -> Spread {

@@ -155,11 +155,13 @@ impl Process {
         if let Some(us) = self.device_us {
             return us as f64 * 1e-6;
         }
-        let blocks = self
+        let ns: f64 = self
             .blocks
             .iter()
-            .flat_map(|block| [block.ns.base, block.ns.head]);
-        let ns: f64 = blocks.flatten().map(|ns| ns as f64).sum();
+            .flat_map(|block| [block.ns.base, block.ns.head])
+            .flatten()
+            .map(|ns| ns as f64)
+            .sum();
         ns * 1e-9
     }
 }
@@ -231,7 +233,11 @@ pub(crate) mod tests {
         let both = recording("1", 3, 32.0)
             .with(recording("1", 20, 64.0))
             .unwrap();
-        let classes: Vec<u32> = both.contests.iter().map(|it| it.class_us).collect();
+        let classes: Vec<u32> = both
+            .contests
+            .iter()
+            .map(|contest| contest.class_us)
+            .collect();
         assert_eq!((classes, both.tick_ns), (vec![3, 20], 64.0));
         assert_eq!(
             recording("1", 3, 32.0)

@@ -87,9 +87,12 @@ pub enum Rival {
 
 impl Rival {
     pub fn call(&self, base: &Half, head: &Half) -> Call {
-        let beyond = |share: f64| match head.median() > base.median() * (1.0 + share) {
-            true => Call::Slower,
-            false => Call::Clear,
+        let beyond = |share: f64| {
+            if head.median() > base.median() * (1.0 + share) {
+                Call::Slower
+            } else {
+                Call::Clear
+            }
         };
         match *self {
             Self::NvbenchRobust { thresholds, bulk } => {

@@ -93,8 +93,12 @@ impl Protocol {
             median(&mut ns)
         };
         let sides = [&process.single.base, &process.single.head];
-        let alone = sides.into_iter().filter_map(|ns| side(ns));
-        let block_ns = 4.0 * f64::from(launches) * alone.fold(f64::INFINITY, f64::min);
+        let block_ns = 4.0
+            * f64::from(launches)
+            * sides
+                .into_iter()
+                .filter_map(|ns| side(ns))
+                .fold(f64::INFINITY, f64::min);
         let robust = ROBUST_BLOCKS.min(ROBUST_NS / block_ns.max(1.0)).floor();
         let fit = (self.blocks_ns as f64 / block_ns.max(1.0)).max(robust);
         (fit as u32).clamp(self.least_blocks.min(self.blocks), self.blocks) as usize

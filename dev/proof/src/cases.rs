@@ -310,13 +310,18 @@ fn fp8(unit: &str, b: usize, h: usize, s: usize, deviation: f32) -> Case {
     for _ in 0..3 {
         let values: Vec<f32> = (0..n).map(|_| random.normal()).collect();
         let amax = values.iter().fold(0.0_f32, |m, x| m.max(x.abs()));
-        args.push(Owned::In(values.iter().map(|x| {
-            if unit.starts_with("u8") {
-                ((x / amax * 127.0).round() + 128.0) as u8
-            } else {
-                float8::F8E4M3::from_f32(x / amax * 448.0).to_bits()
-            }
-        }).collect()));
+        args.push(Owned::In(
+            values
+                .iter()
+                .map(|x| {
+                    if unit.starts_with("u8") {
+                        ((x / amax * 127.0).round() + 128.0) as u8
+                    } else {
+                        float8::F8E4M3::from_f32(x / amax * 448.0).to_bits()
+                    }
+                })
+                .collect(),
+        ));
         let scale = (amax / 448.0 * deviation).to_le_bytes();
         scales.push(Owned::In(scale.repeat(b * h)));
     }
@@ -348,7 +353,11 @@ fn f16(unit: &str, b: usize, h: usize, s: usize) -> Case {
     let n = b * h * s * 64;
     let mut args: Vec<Owned> = (0..3)
         .map(|_| {
-            Owned::In((0..n).flat_map(|_| half::f16::from_f32(random.normal()).to_le_bytes()).collect())
+            Owned::In(
+                (0..n)
+                    .flat_map(|_| half::f16::from_f32(random.normal()).to_le_bytes())
+                    .collect(),
+            )
         })
         .collect();
     args.extend([

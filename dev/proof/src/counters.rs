@@ -233,10 +233,13 @@ pub fn hold(directory: &Path, rows: &[(String, Row)], out: &mut dyn Write) -> Re
 /// The simulator's counts for each case, by its name.
 fn simulate_all(directory: &Path) -> Result<Vec<(String, Report)>> {
     let cases = all_cases(directory)?;
-    cases.par_iter().map(|case| {
-        let report = simulated(case, directory).map_err(|e| format!("{}: {e}", case.name))?;
-        Ok((case.name.clone(), report))
-    }).collect()
+    cases
+        .par_iter()
+        .map(|case| {
+            let report = simulated(case, directory).map_err(|e| format!("{}: {e}", case.name))?;
+            Ok((case.name.clone(), report))
+        })
+        .collect()
 }
 
 fn compare_counts(

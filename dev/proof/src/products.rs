@@ -233,7 +233,11 @@ impl Variant {
         let layout = self.layout();
         let ([a, b, c, d], size) = (layout.registers, layout.register);
         let bits = 8 * size;
-        let header = if self.by_warpgroup() { HEADER_A } else { HEADER };
+        let header = if self.by_warpgroup() {
+            HEADER_A
+        } else {
+            HEADER
+        };
         let mut t = format!(
             "{header}.visible .entry f(.param .u64 pin, .param .u64 pout)\n{{\n\
              .reg .b{bits} %a<8>, %b<8>, %c<8>, %d<8>, %e<1>;\n.reg .b32 %t, %g, %l;\n.reg .b64 %in, %out, %o;\n.reg .pred %p;\n\
@@ -246,7 +250,10 @@ impl Variant {
         };
         let metadata = self.selector.map(|n| format!(", %e0, {n}"));
         let e = usize::from(metadata.is_some());
-        let multiply = if self.by_warpgroup() { self.multiply_by_warpgroup(&layout, &names) } else { format!(
+        let multiply = if self.by_warpgroup() {
+            self.multiply_by_warpgroup(&layout, &names)
+        } else {
+            format!(
                 "{} {}, {}, {}, {}{};\n",
                 self.op,
                 names('d', d),
@@ -254,72 +261,73 @@ impl Variant {
                 names('b', b),
                 names('c', c),
                 metadata.unwrap_or_default()
-            ) };
+            )
+        };
         let result = if self.by_warpgroup() { 'c' } else { 'd' };
         if self.through_memory() {
-                let ([m, n, k], [ab, cd]) = (layout.shape, layout.types);
-                let shape = format!("m{m}n{n}k{k}");
-                let mut layouts = self.op.split('.').filter(|w| matches!(*w, "row" | "col"));
-                let [la, lb] = [(); 2].map(|()| layouts.next().unwrap_or("row"));
-                let (of_a, of_b) = (32 * a * size, 32 * b * size);
-                let _ = write!(
-                    t,
-                    "mul.wide.u32 %o, %g, {};\nadd.s64 %in, %in, %o;\n\
+            let ([m, n, k], [ab, cd]) = (layout.shape, layout.types);
+            let shape = format!("m{m}n{n}k{k}");
+            let mut layouts = self.op.split('.').filter(|w| matches!(*w, "row" | "col"));
+            let [la, lb] = [(); 2].map(|()| layouts.next().unwrap_or("row"));
+            let (of_a, of_b) = (32 * a * size, 32 * b * size);
+            let _ = write!(
+                t,
+                "mul.wide.u32 %o, %g, {};\nadd.s64 %in, %in, %o;\n\
                      mul.wide.u32 %o, %g, {};\nadd.s64 %out, %out, %o;\n",
-                    32 * size * (a + b + c),
-                    32 * size * d
-                );
-                for (letter, list, at, layout, ty, length) in [
-                    (
-                        'a',
-                        names('a', a),
-                        0,
-                        la,
-                        ab,
-                        if la == "row" { k } else { m },
-                    ),
-                    (
-                        'b',
-                        names('b', b),
-                        of_a,
-                        lb,
-                        ab,
-                        if lb == "row" { n } else { k },
-                    ),
-                    ('c', names('c', c), of_a + of_b, "row", cd, n),
-                ] {
-                    let _ = writeln!(
-                        t,
-                        "wmma.load.{letter}.sync.aligned.{layout}.{shape}.global.{ty} {list}, [%in+{at}], {length};"
-                    );
-                }
-                t += &multiply;
+                32 * size * (a + b + c),
+                32 * size * d
+            );
+            for (letter, list, at, layout, ty, length) in [
+                (
+                    'a',
+                    names('a', a),
+                    0,
+                    la,
+                    ab,
+                    if la == "row" { k } else { m },
+                ),
+                (
+                    'b',
+                    names('b', b),
+                    of_a,
+                    lb,
+                    ab,
+                    if lb == "row" { n } else { k },
+                ),
+                ('c', names('c', c), of_a + of_b, "row", cd, n),
+            ] {
                 let _ = writeln!(
                     t,
-                    "wmma.store.d.sync.aligned.row.{shape}.global.{cd} [%out], {}, {n};",
-                    names('d', d)
+                    "wmma.load.{letter}.sync.aligned.{layout}.{shape}.global.{ty} {list}, [%in+{at}], {length};"
                 );
-            } else {
-                let _ = write!(
-                    t,
-                    "mov.u32 %l, %t;\nmad.lo.u32 %t, %g, {}, %t;\nmul.wide.u32 %o, %t, {};\n\
+            }
+            t += &multiply;
+            let _ = writeln!(
+                t,
+                "wmma.store.d.sync.aligned.row.{shape}.global.{cd} [%out], {}, {n};",
+                names('d', d)
+            );
+        } else {
+            let _ = write!(
+                t,
+                "mov.u32 %l, %t;\nmad.lo.u32 %t, %g, {}, %t;\nmul.wide.u32 %o, %t, {};\n\
                      add.s64 %in, %in, %o;\nmul.wide.u32 %o, %t, {};\nadd.s64 %out, %out, %o;\n",
-                    self.threads(),
-                    size * (a + b + c + e),
-                    size * d
-                );
-                let mut at = 0;
-                for (letter, n) in [('a', a), ('b', b), ('c', c), ('e', e)] {
-                    for k in 0..n {
-                        let _ = writeln!(t, "ld.global.b{bits} %{letter}{k}, [%in+{at}];");
-                        at += size;
-                    }
-                }
-                t += &multiply;
-                for k in 0..d {
-                    let _ = writeln!(t, "st.global.b{bits} [%out+{}], %{result}{k};", size * k);
+                self.threads(),
+                size * (a + b + c + e),
+                size * d
+            );
+            let mut at = 0;
+            for (letter, n) in [('a', a), ('b', b), ('c', c), ('e', e)] {
+                for k in 0..n {
+                    let _ = writeln!(t, "ld.global.b{bits} %{letter}{k}, [%in+{at}];");
+                    at += size;
                 }
             }
+            t += &multiply;
+            for k in 0..d {
+                let _ = writeln!(t, "st.global.b{bits} [%out+{}], %{result}{k};", size * k);
+            }
+        }
         t + "ret;\n}\n"
     }
 
@@ -364,7 +372,11 @@ impl Variant {
         let layout = self.layout();
         let [a, b, c, _] = layout.registers;
         // For a lane, or for a warp.
-        let (owners, share) = if self.through_memory() { (WARPS, 32) } else { (32 * WARPS, 1) };
+        let (owners, share) = if self.through_memory() {
+            (WARPS, 32)
+        } else {
+            (32 * WARPS, 1)
+        };
         let mut bytes = Vec::new();
         for owner in 0..owners {
             let kind = owner * 8 / owners;

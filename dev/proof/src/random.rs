@@ -60,7 +60,10 @@ pub struct Difference {
 
 pub fn first_difference(theirs: &[u8], ours: &[u8]) -> Option<Difference> {
     let word = |b: &[u8]| b.iter().rev().fold(0, |w, &b| w << 8 | u64::from(b));
-    theirs.chunks(8).zip(ours.chunks(8)).enumerate()
+    theirs
+        .chunks(8)
+        .zip(ours.chunks(8))
+        .enumerate()
         .map(|(i, (g, s))| Difference {
             slot: i / THREADS,
             lane: i % THREADS,

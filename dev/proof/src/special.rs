@@ -147,7 +147,12 @@ pub fn run(gpu: &Gpu, hashes: Option<&Path>, out: &mut dyn Write) -> Result<bool
 }
 
 fn report(s: &Special, theirs: &[u8], ours: &[u8], out: &mut dyn Write) -> Result<bool> {
-    let differing: Vec<_> = theirs.chunks(4).zip(ours.chunks(4)).enumerate().filter(|(_, (g, s))| g != s).collect();
+    let differing: Vec<_> = theirs
+        .chunks(4)
+        .zip(ours.chunks(4))
+        .enumerate()
+        .filter(|(_, (g, s))| g != s)
+        .collect();
     writeln!(
         out,
         "{}: {} of {} words differ",

@@ -135,7 +135,11 @@ impl Inputs {
 
     /// The bytes of every `stride`th lane.
     fn bytes(&self, stride: usize) -> Vec<u8> {
-        self.0.iter().flat_map(|s| s.iter().step_by(stride)).flat_map(|w| w.to_le_bytes()).collect()
+        self.0
+            .iter()
+            .flat_map(|s| s.iter().step_by(stride))
+            .flat_map(|w| w.to_le_bytes())
+            .collect()
     }
 }
 

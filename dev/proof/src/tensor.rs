@@ -94,7 +94,12 @@ fn report(v: &Variant, theirs: &[u8], ours: &[u8], out: &mut dyn Write) -> Resul
         write!(out, " {equal}/{}", pairs.count())?;
     }
     writeln!(out)?;
-    let differing: Vec<_> = theirs.chunks(size).zip(ours.chunks(size)).enumerate().filter(|(_, (g, s))| g != s).collect();
+    let differing: Vec<_> = theirs
+        .chunks(size)
+        .zip(ours.chunks(size))
+        .enumerate()
+        .filter(|(_, (g, s))| g != s)
+        .collect();
     // From the start to the end: different kinds of operands.
     for (at, (g, s)) in differing.iter().step_by((differing.len() / 8).max(1)) {
         let number = |bytes: &[u8]| {

@@ -42,7 +42,7 @@ fn a_kernel_made_for_the_seeds_of_gates_yaml_fails_against_a_base() {
     let known = ["1", "2"].map(|seed| {
         simulate(dir, &["--seeds", seed, "--dump", "dump"], 0);
         let mut files = walk(&dir.join("dump")).into_iter();
-        let file = files.rfind(|it| it.ends_with("x.npy")).unwrap();
+        let file = files.rfind(|file| file.ends_with("x.npy")).unwrap();
         let bytes = fs::read(file).unwrap();
         fs::remove_dir_all(dir.join("dump")).unwrap();
         let first = bytes.len() - 4 * 256;

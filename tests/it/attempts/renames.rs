@@ -45,8 +45,11 @@ fn kernels(dir: &Path, kernels: &[&str]) {
 fn section(dir: &Path, name: &str) -> String {
     let text = fs::read_to_string(dir.join("gates.yaml")).unwrap();
     let (_, rest) = text.split_once(&format!("  {name}:\n")).unwrap();
-    let lines = rest.lines().take_while(|line| line.starts_with("    "));
-    let lines: Vec<_> = lines.map(|line| format!("{line}\n")).collect();
+    let lines: Vec<_> = rest
+        .lines()
+        .take_while(|line| line.starts_with("    "))
+        .map(|line| format!("{line}\n"))
+        .collect();
     format!("  {name}:\n{}", lines.concat())
 }
 

@@ -181,8 +181,12 @@ impl Source {
         let keys = top.as_object_mut().unwrap();
         keys.append(&mut self.top.clone());
         keys.insert("kernels".to_owned(), Value::Object(kernels));
-        let lines = keys.iter().map(|(key, value)| format!("{key}: {value}\n"));
-        format!("version: 1\n{}", lines.collect::<String>())
+        format!(
+            "version: 1\n{}",
+            keys.iter()
+                .map(|(key, value)| format!("{key}: {value}\n"))
+                .collect::<String>()
+        )
     }
 }
 
@@ -216,8 +220,11 @@ fn found(record: &Path, source: &str) -> BTreeMap<String, BTreeSet<Found>> {
         match facts {
             Seen::Got(facts) => {
                 of_kernel.extend(facts.findings.iter().map(|finding| {
-                    let places = finding.places.iter();
-                    let lines = places.filter_map(|place| line_of(place, source)).collect();
+                    let lines = finding
+                        .places
+                        .iter()
+                        .filter_map(|place| line_of(place, source))
+                        .collect();
                     (finding.kind.name().to_owned(), lines)
                 }));
                 of_kernel.extend(

@@ -326,13 +326,18 @@ impl Step {
         }
         let said = format!("{}\n{}", stdout(&output), stderr(&output));
         let in_one_line = words(&said).join(" ");
-        let lacking = self
-            .says
-            .iter()
-            .filter(|text| !in_one_line.contains(*text) && !reported.contains(*text));
-        problems.extend(lacking.map(|text| format!("it does not say {text:?}")));
-        let found = self.lacks.iter().filter(|text| in_one_line.contains(*text));
-        problems.extend(found.map(|text| format!("it says {text:?}")));
+        problems.extend(
+            self.says
+                .iter()
+                .filter(|text| !in_one_line.contains(*text) && !reported.contains(*text))
+                .map(|text| format!("it does not say {text:?}")),
+        );
+        problems.extend(
+            self.lacks
+                .iter()
+                .filter(|text| in_one_line.contains(*text))
+                .map(|text| format!("it says {text:?}")),
+        );
         let code = output.status.code();
         if code != Some(self.code) || broken != self.broken {
             let [broken, expected] = [&broken, &self.broken].map(|codes| codes.join(" "));

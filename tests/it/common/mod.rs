@@ -292,7 +292,7 @@ pub fn verdict(dir: &Path, kernel: &str, gate: &str) -> (String, String, String)
     let verdicts = report["verdicts"].as_array().unwrap();
     let found = verdicts
         .iter()
-        .find(|it| it["subject"]["case"]["kernel"] == kernel && it["gate"] == gate);
+        .find(|verdict| verdict["subject"]["case"]["kernel"] == kernel && verdict["gate"] == gate);
     let found = found.unwrap();
     let code = found["reason"].get("code").unwrap_or(&found["code"]);
     (text(&found["outcome"]), text(code), text(&found["message"]))

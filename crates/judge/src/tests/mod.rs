@@ -131,9 +131,14 @@ fn run_on_base(mut record: Record, gates: Vec<Gate>) -> Record {
     let plan = record.plan.clone();
     let base = Base::new("origin/main", "0a34415aaaaa", plan, gates);
     record.policy.base = Some(base);
-    let theirs = record.evidence.clone().into_iter();
-    let theirs = theirs.map(|piece| Evidence::Base(Box::new(piece)));
-    record.evidence.extend(theirs.collect::<Vec<_>>());
+    record.evidence.extend(
+        record
+            .evidence
+            .clone()
+            .into_iter()
+            .map(|piece| Evidence::Base(Box::new(piece)))
+            .collect::<Vec<_>>(),
+    );
     record
 }
 

@@ -173,8 +173,8 @@ const FORMS: [(&str, &[&str]); 6] = [
 
 fn forms() -> impl Iterator<Item = (&'static str, &'static str)> {
     FORMS.into_iter().flat_map(|(ops, types)| {
-        let ops = ops.split(' ');
-        ops.flat_map(move |op| types.iter().map(move |ty| (op, *ty)))
+        ops.split(' ')
+            .flat_map(move |op| types.iter().map(move |ty| (op, *ty)))
     })
 }
 

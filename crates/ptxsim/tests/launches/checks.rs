@@ -232,8 +232,10 @@ mad.lo.u32 %r27, %r27, 10, %r1;
         params[..8].copy_from_slice(&out.to_le_bytes());
         let limits = Limits { sample, ..limits() };
         let report = clean(launch_as(kernel, &launch, &params, &mut memory, limits));
-        let words = memory.read(out, 64).unwrap().chunks_exact(4);
-        let words: Vec<u32> = words
+        let words: Vec<u32> = memory
+            .read(out, 64)
+            .unwrap()
+            .chunks_exact(4)
             .map(|c| u32::from(c[0]) + 256 * u32::from(c[1]))
             .collect();
         (words, report.counters.total.issued)

@@ -44,8 +44,10 @@ fn told(name: &str, report: &Result<Report, Fault>, output: &[u8], kinds: Kinds)
         }
     };
     writeln!(text, "  total {}", costs(&report.counters.total)).unwrap();
-    let by_kind = report.counters.by_kind.iter();
-    let by_kind: String = by_kind
+    let by_kind: String = report
+        .counters
+        .by_kind
+        .iter()
         .map(|(kind, cost)| format!("  {kind:?} {}\n", costs(cost)))
         .collect();
     match kinds {
@@ -153,11 +155,18 @@ fn kernels_as_they_are() {
 
 /// The text with its n-th (from 0) line that contains `what` removed, for every n.
 fn each_without<'a>(text: &'a str, what: &'a str) -> impl Iterator<Item = String> + 'a {
-    let hits = text.lines().enumerate().filter(|(_, l)| l.contains(what));
-    let hits: Vec<usize> = hits.map(|(n, _)| n).collect();
+    let hits: Vec<usize> = text
+        .lines()
+        .enumerate()
+        .filter(|(_, l)| l.contains(what))
+        .map(|(n, _)| n)
+        .collect();
     hits.into_iter().map(|hit| {
-        let rest = text.lines().enumerate().filter(|(n, _)| *n != hit);
-        rest.map(|(_, l)| format!("{l}\n")).collect()
+        text.lines()
+            .enumerate()
+            .filter(|(n, _)| *n != hit)
+            .map(|(_, l)| format!("{l}\n"))
+            .collect()
     })
 }
 

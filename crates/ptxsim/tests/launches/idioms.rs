@@ -103,9 +103,10 @@ fn two_hundred_runs_of_right_kernels_raise_nothing() {
         let grids = [1, grid, grid + 1, 2 * grid, 2 * grid];
         for (number, blocks) in numbers.into_iter().zip(grids) {
             // n is the number of threads, or has nothing to do with it.
-            let n = match n == (grid * block) as i32 {
-                true => (blocks * block) as i32,
-                false => n,
+            let n = if n == (grid * block) as i32 {
+                (blocks * block) as i32
+            } else {
+                n
             };
             runs += 1;
             match run_over(&module, name, blocks, block, n, number) {

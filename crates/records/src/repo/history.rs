@@ -23,8 +23,9 @@ pub fn files(root: &Path, commit: &str, dir: &str) -> Result<Vec<(PathBuf, Strin
         .map(|name| format!("{commit}:./{name}"))
         .collect();
     let texts = contents(root, &objects)?;
-    let found = names.into_iter().zip(texts);
-    Ok(found
+    Ok(names
+        .into_iter()
+        .zip(texts)
         .filter_map(|(name, text)| Some((PathBuf::from(name), text?)))
         .collect())
 }
@@ -97,9 +98,10 @@ pub fn versions(
         Ok(log) => log,
         Err(said) => {
             let none = ["not a git repository", "cannot be run", "any commits yet"];
-            return match none.iter().any(|why| said.contains(why)) {
-                true => Ok(None),
-                false => Err(Error::environment(said)),
+            return if none.iter().any(|why| said.contains(why)) {
+                Ok(None)
+            } else {
+                Err(Error::environment(said))
             };
         }
     };
@@ -143,7 +145,7 @@ pub fn versions(
     }
     // The log begins with the newest.
     found.reverse();
-    let objects = found.iter().filter_map(|it| it.object.clone());
+    let objects = found.iter().filter_map(|version| version.object.clone());
     let mut texts = contents(root, &objects.collect::<Vec<_>>())?.into_iter();
     let mut files: BTreeMap<PathBuf, Vec<FileVersion>> = BTreeMap::new();
     for Touched {
@@ -267,8 +269,7 @@ mod tests {
     /// The versions of a file, `-` where it was removed.
     fn texts<'a>(versions: &'a FileVersions, name: &str) -> Vec<&'a str> {
         let file = versions.files.get(Path::new(name)).unwrap();
-        let texts = file.iter();
-        texts
+        file.iter()
             .map(|version| version.text.as_deref().unwrap_or("-"))
             .collect()
     }
@@ -316,7 +317,10 @@ mod tests {
         assert_eq!(texts(&all, "b/x.json"), ["0", "1", "2", "3", "4", "5"]);
         let versions = &all.files[Path::new("b/x.json")];
         assert!(versions.is_sorted_by(|a, b| a.commit < b.commit));
-        let subjects: Vec<_> = versions.iter().map(|it| &it.commit.subject).collect();
+        let subjects: Vec<_> = versions
+            .iter()
+            .map(|version| &version.commit.subject)
+            .collect();
         assert_eq!(subjects[0], "step 0: a tab\tand words");
         assert_eq!(versions[5].commit.day, "2026-11-22");
     }

@@ -67,8 +67,10 @@ pub struct Blocks<'a> {
 
 impl Blocks<'_> {
     fn has(&self, at: usize) -> bool {
-        let mut all = self.failed.iter().chain(&self.others);
-        all.any(|(other, _)| *other == at)
+        self.failed
+            .iter()
+            .chain(&self.others)
+            .any(|(other, _)| *other == at)
     }
 }
 
@@ -80,11 +82,12 @@ impl<'a> Cases<'a> {
             verdicts.entry(&verdict.subject).or_default().push(verdict);
         }
         let mut history: BTreeMap<&Subject, Vec<&Series>> = BTreeMap::new();
-        for series in input.history.iter().flat_map(|it| &it.series) {
+        for series in input.history.iter().flat_map(|history| &history.series) {
             history.entry(&series.subject).or_default().push(series);
         }
-        let why = notable(index, input.judgement).into_iter();
-        let why = why.map(|it| (it.case.clone(), diagnosis::lines(index, &it)));
+        let why = notable(index, input.judgement)
+            .into_iter()
+            .map(|diagnosed| (diagnosed.case.clone(), diagnosis::lines(index, &diagnosed)));
         Self {
             input,
             why: why.collect(),
@@ -95,37 +98,49 @@ impl<'a> Cases<'a> {
 
     /// The worst cases first.
     fn in_order(&self) -> Vec<Shown<'a>> {
-        let all = self.input.record.plan.cases.iter().enumerate();
-        let all = all.map(|(at, case)| {
-            let subject = Subject::Case(case.id.clone());
-            let own = values::worst(self.verdicts_of(&subject).into_iter());
-            let units = self.units(&case.id);
-            let units = units.map(|unit| Subject::Unit(unit.id.clone()));
-            let of_units = values::worst(units.flat_map(|it| self.verdicts_of(&it)));
-            // A case is no better than its build; that it was built says nothing of the case.
-            let of_units = of_units.filter(|it| rank(Some(*it)) < rank(Some(Outcome::Pass)));
-            let worst = match (own, of_units) {
-                (Some(own), Some(of_units)) if rank(Some(own)) < rank(Some(of_units)) => Some(own),
-                (own, of_units) => of_units.or(own),
-            };
-            Shown {
-                case,
-                subject,
-                at,
-                worst,
-            }
-        });
+        let all = self
+            .input
+            .record
+            .plan
+            .cases
+            .iter()
+            .enumerate()
+            .map(|(at, case)| {
+                let subject = Subject::Case(case.id.clone());
+                let own = values::worst(self.verdicts_of(&subject).into_iter());
+                let units = self.units(&case.id);
+                let units = units.map(|unit| Subject::Unit(unit.id.clone()));
+                let of_units = values::worst(units.flat_map(|unit| self.verdicts_of(&unit)));
+                // A case is no better than its build; that it was built says nothing of the case.
+                let of_units =
+                    of_units.filter(|outcome| rank(Some(*outcome)) < rank(Some(Outcome::Pass)));
+                let worst = match (own, of_units) {
+                    (Some(own), Some(of_units)) if rank(Some(own)) < rank(Some(of_units)) => {
+                        Some(own)
+                    }
+                    (own, of_units) => of_units.or(own),
+                };
+                Shown {
+                    case,
+                    subject,
+                    at,
+                    worst,
+                }
+            });
         let mut all: Vec<Shown> = all.collect();
-        all.sort_by_key(|it| (rank(it.worst), it.at));
+        all.sort_by_key(|shown| (rank(shown.worst), shown.at));
         all
     }
 
     /// Those of failures while there is room; those of other cases all, or none.
     pub fn blocks(&self, room: Room) -> Blocks<'a> {
         let all = self.in_order();
-        let (failed, rest): (Vec<&Shown>, Vec<&Shown>) = all.iter().partition(|it| it.is_failed());
+        let (failed, rest): (Vec<&Shown>, Vec<&Shown>) =
+            all.iter().partition(|shown| shown.is_failed());
         let mut left = room.failed;
-        let failed = failed.into_iter().map(|it| (it.at, self.block(it)));
+        let failed = failed
+            .into_iter()
+            .map(|block| (block.at, self.block(block)));
         let fits = |(_, block): &(usize, Markup)| {
             let fits = left.checked_sub(block.0.len());
             left = fits.unwrap_or_default();
@@ -134,14 +149,14 @@ impl<'a> Cases<'a> {
         let failed: Vec<_> = failed.take_while(fits).collect();
         let mut left = room.others;
         let mut others = Vec::new();
-        for it in rest {
-            let block = self.block(it);
+        for shown in rest {
+            let block = self.block(shown);
             let Some(fits) = left.checked_sub(block.0.len()) else {
                 others.clear();
                 break;
             };
             left = fits;
-            others.push((it.at, block));
+            others.push((shown.at, block));
         }
         Blocks {
             all,
@@ -153,18 +168,27 @@ impl<'a> Cases<'a> {
     /// To the block of a case, or to its row.
     pub fn links(&self, blocks: &Blocks) -> Links {
         let plan = &self.input.record.plan;
-        let link = |at: usize| match blocks.has(at) {
-            true => format!("#{}", anchor(at)),
-            false => format!("#{}", row_anchor(at)),
+        let link = |at: usize| {
+            if blocks.has(at) {
+                format!("#{}", anchor(at))
+            } else {
+                format!("#{}", row_anchor(at))
+            }
         };
-        let cases = plan.cases.iter().enumerate();
-        let cases = cases.map(|(at, case)| (case.id.to_string(), link(at)));
-        let units = plan.units.iter().filter_map(|unit| {
-            let of_it = |case: &Case| is_of(unit, &case.id);
-            let at = plan.cases.iter().position(of_it)?;
-            Some((unit.id.to_string(), link(at)))
-        });
-        units.chain(cases).collect()
+        let cases = plan
+            .cases
+            .iter()
+            .enumerate()
+            .map(|(at, case)| (case.id.to_string(), link(at)));
+        plan.units
+            .iter()
+            .filter_map(|unit| {
+                let of_it = |case: &Case| is_of(unit, &case.id);
+                let at = plan.cases.iter().position(of_it)?;
+                Some((unit.id.to_string(), link(at)))
+            })
+            .chain(cases)
+            .collect()
     }
 
     /// A row for each case, failures first, and below the table the blocks. `room`: bytes for the rows.
@@ -174,27 +198,30 @@ impl<'a> Cases<'a> {
             return html! {};
         }
         let view = self.input.index.head();
-        let cases: Vec<&Case> = all.iter().map(|it| it.case).collect();
+        let cases: Vec<&Case> = all.iter().map(|shown| shown.case).collect();
         let columns = values::columns(view, self.input.judgement, &cases);
-        let rows = all.iter().enumerate().map(|(place, it)| {
-            let name = it.case.id.to_string();
+        let rows = all.iter().enumerate().map(|(place, shown)| {
+            let name = shown.case.id.to_string();
             let cells = columns.iter().filter_map(|(_, cells)| cells.get(place));
             html! {
-                tr id=[(!blocks.has(it.at)).then(|| row_anchor(it.at))] {
+                tr id=[(!blocks.has(shown.at)).then(|| row_anchor(shown.at))] {
                     td {
-                        @match links.get(&name).filter(|_| blocks.has(it.at)) {
+                        @match links.get(&name).filter(|_| blocks.has(shown.at)) {
                             Some(link) => a.name href=(link) { (name) },
                             None => code { (name) },
                         }
                     }
-                    td { (badge(it.worst)) }
+                    td { (badge(shown.worst)) }
                     @for cell in cells { td { (cell) } }
                 }
             }
         });
         let (rows, left) = Shared::within(links, room).fit(rows);
         let unsaid = all.len() - blocks.failed.len() - blocks.others.len();
-        let outcomes = all.iter().filter_map(|it| Some(it.worst?.name())).collect();
+        let outcomes = all
+            .iter()
+            .filter_map(|shown| Some(shown.worst?.name()))
+            .collect();
         let below = html! {
             (part::cut(left, "cases, none of them worse than these"))
             @if let Some(legend) = values::legend(view) { p.muted { (legend) } }
@@ -260,11 +287,10 @@ impl<'a> Cases<'a> {
             .ok()?
             .number;
         let p50 = format!("p50 {}", words::quantity(Metric::P50, p50));
-        let mut changes = self.verdicts_of(subject).into_iter();
-        let to = changes.find(|it| {
-            it.metric() == Some(Metric::P50) && !it.is_anchored() && it.change.is_some()
+        let to = self.verdicts_of(subject).into_iter().find(|change| {
+            change.metric() == Some(Metric::P50) && !change.is_anchored() && change.change.is_some()
         });
-        Some(match to.and_then(|it| Some((it, it.change?))) {
+        Some(match to.and_then(|change| Some((change, change.change?))) {
             Some((verdict, change)) => {
                 let change = values::compared(verdict, change.0);
                 format!("{p50}, {change}")
@@ -278,7 +304,7 @@ impl<'a> Cases<'a> {
     fn verdicts(&self, shown: &Shown) -> Markup {
         let units = self.units(&shown.case.id);
         let units = units.map(|unit| Subject::Unit(unit.id.clone()));
-        let of_units: Vec<&Verdict> = units.flat_map(|it| self.verdicts_of(&it)).collect();
+        let of_units: Vec<&Verdict> = units.flat_map(|unit| self.verdicts_of(&unit)).collect();
         let all = self.verdicts_of(&shown.subject).into_iter().chain(of_units);
         let mut told: Vec<&Verdict> = Vec::new();
         let mut held: Vec<String> = Vec::new();
@@ -299,10 +325,11 @@ impl<'a> Cases<'a> {
                 _ => told.push(verdict),
             }
         }
-        told.sort_by_key(|it| rank(Some(it.outcome)));
-        let has_baselines = told.iter().any(|it| it.baseline.is_some());
-        let has_reason = |it: &Verdict| it.outcome != Outcome::Pass || it.measured.is_none();
-        let has_reasons = told.iter().any(|it| has_reason(it));
+        told.sort_by_key(|verdict| rank(Some(verdict.outcome)));
+        let has_baselines = told.iter().any(|verdict| verdict.baseline.is_some());
+        let has_reason =
+            |verdict: &Verdict| verdict.outcome != Outcome::Pass || verdict.measured.is_none();
+        let has_reasons = told.iter().any(|verdict| has_reason(verdict));
         let command = summary::reproduce(self.input.record, self.input.judgement, &shown.subject);
         html! {
             @if !told.is_empty() {
@@ -321,20 +348,20 @@ impl<'a> Cases<'a> {
                             }
                         }
                         tbody {
-                            @for it in &told {
+                            @for verdict in &told {
                                 tr {
                                     td {
-                                        code { (of_gate(it)) }
-                                        @if let Some(declared) = &it.declared { " " span.muted { (declared) } }
+                                        code { (of_gate(verdict)) }
+                                        @if let Some(declared) = &verdict.declared { " " span.muted { (declared) } }
                                     }
-                                    td { (part::outcome(it.outcome)) }
-                                    td.number data-head="measured" { (quantity(it, it.measured.map(|it| it.0))) }
+                                    td { (part::outcome(verdict.outcome)) }
+                                    td.number data-head="measured" { (quantity(verdict, verdict.measured.map(|measured| measured.0))) }
                                     @if has_baselines {
-                                        td.number data-head="against" { (quantity(it, it.baseline.map(|it| it.0))) }
-                                        td { (change(it)) }
+                                        td.number data-head="against" { (quantity(verdict, verdict.baseline.map(|baseline| baseline.0))) }
+                                        td { (change(verdict)) }
                                     }
                                     @if has_reasons {
-                                        td.why.long { @if has_reason(it) { (part::prose(&reasons::verdict(environment, it))) } }
+                                        td.why.long { @if has_reason(verdict) { (part::prose(&reasons::verdict(environment, verdict))) } }
                                     }
                                 }
                             }
@@ -346,7 +373,7 @@ impl<'a> Cases<'a> {
             @for (outcome, why, gates) in &unjudged {
                 p.held { (part::outcome(*outcome)) " " (gates.join(", ")) span.muted { ": " (part::prose(why)) } }
             }
-            @if let Some(it) = command { (part::command(&it)) }
+            @if let Some(shell_line) = command { (part::command(&shell_line)) }
         }
     }
 
@@ -358,7 +385,11 @@ impl<'a> Cases<'a> {
         let of_times: Vec<&Verdict> = self
             .verdicts_of(&shown.subject)
             .into_iter()
-            .filter(|it| it.metric().is_some_and(|it| it.facet() == Facet::Times))
+            .filter(|verdict| {
+                verdict
+                    .metric()
+                    .is_some_and(|metric| metric.facet() == Facet::Times)
+            })
             .collect();
         html! {
             div.charts {
@@ -369,8 +400,12 @@ impl<'a> Cases<'a> {
     }
 
     fn units(&self, id: &CaseId) -> impl Iterator<Item = &'a Unit> {
-        let units = self.input.record.plan.units.iter();
-        units.filter(move |unit| is_of(unit, id))
+        self.input
+            .record
+            .plan
+            .units
+            .iter()
+            .filter(move |unit| is_of(unit, id))
     }
 
     fn resources(&self, id: &CaseId) -> Markup {
@@ -386,7 +421,7 @@ impl<'a> Cases<'a> {
         if rows.iter().flatten().all(|cell| cell == "-") {
             return html! {};
         }
-        let metrics = values::UNIT_METRICS.map(|it| (it.name(), Kind::Number));
+        let metrics = values::UNIT_METRICS.map(|unit_metrics| (unit_metrics.name(), Kind::Number));
         let columns = [("resources", Kind::Text)].into_iter().chain(metrics);
         part::table(
             &Table::new(columns, rows),
@@ -400,14 +435,22 @@ impl<'a> Cases<'a> {
         let Some((seed, facts)) = simulated.first() else {
             return html! {};
         };
-        let gated = facts.counters.iter().map(|it| (it, "gates can rest on it"));
-        let others = facts.information.iter().map(|it| (it, "for information"));
+        let gated = facts
+            .counters
+            .iter()
+            .map(|counter| (counter, "gates can rest on it"));
+        let others = facts
+            .information
+            .iter()
+            .map(|information| (information, "for information"));
         let rows = gated.chain(others).map(|((counter, count), what)| {
             let most = facts.lines.get(counter).and_then(|lines| lines.first());
             vec![
                 counter.name().to_owned(),
                 words::quantity((*counter).into(), *count as f64),
-                most.map_or("-".to_owned(), |it| format!("{} at {}", it.count, it.place)),
+                most.map_or("-".to_owned(), |most_at| {
+                    format!("{} at {}", most_at.count, most_at.place)
+                }),
                 what.to_owned(),
             ]
         });
@@ -461,14 +504,15 @@ impl<'a> Cases<'a> {
     fn history(&self, shown: &Shown) -> Markup {
         let units = self.units(&shown.case.id);
         let units = units.map(|unit| Subject::Unit(unit.id.clone()));
-        let subjects = [shown.subject.clone()].into_iter().chain(units);
-        let all = subjects.flat_map(|it| self.history.get(&it).into_iter().flatten().copied());
-        let mut all: Vec<&Series> = all
-            .filter(|it| it.gone().is_none())
-            .filter(|it| matches!(it.metric, Metric::P50 | Metric::Registers))
+        let mut all: Vec<&Series> = [shown.subject.clone()]
+            .into_iter()
+            .chain(units)
+            .flat_map(|subject| self.history.get(&subject).into_iter().flatten().copied())
+            .filter(|series| series.gone().is_none())
+            .filter(|series| matches!(series.metric, Metric::P50 | Metric::Registers))
             .collect();
-        let last = |it: &Series| it.points.last().map(|point| point.at.clone());
-        all.sort_by_key(|it| (std::cmp::Reverse(last(it)), it.metric));
+        let last = |series: &Series| series.points.last().map(|point| point.at.clone());
+        all.sort_by_key(|series| (std::cmp::Reverse(last(series)), series.metric));
         let charts: Vec<Markup> = all
             .iter()
             .filter_map(|series| {
@@ -512,9 +556,11 @@ fn is_of(unit: &Unit, case: &CaseId) -> bool {
 }
 
 fn rank(outcome: Option<Outcome>) -> usize {
-    let order = values::WORST_FIRST.iter();
-    let mut order = order.map(|it| Some(*it)).enumerate();
-    let place = order.find_map(|(at, it)| (it == outcome).then_some(at));
+    let place = values::WORST_FIRST
+        .iter()
+        .map(|outcome| Some(*outcome))
+        .enumerate()
+        .find_map(|(at, known)| (known == outcome).then_some(at));
     place.unwrap_or(usize::MAX)
 }
 
@@ -613,13 +659,15 @@ fn samples(processes: &[Process], verdicts: &[&Verdict]) -> Markup {
     let mut levels = Vec::new();
     let mut named: Vec<Named> = Vec::new();
     let mut interval = None;
-    let has_base = processes.iter().any(|it| !it.base.samples.is_empty());
+    let has_base = processes
+        .iter()
+        .any(|process| !process.base.samples.is_empty());
     let p50 = verdicts
         .iter()
-        .filter(|it| it.metric() == Some(Metric::P50));
+        .filter(|verdict| verdict.metric() == Some(Metric::P50));
     for verdict in p50 {
         let name = words::question(&verdict.question);
-        let baseline = verdict.baseline.map(|it| it.0);
+        let baseline = verdict.baseline.map(|baseline| baseline.0);
         match (allowed(verdict), baseline) {
             (Some(allowed), Some(baseline)) => {
                 let limit = baseline * (1.0 + allowed);
@@ -640,7 +688,7 @@ fn samples(processes: &[Process], verdicts: &[&Verdict]) -> Markup {
                 }
                 let bounds = verdict
                     .interval
-                    .map(|it| it.map(|end| baseline * (1.0 + end.0)));
+                    .map(|interval| interval.map(|end| baseline * (1.0 + end.0)));
                 interval = interval.or(bounds);
             }
             (None, _) => {
@@ -658,10 +706,11 @@ fn samples(processes: &[Process], verdicts: &[&Verdict]) -> Markup {
             (Some(_), None) => {}
         }
     }
-    let all = processes
+    let most = processes
         .iter()
-        .flat_map(|it| it.head.samples.iter().chain(&it.base.samples));
-    let most = all.copied().fold(0.0, f64::max);
+        .flat_map(|process| process.head.samples.iter().chain(&process.base.samples))
+        .copied()
+        .fold(0.0, f64::max);
     let (scale, unit) = words::unit(Metric::P50, most);
     let title = format!("samples by process, {unit} of one launch");
     let (drawn, left_out) = chart::samples(
@@ -673,11 +722,14 @@ fn samples(processes: &[Process], verdicts: &[&Verdict]) -> Markup {
             scale,
         },
     );
-    let far = left_out.levels.iter().filter_map(|at| named.get(*at));
-    let far = far.map(|it| {
-        let value = words::quantity(Metric::P50, it.value);
-        format!("{} is at {value}, off the scale", it.name)
-    });
+    let far = left_out
+        .levels
+        .iter()
+        .filter_map(|at| named.get(*at))
+        .map(|point| {
+            let value = words::quantity(Metric::P50, point.value);
+            format!("{} is at {value}, off the scale", point.name)
+        });
     let above = (left_out.above > 0).then(|| {
         format!(
             "{} slower than the scale goes, at its upper edge",
@@ -688,10 +740,11 @@ fn samples(processes: &[Process], verdicts: &[&Verdict]) -> Markup {
         (left_out.one_of > 1).then(|| format!("one of {} samples is drawn", left_out.one_of));
     let notes: BTreeSet<String> = far.chain(above).chain(thinned).collect();
     let is_drawn = |ink: Ink| {
-        let levels = levels.iter().enumerate();
         levels
+            .iter()
+            .enumerate()
             .filter(|(at, _)| !left_out.levels.contains(at))
-            .any(|(_, it)| it.ink == ink)
+            .any(|(_, stroke)| stroke.ink == ink)
     };
     html! {
         figure {
@@ -711,18 +764,21 @@ fn samples(processes: &[Process], verdicts: &[&Verdict]) -> Markup {
 }
 
 fn changes(verdicts: &[&Verdict]) -> Markup {
-    let rows = verdicts.iter().filter_map(|verdict| {
-        let [low, high] = verdict.interval?;
-        let change = verdict.change?.0;
-        Some(Change {
-            label: words::question(&verdict.question),
-            change,
-            interval: [low.0, high.0],
-            limit: allowed(verdict),
-            is_bad: verdict.outcome == Outcome::Fail,
+    let rows: Vec<_> = verdicts
+        .iter()
+        .filter_map(|verdict| {
+            let [low, high] = verdict.interval?;
+            let change = verdict.change?.0;
+            Some(Change {
+                label: words::question(&verdict.question),
+                change,
+                interval: [low.0, high.0],
+                limit: allowed(verdict),
+                is_bad: verdict.outcome == Outcome::Fail,
+            })
         })
-    });
-    let rows: Vec<_> = rows.filter(|row| row.change.is_finite()).collect();
+        .filter(|row| row.change.is_finite())
+        .collect();
     if rows.is_empty() {
         return html! {};
     }

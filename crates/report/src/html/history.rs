@@ -30,8 +30,12 @@ pub fn render(history: &History) -> String {
     }
     let shared = Shared::unbounded(&links);
     let kernels: BTreeSet<_> = cases.iter().map(|case| &case.kernel).collect();
-    let points = history.series.iter().flat_map(|series| &series.points);
-    let newest = points.map(|point| &point.at).max();
+    let newest = history
+        .series
+        .iter()
+        .flat_map(|series| &series.points)
+        .map(|point| &point.at)
+        .max();
     let latest = latest(history);
     let notes = history::notes(history);
     let body = html! {
@@ -109,8 +113,8 @@ impl<'a> Shown<'a> {
     /// Returns what the last commit with values of this metric says; of several architectures each value once.
     fn latest(&self, metric: Metric) -> Option<String> {
         let last = || {
-            let series = self.series.iter().filter(|it| it.metric == metric);
-            series.filter_map(|it| Some((it.points.last()?, it.points.last()?.value?)))
+            let series = self.series.iter().filter(|series| series.metric == metric);
+            series.filter_map(|series| Some((series.points.last()?, series.points.last()?.value?)))
         };
         let at = &last().map(|(point, _)| &point.at).max()?;
         let values: BTreeSet<String> = last()
@@ -164,8 +168,8 @@ fn moves<'a>(series: impl IntoIterator<Item = &'a Series>) -> Vec<Move<'a>> {
             })
         })
         .collect();
-    let is_p50 = |it: &Move| it.series.metric == Metric::P50;
-    let size = |it: &Move| relative_change(it.to, it.from).abs();
+    let is_p50 = |change: &Move| change.series.metric == Metric::P50;
+    let size = |change: &Move| relative_change(change.to, change.from).abs();
     all.sort_by(|a, b| {
         b.at.cmp(a.at)
             .then(is_p50(b).cmp(&is_p50(a)))
@@ -175,18 +179,21 @@ fn moves<'a>(series: impl IntoIterator<Item = &'a Series>) -> Vec<Move<'a>> {
 }
 
 fn latest(history: &History) -> Table {
-    let rows = moves(&history.series).into_iter().take(LATEST).map(|it| {
-        let metric = it.series.metric;
-        vec![
-            it.at.to_string(),
-            it.series.subject.to_string(),
-            metric.to_string(),
-            words::quantity(metric, it.from),
-            words::quantity(metric, it.to),
-            it.change(),
-            it.at.subject.clone(),
-        ]
-    });
+    let rows = moves(&history.series)
+        .into_iter()
+        .take(LATEST)
+        .map(|change| {
+            let metric = change.series.metric;
+            vec![
+                change.at.to_string(),
+                change.series.subject.to_string(),
+                metric.to_string(),
+                words::quantity(metric, change.from),
+                words::quantity(metric, change.to),
+                change.change(),
+                change.at.subject.clone(),
+            ]
+        });
     let columns = [
         ("commit", Kind::Text),
         ("of", Kind::Name),
@@ -204,7 +211,11 @@ fn last_move(series: &[&Series]) -> Option<String> {
     let all = moves(series.iter().copied());
     let first = all.first()?;
     let said = format!("{}: {} {}", first.at, first.series.metric, first.change());
-    let more = all.iter().skip(1).filter(|it| it.at == first.at).count();
+    let more = all
+        .iter()
+        .skip(1)
+        .filter(|change| change.at == first.at)
+        .count();
     Some(if more > 0 {
         format!("{said}, and {more} more")
     } else {
@@ -250,8 +261,10 @@ fn table_of_cases(cases: &[Shown], shared: &Shared) -> Markup {
             }
         }
     });
-    let heads = metrics.iter().map(|metric| metric.name());
-    let heads = heads.chain(["moved last"]);
+    let heads = metrics
+        .iter()
+        .map(|metric| metric.name())
+        .chain(["moved last"]);
     part::cases(
         "values",
         cases.iter().map(|case| case.state).collect(),

@@ -69,9 +69,11 @@ fn render_within(input: &ReportInput, room: Room) -> String {
     let cases = Cases::new(input);
     let blocks = cases.blocks(room.blocks);
     let links = cases.links(&blocks);
-    let sections = page.sections.iter().enumerate();
-    let sections = sections.map(|(at, section)| (format!("section-{}", at + 1), section));
-    let (first, rest): (Vec<Placed>, Vec<Placed>) = sections
+    let (first, rest): (Vec<Placed>, Vec<Placed>) = page
+        .sections
+        .iter()
+        .enumerate()
+        .map(|(at, section)| (format!("section-{}", at + 1), section))
         .filter(|(_, section)| part::is_shown(section))
         .partition(|(_, section)| comes_first(section));
     let (notes, tables): (Vec<Placed>, Vec<Placed>) =
@@ -83,7 +85,7 @@ fn render_within(input: &ReportInput, room: Room) -> String {
         .map(|(id, section)| part::section(section, Some(id), &shared))
         .collect();
     let rows = cases.render(&blocks, &links, room.rows);
-    let taken: usize = first_sections.iter().map(|it| it.0.len()).sum();
+    let taken: usize = first_sections.iter().map(|section| section.0.len()).sum();
     let left = room.whole.saturating_sub(taken + rows.0.len());
     let ladders = super::ladder::ladders(view, input.judgement);
     let placed = ladder::place(view, &ladders, left.saturating_sub(room.notes));
@@ -109,7 +111,7 @@ fn render_within(input: &ReportInput, room: Room) -> String {
             @if (1..=MOST_LINKS).contains(&placed.len()) {
                 nav {
                     span.muted { "Ladders: " }
-                    @for it in &placed { a href=(format!("#{}", it.id)) { (it.ladder.name) } }
+                    @for ladder in &placed { a href=(format!("#{}", ladder.id)) { (ladder.ladder.name) } }
                 }
             }
         }
@@ -132,14 +134,15 @@ fn render_within(input: &ReportInput, room: Room) -> String {
 fn title(headline: &str, record: &Record) -> String {
     let checkout = record.environment.checkout.as_ref();
     let named = [
-        checkout.and_then(|it| it.repository.as_deref()),
-        checkout.and_then(|it| it.branch.as_deref()),
+        checkout.and_then(|checkout| checkout.repository.as_deref()),
+        checkout.and_then(|checkout| checkout.branch.as_deref()),
         record.environment.commit.as_deref(),
     ];
     let named = named.into_iter().flatten().collect::<Vec<_>>().join(" ");
-    match named.is_empty() {
-        true => format!("{headline} - gatekeeper"),
-        false => format!("{headline} - {named} - gatekeeper"),
+    if named.is_empty() {
+        format!("{headline} - gatekeeper")
+    } else {
+        format!("{headline} - {named} - gatekeeper")
     }
 }
 
@@ -178,8 +181,10 @@ fn is_short(section: &Section) -> bool {
 pub fn render_groups(title: &str, groups: &[Vec<Section>]) -> String {
     let links = Links::new();
     let shared = Shared::unbounded(&links);
-    let sections = groups.iter().flatten();
-    let shown = sections.filter(|section| part::is_shown(section));
+    let shown = groups
+        .iter()
+        .flatten()
+        .filter(|section| part::is_shown(section));
     let body = html! {
         header { h1 { (title) } }
         main { @for section in shown { (part::section(section, None, &shared)) } }

@@ -70,7 +70,7 @@ pub fn folded(section: &Section, id: &str, shared: &Shared) -> Markup {
 
 fn parts(section: &Section, shared: &Shared) -> Markup {
     let parts = section.parts.iter().filter(|part| !part.is_empty());
-    html! { @for it in parts { (part(it, shared)) } }
+    html! { @for section_part in parts { (part(section_part, shared)) } }
 }
 
 fn part(part: &Part, shared: &Shared) -> Markup {
@@ -78,7 +78,7 @@ fn part(part: &Part, shared: &Shared) -> Markup {
         Part::Problems(all) => problem::problems(all, shared),
         Part::Loosened(gates, what) => html! {
             p { (prose(what)) "." }
-            (blocks(gates, shared, |it| loosened(it, shared.links)))
+            (blocks(gates, shared, |gate| loosened(gate, shared.links)))
         },
         Part::Lines(all) => {
             let (shown, left) = shared.fit(all.iter().map(|line| html! { li { (prose(line)) } }));
@@ -87,9 +87,9 @@ fn part(part: &Part, shared: &Shared) -> Markup {
                 (cut(left, "lines"))
             }
         }
-        Part::Table(it) => table(it, shared),
+        Part::Table(table_part) => table(table_part, shared),
         Part::Printed(all) => blocks(all, shared, printed),
-        Part::Chart(it) => line(it),
+        Part::Chart(chart) => line(chart),
     }
 }
 
@@ -143,9 +143,12 @@ fn printed(printed: &Printed) -> Markup {
 pub fn table(table: &Table, shared: &Shared) -> Markup {
     let class = |kind: Kind| (kind == Kind::Number).then_some("number");
     // In a narrow window a sentence would be a word a line.
-    let class_of = |kind: Kind, raw: &str| match raw.len() > LONG && kind == Kind::Text {
-        true => Some("long"),
-        false => class(kind),
+    let class_of = |kind: Kind, raw: &str| {
+        if raw.len() > LONG && kind == Kind::Text {
+            Some("long")
+        } else {
+            class(kind)
+        }
     };
     let row = |row: &Vec<String>| {
         html! {
@@ -166,7 +169,7 @@ pub fn table(table: &Table, shared: &Shared) -> Markup {
     html! {
         div.scroll {
             table {
-                thead { tr { @for it in &table.columns { th class=[class(it.kind)] scope="col" { (it.head) } } } }
+                thead { tr { @for column in &table.columns { th class=[class(column.kind)] scope="col" { (column.head) } } } }
                 tbody { @for row in &shown { (row) } }
             }
         }
@@ -223,7 +226,9 @@ pub fn cases(
 
 /// An outcome in a cell of a table.
 fn named(cell: &str) -> Option<Outcome> {
-    Outcome::ALL.into_iter().find(|it| it.name() == cell)
+    Outcome::ALL
+        .into_iter()
+        .find(|outcome| outcome.name() == cell)
 }
 
 pub fn outcome(outcome: Outcome) -> Markup {

@@ -80,9 +80,12 @@ fn parse(page: &str) -> Parsed {
 
 impl Parsed {
     fn values(&self, attribute: &str) -> Vec<&str> {
-        let attributes = self.elements.iter().flat_map(|(_, all)| all);
-        let found = attributes.filter(|(name, _)| name == attribute);
-        found.map(|(_, value)| value.as_str()).collect()
+        self.elements
+            .iter()
+            .flat_map(|(_, all)| all)
+            .filter(|(name, _)| name == attribute)
+            .map(|(_, value)| value.as_str())
+            .collect()
     }
 
     /// Cases of the table, by the first name of each row.
@@ -90,10 +93,14 @@ impl Parsed {
         let is_values = |(tag, attributes): &&(String, Vec<(String, String)>)| {
             tag == "table" && attributes.iter().any(|(_, value)| value == "values")
         };
-        let table = self.elements.iter().skip_while(|it| !is_values(it)).skip(1);
-        let table = table.take_while(|(tag, _)| tag != "table" && tag != "details");
-        let body = table.skip_while(|(tag, _)| tag != "tbody");
-        body.filter(|(tag, _)| tag == "tr").collect()
+        self.elements
+            .iter()
+            .skip_while(|element| !is_values(element))
+            .skip(1)
+            .take_while(|(tag, _)| tag != "table" && tag != "details")
+            .skip_while(|(tag, _)| tag != "tbody")
+            .filter(|(tag, _)| tag == "tr")
+            .collect()
     }
 
     fn count(&self, tag: &str) -> usize {
@@ -105,13 +112,15 @@ fn hash(text: &str) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut bytes = Sha256::digest(text).to_vec();
     bytes.push(0);
-    let groups = bytes.chunks(3).map(|group| {
-        let bits = group
-            .iter()
-            .fold(0usize, |bits, byte| bits << 8 | usize::from(*byte));
-        [18, 12, 6, 0].map(|at| char::from(LETTERS[bits >> at & 63]))
-    });
-    let text: String = groups.flatten().collect();
+    let text: String = bytes
+        .chunks(3)
+        .flat_map(|group| {
+            let bits = group
+                .iter()
+                .fold(0usize, |bits, byte| bits << 8 | usize::from(*byte));
+            [18, 12, 6, 0].map(|at| char::from(LETTERS[bits >> at & 63]))
+        })
+        .collect();
     format!("{}=", &text[..43])
 }
 
@@ -154,7 +163,7 @@ fn the_policy_names_the_one_script_and_the_one_style() {
     let policy = parsed.values("content");
     let policy = policy
         .iter()
-        .find(|it| it.starts_with("default-src 'none'"));
+        .find(|policy| policy.starts_with("default-src 'none'"));
     let policy = policy.unwrap();
     assert!(
         !policy.contains("unsafe") && !policy.contains("http"),
@@ -305,9 +314,10 @@ fn a_pair_is_drawn_with_its_limit_and_interval() {
     let block = &block[..block.find("</details>").unwrap()];
     let dots = |class: &str| {
         let of = format!("<path class=\"d {class}\" d=\"");
-        let paths = block.split(&of).skip(1);
-        paths
-            .map(|it| it.split('"').next().unwrap().matches('M').count())
+        block
+            .split(&of)
+            .skip(1)
+            .map(|path| path.split('"').next().unwrap().matches('M').count())
             .sum::<usize>()
     };
     // Ten processes, four blocks, two samples of each side.
@@ -487,7 +497,7 @@ fn problems_stand_before_the_table_of_cases_and_only_failures_are_open() {
             found.map(|(_, value)| value.as_str())
         };
         if tag == "details" {
-            let is_failure = value("data-outcome").is_some_and(|it| it == "fail");
+            let is_failure = value("data-outcome").is_some_and(|value| value == "fail");
             assert_eq!(value("open").is_some(), is_failure, "{attributes:?}");
         }
     }

@@ -143,8 +143,9 @@ fn strings(value: &Value, at: &str, found: &mut BTreeSet<(String, String)>) {
             items.iter().for_each(|item| strings(item, &at, found));
         }
         Value::Object(items) => {
-            let items = items.iter();
-            items.for_each(|(key, item)| strings(item, &format!("{at}/{key}"), found));
+            items
+                .iter()
+                .for_each(|(key, item)| strings(item, &format!("{at}/{key}"), found));
         }
         _ => {}
     }
@@ -334,18 +335,21 @@ fn is_markdown_of_ours(shown: &str, what: &str) {
 }
 
 fn explained(record: &Record) -> Vec<explain::Explanation> {
-    let cases = record.plan.cases.iter();
-    let explained = cases.map(|case| {
-        let sides = ::explain::Sides::of(&Index::against(Some(record), record), &case.id);
-        explain::Explanation {
-            subject: Subject::Case(case.id.clone()),
-            causes: sides
-                .map(|sides| ::explain::explain(&sides))
-                .unwrap_or_default(),
-            gaps: vec![format!("machine code: {}", case.id)],
-        }
-    });
-    explained.collect()
+    record
+        .plan
+        .cases
+        .iter()
+        .map(|case| {
+            let sides = ::explain::Sides::of(&Index::against(Some(record), record), &case.id);
+            explain::Explanation {
+                subject: Subject::Case(case.id.clone()),
+                causes: sides
+                    .map(|sides| ::explain::explain(&sides))
+                    .unwrap_or_default(),
+                gaps: vec![format!("machine code: {}", case.id)],
+            }
+        })
+        .collect()
 }
 
 /// Units as kernels of two compiled files, whose line tables and symbols others wrote.
@@ -361,8 +365,7 @@ fn kernels(record: &Record, text: &str) -> explain::KernelExplanations {
     let cause = explain::Cause::new(explain::CauseClass::Spills, 1.0)
         .at([place.clone(), place])
         .with(explain::Measure::Calls(format!("f{text}")), 1, 2);
-    let units = record.plan.units.iter();
-    let explained = units.map(|unit| explain::Explanation {
+    let explained = record.plan.units.iter().map(|unit| explain::Explanation {
         subject: Subject::Unit(unit.id.clone()),
         causes: vec![cause.clone()],
         gaps: vec![format!("machine code: {text}")],
@@ -443,7 +446,7 @@ fn every_format(record: &Record, text: &str) {
     let models = models::name([ReportInput::new(&index, record, &judgement); 2].into_iter());
     assert_ne!(models[0].dir, models[1].dir);
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    assert!(models.iter().all(|it| it.dir.chars().all(is_plain)));
+    assert!(models.iter().all(|model| model.dir.chars().all(is_plain)));
     let groups = models::lay_out(&models);
     gives_no_orders(&terminal::render_groups(&groups, PLAIN), "models");
     gives_no_orders(&escape::lines(&models::title(&models)), "models");
@@ -562,8 +565,12 @@ fn reports_of_thousands_of_failures_fit_the_limits_of_github() {
         last.starts_with("::error title=gatekeeper::and ") && last.contains(" more: "),
         "{last}"
     );
-    let errors = annotations
-        .lines()
-        .take_while(|line| line.starts_with("::error "));
-    assert_eq!(errors.count(), 10, "the worst first");
+    assert_eq!(
+        annotations
+            .lines()
+            .take_while(|line| line.starts_with("::error "))
+            .count(),
+        10,
+        "the worst first"
+    );
 }

@@ -157,14 +157,14 @@ impl Pair {
 }
 
 fn process_of(facts: &PairFacts) -> Process {
-    let halves = facts
+    let blocks = facts
         .head
         .batched_ns
         .as_chunks::<2>()
         .0
         .iter()
-        .zip(facts.base.batched_ns.as_chunks::<2>().0);
-    let blocks = halves.zip(&facts.blocks);
+        .zip(facts.base.batched_ns.as_chunks::<2>().0)
+        .zip(&facts.blocks);
     let counted = blocks.filter(|(_, block)| !block.throttled);
     Process {
         blocks: counted

@@ -189,10 +189,11 @@ impl Slowed {
         if self.nearest.is_none_or(|(_, least)| error < least) {
             self.nearest = Some((self.more, error));
         }
-        let by = match change > 0.0 {
-            true => (self.wanted / change).clamp(0.5, 2.0),
+        let by = if change > 0.0 {
+            (self.wanted / change).clamp(0.5, 2.0)
+        } else {
             // No slowdown at all.
-            false => 2.0,
+            2.0
         };
         self.more = (self.more * by).round().max(1.0);
     }

@@ -298,8 +298,12 @@ impl<'a> Source<'a> {
     /// this file and that no case is held to.
     pub fn wrong_names(&self) -> Vec<String> {
         let mut names = BTreeSet::new();
-        let all = self.kernels.iter().flat_map(KernelText::names);
-        let twice: Vec<&str> = all.filter(|name| !names.insert(*name)).collect();
+        let twice: Vec<&str> = self
+            .kernels
+            .iter()
+            .flat_map(KernelText::names)
+            .filter(|name| !names.insert(*name))
+            .collect();
         let unknown = self.kernels.iter().flat_map(|kernel| {
             let names = if self.is_compiled() {
                 names.clone()
@@ -311,8 +315,9 @@ impl<'a> Source<'a> {
         let (stem, _) = self.file_name.split_once('.').unwrap();
         let begin = format!("{stem}.");
         let uncounted = kept::names_of_readings(&begin).filter(|name| !names.contains(name));
-        let wrong = twice.iter().map(|name| format!("two cases {name}"));
-        wrong
+        twice
+            .iter()
+            .map(|name| format!("two cases {name}"))
             .chain(unknown.map(|name| format!("[{name}] is no case")))
             .chain(uncounted.map(|name| format!("no case {name}, which counts.tsv has")))
             .map(|problem| format!("{}: {problem}", self.file_name))
@@ -366,8 +371,8 @@ impl<'a> KernelText<'a> {
         self.lines
             .iter()
             .flat_map(|(_, line)| {
-                let annotations = annotations::annotations(line).into_iter();
-                annotations
+                annotations::annotations(line)
+                    .into_iter()
                     .map(|annotation| annotation.cases)
                     .chain([selected(line).0])
             })
@@ -377,8 +382,9 @@ impl<'a> KernelText<'a> {
     fn expected(&self, case: &CaseText<'a>) -> Vec<Expected<'a>> {
         let labels = annotations::labels(self.lines.iter().copied());
         let of_lines = self.lines.iter().flat_map(|(number, line)| {
-            let annotations = annotations::annotations(line).into_iter();
-            annotations.map(|annotation| (*number, annotation))
+            annotations::annotations(line)
+                .into_iter()
+                .map(|annotation| (*number, annotation))
         });
         let of_case = case.annotations.iter().cloned();
         of_lines

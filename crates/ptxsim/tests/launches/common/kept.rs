@@ -65,7 +65,7 @@ fn readings() -> Vec<(&'static str, Vec<(Counter, u64)>)> {
     let named = |name| {
         Counter::ALL
             .into_iter()
-            .find(|it| it.name() == name)
+            .find(|counter| counter.name() == name)
             .unwrap()
     };
     let counters: Vec<Counter> = head.map(named).collect();
@@ -90,12 +90,15 @@ fn differences(report: &Report, read: &[(Counter, u64)]) -> Vec<(Counter, u64, u
 /// A launch that a GPU has counted has the same counts. One reading more, and it has not.
 fn hold(name: &str, report: &Report) {
     let all = readings();
-    let Some((_, read)) = all.iter().find(|(it, _)| *it == name) else {
+    let Some((_, read)) = all.iter().find(|(known, _)| *known == name) else {
         return;
     };
     assert_eq!(differences(report, read), [], "{name}");
-    let more: Vec<_> = read.iter().map(|(it, count)| (*it, count + 1)).collect();
-    let held = |it: &&(Counter, u64)| !report.withheld.contains_key(&it.0);
+    let more: Vec<_> = read
+        .iter()
+        .map(|(counter, count)| (*counter, count + 1))
+        .collect();
+    let held = |pair: &&(Counter, u64)| !report.withheld.contains_key(&pair.0);
     assert_eq!(
         differences(report, &more).len(),
         more.iter().filter(held).count()
@@ -144,7 +147,7 @@ impl Kept<'_> {
         };
         let right = said == "nothing";
         match &wanted {
-            Some(it) => want(it.at, it.bytes, it.compared),
+            Some(expected) => want(expected.at, expected.bytes, expected.compared),
             None => {
                 let from = if right { &now } else { &left };
                 let mut rest = &from[..];
@@ -220,12 +223,12 @@ impl Kept<'_> {
                 };
                 let list_of_boxes = |boxes: &Boxes| match boxes {
                     Boxes::Tiled(extents) => list(&short(extents)),
-                    Boxes::Im2col(it) => format!(
+                    Boxes::Im2col(boxes) => format!(
                         " im2col{}{} {} {}",
-                        corner(&it.lower),
-                        corner(&it.upper),
-                        it.channels,
-                        it.pixels
+                        corner(&boxes.lower),
+                        corner(&boxes.upper),
+                        boxes.channels,
+                        boxes.pixels
                     ),
                 };
                 writeln!(
