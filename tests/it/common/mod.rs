@@ -228,12 +228,14 @@ pub fn broken_codes(dir: &Path, kernel: Option<&str>) -> Vec<String> {
     codes.into_iter().map(str::to_owned).collect()
 }
 
-/// Returns true if the record of the last run is judged again to the bytes of its report.
-pub fn is_judged_alike(dir: &Path) -> bool {
+/// Returns true if the record of the last run, which ended with `code`, is judged again to that code and to the bytes of
+/// its report.
+pub fn is_judged_alike(dir: &Path, code: Option<i32>) -> bool {
     let mut judge = gatekeeper();
     judge.current_dir(dir);
     let again = judge.args(["judge", RECORD, "--format", "json"]).output();
-    stdout(&again.unwrap()) == report(dir)
+    let again = again.unwrap();
+    again.status.code() == code && stdout(&again) == report(dir)
 }
 
 /// Runs in the simulator; what it found is judged again from its record, to the same bytes.
