@@ -207,7 +207,7 @@ fn every_code_is_in_the_documentation_with_its_state() {
     let page = std::fs::read_to_string(page).unwrap();
     let section = page
         .split("\n## ")
-        .find(|it| it.starts_with("doctor\n"))
+        .find(|section| section.starts_with("doctor\n"))
         .unwrap();
     let mut documented: Vec<(&str, &str)> = section
         .lines()

@@ -139,7 +139,7 @@ impl<F: Fn(&Values) -> f64> Track for FakeEvaluator<F> {
         base: &Candidate,
     ) -> std::result::Result<Reading, Dropped> {
         self.read.push((self.process, head.number, base.number));
-        let [head, base] = [head, base].map(|it| (self.ns)(&it.values));
+        let [head, base] = [head, base].map(|evaluation| (self.ns)(&evaluation.values));
         if head.is_infinite() {
             return Err(dropped(DroppedBy::Hang));
         }
@@ -415,7 +415,9 @@ fn a_race_that_no_gpu_shows_is_not_the_best() {
     // The second best, of which there are two.
     assert_eq!(of(winner, "A"), 3.0);
     assert!([1.0, 3.0].contains(&of(winner, "B")), "{winner:?}");
-    let racy = |it: &&Evaluation| (evaluator.racy)(&it.values) && it.code.is_some();
+    let racy = |evaluation: &&Evaluation| {
+        (evaluator.racy)(&evaluation.values) && evaluation.code.is_some()
+    };
     let outcomes: Vec<&Outcome> = found
         .evaluations
         .iter()

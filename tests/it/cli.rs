@@ -648,10 +648,10 @@ fn help_lists_the_commands_of_every_day_and_the_others_in_groups() {
     let others = others
         .lines()
         .filter(|line| !line.starts_with("  help"))
-        .flat_map(|it| it.split_whitespace().skip(1));
+        .flat_map(|line| line.split_whitespace().skip(1));
     let names: Vec<_> = first
         .chain(others)
-        .map(|it| it.trim_end_matches(','))
+        .map(|name| name.trim_end_matches(','))
         .collect();
     let cli = gatekeeper::cli::Cli::command();
     let commands = cli

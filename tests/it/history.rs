@@ -100,20 +100,21 @@ fn a_figure_is_told_commit_by_commit_and_each_key_by_itself() {
     assert_eq!(json["shallow_since"], serde_json::Value::Null);
     let p50 = |gpu: &str| -> Vec<(&str, f64)> {
         let series = json["series"].as_array().unwrap();
-        let of =
-            |it: &&serde_json::Value| it["metric"] == "p50" && it["key"]["times"]["gpu"] == gpu;
+        let of = |entry: &&serde_json::Value| {
+            entry["metric"] == "p50" && entry["key"]["times"]["gpu"] == gpu
+        };
         let mut found = series.iter().filter(of);
         let points = found.next().unwrap()["points"].as_array().unwrap();
         assert!(found.next().is_none());
         let points = points.iter();
-        let point = |it| -> Option<_> {
-            let it: &serde_json::Value = it;
+        let point = |found| -> Option<_> {
+            let point: &serde_json::Value = found;
             Some((
-                it["commit"].as_str()?,
-                (it["value"].as_f64()? / 1e3).round(),
+                point["commit"].as_str()?,
+                (point["value"].as_f64()? / 1e3).round(),
             ))
         };
-        points.map(|it| point(it).unwrap()).collect()
+        points.map(|point| point(point).unwrap()).collect()
     };
     assert_eq!(
         p50("NVIDIA H100 80GB HBM3"),

@@ -315,7 +315,7 @@ fn a_search_that_was_killed_anywhere_goes_on_from_its_log() {
     };
     let values = |all: &[Value]| {
         all.iter()
-            .map(|it| it["values"].to_string())
+            .map(|evaluation| evaluation["values"].to_string())
             .collect::<Vec<_>>()
     };
     interrupt(dir, cache.path(), &search, times(), || {

@@ -97,9 +97,12 @@ fn drops_wrong_configurations_with_their_reason_and_ranks_right_ones() {
     let all = evaluated(dir, LOG);
     let least = all
         .iter()
-        .filter_map(|it| it["outcome"]["cost"].as_f64())
+        .filter_map(|event| event["outcome"]["cost"].as_f64())
         .fold(f64::INFINITY, f64::min);
-    let wrong = all.iter().find(|it| it["values"]["SHORTCUT"] == 1).unwrap();
+    let wrong = all
+        .iter()
+        .find(|event| event["values"]["SHORTCUT"] == 1)
+        .unwrap();
     let estimate = wrong["outcome"]["estimated_cost"].as_f64().unwrap();
     assert!(estimate < least, "{estimate} {least}");
     assert!(said.contains("(its estimate: "), "{said}");
@@ -197,24 +200,24 @@ fn on_a_gpu_right_configurations_are_timed_and_no_wrong_one_is_best() {
         assert_eq!(outcomes[&key], expected, "{key:?}: {said}");
     }
     let all = events(dir, LOG);
-    let number = |it: &Value| it["number"].as_u64().unwrap();
+    let number = |event: &Value| event["number"].as_u64().unwrap();
     let bests: Vec<u64> = all
         .iter()
-        .filter(|it| it["event"] == "best")
+        .filter(|event| event["event"] == "best")
         .map(number)
         .collect();
     let wrong = all
         .iter()
-        .filter(|it| it["event"] == "evaluated" && it["values"]["SHORTCUT"] != 0);
+        .filter(|event| event["event"] == "evaluated" && event["values"]["SHORTCUT"] != 0);
     assert!(wrong.clone().count() == 4, "{said}");
     assert!(
-        wrong.clone().all(|it| !bests.contains(&number(it))),
+        wrong.clone().all(|event| !bests.contains(&number(event))),
         "{said}"
     );
     // A winner is claimed where, and only where, fresh times have shown it.
     assert_eq!(
         all.iter()
-            .filter(|it| it["event"] == "confirmed" && it["shown"] == "faster")
+            .filter(|event| event["event"] == "confirmed" && event["shown"] == "faster")
             .count()
             == 1,
         output.status.code() == Some(0),

@@ -176,7 +176,7 @@ mod tests {
             prop_assert_eq!(&read.compilers, &listing.compilers);
             prop_assert_eq!(write_baseline("lib.so", &read).unwrap(), text.clone());
             // Whatever is cut off is noticed.
-            let shorter = text.trim_end().rsplit_once('\n').map_or("", |it| it.0);
+            let shorter = text.trim_end().rsplit_once('\n').map_or("", |parts| parts.0);
             prop_assert!(parse_baseline(shorter, "b.jsonl").is_err());
         }
     }

@@ -42,9 +42,9 @@ fn parse(page: &str) -> Parsed {
             Event::Start(element) | Event::Empty(element) => {
                 let is_open = matches!(event, Event::Start(_));
                 let tag = name(element.name().as_ref());
-                let attributes = element.html_attributes().map(|it| {
-                    let it = it.unwrap();
-                    (name(it.key.as_ref()), name(&it.value))
+                let attributes = element.html_attributes().map(|attribute| {
+                    let attribute = attribute.unwrap();
+                    (name(attribute.key.as_ref()), name(&attribute.value))
                 });
                 parsed.elements.push((tag.clone(), attributes.collect()));
                 if is_open && !VOID.contains(&tag.as_str()) {
@@ -140,7 +140,7 @@ pub fn is_ours(page: &str) {
         // The page of one of several GPU models.
         let model = value
             .strip_prefix("on-")
-            .and_then(|it| it.strip_suffix("/report.html"));
+            .and_then(|middle| middle.strip_suffix("/report.html"));
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
         let stays = stays || model.is_some_and(|dir| dir.chars().all(is_plain));
         assert!(name != "href" || stays, "{name}={value}");
@@ -410,7 +410,7 @@ fn a_page_keeps_to_its_room() {
     );
     let shown = some.values("data-outcome");
     assert!((1..4).contains(&shown.len()));
-    assert!(shown.iter().all(|it| *it == "fail"), "{shown:?}");
+    assert!(shown.iter().all(|class| *class == "fail"), "{shown:?}");
     assert_eq!(some.rows().len(), 4);
 
     // The last rows of thousands are left out, and counted.
@@ -458,7 +458,7 @@ fn a_page_of_262_cases_is_smaller_than_300_kb() {
     let passing = [many_kernels(&beside, 66), many_kernels(&against, 66)];
     slow_down(&mut against, &fixture::case_id("fast", "small"));
     let failing = many_kernels(&against, 66);
-    let all = passing.into_iter().map(|it| (it, false));
+    let all = passing.into_iter().map(|case| (case, false));
     for (record, fails) in all.chain([(failing, true)]) {
         assert!(record.plan.cases.len() >= 262);
         let page = page(&record);
@@ -466,7 +466,7 @@ fn a_page_of_262_cases_is_smaller_than_300_kb() {
         let problems = parsed
             .values("class")
             .iter()
-            .any(|it| it.starts_with("problem"));
+            .any(|class| class.starts_with("problem"));
         assert_eq!(problems, fails);
         assert!(page.len() < 300_000, "{}", page.len());
         assert_eq!(parsed.rows().len(), record.plan.cases.len());

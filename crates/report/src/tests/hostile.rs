@@ -181,10 +181,13 @@ impl Free {
         Self {
             places: places
                 .into_iter()
-                .filter(|it| is_free(&place(it)))
+                .filter(|value| is_free(&place(value)))
                 .collect(),
             // A name as a key: of a shape, of a backend.
-            keys: values.into_iter().filter(|it| is_free(&key(it))).collect(),
+            keys: values
+                .into_iter()
+                .filter(|value| is_free(&key(value)))
+                .collect(),
         }
     }
 

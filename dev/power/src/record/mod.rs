@@ -102,7 +102,15 @@ fn built(
         .iter()
         .map(|(kernel, code)| kernel.unit(*code, device.arch()))
         .collect();
-    let built = build::build_all(root, toolchain, cache, &units, units.len(), &|_, _| {})?;
+    let built = build::build_all(
+        root,
+        None,
+        toolchain,
+        cache,
+        &units,
+        units.len(),
+        &|_, _| {},
+    )?;
     let mut artifacts = Artifacts::new();
     for (&(kernel, code), built) in all.iter().zip(built) {
         got(built.facts, kernel.name())?;
