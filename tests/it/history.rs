@@ -114,7 +114,7 @@ fn a_figure_is_told_commit_by_commit_and_each_key_by_itself() {
                 (point["value"].as_f64()? / 1e3).round(),
             ))
         };
-        points.map(|point| point(point).unwrap()).collect()
+        points.map(|found| point(found).unwrap()).collect()
     };
     assert_eq!(
         p50("NVIDIA H100 80GB HBM3"),
