@@ -20,6 +20,7 @@ use crate::memory::Memory;
 use crate::program::Place;
 use crate::program::{AddressSpace, HOST_BASE, Inst, MODULE_BASE, Op, Program, Special};
 use crate::regs::Class;
+use crate::turn::{Turn, mixed};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -50,14 +51,6 @@ impl Circumstance {
         Self::DriverRegister,
         Self::Addresses,
     ];
-}
-
-/// Which of two launches with unusual values it is: they have other values of addresses and of the time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Turn {
-    #[default]
-    First,
-    Second,
 }
 
 /// A set of them, and the values that they have.
@@ -187,15 +180,6 @@ impl Circumstances {
             bytes
         }
     }
-}
-
-/// Returns a number that has nothing in common with the given one, nor their differences with one another: the last steps
-/// of splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
-pub(crate) fn mixed(number: u64) -> u64 {
-    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ number >> 31
 }
 
 fn of_special(special: Special) -> Option<Circumstance> {

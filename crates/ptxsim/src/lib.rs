@@ -111,9 +111,10 @@ mod regs;
 mod report;
 mod schedule;
 mod tensor_map;
+mod turn;
 
 pub use arithmetic::Computed;
-pub use circumstance::{Circumstance, Circumstances, Look, Turn};
+pub use circumstance::{Circumstance, Circumstances, Look};
 pub use counters::{COUNTER_MODEL, Quantity, added_quantity};
 pub use decode::LoadError;
 pub use job::{Limits, sample};
@@ -123,6 +124,7 @@ pub use model::{Arithmetic, Counter, Doubt, LineCount, Tier, Withheld, Work};
 pub use program::Place;
 pub use report::{Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, LineCost, Report};
 pub use tensor_map::{TensorMapError, decode_tensor_map, encode_tensor_map};
+pub use turn::Turn;
 
 /// A loaded PTX module: each of its kernels is ready to run, or refused for a reason of its own.
 pub struct Module {

@@ -1,10 +1,10 @@
 //! Global memory: allocations far enough apart that an index past the end hits none, each with a
 //! record of which bytes have a value.
 
-use crate::circumstance::{Turn, mixed};
 use crate::heap::Heap;
 use crate::image::{Bound, Image};
 use crate::program::{HEAP_BASE, HOST_BASE, IMAGE_BASE, MODULE_BASE};
+use crate::turn::{Turn, mixed};
 use std::ops::Range;
 use std::sync::Arc;
 

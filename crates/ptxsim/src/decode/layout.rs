@@ -1,9 +1,9 @@
 //! Variables of a module: where they lie and what they hold at first.
 
 use super::{Load, LoadError, calls};
-use crate::circumstance::{Turn, mixed};
 use crate::parse::ast::*;
 use crate::program::*;
+use crate::turn::{Turn, mixed};
 use std::collections::HashMap;
 
 /// Variables of the module, laid out.
