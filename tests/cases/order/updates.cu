@@ -5,7 +5,7 @@
 //@ args: [{tensor: x}, {tensor: "y"}, {tensor: total}, {tensor: arrived}]
 
 #define COPY const int own = blockIdx.x * 64 + threadIdx.x; y[own] = x[own];
-__device__ unsigned load(const unsigned* p) { unsigned v; asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(v) : "l"(p)); return v; }  // = polled
+__device__ unsigned load(const unsigned* p) { unsigned v; asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(v) : "l"(p)); return v; }
 
 // Volatile writes by all, one of them announced.
 extern "C" __global__ void volatile_writes(const float* x, float* y, unsigned* total, unsigned* arrived) {
@@ -106,27 +106,6 @@ extern "C" __global__ void halves(const float* x, float* y, unsigned* total, uns
     while (load(arrived) == 0);
     __threadfence();
     ((unsigned short*)&total[16])[0] = ((unsigned short*)&total[8])[1];  // ~ global_race with whole
-  }
-}
-
-// Many read by polling, and one writes plainly who waited for the last writer alone.
-extern "C" __global__ void pollers(const float* x, float* y, unsigned* total, unsigned* arrived) {
-  COPY
-  if (threadIdx.x == 0 && blockIdx.x < 3) load(&total[8]);
-  if (threadIdx.x == 0 && blockIdx.x == 3) {
-    atomicAdd(&total[8], 1);
-    total[8] = 0;  // ~ global_race with polled
-  }
-}
-
-extern "C" __global__ void pollers_announced(const float* x, float* y, unsigned* total, unsigned* arrived) {
-  COPY
-  if (threadIdx.x == 0 && blockIdx.x < 3) { load(&total[8]); __threadfence(); atomicAdd(arrived, 1); }
-  if (threadIdx.x == 0 && blockIdx.x == 3) {
-    atomicAdd(&total[8], 1);
-    while (load(arrived) < 3);
-    __threadfence();
-    total[8] = 0;
   }
 }
 

@@ -129,7 +129,7 @@ __device__ int weak_and_relaxed_word;
 extern "C" __global__ void weak_and_relaxed(const float* x, float* y, int n) {
   int v = weak_and_relaxed_word;  // = weak_and_relaxed
   READ(v);
-  asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::AT(&weak_and_relaxed_word), "r"(threadIdx.x) : "memory");  // ~ global_race with weak_and_relaxed, warp_hazard with weak_and_relaxed, note not-judged
+  asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::AT(&weak_and_relaxed_word), "r"(threadIdx.x) : "memory");  // ~ global_race with weak_and_relaxed, warp_hazard with weak_and_relaxed
   COPY;
 }
 
@@ -160,10 +160,10 @@ extern "C" __global__ void atomics_of_the_block_across_blocks(const float* x, fl
 __device__ int cas_whose_stale_guess_is_swapped_in_word;
 extern "C" __global__ void cas_whose_stale_guess_is_swapped_in(const float* x, float* y, int n) {
   int first = cas_whose_stale_guess_is_swapped_in_word, cur = first,  // = cas_whose_stale_guess_is_swapped_in
-      old = atomicCAS(&cas_whose_stale_guess_is_swapped_in_word, cur, cur + 1);  // ~ global_race with cas_whose_stale_guess_is_swapped_in, warp_race with cas_whose_stale_guess_is_swapped_in, note not-judged
+      old = atomicCAS(&cas_whose_stale_guess_is_swapped_in_word, cur, cur + 1);  // ~ warp_race with cas_whose_stale_guess_is_swapped_in
   while (old != cur) {
     cur = old;
-    old = atomicCAS(&cas_whose_stale_guess_is_swapped_in_word, cur, first + 1);  // ~ global_race with cas_whose_stale_guess_is_swapped_in, warp_race with cas_whose_stale_guess_is_swapped_in, note not-judged
+    old = atomicCAS(&cas_whose_stale_guess_is_swapped_in_word, cur, first + 1);  // ~ global_race with cas_whose_stale_guess_is_swapped_in
   }
   COPY;
 }

@@ -402,13 +402,7 @@ impl GlobalShadow {
                     }
                     let knows = |reads: &Forgotten| check.knows(lane, reads);
                     unsure |= !told && page.forgot(at, me.scoped.elsewhere(), knows);
-                    // As writes: a strong one does not race with a strong read that it does not come after.
-                    let is_before = |c: &Cell| *c == 0 || (&check).before(*c, stamp | lanes);
-                    if !strong
-                        || readers.iter().all(is_before) && !page.forgot(at, Strength::Weak, knows)
-                    {
-                        page.clear_reads(at);
-                    }
+                    page.clear_reads(at);
                 }
             }
         }

@@ -97,7 +97,7 @@ fn two_readers_are_remembered_and_a_third_is_not_taken_for_done() {
 /// An access of the past: block, warp, lane, epoch, and whether it was strong.
 type PastAccess = (u32, u32, u32, u32, bool);
 
-/// The accesses at a place: all writes, and the reads since its last weak write.
+/// The accesses at a place: all writes, and the reads since its last write.
 #[derive(Default)]
 struct Past {
     writes: Vec<PastAccess>,
@@ -166,9 +166,11 @@ proptest! {
                 let told = out.iter().any(|c| c.lane == l as u32);
                 prop_assert!(race || !told, "invented: step {n} lane {l}");
                 prop_assert!(told || !race || doubt, "missed: step {n} lane {l}");
-                if write { p.writes.push(now) } else { p.reads.push(now) }
-                if write && !strong {
+                if write {
+                    p.writes.push(now);
                     p.reads.clear();
+                } else {
+                    p.reads.push(now);
                 }
             }
             prop_assert!(out.len() <= expected);
