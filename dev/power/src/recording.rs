@@ -100,7 +100,8 @@ impl Recording {
     /// # Errors
     /// Where device or driver differ, or a contest is in both.
     pub fn with(mut self, other: Self) -> Result<Self, Incompatible> {
-        let machine = |recording: &Self| format!("{}, driver {}", recording.device, recording.driver);
+        let machine =
+            |recording: &Self| format!("{}, driver {}", recording.device, recording.driver);
         if machine(&self) != machine(&other) {
             return Err(Incompatible::Machines(machine(&self), machine(&other)));
         }
