@@ -162,7 +162,7 @@ pub struct Memory {
     next: u64,
     /// Bytes between allocations beyond the gap.
     apart: u64,
-    /// Allocations do not lie where they usually do, and so many slots have been looked at for them.
+    /// If allocations lie elsewhere than usual: in which turn, and the number of slots that were tried for them.
     moved: Option<(Turn, u64)>,
     limit: u64,
     used: u64,

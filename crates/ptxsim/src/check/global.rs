@@ -540,9 +540,9 @@ impl Check<'_> {
 
     /// Returns what of a hidden write has no order with this access.
     ///
-    /// A plain store behind atomics that returned a value goes unpunished, which may miss a race. The last block of a
-    /// persistent kernel resets its counters so, after an atomic that only tells it that it is the last one. The ISA asks
-    /// for fences there that no such program has. Each thread had its answer before it went on.
+    /// A plain store behind atomics whose old value was used is not reported, which can miss a race. The last block of a
+    /// persistent kernel resets its counters this way. The ISA asks for fences there, and such kernels have none, but each
+    /// thread waited for the old value before it went on.
     fn unordered(&self, hidden: &HiddenWrite, lane: u32) -> Option<Cell> {
         let is_weak = self.me.scoped.strength == Strength::Weak;
         if self.write && is_weak && self.stamp_of(hidden.cell).scoped.answers {
