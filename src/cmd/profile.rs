@@ -8,6 +8,7 @@ use build::toolchain;
 use config::Selection;
 use judge::Index;
 use model::{Evidence, Record, Seen};
+use pipeline::event::Event;
 use pipeline::{Profile, Request};
 use report::exit::Exit;
 use report::profile;
@@ -32,8 +33,12 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     };
     let progress = Progress::default();
     let (cache, on) = (Cache::open()?, |event| progress.on(event));
-    let find_change = |head| revisions::find_change(None, head, &cache, &on);
-    let outcome = pipeline::run(&request, loaded, find_change, &cache, &on);
+    let waiting = |text: &str| on(Event::Waiting(text.to_owned()));
+    let outcome = std::thread::scope(|scope| {
+        let device = pipeline::wake_device(scope, &request, &loaded, &waiting)?;
+        let change = revisions::find_change(None, loaded, &cache, &on)?;
+        pipeline::run(&request, change, device, &cache, &on)
+    });
     progress.clear();
     let record = outcome?;
     let device = match &record.environment.device {

@@ -9,6 +9,7 @@ use ::run::device::DeviceChoice;
 use build::toolchain::Choice;
 use judge::Index;
 use model::{Checkout, Conclusion, Judgement, Mode, Outcome, Plan, Subject};
+use pipeline::event::Event;
 use pipeline::{Change, Request};
 use report::ReportInput;
 use report::exit::Exit;
@@ -56,9 +57,11 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
         require_gpu: args.device != DeviceChoice::Sim,
         ..Request::new(&args.capture, args.device, args.provision, command_line())
     };
-    let find_change = |head| {
-        Ok(Change {
-            head,
+    let waiting = |text: &str| on(Event::Waiting(text.to_owned()));
+    let outcome = std::thread::scope(|scope| {
+        let device = pipeline::wake_device(scope, &request, &loaded, &waiting)?;
+        let change = Change {
+            head: loaded,
             commit: None,
             sources: None,
             checkout: Checkout {
@@ -68,9 +71,9 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
             anchors: Vec::new(),
             compiler: Choice::pin(None),
             base: base.map(|base| base.side),
-        })
-    };
-    let outcome = pipeline::run(&request, loaded, find_change, &cache, &on);
+        };
+        pipeline::run(&request, change, device, &cache, &on)
+    });
     progress.clear();
     let record = outcome?;
     let index = Index::new(&record);

@@ -14,14 +14,14 @@ use crate::revisions::{self, BaseRequest};
 use build::toolchain::Choice;
 use config::{Loaded, Program, Selection};
 use judge::Index;
-use model::{CaseId, Conclusion, Judgement, Loosening, Record};
+use model::{CaseId, Conclusion, Evidence, Judgement, Loosening, Record};
+use pipeline::event::Event;
 use pipeline::{AskedShard, Change, Profile, Request};
 use records::repo::refuse_links_below;
 use records::shard::Part;
 use records::store;
 use report::ReportInput;
 use report::exit::Exit;
-use report::section::Section;
 use report::terminal::Verbosity;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -56,29 +56,36 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
     };
     let loaded = config::load(&args.config.config, &selection)?;
     let run = Run::new(args, selection, &loaded)?;
-    let Some(loaded) = run.keep_changed(loaded)? else {
+    let Some(cases) = run.keep_changed(loaded)? else {
         run.make_ready()?;
         remark("nothing to run");
         return Ok(Exit::Held);
     };
-    let pin = Choice::pin(loaded.toolchain.cuda.as_deref());
-    let mut record = run.make_record(&run.compilers, loaded, &|| run.make_ready())?;
-    let judgement = run.write(&record, &|input, kernels| {
-        let options = terminal_options(args.output.verbosity());
-        let report = report::terminal::render(input, options);
-        if args.output.verbosity() == Verbosity::Quiet || kernels.is_empty() {
-            report
-        } else {
-            report::terminal::render_groups(kernels, options) + "\n" + &report
-        }
-    })?;
+    let pin = Choice::pin(cases.toolchain.cuda.as_deref());
+    let mut record = run.execute(&run.compilers, cases, &|| run.make_ready())?;
+    let index = Index::new(&record);
+    let judgement = index.judge();
+    run.report(&record, &index, &judgement, Printed::All)?;
     if args.blame && judgement.conclusion == Conclusion::Fail {
-        run.blame(&mut record, &judgement, &pin)?;
+        let exchanges = run.blame(&record, &judgement, &pin)?;
+        if !exchanges.is_empty() {
+            record.evidence.extend(exchanges);
+            let index = Index::new(&record);
+            run.report(&record, &index, &index.judge(), Printed::Blame)?;
+        }
     }
     if args.output.verbosity() != Verbosity::Quiet {
         run.name_results(&record);
     }
     Ok(judgement.conclusion.into())
+}
+
+/// What of a report is printed. All of it is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Printed {
+    All,
+    /// Which part of the compiler is to blame: the rest was printed before.
+    Blame,
 }
 
 /// A run as the command line asks for it.
@@ -211,14 +218,16 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Runs what was loaded. `make_ready` is called when both sides of the change are known, before anything is built.
-    fn make_record(
+    /// Builds and runs what was loaded. `make_ready` is called when both sides of the change are known, before anything is
+    /// built.
+    fn execute(
         &self,
         compilers: &CompilerRequest,
         loaded: Loaded,
         make_ready: &dyn Fn() -> Result<()>,
     ) -> Result<Record> {
         let on = |event| self.progress.on(event);
+        let waiting = |text: &str| on(Event::Waiting(text.to_owned()));
         let setting = Setting {
             form: Form::of(self.args.device),
             trusted: self.args.trust_programs,
@@ -226,55 +235,64 @@ impl<'a> Run<'a> {
             on: &on,
         };
         let is_built = !loaded.plan.units.is_empty() || !loaded.programs.is_empty();
-        let (mut base, mut kept) = (None, None);
-        let mut find_change = |head| {
-            let mut change = revisions::find_change(self.base.as_ref(), head, &self.cache, &on)?;
+        let record = std::thread::scope(|scope| {
+            let device = is_built
+                .then(|| pipeline::wake_device(scope, &self.request, &loaded, &waiting))
+                .transpose()?;
+            let mut change = revisions::find_change(self.base.as_ref(), loaded, &self.cache, &on)?;
             compilers.apply(&mut change)?;
             make_ready()?;
-            kept = programs::add(&mut change, &setting)?;
-            base = change.base.as_ref().map(binaries::of_base);
-            Ok(change)
-        };
-        let outcome = if is_built {
-            pipeline::run(&self.request, loaded, find_change, &self.cache, &on)
-        } else {
-            find_change(loaded).and_then(|change| record_of_files(&self.request.config, change))
-        };
+            let _captures = programs::add(&mut change, &setting)?;
+            let base = change.base.as_ref().map(binaries::of_base);
+            let mut record = match device {
+                Some(device) => pipeline::run(&self.request, change, device, &self.cache, &on)?,
+                None => record_of_files(&self.request.config, change)?,
+            };
+            self.asked.add_to(&mut record, base.as_ref());
+            Ok(record)
+        });
         self.progress.clear();
-        let mut record = outcome?;
-        self.asked.add_to(&mut record, base.as_ref());
-        Ok(record)
+        record
     }
 
-    /// Judges a record, leaves it in `--out` with its reports, and prints a part of them. `printed` also takes how the
-    /// kernels of compiled files were matched.
-    fn write(
+    /// Leaves the record in `--out` with its reports, and prints the report for the terminal.
+    fn report(
         &self,
         record: &Record,
-        printed: &dyn Fn(&ReportInput, &[Vec<Section>]) -> String,
-    ) -> Result<Judgement> {
+        index: &Index,
+        judgement: &Judgement,
+        printed: Printed,
+    ) -> Result<()> {
         let history = history::load_next_to(&self.args.config.config);
+        // How the kernels of compiled files were matched.
         let kernels = self.asked.lay_out();
-        let index = Index::new(record);
-        let judgement = index.judge();
         let input = ReportInput {
             history: history.as_ref(),
-            ..ReportInput::new(&index, record, &judgement)
+            ..ReportInput::new(index, record, judgement)
         };
         write_out(&self.args.out, &input)?;
         if !kernels.is_empty() {
             let markdown = binaries::add_kernels(report::markdown::render(&input), &kernels);
             write_file(&self.args.out.join(MARKDOWN), &markdown)?;
         }
-        print(&printed(&input, &kernels))?;
-        Ok(judgement)
+        let verbosity = self.args.output.verbosity();
+        let options = terminal_options(verbosity);
+        if printed == Printed::Blame {
+            let blame = report::blame::in_terminal(judgement);
+            return print(&report::terminal::render_groups(&[vec![blame]], options));
+        }
+        let mut text = report::terminal::render(&input, options);
+        if verbosity != Verbosity::Quiet && !kernels.is_empty() {
+            text = report::terminal::render_groups(&kernels, options) + "\n" + &text;
+        }
+        print(&text)
     }
 
-    /// Runs what failed again with one more part of the compiler exchanged each time, and adds to the record and the
-    /// reports which part is to blame. `pin` is the compiler that gates.yaml asks for.
-    fn blame(&self, record: &mut Record, judgement: &Judgement, pin: &Choice) -> Result<()> {
+    /// Runs what failed again with one more part of the compiler exchanged each time, and returns what the gates say of it.
+    /// `pin` is the compiler that gates.yaml asks for.
+    fn blame(&self, record: &Record, judgement: &Judgement, pin: &Choice) -> Result<Vec<Evidence>> {
         let Some(theirs) = &self.compilers.base else {
-            return Ok(());
+            return Ok(Vec::new());
         };
         let rerun = |step: &Step, filters: Vec<String>| {
             let selection = Selection {
@@ -287,7 +305,7 @@ impl<'a> Run<'a> {
             };
             let loaded = config::load(&self.args.config.config, &selection)?;
             // The results that are there are of this run.
-            let record = self.make_record(&compilers, loaded, &|| Ok(()))?;
+            let record = self.execute(&compilers, loaded, &|| Ok(()))?;
             Ok(Index::new(&record).judge().verdicts)
         };
         // No compiler of this run built what was compiled already.
@@ -295,17 +313,7 @@ impl<'a> Run<'a> {
         built.retain(|verdict| !record.plan.is_compiled(&verdict.subject));
         let ours = self.compilers.toolchain.as_ref().unwrap_or(pin);
         let steps = find_steps(theirs, ours, &self.cache)?;
-        let exchanges = blame::exchange_parts(&steps, &built, &rerun)?;
-        if exchanges.is_empty() {
-            return Ok(());
-        }
-        record.evidence.extend(exchanges);
-        self.write(record, &|input, _| {
-            let blame = report::blame::in_terminal(input.judgement);
-            let options = terminal_options(self.args.output.verbosity());
-            report::terminal::render_groups(&[vec![blame]], options)
-        })?;
-        Ok(())
+        blame::exchange_parts(&steps, &built, &rerun)
     }
 
     /// Says where the results are, and of which shard.

@@ -2,11 +2,11 @@
 //! side. For `tune`, which decides what comes next.
 
 use super::answers::Answers;
+use super::device::{open, usable};
 use super::plan::{self, Planned};
-use super::prepare::{build_units, open, usable};
+use super::prepare::build_units;
 use super::request::{Change, Request};
 use super::results::Results;
-use super::sources::Sources;
 use super::took::Meter;
 use super::work::{Artifacts, Side, Work};
 use super::{check, simulate};
@@ -210,16 +210,18 @@ impl<'a> Bench<'a> {
             if std::mem::take(&mut self.has_timed) {
                 self.crews.first().retire();
             }
-            check::check_all(&mut work, None, &mut self.crews, &mut record, self.on);
+            check::check_all(
+                &self.planned,
+                &mut work,
+                &mut self.crews,
+                &mut record,
+                self.on,
+            );
         } else {
-            let (root, include) = (&self.planned.root, &self.planned.toolchain.include);
-            let mut sources = Sources::new(root, include);
             simulate::simulate_all(
+                &self.planned,
                 &mut work,
                 &self.results,
-                &mut sources,
-                references,
-                None,
                 &mut record,
                 self.on,
             )?;

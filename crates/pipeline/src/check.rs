@@ -1,10 +1,11 @@
 //! Every seed of every case on a GPU, or on whichever of several is free: the record does not tell which.
 
 use super::answers::Answers;
+use super::plan::Planned;
 use super::took::{Meter, milliseconds};
 use super::work::{EvidenceSide, Side, SkipReason, Work};
 use crate::event::{Event, Phase};
-use check::cache::{Answer, References};
+use check::cache::Answer;
 use judge::{Admission, Stage};
 use model::{Arch, Case, CaseId, Evidence, NotRun, Plan, Record, Seen};
 use run::worker::{CheckAnswer, CheckJob, Crews, ExpectedOutput};
@@ -14,8 +15,8 @@ type Tried = std::result::Result<CheckJob, SkipReason>;
 /// Evidence stands in the order of the plan, whichever case was done first; of the base that alone which head's
 /// does not tell.
 pub fn check_all(
+    planned: &Planned,
     work: &mut Work,
-    base: Option<&References>,
     crews: &mut Crews,
     record: &mut Record,
     on: &(dyn Fn(Event) + Sync),
@@ -24,7 +25,7 @@ pub fn check_all(
     let tried = tried(&work.head, record);
     let pieces = check_side(&cases, tried, crews, &work.took, on, EvidenceSide::Head);
     EvidenceSide::Head.file(pieces, &mut record.evidence);
-    let (Some(references), Some(policy)) = (base, &record.policy.base) else {
+    let (Some(base), Some(policy)) = (&planned.base, &record.policy.base) else {
         return;
     };
     let needed = judge::needed_of_base(
@@ -35,7 +36,7 @@ pub fn check_all(
     );
     let plan = &policy.plan;
     let cases: Vec<&Case> = needed.iter().filter_map(|id| plan.case(id)).collect();
-    work.base.answers = Answers::compute(cases.iter().copied(), references, on);
+    work.base.answers = Answers::compute(cases.iter().copied(), &base.references, on);
     record.costs.reference_ms += milliseconds(work.base.answers.wall);
     let pieces = check_side(
         &cases,

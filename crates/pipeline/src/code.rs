@@ -40,12 +40,10 @@ impl Changed {
         };
         let found = find(cache, provision, on);
         let found = found.as_ref();
-        let theirs = Sources::new(&base.root, &base.toolchain.include);
-        let ours = Sources::new(&planned.root, &planned.toolchain.include);
         let mut evidence = Vec::new();
-        let pieces = self.read_side(found, cache, &work.base.artifacts, theirs);
+        let pieces = self.read_side(found, cache, &work.base.artifacts, base.sources());
         EvidenceSide::Base.file(pieces, &mut evidence);
-        let pieces = self.read_side(found, cache, &work.head.artifacts, ours);
+        let pieces = self.read_side(found, cache, &work.head.artifacts, planned.sources());
         EvidenceSide::Head.file(pieces, &mut evidence);
         evidence
     }

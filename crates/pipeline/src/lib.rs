@@ -12,6 +12,7 @@ mod bench;
 mod changed;
 mod check;
 mod code;
+mod device;
 pub mod event;
 mod plan;
 mod prepare;
@@ -28,136 +29,57 @@ mod work;
 pub use base::MENDS;
 pub use bench::{Bench, CandidateBuilder};
 pub use changed::find_changed;
+pub use device::{WakingDevice, wake_device};
 pub use request::{Apart, BaseSide, Change, Profile, Request};
 pub use shard::AskedShard;
 
-use config::Loaded;
 use event::Event;
-use model::{RECORD_SCHEMA, Record};
+use model::Record;
 use plan::Planned;
 use prepare::Prepared;
 use results::Results;
 use run::worker::Crews;
-use sources::Sources;
 use std::time::Instant;
 use system::cache::Cache;
-use system::error::{Error, Result};
+use system::error::Result;
 use took::milliseconds;
+use work::Work;
 
-/// `find_change` gives the change that `head` is a side of. The device wakes up meanwhile.
+/// Runs a change: builds both sides, then checks, counts and times, on a GPU or in the simulator in its place.
 ///
 /// # Errors
-/// Errors that keep a run from starting at all: no such change, baselines, compiler, cache. Whatever breaks later is
-/// evidence.
+/// Errors that keep a run from starting at all: baselines, compiler, cache. Whatever breaks later is evidence.
 pub fn run(
     request: &Request,
-    head: Loaded,
-    find_change: impl FnOnce(Loaded) -> Result<Change>,
+    change: Change,
+    device: WakingDevice,
     cache: &Cache,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Record> {
-    let began = Instant::now();
-    let ahead = timing_processes(request, &head);
-    let waiting = |text: &str| on(Event::Waiting(text.to_owned()));
-    let mut crews = Crews::new(request.device, &waiting)?;
-    let (planned, prepared) = std::thread::scope(|scope| {
-        let device = scope.spawn(|| prepare::open(request, &mut crews, ahead));
-        let planned = plan::plan(request, find_change(head)?, cache, on)?;
-        let prepared = prepare::prepare(request, &planned, device, cache, on)?;
-        Ok::<_, Error>((planned, prepared))
-    })?;
-    let mut record = execute(request, &planned, prepared, crews, cache, on)?;
-    record.costs.total_ms = milliseconds(began.elapsed());
-    Ok(record)
-}
-
-/// How many processes a case is going to be timed in at least, if any is.
-fn timing_processes(request: &Request, head: &Loaded) -> usize {
-    let plan = &head.plan;
-    let is_timed = request.profile != Profile::Only && plan.cases.iter().any(|case| case.timed);
-    if is_timed {
-        plan.timing.processes as usize
-    } else {
-        0
-    }
-}
-
-/// Checks and times on a GPU, or in the simulator in its place.
-fn execute(
-    request: &Request,
-    planned: &Planned,
-    prepared: Prepared,
-    mut crews: Crews,
-    cache: &Cache,
-    on: &(dyn Fn(Event) + Sync),
-) -> Result<Record> {
-    let started_meanwhile = prepared.started_meanwhile(&crews);
-    let mut record = Record {
-        schema: RECORD_SCHEMA.to_owned(),
-        environment: planned.environment(request, &prepared.device),
-        plan: planned.plan.clone(),
-        policy: planned.policy.clone(),
-        evidence: prepared.evidence,
-        costs: prepared.costs,
-        took: Vec::new(),
-        shard: planned.shard.clone(),
-    };
+    let began = device.began;
+    let planned = plan::plan(request, change, cache, on)?;
     let Prepared {
-        mut work, reads, ..
-    } = prepared;
-    let began = Instant::now();
-    let changed = code::Changed::of(&record);
-    let code = changed.read(planned, &work, cache, request.provision, on);
-    record.evidence.extend(code);
-    record.costs.compiler_ms += milliseconds(began.elapsed());
-    let began = Instant::now();
-    let beside = planned.compare_references(&record.environment.device);
-    record.evidence.extend(beside);
+        mut work,
+        mut record,
+        mut crews,
+        reads,
+        started_meanwhile,
+    } = prepare::prepare(request, &planned, device, cache, on)?;
+    compare_sides(request, &planned, &work, &mut record, cache, on);
     planned.refuse_crossing(&reads)?;
-    record.costs.reference_ms += milliseconds(began.elapsed());
-    let base_references = planned.base.as_ref().map(|base| &base.references);
     if record.environment.device.got().is_some() {
-        record.costs.gpus = u32::try_from(crews.gpus()).unwrap_or(u32::MAX);
-        let digests = work.head.answers.digests(&record.plan);
-        record.evidence.extend(digests);
-        check::check_all(&mut work, base_references, &mut crews, &mut record, on);
-        if request.simulate_beside_gpu {
-            let results = Results::open(cache, &record.environment.started, request.fresh)?;
-            let mut sources = Sources::new(&planned.root, &planned.toolchain.include);
-            let references = &planned.references;
-            simulate::simulate_beside_gpu(
-                &work,
-                &results,
-                &mut sources,
-                references,
-                &mut record,
-                on,
-            )?;
-        }
-        time::time_all(&work, &planned.root, crews.first(), &mut record, on);
-        if record.plan.profiling.is_some() {
-            // The GPU is free for the profiler's own worker.
-            crews.retire();
-            let base = planned.base.as_ref().map(|base| base.root.as_path());
-            let roots: Vec<_> = [planned.root.as_path()].into_iter().chain(base).collect();
-            let trees = profile::Trees::new(&roots, &planned.toolchain.include);
-            profile::profile_all(&work, planned.profiler.as_ref(), &trees, &mut record, on);
-        }
-    } else if record.environment.simulator.is_some() {
-        let references = &planned.references;
-        let mut sources = Sources::new(&planned.root, &planned.toolchain.include);
-        let base = planned.base.as_ref();
-        let base_sources = base.map(|base| Sources::new(&base.root, &base.toolchain.include));
-        let results = Results::open(cache, &record.environment.started, request.fresh)?;
-        simulate::simulate_all(
+        run_on_gpu(
+            request,
+            &planned,
             &mut work,
-            &results,
-            &mut sources,
-            references,
-            base_references.zip(base_sources),
+            &mut crews,
             &mut record,
+            cache,
             on,
         )?;
+    } else if record.environment.simulator.is_some() {
+        let results = Results::open(cache, &record.environment.started, request.fresh)?;
+        simulate::simulate_all(&planned, &mut work, &results, &mut record, on)?;
     }
     // References that no comparison needed were built since.
     planned.refuse_crossing(&reads)?;
@@ -167,5 +89,54 @@ fn execute(
     record.costs.workers += spent.workers;
     record.costs.worker_start_ms = milliseconds(spent.process - started_meanwhile);
     record.costs.gpu_ms = milliseconds(spent.device);
+    record.costs.total_ms = milliseconds(began.elapsed());
     Ok(record)
+}
+
+/// Adds what both sides are without running them: the machine code that differs, and what the base's references answer to
+/// head's inputs.
+fn compare_sides(
+    request: &Request,
+    planned: &Planned,
+    work: &Work,
+    record: &mut Record,
+    cache: &Cache,
+    on: &(dyn Fn(Event) + Sync),
+) {
+    let began = Instant::now();
+    let changed = code::Changed::of(record);
+    let code = changed.read(planned, work, cache, request.provision, on);
+    record.evidence.extend(code);
+    record.costs.compiler_ms += milliseconds(began.elapsed());
+    let began = Instant::now();
+    let references = planned.compare_references(&record.environment.device);
+    record.evidence.extend(references);
+    record.costs.reference_ms += milliseconds(began.elapsed());
+}
+
+/// Checks every case on the GPU, simulates it for races and stray accesses, and times and profiles what is right.
+fn run_on_gpu(
+    request: &Request,
+    planned: &Planned,
+    work: &mut Work,
+    crews: &mut Crews,
+    record: &mut Record,
+    cache: &Cache,
+    on: &(dyn Fn(Event) + Sync),
+) -> Result<()> {
+    record.costs.gpus = u32::try_from(crews.gpus()).unwrap_or(u32::MAX);
+    let digests = work.head.answers.digests(&record.plan);
+    record.evidence.extend(digests);
+    check::check_all(planned, work, crews, record, on);
+    if request.simulate_beside_gpu {
+        let results = Results::open(cache, &record.environment.started, request.fresh)?;
+        simulate::simulate_beside_gpu(planned, work, &results, record, on)?;
+    }
+    time::time_all(work, &planned.root, crews.first(), record, on);
+    if record.plan.profiling.is_some() {
+        // The GPU is free for the profiler's own worker.
+        crews.retire();
+        profile::profile_all(planned, work, record, on);
+    }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Plans a run, before anything is built: the plan with its policy, the base's tree, the compiler.
 
 use super::request::{Change, Profile, Request};
+use super::sources::Sources;
 use super::{base, shard};
 use crate::event::Event;
 use build::apart::{Reads, Trees};
@@ -179,7 +180,19 @@ fn find_profiler(request: &Request, plan: &mut Plan) -> std::result::Result<Prof
     toolchain::find_profiler().map_err(|error| missing(error.to_string()))
 }
 
+impl BaseTree {
+    /// Returns the sources of the base, to quote lines from.
+    pub fn sources(&self) -> Sources<'_> {
+        Sources::new(&self.root, &self.toolchain.include)
+    }
+}
+
 impl Planned {
+    /// Returns the sources of head, to quote lines from.
+    pub fn sources(&self) -> Sources<'_> {
+        Sources::new(&self.root, &self.toolchain.include)
+    }
+
     /// Units of the base whose variant is part of this run, and what they are built of.
     pub fn base_units(&self) -> Option<(&BaseTree, Vec<Unit>)> {
         let tree = self.base.as_ref()?;

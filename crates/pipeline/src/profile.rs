@@ -1,12 +1,13 @@
 //! Profiles, when everything is timed: each in a process of its own, and none at the same time as a timing.
 
+use super::plan::Planned;
 use super::took::milliseconds;
 use super::work::{SkipReason, Work};
 use crate::event::{Event, Phase};
 use build::TOOLKIT;
 use build::toolchain::Profiler;
 use judge::Timing;
-use model::{CaseId, Evidence, Fault, ProfileFacts, Record, Seen};
+use model::{CaseId, Evidence, ProfileFacts, Record, Seen};
 use run::profiler;
 use run::worker::TimeJob;
 use std::path::{Path, PathBuf};
@@ -14,13 +15,15 @@ use std::time::Instant;
 
 /// Files a profile of each case that the judge asks for, or why there is none.
 pub(super) fn profile_all(
+    planned: &Planned,
     work: &Work,
-    profiler: Result<&Profiler, &Fault>,
-    trees: &Trees,
     record: &mut Record,
     on: &(dyn Fn(Event) + Sync),
 ) {
     let began = Instant::now();
+    let base = planned.base.as_ref().map(|base| base.root.as_path());
+    let roots: Vec<_> = [planned.root.as_path()].into_iter().chain(base).collect();
+    let trees = Trees::new(&roots, &planned.toolchain.include);
     let (plan, environment, policy) = (&record.plan, &record.environment, &record.policy);
     let wanted = judge::to_profile(plan, environment, policy, &record.evidence);
     let sides = |against_base: bool| if against_base { 2 } else { 1 };
@@ -35,7 +38,7 @@ pub(super) fn profile_all(
     for asked in &wanted {
         for repeat in 0..asked.repeats {
             let profile = |job: Result<TimeJob, SkipReason>| {
-                let facts = match (profiler, job) {
+                let facts = match (&planned.profiler, job) {
                     (Err(fault), _) => Seen::Fault(fault.clone()),
                     (Ok(_), Err(why)) => why.into_seen(),
                     (Ok(profiler), Ok(job)) => trees.without_paths(run(profiler, job, record)),
@@ -63,10 +66,10 @@ pub(super) fn profile_all(
 
 /// Where sources lie on this machine, and what stands for that in a record: nothing for the directory of gates.yaml,
 /// of head or base.
-pub(super) struct Trees(Vec<(PathBuf, &'static str)>);
+struct Trees(Vec<(PathBuf, &'static str)>);
 
 impl Trees {
-    pub fn new(roots: &[&Path], toolkit: &Path) -> Self {
+    fn new(roots: &[&Path], toolkit: &Path) -> Self {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         Self(
             roots

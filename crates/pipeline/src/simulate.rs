@@ -2,8 +2,8 @@
 //! those within the budget, all seeds, on all cores. What an earlier run has simulated is not simulated again.
 
 use super::answers::Answers;
+use super::plan::Planned;
 use super::results::{Asked, Kept, Key, Results};
-use super::sources::Sources;
 use super::took::{Meter, milliseconds};
 use super::work::{EvidenceSide, Side, SkipReason, Work};
 use crate::event::{Event, Phase};
@@ -40,11 +40,9 @@ fn patience(budget: u64) -> u64 {
 /// # Errors
 /// Environment, where no worker can be found.
 pub fn simulate_all(
+    planned: &Planned,
     work: &mut Work,
     results: &Results,
-    sources: &mut Sources,
-    references: &References,
-    of_base: Option<(&References, Sources)>,
     record: &mut Record,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<()> {
@@ -59,12 +57,12 @@ pub fn simulate_all(
         on,
     };
     let runs = runs_of_head(record);
-    let mut pieces = stage.simulate(&mut work.head, runs, references, &mut costs);
-    sources.quote(&mut pieces);
+    let mut pieces = stage.simulate(&mut work.head, runs, &planned.references, &mut costs);
+    planned.sources().quote(&mut pieces);
     let digests = work.head.answers.digests(&record.plan);
     EvidenceSide::Head.file(pieces, &mut record.evidence);
     record.evidence.extend(digests);
-    if let (Some((references, mut sources)), Some(base)) = (of_base, &record.policy.base) {
+    if let (Some(tree), Some(base)) = (&planned.base, &record.policy.base) {
         let stage = OneSide {
             plan: &base.plan,
             of: EvidenceSide::Base,
@@ -74,8 +72,8 @@ pub fn simulate_all(
             on,
         };
         let runs = runs_of_base(record, base);
-        let mut pieces = stage.simulate(&mut work.base, runs, references, &mut costs);
-        sources.quote(&mut pieces);
+        let mut pieces = stage.simulate(&mut work.base, runs, &tree.references, &mut costs);
+        tree.sources().quote(&mut pieces);
         EvidenceSide::Base.file(pieces, &mut record.evidence);
     }
     record.costs.reference_ms += costs.reference_ms;
@@ -90,10 +88,9 @@ pub fn simulate_all(
 /// # Errors
 /// Environment, where no worker can be found.
 pub fn simulate_beside_gpu(
+    planned: &Planned,
     work: &Work,
     results: &Results,
-    sources: &mut Sources,
-    references: &References,
     record: &mut Record,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<()> {
@@ -119,10 +116,10 @@ pub fn simulate_beside_gpu(
         refused,
     });
     let runs = runs.collect();
-    let mut pieces = stage.simulate(&mut side, runs, references, &mut costs);
+    let mut pieces = stage.simulate(&mut side, runs, &planned.references, &mut costs);
     // Values are checked on the GPU.
     pieces.retain(|piece| !matches!(piece, Evidence::Check { .. }));
-    sources.quote(&mut pieces);
+    planned.sources().quote(&mut pieces);
     EvidenceSide::Head.file(pieces, &mut record.evidence);
     record.costs.reference_ms += costs.reference_ms;
     record.costs.simulator_ms += costs.simulator_ms;
