@@ -12,7 +12,7 @@ use crate::recording::Change;
 use crate::settings::Settings;
 use crate::share::Share;
 
-/// Verdicts of one comparer.
+/// Verdicts of the rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counted {
     pub runs: Runs,
@@ -49,12 +49,6 @@ impl Counted {
         self.cells.iter().filter(move |cell| cell.how == how)
     }
 
-    /// Over all unchanged contests.
-    pub fn false_alarms(&self) -> Share {
-        self.of(How::Unchanged)
-            .fold(Share::default(), |sum, cell| sum.and(cell.failed))
-    }
-
     /// Cells of about this slowdown, by more work or scaled.
     pub fn at_change(&self, change: f64) -> impl Iterator<Item = &Cell> {
         self.cells.iter().filter(move |cell| {
@@ -64,9 +58,9 @@ impl Counted {
     }
 }
 
-/// The answer of a comparer for head against base.
+/// The answer of the rule for head against base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
+enum Call {
     Slower,
     /// The same, or faster: nothing that a gate would stop.
     Clear,
@@ -75,14 +69,14 @@ pub enum Call {
 }
 
 /// One answer and its cost.
-pub struct Ruling {
-    pub call: Call,
-    pub processes: u32,
-    pub seconds: f64,
+struct Ruling {
+    call: Call,
+    processes: u32,
+    seconds: f64,
 }
 
 /// The rule, with the bounds for each contest.
-pub struct Own {
+pub(crate) struct Own {
     schedules: Vec<Schedule>,
     /// Processes that one verdict may take.
     most: usize,
@@ -101,7 +95,7 @@ impl Own {
 }
 
 /// Verdicts of the rule on processes drawn at random.
-pub fn own(contests: &[Prepared], settings: &Settings, rule: &Own, stream: u64) -> Counted {
+pub(crate) fn own(contests: &[Prepared], settings: &Settings, rule: &Own, stream: u64) -> Counted {
     let mut decks = Decks::of(contests);
     count(contests, settings, stream, |dice, index, change| {
         let (contest, schedule) = (contests.get(index)?, rule.schedules.get(index)?);
@@ -162,10 +156,10 @@ pub(crate) fn replay(contests: &[Prepared], rule: &Own) -> Vec<Cell> {
 }
 
 /// For each contest an order of its processes, shuffled as far as processes are dealt.
-pub struct Decks(Vec<Vec<usize>>);
+struct Decks(Vec<Vec<usize>>);
 
 impl Decks {
-    pub fn of(contests: &[Prepared]) -> Self {
+    fn of(contests: &[Prepared]) -> Self {
         Self(
             contests
                 .iter()
@@ -175,7 +169,7 @@ impl Decks {
     }
 
     /// `count` different processes of contest `index`, in random order (Fisher and Yates).
-    pub fn deal(&mut self, dice: &mut Dice, index: usize, count: usize) -> &[usize] {
+    fn deal(&mut self, dice: &mut Dice, index: usize, count: usize) -> &[usize] {
         let Some(deck) = self.0.get_mut(index) else {
             return &[];
         };
@@ -222,7 +216,7 @@ impl Tally {
 
 /// Runs of unchanged contests, one contest after the other, and then verdicts on each changed one. `judge`
 /// gets the index of a contest and a change to scale its head by; `None` counts nothing.
-pub fn count(
+fn count(
     contests: &[Prepared],
     settings: &Settings,
     stream: u64,

@@ -1,5 +1,5 @@
 //! How often a timing verdict is a false alarm, which slowdowns it detects and what it costs, counted from recorded
-//! processes; beside other comparers, and on processes whose truth is known. A development tool.
+//! processes, and on processes whose truth is known. A development tool.
 //!
 //! A [`Recording`] holds what fresh processes measured: unchanged kernels and slowed ones. [`record`] makes one on a GPU, with
 //! workers of a gatekeeper that is built. [`analyse`] draws thousands of runs from it and lets the rule of
@@ -8,24 +8,19 @@
 #![forbid(unsafe_code)]
 
 mod analysis;
-pub mod comparison;
 mod dice;
-pub mod draw;
-mod halves;
+mod draw;
 pub mod packed;
 mod prepared;
 pub mod record;
 mod recording;
-pub mod rivals;
 mod settings;
 mod share;
 mod shortened;
 pub mod simulate;
-pub mod table;
-mod tables;
+mod table;
 
 pub use analysis::{Analysis, analyse};
-pub use comparison::{Comparer, Comparison, Point, compare};
 pub use dice::Dice;
 pub use draw::{Cell, Counted, Runs};
 pub use prepared::{How, Prepared, Spread, Timed, Unusable, prepare};
