@@ -36,7 +36,7 @@ pub fn integer(value: u32) -> Arg {
     }
 }
 
-/// Returns a case of one launch of so many blocks.
+/// Returns a case of one launch of `blocks` blocks.
 pub fn case(kernel: &str, shape: &str, blocks: u32, tensors: Vec<Tensor>, args: Vec<Arg>) -> Case {
     Case {
         id: CaseId::new(kernel, "default", shape),

@@ -445,16 +445,8 @@ fn keeps_addresses(inst: &Inst, form: &str) -> bool {
 
 /// Constants that are at most what alignment fixes of an address: as a mask they leave only that.
 fn small_constants(program: &Program) -> HashMap<Register, u64> {
-    let narrow = program
-        .constants32
-        .iter()
-        .map(|(r, value)| ((Class::R32, *r), u64::from(*value)));
-    let wide = program
-        .constants64
-        .iter()
-        .map(|(r, value)| ((Class::R64, *r), *value));
-    narrow
-        .chain(wide)
+    program
+        .constants()
         .filter(|(_, value)| *value <= ALIGNED)
         .collect()
 }

@@ -162,14 +162,6 @@ struct Values {
 
 impl Values {
     fn new(program: &Program, variables: &mut Vec<Variable>) -> Values {
-        let narrow = program
-            .constants32
-            .iter()
-            .map(|(r, value)| ((Class::R32, *r), u64::from(*value)));
-        let wide = program
-            .constants64
-            .iter()
-            .map(|(r, value)| ((Class::R64, *r), *value));
         let copied = program.code.iter().flat_map(|inst| match inst.op {
             Op::CopyLocal { from, to, bytes } => (0..bytes)
                 .flat_map(|n| [u64::from(from + n), u64::from(to + n)])
@@ -178,7 +170,7 @@ impl Values {
         });
         let mut values = Values {
             registers: program.registers.map(|n| vec![Value::Number; n as usize]),
-            constants: narrow.chain(wide).collect(),
+            constants: program.constants().collect(),
             arguments: copied.map(|at| (at, Value::Nothing)).collect(),
             changed: false,
         };

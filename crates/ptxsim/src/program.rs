@@ -4,6 +4,7 @@ pub mod mma;
 pub mod wgmma;
 
 use crate::alu::{AluOp, Operands};
+use crate::flow::Register;
 use crate::image::Geometry;
 use crate::parse::ast::{Clusters, Pos};
 use crate::parse::lines::{LineId, Lines};
@@ -732,6 +733,19 @@ pub struct Program {
 }
 
 impl Program {
+    /// The registers that hold a constant from the start, with its value.
+    pub fn constants(&self) -> impl Iterator<Item = (Register, u64)> {
+        let narrow = self
+            .constants32
+            .iter()
+            .map(|(r, value)| ((Class::R32, *r), u64::from(*value)));
+        let wide = self
+            .constants64
+            .iter()
+            .map(|(r, value)| ((Class::R64, *r), *value));
+        narrow.chain(wide)
+    }
+
     /// Whether it looks for what only a cooperative launch has.
     pub fn asks_for_workspace(&self) -> bool {
         let workspace =

@@ -1,6 +1,6 @@
 //! The peaks of a GPU: operations, bytes and instructions a second. Pure.
 //!
-//! Rates of one SM are those of its architecture (`model::sm`); a GPU has so many SMs and a clock. Device memory is by the name of
+//! Rates of one SM are those of its architecture (`model::sm`); a GPU has a number of SMs, and a clock. Device memory is by the name of
 //! the GPU. Each has its source next to it. `gatekeeper doctor --peaks` measures them on a GPU.
 
 use model::sm::Sm;

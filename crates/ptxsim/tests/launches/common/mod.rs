@@ -45,7 +45,7 @@ pub struct Random(pub u64);
 impl Random {
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-    /// Returns the generator behind so many numbers.
+    /// Returns the generator as it is after it has given this many numbers.
     pub fn skip(self, numbers: u64) -> Self {
         Random(self.0.wrapping_add(Self::STEP.wrapping_mul(numbers)))
     }
