@@ -86,7 +86,7 @@ pub enum Command {
     Validate(ValidateArgs),
     /// Report what this machine has and what it lacks
     Doctor(DoctorArgs),
-    /// Run a program, and write chosen launches of its kernels down with the memory that they can reach
+    /// Run a program, and write chosen launches of its kernels down
     Capture(CaptureArgs),
     /// Run captured launches again: same output, repeatable, and how long
     Replay(ReplayArgs),
@@ -94,7 +94,7 @@ pub enum Command {
     Judge(JudgeArgs),
     /// Judge the shards of a run (`run --shard`) as one, or runs on several GPUs side by side
     Merge(MergeArgs),
-    /// Show how the values of the committed baselines moved, commit by commit, in the terminal or as a page
+    /// Show how the values of the committed baselines moved
     History(HistoryArgs),
     /// List the GPU kernels of a compiled file, wheel or directory, without any tool of NVIDIA
     Binary(BinaryArgs),
@@ -160,7 +160,7 @@ pub struct ConfigArg {
 
 #[derive(Clone, Copy, Debug, Args)]
 pub struct OutputArgs {
-    /// In the terminal, print details, too: what follows from a problem, and the cases that were not judged
+    /// In the terminal, print details, too, and the cases that were not judged
     #[arg(short, long)]
     verbose: bool,
     /// In the terminal, print the headline alone
@@ -191,10 +191,10 @@ that they lead to, before and after. Captured memory may be private: see --rando
 
 Exit codes: 0, 2 for wrong usage, 4 where the program failed or nothing was captured.")]
 pub struct CaptureArgs {
-    /// Names of kernels, where `*` is any text: mangled or readable. Every kernel, if there is none
+    /// Names of kernels, mangled or readable, with `*`; all if there is none
     #[arg(long, value_name = "GLOB")]
     pub kernels: Vec<String>,
-    /// Names of regions of the program, where `*` is any text. The whole program, if there is none
+    /// Names of regions of the program, with `*`; the whole program if there is none
     #[arg(long, value_name = "GLOB")]
     pub regions: Vec<String>,
     /// How many launches of each kernel, in each region and process
@@ -203,8 +203,7 @@ pub struct CaptureArgs {
     /// Leave out a launch that can reach more memory: 512MiB, 8GiB
     #[arg(long, default_value = "4GiB", value_name = "SIZE", value_parser = parse_size)]
     pub max_memory: u64,
-    /// Write random values in the place of floats that launches find in memory. Whole numbers, zeros, parameters and names
-    /// stay. Each launch that is captured runs once more for it
+    /// Write random values in the place of floats that launches find in memory; all else stays
     #[arg(long)]
     pub random_inputs: bool,
     /// The directory of the capture; created, and has to be empty
@@ -235,11 +234,10 @@ pub struct ReplayArgs {
     /// Judge against this older capture of the same program
     #[arg(long, value_name = "DIR")]
     pub base: Option<PathBuf>,
-    /// Let floats of this type (f32, f16, bf16) in outputs differ by this share of the larger one, from the captured ones
-    /// and from launch to launch, as where atomics add in any order: f32:1e-5. All else has to be the same
+    /// Let floats of this type (f32, f16, bf16) in outputs differ by this share of the larger one: f32:1e-5
     #[arg(long, value_name = "TYPE:SHARE")]
     pub tolerance: Option<FloatTolerance>,
-    /// Time each launch alone, with the L2 cache emptied before it, as of a program that runs much else between its launches
+    /// Time each launch alone, with the L2 cache emptied before it
     #[arg(long)]
     pub cold: bool,
     /// Where to run: auto, cuda, cuda:N or sim
@@ -303,62 +301,52 @@ pub struct RunArgs {
     /// Use these seeds, for example 1,2,3 [default: those of gates.yaml]
     #[arg(long, value_delimiter = ',', value_name = "SEEDS")]
     pub seeds: Option<Vec<u64>>,
-    /// Batched samples per process, for cases that are timed alone; with --base the schedule of docs/timing.md
-    /// applies [default: that of gates.yaml, else 30]
+    /// Batched samples per process, for cases that are timed without a base [default: that of gates.yaml, else 30]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub iters: Option<u32>,
     /// Where kernels run: auto, cuda, cuda:N, cuda:all (checks on all GPUs, times on the first), or sim (on the
     /// CPU; auto means sim on a machine without a GPU)
     #[arg(long, default_value = "auto", value_name = "DEVICE")]
     pub device: DeviceChoice,
-    /// Without a GPU, simulate at most this many warp instructions per case, all seeds together; a case that
-    /// needs more is skipped [default: that of gates.yaml, else 50000000]
+    /// Without a GPU, skip a case that takes more warp instructions, all seeds together [default: that of gates.yaml,
+    /// else 50000000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000_000))]
     pub sim_budget: Option<u64>,
-    /// Compare with this revision (a branch, tag or commit): it is built as well, relative limits on times are
-    /// measured interleaved with it on this GPU, and gates looser than the base's fail
+    /// Compare with this revision (a branch, tag or commit), which is built and timed as well
     #[arg(long, value_name = "REF", group = "against")]
     pub base: Option<String>,
-    /// Compare with these same files, built by this compiler: a version on PyPI (13.0, 13.0.88), the directory of a
-    /// toolkit, or parts of several (13.2,ptxas=13.0; the parts are nvcc, headers, nvvm and ptxas)
+    /// Compare with these same files, built by this compiler: a version (13.0, 13.0.88), the directory of a toolkit, or
+    /// parts of several (13.2,ptxas=13.0; the parts are nvcc, headers, nvvm and ptxas)
     #[arg(long, value_name = "TOOLCHAIN", group = "against")]
     pub base_toolchain: Option<Choice>,
-    /// Build with this compiler, named in the same ways, in the place of the one that gates.yaml pins
+    /// Build with this compiler in the place of the one that gates.yaml pins
     #[arg(long, value_name = "TOOLCHAIN")]
     pub toolchain: Option<Choice>,
-    /// Where a gate fails against --base-toolchain, run what failed again with one more part exchanged each time, and
-    /// name the part that is to blame in all reports
+    /// Where a gate fails against --base-toolchain, find the part of the compiler that is to blame
     #[arg(long, requires = "base_toolchain")]
     pub blame: bool,
-    /// Only kernels that differ from this revision's: in sources, headers, definitions, launch, gates, baselines or
-    /// references; for the edit loop and for git hooks
+    /// Only kernels that differ from this revision's
     #[arg(long, value_name = "REF")]
     pub changed: Option<String>,
-    /// Only the cases of shard K of N, dealt out the same on every machine; the exit code is of these alone, and
-    /// `gatekeeper merge` judges the whole
+    /// Only the cases of shard K of N, and their exit code; `gatekeeper merge` judges the whole
     #[arg(long, value_name = "K/N", conflicts_with = "changed")]
     pub shard: Option<Part>,
-    /// Deal the shards by what cases cost in this record; the same one for all shards [default: by the bytes of their
-    /// tensors and their seeds]
+    /// Deal the shards by what cases cost in this record [default: by the bytes of their tensors and their seeds]
     #[arg(long, value_name = "RECORD", requires = "shard")]
     pub costs: Option<PathBuf>,
-    /// Allow gates looser than the base's, and list them; meant for a workflow that sets it from a label that only
-    /// maintainers can add
+    /// Allow gates looser than the base's, and list them
     #[arg(long, requires = "against")]
     pub allow_loosened: bool,
     /// Against a base, also time cases whose machine code, launch and arguments are those of the base
     #[arg(long, requires = "against")]
     pub time_unchanged: bool,
-    /// Also time the rivals of gates.yaml, and compare with them; a rival that a gate names is timed without this.
-    /// Needs a GPU
+    /// Also time the rivals of gates.yaml that no gate names; needs a GPU
     #[arg(long)]
     pub rivals: bool,
-    /// Run the programs of gates.yaml unconfined: with the network and the whole environment, and with processes of their
-    /// own on the GPU. For code that you trust
+    /// Run the programs of gates.yaml unconfined: for code that you trust
     #[arg(long)]
     pub trust_programs: bool,
-    /// Where a variant fails and the one that gates.yaml names as its `fallback` holds all of its own gates, say that
-    /// it fell back and do not fail
+    /// Let the `fallback` of a variant stand in for it where it fails
     #[arg(long)]
     pub allow_fallback: bool,
     /// Without a usable GPU, fail with exit code 4 instead of skipping what needs one
@@ -373,14 +361,13 @@ pub struct RunArgs {
     /// Directory for record.json, report.json, report.md, report.html and junit.xml
     #[arg(long, default_value = "gatekeeper-out", value_name = "DIR")]
     pub out: PathBuf,
-    /// Write inputs, outputs and references of every checked case as .npy files into this directory, one directory for
-    /// each case and seed
+    /// Write inputs, outputs and references of every checked case as .npy files into this directory
     #[arg(long, value_name = "DIR")]
     pub dump: Option<PathBuf>,
-    /// Simulate every case, also where an earlier run has simulated the same code on the same data
+    /// Simulate every case, also where an earlier run has simulated the same
     #[arg(long)]
     pub fresh: bool,
-    /// Run again whenever a source or gates file below the directory of gates.yaml is saved, until Ctrl-C
+    /// Run again whenever a source or gates file is saved, until Ctrl-C
     #[arg(long)]
     pub watch: bool,
     #[command(flatten)]
@@ -426,15 +413,13 @@ pub struct CompareArgs {
     pub base: PathBuf,
     /// The same of the new state
     pub head: PathBuf,
-    /// How much slower than BASE the p50 of every case of HEAD may be, in addition to the gates of HEAD;
-    /// NVBench's JSON has no gates
+    /// How much slower than BASE the p50 of every case of HEAD may be, in addition to its gates
     #[arg(long, value_name = "+N%", value_parser = change, allow_hyphen_values = true)]
     pub p50: Option<f64>,
-    /// Allow gates of HEAD that are looser than BASE's; meant for a workflow that sets it from a label that only
-    /// maintainers can add
+    /// Allow gates of HEAD that are looser than BASE's
     #[arg(long)]
     pub allow_loosened: bool,
-    /// Output format; github: annotations, for the standard output of a workflow's step
+    /// Output format; github: annotations for a workflow's step
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,
     #[command(flatten)]
@@ -471,7 +456,7 @@ Exit codes: 0 passed, 1 failed, 2 wrong usage, 3 inconclusive, 4 environment (`g
 pub struct JudgeArgs {
     /// The record.json that `run` wrote
     pub record: PathBuf,
-    /// Output format; github: annotations, for the standard output of a workflow's step
+    /// Output format; github: annotations for a workflow's step
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,
     #[command(flatten)]
@@ -485,11 +470,10 @@ pub struct JudgeArgs {
 
 Exit codes: 0 passed, 1 failed, 2 wrong usage or no whole, 3 inconclusive, 4 environment (`gatekeeper --help`).")]
 pub struct MergeArgs {
-    /// The record.json of every shard, of one or of several GPU models; of a model that ran all cases at once, its one
+    /// The record.json of every shard, of one or of several GPU models
     #[arg(required = true)]
     pub records: Vec<PathBuf>,
-    /// Directory for record.json, report.json, report.md, report.html and junit.xml; of several GPU models one in it for
-    /// each, and reports of all side by side
+    /// Directory for the files that `run` writes; of several GPU models one in it for each
     #[arg(long, default_value = "gatekeeper-out", value_name = "DIR")]
     pub out: PathBuf,
     /// The gates file next to the baselines whose history in git report.html shows
@@ -511,11 +495,10 @@ pub struct ReportArgs {
     /// per process
     #[arg(default_value = LAST_RECORD)]
     pub record: PathBuf,
-    /// Output format; html: one page for a browser; github: annotations, for the standard output of a workflow's step
+    /// Output format; html: one page for a browser; github: annotations for a workflow's step
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,
-    /// Each variant of a kernel against the one before it in gates.yaml and against the first, with what it adds; as
-    /// terminal, markdown or json
+    /// Each variant of a kernel against the one before it and the first; as terminal, markdown or json
     #[arg(long, conflicts_with = "quiet")]
     pub ladder: bool,
     /// Print what bounds each case, with its values and what to try; as terminal, markdown or json
@@ -555,8 +538,8 @@ pub struct TuneArgs {
     /// Where kernels run: auto, cuda, cuda:N, or sim (a ranking, and no times)
     #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = DeviceChoice::of_one)]
     pub device: DeviceChoice,
-    /// Without a GPU, simulate at most this many warp instructions per case, all seeds together
-    /// [default: that of gates.yaml, else 50000000]
+    /// Without a GPU, skip a case that takes more warp instructions, all seeds together [default: that of gates.yaml,
+    /// else 50000000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000_000))]
     pub sim_budget: Option<u64>,
     /// Go on with the log of an earlier search of the same
@@ -613,8 +596,8 @@ pub struct HistoryArgs {
 Exit codes: 0 (with a base: every limit holds), 1 a limit is broken, 2 wrong usage, or there is no GPU code, 3 undecided, \
 4 something cannot be read or is damaged.")]
 pub struct BinaryArgs {
-    /// A shared library, object, program, static library (.a), cubin, fat binary or PTX, or a wheel or directory of these;
-    /// without one, `binaries` of gates.yaml are judged
+    /// A library, object, program, cubin, fat binary or PTX, or a wheel or directory of these; without one, `binaries`
+    /// of gates.yaml are judged
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
     #[command(flatten)]
@@ -628,11 +611,11 @@ pub struct BinaryArgs {
     /// Compare with this older file, wheel or directory, kernel by kernel
     #[arg(long, value_name = "OLD", requires = "file", group = "old")]
     pub base: Option<PathBuf>,
-    /// Compare with the same PTX, assembled by this compiler, named as for `run`: 13.0, a directory, 13.2,ptxas=13.0
+    /// Compare with the same PTX, assembled by this compiler, named as for `run`
     #[arg(long, value_name = "TOOLCHAIN", requires = "file", group = "old")]
     pub base_toolchain: Option<Choice>,
-    /// Assemble the PTX of FILE with this compiler and list or compare that, not the machine code that is there
-    /// [default: with --base-toolchain the one that `run` finds]
+    /// Assemble the PTX of FILE with this compiler, and list or compare that [default: with --base-toolchain the one
+    /// that `run` finds]
     #[arg(long, value_name = "TOOLCHAIN", requires = "file")]
     pub toolchain: Option<Choice>,
     /// Assemble for this architecture [default: the target that each PTX names]
@@ -645,18 +628,16 @@ pub struct BinaryArgs {
     /// where the source states launch bounds blocks_per_sm and occupancy [default: occupancy=-0% and stack=+0%]
     #[arg(long, value_name = "METRIC=CHANGE", value_parser = allowed_change, requires = "old")]
     pub limit: Vec<AllowedChange>,
-    /// With a base: do not fail where a library of FILE has lost all machine code for an architecture, and list it
+    /// With a base: do not fail where a library has lost all machine code for an architecture
     #[arg(long, requires = "old")]
     pub allow_loosened: bool,
-    /// With --base: say why kernels changed, from their machine code: those that fail a limit, or if none does, all that
-    /// differ. Needs nvdisasm, which `gatekeeper toolchain install` installs
+    /// With --base: say why kernels changed, from their machine code. Needs nvdisasm
     #[arg(long, requires = "file", conflicts_with_all = ["base_toolchain", "toolchain"])]
     pub explain: bool,
     /// Output format; without a base terminal or json
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,
-    /// With a base: also leave record.json, report.json, report.md, report.html and junit.xml in this directory, as `run`
-    /// does
+    /// With a base: also leave the files that `run` writes in this directory
     #[arg(long, value_name = "DIR", requires = "old")]
     pub out: Option<PathBuf>,
     #[command(flatten)]
@@ -672,8 +653,7 @@ Exit codes: 0, or 2 for a mistake.")]
 pub struct ValidateArgs {
     #[command(flatten)]
     pub config: ConfigArg,
-    /// Explain these cases (a filter, as for `run`): compiler, call, arguments, tensors, gates, and where each
-    /// was said
+    /// Explain these cases (a filter, as for `run`)
     #[arg(long, value_name = "CASE")]
     pub explain: Option<String>,
     /// Output format of --explain
@@ -694,17 +674,17 @@ is one to start from.
 
 Exit codes: 0, 2 wrong usage, 4 environment (no compiler, no source compiles without a header that is missing, ...).")]
 pub struct InitArgs {
-    /// Sources (.cu, .cuh, .ptx) and directories of sources to look at; a path that ends in .yaml is the file to write,
-    /// instead of gates.yaml: an existing file is never overwritten [default: all below the directory of the file]
+    /// Sources (.cu, .cuh, .ptx) and directories of sources; a path that ends in .yaml is the file to write [default:
+    /// all below the directory of the file]
     #[arg(value_name = "PATH")]
     pub paths: Vec<PathBuf>,
-    /// Search this directory for headers, and write it as `include_dirs`; can be given several times
+    /// Search this directory for headers, and write it as `include_dirs`; can be repeated
     #[arg(long, value_name = "DIR")]
     pub include: Vec<PathBuf>,
-    /// Define this macro, and write it as `define`; can be given several times
+    /// Define this macro, and write it as `define`; can be repeated
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub define: Vec<String>,
-    /// Compile with these flags of nvcc, and write them as `flags`; can be given several times
+    /// Compile with these flags of nvcc, and write them as `flags`; can be repeated
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
     pub flags: Vec<String>,
     /// The architecture to compile for
@@ -734,7 +714,7 @@ Exit codes: 0, 1 if a value was refused, 2 wrong usage, 4 environment.")]
         /// Only these cases, as for `run`
         #[arg(value_name = "FILTER")]
         filters: Vec<String>,
-        /// Accept values that are worse than the agreed ones, too; without this they are listed and refused
+        /// Accept values that are worse than the agreed ones, too
         #[arg(long)]
         allow_worse: bool,
     },

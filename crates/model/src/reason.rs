@@ -102,54 +102,50 @@ pub enum BaseLack {
     /// With the reason of its build: the words of nvcc, or why it was not asked.
     // The name that it has for times.
     NotBuilt(Box<Reason>) => Self::NotBuilt(_) => "base-not-built",
-    /// The base's reference gives no answer in the base's own tree, so head's could not be compared with it.
+    /// The base's reference gives no answer in the base's own tree.
     ///
-    /// Make the base's reference build there: commit the files that it needs. A change that mends it passes with
-    /// `--allow-loosened`.
+    /// Commit the files that it needs there. A change that mends it passes with `--allow-loosened`.
     // With the message of the compiler or the reference.
     ReferenceBroken(String) = "base-reference-broken" [Inconclusive],
     /// The base's reference did not answer before its deadline.
     ///
-    /// Run again on a machine that is less busy, or let it pass with `--allow-loosened`.
+    /// Run again on a machine that is less busy, or pass `--allow-loosened`.
     // With its message.
     ReferenceLate(String) = "base-reference-late" [Inconclusive],
-    /// The record of the base was checked against a reference of the user's, and does not say what that computed.
+    /// The record of the base does not say what its user's reference computed.
     ///
-    /// Make the record again with this gatekeeper, or let it pass with `--allow-loosened`.
+    /// Make the record again with this gatekeeper, or pass `--allow-loosened`.
     NoDigests = "base-without-digests" [Inconclusive],
-    /// The base was asked what head is asked, and gave no answer that could be compared.
+    /// The base gave no answer that could be compared.
     ///
     /// See the rest of the message. A change that mends the base passes with `--allow-loosened`.
     Unanswered(Box<Reason>) = "base-unanswered" [Inconclusive],
-    /// The record of the base is from another kind of device, as the simulator, and has an answer where head has
-    /// none.
+    /// The record of the base is from another kind of device, and has an answer where head has none.
     ///
-    /// Make both records on one kind of device, or let it pass with `--allow-loosened`.
+    /// Make both records on one kind of device, or pass `--allow-loosened`.
     OtherDevice = "base-on-other-device" [Inconclusive],
-    /// A launch of a program has other memory at the base: allocations of other sizes or in other places, or other
-    /// parameters and other contents.
+    /// A launch of a program has other memory at the base: other allocations, or other parameters and contents.
     ///
-    /// Have the program do the same on both sides: fixed seeds, the same sizes, the same allocations in the same order. A
-    /// change that is meant passes with `--allow-loosened`.
+    /// Have the program do the same on both sides: fixed seeds, the same allocations in the same order. A change that
+    /// is meant passes with `--allow-loosened`.
     OtherInputs = "base-has-other-inputs" [Inconclusive],
-    /// A program launches other kernels than at the base, as where one became two. What kernels that are gone wrote is
-    /// compared with nothing. Their times are compared as a group with those of the new ones, where the message does not say
-    /// why not.
+    /// A program launches other kernels than at the base. What kernels that are gone wrote is compared with nothing;
+    /// times are compared as a group, unless the message says why not.
     ///
     /// See the rest of the message. A change that is meant passes with `--allow-loosened`.
     OtherKernels(OtherKernels) = "base-launches-other-kernels" [Inconclusive],
-    /// A compiled file has kernels that the base's baseline does not know, by name or by code, and lacks others. The new ones
-    /// take more than those that are gone, so that one of them may be an old one under another name, and worse.
+    /// A compiled file has kernels that the base's baseline does not know, lacks others, and the new ones take more.
+    /// One may be an old one under another name.
     ///
     /// Compare the two kernels that the message names. New kernels that are meant pass with `--allow-loosened`.
     KernelReplaced(ReplacedKernel) = "base-kernels-replaced" [Inconclusive],
-    /// The base has no file of gates at the path of this run's. It has another one with gates for the same kernels, programs,
-    /// compiled files or sources, and head still has that one. So nothing was compared.
+    /// The base has gates for the same kernels, programs, compiled files or sources in another file, which head still
+    /// has, and no file at this path.
     ///
-    /// Run the file that the base has (`--config`). Or move its gates to the new file in one change: they are then held
-    /// against what they were. A second file that is meant passes with `--allow-loosened`.
+    /// Run the base's file (`--config`), or move its gates to the new file in one change. A second file that is meant
+    /// passes with `--allow-loosened`.
     GatesElsewhere(NoGates) = "base-has-gates-elsewhere" [Inconclusive],
-    /// A file of gates is gone, and the base's cannot be loaded, so that nobody knows what it asked.
+    /// A file of gates is gone, and the base's cannot be loaded.
     ///
     /// Mend the file in a change of its own, or keep it. A removal that is meant passes with `--allow-loosened`.
     GatesUnread(UnreadGates) = "base-gates-unreadable" [Inconclusive],
@@ -511,8 +507,7 @@ pub enum Reason {
     OneMode = "one-mode" [Pass],
     /// The value is within its limit of the baseline, an anchor or the base.
     WithinChange(Box<Comparison>) = "within-change" [Pass],
-    /// No counter is worse than its baseline by more than the limit. The message lists counters that were not
-    /// gated.
+    /// No counter is worse than its baseline by more than the limit.
     CountersHold { compared: u32, withheld: Vec<WithheldCounters> } = "counters-hold" [Pass],
     /// Machine code, launch and arguments are those of the base, so it was not timed.
     UnchangedSinceBase { revision: String } = "unchanged-since-base" [Pass],
@@ -526,8 +521,7 @@ pub enum Reason {
     FindingsAccepted { findings: Vec<AcceptedFinding> } = "findings-accepted" [Pass],
     /// Head is looser than the base, and `--allow-loosened` allowed it.
     LooseningAllowed(Box<Loosened>) = "loosening-allowed" [Pass],
-    /// The gate did not hold, and the variant that gates.yaml names as `fallback` holds all of its own; the run had
-    /// `--allow-fallback`.
+    /// The gate did not hold, and the variant's `fallback` holds all of its own.
     ///
     /// Fix the variant, or use the other one.
     FellBack { own: Box<Reason>, to: String } = "fell-back" [Replaced],
@@ -535,9 +529,9 @@ pub enum Reason {
     ExpectedFailure { own: Box<Reason> } = "expected-failure" [Expected],
 
     [Wrong]
-    /// A variant compiles to the same code, launches and arguments as another: its macros have no effect.
+    /// A variant compiles to the same code, launches and arguments as another.
     ///
-    /// Use the macro in the source, or remove the variant.
+    /// Use its macros in the source, or remove the variant.
     SameCode { variant: String } = "same-code" [Fail],
     /// Output elements are NaN or infinite where the reference is finite.
     ///
@@ -555,10 +549,9 @@ pub enum Reason {
     ///
     /// Fix the race, or declare it with `nondeterministic`.
     Nondeterministic { seed: u64, launch: u32, elements: u64, at: Location } = "nondeterministic" [Fail],
-    /// A launch that finds what an earlier one left in variables of the module computes something else: a counter
-    /// that is not reset, a table of results, a flag. The message names the variable and what writes it.
+    /// A launch that finds what an earlier one left in variables of the module computes something else.
     ///
-    /// Reset it in the kernel (its last block can), or have the host write it before each launch (`constants`).
+    /// Reset the variable that the message names in the kernel, or before each launch (`constants`).
     FirstLaunchOnly {
         seed: u64,
         differs: KeptDifference,
@@ -584,7 +577,7 @@ pub enum Reason {
         /// Those of this seed that somebody did accept.
         accepted: usize,
     } = "findings" [Fail],
-    /// Lanes of a warp write and read one place, no `__syncwarp()` orders them, and the base does not have this.
+    /// A hazard within a warp that the base does not have.
     ///
     /// Put `__syncwarp()` between the two accesses of the message.
     NewHazards { seed: u64, first: Vec<Finding>, more: usize } = "new-hazards" [Fail],
@@ -592,20 +585,19 @@ pub enum Reason {
     ///
     /// Correct `entry` in gates.yaml.
     NoEntry = "no-entry" [Fail, Inconclusive],
-    /// A compiled file has no machine code for an architecture that `architectures` of `binaries` lists, or a library lost
-    /// that of an architecture that it had before. PTX does not count.
+    /// A compiled file has no machine code for an architecture of `architectures`, or a library lost that of one. PTX
+    /// does not count.
     ///
-    /// Build the file for this architecture. If its loss is intended, pass `--allow-loosened` with `--base`, run `gatekeeper
-    /// binary --update --allow-worse`, or take the architecture out of `architectures`.
+    /// Build the file for this architecture. A loss that is meant passes with `--allow-loosened`, or with `gatekeeper
+    /// binary --update --allow-worse`.
     NoMachineCode { arch: Arch, missing: Option<MissingCode> } = "no-machine-code" [Fail],
-    /// A kernel of a compiled file uses local memory, and no such file says how many bytes of it are spilled registers.
+    /// A kernel of a compiled file uses local memory, and no such file says how much of it is spilled registers.
     ///
-    /// Put the limit on `local_accesses` or `stack` instead.
+    /// Limit `local_accesses` or `stack` instead.
     SpillsUnknown { accesses: u64 } = "spills-unknown" [Inconclusive],
-    /// A block of a launch asks for more threads, registers, barriers or shared memory than the architecture of the unit
-    /// gives to one block, so that the launch fails there.
+    /// A block asks for more threads, registers, barriers or shared memory than the architecture gives to one block.
     ///
-    /// Take the architecture out of `architectures`, give the kernel a variant of its own for it, or make the block smaller.
+    /// Take the architecture out of `architectures`, give the kernel a variant for it, or make the block smaller.
     LaunchImpossible { case: Box<CaseId>, excess: Excess } = "launch-impossible" [Fail],
     /// A launcher launches an entry that gates.yaml does not declare for it.
     ///
@@ -648,29 +640,27 @@ pub enum Reason {
         /// Seed, and how many of how many elements are not finite.
         because: Option<(u64, u64, u64)>,
     } = "not-a-number" [Fail],
-    /// The condition is false. The message gives the value of each name in it.
+    /// The condition is false.
     ///
     /// Fix the kernel, or change the condition.
     ConditionBroken { operands: Vec<Operand> } = "condition-broken" [Fail],
     /// The value is worse than the baseline, an anchor or the base by more than the limit.
     ///
-    /// Fix the regression. If it is intended, run `gatekeeper baseline update --allow-worse` or accept it.
+    /// Fix the regression, accept it, or run `gatekeeper baseline update --allow-worse`.
     BeyondChange(Box<Comparison>) = "beyond-change" [Fail],
-    /// Counters are worse than their baseline by more than the limit. The message names the source lines that count
-    /// most.
+    /// Counters are worse than their baseline by more than the limit. The message names the source lines.
     ///
-    /// Fix the regression. If it is intended, run `gatekeeper baseline update --allow-worse` or accept it.
+    /// Fix the regression, accept it, or run `gatekeeper baseline update --allow-worse`.
     CountersRose { against: Against, rises: Vec<CounterRise>, allowed: Num } = "counters-rose" [Fail],
     /// A unit uses more local memory than before, or has a lower occupancy, and no gate of it names that metric.
     ///
-    /// Fix the regression. If it is intended, limit the metric in gates.yaml, as `stack: 64` or `occupancy: 50%`. A case whose
-    /// time against the base holds needs no limit, and `--allow-loosened` allows it. A committed baseline can also be updated
-    /// with `gatekeeper baseline update --allow-worse`.
+    /// Fix the regression, or limit the metric (`stack: 64`, `occupancy: 50%`), or pass `--allow-loosened`, or update
+    /// the baseline with `--allow-worse`. A case whose time against the base holds needs none of these.
     UngatedWorse { against: Against, values: Vec<WorseValue> } = "ungated-worse" [Fail],
     /// Head is looser than the base: a gate, a seed, a tolerance, a baseline or a case was removed or relaxed, a
     /// reference computes something else, or the change accepts what it breaks.
     ///
-    /// Restore it, or pass `--allow-loosened`, which a workflow takes from a label.
+    /// Restore it, or pass `--allow-loosened`.
     // A check that is lost silently has the code that it has without a base.
     Loosened(Box<Loosened>) = "loosened" [Fail]
         => Self::Loosened(how) if matches!(**how, Loosened::ChecksLost(_)) => "check-lost"
@@ -697,9 +687,9 @@ pub enum Reason {
     AcceptanceUnused { by: String, until: String } = "acceptance-unused" [Fail],
     /// A variant that is expected to fail holds every gate that was judged.
     ///
-    /// Find out why nothing catches it any more. If it is right now, remove its `expect`.
+    /// Find out why nothing catches it any more, or remove its `expect`.
     ExpectedFailurePassed = "expected-failure-passed" [Fail],
-    /// A variant that is expected to fail fails a gate that `expect` does not name: it does not build, for example.
+    /// A variant that is expected to fail fails a gate that `expect` does not name.
     ///
     /// Fix that, or name the gate too.
     FailedOtherwise {
@@ -707,9 +697,9 @@ pub enum Reason {
         on: Box<Subject>,
         failed: Vec<Rule>,
     } = "failed-otherwise" [Fail],
-    /// The simulator ran all cases that the acceptance names, and none has the finding at that line.
+    /// None of the cases that the acceptance names has the finding at that line.
     ///
-    /// Remove the acceptance. If the line was edited, write its new text.
+    /// Remove the acceptance, or write the new text of the line.
     AcceptedFindingGone { by: String, until: String } = "accepted-finding-gone" [Fail],
     /// The limit is broken, and its acceptance has ended.
     ///
@@ -733,8 +723,7 @@ pub enum Reason {
     Fault(Fault) => Self::Fault(fault) => fault.kind.code(),
     Unsupported(Unsupported) => Self::Unsupported(unsupported) => unsupported.code(),
     NotRun(NotRun) => Self::NotRun(not_run) => not_run.code(),
-    /// The variant is expected to fail, and no gate that `expect` names gave an answer here, or a filter left out
-    /// some of its shapes.
+    /// No gate that `expect` names gave an answer here, or a filter left out some of the variant's shapes.
     ///
     /// See the reasons of these gates; run the whole variant.
     ExpectedFailureOpen = "expected-failure-open" [Skipped, Inconclusive, Environment],
@@ -756,9 +745,9 @@ pub enum Reason {
     ///
     /// Add `max_err` or `rel_l2` with an absolute limit.
     NoErrorLimit = "no-error-limit" [Inconclusive],
-    /// gates.yaml says `reference: none`: nothing is there to compare the output with.
+    /// gates.yaml says `reference: none`.
     ///
-    /// Write a reference: a built-in one, a C or Python function of yours, or a variant that is known to be right.
+    /// Write a reference: a built-in one, a C or Python function, or a variant that is known to be right.
     Unreferenced = "unreferenced" [Inconclusive],
     /// A filter left it out.
     ///
@@ -777,20 +766,19 @@ pub enum Reason {
         device: String,
         arch: Arch,
     } = "no-architecture" [Unsupported],
-    /// Counters, and findings of a base, come from a run in the simulator, and this run used a GPU.
+    /// Counters, and findings of a base, come from the simulator, and this run used a GPU.
     ///
     /// Run with `--device sim`.
     NotSimulated = "not-simulated" [Skipped],
     /// The gate rests on a profile, and none was asked for.
     ///
-    /// Run with `--profile` on a GPU, with Nsight Compute installed.
+    /// Run with `--profile` on a GPU.
     NotProfiled = "not-profiled" [Skipped],
     /// The kernel has no other variant in this run to compare with.
     NoSibling = "no-sibling" [Skipped],
     /// gates.yaml declares the case non-deterministic.
     DeclaredNondeterministic { because: String } = "declared-nondeterministic" [Skipped],
-    /// No launch left anything in variables of the module. The simulator then repeats its results, so determinism
-    /// is judged on a GPU only.
+    /// The simulator repeats its results, so determinism is judged on a GPU only.
     ///
     /// Run on a GPU.
     RepeatsByConstruction = "repeats-by-construction" [Skipped],
@@ -798,7 +786,7 @@ pub enum Reason {
     ///
     /// Update gatekeeper.
     UnknownArchitecture { arch: Arch } = "unknown-architecture" [Unsupported],
-    /// A launcher's block size is read back on a GPU, and the GPU here runs another architecture.
+    /// A launcher's block size is read on a GPU, and this one has another architecture.
     ///
     /// Run on a GPU of that architecture.
     LauncherElsewhere { arch: Arch } = "launcher-elsewhere" [Unsupported],
@@ -808,19 +796,19 @@ pub enum Reason {
     NoCodec = "no-codec" [Unsupported],
     /// The simulator is not known to count this launch as a GPU does.
     ///
-    /// Gate another counter. The message names the line that causes it.
+    /// Gate another counter.
     CounterWithheld { counter: Counter, why: Option<Withheld> } = "counter-withheld" [Unsupported],
     /// No counter of this launch can be gated.
     ///
     /// Gate times on a GPU.
     CountersWithheld { why: Option<Withheld> } = "counters-withheld" [Skipped],
-    /// The gate compares with a rival, which did not run this backend. The message is the rival's.
+    /// The rival did not run this backend. The message is the rival's.
     ///
     /// Install what the message names, or gate another backend.
     RivalSkipped { rival: String, backend: String, because: String } = "rival-skipped" [Skipped],
 
     [Undecided]
-    /// The gate names a rival that the run was not asked to time. A run requests it itself where its own gates name it.
+    /// The gate names a rival that the run was not asked to time.
     ///
     /// Run with `--rivals`.
     RivalNotRequested { rival: String } = "rival-not-requested" [Inconclusive],
@@ -863,9 +851,9 @@ pub enum Reason {
     NotInProfile { metric: Metric } = "not-in-profile" [Inconclusive],
     /// A relative limit needs to know how much profiles of the same code differ.
     ///
-    /// Run with `--profile` and update the baseline: a case with such a limit is profiled three times.
+    /// Run with `--profile` and update the baseline.
     TooFewProfiles { metric: Metric, have: usize, needed: usize } = "too-few-profiles" [Inconclusive],
-    /// Profiles of the same code differ by more than the limit allows, so that it would hold or not by chance.
+    /// Profiles of the same code differ by more than the limit allows.
     ///
     /// Widen the limit, or gate a count that repeats exactly.
     RepeatsDisagree { metric: Metric, low: Num, high: Num, repeats: usize } = "repeats-disagree" [Inconclusive],
@@ -943,7 +931,7 @@ pub enum Reason {
     ///
     /// Move or remove the gate.
     Misplaced { metric: Option<Metric> } = "misplaced" [Inconclusive],
-    /// A relative limit is negative or not finite, or an amount (`+2`) of a metric that only a share (`+2%`) can limit.
+    /// A relative limit is negative or not finite, or an amount (`+2`) where only a share (`+2%`) can limit.
     ///
     /// Correct the limit.
     BadChange { allowed: Margin } = "bad-change" [Inconclusive],
@@ -988,19 +976,17 @@ pub enum Reason {
     } = "operand-unknown" [Inconclusive, Skipped, Unsupported, Fail],
     /// The base, or the run that the baseline is from, was checked here, and head gives no answer.
     ///
-    /// Revert what the message names, raise the budget, or allow it with `--allow-loosened`. Without a base: remove
-    /// the shape from the baselines of correctness and counters.
+    /// Revert what the message names, raise the budget, or pass `--allow-loosened`. Without a base: remove the shape
+    /// from the baselines of correctness and counters.
     CheckLost { shape: String, why: Box<Reason> } = "check-lost" [Fail, Inconclusive],
     /// Counters of the base, or of the baseline, can no longer be gated in this launch.
     ///
-    /// Revert the line in the message, or allow it with `--allow-loosened`. Without a base: run `gatekeeper
-    /// baseline update`.
+    /// Revert the line in the message, or pass `--allow-loosened`. Without a base: run `gatekeeper baseline update`.
     CountersLost { lost: Vec<(Counter, Option<Withheld>)> } = "counters-lost" [Fail, Inconclusive],
-    /// A counter rose by more than the limit, and one of the two values is withheld from gates: the simulator counted it,
-    /// and a GPU may count otherwise. The message has both values and the line that causes the doubt.
+    /// A counter rose by more than the limit, and one of the two values is withheld from gates. The message has both
+    /// and the line that causes the doubt.
     ///
-    /// Fix the regression. If it is intended, allow it with `--allow-loosened`, or without a base run `gatekeeper baseline
-    /// update`.
+    /// Fix the regression, or allow it with `--allow-loosened`, or without a base by `gatekeeper baseline update`.
     CountersInDoubt { against: Against, rises: Vec<DoubtedRise> } = "counters-in-doubt" [Inconclusive],
     /// An acceptance covers the broken limit, and what it allows instead is undecided.
     ///
@@ -1052,8 +1038,7 @@ pub enum Reason {
     ///
     /// See the rest of the message.
     BaseLacks { metric: Metric, why: Box<Reason> } = "base-lacks" [Inconclusive],
-    /// Lanes of a warp write and read one place with no `__syncwarp()` between, and whether the base does so too is
-    /// not known: it was not simulated.
+    /// A hazard within a warp, and whether the base has it too is not known: it was not simulated.
     ///
     /// Put `__syncwarp()` between the two accesses, or see the rest of the message.
     HazardsNotCompared { count: usize, why: Box<Reason> } = "hazards-not-compared" [Inconclusive],
@@ -1082,7 +1067,7 @@ pub enum Reason {
     HeadPassedOver { why: Box<Reason> } = "head-passed-over" [Inconclusive],
 
     [Unfit]
-    /// The run held the case against a base, and that failed or could not be done.
+    /// The comparison of the case with the base failed or could not be done.
     ///
     /// Mend what the message names, or run with `--allow-loosened` where the change is meant.
     NotHeldToBase { why: Box<Reason> } = "not-held-to-base" [],

@@ -91,13 +91,13 @@ pub enum NotRun {
     DriverNotAsked = "driver-not-asked" [Skipped],
     /// This run used no device.
     DeviceNotAsked = "device-not-asked" [Skipped],
-    /// Machine code is not explained: the build cache of this machine does not have it, or has it no longer.
+    /// Machine code is not explained: the build cache of this machine does not have it.
     ///
     /// Explain on the machine that made both records, or run with `--base`.
     CodeNotKept = "code-not-kept" [Skipped],
-    /// Machine code is not explained: nvdisasm is neither next to nvcc nor on PATH.
+    /// Machine code is not explained: there is no nvdisasm.
     ///
-    /// Run `gatekeeper toolchain install`, or install the cuda-nvdisasm package of your CUDA toolkit.
+    /// Run `gatekeeper toolchain install`.
     NoDisassembler = "no-disassembler" [Skipped],
     /// The file was compiled already: only machine code is compared, and nothing is run.
     Compiled = "compiled-file" [Skipped],
@@ -122,20 +122,20 @@ pub enum Unsupported {
     ///
     /// Run on a GPU, or give the .ptx that it was made from.
     Cubin = "cubin-not-simulated" [Unsupported],
-    /// The source is a cubin, which does not contain the spills, or the size of the stack where it calls functions.
+    /// The source is a cubin, which does not tell the spills, or the size of the stack where it calls functions.
     ///
-    /// Give the .ptx that it was made from: PTXAS then reports them.
+    /// Give the .ptx that it was made from.
     NotInCubin = "not-in-cubin" [Unsupported],
-    /// The source is PTX of a newer version than the installed PTXAS takes. The simulator runs it, but there is no
-    /// machine code: no resources are known, and no GPU can run it.
+    /// The source is PTX that is too new for the installed PTXAS: no resources are known, and no GPU can run it. The
+    /// simulator runs it.
     ///
-    /// Use a newer compiler, or make the PTX for the version that this one takes.
+    /// Use a newer compiler, or make older PTX.
     NewerPtx = "ptx-too-new" [Unsupported],
     /// Machine code is not explained: a launcher's kernels are inside its library.
     ///
     /// Declare the kernel itself, with `entry`.
     LauncherCode = "launcher-code-not-read" [Unsupported],
-    /// The simulator does not have an instruction that the kernel uses, or does not understand its PTX.
+    /// The simulator does not have an instruction that the kernel uses.
     ///
     /// Run on a GPU.
     Ptx { problem: String } = "ptx-not-simulated" [Unsupported],
@@ -179,9 +179,9 @@ pub enum Unsupported {
     ///
     /// Gate another metric.
     NotCounted = "not-counted" [Unsupported],
-    /// The case launches several kernels, and shares of each give none of all.
+    /// The case launches several kernels, and shares do not add up.
     ///
-    /// Gate a count, which adds up, or profile the steps as cases of their own.
+    /// Gate a count, or profile the steps as cases of their own.
     SeveralKernels { kernels: u32 } = "several-kernels" [Unsupported],
     /// A launcher runs confined, which keeps a profiler out.
     ///
@@ -265,10 +265,10 @@ pub enum FaultKind {
     ///
     /// Correct `entry`; the message lists candidates.
     EntryNotFound = "entry-not-found" [Fail],
-    /// An argument in gates.yaml is of another type or size than the kernel's parameter, or there are more or fewer
-    /// of them.
+    /// An argument in gates.yaml is of another type or size than the kernel's parameter, or there are more or fewer of
+    /// them.
     ///
-    /// Change `args` at the line that the message names, in the order of the kernel's parameters.
+    /// Change `args` at the line that the message names.
     Arguments = "arguments-do-not-fit" [Fail],
     /// The driver rejected the launch.
     ///
@@ -290,28 +290,26 @@ pub enum FaultKind {
     ///
     /// Fix the reference.
     Reference = "no-reference" [Fail],
-    /// A program of gates.yaml, or what builds it, failed, was too late, or launched nothing that can be captured. The
-    /// message has the end of its output.
+    /// A program of gates.yaml, or its build, failed, was too late, or launched nothing that can be captured.
     ///
     /// Run its `build` and its `command` by hand, in the directory of gates.yaml.
     Program = "program-failed" [Fail],
 
     [NotRun]
-    /// Machine code is not explained: nvdisasm ended with an error, or its output cannot be read. The message is its own.
+    /// Machine code is not explained: nvdisasm failed, or its output cannot be read.
     ///
     /// Install the pinned one with `gatekeeper toolchain install`.
     Disassembler = "disassembler-broke" [Environment],
     /// Nsight Compute was not found.
     ///
-    /// Install it (package `nsight-compute`), or name its directory in PATH. `gatekeeper doctor` tells what is
-    /// found.
+    /// Install it (package `nsight-compute`), or put `ncu` on PATH.
     ProfilerMissing = "no-profiler" [Environment],
     /// The driver lets only administrators read the GPU's counters (ERR_NVGPUCTRPERM).
     ///
-    /// Set the driver's option `NVreg_RestrictProfilingToAdminUsers=0` and load it again, or run as root; in a
-    /// container add the capability SYS_ADMIN.
+    /// Set the driver's option `NVreg_RestrictProfilingToAdminUsers=0`, or run as root; in a container add the
+    /// capability SYS_ADMIN.
     CountersLocked = "counters-locked" [Environment],
-    /// Another user's profiler left a lock file that keeps others out.
+    /// Another user's profiler left a lock file.
     ///
     /// Have its owner remove the file that the message names, or set TMPDIR to a directory of your own.
     ProfilerLocked = "profiler-locked" [Environment],
@@ -329,7 +327,7 @@ pub enum FaultKind {
     ///
     /// Fix the base, or name another one.
     Base = "base-broke" [Inconclusive],
-    /// The rival that the gate compares with failed, or its output does not follow the protocol.
+    /// The rival failed, or its output does not follow the protocol.
     ///
     /// Fix the rival's command; see [rivals](gates.md#rivals).
     Rival = "rival-broke" [Inconclusive],
