@@ -41,10 +41,9 @@ pub fn resolve(
     file: &str,
 ) -> Result<Expected, Problem> {
     if names.is_empty() {
-        return Err(
-            Problem::new(names.at, "no gate: nothing would have to fail")
-                .help("name those that catch it: fail: [memory and races, max_err]"),
-        );
+        return Err(names
+            .problem("no gate: nothing would have to fail")
+            .help("name those that catch it: fail: [memory and races, max_err]"));
     }
     let mut known: Vec<GateName> = Vec::new();
     for name in gates.iter().filter_map(|gate| GateName::of(&gate.rule)) {
@@ -54,17 +53,17 @@ pub fn resolve(
     }
     let mut named: Vec<GateName> = Vec::new();
     for name in names.iter() {
-        let problem = |message: String| Problem::new(name.at, message);
+        let problem = |message: String| name.problem(message);
         let Some(gate) = known.iter().find(|gate| gate.name() == name.value) else {
             let known = known.iter().map(|gate| gate.name());
             let message = format!(
-                "`{}` has no gate `{}` that it could fail",
-                kernel.variant, name.value
+                "`{}` has no gate `{name}` that it could fail",
+                kernel.variant
             );
             return Err(problem(message).help(suggest(name, known)));
         };
         if named.contains(gate) {
-            return Err(problem(format!("duplicate gate `{}`", name.value)));
+            return Err(problem(format!("duplicate gate `{name}`")));
         }
         named.push(*gate);
     }

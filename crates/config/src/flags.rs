@@ -156,10 +156,7 @@ fn name(flag: &Spanned<String>) -> &str {
 }
 
 fn refuse(flag: &Spanned<String>, why: &str) -> Problem {
-    Problem::new(
-        flag.at,
-        format!("`{}` is not allowed in `flags`{why}", flag.value),
-    )
+    flag.problem(format!("`{flag}` is not allowed in `flags`{why}"))
 }
 
 #[cfg(test)]

@@ -34,11 +34,11 @@ pub fn resolve_gates(writer: &Writer<'_>, cases: &[Case]) -> Result<Vec<Gate>, P
             )
         });
         if !bounded && case.has_output() {
-            return Err(Problem::new(
-                kernel.raw.gates.at,
-                format!("{} has no limit on its error", case.id),
-            )
-            .help("add max_err or rel_l2: without one the reference has no effect"));
+            return Err(kernel
+                .raw
+                .gates
+                .problem(format!("{} has no limit on its error", case.id))
+                .help("add max_err or rel_l2: without one the reference has no effect"));
         }
         gates.extend(own);
     }

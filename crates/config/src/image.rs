@@ -46,11 +46,9 @@ pub fn resolve_texture(raw: &Spanned<RawTexture>, tensor: &Tensor) -> Result<Arg
         && !image.elem.is_float()
         && sampler.read == TextureRead::Element
     {
-        return Err(Problem::new(
-            filter.at,
-            "a linear filter gives floats, and the tensor holds integers",
-        )
-        .help("read: normalized_float, which integers of 8 and 16 bits can be read as"));
+        return Err(filter
+            .problem("a linear filter gives floats, and the tensor holds integers")
+            .help("read: normalized_float, which integers of 8 and 16 bits can be read as"));
     }
     if let Some(address) = &raw.address
         && matches!(
@@ -59,10 +57,9 @@ pub fn resolve_texture(raw: &Spanned<RawTexture>, tensor: &Tensor) -> Result<Arg
         )
         && !sampler.normalized
     {
-        return Err(
-            Problem::new(address.at, "wrap and mirror need normalised coordinates")
-                .help("normalized: true, where the kernel's coordinates go from 0 to 1"),
-        );
+        return Err(address
+            .problem("wrap and mirror need normalised coordinates")
+            .help("normalized: true, where the kernel's coordinates go from 0 to 1"));
     }
     if image.memory == ImageMemory::Linear
         && (sampler.filter == TextureFilter::Linear
@@ -142,19 +139,16 @@ fn resolve_image(
     let count = channels.map_or(1, |channels| channels.value);
     if let Some(channels) = channels {
         if !matches!(count, 1 | 2 | 4) {
-            return Err(Problem::new(channels.at, "an image has 1, 2 or 4 channels"));
+            return Err(channels.problem("an image has 1, 2 or 4 channels"));
         }
         if count > 1 {
             match dims.split_last() {
                 Some((last, rest)) if *last == count as usize => dims = rest,
                 _ => {
-                    return Err(Problem::new(
-                        channels.at,
-                        format!(
-                            "the last dimension of `{name}`, {:?}, is not {count}",
-                            tensor.dims
-                        ),
-                    ));
+                    return Err(channels.problem(format!(
+                        "the last dimension of `{name}`, {:?}, is not {count}",
+                        tensor.dims
+                    )));
                 }
             }
         }

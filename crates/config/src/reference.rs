@@ -97,7 +97,7 @@ pub fn resolve_reference(
             if let (Some(beta), None) = (beta, c)
                 && factor.0 != 0.0
             {
-                return Err(Problem::new(beta.at, "beta without c has nothing to scale"));
+                return Err(beta.problem("beta without c has nothing to scale"));
             }
             Reference::Gemm {
                 a: a.value.clone(),
@@ -161,7 +161,7 @@ pub fn resolve_reference(
             let dims = names.find_input(x)?.value_dims();
             let reduced = resolve_axes(axes, dims.len())?;
             if reduced.is_empty() {
-                return Err(Problem::new(axes.at, "no axes: nothing would be reduced"));
+                return Err(axes.problem("no axes: nothing would be reduced"));
             }
             let left = |(axis, dim): (usize, &usize)| (!reduced.contains(&axis)).then_some(*dim);
             let left: Vec<usize> = dims.iter().enumerate().filter_map(left).collect();
@@ -188,10 +188,11 @@ pub fn resolve_reference(
             let dims = names.find_input(x)?.value_dims();
             let order = resolve_axes(permutation, dims.len())?;
             if order.len() != dims.len() {
-                return Err(Problem::new(
-                    permutation.at,
-                    format!("{} axes for {} dimensions", order.len(), dims.len()),
-                ));
+                return Err(permutation.problem(format!(
+                    "{} axes for {} dimensions",
+                    order.len(),
+                    dims.len()
+                )));
             }
             names.find_output(out)?;
             let wanted: Vec<usize> = order
@@ -234,10 +235,7 @@ pub fn resolve_reference(
             flags,
         } => {
             if let (Some(flag), true) = (flags.first(), source.ends_with(".py")) {
-                return Err(Problem::new(
-                    flag.at,
-                    "a reference in Python is not compiled, and has no flags",
-                ));
+                return Err(flag.problem("a reference in Python is not compiled, and has no flags"));
             }
             Reference::User {
                 source: path(source)?,
@@ -286,14 +284,12 @@ fn check_coverage(
         .find(|tensor| tensor.role.is_result() && !covered.contains(&tensor.name.as_str()));
     match uncovered {
         None => Ok(()),
-        Some(tensor) => Err(Problem::new(
-            spot.at,
-            format!(
+        Some(tensor) => Err(spot
+            .problem(format!(
                 "the reference does not compute the output `{}`",
                 tensor.name
-            ),
-        )
-        .help("a `user` reference can compute several outputs")),
+            ))
+            .help("a `user` reference can compute several outputs")),
     }
 }
 
@@ -316,14 +312,14 @@ fn resolve_axes(axes: &Spanned<Vec<Spanned<u32>>>, rank: usize) -> Result<Vec<us
     for axis in axes.iter() {
         let index = axis.value as usize;
         if index >= rank {
-            return Err(Problem::new(
-                axis.at,
-                format!("axis {index} is out of range: the tensor has rank {rank}"),
-            )
-            .help("axes count from 0"));
+            return Err(axis
+                .problem(format!(
+                    "axis {index} is out of range: the tensor has rank {rank}"
+                ))
+                .help("axes count from 0"));
         }
         if found.contains(&index) {
-            return Err(Problem::new(axis.at, format!("duplicate axis {index}")));
+            return Err(axis.problem(format!("duplicate axis {index}")));
         }
         found.push(index);
     }
@@ -339,10 +335,9 @@ impl<'a> Names<'a> {
     fn find_input(&self, name: &Spanned<String>) -> Result<&'a Tensor, Problem> {
         let tensor = call::find_tensor(name, self.tensors)?;
         if !tensor.role.is_drawn() {
-            return Err(Problem::new(
-                name.at,
-                format!("`{}` is not an input; a reference reads inputs", name.value),
-            ));
+            return Err(name.problem(format!(
+                "`{name}` is not an input; a reference reads inputs"
+            )));
         }
         Self::check_floats(name, tensor)
     }
@@ -350,10 +345,9 @@ impl<'a> Names<'a> {
     fn find_output(&self, name: &Spanned<String>) -> Result<&'a Tensor, Problem> {
         let tensor = call::find_tensor(name, self.tensors)?;
         if !tensor.role.is_result() {
-            return Err(
-                Problem::new(name.at, format!("`{}` is not an output", name.value))
-                    .help(format!("tensors: {{{}: {{role: out, ...}}}}", name.value)),
-            );
+            return Err(name
+                .problem(format!("`{name}` is not an output"))
+                .help(format!("tensors: {{{name}: {{role: out, ...}}}}")));
         }
         Self::check_floats(name, tensor)
     }
@@ -362,14 +356,11 @@ impl<'a> Names<'a> {
         if tensor.elem.is_float() || tensor.codec.is_some() {
             return Ok(tensor);
         }
-        Err(Problem::new(
-            name.at,
-            format!(
-                "`{}` holds integers; built-in references compute over floats",
-                name.value
-            ),
-        )
-        .help("a `user` reference sees integer tensors in their own type"))
+        Err(name
+            .problem(format!(
+                "`{name}` holds integers; built-in references compute over floats"
+            ))
+            .help("a `user` reference sees integer tensors in their own type"))
     }
 
     fn check_extents(&self, name: &Spanned<String>, wanted: &[usize]) -> Result<(), Problem> {
@@ -383,10 +374,7 @@ impl<'a> Names<'a> {
     fn mismatch(&self, name: &Spanned<String>, found: &[usize], wanted: &[usize]) -> Problem {
         self.scope.problem(
             name,
-            format!(
-                "`{}` is {found:?}; the reference needs {wanted:?}",
-                name.value
-            ),
+            format!("`{name}` is {found:?}; the reference needs {wanted:?}"),
         )
     }
 
@@ -401,7 +389,7 @@ impl<'a> Names<'a> {
             [batch @ .., rows, columns] => Ok((batch, *rows, *columns)),
             dims => Err(self
                 .scope
-                .problem(name, format!("`{}` is {dims:?}, not a matrix", name.value))),
+                .problem(name, format!("`{name}` is {dims:?}, not a matrix"))),
         }
     }
 

@@ -21,31 +21,27 @@ fn resolve_rival(
     check_identifier(name, "rival")?;
     match raw.command.first() {
         Some(program) if !program.trim().is_empty() => {}
-        Some(program) => return Err(Problem::new(program.at, "the program has no name")),
+        Some(program) => return Err(program.problem("the program has no name")),
         None => {
-            return Err(
-                Problem::new(raw.command.at, "no command: nothing would be started")
-                    .help("command: [python3, rivals/torch_sdpa.py]"),
-            );
+            return Err(raw
+                .command
+                .problem("no command: nothing would be started")
+                .help("command: [python3, rivals/torch_sdpa.py]"));
         }
     }
     if let Some(part) = raw.command.iter().find(|part| part.contains('\0')) {
-        return Err(Problem::new(part.at, "a NUL cannot be part of a command"));
+        return Err(part.problem("a NUL cannot be part of a command"));
     }
     if raw.backends.is_empty() {
-        return Err(Problem::new(
-            raw.backends.at,
-            "no backends: nothing would be compared",
-        ));
+        return Err(raw
+            .backends
+            .problem("no backends: nothing would be compared"));
     }
     let mut backends: Vec<String> = Vec::new();
     for backend in raw.backends.iter() {
         check_identifier(backend, "backend")?;
         if backends.contains(&backend.value) {
-            return Err(Problem::new(
-                backend.at,
-                format!("duplicate backend `{}`", backend.value),
-            ));
+            return Err(backend.problem(format!("duplicate backend `{backend}`")));
         }
         backends.push(backend.value.clone());
     }

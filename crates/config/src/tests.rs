@@ -3,7 +3,8 @@
 use super::*;
 use disk::PathKind;
 use model::Case;
-use resolve::{Resolved, parse};
+use load::Loaded;
+use resolve::parse;
 
 /// Rows of `old => new, message;`, each for `check` of the module that it stands in.
 macro_rules! mistakes {
@@ -49,7 +50,7 @@ fn environment(name: &str) -> Option<String> {
     }
 }
 
-fn read(text: &str) -> Result<Resolved, String> {
+fn read(text: &str) -> Result<Loaded, String> {
     parse("gates.yaml", text, &disk, &environment).map_err(|diagnostic| diagnostic.to_string())
 }
 
@@ -99,15 +100,15 @@ fn check(old: &str, new: &str, expected: &str) {
     assert_eq!(said_of(&with(old, new)), expected, "{new}");
 }
 
-fn right(old: &str, new: &str) -> Resolved {
+fn right(old: &str, new: &str) -> Loaded {
     accepted(&with(old, new))
 }
 
-fn accepted(text: &str) -> Resolved {
+fn accepted(text: &str) -> Loaded {
     read(text).unwrap_or_else(|said| panic!("{said}\n{text}"))
 }
 
-fn case<'a>(resolved: &'a Resolved, id: &str) -> &'a Case {
+fn case<'a>(resolved: &'a Loaded, id: &str) -> &'a Case {
     resolved
         .plan
         .cases

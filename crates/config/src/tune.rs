@@ -156,10 +156,7 @@ fn read(
 ) -> Result<Tune, Problem> {
     let source = &kernel.raw.source;
     if Made::of(source).is_some() {
-        return Err(Problem::new(
-            raw.at,
-            "the source is compiled already: a macro can change nothing in it",
-        ));
+        return Err(raw.problem("the source is compiled already: a macro can change nothing in it"));
     }
     let (parameters, places) = read_parameters(kernel, raw, shapes)?;
     let is_parameter = |name: &str| parameters.iter().any(|parameter| parameter.name == name);
@@ -180,7 +177,7 @@ fn read(
         None => BUDGET,
         Some(text) => text
             .parse()
-            .map_err(|message: String| Problem::new(text.at, message))?,
+            .map_err(|message: String| text.problem(message))?,
     };
     Ok(Tune {
         kernel: kernel.kernel.to_owned(),
@@ -201,10 +198,10 @@ fn read_parameters(
     shapes: &[NamedShape],
 ) -> Result<(Vec<Parameter>, Vec<Position>), Problem> {
     if raw.parameters.is_empty() {
-        return Err(
-            Problem::new(raw.parameters.at, "no parameters: nothing can be tuned")
-                .help("name macros and their values: parameters: {BLOCK_M: [32, 64, 128]}"),
-        );
+        return Err(raw
+            .parameters
+            .problem("no parameters: nothing can be tuned")
+            .help("name macros and their values: parameters: {BLOCK_M: [32, 64, 128]}"));
     }
     let is_dim = |name: &str| {
         shapes
@@ -220,25 +217,18 @@ fn read_parameters(
             None => is_dim(name).then_some("a dimension, which is the same for all configurations"),
         };
         if let Some(clash) = clash {
-            let message = format!("`{}` is already {clash}", name.value);
-            return Err(Problem::new(name.at, message));
+            let message = format!("`{name}` is already {clash}");
+            return Err(name.problem(message));
         }
         if let Some(written) = kernel.defines.get(name.as_str())
             && written.parse::<i64>().is_err()
         {
-            return Err(Problem::new(
-                name.at,
-                format!(
-                    "the macro `{}` is `{written}` here, which is no integer",
-                    name.value
-                ),
-            ));
+            return Err(name.problem(format!(
+                "the macro `{name}` is `{written}` here, which is no integer"
+            )));
         }
         if values.is_empty() {
-            return Err(Problem::new(
-                values.at,
-                format!("`{}` has no values", name.value),
-            ));
+            return Err(values.problem(format!("`{name}` has no values")));
         }
         for (at, value) in values.iter().enumerate() {
             if values
@@ -246,8 +236,8 @@ fn read_parameters(
                 .take(at)
                 .any(|earlier| earlier.value == value.value)
             {
-                let message = format!("duplicate value {}", value.value);
-                return Err(Problem::new(value.at, message));
+                let message = format!("duplicate value {value}");
+                return Err(value.problem(message));
             }
         }
         places.push(name.at);
@@ -265,9 +255,9 @@ fn read_constraint(
     shapes: &[NamedShape],
 ) -> Result<Constraint, Problem> {
     let expression = scope::parse_expression(text, text)?;
-    let problem = |message: String| Problem::new(text.at, message);
+    let problem = |message: String| text.problem(message);
     if expression.kind() == Kind::Number {
-        return Err(problem(format!("`{}` is not a condition", text.value))
+        return Err(problem(format!("`{text}` is not a condition"))
             .help("compare it with something: BLOCK_M / NUM_WARPS >= 8"));
     }
     let names: Vec<String> = expression.names().iter().map(Name::to_string).collect();
@@ -307,7 +297,7 @@ fn read_objective(
     let weights = match &raw.value {
         RawObjective::One(text) => {
             let shape = text.trim().strip_prefix("p50 of ").ok_or_else(|| {
-                Problem::new(raw.at, format!("`{text}` is no objective"))
+                raw.problem(format!("`{text}` is no objective"))
                     .help("write p50 of SHAPE, or a weight for each shape: {mission: 2, long: 1}")
             })?;
             return Ok(vec![(find(shape.trim(), raw.at)?, 1.0)]);
@@ -319,19 +309,13 @@ fn read_objective(
         let value: Option<f64> = weight.0.trim().parse().ok();
         let value = value.filter(|value| value.is_finite() && *value > 0.0);
         let value = value.ok_or_else(|| {
-            Problem::new(
-                weight.at,
-                format!("`{}` is no weight: use a number above 0", weight.0),
-            )
+            weight.problem(format!("`{}` is no weight: use a number above 0", weight.0))
         })?;
         objective.push((find(shape, shape.at)?, value));
     }
     let sum: f64 = objective.iter().map(|(_, weight)| weight).sum();
     if objective.is_empty() || !sum.is_finite() {
-        return Err(Problem::new(
-            raw.at,
-            "no shape has a weight: nothing would be small",
-        ));
+        return Err(raw.problem("no shape has a weight: nothing would be small"));
     }
     for (_, weight) in &mut objective {
         *weight /= sum;
@@ -361,7 +345,9 @@ impl Tune {
                         holds = false;
                         broken.get_or_insert_with(|| {
                             let message = format!("{error}, where {}", self.in_words(values));
-                            Problem::new(constraint.text.at, message)
+                            constraint
+                                .text
+                                .problem(message)
                                 .help("put a constraint that excludes it before this one")
                         });
                     }
@@ -406,7 +392,7 @@ impl Tune {
                 )
             }
         };
-        Problem::new(constraint.text.at, message)
+        constraint.text.problem(message)
     }
 
     fn environment(&self, values: &[i64]) -> Env {

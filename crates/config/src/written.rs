@@ -13,13 +13,10 @@ pub fn read_texts(limits: &Spanned<Limits>) -> Result<Vec<Spanned<String>>, Prob
             at: limits.at,
         }]),
         Limits::All(texts) if texts.is_empty() => {
-            Err(Problem::new(limits.at, "an empty list sets no limit"))
+            Err(limits.problem("an empty list sets no limit"))
         }
         Limits::All(texts) => Ok(texts.clone()),
-        Limits::By(_) => Err(Problem::new(
-            limits.at,
-            "expected a limit or a list of limits",
-        )),
+        Limits::By(_) => Err(limits.problem("expected a limit or a list of limits")),
     }
 }
 
@@ -38,7 +35,7 @@ impl Key {
             COUNTERS => Ok(Self::Counters),
             CONDITIONS => Ok(Self::Conditions),
             text => Metric::from_name(text).map(Self::Metric).ok_or_else(|| {
-                Problem::new(name.at, format!("unknown metric `{text}`"))
+                name.problem(format!("unknown metric `{text}`"))
                     .help(suggest_metric(text, &[CONDITIONS, COUNTERS]))
             }),
         }
@@ -109,11 +106,12 @@ impl WrittenGate<'_> {
                 .iter()
                 .find(|(name, _)| name.value != DEFAULT && !known.contains(&name.value));
             if let Some((name, _)) = stranger {
-                return Err(
-                    Problem::new(name.at, format!("unknown {what} `{}`", name.value)).help(
-                        suggest(name, known.iter().map(String::as_str).chain([DEFAULT])),
-                    ),
-                );
+                return Err(name
+                    .problem(format!("unknown {what} `{name}`"))
+                    .help(suggest(
+                        name,
+                        known.iter().map(String::as_str).chain([DEFAULT]),
+                    )));
             }
             if let Some(chosen) = by.get(key).or_else(|| by.get(DEFAULT)) {
                 found = Some(read_texts(chosen)?);
@@ -176,7 +174,8 @@ fn read_targets<'a>(
         match &text.value {
             Limits::One(words) if words.trim().len() >= 3 => because = Some(words.trim()),
             _ => {
-                return Err(Problem::new(text.at, "`because` needs the reason in words")
+                return Err(text
+                    .problem("`because` needs the reason in words")
                     .help("because: bound by issue slots, 25.4 us where 23.6 was the target"));
             }
         }
@@ -191,13 +190,10 @@ fn read_targets<'a>(
         .iter()
         .find(|limit| !matches!(limit.key, Key::Metric(_)))
     {
-        Some(other) => Err(Problem::new(
-            other.name.at,
-            format!(
-                "a target is for one metric, and `{}` is none",
-                other.name.value
-            ),
-        )),
+        Some(other) => Err(other.name.problem(format!(
+            "a target is for one metric, and `{}` is none",
+            other.name.value
+        ))),
         None => Ok(WrittenTargets { limits, because }),
     }
 }

@@ -54,6 +54,19 @@ impl<T> Deref for Spanned<T> {
     }
 }
 
+impl<T> Spanned<T> {
+    /// Makes a problem with this value.
+    pub fn problem(&self, message: impl Into<String>) -> Problem {
+        Problem::new(self.at, message)
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Spanned<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.value.fmt(f)
+    }
+}
+
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spanned<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let spanned = serde_yaml::Spanned::<T>::deserialize(deserializer)?;

@@ -1,6 +1,7 @@
 use super::*;
 use crate::disk::PathKind;
-use crate::resolve::{Resolved, parse};
+use crate::load::Loaded;
+use crate::resolve::parse;
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -333,7 +334,7 @@ fn files() -> Vec<(String, String)> {
     found
 }
 
-fn resolve(text: &str) -> Option<Resolved> {
+fn resolve(text: &str) -> Option<Loaded> {
     let disk = |path: &str| match path.rsplit('/').next() {
         Some(name) if name.contains('.') && !path.ends_with('.') => Some(PathKind::File),
         _ => Some(PathKind::Directory),

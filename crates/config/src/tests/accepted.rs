@@ -1,12 +1,10 @@
 //! baselines/accepted.yaml beside a small file.
 
 use super::*;
-use crate::Places;
 use crate::accepted::parse as read_accepted;
 use model::{
     Acceptance, Allowance, Bound, FindingKind, KnownFinding, Limit, Metric, Num, Op, Rule, Subject,
 };
-use std::path::PathBuf;
 
 const ENTRY: &str = r#"version: 1
 accepted:
@@ -22,32 +20,9 @@ const LIMIT: &str = "    metric: p50\n    limit: \"+5%\"\n";
 const FINDING: &str = "    finding: {kind: shared_race, file: k.cu, line: \"s[t]  = x; \"}\n";
 
 fn loaded(selection: &Selection) -> Loaded {
-    let mut resolved = accepted(RIGHT);
-    let all = resolved
-        .plan
-        .cases
-        .iter()
-        .map(|case| case.id.clone())
-        .collect();
-    let whole = select::select(&mut resolved, selection).unwrap();
-    Loaded {
-        root: PathBuf::new(),
-        file: "gates.yaml".to_owned(),
-        places: Places {
-            file: "gates.yaml".to_owned(),
-            text: String::new(),
-        },
-        plan: resolved.plan,
-        gates: resolved.gates,
-        targets: resolved.targets,
-        toolchain: resolved.toolchain,
-        all,
-        whole,
-        reseeded: selection.seeds.is_some(),
-        tunes: Vec::new(),
-        binaries: Vec::new(),
-        programs: Vec::new(),
-    }
+    let mut loaded = accepted(RIGHT);
+    select::select(&mut loaded, selection).unwrap();
+    loaded
 }
 
 fn entry(old: &str, new: &str, selection: &Selection) -> std::result::Result<Acceptance, String> {

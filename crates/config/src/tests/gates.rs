@@ -1,11 +1,11 @@
 //! The gated metrics, and their limits.
 
-use super::super::resolve::Resolved;
+use super::super::load::Loaded;
 use super::{RIGHT, accepted, case, right, with};
 use model::*;
 
 /// One line for each gate that was written: what it is about, what it asks, and the line.
-fn written(resolved: &Resolved) -> Vec<String> {
+fn written(resolved: &Loaded) -> Vec<String> {
     let bound = |bound: &Bound| match bound {
         Bound::Value(value) => value.to_string(),
         Bound::Expr(expr) => text(expr),
@@ -52,7 +52,7 @@ fn written(resolved: &Resolved) -> Vec<String> {
 }
 
 /// The written gates of one subject, without its name.
-fn written_for(resolved: &Resolved, subject: &str) -> Vec<String> {
+fn written_for(resolved: &Loaded, subject: &str) -> Vec<String> {
     let prefix = format!("{subject}: ");
     let of_subject = |line: String| Some(line.strip_prefix(&prefix)?.to_owned());
     written(resolved)

@@ -1,4 +1,4 @@
-use super::super::resolve::Resolved;
+use super::super::load::Loaded;
 use super::super::select::{self, Selection};
 use super::{RIGHT, read};
 use model::{CaseId, Rule, Subject};
@@ -17,10 +17,10 @@ const SECOND: &str = r#"
     gates: {max_err: 0}
 "#;
 
-fn selected(selection: &Selection) -> Result<Resolved, String> {
+fn selected(selection: &Selection) -> Result<Loaded, String> {
     let mut resolved = read(&format!("{RIGHT}{SECOND}")).unwrap();
     match select::select(&mut resolved, selection) {
-        Ok(_) => Ok(resolved),
+        Ok(()) => Ok(resolved),
         Err(diagnostic) => Err(diagnostic.to_string()),
     }
 }
@@ -72,13 +72,13 @@ fn the_whole_file_equals_a_selection_without_filters() {
         ..filters(&["copy@odd"])
     };
     let mut some = read(&format!("{RIGHT}{SECOND}")).unwrap();
-    let whole = select::select(&mut some, &asked).unwrap();
+    select::select(&mut some, &asked).unwrap();
     let all = selected(&Selection {
         filters: Vec::new(),
         ..asked
     });
     let all = all.unwrap();
-    assert_eq!((whole.plan, whole.gates), (all.plan, all.gates));
+    assert_eq!((some.whole.plan, some.whole.gates), (all.plan, all.gates));
     assert_eq!(some.plan.cases.len(), 1);
 }
 

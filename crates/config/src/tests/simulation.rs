@@ -4,7 +4,7 @@ use super::*;
 use model::{Num, Rule, WarpHazards};
 
 /// Changes that are allowed to the counters of each case, with the line that says so.
-fn counters(resolved: &Resolved) -> Vec<(String, f64, Option<String>)> {
+fn counters(resolved: &Loaded) -> Vec<(String, f64, Option<String>)> {
     resolved
         .gates
         .iter()
