@@ -14,7 +14,7 @@ use model::{
     ACCEPTED, Acceptance, Allowance, Bound, CaseId, Facet, Filter, FindingKind, KnownFinding,
     Limit, Rule, Subject, with_single_blanks,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use system::error::{Diagnostic, Error, Result};
 use system::files;
 
@@ -213,47 +213,28 @@ fn resolve_finding(entry: &FindingEntry) -> std::result::Result<KnownFinding, Pr
 }
 
 fn matching_cases(filter: &Filter, loaded: &Loaded) -> (Vec<Subject>, bool) {
-    let (here, elsewhere): (Vec<&CaseId>, Vec<_>) = loaded
-        .all
-        .iter()
-        .filter(|id| filter.fits(id))
-        .partition(|id| loaded.plan.case(id).is_some());
+    let all = loaded.all.iter().filter(|id| filter.fits(id));
+    let (here, elsewhere): (Vec<&CaseId>, Vec<_>) =
+        all.partition(|id| loaded.plan.case(id).is_some());
     let left_out = !elsewhere.is_empty() || (loaded.reseeded && !here.is_empty());
-    (
-        here.into_iter().cloned().map(Subject::Case).collect(),
-        left_out,
-    )
+    let subjects = here.into_iter().cloned().map(Subject::Case);
+    (subjects.collect(), left_out)
 }
 
 fn matching_units(filter: &Filter, loaded: &Loaded) -> (Vec<Subject>, bool) {
-    let here = |id: &CaseId| {
-        loaded
-            .plan
-            .units
-            .iter()
-            .any(|unit| (&unit.id.kernel, &unit.id.variant) == (&id.kernel, &id.variant))
-    };
-    let left_out = loaded
+    let variants: BTreeSet<_> = loaded
         .all
         .iter()
         .filter(|id| filter.fits(id))
-        .any(|id| !here(id));
-    (
-        loaded
-            .plan
-            .units
-            .iter()
-            .filter(|unit| {
-                loaded
-                    .all
-                    .iter()
-                    .filter(|id| filter.fits(id))
-                    .any(|id| (&unit.id.kernel, &unit.id.variant) == (&id.kernel, &id.variant))
-            })
-            .map(|unit| Subject::Unit(unit.id.clone()))
-            .collect(),
-        left_out,
-    )
+        .map(|id| (&id.kernel, &id.variant))
+        .collect();
+    let units = || loaded.plan.units.iter().map(|unit| &unit.id);
+    let built: BTreeSet<_> = units().map(|id| (&id.kernel, &id.variant)).collect();
+    let subjects = units()
+        .filter(|id| variants.contains(&(&id.kernel, &id.variant)))
+        .cloned()
+        .map(Subject::Unit);
+    (subjects.collect(), !variants.is_subset(&built))
 }
 
 /// The rule that replaces the gate's own limit.

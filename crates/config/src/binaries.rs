@@ -91,11 +91,7 @@ pub fn resolve_binary(
     };
     let mut count = Vec::new();
     if let Some(limits) = &raw.count {
-        let key = Spanned {
-            value: Metric::Count.name().to_owned(),
-            at: limits.at,
-        };
-        let written = [(key, limits.clone())];
+        let written = [(limits.with(Metric::Count.name().to_owned()), limits.clone())];
         count = reader.read_all(merge_limits(written.iter())?)?;
     }
     let mut gates = Vec::new();

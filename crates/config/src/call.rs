@@ -4,7 +4,7 @@ use super::image;
 use super::raw::{Formula, Launcher, RawArg, RawLaunch};
 use super::scope::{Scope, is_cut_at_a_comma};
 use super::tensor_map;
-use super::yaml::{Problem, Spanned, suggest};
+use super::yaml::{Problem, Spanned};
 use model::{
     Arg, CType, Callable, Codec, CodecScheme, Launch, LaunchedEntry, Num, ScalarType, ScalarValue,
     Tensor,
@@ -344,8 +344,7 @@ pub fn find_tensor<'a>(
         .find(|tensor| tensor.name == name.value)
         .ok_or_else(|| {
             let known = tensors.iter().map(|tensor| tensor.name.as_str());
-            name.problem(format!("unknown tensor `{name}`"))
-                .help(suggest(name, known))
+            name.unknown("tensor", known)
         })
 }
 

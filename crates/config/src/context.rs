@@ -149,9 +149,7 @@ impl Context<'_> {
             .find(|sibling| sibling.variant == variant)
         else {
             let known = self.siblings.iter().map(|sibling| sibling.variant);
-            return Err(spot
-                .problem(format!("unknown variant `{variant}`"))
-                .help(suggest(variant, known)));
+            return Err(spot.with(variant.to_owned()).unknown("variant", known));
         };
         if variant == self.variant {
             return Err(spot

@@ -1,26 +1,22 @@
 //! `expect`: variants that are wrong on purpose, by the gates that catch them.
 
 use super::condition::timed_variants;
+use super::gates::expression;
 use super::variant::KernelVariant;
 use super::yaml::{Problem, Spanned, suggest};
-use model::{Bound, Expected, Facet, Gate, GateName, Limit, Rule};
+use model::{Expected, Facet, Gate, GateName, Limit, Rule};
 
 /// Whether a variant that is to fail is asked for what a gate is about. Nobody measures how fast a wrong kernel is,
 /// and there is no baseline to hold it to.
 pub fn is_asked(gate: &Gate) -> bool {
+    let is_untimed =
+        expression(&gate.rule).is_none_or(|expr| timed_variants(&expr.text).is_empty());
     match &gate.rule {
         Rule::Limit { metric, limit } => {
-            metric.facet() != Facet::Times
-                && match limit {
-                    Limit::Absolute {
-                        bound: Bound::Expr(expr),
-                        ..
-                    } => timed_variants(&expr.text).is_empty(),
-                    Limit::Absolute { .. } => true,
-                    Limit::Baseline { .. } | Limit::Anchor { .. } | Limit::Base { .. } => false,
-                }
+            let is_absolute = matches!(limit, Limit::Absolute { .. });
+            metric.facet() != Facet::Times && is_absolute && is_untimed
         }
-        Rule::Condition { expr } => timed_variants(&expr.text).is_empty(),
+        Rule::Condition { .. } => is_untimed,
         Rule::Counters { .. } => false,
         Rule::Built
         | Rule::HasEffect

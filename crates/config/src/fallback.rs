@@ -1,7 +1,7 @@
 //! `fallback`: another variant that can stand in for one, as it computes the same.
 
 use super::variant::KernelVariant;
-use super::yaml::{Problem, Spanned, suggest};
+use super::yaml::{Problem, Spanned};
 use model::{Case, Fallback, Reference, Tensor};
 
 /// `cases`: of all variants.
@@ -36,8 +36,7 @@ fn check(
     let problem = |message: String| Err(name.problem(message));
     let Some(other) = kernels.iter().find(|kernel| kernel.variant == name.value) else {
         let known = kernels.iter().map(|kernel| kernel.variant);
-        let unknown = name.problem(format!("unknown variant `{name}`"));
-        return Err(unknown.help(suggest(name, known)));
+        return Err(name.unknown("variant", known));
     };
     if kernel.failing.is_some() {
         return problem(format!(

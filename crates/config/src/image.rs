@@ -109,6 +109,7 @@ fn resolve_image(
     kind: Kind,
 ) -> Result<Image, Problem> {
     let name = &tensor.name;
+    let refuse = |message: String| Problem::new(at, message);
     if !matches!(
         tensor.elem,
         ElemType::U8
@@ -120,20 +121,16 @@ fn resolve_image(
             | ElemType::F16
             | ElemType::F32
     ) {
-        return Err(Problem::new(
-            at,
-            format!(
-                "`{name}` holds {}, which no texture or surface does",
-                tensor.elem.name()
-            ),
-        )
+        return Err(refuse(format!(
+            "`{name}` holds {}, which no texture or surface does",
+            tensor.elem.name()
+        ))
         .help("u8, i8, u16, i16, u32, i32, f16 or f32"));
     }
     if tensor.strides.is_some() {
-        return Err(Problem::new(
-            at,
-            format!("`{name}` has strides, and an image has none"),
-        ));
+        return Err(refuse(format!(
+            "`{name}` has strides, and an image has none"
+        )));
     }
     let mut dims: &[usize] = &tensor.dims;
     let count = channels.map_or(1, |channels| channels.value);
@@ -156,22 +153,16 @@ fn resolve_image(
     let mut layers = None;
     if layered {
         let Some((first, rest)) = dims.split_first() else {
-            return Err(Problem::new(
-                at,
-                format!("`{name}` has no dimension for layers"),
-            ));
+            return Err(refuse(format!("`{name}` has no dimension for layers")));
         };
         (layers, dims) = (Some(*first), rest);
     }
     let most_axes = if layered { 2 } else { 3 };
     if dims.is_empty() || dims.len() > most_axes {
-        return Err(Problem::new(
-            at,
-            format!(
-                "an image has 1 to {most_axes} dimensions, and `{name}` leaves {}",
-                dims.len()
-            ),
-        )
+        return Err(refuse(format!(
+            "an image has 1 to {most_axes} dimensions, and `{name}` leaves {}",
+            dims.len()
+        ))
         .help("channels: 4 takes the last dimension, layered: true the first"));
     }
     if memory == ImageMemory::Linear && (dims.len() != 1 || layered) {
@@ -182,18 +173,20 @@ fn resolve_image(
     }
     let mut extents = [1; 3];
     let limits = most(kind, memory, layered, dims.len());
-    for ((to, dim), most) in extents.iter_mut().zip(dims.iter().rev()).zip(limits) {
-        *to = u32::try_from(*dim)
+    let at_most = |dim: usize, most: u32| {
+        u32::try_from(dim)
             .ok()
             .filter(|dim| *dim <= most)
-            .ok_or_else(|| too_large(at, name, *dim, most))?;
+            .ok_or_else(|| {
+                refuse(format!(
+                    "a dimension of `{name}` is {dim}, and CUDA allows {most} in such an image"
+                ))
+            })
+    };
+    for ((to, dim), most) in extents.iter_mut().zip(dims.iter().rev()).zip(limits) {
+        *to = at_most(*dim, most)?;
     }
-    let layers = layers.map(|layers| {
-        let fits = u32::try_from(layers)
-            .ok()
-            .filter(|layers| *layers <= MOST_LAYERS);
-        fits.ok_or_else(|| too_large(at, name, layers, MOST_LAYERS))
-    });
+    let layers = layers.map(|layers| at_most(layers, MOST_LAYERS));
     Ok(Image {
         elem: tensor.elem,
         channels: count,
@@ -202,13 +195,6 @@ fn resolve_image(
         layers: layers.transpose()?,
         memory,
     })
-}
-
-fn too_large(at: Position, name: &str, dim: usize, most: u32) -> Problem {
-    Problem::new(
-        at,
-        format!("a dimension of `{name}` is {dim}, and CUDA allows {most} in such an image"),
-    )
 }
 
 /// CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": from 7.5 on.

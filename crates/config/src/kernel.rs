@@ -20,7 +20,7 @@ use super::target;
 use super::tensor;
 use super::tune;
 use super::variant::{Call, KernelVariant, resolve_variant, resolve_variants};
-use super::yaml::{Problem, Spanned, suggest};
+use super::yaml::{Problem, Spanned};
 use model::{
     Arch, Arg, Callable, Case, CaseId, Constant, Gate, MemoryStep, Metric, Reference, Role, Step,
     Tensor, Unit,
@@ -579,9 +579,7 @@ fn check_variant_references(kernels: &[KernelVariant<'_>], cases: &[Case]) -> Re
         }
         let Some(target) = kernels.iter().find(|other| other.variant == name.value) else {
             let known = kernels.iter().map(|kernel| kernel.variant);
-            return Err(name
-                .problem(format!("unknown variant `{name}`"))
-                .help(suggest(name, known)));
+            return Err(name.unknown("variant", known));
         };
         for shape in &kernel.shapes {
             target.check_measure(name, Some(&shape.name))?;

@@ -13,7 +13,7 @@ use system::error::{Diagnostic, Error, Result};
 use system::files;
 use system::sources;
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Loaded {
     /// Directory of gates.yaml; paths of the plan are relative to it.
     pub root: PathBuf,

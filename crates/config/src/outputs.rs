@@ -3,6 +3,7 @@
 
 use super::determinism::resolve_determinism;
 use super::disk::PathKind;
+use super::gates::tolerance;
 use super::kernel::{self, Shared};
 use super::limit::{ProgramLimit, read_plain_limit};
 use super::names::check_identifier;
@@ -11,9 +12,7 @@ use super::reference::resolve_reference;
 use super::scope::Scope;
 use super::yaml::{Ordered, Problem, Spanned};
 use model::expr::{Env, ExprValue, Name};
-use model::{
-    Bound, Determinism, ElemType, Limit, Metric, Num, Number, Reference, Role, Rule, Tensor,
-};
+use model::{Determinism, ElemType, Limit, Metric, Num, Number, Reference, Role, Rule, Tensor};
 use std::fmt;
 use std::sync::Arc;
 use system::error::Diagnostic;
@@ -40,12 +39,6 @@ pub struct ProgramOutput {
 impl fmt::Debug for ProgramOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ProgramOutput({} at {})", self.kernels, self.declared)
-    }
-}
-
-impl PartialEq for ProgramOutput {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.written, &other.written)
     }
 }
 
@@ -195,20 +188,6 @@ fn resolve_output(
     Ok(output)
 }
 
-fn tolerance(rule: &Rule) -> Option<Num> {
-    match rule {
-        Rule::Limit {
-            metric: Metric::MaxErr,
-            limit:
-                Limit::Absolute {
-                    bound: Bound::Value(most),
-                    ..
-                },
-        } => Some(*most),
-        _ => None,
-    }
-}
-
 fn resolve_limits(raw: &Spanned<Arc<RawOutput>>, file: &str) -> Result<Vec<ProgramLimit>, Problem> {
     let written = [(Metric::MaxErr, &raw.max_err), (Metric::RelL2, &raw.rel_l2)];
     let mut limits = Vec::new();
@@ -216,10 +195,7 @@ fn resolve_limits(raw: &Spanned<Arc<RawOutput>>, file: &str) -> Result<Vec<Progr
         let Some(formula) = formula else {
             continue;
         };
-        let text = Spanned {
-            value: formula.0.clone(),
-            at: formula.at,
-        };
+        let text = formula.with(formula.0.clone());
         let limit = read_plain_limit(&text, metric, |context| context.unit = false)?;
         let limit = limit.filter(|limit| matches!(limit, Limit::Absolute { .. }));
         let limit =

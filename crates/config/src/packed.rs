@@ -4,7 +4,7 @@ use super::fill::{Drawn, resolve_fill_of_input};
 use super::names::check_identifier;
 use super::raw::{RawBlocks, RawCodec, RawField, RawFill, RawType};
 use super::scope::Scope;
-use super::yaml::{Ordered, Problem, Spanned, suggest};
+use super::yaml::{Ordered, Problem, Spanned};
 use model::{Blocks, Codec, CodecScheme, ElemType, Field, Fill, FilledField, Num, Role};
 
 /// The largest that a struct may be.
@@ -210,8 +210,7 @@ impl Struct<'_> {
             .find(|field| field.name.value == name.value)
             .ok_or_else(|| {
                 let known = self.fields.iter().map(|field| field.name.as_str());
-                name.problem(format!("unknown field `{name}`"))
-                    .help(suggest(name, known))
+                name.unknown("field", known)
             })
     }
 }

@@ -8,13 +8,14 @@ use super::limit::{ProgramLimit, read_plain_limit};
 use super::names::check_file_name;
 use super::outputs::{ProgramOutput, resolve_outputs};
 use super::raw::{self, Command, Kernel, OUTPUT, ProgramGates, RawProgram, SAME, is_of_programs};
+use super::rival::read_command;
 use super::scope::parse_duration;
 use super::written::{Key, merge_limits, read_texts};
 use super::yaml::{Ordered, Problem, Spanned};
 use model::{CaseId, Facet, Limit, Metric, Rule};
 
 /// A program, and what its launches are held to.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Program {
     pub name: String,
     /// The program and its arguments.
@@ -87,36 +88,13 @@ pub fn resolve_program(
 
 fn resolve_command(written: &Spanned<Command>) -> Result<Vec<String>, Problem> {
     let words = match &written.value {
-        Command::Shell(line) => {
-            let line = Spanned {
-                value: line.clone(),
-                at: written.at,
-            };
-            let text = |value: &str| Spanned {
-                value: value.to_owned(),
-                at: written.at,
-            };
-            if line.trim().is_empty() {
-                Vec::new()
-            } else {
-                vec![text("sh"), text("-c"), line]
-            }
-        }
+        Command::Shell(line) if line.trim().is_empty() => Vec::new(),
+        Command::Shell(line) => ["sh", "-c", line]
+            .map(|word| written.with(word.to_owned()))
+            .into(),
         Command::Words(words) => words.clone(),
     };
-    match words.first() {
-        Some(program) if !program.trim().is_empty() => {}
-        Some(program) => return Err(program.problem("the program has no name")),
-        None => {
-            return Err(written
-                .problem("no command: nothing would be started")
-                .help("command: [python, bench.py]"));
-        }
-    }
-    if let Some(part) = words.iter().find(|part| part.contains('\0')) {
-        return Err(part.problem("a NUL cannot be part of a command"));
-    }
-    Ok(words.into_iter().map(|part| part.value).collect())
+    read_command(&written.with(words), "[python, bench.py]")
 }
 
 fn resolve_output(raw: &ProgramGates) -> Result<Option<FloatTolerance>, Problem> {

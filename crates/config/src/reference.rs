@@ -36,7 +36,7 @@ pub fn resolve_reference(
             let &[_, key_heads, keys, _] = names.find_input(k)?.value_dims() else {
                 return Err(scope.problem(k, "k must be [B, H, S, D]"));
             };
-            names.check_extents(k, &[batch, key_heads, keys, depth])?;
+            names.check_input(k, &[batch, key_heads, keys, depth])?;
             if heads % key_heads != 0 {
                 return Err(scope.problem(
                     k,
@@ -45,10 +45,8 @@ pub fn resolve_reference(
                     ),
                 ));
             }
-            names.find_input(v)?;
-            names.check_extents(v, &[batch, key_heads, keys, depth])?;
-            names.find_output(out)?;
-            names.check_extents(out, query.value_dims())?;
+            names.check_input(v, &[batch, key_heads, keys, depth])?;
+            names.check_output(out, query.value_dims())?;
             Reference::Sdpa {
                 q: q.value.clone(),
                 k: k.value.clone(),
@@ -81,16 +79,13 @@ pub fn resolve_reference(
                     format!("the leading dimensions are {batch_a:?} in a and {batch_b:?} in b"),
                 ));
             }
-            names.find_output(out)?;
             let result = [batch_a, &[rows, columns]].concat();
-            names.check_extents(out, &result)?;
+            names.check_output(out, &result)?;
             if let Some(c) = c {
-                names.find_input(c)?;
-                names.check_extents(c, &result)?;
+                names.check_input(c, &result)?;
             }
             if let Some(bias) = bias {
-                names.find_input(bias)?;
-                names.check_extents(bias, &[columns])?;
+                names.check_input(bias, &[columns])?;
             }
             let factor =
                 scope.eval_number_or(beta.as_ref(), if c.is_some() { 1.0 } else { 0.0 })?;
@@ -128,8 +123,7 @@ pub fn resolve_reference(
         } => {
             let columns = names.check_rows(x, out)?;
             for weight in [gamma, beta].into_iter().flatten() {
-                names.find_input(weight)?;
-                names.check_extents(weight, &[columns])?;
+                names.check_input(weight, &[columns])?;
             }
             Reference::LayerNorm {
                 x: x.value.clone(),
@@ -147,8 +141,7 @@ pub fn resolve_reference(
         } => {
             let columns = names.check_rows(x, out)?;
             if let Some(gamma) = gamma {
-                names.find_input(gamma)?;
-                names.check_extents(gamma, &[columns])?;
+                names.check_input(gamma, &[columns])?;
             }
             Reference::RmsNorm {
                 x: x.value.clone(),
@@ -194,12 +187,11 @@ pub fn resolve_reference(
                     dims.len()
                 )));
             }
-            names.find_output(out)?;
             let wanted: Vec<usize> = order
                 .iter()
                 .filter_map(|axis| dims.get(*axis).copied())
                 .collect();
-            names.check_extents(out, &wanted)?;
+            names.check_output(out, &wanted)?;
             Reference::Transpose {
                 x: x.value.clone(),
                 out: out.value.clone(),
@@ -208,7 +200,7 @@ pub fn resolve_reference(
         }
         R::Unary { x, out, op } => {
             names.find_output(out)?;
-            names.check_extents(out, names.find_input(x)?.value_dims())?;
+            names.check_output(out, names.find_input(x)?.value_dims())?;
             Reference::Unary {
                 x: x.value.clone(),
                 out: out.value.clone(),
@@ -217,10 +209,8 @@ pub fn resolve_reference(
         }
         R::Binary { a, b, out, op } => {
             let dims = names.find_input(a)?.value_dims();
-            names.find_input(b)?;
-            names.check_extents(b, dims)?;
-            names.find_output(out)?;
-            names.check_extents(out, dims)?;
+            names.check_input(b, dims)?;
+            names.check_output(out, dims)?;
             Reference::Binary {
                 a: a.value.clone(),
                 b: b.value.clone(),
@@ -363,6 +353,16 @@ impl<'a> Names<'a> {
             .help("a `user` reference sees integer tensors in their own type"))
     }
 
+    fn check_input(&self, name: &Spanned<String>, wanted: &[usize]) -> Result<(), Problem> {
+        self.find_input(name)?;
+        self.check_extents(name, wanted)
+    }
+
+    fn check_output(&self, name: &Spanned<String>, wanted: &[usize]) -> Result<(), Problem> {
+        self.find_output(name)?;
+        self.check_extents(name, wanted)
+    }
+
     fn check_extents(&self, name: &Spanned<String>, wanted: &[usize]) -> Result<(), Problem> {
         let found = call::find_tensor(name, self.tensors)?.value_dims();
         if found == wanted {
@@ -396,8 +396,7 @@ impl<'a> Names<'a> {
     /// Length of the last dimension of `x`, where `out` is as `x`.
     fn check_rows(&self, x: &Spanned<String>, out: &Spanned<String>) -> Result<usize, Problem> {
         let dims = self.find_input(x)?.value_dims();
-        self.find_output(out)?;
-        self.check_extents(out, dims)?;
+        self.check_output(out, dims)?;
         dims.last()
             .copied()
             .ok_or_else(|| self.scope.problem(x, "a single element has no rows"))

@@ -4,7 +4,7 @@ use super::defaults;
 use super::names::{check_file_name, check_identifier};
 use super::raw::{self, DEFAULT};
 use super::scope::{self, Scope};
-use super::yaml::{Ordered, Position, Problem, Spanned, suggest};
+use super::yaml::{Ordered, Position, Problem, Spanned, find_repeated, suggest};
 use model::Metric;
 use model::expr::Name;
 use std::collections::BTreeMap;
@@ -138,20 +138,13 @@ pub fn choose_shapes(
         return Ok(all.to_vec());
     };
     let known = || all.iter().map(|shape| shape.name.as_str());
-    for (at, name) in names.iter().enumerate() {
+    for name in names.iter() {
         if !known().any(|known| known == name.value) {
-            return Err(name
-                .problem(format!("unknown shape `{name}`"))
-                .help(suggest(name, known())));
+            return Err(name.unknown("shape", known()));
         }
-        if names
-            .iter()
-            .take(at)
-            .any(|earlier| earlier.value == name.value)
-        {
-            let message = format!("duplicate shape `{name}`");
-            return Err(name.problem(message));
-        }
+    }
+    if let Some(name) = find_repeated(names) {
+        return Err(name.problem(format!("duplicate shape `{name}`")));
     }
     let is_named = |shape: &&NamedShape| names.iter().any(|name| name.value == shape.name);
     let chosen: Vec<_> = all.iter().filter(is_named).cloned().collect();
@@ -175,9 +168,7 @@ fn check_seeds(raw: &raw::Kernel, shapes: &[&str]) -> Result<(), Problem> {
         .find(|(name, _)| name.value != DEFAULT && !shapes.contains(&name.as_str()))
     {
         None => Ok(()),
-        Some((name, _)) => Err(name
-            .problem(format!("unknown shape `{name}`"))
-            .help(suggest(name, shapes.iter().copied().chain([DEFAULT])))),
+        Some((name, _)) => Err(name.unknown("shape", shapes.iter().copied().chain([DEFAULT]))),
     }
 }
 
@@ -191,14 +182,8 @@ fn resolve_seeds(raw: &raw::Kernel, shape: &str) -> Result<Vec<u64>, Problem> {
             }
             raw::Seeds::Count(count) => Ok((1..=*count).collect()),
             raw::Seeds::List(list) => {
-                for (index, seed) in list.iter().enumerate() {
-                    if list
-                        .iter()
-                        .take(index)
-                        .any(|earlier| earlier.value == seed.value)
-                    {
-                        return Err(seed.problem(format!("duplicate seed {seed}")));
-                    }
+                if let Some(seed) = find_repeated(list) {
+                    return Err(seed.problem(format!("duplicate seed {seed}")));
                 }
                 match list.len() as u64 {
                     0 => problem("no seed: nothing would be checked"),

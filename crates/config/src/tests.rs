@@ -2,8 +2,8 @@
 
 use super::*;
 use disk::PathKind;
-use model::Case;
 use load::Loaded;
+use model::Case;
 use resolve::parse;
 
 /// Rows of `old => new, message;`, each for `check` of the module that it stands in.

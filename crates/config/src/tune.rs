@@ -1,14 +1,15 @@
 //! `tune`: which macros of a variant can be searched, what is valid, and what is to be small.
 
 use super::expect;
+use super::gates::expression;
 use super::names::check_identifier;
 use super::raw::{RawObjective, RawTune};
 use super::scope::{self, Scope};
 use super::shape::NamedShape;
 use super::variant::KernelVariant;
-use super::yaml::{Position, Problem, Spanned, suggest};
+use super::yaml::{Position, Problem, Spanned, find_repeated, suggest};
 use model::expr::{Env, ExprValue, Expression, Kind, Name};
-use model::{Bound, Gate, Limit, Metric, Rule};
+use model::{Gate, Metric, Rule};
 use search::{Parameter, Space};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,24 +37,6 @@ pub struct Tune {
     pub objective: Vec<(String, f64)>,
     pub budget: Budget,
     pub(super) at: Position,
-}
-
-/// Positions are no part of what it says.
-impl PartialEq for Tune {
-    fn eq(&self, other: &Self) -> bool {
-        let texts = |tune: &Self| -> Vec<String> {
-            tune.constraints
-                .iter()
-                .map(|text| text.text.value.clone())
-                .collect()
-        };
-        (&self.kernel, &self.variant, &self.parameters)
-            == (&other.kernel, &other.variant, &other.parameters)
-            && texts(self) == texts(other)
-            && self.constants == other.constants
-            && self.objective == other.objective
-            && self.budget == other.budget
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -117,19 +100,8 @@ pub fn is_asked(gate: &Gate) -> bool {
         })
     };
     expect::is_asked(gate)
-        && match &gate.rule {
-            Rule::HasEffect => false,
-            Rule::Condition { expr }
-            | Rule::Limit {
-                limit:
-                    Limit::Absolute {
-                        bound: Bound::Expr(expr),
-                        ..
-                    },
-                ..
-            } => is_alone(&expr.text),
-            _ => true,
-        }
+        && gate.rule != Rule::HasEffect
+        && expression(&gate.rule).is_none_or(|expr| is_alone(&expr.text))
 }
 
 /// Resolves the space of one variant, if it has any. `shapes`: all of the kernel.
@@ -230,15 +202,8 @@ fn read_parameters(
         if values.is_empty() {
             return Err(values.problem(format!("`{name}` has no values")));
         }
-        for (at, value) in values.iter().enumerate() {
-            if values
-                .iter()
-                .take(at)
-                .any(|earlier| earlier.value == value.value)
-            {
-                let message = format!("duplicate value {value}");
-                return Err(value.problem(message));
-            }
+        if let Some(value) = find_repeated(values) {
+            return Err(value.problem(format!("duplicate value {value}")));
         }
         places.push(name.at);
         parameters.push(Parameter {
@@ -282,16 +247,12 @@ fn read_objective(
     raw: &Spanned<RawObjective>,
     shapes: &[NamedShape],
 ) -> Result<Vec<(String, f64)>, Problem> {
-    let find = |name: &str, at| {
-        if shapes.iter().any(|shape| shape.name == name) {
-            Ok(name.to_owned())
+    let find = |name: Spanned<String>| {
+        let known = shapes.iter().map(|shape| shape.name.as_str());
+        if known.clone().any(|shape| *name == *shape) {
+            Ok(name.value)
         } else {
-            Err(
-                Problem::new(at, format!("unknown shape `{name}`")).help(suggest(
-                    name,
-                    shapes.iter().map(|shape| shape.name.as_str()),
-                )),
-            )
+            Err(name.unknown("shape", known))
         }
     };
     let weights = match &raw.value {
@@ -300,7 +261,7 @@ fn read_objective(
                 raw.problem(format!("`{text}` is no objective"))
                     .help("write p50 of SHAPE, or a weight for each shape: {mission: 2, long: 1}")
             })?;
-            return Ok(vec![(find(shape.trim(), raw.at)?, 1.0)]);
+            return Ok(vec![(find(raw.with(shape.trim().to_owned()))?, 1.0)]);
         }
         RawObjective::Weighted(weights) => weights,
     };
@@ -311,7 +272,7 @@ fn read_objective(
         let value = value.ok_or_else(|| {
             weight.problem(format!("`{}` is no weight: use a number above 0", weight.0))
         })?;
-        objective.push((find(shape, shape.at)?, value));
+        objective.push((find(shape.clone())?, value));
     }
     let sum: f64 = objective.iter().map(|(_, weight)| weight).sum();
     if objective.is_empty() || !sum.is_finite() {

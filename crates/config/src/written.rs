@@ -3,15 +3,12 @@
 use super::names::suggest_metric;
 use super::raw::{self, BECAUSE, CONDITIONS, COUNTERS, DEFAULT, Limits};
 use super::shape::NamedShape;
-use super::yaml::{Ordered, Problem, Spanned, suggest};
+use super::yaml::{Ordered, Problem, Spanned};
 use model::{Arch, Metric};
 
 pub fn read_texts(limits: &Spanned<Limits>) -> Result<Vec<Spanned<String>>, Problem> {
     match &limits.value {
-        Limits::One(text) => Ok(vec![Spanned {
-            value: text.clone(),
-            at: limits.at,
-        }]),
+        Limits::One(text) => Ok(vec![limits.with(text.clone())]),
         Limits::All(texts) if texts.is_empty() => {
             Err(limits.problem("an empty list sets no limit"))
         }
@@ -106,12 +103,8 @@ impl WrittenGate<'_> {
                 .iter()
                 .find(|(name, _)| name.value != DEFAULT && !known.contains(&name.value));
             if let Some((name, _)) = stranger {
-                return Err(name
-                    .problem(format!("unknown {what} `{name}`"))
-                    .help(suggest(
-                        name,
-                        known.iter().map(String::as_str).chain([DEFAULT]),
-                    )));
+                let known = known.iter().map(String::as_str).chain([DEFAULT]);
+                return Err(name.unknown(what, known));
             }
             if let Some(chosen) = by.get(key).or_else(|| by.get(DEFAULT)) {
                 found = Some(read_texts(chosen)?);
