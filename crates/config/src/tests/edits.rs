@@ -41,12 +41,17 @@ fn edited_files_end_as_expected() {
             continue;
         }
         let text = fs::read_to_string(&path).unwrap();
-        let base = text
+        let name = text
             .strip_prefix("base: ")
-            .map(|text| text.lines().next().unwrap())
-            .map(|name| fs::read_to_string(dir.join(name)).unwrap())
-            .unwrap_or_default();
-        let told = read(&base).map_or_else(|_| Vec::new(), |loaded| tell(&loaded, &base));
+            .and_then(|text| text.lines().next());
+        let base = name.map(|name| fs::read_to_string(dir.join(name)).unwrap());
+        let base = base.unwrap_or_default();
+        let ask = if name == Some("accepted.yaml") {
+            accept
+        } else {
+            tell
+        };
+        let told = ask(&base).unwrap_or_default();
         let mut updated = Vec::new();
         for case in text.trim_end().split("\n\n") {
             let (edit, expected): (Vec<&str>, Vec<&str>) = case
@@ -56,7 +61,7 @@ fn edited_files_end_as_expected() {
                 updated.push(case.to_owned());
                 continue;
             }
-            let found = judge(&apply(&base, &edit), &told);
+            let found = judge(ask(&apply(&base, &edit)), &told);
             if found != expected {
                 let name = path.file_name().unwrap().display();
                 let _ = writeln!(
@@ -111,10 +116,10 @@ fn apply(base: &str, edit: &[&str]) -> String {
 }
 
 /// Returns the message, or what a file asks and what it no longer asks.
-fn judge(text: &str, before: &[String]) -> Vec<String> {
-    let told = match read(text) {
+fn judge(told: Result<Vec<String>, String>, before: &[String]) -> Vec<String> {
+    let told = match told {
         Err(said) => return said.lines().map(|line| format!("! {line}")).collect(),
-        Ok(loaded) => tell(&loaded, text),
+        Ok(told) => told,
     };
     let only = |of: &[String], others: &[String], mark: char| -> Vec<String> {
         of.iter()
@@ -130,8 +135,16 @@ fn judge(text: &str, before: &[String]) -> Vec<String> {
     }
 }
 
+/// Reads acceptances of what scale.yaml asks.
+fn accept(text: &str) -> Result<Vec<String>, String> {
+    let accepted =
+        crate::accepted::parse(text, &accepted(RIGHT)).map_err(|said| said.to_string())?;
+    Ok(accepted.iter().map(|one| format!("{one:?}")).collect())
+}
+
 /// Lists what is asked of units and cases.
-fn tell(loaded: &Loaded, text: &str) -> Vec<String> {
+fn tell(text: &str) -> Result<Vec<String>, String> {
+    let loaded = read(text)?;
     let written = |declared: &str| {
         let line: usize = declared
             .strip_prefix("gates.yaml:")
@@ -156,7 +169,7 @@ fn tell(loaded: &Loaded, text: &str) -> Vec<String> {
             .into_iter()
             .chain(tolerance.map(|Num(most)| format!("{}: tolerance {most}", case.id)))
     });
-    gates.chain(targets).chain(cases).collect()
+    Ok(gates.chain(targets).chain(cases).collect())
 }
 
 fn rule(rule: &Rule) -> String {
