@@ -3,22 +3,15 @@
 use super::*;
 use disk::PathKind;
 use load::Loaded;
-use model::Case;
 use resolve::parse;
 
 mod accepted;
-mod cases;
 mod edits;
-mod expect;
-mod fallback;
 mod files;
 mod garbage;
 mod programs;
-mod references;
-mod rivals;
+mod schema;
 mod selection;
-mod simulation;
-mod tensor_maps;
 mod tune;
 
 /// A disk where what has an extension is a file.
@@ -60,19 +53,6 @@ fn said_of(text: &str) -> String {
     }
 }
 
-fn right(old: &str, new: &str) -> Loaded {
-    accepted(&with(old, new))
-}
-
 fn accepted(text: &str) -> Loaded {
     read(text).unwrap_or_else(|said| panic!("{said}\n{text}"))
-}
-
-fn case<'a>(resolved: &'a Loaded, id: &str) -> &'a Case {
-    resolved
-        .plan
-        .cases
-        .iter()
-        .find(|case| case.id.to_string() == id)
-        .unwrap()
 }

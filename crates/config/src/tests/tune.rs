@@ -1,27 +1,14 @@
 //! `tune`: what it resolves to.
 
-use super::{accepted, with};
+use super::accepted;
 use crate::Budget;
 use std::time::Duration;
 
-const LAST: &str = "      p50: \"+2%\"\n";
-
-const TUNE: &str = r#"    tune:
-      parameters: {TILE: [32, 64, 128], WIDE: [0, 1]}
-      constraints: ["TILE >= 64", "TILE * (1 + WIDE) <= 128"]
-      objective: {small: 1, large: 3}
-      budget: 10min
-"#;
-
-/// `RIGHT` with a `tune`, of which one piece is replaced.
-fn tuned(old: &str, new: &str) -> String {
-    assert_eq!(TUNE.matches(old).count(), 1, "{old}");
-    with(LAST, &format!("{LAST}{}", TUNE.replace(old, new)))
-}
+const TUNE: &str = include_str!("edits/tune.yaml");
 
 #[test]
 fn every_variant_has_the_kernels_and_its_own_takes_precedence() {
-    let resolved = accepted(&tuned("10min", "10min"));
+    let resolved = accepted(TUNE);
     let names: Vec<_> = resolved
         .tunes
         .iter()
@@ -39,7 +26,9 @@ fn every_variant_has_the_kernels_and_its_own_takes_precedence() {
 
     let own =
         "wide: {define: {WIDE: 1}, tune: {parameters: {TILE: [64]}, objective: p50 of small}}";
-    let text = tuned("10min", "7 evaluations").replace("wide: {define: {WIDE: 1}}", own);
+    let text = TUNE
+        .replace("10min", "7 evaluations")
+        .replace("wide: {define: {WIDE: 1}}", own);
     let resolved = accepted(&text);
     assert_eq!(resolved.tunes[0].budget, Budget::Evaluations(7));
     assert_eq!(resolved.tunes[1].budget, Budget::Evaluations(100));
