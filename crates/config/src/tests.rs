@@ -39,12 +39,6 @@ fn read(text: &str) -> Result<Loaded, String> {
 /// A small file that is right; tests change one line of it.
 const RIGHT: &str = include_str!("tests/edits/scale.yaml");
 
-/// `RIGHT` with one piece replaced.
-fn with(old: &str, new: &str) -> String {
-    assert_eq!(RIGHT.matches(old).count(), 1, "{old}");
-    RIGHT.replace(old, new)
-}
-
 /// The message for a file that is wrong.
 fn said_of(text: &str) -> String {
     match read(text) {
