@@ -47,8 +47,14 @@ impl Bench {
     }
 
     pub fn build_jobs(&self, toolchain: &Toolchain, units: &[Unit], jobs: usize) -> Vec<Built> {
-        let root = self.root.path();
-        build_all(root, None, toolchain, &self.cache, units, jobs, &|_, _| {}).unwrap()
+        let building = Building {
+            root: self.root.path(),
+            hidden: None,
+            toolchain,
+            cache: &self.cache,
+            jobs,
+        };
+        build_all(building, units, &|_, _| {}).unwrap()
     }
 
     pub fn build(&self, units: &[Unit]) -> Vec<Built> {

@@ -99,15 +99,9 @@ fn read_change(
                 "write `{amount} of base`, or name a tag: `{amount} of v1.0`"
             )));
         }
-        Some("best") if !is_time => {
+        Some(name @ ("best" | "base")) if !is_time => {
             return Err(problem(format!(
-                "`of best` is for times only, and {metric} is not a time"
-            ))
-            .help(format!("write `{amount}` to compare with the baseline")));
-        }
-        Some("base") if !is_time => {
-            return Err(problem(format!(
-                "`of base` is for times only, and {metric} is not a time"
+                "`of {name}` is for times only, and {metric} is not a time"
             ))
             .help(format!("write `{amount}` to compare with the baseline")));
         }
