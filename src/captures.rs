@@ -12,7 +12,7 @@ pub use pairing::{Pairs, find_pairs};
 use build::signature::qualified;
 use build::toolchain::Choice;
 use capture::{Capture, Content, Contents, EncodedMap, LaunchRecord, Line, PlacedMap};
-use config::{Loaded, Places, Program, ToolchainPin, Whole};
+use config::{Loaded, Places, Program};
 use model::{
     Arch, Arg, Base, Bound, Callable, CaptureGap, CapturedContent, Case, CaseId, Constant,
     Determinism, ElemType, Fill, Gate, Launch, Limit, Metric, Num, Op, Plan, REPLAYED, Reference,
@@ -231,7 +231,7 @@ pub struct AgainstBase {
 pub fn compare(head: &mut Loaded, mut base: Loaded, form: Form) -> Result<AgainstBase> {
     if head.root == base.root {
         return Err(Error::usage("it is its own base")
-            .at(&head.file)
+            .at(&head.places.file)
             .help("name the directory of an older capture"));
     }
     let other_inputs = share_inputs(&mut head.plan, &mut base.plan);
@@ -269,7 +269,7 @@ pub fn compare(head: &mut Loaded, mut base: Loaded, form: Form) -> Result<Agains
     }
     Ok(AgainstBase {
         side: BaseSide {
-            asked: Base::new(&base.file, "", base.plan, base.gates),
+            asked: Base::new(&base.places.file, "", base.plan, base.gates),
             binaries: Vec::new(),
             programs: Vec::new(),
             compiler: Choice::pin(None),
@@ -679,9 +679,6 @@ impl Maker {
     }
 
     fn finish(self, dir: &Path) -> Loaded {
-        let cases = self.cases.iter().map(|case| &case.id);
-        let gaps = self.gaps.iter().map(|gap| &gap.case);
-        let all = cases.chain(gaps).cloned().collect();
         let plan = Plan {
             units: self.units,
             cases: self.cases,
@@ -690,26 +687,13 @@ impl Maker {
             ..Plan::empty(config::default_timing())
         };
         let gates = gates(&plan);
+        let places = Places {
+            file: dir.display().to_string(),
+            text: String::new(),
+        };
         Loaded {
             root: self.root,
-            file: dir.display().to_string(),
-            places: Places {
-                file: dir.display().to_string(),
-                text: String::new(),
-            },
-            whole: Whole {
-                plan: plan.clone(),
-                gates: gates.clone(),
-            },
-            plan,
-            gates,
-            targets: Vec::new(),
-            toolchain: ToolchainPin::default(),
-            all,
-            reseeded: false,
-            tunes: Vec::new(),
-            binaries: Vec::new(),
-            programs: Vec::new(),
+            ..Loaded::new(places, plan, gates)
         }
     }
 }

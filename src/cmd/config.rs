@@ -32,7 +32,7 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit> {
     };
     say(&format!(
         "{}: {}, {} to build, {}, {}{files}{programs}{accepted}\n",
-        loaded.file,
+        loaded.places.file,
         counted(kernels.len(), "kernel"),
         counted(loaded.plan.units.len(), "unit"),
         counted(loaded.plan.cases.len(), "case"),

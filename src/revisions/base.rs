@@ -21,7 +21,7 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
     let root = &head.root;
     let tree = repo::revision(root, &asked.revision, cache)?;
     let top = repo::top(root)?;
-    let mut path = tree.root.join(&head.file);
+    let mut path = tree.root.join(&head.places.file);
     let own = path.strip_prefix(&tree.top).unwrap_or(&path);
     let trees = moved::Trees {
         base: &tree,

@@ -76,7 +76,7 @@ pub fn compile(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
         Way::Instance => compile_instances(shop, units),
         Way::Source => Ok(match compile_source(shop, first)? {
             Ok(source) => source.units(units),
-            Err(fault) => units.iter().map(|_| Err(fault.clone())).collect(),
+            Err(fault) => none(units, &fault),
         }),
         Way::Library => compile_library(shop, first, units),
         Way::Ptx => compile_ptx(shop, first, units),
@@ -98,16 +98,8 @@ pub struct CompiledSource {
 impl CompiledSource {
     /// Whichever entries they ask for.
     pub fn units(&self, units: &[&Unit]) -> Vec<Outcome> {
-        let made = Machine {
-            cubin: &self.cubin,
-            host: None,
-            said: Said::ByPtxas(&self.log),
-        };
-        let ptx = Some(self.ptx.as_str());
-        units
-            .iter()
-            .map(|unit| made.unit(unit, None, ptx, &self.output, &self.included))
-            .collect()
+        let made = Machine::of(&self.cubin, Said::ByPtxas(&self.log));
+        made.units(units, Some(&self.ptx), &self.output, &self.included)
     }
 }
 
@@ -146,27 +138,21 @@ fn compile_library(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<
             .help("install the development files of the CUDA runtime (package cuda-cudart-dev, or Debian's nvidia-cuda-dev)")
             .help("or run with --provision, or without the launcher: its kernels can be entries of their own"));
         }
-        Err(fault) => return Ok(units.iter().map(|_| Err(fault.clone())).collect()),
+        Err(fault) => return Ok(none(units, &fault)),
     };
     let included = shop.included()?;
     let cubin = read(&ran.kept.with_extension("cubin"))?;
     let host = read(&ran.kept.with_extension("o"))?;
     let made = Machine {
-        cubin: &cubin,
         host: Some(&host),
-        said: Said::ByPtxas(&ran.log),
+        ..Machine::of(&cubin, Said::ByPtxas(&ran.log))
     };
     let loaded = shop.loaded(&ran.output)?;
-    Ok(units
-        .iter()
-        .map(|unit| {
-            let compiled = made.unit(unit, None, None, &ran.output, &included)?;
-            Ok(Compiled {
-                loaded: loaded.clone(),
-                ..compiled
-            })
-        })
-        .collect())
+    let mut outcomes = made.units(units, None, &ran.output, &included);
+    for compiled in outcomes.iter_mut().flatten() {
+        compiled.loaded.clone_from(&loaded);
+    }
+    Ok(outcomes)
 }
 
 /// PTX that was made elsewhere.
@@ -191,16 +177,13 @@ fn compile_ptx(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outc
     };
     let ptx = shop.read_ptx(&shop.root.join(source))?;
     let cubin = read(&ran.output)?;
-    let made = Machine {
-        cubin: &cubin,
-        host: None,
-        said: Said::ByPtxas(&ran.log),
-    };
-    let included = [first.source.clone()];
-    Ok(units
-        .iter()
-        .map(|unit| made.unit(unit, None, Some(&ptx), &ran.output, &included))
-        .collect())
+    let made = Machine::of(&cubin, Said::ByPtxas(&ran.log));
+    Ok(made.units(
+        units,
+        Some(&ptx),
+        &ran.output,
+        std::slice::from_ref(&first.source),
+    ))
 }
 
 /// PTXAS refused the version of the PTX and looked at nothing else.
@@ -306,16 +289,8 @@ fn simulated(ptx: &str, symbols: &[&str]) -> std::result::Result<(), String> {
 fn read_cubin(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outcome>> {
     let source = shop.root.join(&first.source);
     let cubin = read(&source)?;
-    let made = Machine {
-        cubin: &cubin,
-        host: None,
-        said: Said::ByItself,
-    };
-    let included = [first.source.clone()];
-    Ok(units
-        .iter()
-        .map(|unit| made.unit(unit, None, None, &source, &included))
-        .collect())
+    let made = Machine::of(&cubin, Said::ByItself);
+    Ok(made.units(units, None, &source, std::slice::from_ref(&first.source)))
 }
 
 /// Template instances: one run reads the source and instantiates all of them, and each is then cut out and
@@ -347,7 +322,7 @@ fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
     let Some(module) = PtxModule::parse(&text) else {
         let unreadable = "the PTX that nvcc wrote cannot be read".to_owned();
         let unreadable = fault(FaultKind::Compile, unreadable);
-        return Ok(units.iter().map(|_| Err(unreadable.clone())).collect());
+        return Ok(none(units, &unreadable));
     };
     let symbols = module.entries();
     let mut markers = 0;
@@ -406,11 +381,7 @@ fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
             };
             let log = format!("{}\n{}", ran.log, assembled.log);
             let cubin = read(&assembled.output)?;
-            let made = Machine {
-                cubin: &cubin,
-                host: None,
-                said: Said::ByPtxas(&log),
-            };
+            let made = Machine::of(&cubin, Said::ByPtxas(&log));
             Ok(made.unit(unit, Some(names), Some(&ptx), &assembled.output, &included))
         })
         .collect()
@@ -432,7 +403,7 @@ fn compile_halves(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
     };
     let input = Input::Source(&first.source, &request);
     if let Err(fault) = of_source.run(&request.args, input, Wanted::Ptx)? {
-        return Ok(units.iter().map(|_| Err(fault.clone())).collect());
+        return Ok(none(units, &fault));
     }
     let (one, other) = units.split_at(units.len() / 2);
     let (ones, others) = (shop.directory("one")?, shop.directory("other")?);
@@ -834,7 +805,34 @@ enum Said<'a> {
     ByItself,
 }
 
-impl Machine<'_> {
+/// One fault for all units.
+fn none(units: &[&Unit], fault: &Fault) -> Vec<Outcome> {
+    units.iter().map(|_| Err(fault.clone())).collect()
+}
+
+impl<'a> Machine<'a> {
+    fn of(cubin: &'a [u8], said: Said<'a>) -> Self {
+        Self {
+            cubin,
+            host: None,
+            said,
+        }
+    }
+
+    /// Returns the outcomes for units that share all of it.
+    fn units(
+        &self,
+        units: &[&Unit],
+        ptx: Option<&str>,
+        output: &Path,
+        included: &[String],
+    ) -> Vec<Outcome> {
+        units
+            .iter()
+            .map(|unit| self.unit(unit, None, ptx, output, included))
+            .collect()
+    }
+
     /// Returns the outcome for a unit, with its entries' names and symbols where they are known already.
     fn unit(
         &self,

@@ -146,34 +146,46 @@ pub struct FilledConstant {
     pub tensor: String,
 }
 
-/// Builds every unit, `jobs` at a time, in the order given. Units that share their source, definitions and flags are
-/// compiled together. The compiler cannot read the `hidden` files: a unit that does not compile without them fails, and
-/// the files that it would have read are listed all the same. `on_done` is called for each as it ends.
+/// What units are built of, and with.
+#[derive(Clone, Copy)]
+pub struct Building<'a> {
+    /// Sources are relative to it.
+    pub root: &'a Path,
+    /// The files that the compiler cannot read.
+    pub hidden: Option<&'a Hidden>,
+    pub toolchain: &'a Toolchain,
+    pub cache: &'a Cache,
+    /// Compilations at a time.
+    pub jobs: usize,
+}
+
+/// Builds every unit, in the order given. Units that share their source, definitions and flags are compiled together. A
+/// unit that does not compile without the hidden files fails, and the files that it would have read are listed all the
+/// same. `on_done` is called for each as it ends.
 ///
 /// # Errors
 /// Environment, where the machine failed. A source that does not compile is evidence, not an error.
 pub fn build_all(
-    root: &Path,
-    hidden: Option<&Hidden>,
-    toolchain: &Toolchain,
-    cache: &Cache,
+    building: Building,
     units: &[Unit],
-    jobs: usize,
     on_done: &(dyn Fn(&Unit, &Built) + Sync),
 ) -> Result<Vec<Built>> {
     if units.iter().any(Unit::is_group) {
-        let built =
-            |units: &[Unit]| build_all(root, hidden, toolchain, cache, units, jobs, &|_, _| {});
+        let built = |units: &[Unit]| build_all(building, units, &|_, _| {});
         return together::build(units, built, on_done);
     }
-    let jobs = jobs.max(1);
+    let Building {
+        root,
+        toolchain,
+        cache,
+        ..
+    } = building;
+    let jobs = building.jobs.max(1);
     let mut outside: Vec<Outside> = units.iter().flat_map(Outside::of).collect();
     outside.sort_unstable();
     outside.dedup();
     let builder = Builder {
-        hidden,
-        root,
-        toolchain,
+        building,
         artifacts: Artifacts::open(cache)?,
         files: Files::below(root),
         scratch: cache.dir("scratch")?,
@@ -344,9 +356,7 @@ fn group<'a, 'b>(calls: Vec<&'a SameCall<'b>>, jobs: usize) -> Vec<Vec<&'a SameC
 }
 
 struct Builder<'a> {
-    hidden: Option<&'a Hidden>,
-    root: &'a Path,
-    toolchain: &'a Toolchain,
+    building: Building<'a>,
     artifacts: Artifacts,
     files: Files,
     scratch: PathBuf,
@@ -384,11 +394,11 @@ impl Builder<'_> {
         std::thread::sleep(TICK);
         let units: Vec<&Unit> = calls.iter().map(|call| call.first.1).collect();
         let shop = Workshop {
-            root: self.root,
-            toolchain: self.toolchain,
+            root: self.building.root,
+            toolchain: self.building.toolchain,
             scratch: scratch.path(),
             outside: &self.outside,
-            hidden: self.hidden,
+            hidden: self.building.hidden,
             deadline: compile::DEADLINE,
         };
         let mut inputs: Vec<Inputs> = Vec::new();
@@ -445,7 +455,7 @@ impl Builder<'_> {
         let broken: Vec<&Unit> = outcomes
             .iter()
             .zip(units)
-            .filter(|(outcome, _)| outcome.is_err() && self.hidden.is_some())
+            .filter(|(outcome, _)| outcome.is_err() && self.building.hidden.is_some())
             .map(|(_, unit)| *unit)
             .collect();
         let mut again = Vec::new();
@@ -477,7 +487,7 @@ impl Builder<'_> {
         units: &[&Unit],
         before: SystemTime,
     ) -> Result<(Vec<Outcome>, bool)> {
-        let key = cache::source_key(first, &NvccCall::of(first), self.toolchain)?;
+        let key = cache::source_key(first, &NvccCall::of(first), self.building.toolchain)?;
         if let Some(source) = self.artifacts.find_source(&key, &self.files) {
             return Ok((source.units(units), true));
         }
@@ -562,7 +572,7 @@ impl Builder<'_> {
         loaded: &[String],
         before: SystemTime,
     ) -> Inputs {
-        let now = Files::below(self.root);
+        let now = Files::below(self.building.root);
         let listed = included.iter();
         let loaded = loaded.iter();
         // One that was written while nvcc ran is read here in a state that nvcc may not have seen.
@@ -571,7 +581,7 @@ impl Builder<'_> {
                 let digest = now.digest(file);
                 now.file_read(file, digest.filter(|_| !now.touched_since(file, before)))
             })
-            .chain(loaded.map(|file| FileRead::read_since(self.root, file, before)))
+            .chain(loaded.map(|file| FileRead::read_since(self.building.root, file, before)))
             .collect();
         let settled = read.iter().all(|file| file.digest.is_some());
         let reusable = settled
@@ -609,7 +619,7 @@ impl Builder<'_> {
         if let Some(list) = known().get(&args) {
             return list.clone();
         }
-        let list = SearchList::of_nvcc(self.toolchain, self.root, &args);
+        let list = SearchList::of_nvcc(self.building.toolchain, self.building.root, &args);
         known().insert(args, list.clone());
         list
     }

@@ -1,7 +1,7 @@
 //! When nvcc is called again and when it is not. A wrapper that refuses to compile tells: it may write nothing that a
 //! test could count.
 
-use super::tests::{Bench, entry, got, script, unit};
+use super::tests::{Bench, entry, files, got, script, unit};
 use super::*;
 use crate::toolchain::testing;
 use model::CType;
@@ -46,6 +46,14 @@ impl Counted {
     /// Builds, and says how often nvcc has to be called for it.
     fn calls(&self, units: &[Unit]) -> usize {
         self.build(units).1
+    }
+
+    fn calls_of(&self, unit: &Unit) -> usize {
+        self.build_one(unit).1
+    }
+
+    fn build_one(&self, unit: &Unit) -> (Vec<Built>, usize) {
+        self.build(std::slice::from_ref(unit))
     }
 
     fn build(&self, units: &[Unit]) -> (Vec<Built>, usize) {
@@ -113,9 +121,9 @@ fn bench() -> Counted {
 fn the_same_inputs_call_no_compiler() {
     let bench = bench();
     let unit = variant("1");
-    let (first, calls) = bench.build(std::slice::from_ref(&unit));
+    let (first, calls) = bench.build_one(&unit);
     assert_eq!(calls, 1);
-    let (second, calls) = bench.build(std::slice::from_ref(&unit));
+    let (second, calls) = bench.build_one(&unit);
     assert_eq!(calls, 0);
     assert_eq!(first[0].facts, second[0].facts);
     assert_eq!(first[0].artifact, second[0].artifact);
@@ -124,7 +132,7 @@ fn the_same_inputs_call_no_compiler() {
     bench.bench.write("src/k.cu", SOURCE);
     bench.bench.write("first/unrelated.h", "#error\n");
     bench.bench.write("src/new_neighbour.cu", "\n");
-    assert_eq!(bench.calls(std::slice::from_ref(&unit)), 0);
+    assert_eq!(bench.calls_of(&unit), 0);
 
     // Two kernels that ask for the same thing are one compilation.
     let mut twin = unit.clone();
@@ -139,7 +147,7 @@ fn the_same_inputs_call_no_compiler() {
 fn every_change_of_an_input_calls_it() {
     let bench = bench();
     let unit = variant("1");
-    let calls = |unit: &Unit| bench.calls(std::slice::from_ref(unit));
+    let calls = |unit: &Unit| bench.calls_of(unit);
     assert_eq!(calls(&unit), 1);
 
     assert_eq!(calls(&variant("2")), 1, "a definition");
@@ -171,29 +179,29 @@ fn every_change_of_an_input_calls_it() {
 fn another_compiler_calls_it() {
     let mut bench = bench();
     let unit = variant("1");
-    assert_eq!(bench.calls(std::slice::from_ref(&unit)), 1);
+    assert_eq!(bench.calls_of(&unit), 1);
     let real = bench.toolchain.clone();
     bench.toolchain.facts.digest = "another".into();
-    assert_eq!(bench.calls(std::slice::from_ref(&unit)), 1, "nvcc");
+    assert_eq!(bench.calls_of(&unit), 1, "nvcc");
     bench.toolchain = real.clone();
     bench.toolchain.facts.host = "g++ 99".into();
-    assert_eq!(bench.calls(std::slice::from_ref(&unit)), 1, "host compiler");
+    assert_eq!(bench.calls_of(&unit), 1, "host compiler");
     bench.toolchain = real;
-    assert_eq!(bench.calls(std::slice::from_ref(&unit)), 0);
+    assert_eq!(bench.calls_of(&unit), 0);
 }
 
 #[test]
 fn a_header_that_appears_earlier_in_the_search_calls_it() {
     let bench = bench();
     let unit = variant("1");
-    let calls = || bench.calls(std::slice::from_ref(&unit));
+    let calls = || bench.calls_of(&unit);
     assert_eq!(calls(), 1);
     // Beside the source, before every -I.
     bench.bench.write("src/a.h", "#define A 10\n");
-    let (built, count) = bench.build(std::slice::from_ref(&unit));
+    let (built, count) = bench.build_one(&unit);
     assert_eq!(count, 1);
     std::fs::remove_file(bench.bench.root.path().join("src/a.h")).unwrap();
-    let (original, count) = bench.build(std::slice::from_ref(&unit));
+    let (original, count) = bench.build_one(&unit);
     assert_eq!(count, 0);
     assert_ne!(got(&built[0]).identity, got(&original[0]).identity);
     // In an earlier directory, also one that had not been there.
@@ -213,7 +221,7 @@ fn has_include_is_an_input() {
                   extern \"C\" __global__ void k(int* o) { *o = V; }\n";
     let bench = Counted::new(Bench::new(&[("src/k.cu", source)]));
     let unit = entry("src/k.cu", "k");
-    let build = || bench.build(std::slice::from_ref(&unit));
+    let build = || bench.build_one(&unit);
     let (without, calls) = build();
     assert_eq!(calls, 1);
     bench.bench.write("src/option.h", "#error never read\n");
@@ -234,8 +242,8 @@ fn never_reuses_a_build_that_depends_on_the_time() {
         "extern \"C\" __global__ void k(char* o) { *o = __TIME__[7]; }\n",
     )]));
     let unit = entry("k.cu", "k");
-    assert_eq!(bench.calls(std::slice::from_ref(&unit)), 1);
-    assert_eq!(bench.calls(std::slice::from_ref(&unit)), 1);
+    assert_eq!(bench.calls_of(&unit), 1);
+    assert_eq!(bench.calls_of(&unit), 1);
 }
 
 #[test]
@@ -266,7 +274,7 @@ fn a_file_written_while_nvcc_runs_is_not_remembered() {
             .build_with(&bench.toolchain, std::slice::from_ref(&unit))
     });
     bench.toolchain.nvcc = real;
-    let (fresh, calls) = bench.build(std::slice::from_ref(&unit));
+    let (fresh, calls) = bench.build_one(&unit);
     assert_eq!(calls, 1);
     assert_ne!(got(&stale[0]).identity, got(&fresh[0]).identity);
 }
@@ -275,11 +283,8 @@ fn a_file_written_while_nvcc_runs_is_not_remembered() {
 fn a_damaged_artifact_is_built_again() {
     let bench = bench();
     let unit = variant("1");
-    let path = |built: &Built| match &built.artifact {
-        Some(Artifact::Cubin { path, .. }) => path.clone(),
-        other => panic!("{other:?}"),
-    };
-    let (first, _) = bench.build(std::slice::from_ref(&unit));
+    let path = |built: &Built| files(built).0.to_owned();
+    let (first, _) = bench.build_one(&unit);
     let file = path(&first[0]);
     let bytes = std::fs::read(&file).unwrap();
     type Damage<'a> = Box<dyn Fn() + 'a>;
@@ -307,11 +312,11 @@ fn a_damaged_artifact_is_built_again() {
     for damage in damages {
         damage();
         sources().for_each(|source| std::fs::remove_dir_all(source).unwrap());
-        let (again, calls) = bench.build(std::slice::from_ref(&unit));
+        let (again, calls) = bench.build_one(&unit);
         assert_eq!(calls, 1);
         assert_eq!(again[0].facts, first[0].facts);
         assert_eq!(std::fs::read(path(&again[0])).unwrap(), bytes);
-        assert_eq!(bench.calls(std::slice::from_ref(&unit)), 0);
+        assert_eq!(bench.calls_of(&unit), 0);
     }
 }
 
@@ -319,7 +324,7 @@ fn a_damaged_artifact_is_built_again() {
 fn another_checkout_of_the_same_tree_shares_artifacts() {
     let one = bench();
     let unit = variant("1");
-    let (first, _) = one.build(std::slice::from_ref(&unit));
+    let (first, _) = one.build_one(&unit);
     let mut two = bench();
     two.bench.cache = one.bench.cache.clone();
     two.toolchain = one.toolchain.clone();
@@ -346,7 +351,7 @@ fn two_runs_at_once_agree() {
     });
     assert_eq!(a.facts, b.facts);
     assert_eq!(a.artifact, b.artifact);
-    assert_eq!(bench.calls(std::slice::from_ref(&unit)), 0);
+    assert_eq!(bench.calls_of(&unit), 0);
 }
 
 #[test]
@@ -367,38 +372,12 @@ fn a_library_that_is_linked_in_is_no_known_input() {
             },
         )
     };
-    assert_eq!(bench.calls(std::slice::from_ref(&unit)), 1);
-    assert_eq!(bench.calls(std::slice::from_ref(&unit)), 1);
+    assert_eq!(bench.calls_of(&unit), 1);
+    assert_eq!(bench.calls_of(&unit), 1);
 }
 
 /// Twelve kernels in one file, plain ones and templates. With the toolkit, it needs `cassert` and `cstdio`.
-const TWELVE: &str = r#"
-__constant__ float table[4];
-static __constant__ int other[3] = {1, 2, 3};
-__device__ int counter;
-template <int N> __device__ int held = N;
-template <int N> __global__ void k(float* o, int n) {
-    __shared__ float s[N];
-    float local[32];
-    for (int i = 0; i < 32; ++i) local[i] = o[i];
-    for (int i = 0; i < n; ++i) local[(i * n) & 31] += local[(i + n) & 31];
-    const int list[] = {1, 5, 9, N, 3, 1, 4, 1, 5, 9, 2, 6};
-    assert(n > N);
-    if (n == 7) printf("x %d\n", n + N);
-    if (N > 2) local[n & 31] += table[n & 3];
-    s[threadIdx.x % N] = local[n & 31] + list[n % 12] + other[n % 3];
-    __syncthreads();
-    o[threadIdx.x] = s[(threadIdx.x + 1) % N];
-    atomicAdd(N > 4 ? &counter : &held<N>, 1);
-}
-template <typename T> __global__ void copy(T* o, const T* i) { o[threadIdx.x] = i[threadIdx.x]; }
-extern "C" __global__ void plain0(float* o) { *o = table[0]; printf("plain"); }
-extern "C" __global__ void plain1(float* o) { *o = 1 + other[threadIdx.x]; }
-extern "C" __global__ void plain2(float* o) { *o = 2; }
-extern "C" __global__ void plain3(float* o) { *o = 3; }
-extern "C" __global__ void plain4(float* o) { *o = 4; }
-extern "C" __global__ void plain5(float* o) { *o = 5; }
-"#;
+const TWELVE: &str = include_str!("tests/twelve.cu");
 
 fn units_of(source: &str, names: &[&str]) -> Vec<Unit> {
     let unit = |name: &&str| Unit {
@@ -445,10 +424,7 @@ fn entries_that_separate_runs_ask_for_are_one_compilation() {
     let bench = Counted::new(Bench::new(&[("t.cu", TWELVE)]));
     let names = ["plain0", "plain1", "plain2", "plain3", "plain4", "plain5"];
     let units = units_of("t.cu", &names);
-    let calls: Vec<usize> = units
-        .iter()
-        .map(|unit| bench.calls(std::slice::from_ref(unit)))
-        .collect();
+    let calls: Vec<usize> = units.iter().map(|unit| bench.calls_of(unit)).collect();
     assert_eq!(calls, [1, 0, 0, 0, 0, 0]);
     // To the same facts as all of them together.
     let (apart, calls) = bench.build(&units);
@@ -514,9 +490,7 @@ fn an_instance_compiles_alike_with_other_neighbours() {
         built
             .iter()
             .map(|built| {
-                let Some(Artifact::Cubin { ptx: Some(ptx), .. }) = &built.artifact else {
-                    panic!("{built:?}");
-                };
+                let ptx = files(built).1.unwrap();
                 let facts = BuildFacts {
                     artifact: String::new(),
                     ..got(built).clone()
@@ -559,13 +533,7 @@ fn an_instance_that_does_not_compile_harms_no_other() {
         other => panic!("{other:?}"),
     };
     let said: Vec<String> = (0..5).map(said).collect();
-    insta::assert_snapshot!(said.join("\n"), @r#"
-_Z1kILi1EEvPi
-./k.cu(1): error: static assertion failed with "no two"
-_Z1kILi3EEvPi
-ptxas gatekeeper.ptx, line 25; error   : Unknown modifier '.bar'
-gates.yaml: entry k<nonsense>(1): error: identifier "nonsense" is undefined
-"#);
+    insta::assert_snapshot!(said.join("\n"));
 }
 
 /// nvcc fits the function to its callers: `n` is a constant where one instance calls it, and a loop where two do.
@@ -580,9 +548,7 @@ fn instances_that_share_a_function_are_compiled_alone() {
     assert_eq!(runs(&built), (1 + 2, 3));
     for built in &built {
         got(built);
-        let Some(Artifact::Cubin { ptx: Some(ptx), .. }) = &built.artifact else {
-            panic!("{built:?}");
-        };
+        let ptx = files(built).1.unwrap();
         let ptx = std::fs::read_to_string(ptx).unwrap();
         assert!(!ptx.contains("bra"), "{ptx}");
     }

@@ -13,16 +13,7 @@ pub(super) struct Bench {
 
 /// Everything that most kernels here need of the toolkit's `cuda_runtime.h`. nvcc takes in a file of that name before
 /// each source, first from where it runs, and it spends three quarters of its time on the toolkit's own.
-const RUNTIME: &str = r#"#pragma once
-#include <device_launch_parameters.h>
-extern "C" __device__ __device_builtin__ void __syncthreads();
-extern "C" __device__ __device_builtin__ int printf(const char*, ...);
-extern "C" __device__ __device_builtin__ void __assertfail(const void*, const void*, unsigned, const void*, unsigned long);
-#define assert(expression) \
-    ((expression) ? static_cast<void>(0) : __assertfail(#expression, __FILE__, __LINE__, __PRETTY_FUNCTION__, 1))
-extern "C" __device__ __device_builtin__ int __iAtomicAdd(int*, int);
-static __device__ __forceinline__ int atomicAdd(int* address, int value) { return __iAtomicAdd(address, value); }
-"#;
+const RUNTIME: &str = include_str!("tests/cuda_runtime.h");
 
 impl Bench {
     pub fn new(files: &[(&str, &str)]) -> Self {
@@ -56,8 +47,14 @@ impl Bench {
     }
 
     pub fn build_jobs(&self, toolchain: &Toolchain, units: &[Unit], jobs: usize) -> Vec<Built> {
-        let root = self.root.path();
-        build_all(root, None, toolchain, &self.cache, units, jobs, &|_, _| {}).unwrap()
+        let building = Building {
+            root: self.root.path(),
+            hidden: None,
+            toolchain,
+            cache: &self.cache,
+            jobs,
+        };
+        build_all(building, units, &|_, _| {}).unwrap()
     }
 
     pub fn build(&self, units: &[Unit]) -> Vec<Built> {
@@ -81,14 +78,26 @@ pub(super) fn unit(source: &str, arch: &str, call: Callable) -> Unit {
 }
 
 pub(super) fn entry(source: &str, name: &str) -> Unit {
-    unit(
-        source,
-        "sm_90",
-        Callable::Entries {
-            names: vec![name.into()],
-            constants: Vec::new(),
-        },
-    )
+    entry_for("sm_90", source, name)
+}
+
+fn entry_for(arch: &str, source: &str, name: &str) -> Unit {
+    unit(source, arch, entries(name))
+}
+
+fn entries(name: &str) -> Callable {
+    Callable::Entries {
+        names: vec![name.into()],
+        constants: Vec::new(),
+    }
+}
+
+/// The cubin of a unit, and its PTX where it was compiled.
+pub(super) fn files(built: &Built) -> (&Path, Option<&Path>) {
+    match &built.artifact {
+        Some(Artifact::Cubin { path, ptx, .. }) => (path, ptx.as_deref()),
+        other => panic!("{other:?}"),
+    }
 }
 
 pub(super) fn got(built: &Built) -> &BuildFacts {
@@ -105,23 +114,7 @@ fn fault(built: &Built) -> (FaultKind, String) {
     }
 }
 
-const NAMES: &str = r#"
-extern "C" __global__ void plain(int* o) { *o = 1; }
-template <typename T, int N> __global__ void fill(T* o) { o[threadIdx.x] = N; }
-namespace ns {
-__global__ void inside(int* o) { *o = 2; }
-namespace { __global__ void hidden(int* o) { *o = 3; } }
-void use() { hidden<<<1, 1>>>(nullptr); }
-template <int A, int B = A + 1> __global__ void twice(float* o) { *o = A * B; }
-struct Half { short bits; };
-using half = Half;
-template <typename T, int N> __global__ void norm(T* out, const T* in) { out[threadIdx.x % N] = in[0]; }
-}
-static __global__ void local(int* o) { *o = 4; }
-void use() { local<<<1, 1>>>(nullptr); }
-__global__ void over(float* o) { *o = 1; }
-__global__ void over(double* o) { *o = 1; }
-"#;
+const NAMES: &str = include_str!("tests/names.cu");
 
 #[test]
 fn every_kind_of_name_resolves() {
@@ -192,17 +185,7 @@ fn a_name_that_fits_several_entries_or_none() {
     // Instantiation is the compiler's business, and so is the message.
     let (kind, message) = fault(&built[2]);
     assert_eq!(kind, FaultKind::Compile);
-    insta::assert_snapshot!(message, @r#"
-gates.yaml: entry fill<flaot, 4>(1): error: identifier "flaot" is undefined
-  template __attribute__((global)) void gk_instantiate<0, &fill<flaot, 4>>();
-                                                                ^
-
-gates.yaml: entry fill<flaot, 4>(1): error: invalid explicit instantiation declaration
-  template __attribute__((global)) void gk_instantiate<0, &fill<flaot, 4>>();
-           ^
-
-2 errors detected in the compilation of "gatekeeper.cu".
-"#);
+    insta::assert_snapshot!(message);
     let (kind, message) = fault(&built[3]);
     assert_eq!(kind, FaultKind::EntryNotFound, "{message}");
 }
@@ -259,29 +242,11 @@ fn a_compiler_error_is_the_compilers_own_words() {
     );
     let faults: Vec<_> = built.iter().map(fault).collect();
     assert!(faults.iter().all(|(kind, _)| *kind == FaultKind::Compile));
-    insta::assert_snapshot!(faults[0].1, @r#"
-src/bad.cu(2): error: identifier "undefined_name" is undefined
-    *p = undefined_name;
-         ^
-
-1 error detected in the compilation of "src/bad.cu".
-"#);
+    insta::assert_snapshot!(faults[0].1);
     assert_eq!(faults[0].1, faults[1].1);
-    insta::assert_snapshot!(faults[2].1, @r#"
-src/include.cu:1:10: fatal error: nowhere.h: No such file or directory
-    1 | #include "nowhere.h"
-      |          ^~~~~~~~~~~
-compilation terminated.
-"#);
-    insta::assert_snapshot!(faults[3].1, @"
-ptxas ptx.ptx, line 25; error   : Unknown modifier '.bar'
-ptxas ptx.ptx, line 25; error   : Not a name of any known instruction: 'foo'
-ptxas fatal   : Ptx assembly aborted due to errors
-");
-    insta::assert_snapshot!(faults[4].1, @"
-cc1plus: fatal error: src/missing.cu: No such file or directory
-compilation terminated.
-");
+    insta::assert_snapshot!(faults[2].1);
+    insta::assert_snapshot!(faults[3].1);
+    insta::assert_snapshot!(faults[4].1);
     // Nothing of where this machine keeps its toolkit.
     let toolkit = &faults[5].1;
     assert!(
@@ -321,16 +286,7 @@ fn reports_ptxas_values_for_each_architecture() {
     let bench = Bench::new(&[("k.cu", source)]);
     let units: Vec<Unit> = ["sm_80", "sm_89", "sm_90", "sm_90a", "sm_120"]
         .iter()
-        .map(|arch| {
-            unit(
-                "k.cu",
-                arch,
-                Callable::Entries {
-                    names: vec!["k".into()],
-                    constants: Vec::new(),
-                },
-            )
-        })
+        .map(|arch| entry_for(arch, "k.cu", "k"))
         .collect();
     for built in bench.build(&units) {
         let facts = got(&built);
@@ -350,32 +306,7 @@ fn reports_ptxas_values_for_each_architecture() {
 }
 
 /// Entries with everything that a cubin says, or does not.
-const TAKES: &str = r#"
-__device__ __noinline__ float deep(float x, int n) { return n <= 0 ? x : deep(x * 2, n - 1) + 1; }
-extern "C" __global__ void plain(float* o) { *o = 1; }
-extern "C" __global__ void shares(float* o, int n) {
-    __shared__ float tile[100];
-    extern __shared__ float more[];
-    tile[threadIdx.x] = o[n];
-    more[threadIdx.x] = 1;
-    __syncthreads();
-    o[threadIdx.x] = tile[99 - threadIdx.x] + more[1];
-}
-extern "C" __global__ void frames(float* o, int n) {
-    float local[32];
-    for (int i = 0; i < 32; ++i) local[i] = o[i];
-    for (int i = 0; i < n; ++i) local[(i * n) & 31] += local[(i + n) & 31];
-    *o = local[n & 31];
-}
-extern "C" __global__ void barriers(float* o) {
-    asm volatile("bar.sync 3, 64;");
-    asm volatile("bar.sync 5, 64;");
-    *o = 1;
-}
-#ifdef DEEP
-extern "C" __global__ void recurses(float* o, int n) { *o = deep(*o, n); }
-#endif
-"#;
+const TAKES: &str = include_str!("tests/takes.cu");
 
 /// The other tests here may use the short header.
 #[test]
@@ -404,25 +335,22 @@ fn a_cubin_holds_the_values_that_ptxas_reported() {
     let names = ["plain", "shares", "frames", "barriers"];
     let arches = ["sm_80", "sm_89", "sm_90", "sm_100", "sm_120"];
     let units = |source: &str| -> Vec<Unit> {
-        let call = |name: &&str| Callable::Entries {
-            names: vec![(*name).into()],
-            constants: Vec::new(),
-        };
         let of_arch = |arch: &&str| {
             let source = source.replace("ARCH", arch);
             names
                 .iter()
-                .map(move |name| unit(&source, arch, call(name)))
+                .map(move |name| entry_for(arch, &source, name))
                 .collect::<Vec<_>>()
         };
         arches.iter().flat_map(of_arch).collect()
     };
     let compiled = bench.build(&units("k.cu"));
     for (built, arch) in compiled.iter().step_by(names.len()).zip(arches) {
-        let Some(Artifact::Cubin { path, .. }) = &built.artifact else {
-            panic!("{built:?}");
-        };
-        std::fs::copy(path, bench.root.path().join(format!("{arch}.cubin"))).unwrap();
+        std::fs::copy(
+            files(built).0,
+            bench.root.path().join(format!("{arch}.cubin")),
+        )
+        .unwrap();
     }
     for (read, compiled) in bench.build(&units("ARCH.cubin")).iter().zip(&compiled) {
         let (ours, theirs) = (got(read), got(compiled));
@@ -454,24 +382,12 @@ fn a_cubin_that_calls_or_is_for_another_chip() {
         ..entry("k.cu", "recurses")
     });
     assert!(got(&compiled).entries[0].resources.as_ref().unwrap().stack > Some(0));
-    let Some(Artifact::Cubin { path, .. }) = &compiled.artifact else {
-        panic!("{compiled:?}");
-    };
-    std::fs::copy(path, bench.root.path().join("k.cubin")).unwrap();
+    std::fs::copy(files(&compiled).0, bench.root.path().join("k.cubin")).unwrap();
     let read = bench.one(&entry("k.cubin", "recurses"));
     let resources = got(&read).entries[0].resources.as_ref().unwrap();
     assert_eq!((resources.stack, resources.spill_loads), (None, None));
-    let said = |source: &str, arch: &str, name: &str| {
-        fault(&bench.one(&unit(
-            source,
-            arch,
-            Callable::Entries {
-                names: vec![name.into()],
-                constants: Vec::new(),
-            },
-        )))
-        .1
-    };
+    let said =
+        |source: &str, arch: &str, name: &str| fault(&bench.one(&entry_for(arch, source, name))).1;
     insta::assert_snapshot!(said("k.cubin", "sm_80", "recurses"), @"k.cubin is for sm_90, and gates.yaml asks for sm_80");
     insta::assert_snapshot!(said("k.cubin", "sm_90", "recurse"), @"entry `recurse` of k.cubin: no such entry; there are `recurses`, `barriers`, `frames`, `shares`, `plain`");
     let unreadable = said("text.cubin", "sm_90", "k");
@@ -493,10 +409,7 @@ fn ptx_and_headers_are_sources() {
         assert_eq!(got(header).warnings, [""; 0]);
     }
     for (built, name) in compiled.iter().zip(["add<3>", "plain"]) {
-        let Some(Artifact::Cubin { ptx: Some(ptx), .. }) = &built.artifact else {
-            panic!("{built:?}");
-        };
-        std::fs::copy(ptx, bench.root.path().join("k.ptx")).unwrap();
+        std::fs::copy(files(built).1.unwrap(), bench.root.path().join("k.ptx")).unwrap();
         let assembled = bench.one(&entry("k.ptx", name));
         let (ours, theirs) = (got(&assembled), got(built));
         assert_eq!(ours.entries, theirs.entries);
@@ -506,10 +419,7 @@ fn ptx_and_headers_are_sources() {
     bench.write("k.ptx", "no PTX\n");
     let (kind, message) = fault(&bench.one(&entry("k.ptx", "plain")));
     assert_eq!(kind, FaultKind::Compile);
-    insta::assert_snapshot!(message, @"
-ptxas k.ptx, line 1; fatal   : Missing .version directive at start of file 'k.ptx'
-ptxas fatal   : Ptx assembly aborted due to errors
-");
+    insta::assert_snapshot!(message);
 }
 
 #[test]
@@ -534,18 +444,7 @@ fn definitions_with_commas_and_paths_of_the_tree() {
     assert!(!bench.one(&unit).cached);
 }
 
-const LAUNCHER: &str = r#"
-template <int N> __global__ void add(const float* x, float* y, int n) {
-    extern __shared__ float stage[];
-    if (threadIdx.x < n) { stage[threadIdx.x] = x[threadIdx.x]; y[threadIdx.x] = stage[threadIdx.x] + N; }
-}
-__global__ void undeclared(float* y) { *y = 0; }
-extern "C" RESULT launch(const float* x, float* y, unsigned short n, double scale, cudaStream_t stream) {
-    undeclared<<<1, 1, 0, stream>>>(y);
-    add<2><<<1, 32, 128, stream>>>(x, y, int(n * scale));
-    RETURN;
-}
-"#;
+const LAUNCHER: &str = include_str!("tests/launcher.cu");
 
 fn launcher(result: &str, back: &str, signature: &[CType]) -> Unit {
     Unit {
@@ -696,13 +595,7 @@ fn a_signature_that_is_not_the_sources_is_refused() {
             message.lines().next().unwrap_or_default().to_owned()
         })
         .collect();
-    insta::assert_snapshot!(messages.join("\n"), @r#"
-gates.yaml: launcher launch(4): error: static assertion failed with "argument 3 is i16 in gates.yaml and something else here"
-gates.yaml: launcher launch(5): error: static assertion failed with "argument 4 is f32 in gates.yaml and something else here"
-gates.yaml: launcher launch(6): error: static assertion failed with "argument 5 is a pointer in gates.yaml and something else here"
-gates.yaml: launcher launch(1): error: static assertion failed with "gates.yaml gives this launcher 4 arguments"
-gates.yaml: shim(27): error: static assertion failed with "a launcher returns nothing, an int or a cudaError_t"
-"#);
+    insta::assert_snapshot!(messages.join("\n"));
     let (_, unknown) = fault(&bench.one(&Unit {
         call: Callable::Launcher {
             function: "lunch".into(),
@@ -711,32 +604,7 @@ gates.yaml: shim(27): error: static assertion failed with "a launcher returns no
         },
         ..launcher("int", "return 0", &SIGNATURE)
     }));
-    insta::assert_snapshot!(unknown, @r#"
-gates.yaml: launcher lunch(1): error: identifier "lunch" is undefined
-  static_assert(gk_shim::arity(lunch) == 0, "gates.yaml gives this launcher 0 arguments");
-                               ^
-
-gates.yaml: launcher lunch(1): error: no instance of function template "gk_shim::arity" matches the argument list
-            argument types are: (<error-type>)
-  static_assert(gk_shim::arity(lunch) == 0, "gates.yaml gives this launcher 0 arguments");
-                ^
-gates.yaml: shim(8): note #3327-D: candidate function template "gk_shim::arity" failed deduction
-  constexpr std::size_t arity(Result (*)(Types...)) { return sizeof...(Types); }
-                        ^
-
-gates.yaml: launcher lunch(2): error: no instance of overloaded function "gk_shim::call" matches the argument list
-            argument types are: (<error-type>, void **)
-  extern "C" int gk_call(void** args) noexcept { return gk_shim::call(lunch, args); }
-                                                        ^
-gates.yaml: shim(37): note #3327-D: candidate function template "gk_shim::call(Result (*)(Types...), void **)" failed deduction
-  int call(Result (*function)(Types...), void** args) {
-      ^
-gates.yaml: shim(26): note #3322-D: number of parameters of function template "gk_shim::call(Result (*)(Types...), void **, std::index_sequence<Index...>)" does not match the call
-  int call(Result (*function)(Types...), void** args, std::index_sequence<Index...>) {
-      ^
-
-3 errors detected in the compilation of "gatekeeper.cu".
-"#);
+    insta::assert_snapshot!(unknown);
 }
 
 /// `k.cu` through a compiler that is a script.
@@ -769,18 +637,9 @@ fn a_hung_compiler_is_a_fault_of_the_unit() {
 fn a_compiler_that_cannot_work_here_is_no_fault_of_the_unit() {
     let minute = Duration::from_secs(60);
     let too_new = "echo 'In file included from cuda_runtime.h:83,'; echo 'host_config.h:137:2: error: #error -- unsupported GNU version! gcc versions later than 15 are not supported!'; exit 1";
-    insta::assert_snapshot!(compile_with(too_new, minute).unwrap_err(), @"
-the host compiler is too new for this nvcc: host_config.h:137:2: error: #error -- unsupported GNU version! gcc versions later than 15 are not supported!
-  help: install an older g++ and name it: CUDA 12 takes g++-12, CUDA 11.8 takes g++-11 (NVCC_CCBIN=g++-11)
-");
-    insta::assert_snapshot!(compile_with("kill -9 $$", minute).unwrap_err(), @"
-nvcc broke: it was killed by SIGKILL, as the operating system does when memory runs out
-  help: `gatekeeper doctor` looks at the compiler, the disk and the memory
-");
-    insta::assert_snapshot!(compile_with("exit 1", minute).unwrap_err(), @"
-nvcc broke: it ended with exit code 1 and no message; is the compiler whole?
-  help: `gatekeeper doctor` looks at the compiler, the disk and the memory
-");
+    insta::assert_snapshot!(compile_with(too_new, minute).unwrap_err());
+    insta::assert_snapshot!(compile_with("kill -9 $$", minute).unwrap_err());
+    insta::assert_snapshot!(compile_with("exit 1", minute).unwrap_err());
 }
 
 #[test]
@@ -806,11 +665,7 @@ fn a_launcher_without_a_runtime_to_link_is_no_fault_of_the_launcher() {
         let unit = launcher("void", "", &SIGNATURE);
         compile::compile(shop, &[&unit]).map(|mut compiled| compiled.pop().unwrap())
     };
-    insta::assert_snapshot!(refuse(None).unwrap_err(), @"
-    l.cu is a launcher, which links libcudart_static.a, and the toolkit of nvcc 13.0.88 has none
-      help: install the development files of the CUDA runtime (package cuda-cudart-dev, or Debian's nvidia-cuda-dev)
-      help: or run with --provision, or without the launcher: its kernels can be entries of their own
-    ");
+    insta::assert_snapshot!(refuse(None).unwrap_err());
     // Where there is one, it is the source's flags that hide it.
     let fault = refuse(Some("/opt/cuda/lib64".into())).unwrap().unwrap_err();
     assert_eq!(fault.kind, FaultKind::Compile);
@@ -824,10 +679,7 @@ fn an_architecture_that_nvcc_does_not_know_is_named_with_those_that_it_knows() {
         .unwrap()
         .unwrap_err();
     assert_eq!(fault.kind, FaultKind::Compile);
-    insta::assert_snapshot!(fault.message, @"
-    nvcc fatal   : Unsupported gpu architecture 'compute_100'
-    nvcc 13.0.88 compiles for sm_89, sm_90: remove others from `architectures` in gates.yaml, or use a newer compiler (--toolchain)
-    ");
+    insta::assert_snapshot!(fault.message);
 }
 
 #[test]

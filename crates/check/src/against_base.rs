@@ -254,9 +254,9 @@ fn with_inputs(head: &Case, neutral: &[NeutralInput]) -> Case {
 mod tests {
     use super::*;
     use crate::reference::user::HiddenFrom;
-    use crate::testing::{case, input, output};
+    use crate::testing::{self, binary, case, input, output, pointer};
     use build::apart::Trees;
-    use model::{Arg, Binary, Compare, ElemType, Expr, Reference, Unary};
+    use model::{Binary, Compare, ElemType, Expr, Reference, Unary};
     use std::path::Path;
     use system::cache::Cache;
 
@@ -353,27 +353,19 @@ mod tests {
     }
 
     fn unary(op: Unary) -> Case {
-        let (x, out) = ("x".to_owned(), "y".to_owned());
         Case {
-            reference: Reference::Unary { x, out, op },
+            reference: testing::unary(op),
             ..copy()
         }
     }
 
     fn user(names: &[&str]) -> Case {
-        let tensor = |name: &&str| Arg::Tensor {
-            name: (*name).to_owned(),
-        };
         let mut case = copy();
         case.tensors.insert(1, input("b", ElemType::F32, &[64]));
         case.tensors
             .retain(|tensor| names.contains(&tensor.name.as_str()));
-        case.reference = Reference::User {
-            source: "k.cpp".to_owned(),
-            function: "k".to_owned(),
-            args: names.iter().map(tensor).collect(),
-            flags: Vec::new(),
-        };
+        let args = names.iter().map(|name| pointer(name)).collect();
+        case.reference = testing::user("k.cpp", "k", args);
         case
     }
 
@@ -467,12 +459,7 @@ mod tests {
     fn names_references_that_cannot_be_computed_on_these_inputs() {
         let bench = Bench::new();
         let base = Case {
-            reference: Reference::Binary {
-                a: "x".into(),
-                b: "b".into(),
-                out: "y".into(),
-                op: Binary::Add,
-            },
+            reference: binary("x", "b", Binary::Add),
             ..user(&["x", "b", "y"])
         };
         let Seen::Fault(fault) = bench.compare(&base, &unary(Unary::Copy)) else {

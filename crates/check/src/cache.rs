@@ -370,14 +370,19 @@ fn write(path: &Path, outputs: &Outputs) -> std::result::Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{case, input, output};
-    use model::{Codec, CodecScheme, Num, ScalarType, ScalarValue, Unary};
+    use crate::testing::{
+        case, constant, input, int, output, pointer, symmetric, unary, user, with_codec,
+    };
+    use model::{ScalarType, Unary};
 
     fn references() -> (tempfile::TempDir, References) {
         let dir = tempfile::tempdir().unwrap();
-        let cache = Cache::at(dir.path()).unwrap();
-        let references = References::open(dir.path(), &cache, None, HiddenFrom::default()).unwrap();
+        let references = opened(dir.path(), &Cache::at(dir.path()).unwrap());
         (dir, references)
+    }
+
+    fn opened(root: &Path, cache: &Cache) -> References {
+        References::open(root, cache, None, HiddenFrom::default()).unwrap()
     }
 
     fn plain() -> Case {
@@ -389,16 +394,8 @@ mod tests {
 
     fn coded() -> Case {
         let mut case = plain();
-        case.tensors[0].elem = ElemType::E4m3;
-        let scheme = CodecScheme::Symmetric {
-            levels: Num(448.0),
-            zero_point: 0,
-            scale_divisor: Num(448.0),
-        };
-        case.tensors[0].codec = Some(Codec {
-            scheme,
-            block: vec![1, 7],
-        });
+        let x = input("x", ElemType::E4m3, &[5, 7]);
+        case.tensors[0] = with_codec(x, symmetric(448.0, 0, 448.0), &[1, 7]);
         case
     }
 
@@ -475,15 +472,11 @@ mod tests {
         assert_eq!(path(&variant, 1), first);
 
         let mut fill = plain();
-        fill.tensors[0].fill = Some(model::Fill::Constant { value: Num(1.0) });
+        fill.tensors[0].fill = Some(constant(1.0));
         let mut elem = plain();
         elem.tensors[0].elem = ElemType::F16;
         let mut reference = plain();
-        reference.reference = Reference::Unary {
-            x: "x".to_owned(),
-            out: "y".to_owned(),
-            op: Unary::Neg,
-        };
+        reference.reference = unary(Unary::Neg);
         let mut paths = vec![
             first,
             path(&plain(), 2),
@@ -505,15 +498,7 @@ mod tests {
         // Another run finds what is in the file alone.
         let planted = Outputs::from([("y".to_owned(), Values::F32(vec![7.0; 35]))]);
         write(&path, &planted).unwrap();
-        let again = || {
-            References::open(
-                dir.path(),
-                &Cache::at(dir.path()).unwrap(),
-                None,
-                HiddenFrom::default(),
-            )
-            .unwrap()
-        };
+        let again = || opened(dir.path(), &Cache::at(dir.path()).unwrap());
         assert_eq!(files(again().answer(&plain(), 1)).0, path);
         assert_eq!(read(&path).unwrap(), planted);
 
@@ -531,7 +516,7 @@ mod tests {
         let (shared, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let beside = || {
             let cache = Cache::at(own.path()).unwrap().with_shared(shared.path());
-            References::open(own.path(), &cache.unwrap(), None, HiddenFrom::default()).unwrap()
+            opened(own.path(), &cache.unwrap())
         };
         // Nothing is shared yet: computed, and kept in the own one.
         let (path, _) = files(beside().answer(&plain(), 1));
@@ -542,8 +527,7 @@ mod tests {
         // A pull request can plant this in its own cache, complete and under the right name.
         let planted = Outputs::from([("y".to_owned(), Values::F32(vec![7.0; 35]))]);
         write(&path, &planted).unwrap();
-        let all = Cache::at(shared.path()).unwrap();
-        let all = References::open(shared.path(), &all, None, HiddenFrom::default()).unwrap();
+        let all = opened(shared.path(), &Cache::at(shared.path()).unwrap());
         let (common, _) = files(all.answer(&plain(), 1));
         assert_eq!(read(&common).unwrap(), right);
         assert_eq!(files(beside().answer(&plain(), 1)).0, common);
@@ -598,20 +582,11 @@ mod tests {
         let source = "extern \"C\" void k(const float* x, float* y, int hang) {\n\
                       while (hang) asm(\"\");\n for (int i = 0; i < 35; ++i) y[i] = x[i]; }\n";
         std::fs::write(dir.path().join("k.cpp"), source).unwrap();
-        let tensor = |name: &str| Arg::Tensor {
-            name: name.to_owned(),
-        };
         let hanging = |hang: i64| {
             let mut case = plain();
             case.deadline_ms = 400;
-            let elem = ScalarType::I32;
-            let value = ScalarValue::Int(hang);
-            case.reference = Reference::User {
-                source: "k.cpp".to_owned(),
-                function: "k".to_owned(),
-                args: vec![tensor("x"), tensor("y"), Arg::Scalar { elem, value }],
-                flags: Vec::new(),
-            };
+            let args = vec![pointer("x"), pointer("y"), int(ScalarType::I32, hang)];
+            case.reference = user("k.cpp", "k", args);
             case
         };
         let late = |case: &Case, seed| match references.find(case, seed) {

@@ -93,8 +93,8 @@ fn integral(value: f64) -> Result<i64, String> {
 mod tests {
     use super::*;
     use crate::inputs::{TensorData, generate};
-    use crate::testing::{case, input, tensor};
-    use model::{ElemType, Num, Role};
+    use crate::testing::{case, constant, filled, input, normal, tensor, uniform, values};
+    use model::{ElemType, Role};
     use system::error::Error;
 
     fn one(tensor: Tensor, seed: u64) -> system::error::Result<TensorData> {
@@ -103,96 +103,44 @@ mod tests {
         Ok(inputs.tensors[&name].clone())
     }
 
+    fn offsets(total: i64, min: i64) -> Fill {
+        Fill::Offsets { total, min }
+    }
+
     #[test]
     fn fills_that_do_not_suit_are_refused() {
-        let num = Num;
+        use ElemType::{F16, F32, I32, U8};
         let bad = [
-            (
-                ElemType::I32,
-                Fill::Normal {
-                    mean: num(0.0),
-                    std: num(1.0),
-                },
-            ),
-            (
-                ElemType::F32,
-                Fill::Normal {
-                    mean: num(0.0),
-                    std: num(-1.0),
-                },
-            ),
-            (
-                ElemType::F32,
-                Fill::Normal {
-                    mean: num(f64::NAN),
-                    std: num(1.0),
-                },
-            ),
-            (
-                ElemType::F32,
-                Fill::Uniform {
-                    low: num(1.0),
-                    high: num(1.0),
-                },
-            ),
-            (
-                ElemType::F32,
-                Fill::Uniform {
-                    low: num(0.0),
-                    high: num(f64::INFINITY),
-                },
-            ),
-            (
-                ElemType::F16,
-                Fill::Constant {
-                    value: num(70000.0),
-                },
-            ),
-            (ElemType::I32, Fill::Constant { value: num(0.5) }),
-            (
-                ElemType::I32,
-                Fill::Constant {
-                    value: num(f64::NAN),
-                },
-            ),
-            (
-                ElemType::F32,
-                Fill::Values {
-                    values: vec![num(1.0)],
-                },
-            ),
-            (ElemType::U8, Fill::Integers { low: 0, high: 300 }),
-            (ElemType::U8, Fill::Integers { low: 2, high: 1 }),
-            (ElemType::I32, Fill::BlockTable { pool: 3 }),
-            (ElemType::I32, Fill::BlockTable { pool: -1 }),
-            (ElemType::I32, Fill::Offsets { total: 5, min: 2 }),
-            (ElemType::I32, Fill::Offsets { total: 5, min: -1 }),
-            (
-                ElemType::I32,
-                Fill::Offsets {
-                    total: 5,
-                    min: i64::MAX,
-                },
-            ),
+            (I32, normal(0.0, 1.0)),
+            (F32, normal(0.0, -1.0)),
+            (F32, normal(f64::NAN, 1.0)),
+            (F32, uniform(1.0, 1.0)),
+            (F32, uniform(0.0, f64::INFINITY)),
+            (F16, constant(70000.0)),
+            (I32, constant(0.5)),
+            (I32, constant(f64::NAN)),
+            (F32, values(&[1.0])),
+            (U8, Fill::Integers { low: 0, high: 300 }),
+            (U8, Fill::Integers { low: 2, high: 1 }),
+            (I32, Fill::BlockTable { pool: 3 }),
+            (I32, Fill::BlockTable { pool: -1 }),
+            (I32, offsets(5, 2)),
+            (I32, offsets(5, -1)),
+            (I32, offsets(5, i64::MAX)),
         ];
         for (elem, fill) in bad {
-            let mut tensor = tensor("x", Role::In, elem, &[4]);
-            tensor.fill = Some(fill.clone());
             // 300 distinct draws would hide a range error only by chance.
-            tensor.dims = if matches!(fill, Fill::Integers { .. }) {
-                vec![400]
+            let count = if matches!(fill, Fill::Integers { .. }) {
+                400
             } else {
-                vec![4]
+                4
             };
-            assert!(
-                matches!(one(tensor, 1), Err(Error::Usage(_))),
-                "{elem:?} {fill:?}"
-            );
+            let said = format!("{elem:?} {fill:?}");
+            let made = one(filled("x", elem, &[count], fill), 1);
+            assert!(matches!(made, Err(Error::Usage(_))), "{said}");
         }
-        let mut missing = tensor("x", Role::In, ElemType::F32, &[4]);
-        missing.fill = None;
-        assert!(one(missing, 1).is_err());
-        let mut aliased = input("x", ElemType::F32, &[4, 4]);
+        assert!(one(tensor("x", Role::In, F32, &[4]), 1).is_err());
+        let mut aliased = input("x", F32, &[4, 4]);
         aliased.strides = Some(vec![0, 1]);
         assert!(one(aliased, 1).is_err());
     }
@@ -200,21 +148,17 @@ mod tests {
     #[test]
     fn rules_for_integers() {
         let draw = |fill| {
-            let mut tensor = tensor("x", Role::In, ElemType::I32, &[6]);
-            tensor.fill = Some(fill);
+            let tensor = filled("x", ElemType::I32, &[6], fill);
             one(tensor, 4).unwrap().seen
         };
         assert_eq!(draw(Fill::Iota), Values::I64((0..6).collect()));
-        assert_eq!(
-            draw(Fill::Constant { value: Num(-3.0) }),
-            Values::I64(vec![-3; 6])
-        );
+        assert_eq!(draw(constant(-3.0)), Values::I64(vec![-3; 6]));
         let Values::I64(mut permutation) = draw(Fill::Permutation) else {
             panic!()
         };
         permutation.sort_unstable();
         assert_eq!(permutation, [0, 1, 2, 3, 4, 5]);
-        let Values::I64(offsets) = draw(Fill::Offsets { total: 20, min: 1 }) else {
+        let Values::I64(offsets) = draw(offsets(20, 1)) else {
             panic!()
         };
         assert_eq!((offsets[0], offsets[5]), (0, 20));

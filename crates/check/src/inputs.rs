@@ -187,8 +187,8 @@ fn plain(tensor: &Tensor, drawn: Values) -> std::result::Result<(TensorData, Vec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{case, input, output};
-    use model::{ElemType, Num};
+    use crate::testing::{case, constant, input, output, symmetric, values, with_codec};
+    use model::ElemType;
     use proptest::prelude::*;
 
     fn one(tensor: Tensor, seed: u64) -> Result<TensorData> {
@@ -201,28 +201,12 @@ mod tests {
         input("x", elem, dims)
     }
 
-    fn with_codec(mut tensor: Tensor, scheme: CodecScheme, block: &[usize]) -> Tensor {
-        tensor.codec = Some(Codec {
-            scheme,
-            block: block.to_vec(),
-        });
-        tensor
-    }
-
     fn e4m3() -> CodecScheme {
-        CodecScheme::Symmetric {
-            levels: Num(448.0),
-            zero_point: 0,
-            scale_divisor: Num(448.0),
-        }
+        symmetric(448.0, 0, 448.0)
     }
 
     fn offset_u8() -> CodecScheme {
-        CodecScheme::Symmetric {
-            levels: Num(127.0),
-            zero_point: 128,
-            scale_divisor: Num(448.0),
-        }
+        symmetric(127.0, 128, 448.0)
     }
 
     fn floats(values: &Values) -> &[f32] {
@@ -356,23 +340,17 @@ mod tests {
 
     #[test]
     fn a_block_of_zeros_has_scale_one() {
-        let i8_codes = CodecScheme::Symmetric {
-            levels: Num(127.0),
-            zero_point: 0,
-            scale_divisor: Num(127.0),
-        };
+        let i8_codes = symmetric(127.0, 0, 127.0);
         for (scheme, elem) in [(e4m3(), ElemType::E4m3), (i8_codes, ElemType::I8)] {
             let mut zeros = with_codec(normal(elem, &[4]), scheme, &[2]);
-            zeros.fill = Some(Fill::Values {
-                values: [0.0, 0.0, 1.0, -2.0].map(Num).to_vec(),
-            });
+            zeros.fill = Some(values(&[0.0, 0.0, 1.0, -2.0]));
             let data = one(zeros, 1).unwrap();
             assert_eq!(data.scales.unwrap()[0], 1.0);
             assert_eq!(floats(&data.seen)[..2], [0.0, 0.0]);
             assert!((floats(&data.seen)[3] + 2.0).abs() < 1e-6);
         }
         let mut tiny = with_codec(normal(ElemType::E4m3, &[1]), e4m3(), &[1]);
-        tiny.fill = Some(Fill::Constant { value: Num(1e-44) });
+        tiny.fill = Some(constant(1e-44));
         let data = one(tiny, 1).unwrap();
         assert_eq!(data.scales, Some(vec![1.0]));
         assert_eq!(floats(&data.seen), [0.0]);
@@ -381,7 +359,7 @@ mod tests {
             CodecScheme::Affine { low: 0, high: 255 },
             &[3],
         );
-        zeros.fill = Some(Fill::Constant { value: Num(0.0) });
+        zeros.fill = Some(constant(0.0));
         let data = one(zeros, 1).unwrap();
         assert_eq!(
             (data.scales.unwrap()[0], data.zero_points.unwrap()[0]),
@@ -397,9 +375,7 @@ mod tests {
             CodecScheme::Affine { low: 0, high: 255 },
             &[4],
         );
-        tensor.fill = Some(Fill::Values {
-            values: [-1.0, 0.0, 0.5, 4.1].map(Num).to_vec(),
-        });
+        tensor.fill = Some(values(&[-1.0, 0.0, 0.5, 4.1]));
         let data = one(tensor, 1).unwrap();
         assert_eq!(data.bytes, [0, 50, 75, 255]);
         assert_eq!(data.zero_points, Some(vec![50]));
@@ -418,7 +394,7 @@ mod tests {
         ) {
             let block = &blocks[..dims.len()];
             let scheme = if affine { CodecScheme::Affine { low: -128, high: 127 } } else {
-                CodecScheme::Symmetric { levels: Num(127.0), zero_point: 0, scale_divisor: Num(127.0) }
+                symmetric(127.0, 0, 127.0)
             };
             let tensor = with_codec(normal(ElemType::I8, &dims), scheme, block);
             let codec = tensor.codec.clone().unwrap();

@@ -162,6 +162,10 @@ mod tests {
     use super::*;
     use crate::{decode, testing::output};
 
+    fn left_by(launch: u32, bytes: &[u8]) -> Left<'_> {
+        Left { launch, bytes }
+    }
+
     #[test]
     fn poison_is_nan_for_floats_and_differs_between_neighbouring_launches() {
         for elem in ElemType::ALL {
@@ -194,19 +198,7 @@ mod tests {
             };
             let check = |written| {
                 let (one, two) = (left(1, written), left(2, written));
-                unwritten(
-                    &tensor,
-                    None,
-                    Left {
-                        launch: 1,
-                        bytes: &one,
-                    },
-                    Left {
-                        launch: 2,
-                        bytes: &two,
-                    },
-                )
-                .unwrap()
+                unwritten(&tensor, None, left_by(1, &one), left_by(2, &two)).unwrap()
             };
             assert_eq!(check(6), Unwritten::default(), "{elem:?}");
             let tail = check(4);
@@ -224,18 +216,8 @@ mod tests {
         let mut tensor = output("y", ElemType::F16, &[2, 2]);
         tensor.strides = Some(vec![3, 1]);
         let first: Vec<u8> = (0..10).collect();
-        let differ = |later: &[u8]| {
-            first_difference(
-                &tensor,
-                None,
-                &first,
-                Left {
-                    launch: 5,
-                    bytes: later,
-                },
-            )
-            .unwrap()
-        };
+        let differ =
+            |later: &[u8]| first_difference(&tensor, None, &first, left_by(5, later)).unwrap();
         assert_eq!(differ(&first), None);
         let mut later = first.clone();
         later[4] ^= 1;
@@ -245,18 +227,7 @@ mod tests {
         let difference = differ(&later).unwrap();
         assert_eq!((difference.launch, difference.elements), (5, 2));
         assert_eq!(difference.at.index, [1, 0]);
-        assert!(
-            first_difference(
-                &tensor,
-                None,
-                &first[1..],
-                Left {
-                    launch: 2,
-                    bytes: &later
-                }
-            )
-            .is_err()
-        );
+        assert!(first_difference(&tensor, None, &first[1..], left_by(2, &later)).is_err());
     }
 
     #[test]
@@ -264,17 +235,9 @@ mod tests {
         let tensor = output("y", ElemType::F32, &[1]);
         let (plus, minus) = (0f32.to_le_bytes(), (-0f32).to_le_bytes());
         assert!(
-            first_difference(
-                &tensor,
-                None,
-                &plus,
-                Left {
-                    launch: 2,
-                    bytes: &minus
-                }
-            )
-            .unwrap()
-            .is_some()
+            first_difference(&tensor, None, &plus, left_by(2, &minus))
+                .unwrap()
+                .is_some()
         );
     }
 

@@ -7,15 +7,110 @@ pub fn tensor(name: &str, role: Role, elem: ElemType, dims: &[usize]) -> Tensor 
     Tensor::new(name, role, elem, dims.to_vec())
 }
 
-/// N(0, 1).
 pub fn input(name: &str, elem: ElemType, dims: &[usize]) -> Tensor {
+    filled(name, elem, dims, normal(0.0, 1.0))
+}
+
+pub fn filled(name: &str, elem: ElemType, dims: &[usize], fill: Fill) -> Tensor {
     Tensor {
-        fill: Some(Fill::Normal {
-            mean: Num(0.0),
-            std: Num(1.0),
-        }),
+        fill: Some(fill),
         ..tensor(name, Role::In, elem, dims)
     }
+}
+
+pub fn normal(mean: f64, std: f64) -> Fill {
+    let (mean, std) = (Num(mean), Num(std));
+    Fill::Normal { mean, std }
+}
+
+pub fn uniform(low: f64, high: f64) -> Fill {
+    let (low, high) = (Num(low), Num(high));
+    Fill::Uniform { low, high }
+}
+
+pub fn constant(value: f64) -> Fill {
+    Fill::Constant { value: Num(value) }
+}
+
+pub fn values(values: &[f64]) -> Fill {
+    let values = values.iter().copied().map(Num).collect();
+    Fill::Values { values }
+}
+
+pub fn with_codec(tensor: Tensor, scheme: CodecScheme, block: &[usize]) -> Tensor {
+    let block = block.to_vec();
+    Tensor {
+        codec: Some(Codec { scheme, block }),
+        ..tensor
+    }
+}
+
+pub fn symmetric(levels: f64, zero_point: i64, scale_divisor: f64) -> CodecScheme {
+    CodecScheme::Symmetric {
+        levels: Num(levels),
+        zero_point,
+        scale_divisor: Num(scale_divisor),
+    }
+}
+
+/// From `x` to `y`.
+pub fn unary(op: Unary) -> Reference {
+    let (x, out) = ("x".to_owned(), "y".to_owned());
+    Reference::Unary { x, out, op }
+}
+
+/// To `y`.
+pub fn binary(a: &str, b: &str, op: Binary) -> Reference {
+    let [a, b, out] = [a, b, "y"].map(str::to_owned);
+    Reference::Binary { a, b, out, op }
+}
+
+/// From `x` to `y`.
+pub fn reduce(op: ReduceOp, axes: &[usize]) -> Reference {
+    Reference::Reduce {
+        x: "x".to_owned(),
+        out: "y".to_owned(),
+        op,
+        axes: axes.to_vec(),
+    }
+}
+
+/// To `y`.
+pub fn sdpa([q, k, v]: [&str; 3], scale: f64) -> Reference {
+    let [q, k, v, out] = [q, k, v, "y"].map(str::to_owned);
+    Reference::Sdpa {
+        q,
+        k,
+        v,
+        out,
+        scale: Num(scale),
+        causal: false,
+    }
+}
+
+/// A function `k.cpp` or another source's, in the C++ of the host compiler.
+pub fn user(source: &str, function: &str, args: Vec<Arg>) -> Reference {
+    Reference::User {
+        source: source.to_owned(),
+        function: function.to_owned(),
+        args,
+        flags: Vec::new(),
+    }
+}
+
+pub fn pointer(name: &str) -> Arg {
+    let name = name.to_owned();
+    Arg::Tensor { name }
+}
+
+pub fn int(elem: ScalarType, value: i64) -> Arg {
+    let value = ScalarValue::Int(value);
+    Arg::Scalar { elem, value }
+}
+
+pub fn float(elem: ScalarType, value: f64) -> Arg {
+    let value = ScalarValue::Float(Num(value));
+    Arg::Scalar { elem, value }
 }
 
 pub fn output(name: &str, elem: ElemType, dims: &[usize]) -> Tensor {
@@ -30,11 +125,7 @@ pub fn case(tensors: Vec<Tensor>) -> Case {
         tensors,
         steps: Vec::new(),
         seeds: vec![1],
-        reference: Reference::Unary {
-            x: "x".to_owned(),
-            out: "y".to_owned(),
-            op: Unary::Copy,
-        },
+        reference: unary(Unary::Copy),
         tolerance: None,
         determinism: Determinism::BitExact,
         launches: 2,

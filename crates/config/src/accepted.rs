@@ -14,7 +14,7 @@ use model::{
     ACCEPTED, Acceptance, Allowance, Bound, CaseId, Facet, Filter, FindingKind, KnownFinding,
     Limit, Rule, Subject, with_single_blanks,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use system::error::{Diagnostic, Error, Result};
 use system::files;
 
@@ -59,21 +59,19 @@ enum Written<'a> {
 
 impl Spanned<AcceptedEntry> {
     fn written(&self) -> std::result::Result<Written<'_>, Problem> {
-        let missing = |key: &str| Err(Problem::new(self.at, format!("the key `{key}` is missing")));
+        let missing = |key: &str| Err(self.problem(format!("the key `{key}` is missing")));
         match (&self.metric, &self.limit, &self.finding) {
             (Some(metric), Some(limit), None) => Ok(Written::Limit { metric, limit }),
             (None, None, Some(finding)) => Ok(Written::Finding(finding)),
             (Some(_), None, None) => missing("limit"),
             (None, Some(_), None) => missing("metric"),
-            (None, None, None) => Err(Problem::new(
-                self.at,
-                "it accepts nothing: `metric` and `limit` are missing, or `finding`",
-            )),
-            (Some(other), _, Some(_)) | (None, Some(other), Some(_)) => Err(Problem::new(
-                other.at,
-                "an entry accepts a limit or a finding, not both",
-            )
-            .help("write two entries")),
+            (None, None, None) => {
+                Err(self
+                    .problem("it accepts nothing: `metric` and `limit` are missing, or `finding`"))
+            }
+            (Some(other), _, Some(_)) | (None, Some(other), Some(_)) => Err(other
+                .problem("an entry accepts a limit or a finding, not both")
+                .help("write two entries")),
         }
     }
 }
@@ -121,7 +119,7 @@ pub fn validate_acceptances(loaded: &Loaded) -> Result<Vec<Acceptance>> {
     {
         Some(acceptance) => Err(Error::usage(format!(
             "`{}` matches no case of {}",
-            acceptance.case, loaded.file
+            acceptance.case, loaded.places.file
         ))
         .at(&acceptance.declared)
         .help("examples: sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8/stage*@mission")),
@@ -160,7 +158,7 @@ fn resolve_acceptance(
     let filter = parse_filter(&entry.case).map_err(|bad| {
         bad.help
             .into_iter()
-            .fold(Problem::new(entry.case.at, bad.message), Problem::help)
+            .fold(entry.case.problem(bad.message), Problem::help)
     })?;
     let allows = match entry.written()? {
         Written::Limit { metric, limit } => Allowance::Limit(resolve_rule(metric, limit)?),
@@ -175,11 +173,10 @@ fn resolve_acceptance(
     if let Some(metric) = of_units
         && filter.shape.is_some()
     {
-        return Err(Problem::new(
-            entry.case.at,
-            format!("{metric} is the same at every shape"),
-        )
-        .help("name the kernel and the variant: KERNEL/VARIANT"));
+        return Err(entry
+            .case
+            .problem(format!("{metric} is the same at every shape"))
+            .help("name the kernel and the variant: KERNEL/VARIANT"));
     }
     let (subjects, left_out) = match of_units {
         Some(_) => matching_units(&filter, loaded),
@@ -199,7 +196,7 @@ fn resolve_acceptance(
 
 fn check_not_empty(spot: &Spanned<String>, key: &str) -> std::result::Result<(), Problem> {
     if spot.trim().is_empty() {
-        Err(Problem::new(spot.at, format!("`{key}` is empty")))
+        Err(spot.problem(format!("`{key}` is empty")))
     } else {
         Ok(())
     }
@@ -216,47 +213,28 @@ fn resolve_finding(entry: &FindingEntry) -> std::result::Result<KnownFinding, Pr
 }
 
 fn matching_cases(filter: &Filter, loaded: &Loaded) -> (Vec<Subject>, bool) {
-    let (here, elsewhere): (Vec<&CaseId>, Vec<_>) = loaded
-        .all
-        .iter()
-        .filter(|id| filter.fits(id))
-        .partition(|id| loaded.plan.case(id).is_some());
+    let all = loaded.all.iter().filter(|id| filter.fits(id));
+    let (here, elsewhere): (Vec<&CaseId>, Vec<_>) =
+        all.partition(|id| loaded.plan.case(id).is_some());
     let left_out = !elsewhere.is_empty() || (loaded.reseeded && !here.is_empty());
-    (
-        here.into_iter().cloned().map(Subject::Case).collect(),
-        left_out,
-    )
+    let subjects = here.into_iter().cloned().map(Subject::Case);
+    (subjects.collect(), left_out)
 }
 
 fn matching_units(filter: &Filter, loaded: &Loaded) -> (Vec<Subject>, bool) {
-    let here = |id: &CaseId| {
-        loaded
-            .plan
-            .units
-            .iter()
-            .any(|unit| (&unit.id.kernel, &unit.id.variant) == (&id.kernel, &id.variant))
-    };
-    let left_out = loaded
+    let variants: BTreeSet<_> = loaded
         .all
         .iter()
         .filter(|id| filter.fits(id))
-        .any(|id| !here(id));
-    (
-        loaded
-            .plan
-            .units
-            .iter()
-            .filter(|unit| {
-                loaded
-                    .all
-                    .iter()
-                    .filter(|id| filter.fits(id))
-                    .any(|id| (&unit.id.kernel, &unit.id.variant) == (&id.kernel, &id.variant))
-            })
-            .map(|unit| Subject::Unit(unit.id.clone()))
-            .collect(),
-        left_out,
-    )
+        .map(|id| (&id.kernel, &id.variant))
+        .collect();
+    let units = || loaded.plan.units.iter().map(|unit| &unit.id);
+    let built: BTreeSet<_> = units().map(|id| (&id.kernel, &id.variant)).collect();
+    let subjects = units()
+        .filter(|id| variants.contains(&(&id.kernel, &id.variant)))
+        .cloned()
+        .map(Subject::Unit);
+    (subjects.collect(), !variants.is_subset(&built))
 }
 
 /// The rule that replaces the gate's own limit.
@@ -271,10 +249,7 @@ fn resolve_rule(
             return Ok(Rule::Counters { change });
         }
         Key::Conditions => {
-            return Err(Problem::new(
-                written.at,
-                "a condition cannot be accepted: it has no limit to replace",
-            )
+            return Err(written.problem("a condition cannot be accepted: it has no limit to replace")
             .help("change the condition in gates.yaml; a run with `--base` reports that as loosened until `--allow-loosened`"));
         }
     };
@@ -295,16 +270,12 @@ fn resolve_rule(
         Limit::Absolute {
             bound: Bound::Expr(_),
             ..
-        } => Err(Problem::new(
-            limit.at,
-            "an accepted limit must be a number or a relative limit",
-        )
-        .help("examples: `+5%`, `400us`")),
-        Limit::Base { .. } => Err(Problem::new(
-            limit.at,
-            "an accepted limit applies to the base revision and the baseline alike",
-        )
-        .help("write it without `of base`")),
+        } => Err(limit
+            .problem("an accepted limit must be a number or a relative limit")
+            .help("examples: `+5%`, `400us`")),
+        Limit::Base { .. } => Err(limit
+            .problem("an accepted limit applies to the base revision and the baseline alike")
+            .help("write it without `of base`")),
         limit => Ok(Rule::Limit { metric, limit }),
     }
 }
@@ -314,7 +285,8 @@ fn check_date(spot: &Spanned<String>) -> std::result::Result<String, Problem> {
     let day = spot.trim();
     match humantime::parse_rfc3339(&format!("{day}T00:00:00Z")) {
         Ok(_) => Ok(day.to_owned()),
-        Err(_) => Err(Problem::new(spot.at, format!("`{day}` is not a date"))
+        Err(_) => Err(spot
+            .problem(format!("`{day}` is not a date"))
             .help("write the last day on which it holds: 2027-01-31")),
     }
 }

@@ -7,21 +7,15 @@ use model::Arch;
 /// An empty list, a name that is no architecture, and one that stands twice.
 pub fn resolve_architectures(raw: &Spanned<Vec<Spanned<String>>>) -> Result<Vec<Arch>, Problem> {
     if raw.is_empty() {
-        return Err(Problem::new(
-            raw.at,
-            "no architectures: nothing would be built",
-        ));
+        return Err(raw.problem("no architectures: nothing would be built"));
     }
     let mut architectures = Vec::new();
     for name in raw.iter() {
         let arch: Arch = name
             .parse()
-            .map_err(|error: model::BadArch| Problem::new(name.at, error.to_string()))?;
+            .map_err(|error: model::BadArch| name.problem(error.to_string()))?;
         if architectures.contains(&arch) {
-            return Err(Problem::new(
-                name.at,
-                format!("duplicate architecture {arch}"),
-            ));
+            return Err(name.problem(format!("duplicate architecture {arch}")));
         }
         architectures.push(arch);
     }

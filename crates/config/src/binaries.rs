@@ -3,8 +3,7 @@
 use super::architectures::resolve_architectures;
 use super::limit::read_plain_limit;
 use super::names::check_file_name;
-use super::raw::{KERNELS, OF_KERNELS, RawBinary, RawFileGates};
-
+use super::raw::{CompiledFileGates, KERNELS, OF_KERNELS, RawBinary};
 use super::written::{Key, WrittenGate, merge_limits, read_texts};
 use super::yaml::{Problem, Spanned};
 use globset::Glob;
@@ -92,11 +91,7 @@ pub fn resolve_binary(
     };
     let mut count = Vec::new();
     if let Some(limits) = &raw.count {
-        let key = Spanned {
-            value: Metric::Count.name().to_owned(),
-            at: limits.at,
-        };
-        let written = [(key, limits.clone())];
+        let written = [(limits.with(Metric::Count.name().to_owned()), limits.clone())];
         count = reader.read_all(merge_limits(written.iter())?)?;
     }
     let mut gates = Vec::new();
@@ -104,7 +99,7 @@ pub fn resolve_binary(
         gates.push(reader.read_entry(entry, declared(entry.at))?);
     }
     if let (Some(written), true) = (&raw.gates, gates.is_empty()) {
-        return Err(Problem::new(written.at, "an empty list sets no limit"));
+        return Err(written.problem("an empty list sets no limit"));
     }
     Ok(BinaryGates {
         name: name.value.clone(),
@@ -122,24 +117,18 @@ fn check_path(file: &Spanned<String>) -> Result<(), Problem> {
     let is_glob = |text: &str| text.contains(['*', '?', '[', '{']);
     let mut parts = path.components().rev();
     if !matches!(parts.next(), Some(Component::Normal(_))) {
-        return Err(
-            Problem::new(file.at, format!("`{}` names no file", file.value))
-                .help("file: build/libattention.so, or dist/attention-*.whl"),
-        );
+        return Err(file
+            .problem(format!("`{file}` names no file"))
+            .help("file: build/libattention.so, or dist/attention-*.whl"));
     }
     if parts.any(|part| is_glob(&part.as_os_str().to_string_lossy())) {
-        return Err(Problem::new(
-            file.at,
-            format!("`{}` has a glob in a directory", file.value),
-        )
-        .help("only the name of the file can be a glob: dist/attention-*.whl"));
+        return Err(file
+            .problem(format!("`{file}` has a glob in a directory"))
+            .help("only the name of the file can be a glob: dist/attention-*.whl"));
     }
     let name = path.file_name().map(|name| name.to_string_lossy());
     match name.map(|name| Glob::new(&name).map(drop)) {
-        Some(Err(error)) => Err(Problem::new(
-            file.at,
-            format!("not a glob: {}", error.kind()),
-        )),
+        Some(Err(error)) => Err(file.problem(format!("not a glob: {}", error.kind()))),
         _ => Ok(()),
     }
 }
@@ -152,7 +141,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn read_entry(
         &self,
-        entry: &Spanned<RawFileGates>,
+        entry: &Spanned<CompiledFileGates>,
         declared: String,
     ) -> Result<KernelLimits, Problem> {
         let (globs, limits): (Vec<_>, Vec<_>) = entry
@@ -164,10 +153,7 @@ impl Reader<'_> {
         for (_, globs) in globs {
             for text in read_texts(globs)? {
                 let glob = Glob::new(&text).map_err(|error| {
-                    Problem::new(
-                        text.at,
-                        format!("`{}` is not a glob: {}", text.value, error.kind()),
-                    )
+                    text.problem(format!("`{text}` is not a glob: {}", error.kind()))
                 })?;
                 kernels.push(glob);
             }
@@ -182,7 +168,7 @@ impl Reader<'_> {
                         Key::Metric(Metric::Count) => "`count` is of the whole file".to_owned(),
                         _ => format!("a compiled file does not state `{}`", limit.name.value),
                     };
-                    return Err(Problem::new(limit.name.at, problem).help(match limit.key {
+                    return Err(limit.name.problem(problem).help(match limit.key {
                         Key::Metric(Metric::Count) => "write it next to `file`".to_owned(),
                         _ => format!("it states {names}"),
                     }));
@@ -190,7 +176,8 @@ impl Reader<'_> {
             }
         }
         if limits.is_empty() {
-            return Err(Problem::new(entry.at, "no limits: nothing would be judged")
+            return Err(entry
+                .problem("no limits: nothing would be judged")
                 .help("- {registers: \"+0%\", spills: 0, code: \"+5%\"}"));
         }
         Ok(KernelLimits {
@@ -226,16 +213,12 @@ impl Reader<'_> {
 /// A bound, or a change against the baseline.
 fn read_file_limit(text: &Spanned<String>, metric: Metric) -> Result<Limit, Problem> {
     match read_plain_limit(text, metric, |context| context.compiled = true)? {
-        None => Err(Problem::new(
-            text.at,
-            "a limit on a compiled file must be a number or a relative limit",
-        )
-        .help("examples: `128`, `48KiB`, `+5%`")),
-        Some(Limit::Anchor { .. } | Limit::Base { .. }) => Err(Problem::new(
-            text.at,
-            "a limit on a compiled file is against its baseline alone",
-        )
-        .help("write it without `of`: `+5%`")),
+        None => Err(text
+            .problem("a limit on a compiled file must be a number or a relative limit")
+            .help("examples: `128`, `48KiB`, `+5%`")),
+        Some(Limit::Anchor { .. } | Limit::Base { .. }) => Err(text
+            .problem("a limit on a compiled file is against its baseline alone")
+            .help("write it without `of`: `+5%`")),
         Some(limit) => Ok(limit),
     }
 }

@@ -4,7 +4,7 @@ use super::image;
 use super::raw::{Formula, Launcher, RawArg, RawLaunch};
 use super::scope::{Scope, is_cut_at_a_comma};
 use super::tensor_map;
-use super::yaml::{Problem, Spanned, suggest};
+use super::yaml::{Problem, Spanned};
 use model::{
     Arg, CType, Callable, Codec, CodecScheme, Launch, LaunchedEntry, Num, ScalarType, ScalarValue,
     Tensor,
@@ -74,10 +74,10 @@ fn resolve_extents(
         {
             scope.eval_integer(cut)?;
         }
-        return Err(Problem::new(
-            raw.at,
-            format!("a {what} has one to three extents, not {}", raw.len()),
-        ));
+        return Err(raw.problem(format!(
+            "a {what} has one to three extents, not {}",
+            raw.len()
+        )));
     }
     let mut extents = [1; 3];
     for (index, ((extent, formula), most)) in
@@ -121,15 +121,9 @@ pub fn resolve_launcher(
             Arg::Scalar { elem, .. } => Ok(CType::Scalar(*elem)),
             Arg::Texture { .. } | Arg::Surface { .. } => Ok(CType::Scalar(ScalarType::U64)),
             Arg::Stream => Ok(CType::Stream),
-            Arg::TensorMap { .. } => Err(Problem::new(
-                spot.at,
-                "a launcher cannot take a tensor map",
-            )
+            Arg::TensorMap { .. } => Err(spot.problem("a launcher cannot take a tensor map")
             .help("pass the tensor, and make the map in the launcher; or call the kernel itself, by `entry`")),
-            Arg::Struct { .. } | Arg::Pad { .. } | Arg::Raw { .. } => Err(Problem::new(
-                spot.at,
-                "a launcher cannot take a struct by value",
-            )
+            Arg::Struct { .. } | Arg::Pad { .. } | Arg::Raw { .. } => Err(spot.problem("a launcher cannot take a struct by value")
             .help("pass its fields one by one, and build the struct in the launcher")),
         })
         .collect::<Result<Vec<_>, _>>()?;
@@ -138,17 +132,16 @@ pub fn resolve_launcher(
         .filter(|ctype| **ctype == CType::Stream)
         .count();
     if streams != 1 {
-        return Err(Problem::new(
-            raw.at,
-            format!("a launcher must take the stream exactly once, not {streams} times"),
-        )
-        .help("add `stream` to args, where the function has its cudaStream_t"));
+        return Err(raw
+            .problem(format!(
+                "a launcher must take the stream exactly once, not {streams} times"
+            ))
+            .help("add `stream` to args, where the function has its cudaStream_t"));
     }
     if raw.launches.is_empty() {
-        return Err(Problem::new(
-            raw.launches.at,
-            "a launcher must list the kernels that it launches",
-        ));
+        return Err(raw
+            .launches
+            .problem("a launcher must list the kernels that it launches"));
     }
     let launches = raw
         .launches
@@ -178,7 +171,8 @@ pub fn resolve_launcher(
 pub fn check_entry_name(name: &Spanned<String>, of: &str) -> Result<String, Problem> {
     let trimmed = name.trim();
     if trimmed.is_empty() || trimmed.contains(['\n', ';', '{', '"', '\\']) {
-        return Err(Problem::new(name.at, format!("not the name of {of}"))
+        return Err(name
+            .problem(format!("not the name of {of}"))
             .help("write it as in the source: k, ns::k, or \"k<float, 4>\""));
     }
     Ok(trimmed.to_owned())
@@ -188,10 +182,7 @@ pub fn check_c_name(name: &Spanned<String>) -> Result<String, Problem> {
     if model::expr::is_identifier(name) {
         return Ok(name.value.clone());
     }
-    Err(Problem::new(
-        name.at,
-        format!("`{}` is not the name of a function", name.value),
-    ))
+    Err(name.problem(format!("`{name}` is not the name of a function")))
 }
 
 /// Who is called: not everything can be passed to everyone.
@@ -220,7 +211,7 @@ fn resolve_arg(
     scope: &Scope<'_>,
 ) -> Result<Arg, Problem> {
     use RawArg as R;
-    let refuse = |what: &str| Err(Problem::new(spot.at, what));
+    let refuse = |what: &str| Err(spot.problem(what));
     let integer = |formula, elem: ScalarType| {
         let (low, high) = elem.number().range().unwrap_or((i64::MIN, i64::MAX));
         Ok(Arg::Scalar {
@@ -256,10 +247,7 @@ fn resolve_arg(
                         ..
                     }),
                 ..
-            } => Err(Problem::new(
-                name.at,
-                format!("the scales of `{}` are in its structs", name.value),
-            )),
+            } => Err(name.problem(format!("the scales of `{name}` are in its structs"))),
             Tensor {
                 codec: Some(_),
                 name,
@@ -267,10 +255,7 @@ fn resolve_arg(
             } => Ok(Arg::Scales {
                 tensor: name.clone(),
             }),
-            _ => Err(Problem::new(
-                name.at,
-                format!("`{}` has no codec, so it has no scales", name.value),
-            )),
+            _ => Err(name.problem(format!("`{name}` has no codec, so it has no scales"))),
         },
         R::ZeroPoints(name) => match find_tensor(name, tensors)?
             .codec
@@ -280,13 +265,9 @@ fn resolve_arg(
             Some(CodecScheme::Affine { .. }) => Ok(Arg::ZeroPoints {
                 tensor: name.value.clone(),
             }),
-            _ => Err(Problem::new(
-                name.at,
-                format!(
-                    "`{}` has no affine codec, so it has no zero points",
-                    name.value
-                ),
-            )),
+            _ => Err(name.problem(format!(
+                "`{name}` has no affine codec, so it has no zero points"
+            ))),
         },
         R::Bytes(name) => match find_tensor(name, tensors)? {
             _ if callee != Callee::Reference => {
@@ -295,10 +276,9 @@ fn resolve_arg(
             Tensor { role, name, .. } if role.is_drawn() => Ok(Arg::Bytes {
                 tensor: name.clone(),
             }),
-            _ => Err(Problem::new(
-                name.at,
-                format!("`{}` is not an input; a reference reads inputs", name.value),
-            )),
+            _ => Err(name.problem(format!(
+                "`{name}` is not an input; a reference reads inputs"
+            ))),
         },
         R::Texture(_) | R::Surface(_) if callee == Callee::Reference => {
             refuse("a reference takes the `tensor`, and neither textures nor surfaces")
@@ -338,10 +318,9 @@ fn resolve_arg(
                     R::Pad(bytes) if (1..=4096).contains(&bytes.value) => {
                         Ok(Arg::Pad { bytes: bytes.value })
                     }
-                    R::Pad(bytes) => Err(Problem::new(bytes.at, "padding must be 1 to 4096 bytes")),
+                    R::Pad(bytes) => Err(bytes.problem("padding must be 1 to 4096 bytes")),
                     // CUDA 12 aligns a map inside a struct to 64 bytes, CUDA 13 to 128.
-                    R::TensorMap(_) => Err(Problem::new(
-                        field.at,
+                    R::TensorMap(_) => Err(field.problem(
                         "a tensor map is a parameter of its own, and no field of a struct",
                     )),
                     _ => resolve_arg(field, tensors, callee, scope),
@@ -365,8 +344,7 @@ pub fn find_tensor<'a>(
         .find(|tensor| tensor.name == name.value)
         .ok_or_else(|| {
             let known = tensors.iter().map(|tensor| tensor.name.as_str());
-            Problem::new(name.at, format!("unknown tensor `{}`", name.value))
-                .help(suggest(name, known))
+            name.unknown("tensor", known)
         })
 }
 

@@ -10,17 +10,15 @@ use model::{Expr, Facet, Metric};
 pub fn read_condition(spot: &Spanned<String>, context: &Context<'_>) -> Result<Expr, Problem> {
     let expression = scope::parse_expression(spot, spot)?;
     if expression.kind() == Kind::Number {
-        return Err(
-            Problem::new(spot.at, format!("`{}` is not a condition", spot.value))
-                .help("compare it with something: registers <= 64 || occupancy >= 0.5"),
-        );
+        return Err(spot
+            .problem(format!("`{spot}` is not a condition"))
+            .help("compare it with something: registers <= 64 || occupancy >= 0.5"));
     }
     let (references, constants) = context.resolve_names(spot, &expression)?;
     if references.is_empty() {
-        return Err(
-            Problem::new(spot.at, format!("`{}` refers to no metric", spot.value))
-                .help(suggest_metric("", &[])),
-        );
+        return Err(spot
+            .problem(format!("`{spot}` refers to no metric"))
+            .help(suggest_metric("", &[])));
     }
     Ok(Expr {
         text: spot.trim().to_owned(),

@@ -62,18 +62,14 @@ impl Context<'_> {
     /// Refuses what no evidence will ever be for.
     pub fn check_measured(&self, spot: &Spanned<String>, metric: Metric) -> Result<(), Problem> {
         if self.unit && metric.facet() != Facet::Resources {
-            return Err(Problem::new(
-                spot.at,
-                format!("a limit on resources cannot depend on {metric}"),
-            )
-            .help("put it under `conditions`"));
+            return Err(spot
+                .problem(format!("a limit on resources cannot depend on {metric}"))
+                .help("put it under `conditions`"));
         }
         if metric.is_of_files() && !self.compiled {
-            return Err(Problem::new(
-                spot.at,
-                format!("{metric} is known of compiled files alone"),
-            )
-            .help("put the limit under `binaries`"));
+            return Err(spot
+                .problem(format!("{metric} is known of compiled files alone"))
+                .help("put the limit under `binaries`"));
         }
         match metric {
             Metric::OriginalMaxErr
@@ -82,33 +78,18 @@ impl Context<'_> {
             | Metric::CodecMeanErr
                 if !self.has_codec =>
             {
-                Err(Problem::new(
-                    spot.at,
-                    format!("no tensor has a codec, so there is no {metric}"),
-                ))
+                Err(spot.problem(format!("no tensor has a codec, so there is no {metric}")))
             }
             metric if metric.facet() == Facet::Correctness && !self.has_output => {
-                Err(Problem::new(
-                    spot.at,
-                    format!("no tensor is an output, so there is no {metric}"),
-                )
+                Err(spot.problem(format!("no tensor is an output, so there is no {metric}"))
                 .help("give one `role: out` or `role: inout`, and a `reference`"))
             }
-            Metric::Counter(_) if self.launcher => Err(Problem::new(
-                spot.at,
-                format!("a launcher is not simulated, so it has no {metric}"),
-            )),
-            Metric::Counter(counter) if counter.tier() != Tier::Gate => Err(Problem::new(
-                spot.at,
-                format!("{counter} is shown for information and cannot be gated"),
-            )
+            Metric::Counter(_) if self.launcher => Err(spot.problem(format!("a launcher is not simulated, so it has no {metric}"))),
+            Metric::Counter(counter) if counter.tier() != Tier::Gate => Err(spot.problem(format!("{counter} is shown for information and cannot be gated"))
             .help(
                 "the simulator's count of it was not confirmed against a GPU; crates/ptxsim/CALIBRATION.md lists the counters that were",
             )),
-            Metric::Occupancy | Metric::BlocksPerSm if self.launcher => Err(Problem::new(
-                spot.at,
-                format!("a launcher chooses its own blocks, so it has no {metric}"),
-            )),
+            Metric::Occupancy | Metric::BlocksPerSm if self.launcher => Err(spot.problem(format!("a launcher chooses its own blocks, so it has no {metric}"))),
             _ => Ok(()),
         }
     }
@@ -150,7 +131,8 @@ impl Context<'_> {
                             .map(Metric::name)
                             .collect();
                         let problem = format!("a rival has no {metric}");
-                        return Err(Problem::new(spot.at, problem)
+                        return Err(spot
+                            .problem(problem)
                             .help(format!("its samples give {}", known.join(", "))));
                     }
                     references.push(Reference::Rival(metric));
@@ -167,17 +149,12 @@ impl Context<'_> {
             .find(|sibling| sibling.variant == variant)
         else {
             let known = self.siblings.iter().map(|sibling| sibling.variant);
-            return Err(
-                Problem::new(spot.at, format!("unknown variant `{variant}`"))
-                    .help(suggest(variant, known)),
-            );
+            return Err(spot.with(variant.to_owned()).unknown("variant", known));
         };
         if variant == self.variant {
-            return Err(Problem::new(
-                spot.at,
-                format!("variant `{variant}` is compared with itself"),
-            )
-            .help("put the limit under `gates` of the variants that it is for"));
+            return Err(spot
+                .problem(format!("variant `{variant}` is compared with itself"))
+                .help("put the limit under `gates` of the variants that it is for"));
         }
         sibling.check_measure(spot, self.scope.shape())
     }
@@ -189,7 +166,7 @@ impl Context<'_> {
         backend: &str,
     ) -> Result<(), Problem> {
         let Some(known) = self.rivals.iter().find(|known| known.name == rival) else {
-            let problem = Problem::new(spot.at, format!("unknown rival `{rival}`"));
+            let problem = spot.problem(format!("unknown rival `{rival}`"));
             return Err(match self.rivals {
                 [] => problem.help(format!(
                     "declare it: rivals: {{{rival}: {{command: [...], backends: [{backend}]}}}}"
@@ -207,7 +184,7 @@ impl Context<'_> {
         {
             let backends = known.backends.iter().map(String::as_str);
             let problem = format!("`{backend}` is no backend of the rival `{rival}`");
-            return Err(Problem::new(spot.at, problem).help(suggest(backend, backends)));
+            return Err(spot.problem(problem).help(suggest(backend, backends)));
         }
         Ok(())
     }
@@ -215,19 +192,14 @@ impl Context<'_> {
     fn explain_unknown(&self, spot: &Spanned<String>, name: &Name) -> Problem {
         let text = name.to_string();
         if self.unit && self.dims.contains(&text.as_str()) {
-            return Problem::new(
-                spot.at,
-                format!(
-                    "a limit on resources holds for all shapes, and `{text}` depends on the shape"
-                ),
-            );
+            return spot.problem(format!(
+                "a limit on resources holds for all shapes, and `{text}` depends on the shape"
+            ));
         }
         match suggest_metric(&text, self.dims) {
-            close @ Suggestion::Close(_) => Problem::new(
-                spot.at,
-                format!("`{text}` is not a metric, a dimension or a macro"),
-            )
-            .help(close),
+            close @ Suggestion::Close(_) => spot
+                .problem(format!("`{text}` is not a metric, a dimension or a macro"))
+                .help(close),
             Suggestion::Known(_) => self.scope.explain_unknown(spot, name),
         }
     }
@@ -235,6 +207,7 @@ impl Context<'_> {
 
 fn read_metric(spot: &Spanned<String>, text: &str) -> Result<Metric, Problem> {
     Metric::from_name(text).ok_or_else(|| {
-        Problem::new(spot.at, format!("unknown metric `{text}`")).help(suggest_metric(text, &[]))
+        spot.problem(format!("unknown metric `{text}`"))
+            .help(suggest_metric(text, &[]))
     })
 }

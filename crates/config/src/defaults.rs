@@ -38,7 +38,7 @@ pub const TIMING: Schedule = Schedule {
     max_processes: 8,
 };
 
-/// Chosen on recordings of an H100 and of five H200s: little GPU time for a case that is unchanged, and +1 % is always
+/// Returns how head is timed against a base revision. Chosen on recordings of an H100 and of five H200s: little GPU time for a case that is unchanged, and +1 % is always
 /// detected at a tolerance of 0.5 % (docs/timing.md, "Measured").
 pub fn pairing(unchanged: bool) -> Pairing {
     Pairing {

@@ -8,11 +8,9 @@ pub fn resolve_determinism(reason: Option<&Spanned<String>>) -> Result<Determini
         return Ok(Determinism::BitExact);
     };
     if reason.trim().len() < 3 || matches!(reason.trim(), "true" | "false" | "yes") {
-        return Err(Problem::new(
-            reason.at,
-            "`nondeterministic` needs the reason why launches differ",
-        )
-        .help("nondeterministic: float atomics"));
+        return Err(reason
+            .problem("`nondeterministic` needs the reason why launches differ")
+            .help("nondeterministic: float atomics"));
     }
     Ok(Determinism::Declared {
         reason: reason.value.clone(),

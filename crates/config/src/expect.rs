@@ -1,26 +1,22 @@
 //! `expect`: variants that are wrong on purpose, by the gates that catch them.
 
 use super::condition::timed_variants;
+use super::gates::expression;
 use super::variant::KernelVariant;
 use super::yaml::{Problem, Spanned, suggest};
-use model::{Bound, Expected, Facet, Gate, GateName, Limit, Rule};
+use model::{Expected, Facet, Gate, GateName, Limit, Rule};
 
 /// Whether a variant that is to fail is asked for what a gate is about. Nobody measures how fast a wrong kernel is,
 /// and there is no baseline to hold it to.
 pub fn is_asked(gate: &Gate) -> bool {
+    let is_untimed =
+        expression(&gate.rule).is_none_or(|expr| timed_variants(&expr.text).is_empty());
     match &gate.rule {
         Rule::Limit { metric, limit } => {
-            metric.facet() != Facet::Times
-                && match limit {
-                    Limit::Absolute {
-                        bound: Bound::Expr(expr),
-                        ..
-                    } => timed_variants(&expr.text).is_empty(),
-                    Limit::Absolute { .. } => true,
-                    Limit::Baseline { .. } | Limit::Anchor { .. } | Limit::Base { .. } => false,
-                }
+            let is_absolute = matches!(limit, Limit::Absolute { .. });
+            metric.facet() != Facet::Times && is_absolute && is_untimed
         }
-        Rule::Condition { expr } => timed_variants(&expr.text).is_empty(),
+        Rule::Condition { .. } => is_untimed,
         Rule::Counters { .. } => false,
         Rule::Built
         | Rule::HasEffect
@@ -41,10 +37,9 @@ pub fn resolve(
     file: &str,
 ) -> Result<Expected, Problem> {
     if names.is_empty() {
-        return Err(
-            Problem::new(names.at, "no gate: nothing would have to fail")
-                .help("name those that catch it: fail: [memory and races, max_err]"),
-        );
+        return Err(names
+            .problem("no gate: nothing would have to fail")
+            .help("name those that catch it: fail: [memory and races, max_err]"));
     }
     let mut known: Vec<GateName> = Vec::new();
     for name in gates.iter().filter_map(|gate| GateName::of(&gate.rule)) {
@@ -54,17 +49,17 @@ pub fn resolve(
     }
     let mut named: Vec<GateName> = Vec::new();
     for name in names.iter() {
-        let problem = |message: String| Problem::new(name.at, message);
+        let problem = |message: String| name.problem(message);
         let Some(gate) = known.iter().find(|gate| gate.name() == name.value) else {
             let known = known.iter().map(|gate| gate.name());
             let message = format!(
-                "`{}` has no gate `{}` that it could fail",
-                kernel.variant, name.value
+                "`{}` has no gate `{name}` that it could fail",
+                kernel.variant
             );
             return Err(problem(message).help(suggest(name, known)));
         };
         if named.contains(gate) {
-            return Err(problem(format!("duplicate gate `{}`", name.value)));
+            return Err(problem(format!("duplicate gate `{name}`")));
         }
         named.push(*gate);
     }

@@ -1,7 +1,7 @@
 //! `fallback`: another variant that can stand in for one, as it computes the same.
 
 use super::variant::KernelVariant;
-use super::yaml::{Problem, Spanned, suggest};
+use super::yaml::{Problem, Spanned};
 use model::{Case, Fallback, Reference, Tensor};
 
 /// `cases`: of all variants.
@@ -33,11 +33,10 @@ fn check(
     cases: &[Case],
 ) -> Result<(), Problem> {
     let variant = kernel.variant;
-    let problem = |message: String| Err(Problem::new(name.at, message));
+    let problem = |message: String| Err(name.problem(message));
     let Some(other) = kernels.iter().find(|kernel| kernel.variant == name.value) else {
         let known = kernels.iter().map(|kernel| kernel.variant);
-        let unknown = Problem::new(name.at, format!("unknown variant `{}`", name.value));
-        return Err(unknown.help(suggest(name, known)));
+        return Err(name.unknown("variant", known));
     };
     if kernel.failing.is_some() {
         return problem(format!(
@@ -66,10 +65,12 @@ fn check(
         None => Ok(()),
         Some((own, _)) => {
             let message = format!(
-                "`{}` has other outputs or another reference than `{variant}` at shape `{}`",
-                name.value, own.id.shape
+                "`{name}` has other outputs or another reference than `{variant}` at shape `{}`",
+                own.id.shape
             );
-            Err(Problem::new(name.at, message).help("only what computes the same can stand in"))
+            Err(name
+                .problem(message)
+                .help("only what computes the same can stand in"))
         }
     }
 }

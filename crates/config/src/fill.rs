@@ -29,7 +29,7 @@ pub fn resolve_fill_of_input(
         }),
         None => Err(Problem::new(
             at,
-            format!("`{}` holds integers and needs a `fill`", name.value),
+            format!("`{name}` holds integers and needs a `fill`"),
         )
         .help("fill: {integers: {low: 0, high: 9}}, iota, permutation, offsets, block_table or values")),
     }
@@ -42,13 +42,7 @@ pub fn check_fill_of_scratch(
 ) -> Result<(), Problem> {
     match &fill.value {
         RawFill::Zeros | RawFill::Constant(_) | RawFill::Iota | RawFill::Values(_) => Ok(()),
-        _ => Err(Problem::new(
-            fill.at,
-            format!(
-                "`{}` is scratch and cannot start with something random",
-                name.value
-            ),
-        )
+        _ => Err(fill.problem(format!("`{name}` is scratch and cannot start with something random"))
         .help("zeros, {constant: ...}, iota or {values: [...]}; what is drawn from the seed is an input: role: inout")),
     }
 }
@@ -76,7 +70,7 @@ pub fn resolve_fill(
         } else {
             "this distribution makes floats, and the tensor holds integers"
         };
-        Err(Problem::new(raw.at, message))
+        Err(raw.problem(message))
     };
     let fits = |largest: i64| {
         if largest <= high {

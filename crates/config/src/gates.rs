@@ -9,7 +9,7 @@ use super::variant::{Call, KernelVariant};
 use super::written::{Key, WrittenGate};
 use super::yaml::{Problem, Spanned};
 use model::{
-    Arch, Bound, Case, CaseId, Facet, Gate, Limit, Metric, Num, Rival, Rule, Subject, Target,
+    Arch, Bound, Case, CaseId, Expr, Facet, Gate, Limit, Metric, Num, Rival, Rule, Subject, Target,
     UnitId,
 };
 use std::borrow::Cow;
@@ -34,11 +34,11 @@ pub fn resolve_gates(writer: &Writer<'_>, cases: &[Case]) -> Result<Vec<Gate>, P
             )
         });
         if !bounded && case.has_output() {
-            return Err(Problem::new(
-                kernel.raw.gates.at,
-                format!("{} has no limit on its error", case.id),
-            )
-            .help("add max_err or rel_l2: without one the reference has no effect"));
+            return Err(kernel
+                .raw
+                .gates
+                .problem(format!("{} has no limit on its error", case.id))
+                .help("add max_err or rel_l2: without one the reference has no effect"));
         }
         gates.extend(own);
     }
@@ -185,6 +185,37 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// Returns the expression over metrics that a condition is, or that a limit has for its bound.
+pub fn expression(rule: &Rule) -> Option<&Expr> {
+    match rule {
+        Rule::Condition { expr }
+        | Rule::Limit {
+            limit:
+                Limit::Absolute {
+                    bound: Bound::Expr(expr),
+                    ..
+                },
+            ..
+        } => Some(expr),
+        _ => None,
+    }
+}
+
+/// Returns the largest error that a limit on `max_err` allows.
+pub fn tolerance(rule: &Rule) -> Option<Num> {
+    match rule {
+        Rule::Limit {
+            metric: Metric::MaxErr,
+            limit:
+                Limit::Absolute {
+                    bound: Bound::Value(most),
+                    ..
+                },
+        } => Some(*most),
+        _ => None,
+    }
+}
+
 /// Sets what follows from gates and targets: which cases are timed, and from gates alone the tolerance of each.
 pub fn mark_cases(gates: &[Gate], targets: &[Target], cases: &mut [Case]) {
     let mut timed: Vec<CaseId> = Vec::new();
@@ -198,25 +229,14 @@ pub fn mark_cases(gates: &[Gate], targets: &[Target], cases: &mut [Case]) {
         let Subject::Case(case) = subject else {
             continue;
         };
-        let text = match &*rule {
-            Rule::Condition { expr } => Some(&expr.text),
-            Rule::Limit {
-                limit:
-                    Limit::Absolute {
-                        bound: Bound::Expr(expr),
-                        ..
-                    },
-                ..
-            } => Some(&expr.text),
-            _ => None,
-        };
         if rule
             .metric()
             .is_some_and(|metric| metric.facet() == Facet::Times)
         {
             timed.push(case.clone());
         }
-        for variant in text.map(|text| timed_variants(text)).unwrap_or_default() {
+        let others = expression(&rule).map(|expr| timed_variants(&expr.text));
+        for variant in others.unwrap_or_default() {
             timed.push(CaseId {
                 variant: variant.unwrap_or_else(|| case.variant.clone()),
                 ..case.clone()
@@ -228,17 +248,7 @@ pub fn mark_cases(gates: &[Gate], targets: &[Target], cases: &mut [Case]) {
         case.tolerance = gates
             .iter()
             .filter(|gate| matches!(&gate.subject, Subject::Case(id) if *id == case.id))
-            .filter_map(|gate| match &gate.rule {
-                Rule::Limit {
-                    metric: Metric::MaxErr,
-                    limit:
-                        Limit::Absolute {
-                            bound: Bound::Value(value),
-                            ..
-                        },
-                } => Some(*value),
-                _ => None,
-            })
+            .filter_map(|gate| tolerance(&gate.rule))
             .min_by(|a, b| a.0.total_cmp(&b.0));
     }
 }

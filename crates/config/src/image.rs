@@ -46,11 +46,9 @@ pub fn resolve_texture(raw: &Spanned<RawTexture>, tensor: &Tensor) -> Result<Arg
         && !image.elem.is_float()
         && sampler.read == TextureRead::Element
     {
-        return Err(Problem::new(
-            filter.at,
-            "a linear filter gives floats, and the tensor holds integers",
-        )
-        .help("read: normalized_float, which integers of 8 and 16 bits can be read as"));
+        return Err(filter
+            .problem("a linear filter gives floats, and the tensor holds integers")
+            .help("read: normalized_float, which integers of 8 and 16 bits can be read as"));
     }
     if let Some(address) = &raw.address
         && matches!(
@@ -59,10 +57,9 @@ pub fn resolve_texture(raw: &Spanned<RawTexture>, tensor: &Tensor) -> Result<Arg
         )
         && !sampler.normalized
     {
-        return Err(
-            Problem::new(address.at, "wrap and mirror need normalised coordinates")
-                .help("normalized: true, where the kernel's coordinates go from 0 to 1"),
-        );
+        return Err(address
+            .problem("wrap and mirror need normalised coordinates")
+            .help("normalized: true, where the kernel's coordinates go from 0 to 1"));
     }
     if image.memory == ImageMemory::Linear
         && (sampler.filter == TextureFilter::Linear
@@ -112,6 +109,7 @@ fn resolve_image(
     kind: Kind,
 ) -> Result<Image, Problem> {
     let name = &tensor.name;
+    let refuse = |message: String| Problem::new(at, message);
     if !matches!(
         tensor.elem,
         ElemType::U8
@@ -123,38 +121,31 @@ fn resolve_image(
             | ElemType::F16
             | ElemType::F32
     ) {
-        return Err(Problem::new(
-            at,
-            format!(
-                "`{name}` holds {}, which no texture or surface does",
-                tensor.elem.name()
-            ),
-        )
+        return Err(refuse(format!(
+            "`{name}` holds {}, which no texture or surface does",
+            tensor.elem.name()
+        ))
         .help("u8, i8, u16, i16, u32, i32, f16 or f32"));
     }
     if tensor.strides.is_some() {
-        return Err(Problem::new(
-            at,
-            format!("`{name}` has strides, and an image has none"),
-        ));
+        return Err(refuse(format!(
+            "`{name}` has strides, and an image has none"
+        )));
     }
     let mut dims: &[usize] = &tensor.dims;
     let count = channels.map_or(1, |channels| channels.value);
     if let Some(channels) = channels {
         if !matches!(count, 1 | 2 | 4) {
-            return Err(Problem::new(channels.at, "an image has 1, 2 or 4 channels"));
+            return Err(channels.problem("an image has 1, 2 or 4 channels"));
         }
         if count > 1 {
             match dims.split_last() {
                 Some((last, rest)) if *last == count as usize => dims = rest,
                 _ => {
-                    return Err(Problem::new(
-                        channels.at,
-                        format!(
-                            "the last dimension of `{name}`, {:?}, is not {count}",
-                            tensor.dims
-                        ),
-                    ));
+                    return Err(channels.problem(format!(
+                        "the last dimension of `{name}`, {:?}, is not {count}",
+                        tensor.dims
+                    )));
                 }
             }
         }
@@ -162,22 +153,16 @@ fn resolve_image(
     let mut layers = None;
     if layered {
         let Some((first, rest)) = dims.split_first() else {
-            return Err(Problem::new(
-                at,
-                format!("`{name}` has no dimension for layers"),
-            ));
+            return Err(refuse(format!("`{name}` has no dimension for layers")));
         };
         (layers, dims) = (Some(*first), rest);
     }
     let most_axes = if layered { 2 } else { 3 };
     if dims.is_empty() || dims.len() > most_axes {
-        return Err(Problem::new(
-            at,
-            format!(
-                "an image has 1 to {most_axes} dimensions, and `{name}` leaves {}",
-                dims.len()
-            ),
-        )
+        return Err(refuse(format!(
+            "an image has 1 to {most_axes} dimensions, and `{name}` leaves {}",
+            dims.len()
+        ))
         .help("channels: 4 takes the last dimension, layered: true the first"));
     }
     if memory == ImageMemory::Linear && (dims.len() != 1 || layered) {
@@ -188,18 +173,20 @@ fn resolve_image(
     }
     let mut extents = [1; 3];
     let limits = most(kind, memory, layered, dims.len());
-    for ((to, dim), most) in extents.iter_mut().zip(dims.iter().rev()).zip(limits) {
-        *to = u32::try_from(*dim)
+    let at_most = |dim: usize, most: u32| {
+        u32::try_from(dim)
             .ok()
             .filter(|dim| *dim <= most)
-            .ok_or_else(|| too_large(at, name, *dim, most))?;
+            .ok_or_else(|| {
+                refuse(format!(
+                    "a dimension of `{name}` is {dim}, and CUDA allows {most} in such an image"
+                ))
+            })
+    };
+    for ((to, dim), most) in extents.iter_mut().zip(dims.iter().rev()).zip(limits) {
+        *to = at_most(*dim, most)?;
     }
-    let layers = layers.map(|layers| {
-        let fits = u32::try_from(layers)
-            .ok()
-            .filter(|layers| *layers <= MOST_LAYERS);
-        fits.ok_or_else(|| too_large(at, name, layers, MOST_LAYERS))
-    });
+    let layers = layers.map(|layers| at_most(layers, MOST_LAYERS));
     Ok(Image {
         elem: tensor.elem,
         channels: count,
@@ -208,13 +195,6 @@ fn resolve_image(
         layers: layers.transpose()?,
         memory,
     })
-}
-
-fn too_large(at: Position, name: &str, dim: usize, most: u32) -> Problem {
-    Problem::new(
-        at,
-        format!("a dimension of `{name}` is {dim}, and CUDA allows {most} in such an image"),
-    )
 }
 
 /// CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": from 7.5 on.

@@ -8,6 +8,7 @@ use super::fallback;
 use super::flags::check_nvcc_flag;
 use super::gates::{self, Writer};
 use super::image;
+use super::load::Loaded;
 use super::memory;
 use super::names::check_file_name;
 use super::raw::{self, RawReference};
@@ -17,12 +18,12 @@ use super::scope::{self, Scope};
 use super::shape::{NamedShape, resolve_shapes};
 use super::target;
 use super::tensor;
-use super::tune::{self, Tune};
+use super::tune;
 use super::variant::{Call, KernelVariant, resolve_variant, resolve_variants};
-use super::yaml::{Problem, Spanned, suggest};
+use super::yaml::{Problem, Spanned};
 use model::{
-    Arch, Arg, Callable, Case, CaseId, Constant, Expected, Fallback, Gate, MemoryStep, Metric,
-    Reference, Rival, Role, Step, Target, Tensor, Unit,
+    Arch, Arg, Callable, Case, CaseId, Constant, Gate, MemoryStep, Metric, Reference, Role, Step,
+    Tensor, Unit,
 };
 use std::collections::BTreeMap;
 use system::files;
@@ -37,17 +38,6 @@ pub struct Shared<'a> {
     pub environment: &'a dyn Fn(&str) -> Option<String>,
 }
 
-pub struct Resolved {
-    pub units: Vec<Unit>,
-    pub cases: Vec<Case>,
-    pub gates: Vec<Gate>,
-    pub targets: Vec<Target>,
-    pub expected: Vec<Expected>,
-    pub fallbacks: Vec<Fallback>,
-    pub rivals: Vec<Rival>,
-    pub tunes: Vec<Tune>,
-}
-
 /// Everything that is built and run for one variant, and what has to hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResolvedVariant {
@@ -56,25 +46,18 @@ pub struct ResolvedVariant {
     pub gates: Vec<Gate>,
 }
 
+/// Resolves all variants of a kernel, and adds them to what was loaded.
 pub fn resolve_kernel(
     name: &Spanned<String>,
     raw: &Spanned<raw::Kernel>,
     shared: &Shared<'_>,
-) -> Result<Resolved, Problem> {
+    loaded: &mut Loaded,
+) -> Result<(), Problem> {
     check_file_name(name, "kernel")?;
     let shapes = resolve_shapes(raw)?;
     let kernels = resolve_variants(name, raw, &shapes)?;
     let rivals = rival::resolve_rivals(name, raw)?;
-    let mut resolved = Resolved {
-        units: Vec::new(),
-        cases: Vec::new(),
-        gates: Vec::new(),
-        targets: Vec::new(),
-        expected: Vec::new(),
-        fallbacks: Vec::new(),
-        rivals: rivals.clone(),
-        tunes: Vec::new(),
-    };
+    let (mut cases, mut all_gates, mut all_targets) = (Vec::new(), Vec::new(), Vec::new());
     let dims = names_of_dims(&shapes);
     for kernel in &kernels {
         let writer = Writer {
@@ -86,31 +69,31 @@ pub fn resolve_kernel(
             dims: &dims,
             file: shared.file,
         };
-        let ResolvedVariant {
-            units,
-            cases,
-            mut gates,
-        } = resolve_one(&writer, shared)?;
-        resolved.units.extend(units);
-        resolved.tunes.extend(tune::resolve(kernel, &shapes)?);
-        let targets = target::resolve(&writer, &kernel.targets, &cases)?;
+        let mut variant = resolve_one(&writer, shared)?;
+        loaded.plan.units.extend(variant.units);
+        loaded.tunes.extend(tune::resolve(kernel, &shapes)?);
+        let targets = target::resolve(&writer, &kernel.targets, &variant.cases)?;
         match kernel.failing {
-            None => resolved.targets.extend(targets),
+            None => all_targets.extend(targets),
             // A wrong kernel has no good values.
             Some(names) => {
-                gates.retain(expect::is_asked);
-                resolved
-                    .expected
-                    .push(expect::resolve(kernel, names, &gates, shared.file)?);
+                variant.gates.retain(expect::is_asked);
+                let expected = expect::resolve(kernel, names, &variant.gates, shared.file)?;
+                loaded.plan.expected.push(expected);
             }
         }
-        resolved.gates.extend(gates);
-        resolved.cases.extend(cases);
+        all_gates.extend(variant.gates);
+        cases.extend(variant.cases);
     }
-    check_variant_references(&kernels, &resolved.cases)?;
-    resolved.fallbacks = fallback::resolve(&kernels, &resolved.cases, shared.file)?;
-    gates::mark_cases(&resolved.gates, &resolved.targets, &mut resolved.cases);
-    Ok(resolved)
+    check_variant_references(&kernels, &cases)?;
+    let fallbacks = fallback::resolve(&kernels, &cases, shared.file)?;
+    gates::mark_cases(&all_gates, &all_targets, &mut cases);
+    loaded.plan.fallbacks.extend(fallbacks);
+    loaded.plan.rivals.extend(rivals);
+    loaded.plan.cases.extend(cases);
+    loaded.gates.extend(all_gates);
+    loaded.targets.extend(all_targets);
+    Ok(())
 }
 
 fn names_of_dims(shapes: &[NamedShape]) -> Vec<&str> {
@@ -254,13 +237,9 @@ fn resolve_case(
         None => defaults::LAUNCHES,
         Some(launches) if (2..=1000).contains(&launches.value) => launches.value,
         Some(launches) => {
-            return Err(Problem::new(
-                launches.at,
-                format!(
-                    "`launches` is {}; it must be between 2 and 1000",
-                    launches.value
-                ),
-            ));
+            return Err(launches.problem(format!(
+                "`launches` is {launches}; it must be between 2 and 1000"
+            )));
         }
     };
     Ok(Case {
@@ -290,12 +269,10 @@ fn resolve_reference(
         Some(reference) if has_output => {
             reference::resolve_reference(reference, tensors, scope, &path)
         }
-        Some(reference) => Err(Problem::new(
-            reference.at,
-            "no tensor is an output: the reference has nothing to compute",
-        )
-        .help("give one `role: out` or `role: inout`")
-        .help("if the kernel has no output, remove `reference`")),
+        Some(reference) => Err(reference
+            .problem("no tensor is an output: the reference has nothing to compute")
+            .help("give one `role: out` or `role: inout`")
+            .help("if the kernel has no output, remove `reference`")),
         None if has_output => {
             let at = kernel
                 .tensors
@@ -384,22 +361,17 @@ fn resolve_steps(
 /// A constant is filled before the first launch, from what is known by then.
 fn check_constants(kernel: &KernelVariant<'_>, tensors: &[Tensor]) -> Result<(), Problem> {
     if let (Some((name, _)), Call::Launcher { .. }) = (kernel.constants.first(), &kernel.call) {
-        return Err(Problem::new(
-            name.at,
-            "a launcher fills its constants itself: remove `constants`",
-        )
-        .help("in the launcher: cudaMemcpyToSymbolAsync"));
+        return Err(name
+            .problem("a launcher fills its constants itself: remove `constants`")
+            .help("in the launcher: cudaMemcpyToSymbolAsync"));
     }
     for (_, tensor) in &kernel.constants {
         if call::find_tensor(tensor, tensors)?.role != Role::In {
-            return Err(Problem::new(
-                tensor.at,
-                format!(
-                    "a constant is filled from an input, and `{}` is none",
-                    tensor.value
-                ),
-            )
-            .help("leave out the tensor's `role`, or write `role: in`"));
+            return Err(tensor
+                .problem(format!(
+                    "a constant is filled from an input, and `{tensor}` is none"
+                ))
+                .help("leave out the tensor's `role`, or write `role: in`"));
         }
     }
     Ok(())
@@ -507,7 +479,7 @@ fn check_include_dir(spot: &Spanned<String>, shared: &Shared<'_>) -> Result<Stri
     if !sources::is_outside(spot) {
         return check_path(spot, PathKind::Directory, shared);
     }
-    let problem = |message: String| Problem::new(spot.at, message);
+    let problem = |message: String| spot.problem(message);
     let found = sources::expand(spot, shared.environment).map_err(|why| match why {
         NoDirectory::Unset { variable } => {
             problem(format!("the environment variable {variable} is not set")).help(format!(
@@ -517,13 +489,13 @@ fn check_include_dir(spot: &Spanned<String>, shared: &Shared<'_>) -> Result<Stri
         NoDirectory::Relative { variable, value } => problem(format!(
             "the environment variable {variable} is `{value}`, which is no absolute path"
         )),
-        NoDirectory::Misplaced => problem(format!("`{}` is not a directory", spot.value))
+        NoDirectory::Misplaced => problem(format!("`{spot}` is not a directory"))
             .help("write a variable as ${NAME}, at the beginning: ${TORCH_INCLUDE}/torch"),
     })?;
     let means = if found == **spot {
         found.clone()
     } else {
-        format!("{} ({found})", spot.value)
+        format!("{spot} ({found})")
     };
     match (shared.disk)(&found) {
         Some(PathKind::Directory) => match spot.trim_end_matches('/') {
@@ -552,10 +524,7 @@ pub fn check_path(
             .into_iter()
             .all(|part| !part.is_empty() && *part != "..");
     if !inside {
-        return Err(Problem::new(
-            spot.at,
-            format!("`{}` is not a path of this repository", spot.value),
-        )
+        return Err(spot.problem(format!("`{spot}` is not a path of this repository"))
         .help("write it relative to the directory of gates.yaml, with forward slashes, and `..` at its beginning alone"));
     }
     let text = if parts.is_empty() {
@@ -565,32 +534,26 @@ pub fn check_path(
     };
     match ((shared.disk)(&text), wanted) {
         (Some(found), wanted) if found == wanted => Ok(text),
-        (Some(PathKind::Outside(Outside::Repository)), _) => Err(Problem::new(
-            spot.at,
-            format!("`{}` leads out of the repository of gates.yaml", spot.value),
-        )
-        .help("put it into the repository: a base has to have files of its own")),
-        (Some(PathKind::Outside(Outside::Everything)), _) => Err(Problem::new(
-            spot.at,
-            format!(
-                "`{}` is above the directory of gates.yaml, which is in no git repository",
-                spot.value
-            ),
-        )
-        .help("put it below that directory; in a repository it may be anywhere")),
-        (Some(_), PathKind::Directory) => {
-            Err(Problem::new(spot.at, format!("{text} is not a directory")))
+        (Some(PathKind::Outside(Outside::Repository)), _) => Err(spot
+            .problem(format!(
+                "`{spot}` leads out of the repository of gates.yaml"
+            ))
+            .help("put it into the repository: a base has to have files of its own")),
+        (Some(PathKind::Outside(Outside::Everything)), _) => Err(spot
+            .problem(format!(
+                "`{spot}` is above the directory of gates.yaml, which is in no git repository"
+            ))
+            .help("put it below that directory; in a repository it may be anywhere")),
+        (Some(_), PathKind::Directory) => Err(spot.problem(format!("{text} is not a directory"))),
+        (Some(PathKind::Special), _) => Err(spot.problem(format!(
+            "{text} is a pipe, a device or a socket, not a file"
+        ))),
+        (Some(PathKind::LargeFile), _) => {
+            Err(spot.problem(format!("{text} has more than {} MiB", files::SOURCE >> 20)))
         }
-        (Some(PathKind::Special), _) => Err(Problem::new(
-            spot.at,
-            format!("{text} is a pipe, a device or a socket, not a file"),
-        )),
-        (Some(PathKind::LargeFile), _) => Err(Problem::new(
-            spot.at,
-            format!("{text} has more than {} MiB", files::SOURCE >> 20),
-        )),
-        (Some(_), _) => Err(Problem::new(spot.at, format!("{text} is a directory"))),
-        (None, _) => Err(Problem::new(spot.at, format!("{text} does not exist"))
+        (Some(_), _) => Err(spot.problem(format!("{text} is a directory"))),
+        (None, _) => Err(spot
+            .problem(format!("{text} does not exist"))
             .help("paths are relative to the directory of gates.yaml")),
     }
 }
@@ -610,39 +573,29 @@ fn check_variant_references(kernels: &[KernelVariant<'_>], cases: &[Case]) -> Re
             continue;
         };
         if name.value == kernel.variant {
-            return Err(Problem::new(
-                name.at,
-                format!("variant `{}` is its own reference", name.value),
-            )
-            .help("give that variant a `reference` of its own"));
+            return Err(name
+                .problem(format!("variant `{name}` is its own reference"))
+                .help("give that variant a `reference` of its own"));
         }
         let Some(target) = kernels.iter().find(|other| other.variant == name.value) else {
             let known = kernels.iter().map(|kernel| kernel.variant);
-            return Err(
-                Problem::new(name.at, format!("unknown variant `{}`", name.value))
-                    .help(suggest(name, known)),
-            );
+            return Err(name.unknown("variant", known));
         };
         for shape in &kernel.shapes {
             target.check_measure(name, Some(&shape.name))?;
         }
         let measure = target.reference.map(|reference| &reference.value);
         if matches!(measure, None | Some(RawReference::None)) {
-            return Err(Problem::new(
-                name.at,
-                format!(
-                    "`{}` has no reference: nobody knows whether it is right",
-                    name.value
-                ),
-            )
-            .help("give that variant a `reference` that is computed"));
+            return Err(name
+                .problem(format!(
+                    "`{name}` has no reference: nobody knows whether it is right"
+                ))
+                .help("give that variant a `reference` that is computed"));
         }
         if matches!(measure, Some(RawReference::Variant(_))) {
-            return Err(Problem::new(
-                name.at,
-                format!("the reference of `{}` is another variant, too", name.value),
-            )
-            .help("one of the two needs a reference that is computed"));
+            return Err(name
+                .problem(format!("the reference of `{name}` is another variant, too"))
+                .help("one of the two needs a reference that is computed"));
         }
         let of = |variant: &str| -> Vec<&Case> {
             cases
@@ -661,13 +614,10 @@ fn check_variant_references(kernels: &[KernelVariant<'_>], cases: &[Case]) -> Re
             let alike = |a: &Tensor, b: &Tensor| a.name == b.name && a.dims == b.dims;
             let (own, others) = (outputs(case), outputs(target));
             if own.len() != others.len() || !own.iter().zip(&others).all(|(a, b)| alike(a, b)) {
-                return Err(Problem::new(
-                    name.at,
-                    format!(
-                        "`{}` and `{}` have different outputs",
-                        name.value, kernel.variant
-                    ),
-                ));
+                return Err(name.problem(format!(
+                    "`{name}` and `{}` have different outputs",
+                    kernel.variant
+                )));
             }
         }
     }

@@ -61,7 +61,7 @@ mod yaml;
 pub use accepted::{load_acceptances, validate_acceptances};
 pub use apply::{VariantChange, apply_variant};
 pub use binaries::{BinaryGates, FileLimit, KernelLimits};
-pub use defaults::{DEADLINE_NS, LAUNCHES, SIMULATION};
+pub use defaults::{DEADLINE_NS, LAUNCHES, SIMULATION, pairing};
 pub use floats::FloatTolerance;
 pub use kernel::ResolvedVariant;
 pub use limit::ProgramLimit;
@@ -75,7 +75,7 @@ pub use select::{Selection, Whole, narrow, parse_filters};
 pub use tune::{Budget, Tune};
 pub use tuning::{Tuning, load_tuning};
 
-use model::{Pairing, Schedule};
+use model::Schedule;
 use source::Source;
 
 /// Whether a text is a file of gates, by what it says: whatever its name, and right or wrong.
@@ -87,11 +87,6 @@ pub fn is_gates(text: &str) -> bool {
                 .into_iter()
                 .any(|section| source.has(section))
     })
-}
-
-/// How head is timed against a base revision.
-pub fn pairing(unchanged: bool) -> Pairing {
-    defaults::pairing(unchanged)
 }
 
 /// How times are taken without a gates.yaml.

@@ -79,7 +79,7 @@ fn read_change(
     of: Option<&str>,
     metric: Metric,
 ) -> Result<Limit, Problem> {
-    let problem = |message: String| Problem::new(spot.at, message);
+    let problem = |message: String| spot.problem(message);
     // Against the base it is a difference of shares, in points.
     if !metric.has_relative() && of != Some("base") {
         return Err(problem(format!(
@@ -99,15 +99,9 @@ fn read_change(
                 "write `{amount} of base`, or name a tag: `{amount} of v1.0`"
             )));
         }
-        Some("best") if !is_time => {
+        Some(name @ ("best" | "base")) if !is_time => {
             return Err(problem(format!(
-                "`of best` is for times only, and {metric} is not a time"
-            ))
-            .help(format!("write `{amount}` to compare with the baseline")));
-        }
-        Some("base") if !is_time => {
-            return Err(problem(format!(
-                "`of base` is for times only, and {metric} is not a time"
+                "`of {name}` is for times only, and {metric} is not a time"
             ))
             .help(format!("write `{amount}` to compare with the baseline")));
         }
@@ -178,7 +172,7 @@ fn is_revision(name: &str) -> bool {
 pub fn read_counters(spot: &Spanned<String>) -> Result<Num, Problem> {
     let text = spot.trim();
     parse_change(text, '+').ok_or_else(|| {
-        Problem::new(spot.at, format!("`{text}` is not a relative limit: write `+0%`")).help(
+        spot.problem(format!("`{text}` is not a relative limit: write `+0%`")).help(
             "`counters` compares all counters with their baselines; put a limit on one of them under its own name",
         )
     })
@@ -192,7 +186,7 @@ fn read_bound(
 ) -> Result<Limit, Problem> {
     let (op, rest) = split_operator(spot.trim(), metric);
     check_direction(spot, op, rest, metric)?;
-    let problem = |message: String| Problem::new(spot.at, message).offset(offset(spot, rest));
+    let problem = |message: String| spot.problem(message).offset(offset(spot, rest));
     if let Some(number) = rest.strip_suffix('%') {
         let percent = number
             .parse()
@@ -284,13 +278,13 @@ fn check_direction(
         return Ok(());
     }
     let right = default_operator(metric);
-    Err(Problem::new(
-        spot.at,
-        format!("`{op} {bound}` is the wrong way round for {metric}: a worse kernel would pass"),
-    )
-    .help(format!(
-        "write `{right} {bound}`, or put it under `conditions`"
-    )))
+    Err(spot
+        .problem(format!(
+            "`{op} {bound}` is the wrong way round for {metric}: a worse kernel would pass"
+        ))
+        .help(format!(
+            "write `{right} {bound}`, or put it under `conditions`"
+        )))
 }
 
 /// Characters before `part` in the scalar.
@@ -305,7 +299,7 @@ fn check_unit(spot: &Spanned<String>, text: &str, metric: Metric) -> Result<(), 
     let Some(suffix) = scope::unit_suffix(text) else {
         return Ok(());
     };
-    let problem = |message: String| Problem::new(spot.at, message).offset(offset(spot, text));
+    let problem = |message: String| spot.problem(message).offset(offset(spot, text));
     match (unit(suffix).map(|(unit, _)| unit), metric.measure()) {
         (None, Measure::Nanoseconds) => Err(problem(format!("`{text}` has no unit"))
             .help(format!("write {text}us, {text}ms or {text}ns"))),
@@ -348,7 +342,7 @@ fn check_breakable(
         _ => None,
     };
     match nonsense {
-        Some(reason) => Err(Problem::new(spot.at, format!("`{}`: {reason}", spot.value))),
+        Some(reason) => Err(spot.problem(format!("`{spot}`: {reason}"))),
         None => Ok(Limit::Absolute {
             op,
             bound: Bound::Value(Num(value)),

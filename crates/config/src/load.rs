@@ -13,12 +13,11 @@ use system::error::{Diagnostic, Error, Result};
 use system::files;
 use system::sources;
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Loaded {
     /// Directory of gates.yaml; paths of the plan are relative to it.
     pub root: PathBuf,
-    /// Name of the file: `gates.yaml`.
-    pub file: String,
+    /// The file as it was read: its name, `gates.yaml`, and its text.
     pub places: Places,
     pub plan: Plan,
     pub gates: Vec<Gate>,
@@ -36,6 +35,36 @@ pub struct Loaded {
     pub binaries: Vec<BinaryGates>,
     /// Those that the selection names. Their cases are not known before they ran.
     pub programs: Vec<Program>,
+}
+
+impl Loaded {
+    /// Starts with what is built and run, and all of it selected.
+    pub fn new(places: Places, plan: Plan, gates: Vec<Gate>) -> Self {
+        let gaps = plan.uncaptured.iter().map(|gap| &gap.case);
+        Self {
+            root: PathBuf::new(),
+            places,
+            all: plan
+                .cases
+                .iter()
+                .map(|case| &case.id)
+                .chain(gaps)
+                .cloned()
+                .collect(),
+            whole: Whole {
+                plan: plan.clone(),
+                gates: gates.clone(),
+            },
+            plan,
+            gates,
+            targets: Vec::new(),
+            toolchain: ToolchainPin::default(),
+            reseeded: false,
+            tunes: Vec::new(),
+            binaries: Vec::new(),
+            programs: Vec::new(),
+        }
+    }
 }
 
 /// The gates file of the nearest directory above this one, as in `../../gates.yaml`, for a command that was typed
@@ -68,34 +97,13 @@ pub fn load_in_tree(top: &Path, path: &Path, selection: &Selection) -> Result<Lo
 
 fn load_file(file: File, top: Option<&Path>, selection: &Selection) -> Result<Loaded> {
     let File { root, name, text } = file;
-    let disk = on_disk(&root, top);
-    let mut resolved = parse(&name, &text, &disk, &sources::of_process).map_err(Error::Usage)?;
-    drop(disk);
-    let all = resolved
-        .plan
-        .cases
-        .iter()
-        .map(|case| case.id.clone())
-        .collect();
-    let whole = select::select(&mut resolved, selection).map_err(Error::Usage)?;
-    Ok(Loaded {
-        root,
-        places: Places {
-            file: name.clone(),
-            text,
-        },
-        file: name,
-        plan: resolved.plan,
-        gates: resolved.gates,
-        targets: resolved.targets,
-        toolchain: resolved.toolchain,
-        all,
-        whole,
-        reseeded: selection.seeds.is_some(),
-        tunes: resolved.tunes,
-        binaries: resolved.binaries,
-        programs: resolved.programs,
-    })
+    let mut loaded = {
+        let disk = on_disk(&root, top);
+        parse(&name, &text, &disk, &sources::of_process).map_err(Error::Usage)?
+    };
+    loaded.root = root;
+    select::select(&mut loaded, selection).map_err(Error::Usage)?;
+    Ok(loaded)
 }
 
 /// A gates file as it is written.

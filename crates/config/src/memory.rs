@@ -29,20 +29,20 @@ pub fn read<'a>(
         (None, Some(copy), None) => Written::Copy(copy),
         (None, None, Some(_)) => {
             let entry = step.entry.as_ref();
-            let missing = || Problem::new(step.at, "the key `entry` is missing");
+            let missing = || step.problem("the key `entry` is missing");
             return entry.map(Some).ok_or_else(missing);
         }
         (None, None, None) => {
-            return Err(Problem::new(step.at, "a step without a key does nothing")
+            return Err(step
+                .problem("a step without a key does nothing")
                 .help("{entry: ..., args: [...], launch: {...}}")
                 .help("{memset: {tensor: x, value: 0}}")
                 .help("{copy: {from: a, to: b}}"));
         }
         _ => {
-            return Err(
-                Problem::new(step.at, "a step is a kernel, a `memset` or a `copy`")
-                    .help("make two steps of it, in the order in which they run"),
-            );
+            return Err(step
+                .problem("a step is a kernel, a `memset` or a `copy`")
+                .help("make two steps of it, in the order in which they run"));
         }
     };
     open.push(written);
@@ -73,10 +73,9 @@ pub fn resolve(
                 find_target(&copy.to, tensors)?,
             );
             if from.name == to.name {
-                return Err(Problem::new(
-                    copy.to.at,
-                    format!("`{}` is copied onto itself", to.name),
-                ));
+                return Err(copy
+                    .to
+                    .problem(format!("`{}` is copied onto itself", to.name)));
             }
             if (from.elem, from.len()) != (to.elem, to.len()) {
                 let what = |tensor: &Tensor| format!("{} of {}", tensor.len(), tensor.elem.name());
@@ -103,24 +102,18 @@ pub fn resolve(
 fn find_placed<'a>(name: &Spanned<String>, tensors: &'a [Tensor]) -> Result<&'a Tensor, Problem> {
     let tensor = find_tensor(name, tensors)?;
     if !tensor.role.is_placed() {
-        return Err(Problem::new(
-            name.at,
-            format!(
-                "`{}` is for the reference alone: no step has it",
-                name.value
-            ),
-        )
-        .help("remove its `role: reference`"));
+        return Err(name
+            .problem(format!(
+                "`{name}` is for the reference alone: no step has it"
+            ))
+            .help("remove its `role: reference`"));
     }
     if tensor.span() != tensor.len() {
-        return Err(Problem::new(
-            name.at,
-            format!(
-                "`{}` has gaps between its strides: a step takes whole tensors",
-                name.value
-            ),
-        )
-        .help("a launcher can set or copy a part: cudaMemset2DAsync, cudaMemcpy2DAsync"));
+        return Err(name
+            .problem(format!(
+                "`{name}` has gaps between its strides: a step takes whole tensors"
+            ))
+            .help("a launcher can set or copy a part: cudaMemset2DAsync, cudaMemcpy2DAsync"));
     }
     Ok(tensor)
 }
@@ -130,10 +123,8 @@ fn find_target<'a>(name: &Spanned<String>, tensors: &'a [Tensor]) -> Result<&'a 
     let tensor = find_placed(name, tensors)?;
     match tensor.role {
         Role::Out | Role::Inout | Role::Scratch => Ok(tensor),
-        Role::In | Role::Reference => Err(Problem::new(
-            name.at,
-            format!("`{}` is an input: no step may write to it", name.value),
-        )
-        .help("give it `role: inout` or `role: scratch`")),
+        Role::In | Role::Reference => Err(name
+            .problem(format!("`{name}` is an input: no step may write to it"))
+            .help("give it `role: inout` or `role: scratch`")),
     }
 }

@@ -10,26 +10,18 @@ pub fn check_file_name(name: &Spanned<String>, what: &str) -> Result<(), Problem
     if !name.is_empty() && !name.starts_with('-') && name.chars().all(fits) {
         return Ok(());
     }
-    Err(Problem::new(
-        name.at,
-        format!(
-            "`{}` cannot name a {what}: use letters, digits, _ and -",
-            name.value
-        ),
-    ))
+    Err(name.problem(format!(
+        "`{name}` cannot name a {what}: use letters, digits, _ and -"
+    )))
 }
 
 pub fn check_identifier(name: &Spanned<String>, what: &str) -> Result<(), Problem> {
     if is_identifier(name) {
         return Ok(());
     }
-    Err(Problem::new(
-        name.at,
-        format!(
-            "`{}` cannot name a {what}: use letters, digits and _, and no digit first",
-            name.value
-        ),
-    ))
+    Err(name.problem(format!(
+        "`{name}` cannot name a {what}: use letters, digits and _, and no digit first"
+    )))
 }
 
 /// Suggests metrics for an unknown name: one like it, else all, except those of compiled

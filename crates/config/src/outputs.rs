@@ -3,6 +3,7 @@
 
 use super::determinism::resolve_determinism;
 use super::disk::PathKind;
+use super::gates::tolerance;
 use super::kernel::{self, Shared};
 use super::limit::{ProgramLimit, read_plain_limit};
 use super::names::check_identifier;
@@ -11,9 +12,7 @@ use super::reference::resolve_reference;
 use super::scope::Scope;
 use super::yaml::{Ordered, Problem, Spanned};
 use model::expr::{Env, ExprValue, Name};
-use model::{
-    Bound, Determinism, ElemType, Limit, Metric, Num, Number, Reference, Role, Rule, Tensor,
-};
+use model::{Determinism, ElemType, Limit, Metric, Num, Number, Reference, Role, Rule, Tensor};
 use std::fmt;
 use std::sync::Arc;
 use system::error::Diagnostic;
@@ -40,12 +39,6 @@ pub struct ProgramOutput {
 impl fmt::Debug for ProgramOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ProgramOutput({} at {})", self.kernels, self.declared)
-    }
-}
-
-impl PartialEq for ProgramOutput {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.written, &other.written)
     }
 }
 
@@ -142,7 +135,7 @@ fn resolve_output(
     shared: &Shared<'_>,
 ) -> Result<ProgramOutput, Problem> {
     if glob.trim().is_empty() {
-        return Err(Problem::new(glob.at, "an empty glob fits no name"));
+        return Err(glob.problem("an empty glob fits no name"));
     }
     for (name, tensor) in raw.tensors.iter() {
         check_identifier(name, "tensor")?;
@@ -155,19 +148,17 @@ fn resolve_output(
     let is_result =
         |raw: &RawCapturedTensor| raw.role.as_ref().is_some_and(|role| role.is_result());
     if !raw.tensors.iter().any(|(_, tensor)| is_result(tensor)) {
-        return Err(Problem::new(
-            raw.tensors.at,
-            "no tensor is an output: the reference has nothing to compute",
-        )
-        .help("give one `role: out` or `role: inout`"));
+        return Err(raw
+            .tensors
+            .problem("no tensor is an output: the reference has nothing to compute")
+            .help("give one `role: out` or `role: inout`"));
     }
     let source = match &raw.reference.value {
         RawReference::Variant(_) | RawReference::None => {
-            return Err(Problem::new(
-                raw.reference.at,
-                "the reference of a captured launch is one that is computed",
-            )
-            .help(super::source::REFERENCE));
+            return Err(raw
+                .reference
+                .problem("the reference of a captured launch is one that is computed")
+                .help(super::source::REFERENCE));
         }
         RawReference::User { source, .. } => {
             Some(kernel::check_path(source, PathKind::File, shared)?)
@@ -197,20 +188,6 @@ fn resolve_output(
     Ok(output)
 }
 
-fn tolerance(rule: &Rule) -> Option<Num> {
-    match rule {
-        Rule::Limit {
-            metric: Metric::MaxErr,
-            limit:
-                Limit::Absolute {
-                    bound: Bound::Value(most),
-                    ..
-                },
-        } => Some(*most),
-        _ => None,
-    }
-}
-
 fn resolve_limits(raw: &Spanned<Arc<RawOutput>>, file: &str) -> Result<Vec<ProgramLimit>, Problem> {
     let written = [(Metric::MaxErr, &raw.max_err), (Metric::RelL2, &raw.rel_l2)];
     let mut limits = Vec::new();
@@ -218,26 +195,20 @@ fn resolve_limits(raw: &Spanned<Arc<RawOutput>>, file: &str) -> Result<Vec<Progr
         let Some(formula) = formula else {
             continue;
         };
-        let text = Spanned {
-            value: formula.0.clone(),
-            at: formula.at,
-        };
+        let text = formula.with(formula.0.clone());
         let limit = read_plain_limit(&text, metric, |context| context.unit = false)?;
         let limit = limit.filter(|limit| matches!(limit, Limit::Absolute { .. }));
-        let limit = limit.ok_or_else(|| {
-            Problem::new(text.at, "the limit of a captured output must be a number")
-        })?;
+        let limit =
+            limit.ok_or_else(|| text.problem("the limit of a captured output must be a number"))?;
         limits.push(ProgramLimit {
             rule: Rule::Limit { metric, limit },
             declared: format!("{file}:{}", text.at.line()),
         });
     }
     if limits.is_empty() {
-        return Err(Problem::new(
-            raw.at,
-            "neither `max_err` nor `rel_l2`: the output would be held to nothing",
-        )
-        .help("max_err: 1e-5"));
+        return Err(raw
+            .problem("neither `max_err` nor `rel_l2`: the output would be held to nothing")
+            .help("max_err: 1e-5"));
     }
     Ok(limits)
 }
@@ -248,16 +219,15 @@ fn check_role(raw: &RawCapturedTensor) -> Result<(), Problem> {
         .as_ref()
         .filter(|role| role.value == Role::Reference)
     {
-        return Err(Problem::new(
-            role.at,
+        return Err(role.problem(
             "a tensor of a captured launch is in its memory: it cannot be for the reference alone",
         ));
     }
     if let RawType::Struct(_) = raw.elem.value {
-        return Err(
-            Problem::new(raw.elem.at, "a tensor of a captured launch has no structs")
-                .help("bytes are u8"),
-        );
+        return Err(raw
+            .elem
+            .problem("a tensor of a captured launch has no structs")
+            .help("bytes are u8"));
     }
     Ok(())
 }
@@ -268,7 +238,8 @@ fn check_scalar(raw: &RawCapturedScalar) -> Result<ElemType, Problem> {
         Number::Bool | Number::Signed(_) | Number::Unsigned(_) => true,
     });
     known.ok_or_else(|| {
-        Problem::new(raw.elem.at, "a scalar cannot have this type")
+        raw.elem
+            .problem("a scalar cannot have this type")
             .help("i8 u8 i16 u16 i32 u32 i64 f32 f64")
     })
 }
@@ -292,7 +263,7 @@ fn resolve_tensor(
         .try_fold(elem.size(), |product, dim| product.checked_mul(*dim));
     // Its end is computed from it.
     if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
-        return Err(Problem::new(raw.shape.at, "the tensor is too large"));
+        return Err(raw.shape.problem("the tensor is too large"));
     }
     let role = raw.role.as_ref().map_or(Role::In, |role| role.value);
     Ok(Tensor::new(name, role, elem, dims))
@@ -327,24 +298,16 @@ fn read_parameter<'a>(
     parameters: &'a [Vec<u8>],
 ) -> Result<&'a [u8], Problem> {
     let Some(parameter) = parameters.get(number.value as usize) else {
-        return Err(Problem::new(
-            number.at,
-            format!(
-                "there is no parameter {}: the launch has {}, counted from 0",
-                number.value,
-                parameters.len()
-            ),
-        ));
+        return Err(number.problem(format!(
+            "there is no parameter {number}: the launch has {}, counted from 0",
+            parameters.len()
+        )));
     };
     let from = offset.map_or(0, |offset| offset.value as usize);
     parameter.get(from..from + bytes).ok_or_else(|| {
         Problem::new(
             offset.map_or(number.at, |offset| offset.at),
-            format!(
-                "parameter {} has {} bytes, and {bytes} bytes from byte {from} were to be read",
-                number.value,
-                parameter.len()
-            ),
+            format!("parameter {number} has {} bytes, and {bytes} bytes from byte {from} were to be read", parameter.len()),
         )
     })
 }

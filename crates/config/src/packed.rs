@@ -4,7 +4,7 @@ use super::fill::{Drawn, resolve_fill_of_input};
 use super::names::check_identifier;
 use super::raw::{RawBlocks, RawCodec, RawField, RawFill, RawType};
 use super::scope::Scope;
-use super::yaml::{Ordered, Problem, Spanned, suggest};
+use super::yaml::{Ordered, Problem, Spanned};
 use model::{Blocks, Codec, CodecScheme, ElemType, Field, Fill, FilledField, Num, Role};
 
 /// The largest that a struct may be.
@@ -33,7 +33,7 @@ pub fn resolve_struct<'a>(
     for (name, raw) in written.iter() {
         check_identifier(name, "field")?;
         let Some(elem) = raw.elem.elem() else {
-            return Err(Problem::new(raw.elem.at, "a field cannot be a struct"));
+            return Err(raw.elem.problem("a field cannot be a struct"));
         };
         let count = match &raw.count {
             None => 1,
@@ -56,7 +56,7 @@ pub fn resolve_struct<'a>(
         fields.push(Placed { name, raw, field });
     }
     if fields.is_empty() {
-        return Err(Problem::new(at.at, "a struct needs at least one field"));
+        return Err(at.problem("a struct needs at least one field"));
     }
     let bytes = end.next_multiple_of(align);
     Ok(Struct {
@@ -79,7 +79,8 @@ impl Struct<'_> {
         let of_field = self.fields.iter().find_map(|field| field.raw.fill.as_ref());
         if role.is_drawn() {
             if let Some(fill) = fill {
-                return Err(Problem::new(fill.at, "a struct is filled field by field")
+                return Err(fill
+                    .problem("a struct is filled field by field")
                     .help("type: {struct: {d: {type: f16, fill: {uniform: {low: 0, high: 1}}}}}"));
             }
             let fields = self.fields.iter().map(|placed| {
@@ -107,20 +108,14 @@ impl Struct<'_> {
             }));
         }
         if let Some(fill) = of_field {
-            return Err(Problem::new(
-                fill.at,
-                format!("`{}` is not an input: `fill` is not allowed", name.value),
-            ));
+            return Err(fill.problem(format!("`{name}` is not an input: `fill` is not allowed")));
         }
         if role == Role::Out && self.is_padded {
-            return Err(Problem::new(
-                name.at,
-                format!(
-                    "the structs of `{}` have bytes in no field, which nothing writes",
-                    name.value
-                ),
-            )
-            .help("declare them as a field, or order the fields by size"));
+            return Err(name
+                .problem(format!(
+                    "the structs of `{name}` have bytes in no field, which nothing writes"
+                ))
+                .help("declare them as a field, or order the fields by size"));
         }
         match fill {
             None => Ok(None),
@@ -128,10 +123,7 @@ impl Struct<'_> {
                 value: RawFill::Zeros,
                 ..
             }) => Ok(Some(Fill::Constant { value: Num(0.0) })),
-            Some(fill) => Err(Problem::new(
-                fill.at,
-                "scratch of structs can start with zeros only",
-            )),
+            Some(fill) => Err(fill.problem("scratch of structs can start with zeros only")),
         }
     }
 
@@ -143,7 +135,8 @@ impl Struct<'_> {
         scope: &Scope<'_>,
     ) -> Result<Codec, Problem> {
         let RawCodec::Blocks(raw) = &spot.value else {
-            return Err(Problem::new(spot.at, "the codec of a struct is `blocks`")
+            return Err(spot
+                .problem("the codec of a struct is `blocks`")
                 .help("codec: {blocks: {scale: d, codes: qs}}"));
         };
         let (scale, codes) = (self.find(&raw.scale)?, self.find(&raw.codes)?);
@@ -157,32 +150,27 @@ impl Struct<'_> {
                 .count()
             {
                 0 => {
-                    return Err(Problem::new(
-                        placed.name.at,
-                        format!(
-                            "the codec says nothing of the field `{}`",
-                            placed.name.value
-                        ),
-                    ));
+                    return Err(placed.name.problem(format!(
+                        "the codec says nothing of the field `{}`",
+                        placed.name.value
+                    )));
                 }
                 1 => {}
                 _ => {
-                    return Err(Problem::new(
-                        spot.at,
-                        format!("the field `{}` is named twice", placed.name.value),
-                    ));
+                    return Err(
+                        spot.problem(format!("the field `{}` is named twice", placed.name.value))
+                    );
                 }
             }
             if let Some(fill) = &placed.raw.fill {
-                return Err(Problem::new(fill.at, "a field of a codec has no `fill`"));
+                return Err(fill.problem("a field of a codec has no `fill`"));
             }
         }
         for one in [Some(scale), sum].into_iter().flatten() {
             if !one.field.elem.is_float() || one.field.count != 1 {
-                return Err(Problem::new(
-                    one.name.at,
-                    format!("`{}` must be one float", one.name.value),
-                ));
+                return Err(one
+                    .name
+                    .problem(format!("`{}` must be one float", one.name.value)));
             }
         }
         let (levels, zero_point) = resolve_levels(raw, codes, scope)?;
@@ -222,8 +210,7 @@ impl Struct<'_> {
             .find(|field| field.name.value == name.value)
             .ok_or_else(|| {
                 let known = self.fields.iter().map(|field| field.name.as_str());
-                Problem::new(name.at, format!("unknown field `{}`", name.value))
-                    .help(suggest(name, known))
+                name.unknown("field", known)
             })
     }
 }
@@ -238,16 +225,13 @@ fn resolve_levels(
         (ElemType::I8, None) => (-128, 127, 127, 0),
         (ElemType::U8, None) => (0, 255, 127, 128),
         (_, Some(_)) => {
-            return Err(Problem::new(
-                codes.name.at,
-                "two codes share a byte of type u8",
-            ));
+            return Err(codes.name.problem("two codes share a byte of type u8"));
         }
         (elem, None) => {
             let (low, high) = elem
                 .range()
                 .filter(|_| elem.size() <= 2)
-                .ok_or_else(|| Problem::new(codes.name.at, "codes are of i8, u8, i16 or u16"))?;
+                .ok_or_else(|| codes.name.problem("codes are of i8, u8, i16 or u16"))?;
             (low, high, (high - low) / 2, (low + high + 1) / 2)
         }
     };

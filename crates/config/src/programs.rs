@@ -8,13 +8,14 @@ use super::limit::{ProgramLimit, read_plain_limit};
 use super::names::check_file_name;
 use super::outputs::{ProgramOutput, resolve_outputs};
 use super::raw::{self, Command, Kernel, OUTPUT, ProgramGates, RawProgram, SAME, is_of_programs};
+use super::rival::read_command;
 use super::scope::parse_duration;
 use super::written::{Key, merge_limits, read_texts};
 use super::yaml::{Ordered, Problem, Spanned};
 use model::{CaseId, Facet, Limit, Metric, Rule};
 
 /// A program, and what its launches are held to.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Program {
     pub name: String,
     /// The program and its arguments.
@@ -52,19 +53,18 @@ pub fn resolve_program(
     let file = shared.file;
     check_file_name(name, "program")?;
     if kernels.is_some_and(|kernels| kernels.names().any(|other_name| other_name == name.value)) {
-        return Err(
-            Problem::new(name.at, format!("a kernel is called `{}`, too", name.value))
-                .help("filters could not tell them apart: give one another name"),
-        );
+        return Err(name
+            .problem(format!("a kernel is called `{name}`, too"))
+            .help("filters could not tell them apart: give one another name"));
     }
     for glob in raw.kernels.iter().chain(&raw.regions) {
         if glob.trim().is_empty() {
-            return Err(Problem::new(glob.at, "an empty glob fits no name"));
+            return Err(glob.problem("an empty glob fits no name"));
         }
     }
     let launches = raw.launches.as_ref();
     if let Some(none) = launches.filter(|launch| launch.value == 0) {
-        return Err(Problem::new(none.at, "nothing would be captured"));
+        return Err(none.problem("nothing would be captured"));
     }
     let deadline = match &raw.deadline {
         None => defaults::PROGRAM_DEADLINE_NS,
@@ -88,37 +88,13 @@ pub fn resolve_program(
 
 fn resolve_command(written: &Spanned<Command>) -> Result<Vec<String>, Problem> {
     let words = match &written.value {
-        Command::Shell(line) => {
-            let line = Spanned {
-                value: line.clone(),
-                at: written.at,
-            };
-            let text = |value: &str| Spanned {
-                value: value.to_owned(),
-                at: written.at,
-            };
-            if line.trim().is_empty() {
-                Vec::new()
-            } else {
-                vec![text("sh"), text("-c"), line]
-            }
-        }
+        Command::Shell(line) if line.trim().is_empty() => Vec::new(),
+        Command::Shell(line) => ["sh", "-c", line]
+            .map(|word| written.with(word.to_owned()))
+            .into(),
         Command::Words(words) => words.clone(),
     };
-    match words.first() {
-        Some(program) if !program.trim().is_empty() => {}
-        Some(program) => return Err(Problem::new(program.at, "the program has no name")),
-        None => {
-            return Err(
-                Problem::new(written.at, "no command: nothing would be started")
-                    .help("command: [python, bench.py]"),
-            );
-        }
-    }
-    if let Some(part) = words.iter().find(|part| part.contains('\0')) {
-        return Err(Problem::new(part.at, "a NUL cannot be part of a command"));
-    }
-    Ok(words.into_iter().map(|part| part.value).collect())
+    read_command(&written.with(words), "[python, bench.py]")
 }
 
 fn resolve_output(raw: &ProgramGates) -> Result<Option<FloatTolerance>, Problem> {
@@ -131,10 +107,7 @@ fn resolve_output(raw: &ProgramGates) -> Result<Option<FloatTolerance>, Problem>
         raw::Limits::All(_) | raw::Limits::By(_) => None,
     };
     known.ok_or_else(|| {
-        Problem::new(
-            asked.at,
-            "the output of a launch is `same`, bit for bit, or floats that may differ by a share: \"f32:1e-5\"",
-        )
+        asked.problem("the output of a launch is `same`, bit for bit, or floats that may differ by a share: \"f32:1e-5\"")
     })
 }
 
@@ -145,11 +118,10 @@ fn resolve_limits(raw: &ProgramGates, file: &str) -> Result<Vec<ProgramLimit>, P
         let metric = match written.key {
             Key::Metric(metric) if is_of_programs(metric) => metric,
             _ => {
-                return Err(Problem::new(
-                    written.name.at,
-                    format!("a captured launch has no `{}`", written.name.value),
-                )
-                .help(format!("it has {}, and {OUTPUT}", metrics())));
+                return Err(written
+                    .name
+                    .problem(format!("a captured launch has no `{}`", written.name.value))
+                    .help(format!("it has {}, and {OUTPUT}", metrics())));
             }
         };
         let value = raw.0.get(&written.name.value);
@@ -180,10 +152,7 @@ fn resolve_limit(text: &Spanned<String>, metric: Metric) -> Result<Limit, Proble
     let is_unit = metric.facet() == Facet::Resources;
     let limit = read_plain_limit(text, metric, |context| context.unit = is_unit)?;
     limit.ok_or_else(|| {
-        Problem::new(
-            text.at,
-            "a limit on a captured launch must be a number or a relative limit",
-        )
-        .help("examples: `128`, `400us`, `+1% of base`")
+        text.problem("a limit on a captured launch must be a number or a relative limit")
+            .help("examples: `128`, `400us`, `+1% of base`")
     })
 }

@@ -26,6 +26,105 @@ pub const OF_KERNELS: [Metric; 8] = [
     Metric::Occupancy,
 ];
 
+/// Reads a value that is written in one of several forms: a text, a number, a list or a mapping.
+macro_rules! read_by_form {
+    (@text $make:expr) => {
+        fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+            Ok($make(text.to_owned()))
+        }
+    };
+    (@count $make:expr) => {
+        fn visit_u64<E>(self, count: u64) -> Result<Self::Value, E> {
+            Ok($make(count))
+        }
+    };
+    (@number $make:expr) => {
+        fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
+            Ok($make(value.to_string()))
+        }
+        fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
+            Ok($make(value.to_string()))
+        }
+        fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
+            // Debug keeps a large one short: 1e300.
+            Ok($make(format!("{value:?}")))
+        }
+    };
+    (@list $make:expr) => {
+        fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+            Vec::deserialize(de::value::SeqAccessDeserializer::new(list)).map($make)
+        }
+    };
+    (@map $make:expr) => {
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+            Ordered::deserialize(de::value::MapAccessDeserializer::new(map)).map($make)
+        }
+    };
+    ($type:ident, $expecting:literal, $($form:ident => $make:expr),+) => {
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Forms;
+                impl<'de> Visitor<'de> for Forms {
+                    type Value = $type;
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str($expecting)
+                    }
+                    $(read_by_form!(@$form $make);)+
+                }
+                deserializer.deserialize_any(Forms)
+            }
+        }
+    };
+}
+
+/// Gives a type a schema of its own: its name there, and the schema as JSON.
+macro_rules! with_schema {
+    ($type:ident as $name:literal, $schema:tt) => {
+        impl JsonSchema for $type {
+            fn schema_name() -> Cow<'static, str> {
+                $name.into()
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!($schema)
+            }
+        }
+    };
+}
+
+/// Limits by metric, in a mapping that may have other keys, too.
+macro_rules! limits_by_metric {
+    ($(#[$documentation:meta])* $type:ident, $description:literal, $metrics:expr, { $($key:expr => $schema:tt),+ }) => {
+        $(#[$documentation])*
+        #[derive(Debug, Default, serde::Deserialize)]
+        #[serde(transparent)]
+        pub struct $type(pub Ordered<Spanned<Limits>>);
+
+        impl JsonSchema for $type {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($type).into()
+            }
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                let limits = generator.subschema_for::<Limits>().to_value();
+                let mut keys: serde_json::Map<_, _> = $metrics
+                    .into_iter()
+                    .map(|metric| {
+                        let mut limits = limits.clone();
+                        limits["description"] = metric.documentation().into();
+                        (metric.name().to_owned(), limits)
+                    })
+                    .collect();
+                $(keys.insert($key.to_owned(), serde_json::json!($schema));)+
+                json_schema!({
+                    "description": $description,
+                    "type": "object",
+                    "properties": keys,
+                    "additionalProperties": false,
+                })
+            }
+        }
+    };
+}
+
 /// The kernels and the limits that they must keep.
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -159,44 +258,20 @@ pub enum Command {
     Words(Vec<Spanned<String>>),
 }
 
-impl<'de> Deserialize<'de> for Command {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct CommandVisitor;
-        impl<'de> Visitor<'de> for CommandVisitor {
-            type Value = Command;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a program and its arguments, or a line for the shell")
-            }
-            fn visit_str<E>(self, line: &str) -> Result<Command, E> {
-                Ok(Command::Shell(line.to_owned()))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Command, A::Error> {
-                Vec::deserialize(de::value::SeqAccessDeserializer::new(seq)).map(Command::Words)
-            }
-        }
-        deserializer.deserialize_any(CommandVisitor)
-    }
-}
+read_by_form!(
+    Command,
+    "a program and its arguments, or a line for the shell",
+    text => Command::Shell,
+    list => Command::Words
+);
 
-impl JsonSchema for Command {
-    fn schema_name() -> Cow<'static, str> {
-        "Command".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "A program and its arguments, [python, bench.py]; or a line for the shell.",
-            "anyOf": [
-                { "type": "string" },
-                { "type": "array", "items": { "type": "string" } },
-            ],
-        })
-    }
-}
-
-/// By metric, and `output`.
-#[derive(Debug, Default, serde::Deserialize)]
-#[serde(transparent)]
-pub struct ProgramGates(pub Ordered<Spanned<Limits>>);
+with_schema!(Command as "Command", {
+    "description": "A program and its arguments, [python, bench.py]; or a line for the shell.",
+    "anyOf": [
+        { "type": "string" },
+        { "type": "array", "items": { "type": "string" } },
+    ],
+});
 
 /// Key of what is asked of the output of a launch.
 pub const OUTPUT: &str = "output";
@@ -209,30 +284,18 @@ pub fn is_of_programs(metric: Metric) -> bool {
     matches!(metric.facet(), Facet::Resources | Facet::Times) && !metric.is_of_files()
 }
 
-impl JsonSchema for ProgramGates {
-    fn schema_name() -> Cow<'static, str> {
-        "ProgramGates".into()
+limits_by_metric!(
+    /// By metric, and `output`.
+    ProgramGates,
+    "Limits by metric.",
+    Metric::ALL.into_iter().filter(|metric| is_of_programs(*metric)),
+    {
+        OUTPUT => {
+            "description": "That of the program; against a base, that of the base's launch. same: bit for bit. \"f32:1e-5\": f32, f16 or bf16 may differ by this share of the larger one. Default: same.",
+            "type": "string",
+        }
     }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let metrics = Metric::ALL
-            .into_iter()
-            .filter(|metric| is_of_programs(*metric));
-        let mut keys = limits_by_metric(generator, metrics);
-        keys.insert(
-            OUTPUT.to_owned(),
-            serde_json::json!({
-                "description": "That of the program; against a base, that of the base's launch. same: bit for bit. \"f32:1e-5\": f32, f16 or bf16 may differ by this share of the larger one. Default: same.",
-                "type": "string",
-            }),
-        );
-        json_schema!({
-            "description": "Limits by metric.",
-            "type": "object",
-            "properties": keys,
-            "additionalProperties": false,
-        })
-    }
-}
+);
 
 /// A compiled file, and the limits of its kernels.
 #[derive(Debug, serde::Deserialize, JsonSchema)]
@@ -247,41 +310,27 @@ pub struct RawBinary {
     /// Kernels of each architecture: 1500, "+5%" or "+10". Default: any number.
     pub count: Option<Spanned<Limits>>,
     /// Limits of its kernels; all entries that fit a kernel hold. Default: none.
-    pub gates: Option<Spanned<Vec<Spanned<RawFileGates>>>>,
+    pub gates: Option<Spanned<Vec<Spanned<CompiledFileGates>>>>,
 }
-
-/// By metric, with the globs of names that they are for.
-#[derive(Debug, serde::Deserialize)]
-#[serde(transparent)]
-pub struct RawFileGates(pub Ordered<Spanned<Limits>>);
 
 /// Key of the globs among the metrics.
 pub const KERNELS: &str = "kernels";
 
-impl JsonSchema for RawFileGates {
-    fn schema_name() -> Cow<'static, str> {
-        "CompiledFileGates".into()
+limits_by_metric!(
+    /// By metric, with the globs of names that they are for.
+    CompiledFileGates,
+    "Limits by metric.",
+    OF_KERNELS,
+    {
+        KERNELS => {
+            "description": "Globs of kernels' names, as reports have them: [\"*gemm*\"]. Default: every kernel.",
+            "anyOf": [
+                { "type": "string" },
+                { "type": "array", "items": { "type": "string" } },
+            ],
+        }
     }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let mut keys = limits_by_metric(generator, OF_KERNELS.into_iter());
-        keys.insert(
-            KERNELS.to_owned(),
-            serde_json::json!({
-                "description": "Globs of kernels' names, as reports have them: [\"*gemm*\"]. Default: every kernel.",
-                "anyOf": [
-                    { "type": "string" },
-                    { "type": "array", "items": { "type": "string" } },
-                ],
-            }),
-        );
-        json_schema!({
-            "description": "Limits by metric.",
-            "type": "object",
-            "properties": keys,
-            "additionalProperties": false,
-        })
-    }
-}
+);
 
 #[derive(Debug, Default, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -409,40 +458,20 @@ pub enum RawObjective {
     Weighted(Ordered<Spanned<Formula>>),
 }
 
-impl<'de> Deserialize<'de> for RawObjective {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ObjectiveVisitor;
-        impl<'de> Visitor<'de> for ObjectiveVisitor {
-            type Value = RawObjective;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("`p50 of SHAPE`, or a mapping from shapes to weights")
-            }
-            fn visit_str<E>(self, text: &str) -> Result<RawObjective, E> {
-                Ok(RawObjective::One(text.to_owned()))
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RawObjective, A::Error> {
-                Ordered::deserialize(de::value::MapAccessDeserializer::new(map))
-                    .map(RawObjective::Weighted)
-            }
-        }
-        deserializer.deserialize_any(ObjectiveVisitor)
-    }
-}
+read_by_form!(
+    RawObjective,
+    "`p50 of SHAPE`, or a mapping from shapes to weights",
+    text => RawObjective::One,
+    map => RawObjective::Weighted
+);
 
-impl JsonSchema for RawObjective {
-    fn schema_name() -> Cow<'static, str> {
-        "Objective".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "p50 of mission; or a weight for each of several shapes: {mission: 2, long: 1}.",
-            "anyOf": [
-                { "type": "string" },
-                { "type": "object", "additionalProperties": { "type": "number", "exclusiveMinimum": 0 } },
-            ],
-        })
-    }
-}
+with_schema!(RawObjective as "Objective", {
+    "description": "p50 of mission; or a weight for each of several shapes: {mission: 2, long: 1}.",
+    "anyOf": [
+        { "type": "string" },
+        { "type": "object", "additionalProperties": { "type": "number", "exclusiveMinimum": 0 } },
+    ],
+});
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -599,48 +628,30 @@ pub struct RawTensor {
     pub compare: Option<Spanned<RawCompare>>,
 }
 
-#[derive(Debug, serde::Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(rename = "Type")]
-pub enum RawType {
-    F64,
-    F32,
-    F16,
-    Bf16,
-    E4m3,
-    E5m2,
-    I8,
-    U8,
-    I16,
-    U16,
-    I32,
-    U32,
-    I64,
-    /// Fields in their order, laid out as in C.
-    Struct(Ordered<Spanned<RawField>>),
+macro_rules! types {
+    ($($elem:ident)+) => {
+        #[derive(Debug, serde::Deserialize, JsonSchema)]
+        #[serde(rename_all = "lowercase")]
+        #[schemars(rename = "Type")]
+        pub enum RawType {
+            $($elem,)+
+            /// Fields in their order, laid out as in C.
+            Struct(Ordered<Spanned<RawField>>),
+        }
+
+        impl RawType {
+            /// `None` for a struct.
+            pub fn elem(&self) -> Option<ElemType> {
+                match self {
+                    $(Self::$elem => Some(ElemType::$elem),)+
+                    Self::Struct(_) => None,
+                }
+            }
+        }
+    };
 }
 
-impl RawType {
-    /// `None` for a struct.
-    pub fn elem(&self) -> Option<ElemType> {
-        Some(match self {
-            Self::F64 => ElemType::F64,
-            Self::F32 => ElemType::F32,
-            Self::F16 => ElemType::F16,
-            Self::Bf16 => ElemType::Bf16,
-            Self::E4m3 => ElemType::E4m3,
-            Self::E5m2 => ElemType::E5m2,
-            Self::I8 => ElemType::I8,
-            Self::U8 => ElemType::U8,
-            Self::I16 => ElemType::I16,
-            Self::U16 => ElemType::U16,
-            Self::I32 => ElemType::I32,
-            Self::U32 => ElemType::U32,
-            Self::I64 => ElemType::I64,
-            Self::Struct(_) => return None,
-        })
-    }
-}
+types!(F64 F32 F16 Bf16 E4m3 E5m2 I8 U8 I16 U16 I32 U32 I64);
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -1053,31 +1064,20 @@ pub enum RawReference {
 #[serde(transparent)]
 pub struct Formula(pub String);
 
-impl JsonSchema for Formula {
-    fn schema_name() -> Cow<'static, str> {
-        "Formula".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "A number, a quantity (48KiB, 900us), or an expression over dimensions and integer macros.",
-            "type": ["number", "string"],
-        })
-    }
-}
+with_schema!(Formula as "Formula", {
+    "description": "A number, a quantity (48KiB, 900us), or an expression over dimensions and integer macros.",
+    "type": ["number", "string"],
+});
 
 /// The value of a macro, as text.
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Word(pub String);
 
-impl JsonSchema for Word {
-    fn schema_name() -> Cow<'static, str> {
-        "Word".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "description": "The value of a macro.", "type": ["number", "string", "boolean"] })
-    }
-}
+with_schema!(Word as "Word", {
+    "description": "The value of a macro.",
+    "type": ["number", "string", "boolean"],
+});
 
 #[derive(Debug)]
 pub enum Seeds {
@@ -1087,59 +1087,25 @@ pub enum Seeds {
     ByShape(Ordered<Spanned<Seeds>>),
 }
 
-impl<'de> Deserialize<'de> for Seeds {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct SeedsVisitor;
-        impl<'de> Visitor<'de> for SeedsVisitor {
-            type Value = Seeds;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(
-                    "a number of seeds, a list of seeds, or a mapping from shapes to either",
-                )
-            }
-            fn visit_u64<E>(self, count: u64) -> Result<Seeds, E> {
-                Ok(Seeds::Count(count))
-            }
-            fn visit_i64<E: de::Error>(self, count: i64) -> Result<Seeds, E> {
-                u64::try_from(count)
-                    .map(Seeds::Count)
-                    .map_err(|_| E::invalid_value(de::Unexpected::Signed(count), &self))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Seeds, A::Error> {
-                Vec::deserialize(de::value::SeqAccessDeserializer::new(seq)).map(Seeds::List)
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Seeds, A::Error> {
-                Ordered::deserialize(de::value::MapAccessDeserializer::new(map)).map(Seeds::ByShape)
-            }
-        }
-        deserializer.deserialize_any(SeedsVisitor)
-    }
-}
+read_by_form!(
+    Seeds,
+    "a number of seeds, a list of seeds, or a mapping from shapes to either",
+    count => Seeds::Count,
+    list => Seeds::List,
+    map => Seeds::ByShape
+);
 
-impl JsonSchema for Seeds {
-    fn schema_name() -> Cow<'static, str> {
-        "Seeds".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let either = serde_json::json!([
+with_schema!(Seeds as "Seeds", {
+    "description": "A number of seeds, a list of seeds, or either of them per shape, with a `default`.",
+    "anyOf": [
+        { "type": "integer", "minimum": 1 },
+        { "type": "array", "items": { "type": "integer", "minimum": 0 } },
+        { "type": "object", "additionalProperties": { "anyOf": [
             { "type": "integer", "minimum": 1 },
             { "type": "array", "items": { "type": "integer", "minimum": 0 } },
-        ]);
-        json_schema!({
-            "description": "A number of seeds, a list of seeds, or either of them per shape, with a `default`.",
-            "anyOf": [
-                { "type": "integer", "minimum": 1 },
-                { "type": "array", "items": { "type": "integer", "minimum": 0 } },
-                { "type": "object", "additionalProperties": { "anyOf": either } },
-            ],
-        })
-    }
-}
-
-/// By metric, `counters` and `conditions`.
-#[derive(Debug, Default, serde::Deserialize)]
-#[serde(transparent)]
-pub struct Gates(pub Ordered<Spanned<Limits>>);
+        ] } },
+    ],
+});
 
 /// Key of the limits or seeds that hold for every name without its own.
 pub const DEFAULT: &str = "default";
@@ -1157,83 +1123,42 @@ fn metrics_that_are_built() -> impl Iterator<Item = Metric> {
         .filter(|metric| !metric.is_of_files())
 }
 
-fn limits_by_metric(
-    generator: &mut SchemaGenerator,
-    metrics: impl Iterator<Item = Metric>,
-) -> serde_json::Map<String, serde_json::Value> {
-    let limits = generator.subschema_for::<Limits>().to_value();
-    let described = |metric: Metric| {
-        let mut limits = limits.clone();
-        if let Some(limits) = limits.as_object_mut() {
-            limits.insert("description".to_owned(), metric.documentation().into());
+limits_by_metric!(
+    /// By metric, `counters` and `conditions`.
+    Gates,
+    "Limits by metric.",
+    metrics_that_are_built(),
+    {
+        CONDITIONS => {
+            "description": "Expressions over metrics that must be true: registers <= 64 || occupancy >= 0.5",
+            "type": "array",
+            "items": { "type": "string" },
+        },
+        COUNTERS => {
+            "description": "How much more than its baseline any counter of the simulator may be. Default: +0%. Can differ by shape.",
+            "anyOf": [
+                { "type": "string" },
+                { "type": "object", "additionalProperties": { "type": "string" } },
+            ],
         }
-        (metric.name().to_owned(), limits)
-    };
-    metrics.map(described).collect()
-}
-
-impl JsonSchema for Gates {
-    fn schema_name() -> Cow<'static, str> {
-        "Gates".into()
     }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let mut keys = limits_by_metric(generator, metrics_that_are_built());
-        keys.insert(
-            CONDITIONS.to_owned(),
-            serde_json::json!({
-                "description": "Expressions over metrics that must be true: registers <= 64 || occupancy >= 0.5",
-                "type": "array",
-                "items": { "type": "string" },
-            }),
-        );
-        keys.insert(
-            COUNTERS.to_owned(),
-            serde_json::json!({
-                "description": "How much more than its baseline any counter of the simulator may be. Default: +0%. Can differ by shape.",
-                "anyOf": [
-                    { "type": "string" },
-                    { "type": "object", "additionalProperties": { "type": "string" } },
-                ],
-            }),
-        );
-        json_schema!({
-            "description": "Limits by metric.",
-            "type": "object",
-            "properties": keys,
-            "additionalProperties": false,
-        })
-    }
-}
-
-/// By metric, and `because`.
-#[derive(Debug, Default, serde::Deserialize)]
-#[serde(transparent)]
-pub struct Targets(pub Ordered<Spanned<Limits>>);
+);
 
 /// Key of the reason among the targets.
 pub const BECAUSE: &str = "because";
 
-impl JsonSchema for Targets {
-    fn schema_name() -> Cow<'static, str> {
-        "Targets".into()
+limits_by_metric!(
+    /// By metric, and `because`.
+    Targets,
+    "Values to be reached, by metric. No baseline is involved.",
+    metrics_that_are_built(),
+    {
+        BECAUSE => {
+            "description": "Why a target is missed, with values: a negative result that reports list.",
+            "type": "string",
+        }
     }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let mut keys = limits_by_metric(generator, metrics_that_are_built());
-        keys.insert(
-            BECAUSE.to_owned(),
-            serde_json::json!({
-                "description": "Why a target is missed, with values: a negative result that reports list.",
-                "type": "string",
-            }),
-        );
-        json_schema!({
-            "description": "Values to be reached, by metric. No baseline is involved.",
-            "type": "object",
-            "properties": keys,
-            "additionalProperties": false,
-        })
-    }
-}
+);
 
 /// The limits on one metric.
 #[derive(Clone, Debug)]
@@ -1244,53 +1169,23 @@ pub enum Limits {
     By(Ordered<Spanned<Limits>>),
 }
 
-impl<'de> Deserialize<'de> for Limits {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct LimitsVisitor;
-        impl<'de> Visitor<'de> for LimitsVisitor {
-            type Value = Limits;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a limit, a list of limits, or a mapping to limits")
-            }
-            fn visit_u64<E>(self, value: u64) -> Result<Limits, E> {
-                Ok(Limits::One(value.to_string()))
-            }
-            fn visit_i64<E>(self, value: i64) -> Result<Limits, E> {
-                Ok(Limits::One(value.to_string()))
-            }
-            fn visit_f64<E>(self, value: f64) -> Result<Limits, E> {
-                // Debug keeps a large one short: 1e300.
-                Ok(Limits::One(format!("{value:?}")))
-            }
-            fn visit_str<E>(self, text: &str) -> Result<Limits, E> {
-                Ok(Limits::One(text.to_owned()))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Limits, A::Error> {
-                Vec::deserialize(de::value::SeqAccessDeserializer::new(seq)).map(Limits::All)
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Limits, A::Error> {
-                Ordered::deserialize(de::value::MapAccessDeserializer::new(map)).map(Limits::By)
-            }
-        }
-        deserializer.deserialize_any(LimitsVisitor)
-    }
-}
+read_by_form!(
+    Limits,
+    "a limit, a list of limits, or a mapping to limits",
+    text => Limits::One,
+    number => Limits::One,
+    list => Limits::All,
+    map => Limits::By
+);
 
-impl JsonSchema for Limits {
-    fn schema_name() -> Cow<'static, str> {
-        "Limits".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "128, 48KiB, 1.5ms, \"25%\", \"+2%\" (against the baseline), \"+2\" (for counts and bytes), \"+0.5% of base\" (against the revision that --base names), \"+5% of v1.0\" (against the baseline at that tag), \"+5% of best\" (against the best level that the baselines held), \"<= 0.90 * stage1.p50\"; a list of limits; or a mapping to either, by architecture (resources) or by shape (all other metrics).",
-            "anyOf": [
-                { "type": ["number", "string"] },
-                { "type": "array", "items": { "type": ["number", "string"] } },
-                { "type": "object", "additionalProperties": { "anyOf": [
-                    { "type": ["number", "string"] },
-                    { "type": "array", "items": { "type": ["number", "string"] } },
-                ] } },
-            ],
-        })
-    }
-}
+with_schema!(Limits as "Limits", {
+    "description": "128, 48KiB, 1.5ms, \"25%\", \"+2%\" (against the baseline), \"+2\" (for counts and bytes), \"+0.5% of base\" (against the revision that --base names), \"+5% of v1.0\" (against the baseline at that tag), \"+5% of best\" (against the best level that the baselines held), \"<= 0.90 * stage1.p50\"; a list of limits; or a mapping to either, by architecture (resources) or by shape (all other metrics).",
+    "anyOf": [
+        { "type": ["number", "string"] },
+        { "type": "array", "items": { "type": ["number", "string"] } },
+        { "type": "object", "additionalProperties": { "anyOf": [
+            { "type": ["number", "string"] },
+            { "type": "array", "items": { "type": ["number", "string"] } },
+        ] } },
+    ],
+});

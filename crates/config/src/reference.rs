@@ -36,7 +36,7 @@ pub fn resolve_reference(
             let &[_, key_heads, keys, _] = names.find_input(k)?.value_dims() else {
                 return Err(scope.problem(k, "k must be [B, H, S, D]"));
             };
-            names.check_extents(k, &[batch, key_heads, keys, depth])?;
+            names.check_input(k, &[batch, key_heads, keys, depth])?;
             if heads % key_heads != 0 {
                 return Err(scope.problem(
                     k,
@@ -45,10 +45,8 @@ pub fn resolve_reference(
                     ),
                 ));
             }
-            names.find_input(v)?;
-            names.check_extents(v, &[batch, key_heads, keys, depth])?;
-            names.find_output(out)?;
-            names.check_extents(out, query.value_dims())?;
+            names.check_input(v, &[batch, key_heads, keys, depth])?;
+            names.check_output(out, query.value_dims())?;
             Reference::Sdpa {
                 q: q.value.clone(),
                 k: k.value.clone(),
@@ -81,23 +79,20 @@ pub fn resolve_reference(
                     format!("the leading dimensions are {batch_a:?} in a and {batch_b:?} in b"),
                 ));
             }
-            names.find_output(out)?;
             let result = [batch_a, &[rows, columns]].concat();
-            names.check_extents(out, &result)?;
+            names.check_output(out, &result)?;
             if let Some(c) = c {
-                names.find_input(c)?;
-                names.check_extents(c, &result)?;
+                names.check_input(c, &result)?;
             }
             if let Some(bias) = bias {
-                names.find_input(bias)?;
-                names.check_extents(bias, &[columns])?;
+                names.check_input(bias, &[columns])?;
             }
             let factor =
                 scope.eval_number_or(beta.as_ref(), if c.is_some() { 1.0 } else { 0.0 })?;
             if let (Some(beta), None) = (beta, c)
                 && factor.0 != 0.0
             {
-                return Err(Problem::new(beta.at, "beta without c has nothing to scale"));
+                return Err(beta.problem("beta without c has nothing to scale"));
             }
             Reference::Gemm {
                 a: a.value.clone(),
@@ -128,8 +123,7 @@ pub fn resolve_reference(
         } => {
             let columns = names.check_rows(x, out)?;
             for weight in [gamma, beta].into_iter().flatten() {
-                names.find_input(weight)?;
-                names.check_extents(weight, &[columns])?;
+                names.check_input(weight, &[columns])?;
             }
             Reference::LayerNorm {
                 x: x.value.clone(),
@@ -147,8 +141,7 @@ pub fn resolve_reference(
         } => {
             let columns = names.check_rows(x, out)?;
             if let Some(gamma) = gamma {
-                names.find_input(gamma)?;
-                names.check_extents(gamma, &[columns])?;
+                names.check_input(gamma, &[columns])?;
             }
             Reference::RmsNorm {
                 x: x.value.clone(),
@@ -161,7 +154,7 @@ pub fn resolve_reference(
             let dims = names.find_input(x)?.value_dims();
             let reduced = resolve_axes(axes, dims.len())?;
             if reduced.is_empty() {
-                return Err(Problem::new(axes.at, "no axes: nothing would be reduced"));
+                return Err(axes.problem("no axes: nothing would be reduced"));
             }
             let left = |(axis, dim): (usize, &usize)| (!reduced.contains(&axis)).then_some(*dim);
             let left: Vec<usize> = dims.iter().enumerate().filter_map(left).collect();
@@ -188,17 +181,17 @@ pub fn resolve_reference(
             let dims = names.find_input(x)?.value_dims();
             let order = resolve_axes(permutation, dims.len())?;
             if order.len() != dims.len() {
-                return Err(Problem::new(
-                    permutation.at,
-                    format!("{} axes for {} dimensions", order.len(), dims.len()),
-                ));
+                return Err(permutation.problem(format!(
+                    "{} axes for {} dimensions",
+                    order.len(),
+                    dims.len()
+                )));
             }
-            names.find_output(out)?;
             let wanted: Vec<usize> = order
                 .iter()
                 .filter_map(|axis| dims.get(*axis).copied())
                 .collect();
-            names.check_extents(out, &wanted)?;
+            names.check_output(out, &wanted)?;
             Reference::Transpose {
                 x: x.value.clone(),
                 out: out.value.clone(),
@@ -207,7 +200,7 @@ pub fn resolve_reference(
         }
         R::Unary { x, out, op } => {
             names.find_output(out)?;
-            names.check_extents(out, names.find_input(x)?.value_dims())?;
+            names.check_output(out, names.find_input(x)?.value_dims())?;
             Reference::Unary {
                 x: x.value.clone(),
                 out: out.value.clone(),
@@ -216,10 +209,8 @@ pub fn resolve_reference(
         }
         R::Binary { a, b, out, op } => {
             let dims = names.find_input(a)?.value_dims();
-            names.find_input(b)?;
-            names.check_extents(b, dims)?;
-            names.find_output(out)?;
-            names.check_extents(out, dims)?;
+            names.check_input(b, dims)?;
+            names.check_output(out, dims)?;
             Reference::Binary {
                 a: a.value.clone(),
                 b: b.value.clone(),
@@ -234,10 +225,7 @@ pub fn resolve_reference(
             flags,
         } => {
             if let (Some(flag), true) = (flags.first(), source.ends_with(".py")) {
-                return Err(Problem::new(
-                    flag.at,
-                    "a reference in Python is not compiled, and has no flags",
-                ));
+                return Err(flag.problem("a reference in Python is not compiled, and has no flags"));
             }
             Reference::User {
                 source: path(source)?,
@@ -286,14 +274,12 @@ fn check_coverage(
         .find(|tensor| tensor.role.is_result() && !covered.contains(&tensor.name.as_str()));
     match uncovered {
         None => Ok(()),
-        Some(tensor) => Err(Problem::new(
-            spot.at,
-            format!(
+        Some(tensor) => Err(spot
+            .problem(format!(
                 "the reference does not compute the output `{}`",
                 tensor.name
-            ),
-        )
-        .help("a `user` reference can compute several outputs")),
+            ))
+            .help("a `user` reference can compute several outputs")),
     }
 }
 
@@ -316,14 +302,14 @@ fn resolve_axes(axes: &Spanned<Vec<Spanned<u32>>>, rank: usize) -> Result<Vec<us
     for axis in axes.iter() {
         let index = axis.value as usize;
         if index >= rank {
-            return Err(Problem::new(
-                axis.at,
-                format!("axis {index} is out of range: the tensor has rank {rank}"),
-            )
-            .help("axes count from 0"));
+            return Err(axis
+                .problem(format!(
+                    "axis {index} is out of range: the tensor has rank {rank}"
+                ))
+                .help("axes count from 0"));
         }
         if found.contains(&index) {
-            return Err(Problem::new(axis.at, format!("duplicate axis {index}")));
+            return Err(axis.problem(format!("duplicate axis {index}")));
         }
         found.push(index);
     }
@@ -339,10 +325,9 @@ impl<'a> Names<'a> {
     fn find_input(&self, name: &Spanned<String>) -> Result<&'a Tensor, Problem> {
         let tensor = call::find_tensor(name, self.tensors)?;
         if !tensor.role.is_drawn() {
-            return Err(Problem::new(
-                name.at,
-                format!("`{}` is not an input; a reference reads inputs", name.value),
-            ));
+            return Err(name.problem(format!(
+                "`{name}` is not an input; a reference reads inputs"
+            )));
         }
         Self::check_floats(name, tensor)
     }
@@ -350,10 +335,9 @@ impl<'a> Names<'a> {
     fn find_output(&self, name: &Spanned<String>) -> Result<&'a Tensor, Problem> {
         let tensor = call::find_tensor(name, self.tensors)?;
         if !tensor.role.is_result() {
-            return Err(
-                Problem::new(name.at, format!("`{}` is not an output", name.value))
-                    .help(format!("tensors: {{{}: {{role: out, ...}}}}", name.value)),
-            );
+            return Err(name
+                .problem(format!("`{name}` is not an output"))
+                .help(format!("tensors: {{{name}: {{role: out, ...}}}}")));
         }
         Self::check_floats(name, tensor)
     }
@@ -362,14 +346,21 @@ impl<'a> Names<'a> {
         if tensor.elem.is_float() || tensor.codec.is_some() {
             return Ok(tensor);
         }
-        Err(Problem::new(
-            name.at,
-            format!(
-                "`{}` holds integers; built-in references compute over floats",
-                name.value
-            ),
-        )
-        .help("a `user` reference sees integer tensors in their own type"))
+        Err(name
+            .problem(format!(
+                "`{name}` holds integers; built-in references compute over floats"
+            ))
+            .help("a `user` reference sees integer tensors in their own type"))
+    }
+
+    fn check_input(&self, name: &Spanned<String>, wanted: &[usize]) -> Result<(), Problem> {
+        self.find_input(name)?;
+        self.check_extents(name, wanted)
+    }
+
+    fn check_output(&self, name: &Spanned<String>, wanted: &[usize]) -> Result<(), Problem> {
+        self.find_output(name)?;
+        self.check_extents(name, wanted)
     }
 
     fn check_extents(&self, name: &Spanned<String>, wanted: &[usize]) -> Result<(), Problem> {
@@ -383,10 +374,7 @@ impl<'a> Names<'a> {
     fn mismatch(&self, name: &Spanned<String>, found: &[usize], wanted: &[usize]) -> Problem {
         self.scope.problem(
             name,
-            format!(
-                "`{}` is {found:?}; the reference needs {wanted:?}",
-                name.value
-            ),
+            format!("`{name}` is {found:?}; the reference needs {wanted:?}"),
         )
     }
 
@@ -401,15 +389,14 @@ impl<'a> Names<'a> {
             [batch @ .., rows, columns] => Ok((batch, *rows, *columns)),
             dims => Err(self
                 .scope
-                .problem(name, format!("`{}` is {dims:?}, not a matrix", name.value))),
+                .problem(name, format!("`{name}` is {dims:?}, not a matrix"))),
         }
     }
 
     /// Length of the last dimension of `x`, where `out` is as `x`.
     fn check_rows(&self, x: &Spanned<String>, out: &Spanned<String>) -> Result<usize, Problem> {
         let dims = self.find_input(x)?.value_dims();
-        self.find_output(out)?;
-        self.check_extents(out, dims)?;
+        self.check_output(out, dims)?;
         dims.last()
             .copied()
             .ok_or_else(|| self.scope.problem(x, "a single element has no rows"))

@@ -1,16 +1,16 @@
 //! Resolves the text of a gates file to a plan and its gates.
 
 use super::architectures::resolve_architectures;
-use super::binaries::{self, BinaryGates};
+use super::binaries;
 use super::disk::PathKind;
 use super::kernel::{self, Shared};
-use super::programs::{self, Program};
+use super::load::Loaded;
+use super::programs;
 use super::raw::{self, RawSimulation};
 use super::source::Source;
-use super::tune::Tune;
 use super::yaml::{Problem, Spanned};
 use super::{defaults, scope};
-use model::{Gate, Metric, Plan, Rule, Schedule, Simulation, Target};
+use model::{Metric, Plan, Rule, Schedule, Simulation};
 use std::ops::RangeInclusive;
 use system::error::Diagnostic;
 
@@ -27,22 +27,13 @@ pub struct ToolchainPin {
     pub cuda: Option<String>,
 }
 
-pub struct Resolved {
-    pub plan: Plan,
-    pub gates: Vec<Gate>,
-    pub targets: Vec<Target>,
-    pub toolchain: ToolchainPin,
-    pub tunes: Vec<Tune>,
-    pub binaries: Vec<BinaryGates>,
-    pub programs: Vec<Program>,
-}
-
+/// Resolves all of a file, and selects nothing.
 pub fn parse(
     file: &str,
     text: &str,
     disk: &dyn Fn(&str) -> Option<PathKind>,
     environment: &dyn Fn(&str) -> Option<String>,
-) -> Result<Resolved, Diagnostic> {
+) -> Result<Loaded, Diagnostic> {
     let source = Source::parse(file, text)?;
     check_version(&source)
         .and_then(|()| source.read())
@@ -57,16 +48,12 @@ pub fn check_version(source: &Source<'_>) -> Result<(), Problem> {
     match first {
         Some((key, value)) if key.value == "version" => match value {
             Some(value) if value.value == VERSION.to_string() => Ok(()),
-            Some(value) => Err(Problem::new(
-                value.at,
-                format!(
-                    "unknown version {}: this gatekeeper reads version {VERSION}",
-                    value.value
-                ),
-            )),
-            None => Err(Problem::new(key.at, "the version must be a number").help(help)),
+            Some(value) => Err(value.problem(format!(
+                "unknown version {value}: this gatekeeper reads version {VERSION}"
+            ))),
+            None => Err(key.problem("the version must be a number").help(help)),
         },
-        Some((key, _)) => Err(Problem::new(key.at, "`version` must come first").help(help)),
+        Some((key, _)) => Err(key.problem("`version` must come first").help(help)),
         None => Err(Problem::new(source.start(), "expected a mapping").help(help)),
     }
 }
@@ -76,7 +63,7 @@ fn resolve_file(
     source: &Source<'_>,
     disk: &dyn Fn(&str) -> Option<PathKind>,
     environment: &dyn Fn(&str) -> Option<String>,
-) -> Result<Resolved, Problem> {
+) -> Result<Loaded, Problem> {
     let file = source.name();
     let missing = |key: &str, help: &str| {
         Problem::new(source.start(), format!("the key `{key}` is missing")).help(help)
@@ -93,38 +80,21 @@ fn resolve_file(
         disk,
         environment,
     };
-    let mut resolved = Resolved {
-        plan: Plan {
-            simulation: resolve_simulation(&raw.simulation)?,
-            ..Plan::empty(resolve_timing(&raw.timing)?)
-        },
-        gates: Vec::new(),
-        targets: Vec::new(),
-        toolchain: ToolchainPin {
-            cuda: raw.toolchain.cuda.as_ref().map(check_release).transpose()?,
-        },
-        tunes: Vec::new(),
-        binaries: Vec::new(),
-        programs: Vec::new(),
+    let plan = Plan {
+        simulation: resolve_simulation(&raw.simulation)?,
+        ..Plan::empty(resolve_timing(&raw.timing)?)
     };
+    let mut loaded = Loaded::new(source.places(), plan, Vec::new());
+    loaded.toolchain.cuda = raw.toolchain.cuda.as_ref().map(check_release).transpose()?;
     match (&raw.kernels, &raw.binaries, &raw.programs) {
         (Some(kernels), ..) if kernels.is_empty() => {
-            return Err(Problem::new(
-                kernels.at,
-                "no kernels: nothing would be judged",
-            ));
+            return Err(kernels.problem("no kernels: nothing would be judged"));
         }
         (_, Some(binaries), _) if binaries.is_empty() => {
-            return Err(Problem::new(
-                binaries.at,
-                "no binaries: nothing would be judged",
-            ));
+            return Err(binaries.problem("no binaries: nothing would be judged"));
         }
         (.., Some(programs)) if programs.is_empty() => {
-            return Err(Problem::new(
-                programs.at,
-                "no programs: nothing would be judged",
-            ));
+            return Err(programs.problem("no programs: nothing would be judged"));
         }
         (None, None, None) => {
             return Err(missing("kernels", "kernels: {NAME: {source: FILE.cu, entry: FUNCTION, ...}}")
@@ -134,33 +104,27 @@ fn resolve_file(
     }
     for (name, binary) in raw.binaries.iter().flat_map(|all| all.iter()) {
         let binary = binaries::resolve_binary(name, binary, file)?;
-        resolved.binaries.push(binary);
+        loaded.binaries.push(binary);
     }
     for (name, program) in raw.programs.iter().flat_map(|all| all.iter()) {
         let program = programs::resolve_program(name, program, raw.kernels.as_ref(), &shared)?;
-        resolved.programs.push(program);
+        loaded.programs.push(program);
     }
     for (name, kernel) in raw.kernels.iter().flat_map(|all| all.iter()) {
-        let kernel = kernel::resolve_kernel(name, kernel, &shared)?;
-        resolved.plan.units.extend(kernel.units);
-        resolved.plan.cases.extend(kernel.cases);
-        resolved.plan.expected.extend(kernel.expected);
-        resolved.plan.fallbacks.extend(kernel.fallbacks);
-        resolved.gates.extend(kernel.gates);
-        resolved.targets.extend(kernel.targets);
-        resolved.plan.rivals.extend(kernel.rivals);
-        resolved.tunes.extend(kernel.tunes);
+        kernel::resolve_kernel(name, kernel, &shared, &mut loaded)?;
     }
     if let Some(singles) = &raw.timing.singles {
-        let of_kernels = resolved.gates.iter().map(|gate| &gate.rule);
-        let of_programs = resolved
+        let of_kernels = loaded.gates.iter().map(|gate| &gate.rule);
+        let of_programs = loaded
             .programs
             .iter()
             .flat_map(|program| &program.limits)
             .map(|limit| &limit.rule);
         check_singles(singles, of_kernels.chain(of_programs))?;
     }
-    Ok(resolved)
+    let cases = loaded.plan.cases.iter();
+    loaded.all = cases.map(|case| case.id.clone()).collect();
+    Ok(loaded)
 }
 
 /// A limit that these could never decide is an error before anything is measured.
@@ -175,14 +139,10 @@ fn check_singles<'a>(
         .max_by_key(|format| format.least_singles())
     {
         None => Ok(()),
-        Some(metric) => Err(Problem::new(
-            singles.at,
-            format!(
-                "{} samples are too few for the limit on {metric}, which needs {}",
-                singles.value,
-                metric.least_singles()
-            ),
-        )),
+        Some(metric) => Err(singles.problem(format!(
+            "{singles} samples are too few for the limit on {metric}, which needs {}",
+            metric.least_singles()
+        ))),
     }
 }
 
@@ -192,10 +152,9 @@ fn check_release(raw: &Spanned<String>) -> Result<String, Problem> {
     if (2..=3).contains(&parts.len()) && parts.iter().all(number) {
         return Ok(raw.value.clone());
     }
-    Err(
-        Problem::new(raw.at, format!("`{}` is not a CUDA release", raw.value))
-            .help("examples: \"13.0\", \"13.0.2\""),
-    )
+    Err(raw
+        .problem(format!("`{raw}` is not a CUDA release"))
+        .help("examples: \"13.0\", \"13.0.2\""))
 }
 
 fn resolve_simulation(raw: &RawSimulation) -> Result<Simulation, Problem> {
@@ -212,15 +171,11 @@ fn resolve_simulation(raw: &RawSimulation) -> Result<Simulation, Problem> {
             budget: budget.value,
             warp_hazards,
         }),
-        Some(budget) => Err(Problem::new(
-            budget.at,
-            format!(
-                "the budget is {} warp instructions; it must be between {} and {}",
-                budget.value,
-                BUDGETS.start(),
-                BUDGETS.end()
-            ),
-        )),
+        Some(budget) => Err(budget.problem(format!(
+            "the budget is {budget} warp instructions; it must be between {} and {}",
+            BUDGETS.start(),
+            BUDGETS.end()
+        ))),
     }
 }
 
@@ -228,10 +183,7 @@ fn resolve_timing(raw: &raw::Timing) -> Result<Schedule, Problem> {
     let count = |written: &Option<Spanned<u32>>, absent: u32, least: u32, most: u32| match written {
         None => Ok(absent),
         Some(count) if (least..=most).contains(&count.value) => Ok(count.value),
-        Some(count) => Err(Problem::new(
-            count.at,
-            format!("{} must be between {least} and {most}", count.value),
-        )),
+        Some(count) => Err(count.problem(format!("{count} must be between {least} and {most}"))),
     };
     let absent = defaults::TIMING;
     let processes = count(&raw.processes, absent.processes, 1, 100)?;

@@ -13,39 +13,43 @@ pub fn resolve_rivals(kernel: &str, raw: &raw::Kernel) -> Result<Vec<Rival>, Pro
         .collect()
 }
 
+/// Returns the words of a command, which has a program at least.
+pub fn read_command(
+    words: &Spanned<Vec<Spanned<String>>>,
+    example: &str,
+) -> Result<Vec<String>, Problem> {
+    match words.first() {
+        Some(program) if !program.trim().is_empty() => {}
+        Some(program) => return Err(program.problem("the program has no name")),
+        None => {
+            return Err(words
+                .problem("no command: nothing would be started")
+                .help(format!("command: {example}")));
+        }
+    }
+    if let Some(part) = words.iter().find(|part| part.contains('\0')) {
+        return Err(part.problem("a NUL cannot be part of a command"));
+    }
+    Ok(words.iter().map(|part| part.value.clone()).collect())
+}
+
 fn resolve_rival(
     kernel: &str,
     name: &Spanned<String>,
     raw: &Spanned<RawRival>,
 ) -> Result<Rival, Problem> {
     check_identifier(name, "rival")?;
-    match raw.command.first() {
-        Some(program) if !program.trim().is_empty() => {}
-        Some(program) => return Err(Problem::new(program.at, "the program has no name")),
-        None => {
-            return Err(
-                Problem::new(raw.command.at, "no command: nothing would be started")
-                    .help("command: [python3, rivals/torch_sdpa.py]"),
-            );
-        }
-    }
-    if let Some(part) = raw.command.iter().find(|part| part.contains('\0')) {
-        return Err(Problem::new(part.at, "a NUL cannot be part of a command"));
-    }
+    let command = read_command(&raw.command, "[python3, rivals/torch_sdpa.py]")?;
     if raw.backends.is_empty() {
-        return Err(Problem::new(
-            raw.backends.at,
-            "no backends: nothing would be compared",
-        ));
+        return Err(raw
+            .backends
+            .problem("no backends: nothing would be compared"));
     }
     let mut backends: Vec<String> = Vec::new();
     for backend in raw.backends.iter() {
         check_identifier(backend, "backend")?;
         if backends.contains(&backend.value) {
-            return Err(Problem::new(
-                backend.at,
-                format!("duplicate backend `{}`", backend.value),
-            ));
+            return Err(backend.problem(format!("duplicate backend `{backend}`")));
         }
         backends.push(backend.value.clone());
     }
@@ -56,7 +60,7 @@ fn resolve_rival(
     Ok(Rival {
         kernel: kernel.to_owned(),
         name: name.value.clone(),
-        command: raw.command.iter().map(|part| part.value.clone()).collect(),
+        command,
         backends,
         deadline_ms: (deadline / 1e6) as u64,
         requested: true,

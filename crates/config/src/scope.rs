@@ -125,7 +125,7 @@ impl<'a> Scope<'a> {
         if !self.shape.is_empty() {
             message += &format!(" (at shape `{}`)", self.shape);
         }
-        Problem::new(spot.at, message)
+        spot.problem(message)
     }
 
     pub fn explain_error<T>(&self, spot: &Spanned<T>, error: &EvalError) -> Problem {
@@ -175,7 +175,7 @@ impl<'a> Scope<'a> {
 /// `text`, as the scalar at `spot` has it somewhere.
 pub fn parse_expression<T>(spot: &Spanned<T>, text: &str) -> Result<Expression, Problem> {
     Expression::parse(text).map_err(|error| {
-        let problem = Problem::new(spot.at, format!("`{text}`: {error}"));
+        let problem = spot.problem(format!("`{text}`: {error}"));
         let problem = problem.offset(error.column - 1);
         if is_cut_at_a_comma(text) {
             problem.help(QUOTE)
@@ -211,14 +211,10 @@ pub fn parse_duration(
     };
     match value {
         Some(value) if ns.contains(&value) => Ok(value),
-        Some(_) => Err(Problem::new(
-            formula.at,
-            format!("{what} of {text} is out of range"),
-        )),
-        None => Err(
-            Problem::new(formula.at, format!("`{text}` is not a duration"))
-                .help("write a number and its unit: 30s, 500ms, 200us"),
-        ),
+        Some(_) => Err(formula.problem(format!("{what} of {text} is out of range"))),
+        None => Err(formula
+            .problem(format!("`{text}` is not a duration"))
+            .help("write a number and its unit: 30s, 500ms, 200us")),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Filters: which cases of a resolved file are run.
 
 use super::binaries::BinaryGates;
+use super::load::Loaded;
 use super::programs::Program;
-use super::resolve::Resolved;
 use super::yaml::suggest;
 use globset::GlobMatcher;
 use model::{BadFilter, CaseId, Filter, Gate, Plan, Rule, Subject, Target};
@@ -32,41 +32,32 @@ pub struct Whole {
     pub gates: Vec<Gate>,
 }
 
-/// Returns the file with all of its cases.
-pub fn select(resolved: &mut Resolved, selection: &Selection) -> Result<Whole, Diagnostic> {
-    let all: Vec<CaseId> = resolved
-        .plan
-        .cases
-        .iter()
-        .map(|case| case.id.clone())
-        .collect();
-    let filters = find_filters(&all, &resolved.programs, &selection.filters);
-    let mut filters = filters.map_err(|problem| explain_files(problem, &resolved.binaries))?;
+/// Keeps what the selection names, and the whole file next to it.
+pub fn select(loaded: &mut Loaded, selection: &Selection) -> Result<(), Diagnostic> {
+    let filters = find_filters(&loaded.all, &loaded.programs, &selection.filters);
+    let mut filters = filters.map_err(|problem| explain_files(problem, &loaded.binaries))?;
     for id in &selection.gone {
         filters.push(parse_filter(&id.to_string())?);
     }
-    let programs = &mut resolved.programs;
-    programs.retain(|program| {
+    loaded.programs.retain(|program| {
         filters.is_empty() || filters.iter().any(|filter| may_fit(filter, program))
     });
-    replace_values(&mut resolved.plan, selection)?;
-    let mut whole = Whole {
-        plan: resolved.plan.clone(),
-        gates: resolved.gates.clone(),
+    replace_values(&mut loaded.plan, selection)?;
+    loaded.reseeded = selection.seeds.is_some();
+    let Loaded {
+        plan,
+        gates,
+        targets,
+        whole,
+        ..
+    } = loaded;
+    narrow(plan, gates, &mut Vec::new(), Vec::new());
+    *whole = Whole {
+        plan: plan.clone(),
+        gates: gates.clone(),
     };
-    narrow(
-        &mut whole.plan,
-        &mut whole.gates,
-        &mut Vec::new(),
-        Vec::new(),
-    );
-    narrow(
-        &mut resolved.plan,
-        &mut resolved.gates,
-        &mut resolved.targets,
-        filters,
-    );
-    Ok(whole)
+    narrow(plan, gates, targets, filters);
+    Ok(())
 }
 
 fn replace_values(plan: &mut Plan, selection: &Selection) -> Result<(), Diagnostic> {

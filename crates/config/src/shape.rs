@@ -4,7 +4,7 @@ use super::defaults;
 use super::names::{check_file_name, check_identifier};
 use super::raw::{self, DEFAULT};
 use super::scope::{self, Scope};
-use super::yaml::{Ordered, Position, Problem, Spanned, suggest};
+use super::yaml::{Ordered, Position, Problem, Spanned, find_repeated, suggest};
 use model::Metric;
 use model::expr::Name;
 use std::collections::BTreeMap;
@@ -27,10 +27,7 @@ pub fn resolve_shapes(raw: &raw::Kernel) -> Result<Vec<NamedShape>, Problem> {
         return Ok(vec![shape]);
     };
     let Some((first, first_dims)) = written.first() else {
-        return Err(Problem::new(
-            written.at,
-            "no shapes: nothing would be judged",
-        ));
+        return Err(written.problem("no shapes: nothing would be judged"));
     };
     check_seeds(raw, &written.names().collect::<Vec<_>>())?;
     let mut shapes = Vec::new();
@@ -39,27 +36,18 @@ pub fn resolve_shapes(raw: &raw::Kernel) -> Result<Vec<NamedShape>, Problem> {
         for (dim, _) in dims.iter() {
             check_identifier(dim, "dimension")?;
             if Metric::from_name(dim).is_some() {
-                return Err(Problem::new(
-                    dim.at,
-                    format!("`{}` is a metric and cannot name a dimension", dim.value),
-                ));
+                return Err(dim.problem(format!("`{dim}` is a metric and cannot name a dimension")));
             }
             if !first_dims.names().any(|known| known == dim.value) {
-                return Err(Problem::new(
-                    dim.at,
-                    format!("shape `{}` has no dimension `{}`", first.value, dim.value),
-                )
-                .help(suggest(dim, first_dims.names())));
+                return Err(dim
+                    .problem(format!("shape `{first}` has no dimension `{dim}`"))
+                    .help(suggest(dim, first_dims.names())));
             }
         }
         if let Some(lacking) = first_dims.names().find(|dim| dims.get(dim).is_none()) {
-            return Err(Problem::new(
-                dims.at,
-                format!(
-                    "shape `{}` has no dimension `{lacking}`, which `{}` has",
-                    name.value, first.value
-                ),
-            ));
+            return Err(dims.problem(format!(
+                "shape `{name}` has no dimension `{lacking}`, which `{first}` has"
+            )));
         }
         shapes.push(NamedShape {
             name: name.value.clone(),
@@ -82,10 +70,7 @@ fn resolve_dims(
         let expression = scope::parse_expression(formula, &formula.0)?;
         let names: Vec<String> = expression.names().iter().map(Name::to_string).collect();
         if let Some(unknown) = names.iter().find(|name| written.get(name).is_none()) {
-            let problem = Problem::new(
-                formula.at,
-                format!("shape `{shape}` has no dimension `{unknown}`"),
-            );
+            let problem = formula.problem(format!("shape `{shape}` has no dimension `{unknown}`"));
             return Err(match macros.get(unknown) {
                 Some(_) => problem.help(
                     "it is a macro, which variants can change: a shape is the same for all of them",
@@ -153,26 +138,18 @@ pub fn choose_shapes(
         return Ok(all.to_vec());
     };
     let known = || all.iter().map(|shape| shape.name.as_str());
-    for (at, name) in names.iter().enumerate() {
+    for name in names.iter() {
         if !known().any(|known| known == name.value) {
-            return Err(
-                Problem::new(name.at, format!("unknown shape `{}`", name.value))
-                    .help(suggest(name, known())),
-            );
+            return Err(name.unknown("shape", known()));
         }
-        if names
-            .iter()
-            .take(at)
-            .any(|earlier| earlier.value == name.value)
-        {
-            let message = format!("duplicate shape `{}`", name.value);
-            return Err(Problem::new(name.at, message));
-        }
+    }
+    if let Some(name) = find_repeated(names) {
+        return Err(name.problem(format!("duplicate shape `{name}`")));
     }
     let is_named = |shape: &&NamedShape| names.iter().any(|name| name.value == shape.name);
     let chosen: Vec<_> = all.iter().filter(is_named).cloned().collect();
     if chosen.is_empty() {
-        Err(Problem::new(names.at, "no shapes: nothing would be judged"))
+        Err(names.problem("no shapes: nothing would be judged"))
     } else {
         Ok(chosen)
     }
@@ -191,16 +168,13 @@ fn check_seeds(raw: &raw::Kernel, shapes: &[&str]) -> Result<(), Problem> {
         .find(|(name, _)| name.value != DEFAULT && !shapes.contains(&name.as_str()))
     {
         None => Ok(()),
-        Some((name, _)) => Err(
-            Problem::new(name.at, format!("unknown shape `{}`", name.value))
-                .help(suggest(name, shapes.iter().copied().chain([DEFAULT]))),
-        ),
+        Some((name, _)) => Err(name.unknown("shape", shapes.iter().copied().chain([DEFAULT]))),
     }
 }
 
 fn resolve_seeds(raw: &raw::Kernel, shape: &str) -> Result<Vec<u64>, Problem> {
     fn read_list(seeds: &Spanned<raw::Seeds>) -> Result<Vec<u64>, Problem> {
-        let problem = |message: &str| Err(Problem::new(seeds.at, message));
+        let problem = |message: &str| Err(seeds.problem(message));
         match &seeds.value {
             raw::Seeds::Count(0) => problem("no seed: nothing would be checked"),
             raw::Seeds::Count(count) if *count > defaults::MAX_SEEDS => {
@@ -208,17 +182,8 @@ fn resolve_seeds(raw: &raw::Kernel, shape: &str) -> Result<Vec<u64>, Problem> {
             }
             raw::Seeds::Count(count) => Ok((1..=*count).collect()),
             raw::Seeds::List(list) => {
-                for (index, seed) in list.iter().enumerate() {
-                    if list
-                        .iter()
-                        .take(index)
-                        .any(|earlier| earlier.value == seed.value)
-                    {
-                        return Err(Problem::new(
-                            seed.at,
-                            format!("duplicate seed {}", seed.value),
-                        ));
-                    }
+                if let Some(seed) = find_repeated(list) {
+                    return Err(seed.problem(format!("duplicate seed {seed}")));
                 }
                 match list.len() as u64 {
                     0 => problem("no seed: nothing would be checked"),

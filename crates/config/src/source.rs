@@ -1,5 +1,6 @@
 //! Reads YAML text, and names places in it.
 
+use super::places::Places;
 use super::tree::Tree;
 use super::yaml::{Place, Position, Problem, Spanned, suggest};
 use serde::de::DeserializeOwned;
@@ -178,6 +179,14 @@ impl<'a> Source<'a> {
         self.file
     }
 
+    /// Returns the text with its name.
+    pub fn places(&self) -> Places {
+        Places {
+            file: self.file.to_owned(),
+            text: self.text.to_owned(),
+        }
+    }
+
     pub fn start(&self) -> Position {
         self.tree.at
     }
@@ -237,7 +246,7 @@ impl<'a> Source<'a> {
                     .find_map(|(index, item)| walk(item, &format!("{path}[{index}]"), wanted)),
                 Tree::Map(map) => map.iter().find_map(|(key, value)| {
                     let dot = if path.is_empty() { "" } else { "." };
-                    let path = format!("{path}{dot}{}", key.value);
+                    let path = format!("{path}{dot}{key}");
                     if wanted(key.at, None) {
                         return Some((key.at, path));
                     }

@@ -53,8 +53,9 @@ fn of_subject(
         }
         for text in limits(one)? {
             let Limit::Absolute { op, bound } = read_limit(&text, metric, &context)? else {
-                let message = format!("`{}` is no value that could be reached", text.value);
-                return Err(Problem::new(text.at, message)
+                let message = format!("`{text}` is no value that could be reached");
+                return Err(text
+                    .problem(message)
                     .help("write one, or relate it to a variant: \"<= 0.90 * plain.p50\""));
             };
             targets.push(Target {

@@ -80,28 +80,18 @@ fn resolve_tensor(
         if let Some((key, at)) = at {
             return Err(Problem::new(
                 at,
-                format!("`{}` is not an input: `{key}` is not allowed", name.value),
+                format!("`{name}` is not an input: `{key}` is not allowed"),
             ));
         }
     }
     let codec = match &raw.codec {
         Some(codec) if role == Role::Inout => {
-            return Err(Problem::new(
-                codec.at,
-                format!(
-                    "`{}` is written by the kernel: `codec` is not allowed",
-                    name.value
-                ),
-            ));
+            return Err(codec.problem(format!(
+                "`{name}` is written by the kernel: `codec` is not allowed"
+            )));
         }
         Some(codec) if role == Role::Reference => {
-            return Err(Problem::new(
-                codec.at,
-                format!(
-                    "`{}` is for the reference alone: `codec` is not allowed",
-                    name.value
-                ),
-            )
+            return Err(codec.problem(format!("`{name}` is for the reference alone: `codec` is not allowed"))
             .help(
                 "a reference gets the values that it is given; a codec makes what a kernel reads",
             ));
@@ -191,13 +181,9 @@ fn resolve_compare(
 ) -> Result<Compare, Problem> {
     let tensor = find_tensor(name, tensors)?;
     if !tensor.role.is_result() {
-        return Err(Problem::new(
-            raw.at,
-            format!(
-                "`{}` is not an output: `compare` is not allowed",
-                name.value
-            ),
-        ));
+        return Err(raw.problem(format!(
+            "`{name}` is not an output: `compare` is not allowed"
+        )));
     }
     match (&raw.condition, &raw.mask) {
         (Some(condition), None) => {
@@ -206,10 +192,7 @@ fn resolve_compare(
         }
         (None, Some(mask)) => {
             if let Some(index) = &raw.index {
-                return Err(Problem::new(
-                    index.at,
-                    "`index` names what `where` asks about",
-                ));
+                return Err(index.problem("`index` names what `where` asks about"));
             }
             let found = find_tensor(mask, tensors)?;
             let is_integer = !found.elem.is_float() && found.codec.is_none();
@@ -218,8 +201,8 @@ fn resolve_compare(
                 return Err(scope.problem(
                     mask,
                     format!(
-                        "`{}` is no input of integers that is {:?}, as `{}` is",
-                        mask.value, tensor.dims, name.value
+                        "`{mask}` is no input of integers that is {:?}, as `{name}` is",
+                        tensor.dims
                     ),
                 ));
             }
@@ -227,7 +210,8 @@ fn resolve_compare(
                 tensor: mask.value.clone(),
             })
         }
-        _ => Err(Problem::new(raw.at, "either `where` or `mask`")
+        _ => Err(raw
+            .problem("either `where` or `mask`")
             .help("compare: {where: \"i >= j\"}")
             .help("compare: {mask: M}, where M is an input of integers of the same shape")),
     }
@@ -248,10 +232,9 @@ fn resolve_index(
     };
     let Some(index) = &raw.index else {
         if rank > INDEX.len() {
-            return Err(propose(Problem::new(
-                condition.at,
-                format!("a tensor of {rank} dimensions has indices without a name"),
-            )));
+            return Err(propose(condition.problem(format!(
+                "a tensor of {rank} dimensions has indices without a name"
+            ))));
         }
         let used = scope::parse_expression(condition, condition)?;
         let mut names = INDEX.iter().take(rank);
@@ -269,16 +252,13 @@ fn resolve_index(
             .collect());
     };
     if index.len() != rank {
-        return Err(Problem::new(
-            index.at,
-            format!("{} names for {rank} dimensions", index.len()),
-        ));
+        return Err(index.problem(format!("{} names for {rank} dimensions", index.len())));
     }
     for (at, name) in index.iter().enumerate() {
         check_identifier(name, "index")?;
         let is_repeated = index.iter().take(at).any(|other| other.value == name.value);
         if is_repeated || is_taken(name) {
-            return Err(scope.problem(name, format!("`{}` already has a meaning", name.value)));
+            return Err(scope.problem(name, format!("`{name}` already has a meaning")));
         }
     }
     Ok(index.iter().map(|name| name.value.clone()).collect())
@@ -291,11 +271,9 @@ fn resolve_condition(
 ) -> Result<Compare, Problem> {
     let expression = scope::parse_expression(condition, condition)?;
     if expression.kind() != Kind::Truth {
-        return Err(Problem::new(
-            condition.at,
-            format!("`{}` is no condition", condition.value),
-        )
-        .help("compare the indices with something: i >= j"));
+        return Err(condition
+            .problem(format!("`{condition}` is no condition"))
+            .help("compare the indices with something: i >= j"));
     }
     let mut constants = BTreeMap::new();
     for name in expression.names() {
@@ -326,10 +304,11 @@ fn resolve_strides(
     scope: &Scope<'_>,
 ) -> Result<Vec<usize>, Problem> {
     if raw.len() != dims.len() {
-        return Err(Problem::new(
-            raw.at,
-            format!("{} strides for {} dimensions", raw.len(), dims.len()),
-        ));
+        return Err(raw.problem(format!(
+            "{} strides for {} dimensions",
+            raw.len(),
+            dims.len()
+        )));
     }
     let strides: Vec<usize> = raw
         .iter()
@@ -372,10 +351,9 @@ fn resolve_codec(
         ElemType::I8 => (127.0, 0),
         ElemType::U8 => (127.0, 128),
         _ => {
-            return Err(
-                Problem::new(raw.at, "elements of this type cannot have a codec")
-                    .help("a codec makes e4m3, e5m2, i8 or u8"),
-            );
+            return Err(raw
+                .problem("elements of this type cannot have a codec")
+                .help("a codec makes e4m3, e5m2, i8 or u8"));
         }
     };
     let positive = |formula: Option<&Spanned<Formula>>, absent: f64| match formula {
@@ -420,11 +398,13 @@ fn resolve_codec(
                 block: resolve_block(per, dims, scope)?,
             })
         }
-        RawCodec::Blocks(_) => Err(Problem::new(raw.at, "`blocks` is the codec of a struct")
+        RawCodec::Blocks(_) => Err(raw
+            .problem("`blocks` is the codec of a struct")
             .help("type: {struct: {d: {type: f16}, qs: {type: i8, count: 32}}}")),
         RawCodec::Affine { per, low, high } => {
             let (least, most) = elem.range().ok_or_else(|| {
-                Problem::new(raw.at, "an affine codec needs an integer type").help("i8 or u8")
+                raw.problem("an affine codec needs an integer type")
+                    .help("i8 or u8")
             })?;
             let from = match low {
                 Some(low) => scope.eval_integer_in(low, "low", least..=most)?,
@@ -458,15 +438,12 @@ fn resolve_block(
                 match block.get_mut(axis.value as usize) {
                     Some(extent) => *extent = 1,
                     None => {
-                        return Err(Problem::new(
-                            axis.at,
-                            format!(
-                                "axis {} is out of range: the tensor has rank {}",
-                                axis.value,
+                        return Err(axis
+                            .problem(format!(
+                                "axis {axis} is out of range: the tensor has rank {}",
                                 dims.len()
-                            ),
-                        )
-                        .help("axes count from 0"));
+                            ))
+                            .help("axes count from 0"));
                     }
                 }
             }
@@ -474,10 +451,11 @@ fn resolve_block(
         }
         Per::Block(extents) => {
             if extents.len() != dims.len() {
-                return Err(Problem::new(
-                    per.at,
-                    format!("{} extents for {} dimensions", extents.len(), dims.len()),
-                ));
+                return Err(per.problem(format!(
+                    "{} extents for {} dimensions",
+                    extents.len(),
+                    dims.len()
+                )));
             }
             extents
                 .iter()

@@ -33,14 +33,11 @@ pub fn resolve_tensor_map(
         && fills_nan
         && !is_float(element)
     {
-        return Err(Problem::new(
-            fill.at,
-            format!(
-                "`{}` holds {}, and TMA fills floats of 16, 32 and 64 bits alone with NaN",
-                tensor.name,
-                tensor.elem.name()
-            ),
-        ));
+        return Err(fill.problem(format!(
+            "`{}` holds {}, and TMA fills floats of 16, 32 and 64 bits alone with NaN",
+            tensor.name,
+            tensor.elem.name()
+        )));
     }
     // gates.yaml begins with the outermost dimension, the driver with the innermost.
     extents.reverse();
@@ -169,14 +166,10 @@ fn resolve_boxes(
             let im2col = resolve_im2col(raw, im2col, dimensions, element, scope)?;
             Ok(Boxes::Im2col(im2col))
         }
-        (Some(_), Some(im2col)) => Err(Problem::new(
-            im2col.at,
-            "a map has either a `box` or `im2col`, not both",
-        )),
-        (None, None) => Err(Problem::new(
-            raw.at,
-            "a map needs a `box`, or `im2col` in its place",
-        )),
+        (Some(_), Some(im2col)) => {
+            Err(im2col.problem("a map has either a `box` or `im2col`, not both"))
+        }
+        (None, None) => Err(raw.problem("a map needs a `box`, or `im2col` in its place")),
     }
 }
 
@@ -302,11 +295,11 @@ fn resolve_swizzle(raw: Option<&Spanned<u32>>) -> Result<Swizzle, Problem> {
             32 => Ok(Swizzle::Bytes32),
             64 => Ok(Swizzle::Bytes64),
             128 => Ok(Swizzle::Bytes128),
-            other => Err(Problem::new(
-                spot.at,
-                format!("{other} is no swizzle: there are 32, 64 and 128 bytes"),
-            )
-            .help("without a swizzle, leave the key out")),
+            other => Err(spot
+                .problem(format!(
+                    "{other} is no swizzle: there are 32, 64 and 128 bytes"
+                ))
+                .help("without a swizzle, leave the key out")),
         },
     }
 }

@@ -2,33 +2,16 @@
 
 use super::*;
 use disk::PathKind;
-use model::Case;
-use resolve::{Resolved, parse};
-
-/// Rows of `old => new, message;`, each for `check` of the module that it stands in.
-macro_rules! mistakes {
-    ($($old:expr => $new:expr, $said:expr;)+) => {
-        $(check($old, $new, $said);)+
-    };
-}
+use load::Loaded;
+use resolve::parse;
 
 mod accepted;
-mod cases;
-mod expect;
-mod fallback;
+mod edits;
 mod files;
 mod garbage;
-mod gates;
-mod mistakes_in_limits;
-mod mistakes_in_structure;
-mod mistakes_in_values;
 mod programs;
-mod references;
-mod rivals;
+mod schema;
 mod selection;
-mod simulation;
-mod target;
-mod tensor_maps;
 mod tune;
 
 /// A disk where what has an extension is a file.
@@ -49,42 +32,12 @@ fn environment(name: &str) -> Option<String> {
     }
 }
 
-fn read(text: &str) -> Result<Resolved, String> {
+fn read(text: &str) -> Result<Loaded, String> {
     parse("gates.yaml", text, &disk, &environment).map_err(|diagnostic| diagnostic.to_string())
 }
 
 /// A small file that is right; tests change one line of it.
-const RIGHT: &str = r#"version: 1
-architectures: [sm_89, sm_90]
-kernels:
-  scale:
-    source: scale.cu
-    entry: scale
-    define: {TILE: 64, MODE: fast}
-    variants:
-      plain: {}
-      wide: {define: {WIDE: 1}}
-    shapes:
-      small: {N: 128}
-      large: {N: 4096}
-    tensors:
-      x: {type: f32, shape: [N]}
-      y: {role: out, type: f32, shape: [N]}
-    args: [{tensor: x}, {tensor: y}, {i32: N}, {f32: 0.5}]
-    launch: {grid: ["ceil_div(N, TILE)"], block: [TILE]}
-    reference:
-      unary: {x: x, out: y, op: relu}
-    gates:
-      registers: 128
-      max_err: 1e-6
-      p50: "+2%"
-"#;
-
-/// `RIGHT` with one piece replaced.
-fn with(old: &str, new: &str) -> String {
-    assert_eq!(RIGHT.matches(old).count(), 1, "{old}");
-    RIGHT.replace(old, new)
-}
+const RIGHT: &str = include_str!("tests/edits/scale.yaml");
 
 /// The message for a file that is wrong.
 fn said_of(text: &str) -> String {
@@ -94,24 +47,6 @@ fn said_of(text: &str) -> String {
     }
 }
 
-/// `RIGHT` with `old` replaced by `new` is refused in these words.
-fn check(old: &str, new: &str, expected: &str) {
-    assert_eq!(said_of(&with(old, new)), expected, "{new}");
-}
-
-fn right(old: &str, new: &str) -> Resolved {
-    accepted(&with(old, new))
-}
-
-fn accepted(text: &str) -> Resolved {
+fn accepted(text: &str) -> Loaded {
     read(text).unwrap_or_else(|said| panic!("{said}\n{text}"))
-}
-
-fn case<'a>(resolved: &'a Resolved, id: &str) -> &'a Case {
-    resolved
-        .plan
-        .cases
-        .iter()
-        .find(|case| case.id.to_string() == id)
-        .unwrap()
 }

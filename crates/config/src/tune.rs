@@ -1,14 +1,15 @@
 //! `tune`: which macros of a variant can be searched, what is valid, and what is to be small.
 
 use super::expect;
+use super::gates::expression;
 use super::names::check_identifier;
 use super::raw::{RawObjective, RawTune};
 use super::scope::{self, Scope};
 use super::shape::NamedShape;
 use super::variant::KernelVariant;
-use super::yaml::{Position, Problem, Spanned, suggest};
+use super::yaml::{Position, Problem, Spanned, find_repeated, suggest};
 use model::expr::{Env, ExprValue, Expression, Kind, Name};
-use model::{Bound, Gate, Limit, Metric, Rule};
+use model::{Gate, Metric, Rule};
 use search::{Parameter, Space};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,24 +37,6 @@ pub struct Tune {
     pub objective: Vec<(String, f64)>,
     pub budget: Budget,
     pub(super) at: Position,
-}
-
-/// Positions are no part of what it says.
-impl PartialEq for Tune {
-    fn eq(&self, other: &Self) -> bool {
-        let texts = |tune: &Self| -> Vec<String> {
-            tune.constraints
-                .iter()
-                .map(|text| text.text.value.clone())
-                .collect()
-        };
-        (&self.kernel, &self.variant, &self.parameters)
-            == (&other.kernel, &other.variant, &other.parameters)
-            && texts(self) == texts(other)
-            && self.constants == other.constants
-            && self.objective == other.objective
-            && self.budget == other.budget
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -117,19 +100,8 @@ pub fn is_asked(gate: &Gate) -> bool {
         })
     };
     expect::is_asked(gate)
-        && match &gate.rule {
-            Rule::HasEffect => false,
-            Rule::Condition { expr }
-            | Rule::Limit {
-                limit:
-                    Limit::Absolute {
-                        bound: Bound::Expr(expr),
-                        ..
-                    },
-                ..
-            } => is_alone(&expr.text),
-            _ => true,
-        }
+        && gate.rule != Rule::HasEffect
+        && expression(&gate.rule).is_none_or(|expr| is_alone(&expr.text))
 }
 
 /// Resolves the space of one variant, if it has any. `shapes`: all of the kernel.
@@ -156,10 +128,7 @@ fn read(
 ) -> Result<Tune, Problem> {
     let source = &kernel.raw.source;
     if Made::of(source).is_some() {
-        return Err(Problem::new(
-            raw.at,
-            "the source is compiled already: a macro can change nothing in it",
-        ));
+        return Err(raw.problem("the source is compiled already: a macro can change nothing in it"));
     }
     let (parameters, places) = read_parameters(kernel, raw, shapes)?;
     let is_parameter = |name: &str| parameters.iter().any(|parameter| parameter.name == name);
@@ -180,7 +149,7 @@ fn read(
         None => BUDGET,
         Some(text) => text
             .parse()
-            .map_err(|message: String| Problem::new(text.at, message))?,
+            .map_err(|message: String| text.problem(message))?,
     };
     Ok(Tune {
         kernel: kernel.kernel.to_owned(),
@@ -201,10 +170,10 @@ fn read_parameters(
     shapes: &[NamedShape],
 ) -> Result<(Vec<Parameter>, Vec<Position>), Problem> {
     if raw.parameters.is_empty() {
-        return Err(
-            Problem::new(raw.parameters.at, "no parameters: nothing can be tuned")
-                .help("name macros and their values: parameters: {BLOCK_M: [32, 64, 128]}"),
-        );
+        return Err(raw
+            .parameters
+            .problem("no parameters: nothing can be tuned")
+            .help("name macros and their values: parameters: {BLOCK_M: [32, 64, 128]}"));
     }
     let is_dim = |name: &str| {
         shapes
@@ -220,35 +189,21 @@ fn read_parameters(
             None => is_dim(name).then_some("a dimension, which is the same for all configurations"),
         };
         if let Some(clash) = clash {
-            let message = format!("`{}` is already {clash}", name.value);
-            return Err(Problem::new(name.at, message));
+            let message = format!("`{name}` is already {clash}");
+            return Err(name.problem(message));
         }
         if let Some(written) = kernel.defines.get(name.as_str())
             && written.parse::<i64>().is_err()
         {
-            return Err(Problem::new(
-                name.at,
-                format!(
-                    "the macro `{}` is `{written}` here, which is no integer",
-                    name.value
-                ),
-            ));
+            return Err(name.problem(format!(
+                "the macro `{name}` is `{written}` here, which is no integer"
+            )));
         }
         if values.is_empty() {
-            return Err(Problem::new(
-                values.at,
-                format!("`{}` has no values", name.value),
-            ));
+            return Err(values.problem(format!("`{name}` has no values")));
         }
-        for (at, value) in values.iter().enumerate() {
-            if values
-                .iter()
-                .take(at)
-                .any(|earlier| earlier.value == value.value)
-            {
-                let message = format!("duplicate value {}", value.value);
-                return Err(Problem::new(value.at, message));
-            }
+        if let Some(value) = find_repeated(values) {
+            return Err(value.problem(format!("duplicate value {value}")));
         }
         places.push(name.at);
         parameters.push(Parameter {
@@ -265,9 +220,9 @@ fn read_constraint(
     shapes: &[NamedShape],
 ) -> Result<Constraint, Problem> {
     let expression = scope::parse_expression(text, text)?;
-    let problem = |message: String| Problem::new(text.at, message);
+    let problem = |message: String| text.problem(message);
     if expression.kind() == Kind::Number {
-        return Err(problem(format!("`{}` is not a condition", text.value))
+        return Err(problem(format!("`{text}` is not a condition"))
             .help("compare it with something: BLOCK_M / NUM_WARPS >= 8"));
     }
     let names: Vec<String> = expression.names().iter().map(Name::to_string).collect();
@@ -292,25 +247,21 @@ fn read_objective(
     raw: &Spanned<RawObjective>,
     shapes: &[NamedShape],
 ) -> Result<Vec<(String, f64)>, Problem> {
-    let find = |name: &str, at| {
-        if shapes.iter().any(|shape| shape.name == name) {
-            Ok(name.to_owned())
+    let find = |name: Spanned<String>| {
+        let known = shapes.iter().map(|shape| shape.name.as_str());
+        if known.clone().any(|shape| *name == *shape) {
+            Ok(name.value)
         } else {
-            Err(
-                Problem::new(at, format!("unknown shape `{name}`")).help(suggest(
-                    name,
-                    shapes.iter().map(|shape| shape.name.as_str()),
-                )),
-            )
+            Err(name.unknown("shape", known))
         }
     };
     let weights = match &raw.value {
         RawObjective::One(text) => {
             let shape = text.trim().strip_prefix("p50 of ").ok_or_else(|| {
-                Problem::new(raw.at, format!("`{text}` is no objective"))
+                raw.problem(format!("`{text}` is no objective"))
                     .help("write p50 of SHAPE, or a weight for each shape: {mission: 2, long: 1}")
             })?;
-            return Ok(vec![(find(shape.trim(), raw.at)?, 1.0)]);
+            return Ok(vec![(find(raw.with(shape.trim().to_owned()))?, 1.0)]);
         }
         RawObjective::Weighted(weights) => weights,
     };
@@ -319,19 +270,13 @@ fn read_objective(
         let value: Option<f64> = weight.0.trim().parse().ok();
         let value = value.filter(|value| value.is_finite() && *value > 0.0);
         let value = value.ok_or_else(|| {
-            Problem::new(
-                weight.at,
-                format!("`{}` is no weight: use a number above 0", weight.0),
-            )
+            weight.problem(format!("`{}` is no weight: use a number above 0", weight.0))
         })?;
-        objective.push((find(shape, shape.at)?, value));
+        objective.push((find(shape.clone())?, value));
     }
     let sum: f64 = objective.iter().map(|(_, weight)| weight).sum();
     if objective.is_empty() || !sum.is_finite() {
-        return Err(Problem::new(
-            raw.at,
-            "no shape has a weight: nothing would be small",
-        ));
+        return Err(raw.problem("no shape has a weight: nothing would be small"));
     }
     for (_, weight) in &mut objective {
         *weight /= sum;
@@ -361,7 +306,9 @@ impl Tune {
                         holds = false;
                         broken.get_or_insert_with(|| {
                             let message = format!("{error}, where {}", self.in_words(values));
-                            Problem::new(constraint.text.at, message)
+                            constraint
+                                .text
+                                .problem(message)
                                 .help("put a constraint that excludes it before this one")
                         });
                     }
@@ -406,7 +353,7 @@ impl Tune {
                 )
             }
         };
-        Problem::new(constraint.text.at, message)
+        constraint.text.problem(message)
     }
 
     fn environment(&self, values: &[i64]) -> Env {

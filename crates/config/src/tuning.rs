@@ -5,8 +5,9 @@ use super::architectures::resolve_architectures;
 use super::disk::{find_top, on_disk};
 use super::kernel::{self, ResolvedVariant, Shared};
 use super::load::{File, Loaded, load};
+use super::places::Places;
 use super::raw::GatesFile;
-use super::select::Selection;
+use super::select::{Selection, select};
 use super::source::Source;
 use super::tune::Tune;
 use super::yaml::{Problem, suggest};
@@ -24,7 +25,6 @@ pub struct Tuning {
     pub tune: Tune,
     /// Its own macros.
     pub macros: BTreeMap<String, String>,
-    text: String,
     raw: GatesFile,
 }
 
@@ -33,16 +33,16 @@ pub struct Tuning {
 /// # Errors
 /// Usage, as [`load`], and where there is no such variant or nothing of it can be tuned.
 pub fn load_tuning(path: &Path, name: &str, sim_budget: Option<u64>) -> Result<Tuning> {
-    let whole = load(path, &Selection::default())?;
-    let tune = find(&whole, name).map_err(Error::Usage)?.clone();
+    let mut loaded = load(path, &Selection::default())?;
+    let tune = find(&loaded, name).map_err(Error::Usage)?.clone();
     let selection = Selection {
         filters: vec![format!("{}/{}", tune.kernel, tune.variant)],
         sim_budget,
         ..Selection::default()
     };
-    let loaded = load(path, &selection)?;
-    let File { name, text, .. } = File::read(path)?;
-    let source = Source::parse(&name, &text).map_err(Error::Usage)?;
+    select(&mut loaded, &selection).map_err(Error::Usage)?;
+    let places = loaded.places.clone();
+    let source = Source::parse(&places.file, &places.text).map_err(Error::Usage)?;
     let raw: GatesFile = source
         .read()
         .map_err(|problem| Error::Usage(source.diagnose(&problem)))?;
@@ -77,7 +77,6 @@ pub fn load_tuning(path: &Path, name: &str, sim_budget: Option<u64>) -> Result<T
         loaded,
         tune,
         macros,
-        text,
         raw,
     })
 }
@@ -108,7 +107,7 @@ fn find<'a>(whole: &'a Loaded, name: &str) -> std::result::Result<&'a Tune, Diag
     let mut tunes = whole.tunes.iter().filter(is_meant);
     match (tunes.next(), tunes.next()) {
         (Some(tune), None) => Ok(tune),
-        (None, _) => Err(Diagnostic::new(format!("{name} has no `tune` in {}", whole.file))
+        (None, _) => Err(Diagnostic::new(format!("{name} has no `tune` in {}", whole.places.file))
             .help("say which macros can be what: tune: {parameters: {BLOCK: [128, 256]}, objective: p50 of large}")),
         (Some(first), Some(_)) => {
             let all: Vec<String> = whole.tunes.iter().filter(is_meant).map(|tune| format!("{kernel}/{}", tune.variant)).collect();
@@ -137,7 +136,8 @@ impl Tuning {
         name: &str,
         values: &BTreeMap<String, i64>,
     ) -> std::result::Result<ResolvedVariant, Diagnostic> {
-        let Loaded { root, file, .. } = &self.loaded;
+        let Loaded { root, places, .. } = &self.loaded;
+        let file = &places.file;
         let kernels = self.raw.kernels.iter().flat_map(|all| all.iter());
         let written = self.raw.architectures.as_ref();
         let (architectures, kernel) = written
@@ -182,10 +182,10 @@ impl Tuning {
         name: &str,
         values: &BTreeMap<String, i64>,
     ) -> Result<String> {
-        if File::read(path)?.text != self.text {
+        if File::read(path)?.text != self.loaded.places.text {
             return Err(Error::Usage(
                 Diagnostic::new("the file was edited meanwhile, and is left as it is")
-                    .at(&self.loaded.file),
+                    .at(&self.loaded.places.file),
             ));
         }
         let define = values
@@ -197,7 +197,8 @@ impl Tuning {
             like: &self.tune.variant,
             define: &define.collect(),
         };
-        apply_variant(&self.loaded.file, &self.text, &change).map_err(Error::Usage)
+        let Places { file, text } = &self.loaded.places;
+        apply_variant(file, text, &change).map_err(Error::Usage)
     }
 
     /// Reports a problem with a parameter, at its place.
@@ -211,7 +212,8 @@ impl Tuning {
     }
 
     fn diagnose(&self, problem: &Problem) -> Diagnostic {
-        match Source::parse(&self.loaded.file, &self.text) {
+        let Places { file, text } = &self.loaded.places;
+        match Source::parse(file, text) {
             Ok(source) => source.diagnose(problem),
             Err(diagnostic) => diagnostic,
         }

@@ -65,10 +65,9 @@ pub fn resolve_variants<'a>(
         return Ok(vec![resolve_variant(name, DEFAULT, raw, None, shapes)?]);
     };
     if variants.is_empty() {
-        return Err(
-            Problem::new(variants.at, "no variants: nothing would be judged")
-                .help("remove the key: a kernel without it has one variant named `default`"),
-        );
+        return Err(variants
+            .problem("no variants: nothing would be judged")
+            .help("remove the key: a kernel without it has one variant named `default`"));
     }
     variants
         .iter()
@@ -99,11 +98,8 @@ pub fn resolve_variant<'a>(
             .iter_mut()
             .find(|(known, _)| known.value == name.value);
         *known.ok_or_else(|| {
-            Problem::new(
-                name.at,
-                format!("the kernel has no tensor `{}` to replace", name.value),
-            )
-            .help(suggest(name, raw.tensors.names()))
+            name.problem(format!("the kernel has no tensor `{name}` to replace"))
+                .help(suggest(name, raw.tensors.names()))
         })? = (name, tensor);
     }
     let reason = changes
@@ -182,20 +178,15 @@ fn resolve_call<'a>(
                 ));
             }
             if sequence.is_empty() {
-                return Err(Problem::new(
-                    sequence.at,
-                    "a sequence without steps: nothing would be launched",
-                )
-                .help("sequence: [{entry: ..., args: [...], launch: {...}}, ...]"));
+                return Err(sequence
+                    .problem("a sequence without steps: nothing would be launched")
+                    .help("sequence: [{entry: ..., args: [...], launch: {...}}, ...]"));
             }
             resolve_sequence(sequence).map(Call::Steps)
         }
         (None, None, Some(launcher)) => {
             if let Some(launch) = launch {
-                return Err(Problem::new(
-                    launch.at,
-                    "a launcher sets its own launch: remove `launch`",
-                ));
+                return Err(launch.problem("a launcher sets its own launch: remove `launch`"));
             }
             let args = args.ok_or_else(|| missing_args(launcher.at))?;
             Ok(Call::Launcher { launcher, args })
@@ -204,13 +195,12 @@ fn resolve_call<'a>(
             .help("a sequence of one step takes the place of an entry")),
         (Some(entry), None, Some(_)) => Err(both(entry.at, "`entry` or `launcher`")),
         (None, Some(sequence), Some(_)) => Err(both(sequence.at, "`sequence` or `launcher`")),
-        (None, None, None) => Err(Problem::new(
-            raw.source.at,
-            "the key `entry`, `sequence` or `launcher` is missing",
-        )
-        .help("entry: the __global__ function as written in the source")
-        .help("sequence: several of them, which run one after the other")
-        .help("launcher: a host function that launches it")),
+        (None, None, None) => Err(raw
+            .source
+            .problem("the key `entry`, `sequence` or `launcher` is missing")
+            .help("entry: the __global__ function as written in the source")
+            .help("sequence: several of them, which run one after the other")
+            .help("launcher: a host function that launches it")),
     }
 }
 
@@ -238,11 +228,9 @@ fn resolve_sequence(
     match steps.last_mut() {
         Some(last) => last.after = open,
         None => {
-            return Err(Problem::new(
-                sequence.at,
-                "no step is a kernel: nothing would be launched",
-            )
-            .help("sequence: [{entry: ..., args: [...], launch: {...}}, ...]"));
+            return Err(sequence
+                .problem("no step is a kernel: nothing would be launched")
+                .help("sequence: [{entry: ..., args: [...], launch: {...}}, ...]"));
         }
     }
     Ok(steps)
@@ -264,10 +252,7 @@ fn resolve_defines(
     for (name, value) in layers.iter().flatten().flat_map(|layer| layer.iter()) {
         check_identifier(name, "macro")?;
         if value.0.contains('\n') {
-            return Err(Problem::new(
-                value.at,
-                "the value of a macro must be a single line",
-            ));
+            return Err(value.problem("the value of a macro must be a single line"));
         }
         defines.insert(name.value.clone(), value.0.clone());
     }
@@ -292,14 +277,14 @@ impl<'a> KernelVariant<'a> {
         let variant = self.variant;
         if self.failing.is_some() {
             let message = format!("`{variant}` is expected to fail, and is no measure for others");
-            return Err(Problem::new(named.at, message));
+            return Err(named.problem(message));
         }
         match shape.filter(|shape| !self.shapes.iter().any(|own| own.name == *shape)) {
             None => Ok(()),
             Some(shape) => {
                 let message = format!("`{variant}` is not run at shape `{shape}`");
                 let help = format!("add `{shape}` to the `shapes` of `{variant}`");
-                Err(Problem::new(named.at, message).help(help))
+                Err(named.problem(message).help(help))
             }
         }
     }

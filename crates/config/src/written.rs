@@ -3,23 +3,17 @@
 use super::names::suggest_metric;
 use super::raw::{self, BECAUSE, CONDITIONS, COUNTERS, DEFAULT, Limits};
 use super::shape::NamedShape;
-use super::yaml::{Ordered, Problem, Spanned, suggest};
+use super::yaml::{Ordered, Problem, Spanned};
 use model::{Arch, Metric};
 
 pub fn read_texts(limits: &Spanned<Limits>) -> Result<Vec<Spanned<String>>, Problem> {
     match &limits.value {
-        Limits::One(text) => Ok(vec![Spanned {
-            value: text.clone(),
-            at: limits.at,
-        }]),
+        Limits::One(text) => Ok(vec![limits.with(text.clone())]),
         Limits::All(texts) if texts.is_empty() => {
-            Err(Problem::new(limits.at, "an empty list sets no limit"))
+            Err(limits.problem("an empty list sets no limit"))
         }
         Limits::All(texts) => Ok(texts.clone()),
-        Limits::By(_) => Err(Problem::new(
-            limits.at,
-            "expected a limit or a list of limits",
-        )),
+        Limits::By(_) => Err(limits.problem("expected a limit or a list of limits")),
     }
 }
 
@@ -38,7 +32,7 @@ impl Key {
             COUNTERS => Ok(Self::Counters),
             CONDITIONS => Ok(Self::Conditions),
             text => Metric::from_name(text).map(Self::Metric).ok_or_else(|| {
-                Problem::new(name.at, format!("unknown metric `{text}`"))
+                name.problem(format!("unknown metric `{text}`"))
                     .help(suggest_metric(text, &[CONDITIONS, COUNTERS]))
             }),
         }
@@ -109,11 +103,8 @@ impl WrittenGate<'_> {
                 .iter()
                 .find(|(name, _)| name.value != DEFAULT && !known.contains(&name.value));
             if let Some((name, _)) = stranger {
-                return Err(
-                    Problem::new(name.at, format!("unknown {what} `{}`", name.value)).help(
-                        suggest(name, known.iter().map(String::as_str).chain([DEFAULT])),
-                    ),
-                );
+                let known = known.iter().map(String::as_str).chain([DEFAULT]);
+                return Err(name.unknown(what, known));
             }
             if let Some(chosen) = by.get(key).or_else(|| by.get(DEFAULT)) {
                 found = Some(read_texts(chosen)?);
@@ -176,7 +167,8 @@ fn read_targets<'a>(
         match &text.value {
             Limits::One(words) if words.trim().len() >= 3 => because = Some(words.trim()),
             _ => {
-                return Err(Problem::new(text.at, "`because` needs the reason in words")
+                return Err(text
+                    .problem("`because` needs the reason in words")
                     .help("because: bound by issue slots, 25.4 us where 23.6 was the target"));
             }
         }
@@ -191,13 +183,10 @@ fn read_targets<'a>(
         .iter()
         .find(|limit| !matches!(limit.key, Key::Metric(_)))
     {
-        Some(other) => Err(Problem::new(
-            other.name.at,
-            format!(
-                "a target is for one metric, and `{}` is none",
-                other.name.value
-            ),
-        )),
+        Some(other) => Err(other.name.problem(format!(
+            "a target is for one metric, and `{}` is none",
+            other.name.value
+        ))),
         None => Ok(WrittenTargets { limits, because }),
     }
 }

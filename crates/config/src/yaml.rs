@@ -54,6 +54,44 @@ impl<T> Deref for Spanned<T> {
     }
 }
 
+impl<T> Spanned<T> {
+    /// Makes a problem with this value.
+    pub fn problem(&self, message: impl Into<String>) -> Problem {
+        Problem::new(self.at, message)
+    }
+
+    /// Returns another value that was written here.
+    pub fn with<U>(&self, value: U) -> Spanned<U> {
+        Spanned { value, at: self.at }
+    }
+}
+
+impl Spanned<String> {
+    /// Makes a problem with a name that is none of those that are known.
+    pub fn unknown<'a>(&self, what: &str, known: impl Iterator<Item = &'a str>) -> Problem {
+        self.problem(format!("unknown {what} `{self}`"))
+            .help(suggest(self, known))
+    }
+}
+
+/// Returns the first value that is in a list twice, where it is there again.
+pub fn find_repeated<T: PartialEq>(values: &[Spanned<T>]) -> Option<&Spanned<T>> {
+    values
+        .iter()
+        .enumerate()
+        .find(|(at, value)| {
+            let mut earlier = values.iter().take(*at);
+            earlier.any(|earlier| earlier.value == value.value)
+        })
+        .map(|(_, value)| value)
+}
+
+impl<T: fmt::Display> fmt::Display for Spanned<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.value.fmt(f)
+    }
+}
+
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spanned<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let spanned = serde_yaml::Spanned::<T>::deserialize(deserializer)?;

@@ -195,7 +195,14 @@ pub(super) fn build_units(
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Vec<Built>> {
     let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    build::build_all(root, hidden, toolchain, cache, units, jobs, &|unit, _| {
+    let building = build::Building {
+        root,
+        hidden,
+        toolchain,
+        cache,
+        jobs,
+    };
+    build::build_all(building, units, &|unit, _| {
         on(Event::Stepped {
             phase: Phase::Build,
             what: format!("{side}{}", unit.id),

@@ -1,4 +1,4 @@
-use super::super::tests::{Bench, entry, got, unit};
+use super::super::tests::{Bench, entry, files, got, unit};
 use super::*;
 use model::{CType, Callable, LaunchedEntry, ScalarType, Unit};
 
@@ -26,25 +26,7 @@ fn symbol_names_lose_hashes_of_path_and_definitions() {
     }
 }
 
-const SOURCE: &str = r#"
-#include "tables.h"
-namespace { __device__ float scale[2] = {SCALE, 2}; __device__ int hidden; }
-static __constant__ float table[4] = {TABLE, 2, 3, 4};
-__noinline__ __device__ float helper(float x, int n) {
-    for (int i = 0; i < n; ++i) x = x * x + HELPER;
-    return x;
-}
-__device__ __noinline__ float recursive(float x, int n) {
-    return n <= 0 ? x + RECURSIVE : recursive(x * 2, n - 1) * recursive(x, n - 2);
-}
-extern "C" __global__ void k(float* o, int n) {
-    __shared__ float tile[64];
-    tile[threadIdx.x] = o[threadIdx.x] * CODE;
-    __syncthreads();
-    o[threadIdx.x] = helper(tile[63 - threadIdx.x], n) + table[n & 3] + scale[n & 1] + hidden
-                   + recursive(o[n], n) + HEADER;
-}
-"#;
+const SOURCE: &str = include_str!("source.cu");
 
 const DEFAULTS: [(&str, &str); 7] = [
     ("SCALE", "1"),
@@ -247,10 +229,7 @@ fn the_release_of_the_compiler_is_not_code() {
     let source = "extern \"C\" __global__ void k(float* o) { *o = 1; }";
     let bench = Bench::new(&[("k.cu", source)]);
     let built = bench.one(&entry("k.cu", "k"));
-    let Some(crate::Artifact::Cubin { path, .. }) = &built.artifact else {
-        panic!("{built:?}");
-    };
-    let bytes = std::fs::read(path).unwrap();
+    let bytes = std::fs::read(files(&built).0).unwrap();
     let identity = |bytes: &[u8]| Cubin::parse(bytes).unwrap().identity("k").unwrap();
     // The attribute with its length, and the release as 13.0's compiler writes it.
     let attribute = [4, Attribute::CUDA_RELEASE, 4, 0, 130, 0, 0, 0];

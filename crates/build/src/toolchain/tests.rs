@@ -26,16 +26,22 @@ impl Machine {
     }
 
     fn script(&self, name: &str, body: &str) {
-        write_script(&self.dir.path().join(name), body);
+        write_script(&self.path(name), body);
     }
 
-    fn gxx(&self) {
-        self.script("bin/g++", "echo 'g++ (Debian 12.2.0) 12.2.0'; echo more");
+    fn with_gxx() -> Self {
+        let machine = Self::new();
+        machine.script("bin/g++", "echo 'g++ (Debian 12.2.0) 12.2.0'; echo more");
+        machine
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
     }
 
     /// A toolkit in `dir` whose nvcc has this version.
     fn toolkit(&self, dir: &str, version: &str) {
-        toolkit(&self.dir.path().join(dir), version);
+        toolkit(&self.path(dir), version);
     }
 
     fn find(&self, pin: Option<&str>) -> Result<Toolchain> {
@@ -50,7 +56,7 @@ impl Machine {
     fn says(&self, result: Result<Toolchain>) -> String {
         let error = result.unwrap_err();
         assert!(matches!(error, Error::Environment(_)), "{error}");
-        let cache = self.dir.path().join("cache").canonicalize().unwrap();
+        let cache = self.path("cache").canonicalize().unwrap();
         error
             .to_string()
             .replace(&cache.display().to_string(), "CACHE")
@@ -161,9 +167,9 @@ fn write_nvcc(nvcc: &Path, version: &str, says: &[String]) {
 
 /// A pip that installs a fake toolkit, and counts how often.
 fn pip(machine: &Machine, install: &str) {
-    let new = machine.dir.path().join("wheel/nvidia/cu13");
+    let new = machine.path("wheel/nvidia/cu13");
     toolkit(&new, "13.0.88");
-    let count = machine.dir.path().join("pip-calls");
+    let count = machine.path("pip-calls");
     machine.script(
         "bin/python3",
         &format!(
@@ -173,14 +179,13 @@ fn pip(machine: &Machine, install: &str) {
              cp $4 {count}.requirements\n\
              mkdir -p $2; cp -r {wheel}/nvidia $2/; {install}",
             count = count.display(),
-            wheel = machine.dir.path().join("wheel").display(),
+            wheel = machine.path("wheel").display(),
         ),
     );
 }
 
 fn pip_calls(machine: &Machine) -> usize {
-    std::fs::read_to_string(machine.dir.path().join("pip-calls"))
-        .map_or(0, |text| text.lines().count())
+    std::fs::read_to_string(machine.path("pip-calls")).map_or(0, |text| text.lines().count())
 }
 
 #[test]
@@ -200,37 +205,19 @@ fn pins_match_whole_parts() {
 
 #[test]
 fn a_machine_without_a_compiler_hears_both_ways_out() {
-    let machine = Machine::new();
-    machine.gxx();
-    insta::assert_snapshot!(machine.says(machine.find(None)), @"
-no CUDA compiler: nvcc is neither provisioned nor on PATH, in CUDA_HOME or in /usr/local/cuda
-  help: run with --provision, or install CUDA 13 and put nvcc on PATH
-");
-    insta::assert_snapshot!(machine.says(machine.find(Some("13.0"))), @"
-no CUDA compiler: gates.yaml pins nvcc 13.0, which is neither provisioned nor on PATH, in CUDA_HOME or in /usr/local/cuda
-  help: run with --provision, or install CUDA 13.0 and put nvcc on PATH
-");
+    let machine = Machine::with_gxx();
+    insta::assert_snapshot!(machine.says(machine.find(None)));
+    insta::assert_snapshot!(machine.says(machine.find(Some("13.0"))));
     machine.toolkit("cuda", "12.4.131");
-    insta::assert_snapshot!(machine.says(machine.find(Some("13.0"))), @"
-gates.yaml pins nvcc 13.0; DIR/cuda/bin/nvcc is 12.4.131
-  help: run with --provision, or install CUDA 13.0 and put nvcc on PATH
-");
-    insta::assert_snapshot!(machine.says(machine.find(Some("11.8"))), @"
-gates.yaml pins nvcc 11.8; DIR/cuda/bin/nvcc is 12.4.131
-  help: install CUDA 11.8 and put its nvcc on PATH
-  help: or pin 13.0 or newer in gates.yaml: --provision installs no older one
-");
+    insta::assert_snapshot!(machine.says(machine.find(Some("13.0"))));
+    insta::assert_snapshot!(machine.says(machine.find(Some("11.8"))));
 }
 
 #[test]
 fn no_host_compiler_is_its_own_message() {
     let machine = Machine::new();
     machine.toolkit("cuda", "13.0.88");
-    insta::assert_snapshot!(machine.says(machine.find(None)), @"
-no host compiler: nvcc needs a C++ compiler, and neither g++, c++ nor clang++ is on PATH
-  help: install one, for example `apt-get install g++`
-  help: or set NVCC_CCBIN to the path of one
-");
+    insta::assert_snapshot!(machine.says(machine.find(None)));
     // Said before anything is downloaded.
     assert_eq!(
         machine.says(machine.install()),
@@ -238,20 +225,16 @@ no host compiler: nvcc needs a C++ compiler, and neither g++, c++ nor clang++ is
     );
     let mut wanted = machine;
     wanted.search.host_compiler = Some("g++-99".into());
-    insta::assert_snapshot!(wanted.says(wanted.find(None)), @"
-NVCC_CCBIN names g++-99, which is not a program
-  help: unset NVCC_CCBIN, or set it to a C++ compiler
-");
+    insta::assert_snapshot!(wanted.says(wanted.find(None)));
 }
 
 #[test]
 fn path_then_homes_and_the_pin_wins() {
-    let machine = Machine::new();
-    machine.gxx();
+    let machine = Machine::with_gxx();
     machine.toolkit("cuda", "13.0.88");
     assert_eq!(machine.find(None).unwrap().facts.version, "13.0.88");
     machine.toolkit("elsewhere", "12.8.93");
-    let on_path = machine.dir.path().join("elsewhere/bin/nvcc");
+    let on_path = machine.path("elsewhere/bin/nvcc");
     machine.script("bin/nvcc", &format!("exec {} \"$@\"", on_path.display()));
     // PATH first; a pin passes it over.
     assert_eq!(machine.find(None).unwrap().facts.version, "12.8.93");
@@ -262,7 +245,7 @@ fn path_then_homes_and_the_pin_wins() {
             .find(Some("12"))
             .unwrap()
             .include
-            .starts_with(machine.dir.path().join("elsewhere"))
+            .starts_with(machine.path("elsewhere"))
     );
     assert_eq!(
         machine.find(None).unwrap().facts.host,
@@ -272,8 +255,7 @@ fn path_then_homes_and_the_pin_wins() {
 
 #[test]
 fn a_part_that_changes_changes_the_digest() {
-    let machine = Machine::new();
-    machine.gxx();
+    let machine = Machine::with_gxx();
     machine.toolkit("cuda", "13.0.88");
     let digest = || machine.find(None).unwrap().facts.digest;
     let first = digest();
@@ -283,7 +265,7 @@ fn a_part_that_changes_changes_the_digest() {
         "nvvm/bin/cicc",
         "nvvm/libdevice/libdevice.10.bc",
     ] {
-        let file = machine.dir.path().join("cuda").join(part);
+        let file = machine.path("cuda").join(part);
         let (was, before) = (
             std::fs::read(&file).unwrap(),
             std::fs::metadata(&file).unwrap().modified().unwrap(),
@@ -302,17 +284,14 @@ fn a_part_that_changes_changes_the_digest() {
         std::fs::write(&file, &was).unwrap();
         assert_eq!(digest(), first, "{part}");
     }
-    std::fs::remove_file(machine.dir.path().join("cuda/nvvm/bin/cicc")).unwrap();
-    insta::assert_snapshot!(machine.says(machine.find(None)), @"
-nvcc at DIR/cuda/bin/nvcc is incomplete: cicc is not at DIR/cuda/bin/../nvvm/bin/cicc: No such file or directory (os error 2)
-  help: install the whole toolkit, or run with --provision
-");
+    std::fs::remove_file(machine.path("cuda/nvvm/bin/cicc")).unwrap();
+    insta::assert_snapshot!(machine.says(machine.find(None)));
 }
 
 /// Changes a file, and returns whether that makes another compiler of it.
 fn is_part(machine: &Machine, file: &str) -> bool {
     let digest = || machine.find(None).unwrap().facts.digest;
-    let (before, file) = (digest(), machine.dir.path().join(file));
+    let (before, file) = (digest(), machine.path(file));
     let was = std::fs::read(&file).unwrap();
     std::fs::write(&file, [&was[..], b"\n"].concat()).unwrap();
     let after = digest();
@@ -323,9 +302,8 @@ fn is_part(machine: &Machine, file: &str) -> bool {
 
 #[test]
 fn cicc_of_a_release_before_12_5_is_found_by_the_path_of_nvcc() {
-    let machine = Machine::new();
-    machine.gxx();
-    toolkit_before_12_5(&machine.dir.path().join("cuda"), "12.4.131");
+    let machine = Machine::with_gxx();
+    toolkit_before_12_5(&machine.path("cuda"), "12.4.131");
     // Another program of the name is not the one that nvcc starts.
     machine.script("bin/cicc", "");
     for part in ["nvvm/bin/cicc", "bin/ptxas", "bin/nvcc.profile"] {
@@ -333,7 +311,7 @@ fn cicc_of_a_release_before_12_5_is_found_by_the_path_of_nvcc() {
     }
     assert!(!is_part(&machine, "bin/cicc"));
     let found = machine.find(None).unwrap();
-    let home = machine.dir.path().join("cuda");
+    let home = machine.path("cuda");
     let include = home.join("bin/../targets/x86_64-linux/include");
     assert_eq!(found.include, include);
     assert_eq!(found.library_dir, None);
@@ -342,18 +320,14 @@ fn cicc_of_a_release_before_12_5_is_found_by_the_path_of_nvcc() {
         assert!(found.places().contains(&place), "{}", place.display());
     }
     std::fs::remove_file(home.join("nvvm/bin/cicc")).unwrap();
-    insta::assert_snapshot!(machine.says(machine.find(None)), @"
-    nvcc at DIR/cuda/bin/nvcc is incomplete: cicc is not at DIR/cuda/bin/cicc: No such file or directory (os error 2)
-      help: install the whole toolkit, or run with --provision
-    ");
+    insta::assert_snapshot!(machine.says(machine.find(None)));
 }
 
 #[test]
 fn a_toolkit_spread_over_usr_as_debian_has_it_is_found_whole() {
-    let mut machine = Machine::new();
-    machine.gxx();
-    toolkit_of_debian(&machine.dir.path().join("usr"), "12.4.131");
-    machine.search.homes = vec![machine.dir.path().join("usr")];
+    let mut machine = Machine::with_gxx();
+    toolkit_of_debian(&machine.path("usr"), "12.4.131");
+    machine.search.homes = vec![machine.path("usr")];
     for part in [
         "bin/nvcc",
         "bin/ptxas",
@@ -364,7 +338,7 @@ fn a_toolkit_spread_over_usr_as_debian_has_it_is_found_whole() {
         assert!(is_part(&machine, &format!("usr/{part}")), "{part}");
     }
     let found = machine.find(None).unwrap();
-    let usr = machine.dir.path().join("usr");
+    let usr = machine.path("usr");
     assert_eq!(found.include, usr.join("include"));
     assert_eq!(found.library_dir, Some(usr.join("lib/x86")));
     let own = usr.canonicalize().unwrap().join("lib/nvidia-cuda-toolkit");
@@ -373,9 +347,8 @@ fn a_toolkit_spread_over_usr_as_debian_has_it_is_found_whole() {
 
 #[test]
 fn part_of_a_release_before_12_5_goes_into_a_composed_compiler() {
-    let machine = Machine::new();
-    machine.gxx();
-    let home = |name: &str| machine.dir.path().join(name);
+    let machine = Machine::with_gxx();
+    let home = |name: &str| machine.path(name);
     toolkit(&home("cuda"), "13.0.88");
     toolkit_of_debian(&home("usr"), "12.4.131");
     // It looks for its parts around itself, wherever that is.
@@ -412,56 +385,37 @@ fn part_of_a_release_before_12_5_goes_into_a_composed_compiler() {
         assert!(taken.into_iter().any(|own| *own == place), "{made:?}");
     }
     // Debian's nvcc names its parts by whole paths.
-    insta::assert_snapshot!(machine.says(composed("usr", Component::Ptxas, "cuda")), @"
-    nvcc 12.4.131 takes its parts from a place of its own, and cannot be composed with others
-      help: name a version, or a toolkit as NVIDIA installs it
-    ");
+    insta::assert_snapshot!(machine.says(composed("usr", Component::Ptxas, "cuda")));
 }
 
 #[test]
 fn an_nvcc_older_than_11_8_is_refused_with_the_range() {
-    let machine = Machine::new();
-    machine.gxx();
-    toolkit_before_12_5(&machine.dir.path().join("cuda"), "11.7.99");
-    insta::assert_snapshot!(machine.says(machine.find(None)), @"
-    nvcc at DIR/cuda/bin/nvcc is 11.7.99, which is too old: gatekeeper works with CUDA 11.8 to 13.x
-      help: put a newer nvcc on PATH, or name its directory: --toolchain /usr/local/cuda-12.4
-      help: or run with --provision, which installs CUDA 13.0
-    ");
+    let machine = Machine::with_gxx();
+    toolkit_before_12_5(&machine.path("cuda"), "11.7.99");
+    insta::assert_snapshot!(machine.says(machine.find(None)));
     assert_eq!(
         machine.says(machine.find(Some("11.7"))),
         machine.says(machine.find(None))
     );
-    insta::assert_snapshot!(machine.says(machine.find(Some("11.4"))), @"
-    gates.yaml pins nvcc 11.4, which is too old: gatekeeper works with CUDA 11.8 to 13.x
-      help: pin a newer release in gates.yaml
-    ");
+    insta::assert_snapshot!(machine.says(machine.find(Some("11.4"))));
     for supported in ["11.8.89", "12.0.76", "12.9.41", "13.9.0"] {
-        toolkit_before_12_5(&machine.dir.path().join("cuda"), supported);
+        toolkit_before_12_5(&machine.path("cuda"), supported);
         assert_eq!(machine.find(None).unwrap().facts.version, supported);
     }
 }
 
 #[test]
 fn a_broken_nvcc_is_not_passed_over() {
-    let machine = Machine::new();
-    machine.gxx();
+    let machine = Machine::with_gxx();
     machine.script("bin/nvcc", "echo 'cannot execute' >&2; exit 127");
-    insta::assert_snapshot!(machine.says(machine.find(None)), @"
-DIR/bin/nvcc does not work: exit code 127: cannot execute
-  help: repair it, take it off PATH, or run with --provision
-");
+    insta::assert_snapshot!(machine.says(machine.find(None)));
     machine.script("bin/nvcc", "echo hello");
-    insta::assert_snapshot!(machine.says(machine.find(None)), @"
-DIR/bin/nvcc does not work: no version in `nvcc --version`: hello
-  help: repair it, take it off PATH, or run with --provision
-");
+    insta::assert_snapshot!(machine.says(machine.find(None)));
 }
 
 #[test]
 fn an_install_is_made_once_and_stays_in_the_cache() {
-    let machine = Machine::new();
-    machine.gxx();
+    let machine = Machine::with_gxx();
     pip(&machine, "true");
     // The leftovers of a killed install are removed.
     let left_behind = machine
@@ -471,11 +425,11 @@ fn an_install_is_made_once_and_stays_in_the_cache() {
     std::fs::create_dir_all(&left_behind).unwrap();
     let toolchain = machine.install().unwrap();
     assert_eq!(toolchain.facts.version, "13.0.88");
-    let cache = machine.dir.path().join("cache").canonicalize().unwrap();
+    let cache = machine.path("cache").canonicalize().unwrap();
     assert!(toolchain.nvcc.starts_with(&cache));
     assert_eq!(machine.install().unwrap(), toolchain);
     assert_eq!(pip_calls(&machine), 1);
-    let said = std::fs::read_to_string(machine.dir.path().join("pip-calls")).unwrap();
+    let said = std::fs::read_to_string(machine.path("pip-calls")).unwrap();
     assert!(
         said.starts_with(&cache.display().to_string()),
         "TMPDIR: {said}"
@@ -487,7 +441,7 @@ fn an_install_is_made_once_and_stays_in_the_cache() {
         "{said}"
     );
     assert!(said.contains(" --require-hashes "), "{said}");
-    let asked = machine.dir.path().join("pip-calls.requirements");
+    let asked = machine.path("pip-calls.requirements");
     let asked = std::fs::read_to_string(asked).unwrap();
     assert_eq!(asked.lines().count(), 5);
     for line in asked.lines() {
@@ -521,44 +475,30 @@ fn an_install_is_made_once_and_stays_in_the_cache() {
 /// `uvx gatekeeper run --provision`: the first python on PATH is one that uv has made, without pip.
 #[test]
 fn installs_with_another_python_or_uv_if_the_first_has_no_pip() {
-    let mut machine = Machine::new();
-    machine.gxx();
+    let mut machine = Machine::with_gxx();
     pip(&machine, "true");
     machine.script("tool/python3", "echo 'No module named pip' >&2; exit 1");
-    machine
-        .search
-        .path
-        .insert(0, machine.dir.path().join("tool"));
+    machine.search.path.insert(0, machine.path("tool"));
     machine.install().unwrap();
     assert_eq!(pip_calls(&machine), 1);
 
-    let mut machine = Machine::new();
-    machine.gxx();
+    let mut machine = Machine::with_gxx();
     pip(&machine, "true");
-    let bin = machine.dir.path().join("bin");
+    let bin = machine.path("bin");
     std::fs::rename(bin.join("python3"), bin.join("uv")).unwrap();
     machine.script("tool/python3", "echo 'No module named pip' >&2; exit 1");
-    machine
-        .search
-        .path
-        .insert(0, machine.dir.path().join("tool"));
+    machine.search.path.insert(0, machine.path("tool"));
     machine.install().unwrap();
-    let said = std::fs::read_to_string(machine.dir.path().join("pip-calls")).unwrap();
+    let said = std::fs::read_to_string(machine.path("pip-calls")).unwrap();
     assert!(said.contains(" pip install --no-deps"), "{said}");
     machine.script("bin/uv", "echo 'no such host' >&2; exit 2");
-    std::fs::remove_dir_all(machine.dir.path().join("cache/toolchains")).unwrap();
-    insta::assert_snapshot!(machine.says(machine.install()), @"
-    uv could not install CUDA:
-    no such host
-      help: check the network, or set UV_DEFAULT_INDEX or UV_FIND_LINKS to a mirror
-      help: or install CUDA 13 by hand and put nvcc on PATH
-    ");
+    std::fs::remove_dir_all(machine.path("cache/toolchains")).unwrap();
+    insta::assert_snapshot!(machine.says(machine.install()));
 }
 
 #[test]
 fn a_truncated_install_is_made_again() {
-    let machine = Machine::new();
-    machine.gxx();
+    let machine = Machine::with_gxx();
     pip(&machine, "true");
     let nvcc = machine.install().unwrap().nvcc;
     let home = nvcc.ancestors().nth(4).unwrap().to_owned();
@@ -580,8 +520,7 @@ fn a_truncated_install_is_made_again() {
 
 #[test]
 fn two_installs_at_once_are_one() {
-    let machine = Machine::new();
-    machine.gxx();
+    let machine = Machine::with_gxx();
     pip(&machine, "sleep 0.3");
     let (a, b) = std::thread::scope(|scope| {
         let other = scope.spawn(|| machine.install().unwrap());
@@ -593,35 +532,17 @@ fn two_installs_at_once_are_one() {
 
 #[test]
 fn every_way_in_which_provisioning_fails() {
-    let machine = Machine::new();
-    machine.gxx();
-    insta::assert_snapshot!(machine.says(machine.install()), @"
-installing CUDA needs python3 with pip, and there is no python3 on PATH
-  help: install it, for example `apt-get install python3-pip`
-  help: or install CUDA 13 by hand and put nvcc on PATH
-");
+    let machine = Machine::with_gxx();
+    insta::assert_snapshot!(machine.says(machine.install()));
     machine.script("bin/python3", "echo 'No module named pip' >&2; exit 1");
-    insta::assert_snapshot!(machine.says(machine.install()), @"
-installing CUDA needs pip, and DIR/bin/python3 has none (exit code 1: No module named pip)
-  help: install it, for example `apt-get install python3-pip` or `python3 -m ensurepip`
-  help: or install CUDA 13 by hand and put nvcc on PATH
-");
+    insta::assert_snapshot!(machine.says(machine.install()));
     machine.script(
         "bin/python3",
         "[ \"$5\" = --version ] || { echo 'WARNING: Retrying' >&2; echo 'ERROR: No matching distribution found' >&2; exit 1; }",
     );
-    insta::assert_snapshot!(machine.says(machine.install()), @"
-pip could not install CUDA:
-WARNING: Retrying
-ERROR: No matching distribution found
-  help: check the network, or set PIP_INDEX_URL or PIP_FIND_LINKS to a mirror
-  help: or install CUDA 13 by hand and put nvcc on PATH
-");
+    insta::assert_snapshot!(machine.says(machine.install()));
     pip(&machine, "rm $2/nvidia/cu13/bin/nvcc");
-    insta::assert_snapshot!(machine.says(machine.install()), @"
-the wheels contain no nvidia/cu13/bin/nvcc for this platform
-  help: install CUDA 13 by hand and put nvcc on PATH
-");
+    insta::assert_snapshot!(machine.says(machine.install()));
     assert!(machine.find(None).is_err());
     // And then it works.
     pip(&machine, "true");
@@ -630,8 +551,7 @@ the wheels contain no nvidia/cu13/bin/nvcc for this platform
 
 #[test]
 fn progress_is_pips() {
-    let machine = Machine::new();
-    machine.gxx();
+    let machine = Machine::with_gxx();
     pip(
         &machine,
         "echo Collecting nvidia-nvvm; echo '  Downloading nvidia_nvvm-13.0.88-py3-none-any.whl (60 MB)'; echo noise",
@@ -644,9 +564,5 @@ fn progress_is_pips() {
         &machine.search,
     )
     .unwrap();
-    insta::assert_snapshot!(lines.into_inner().unwrap().join("\n"), @"
-installing CUDA 13.0.88 (105 to 130 MB to fetch, up to 350 MB on disk)
-downloading nvidia_nvvm, 60 MB (1 of 5)
-installed CUDA 13.0.88
-");
+    insta::assert_snapshot!(lines.into_inner().unwrap().join("\n"));
 }

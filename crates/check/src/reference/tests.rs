@@ -3,8 +3,11 @@
 use super::*;
 use crate::inputs::generate;
 use crate::layout::index;
-use crate::testing::{case, input, output};
-use model::{Binary, Codec, CodecScheme, ElemType, Fill, Num, ReduceOp, Unary};
+use crate::testing::{
+    binary, case, constant, filled, input, output, reduce, sdpa, symmetric, unary, values,
+    with_codec,
+};
+use model::{Binary, ElemType, Fill, Num, ReduceOp, Unary};
 use proptest::prelude::*;
 
 fn run(tensors: Vec<Tensor>, reference: Reference) -> Result<Values, NoAnswer> {
@@ -29,12 +32,8 @@ fn f32s(name: &str, dims: &[usize]) -> Tensor {
 }
 
 fn ints(name: &str, dims: &[usize]) -> Tensor {
-    let mut tensor = input(name, ElemType::I32, dims);
-    tensor.fill = Some(Fill::Integers {
-        low: -100,
-        high: 100,
-    });
-    tensor
+    let (low, high) = (-100, 100);
+    filled(name, ElemType::I32, dims, Fill::Integers { low, high })
 }
 
 fn y(dims: &[usize]) -> Tensor {
@@ -175,7 +174,7 @@ proptest! {
                 ReduceOp::Max => group.iter().copied().fold(f64::NEG_INFINITY, f64::max),
                 ReduceOp::Min => group.iter().copied().fold(f64::INFINITY, f64::min),
             }).collect();
-            let reference = Reference::Reduce { x: name("x"), out: name("y"), op, axes: axes.clone() };
+            let reference = reduce(op, &axes);
             close(&run(vec![x.clone(), y(&out_dims)], reference.clone()).unwrap(), &want, 1e-6);
             if whole && op != ReduceOp::Mean {
                 let exact = run(vec![x.clone(), output("y", ElemType::I64, &out_dims)], reference).unwrap();
@@ -232,30 +231,14 @@ fn elementwise_functions() {
     ];
     for (op, function) in functions {
         let want: Vec<f64> = values.iter().copied().map(function).collect();
-        let got = run(
-            vec![x.clone(), y(&[7, 11])],
-            Reference::Unary {
-                x: name("x"),
-                out: name("y"),
-                op,
-            },
-        )
-        .unwrap();
+        let got = run(vec![x.clone(), y(&[7, 11])], unary(op)).unwrap();
         close(&got, &want, 1e-6);
     }
     let mut squares = x.clone();
     squares.fill = Some(Fill::Iota);
     let want: Vec<f64> = (0..77).map(|i| f64::from(i).sqrt()).collect();
     close(
-        &run(
-            vec![squares, y(&[7, 11])],
-            Reference::Unary {
-                x: name("x"),
-                out: name("y"),
-                op: Unary::Sqrt,
-            },
-        )
-        .unwrap(),
+        &run(vec![squares, y(&[7, 11])], unary(Unary::Sqrt)).unwrap(),
         &want,
         1e-7,
     );
@@ -273,12 +256,7 @@ fn elementwise_functions() {
     ];
     for (op, function) in functions {
         let want: Vec<f64> = av.iter().zip(&bv).map(|(a, b)| function(*a, *b)).collect();
-        let reference = Reference::Binary {
-            a: name("a"),
-            b: name("b"),
-            out: name("y"),
-            op,
-        };
+        let reference = binary("a", "b", op);
         close(
             &run(vec![a.clone(), b.clone(), y(&[5, 3])], reference).unwrap(),
             &want,
@@ -287,12 +265,7 @@ fn elementwise_functions() {
         let (a, b) = (ints("a", &[4]), ints("b", &[4]));
         let exact = run(
             vec![a.clone(), b.clone(), output("y", ElemType::I32, &[4])],
-            Reference::Binary {
-                a: name("a"),
-                b: name("b"),
-                out: name("y"),
-                op,
-            },
+            binary("a", "b", op),
         );
         if op == Binary::Div {
             assert!(exact.is_err());
@@ -310,42 +283,17 @@ fn elementwise_functions() {
 #[test]
 fn nan_goes_through_every_reference() {
     let mut x = f32s("x", &[2, 3]);
-    x.fill = Some(Fill::Values {
-        values: [1.0, f64::NAN, 2.0, 1.0, 2.0, 3.0].map(Num).to_vec(),
-    });
-    let reductions = [ReduceOp::Sum, ReduceOp::Mean, ReduceOp::Max, ReduceOp::Min].map(|op| {
-        (
-            Reference::Reduce {
-                x: name("x"),
-                out: name("y"),
-                op,
-                axes: vec![1],
-            },
-            vec![2],
-        )
-    });
+    x.fill = Some(values(&[1.0, f64::NAN, 2.0, 1.0, 2.0, 3.0]));
+    let reductions = [ReduceOp::Sum, ReduceOp::Mean, ReduceOp::Max, ReduceOp::Min]
+        .map(|op| (reduce(op, &[1]), vec![2]));
     let others = [
         Reference::Softmax {
             x: name("x"),
             out: name("y"),
         },
-        Reference::Unary {
-            x: name("x"),
-            out: name("y"),
-            op: Unary::Relu,
-        },
-        Reference::Binary {
-            a: name("x"),
-            b: name("x"),
-            out: name("y"),
-            op: Binary::Max,
-        },
-        Reference::Binary {
-            a: name("x"),
-            b: name("x"),
-            out: name("y"),
-            op: Binary::Min,
-        },
+        unary(Unary::Relu),
+        binary("x", "x", Binary::Max),
+        binary("x", "x", Binary::Min),
     ]
     .map(|reference| (reference, vec![2, 3]));
     for (reference, dims) in reductions.into_iter().chain(others) {
@@ -366,11 +314,7 @@ fn nan_goes_through_every_reference() {
 #[test]
 fn a_reference_that_cannot_answer_says_why() {
     let x = f32s("x", &[2, 3]);
-    let copy = Reference::Unary {
-        x: name("x"),
-        out: name("y"),
-        op: Unary::Copy,
-    };
+    let copy = unary(Unary::Copy);
     let message = |tensors: Vec<Tensor>, reference: Reference| {
         run(tensors, reference).unwrap_err().to_string()
     };
@@ -380,8 +324,8 @@ fn a_reference_that_cannot_answer_says_why() {
     insta::assert_snapshot!(message(vec![x.clone(), y(&[2, 3])], Reference::Unary { x: name("y"), out: name("y"), op: Unary::Copy }), @"the reference reads `y`, which is an output only");
     insta::assert_snapshot!(message(vec![x.clone(), y(&[2, 3])], Reference::Unary { x: name("z"), out: name("y"), op: Unary::Copy }), @"the reference names `z`, which is not a tensor");
     // The square root of a negative number: a kernel's NaN would match it.
-    insta::assert_snapshot!(message(vec![x.clone(), y(&[2, 3])], Reference::Unary { x: name("x"), out: name("y"), op: Unary::Sqrt }), @"the reference gives NaN at `y`[0, 0] though every input is finite");
-    insta::assert_snapshot!(message(vec![x.clone(), y(&[2])], Reference::Reduce { x: name("x"), out: name("y"), op: ReduceOp::Sum, axes: vec![2] }), @"`x` [2, 3] has no axis 2");
+    insta::assert_snapshot!(message(vec![x.clone(), y(&[2, 3])], unary(Unary::Sqrt)), @"the reference gives NaN at `y`[0, 0] though every input is finite");
+    insta::assert_snapshot!(message(vec![x.clone(), y(&[2])], reduce(ReduceOp::Sum, &[2])), @"`x` [2, 3] has no axis 2");
     insta::assert_snapshot!(message(vec![x.clone(), y(&[2, 3])], Reference::Transpose { x: name("x"), out: name("y"), permutation: vec![0, 0] }), @"[0, 0] is not a permutation of the axes of `x` [2, 3]");
     let gemm = Reference::Gemm {
         a: name("x"),
@@ -396,23 +340,11 @@ fn a_reference_that_cannot_answer_says_why() {
         epilogue: None,
     };
     insta::assert_snapshot!(message(vec![x.clone(), y(&[2, 3])], gemm), @"`x` [2, 3] times `x` [2, 3] (transposed: false, false) is not `y` [2, 3]");
-    let sdpa = Reference::Sdpa {
-        q: name("x"),
-        k: name("x"),
-        v: name("x"),
-        out: name("y"),
-        scale: Num(1.0),
-        causal: false,
-    };
+    let sdpa = sdpa(["x", "x", "x"], 1.0);
     insta::assert_snapshot!(message(vec![x.clone(), y(&[2, 3])], sdpa), @"`x` has dimensions [2, 3], not [B, H, S, D]");
     let mut big = ints("x", &[2]);
-    big.fill = Some(Fill::Constant { value: Num(200.0) });
-    let sum = Reference::Reduce {
-        x: name("x"),
-        out: name("y"),
-        op: ReduceOp::Sum,
-        axes: vec![0],
-    };
+    big.fill = Some(constant(200.0));
+    let sum = reduce(ReduceOp::Sum, &[0]);
     insta::assert_snapshot!(message(vec![big, output("y", ElemType::U8, &[])], sum), @"the reference of `y`: 400 is outside of U8's 0..=255");
 }
 
@@ -426,14 +358,7 @@ fn a_wrong_index_mapping_is_far_off() {
         f32s("v", &dims),
         y(&dims),
     ];
-    let reference = Reference::Sdpa {
-        q: name("q"),
-        k: name("k"),
-        v: name("v"),
-        out: name("y"),
-        scale: Num(0.5),
-        causal: false,
-    };
+    let reference = sdpa(["q", "k", "v"], 0.5);
     let mut case = case(tensors);
     case.reference = reference;
     let inputs = generate(&case, 9).unwrap();
@@ -460,30 +385,13 @@ fn a_wrong_index_mapping_is_far_off() {
 fn codecs_have_their_known_error_in_attention() {
     let error = |elem, levels, zero_point, block: [usize; 4]| {
         let dims = [1, 8, 128, 64];
-        let scheme = CodecScheme::Symmetric {
-            levels: Num(levels),
-            zero_point,
-            scale_divisor: Num(448.0),
-        };
+        let scheme = symmetric(levels, zero_point, 448.0);
         let mut tensors = ["q", "k", "v"]
-            .map(|name| input(name, elem, &dims))
+            .map(|name| with_codec(input(name, elem, &dims), scheme.clone(), &block))
             .to_vec();
-        for tensor in &mut tensors {
-            tensor.codec = Some(Codec {
-                scheme: scheme.clone(),
-                block: block.to_vec(),
-            });
-        }
         tensors.push(output("y", ElemType::F16, &dims));
         let mut case = case(tensors);
-        case.reference = Reference::Sdpa {
-            q: name("q"),
-            k: name("k"),
-            v: name("v"),
-            out: name("y"),
-            scale: Num(0.125),
-            causal: false,
-        };
+        case.reference = sdpa(["q", "k", "v"], 0.125);
         let inputs = generate(&case, 1).unwrap();
         let [seen, original] =
             [View::Seen, View::Original].map(|view| built_in(&case, &inputs, view).unwrap());

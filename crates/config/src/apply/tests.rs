@@ -1,6 +1,7 @@
 use super::*;
 use crate::disk::PathKind;
-use crate::resolve::{Resolved, parse};
+use crate::load::Loaded;
+use crate::resolve::parse;
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -46,166 +47,39 @@ kernels:
     )
 }
 
-/// `old` is what the kernel says of variants, `new` what it says afterwards.
-#[track_caller]
-fn check(old: &str, like: &str, pairs: &[(&str, &str)], new: &str) {
-    assert_eq!(
-        apply(&file(old), "k", "tuned", like, pairs).as_deref(),
-        Ok(file(new).as_str())
-    );
-}
-
-#[track_caller]
-fn refused(old: &str, like: &str, words: &str) {
-    let said = apply(&file(old), "k", "tuned", like, &[("T", "2")]).unwrap_err();
-    assert!(said.contains(words), "{said}");
-}
-
+/// Each variant of `variants.edits` is written as its lines with `+` and `-` say, or refused as those with `!` do. A
+/// case begins with the variant that the new one is like, and with the macros to set.
 #[test]
-fn a_variant_is_added_after_the_last() {
-    check(
-        "    variants:
-      # The first.
-      plain: {}   # as it is
-
-      wide: {define: {WIDE: 1}}   # wider
-
-    # Shapes follow.
-    seeds: 2
-",
-        "wide",
-        &[("T", "64"), ("MODE", "fast")],
-        "    variants:
-      # The first.
-      plain: {}   # as it is
-
-      wide: {define: {WIDE: 1}}   # wider
-      tuned: {define: {MODE: fast, T: 64, WIDE: 1}}
-
-    # Shapes follow.
-    seeds: 2
-",
-    );
-}
-
-#[test]
-fn copies_all_settings_of_the_other_variant() {
-    check(
-        "    variants:
-      plain: {}
-      wide:
-        launch: {grid: [1], block: [8], dynamic_shared: 64}
-        # Why.
-        define: {WIDE: 1, T: 1}
-        gates:
-          # No more.
-          registers: 32
-        fallback: plain
-",
-        "wide",
-        &[("T", "2")],
-        "    variants:
-      plain: {}
-      wide:
-        launch: {grid: [1], block: [8], dynamic_shared: 64}
-        # Why.
-        define: {WIDE: 1, T: 1}
-        gates:
-          # No more.
-          registers: 32
-        fallback: plain
-      tuned:
-        define: {T: 2, WIDE: 1}
-        launch: {grid: [1], block: [8], dynamic_shared: 64}
-        gates:
-          # No more.
-          registers: 32
-        fallback: plain
-",
-    );
-}
-
-#[test]
-fn an_anchor_is_used_and_not_written_twice() {
-    let old = "    variants:
-      wide: &wide {define: {WIDE: 1}, gates: {registers: 32}}
-      merged:
-        <<: &base
-          define: {A: 1, T: 1}
-        launch: &launch {grid: [1], block: [8]}
-      alias: *wide
-";
-    let with = |line: &str| format!("{old}      {line}\n");
-    for (like, line) in [
-        (
-            "wide",
-            "tuned: {<<: *wide, define: {T: 2, WIDE: 1}}".to_owned(),
-        ),
-        (
-            "merged",
-            "tuned:\n        <<: *base\n        define: {A: 1, T: 2}\n        launch: *launch"
-                .to_owned(),
-        ),
-        (
-            "alias",
-            "tuned: {<<: *wide, define: {T: 2, WIDE: 1}}".to_owned(),
-        ),
-    ] {
-        check(old, like, &[("T", "2")], &with(&line));
-    }
-}
-
-#[test]
-fn braces_stay_braces() {
-    check(
-        "    variants: {plain: {}, wide: {define: {WIDE: 1}, fallback: plain} }  # two\n",
-        "wide",
-        &[("T", "2")],
-        "    variants: {plain: {}, wide: {define: {WIDE: 1}, fallback: plain}, \
-         tuned: {define: {T: 2, WIDE: 1}, fallback: plain} }  # two\n",
-    );
-}
-
-#[test]
-fn a_kernel_without_variants_keeps_its_own() {
-    check(
-        "    define: {T: 1}  # of all\n",
-        DEFAULT,
-        &[("T", "2")],
-        "    define: {T: 1}  # of all
-    variants:
-      default: {}
-      tuned: {define: {T: 2}}
-",
-    );
-}
-
-#[test]
-fn macros_of_a_variant_that_is_there_are_set() {
-    for (old, new) in [
-        (
-            "{define: {T: 1, WIDE: 1}}  # kept",
-            "{define: {T: 2, WIDE: 1, U: 3}}  # kept",
-        ),
-        ("{}", "{define: {T: 2, U: 3}}"),
-        (
-            "{fallback: plain}",
-            "{fallback: plain, define: {T: 2, U: 3}}",
-        ),
-        (
-            "\n        define:\n          T: 1     # found by hand\n          WIDE: 1\n        fallback: plain",
-            "\n        define:\n          T: 2     # found by hand\n          WIDE: 1\n          U: 3\n        fallback: plain",
-        ),
-        (
-            "\n        fallback: plain  # slow",
-            "\n        fallback: plain  # slow\n        define: {T: 2, U: 3}",
-        ),
-        ("{define: {T: 2, U: 3}}", "{define: {T: 2, U: 3}}"),
-    ] {
-        let whole = |variant: &str| {
-            format!("    variants:\n      plain: {{}}\n      tuned: {variant}\n    seeds: 2\n")
+fn variants_are_written_or_refused_as_listed() {
+    let text = include_str!("variants.edits");
+    let cases = text.split("like ").skip(1);
+    assert!(cases.clone().count() >= 19);
+    for case in cases {
+        let (head, body) = case.trim_end().split_once('\n').unwrap();
+        let (like, pairs) = head.split_once(": ").unwrap();
+        let pairs: Vec<_> = pairs
+            .split(' ')
+            .map(|pair| pair.split_once('=').unwrap())
+            .collect();
+        let with = |without: [char; 2]| -> String {
+            let lines = body.lines().filter(|line| !line.starts_with(without));
+            lines
+                .map(|line| format!("{}\n", line.get(1..).unwrap_or_default()))
+                .collect()
         };
-        check(&whole(old), "tuned", &[("T", "2"), ("U", "3")], &whole(new));
+        let refused: Vec<&str> = body
+            .lines()
+            .filter_map(|line| line.strip_prefix("! "))
+            .collect();
+        let expected = if refused.is_empty() {
+            Ok(file(&with(['-', '!'])))
+        } else {
+            Err(refused.join("\n"))
+        };
+        assert_eq!(
+            apply(&file(&with(['+', '!'])), "k", "tuned", like, &pairs),
+            expected
+        );
     }
 }
 
@@ -244,38 +118,10 @@ fn rejects_an_edit_that_would_change_another_variant() {
         let said = apply(&text, kernel, "tuned", "a", &[("T", "2")]).unwrap_err();
         assert!(said.contains(words), "{kernel}: {said}");
     }
-    // A variant that another one is an alias of.
-    let shared = "    variants:\n      tuned: &a {define: {T: 1}}\n      b: *a\n";
-    refused(
-        shared,
-        "tuned",
-        "without a change of `kernels.k.variants.b.define.T`",
-    );
-    let alias = "    variants:\n      a: &a {define: {T: 1}}\n      tuned: *a\n";
-    refused(
-        alias,
-        "tuned",
-        "the macros of `tuned` are written elsewhere",
-    );
-    let nested = "    variants:\n      a: {define: &d {T: 1}}\n      tuned: {define: *d}\n";
-    refused(
-        nested,
-        "tuned",
-        "the macros of `tuned` are written elsewhere",
-    );
-    let holds = "    variants:\n      a: {gates: {conditions: [&c \"registers <= 64\"]}}\n";
-    refused(holds, "a", "`a.gates` holds an anchor");
 }
 
 #[test]
 fn rejects_unusable_variant_names() {
-    let two = "    variants:\n      a: {}\n      tuned: {fallback: a}\n";
-    refused(
-        two,
-        "a",
-        "differs from `a` in `fallback`: choose another name",
-    );
-    refused(two, "c", "`k` has no variant `c`");
     let text = file("");
     for (variant, pairs, words) in [
         ("a b", [("T", "1")], "`a b` cannot name a variant"),
@@ -333,7 +179,7 @@ fn files() -> Vec<(String, String)> {
     found
 }
 
-fn resolve(text: &str) -> Option<Resolved> {
+fn resolve(text: &str) -> Option<Loaded> {
     let disk = |path: &str| match path.rsplit('/').next() {
         Some(name) if name.contains('.') && !path.ends_with('.') => Some(PathKind::File),
         _ => Some(PathKind::Directory),

@@ -20,7 +20,7 @@ fn resolves_paths_from_the_directory_of_the_file() {
     std::fs::write(dir.path().join("scale.cu"), "").unwrap();
     let loaded = load(&path, &Selection::default()).unwrap();
     assert_eq!(loaded.root, dir.path());
-    assert_eq!(loaded.file, "gates.yaml");
+    assert_eq!(loaded.places.file, "gates.yaml");
     assert_eq!(loaded.plan.cases.len(), 4);
     let one = Selection {
         filters: vec!["scale/wide@small".to_owned()],

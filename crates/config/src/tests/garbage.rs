@@ -119,3 +119,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn every_line_can_go_missing() {
+    let lines: Vec<&str> = RIGHT.lines().collect();
+    for gone in 0..lines.len() {
+        let text: Vec<&str> = lines
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| *at != gone)
+            .map(|(_, line)| *line)
+            .collect();
+        if let Err(said) = read(&text.join("\n")) {
+            assert!(said.starts_with("gates.yaml:"), "{said}");
+        }
+    }
+}

@@ -1,6 +1,6 @@
-use super::super::resolve::Resolved;
+use super::super::load::Loaded;
 use super::super::select::{self, Selection};
-use super::{RIGHT, read};
+use super::{RIGHT, accepted, read};
 use model::{CaseId, Rule, Subject};
 
 const SECOND: &str = r#"
@@ -17,10 +17,10 @@ const SECOND: &str = r#"
     gates: {max_err: 0}
 "#;
 
-fn selected(selection: &Selection) -> Result<Resolved, String> {
+fn selected(selection: &Selection) -> Result<Loaded, String> {
     let mut resolved = read(&format!("{RIGHT}{SECOND}")).unwrap();
     match select::select(&mut resolved, selection) {
-        Ok(_) => Ok(resolved),
+        Ok(()) => Ok(resolved),
         Err(diagnostic) => Err(diagnostic.to_string()),
     }
 }
@@ -72,13 +72,13 @@ fn the_whole_file_equals_a_selection_without_filters() {
         ..filters(&["copy@odd"])
     };
     let mut some = read(&format!("{RIGHT}{SECOND}")).unwrap();
-    let whole = select::select(&mut some, &asked).unwrap();
+    select::select(&mut some, &asked).unwrap();
     let all = selected(&Selection {
         filters: Vec::new(),
         ..asked
     });
     let all = all.unwrap();
-    assert_eq!((whole.plan, whole.gates), (all.plan, all.gates));
+    assert_eq!((some.whole.plan, some.whole.gates), (all.plan, all.gates));
     assert_eq!(some.plan.cases.len(), 1);
 }
 
@@ -221,4 +221,15 @@ fn seeds_and_iterations_from_the_command_line_win() {
         }),
         "--iters 0 would measure nothing"
     );
+}
+
+#[test]
+fn rivals_of_kernels_that_are_not_selected_are_not_run() {
+    let two = include_str!("edits/rivals.yaml").replace(
+        "kernels:\n",
+        "kernels:\n  other: &other\n    source: scale.cu\n    entry: scale\n    shapes: {small: {N: 128}}\n    tensors:\n      x: {type: f32, shape: [N]}\n      y: {role: out, type: f32, shape: [N]}\n    args: [{tensor: x}, {tensor: y}]\n    launch: {grid: [1], block: [32]}\n    reference: {unary: {x: x, out: y, op: relu}}\n    gates: {max_err: 1e-6}\n",
+    );
+    let mut resolved = accepted(&two);
+    select::select(&mut resolved, &filters(&["other"])).unwrap();
+    assert_eq!(resolved.plan.rivals, []);
 }

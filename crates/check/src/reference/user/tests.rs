@@ -3,8 +3,10 @@
 use super::*;
 use crate::Values;
 use crate::inputs::generate;
-use crate::testing::{case, input, output};
-use model::{Arg, Codec, CodecScheme, ElemType, Fill, Num, ScalarType, ScalarValue};
+use crate::testing::{
+    self, case, constant, filled, float, input, int, output, pointer, with_codec,
+};
+use model::{Arg, CodecScheme, ElemType, Fill, ScalarType};
 
 struct Bench {
     dir: tempfile::TempDir,
@@ -54,19 +56,15 @@ impl Bench {
     }
 }
 
-fn tensor(name: &str) -> Arg {
-    Arg::Tensor {
-        name: name.to_owned(),
-    }
+fn user(mut case: Case, source: &str, args: Vec<Arg>) -> Case {
+    case.reference = testing::user(source, "reference", args);
+    with_flags(case, &["-std=c++17"])
 }
 
-fn user(mut case: Case, source: &str, args: Vec<Arg>) -> Case {
-    case.reference = Reference::User {
-        source: source.to_owned(),
-        function: "reference".to_owned(),
-        args,
-        flags: vec!["-std=c++17".to_owned()],
-    };
+fn with_flags(mut case: Case, more: &[&str]) -> Case {
+    if let Reference::User { flags, .. } = &mut case.reference {
+        flags.extend(more.iter().map(|flag| (*flag).to_owned()));
+    }
     case
 }
 
@@ -75,18 +73,11 @@ fn scale_case() -> Case {
         input("x", ElemType::F16, &[3, 5]),
         output("y", ElemType::F16, &[3, 5]),
     ];
-    let count = Arg::Scalar {
-        elem: ScalarType::I32,
-        value: ScalarValue::Int(15),
-    };
-    let factor = Arg::Scalar {
-        elem: ScalarType::F64,
-        value: ScalarValue::Float(Num(2.5)),
-    };
+    let (count, factor) = (int(ScalarType::I32, 15), float(ScalarType::F64, 2.5));
     user(
         case(tensors),
         "reference.cpp",
-        vec![tensor("x"), tensor("y"), count, factor],
+        vec![pointer("x"), pointer("y"), count, factor],
     )
 }
 
@@ -111,11 +102,7 @@ fn a_function_is_built_once_and_again_when_a_header_changes() {
     bench.write("factor.h", "#define FACTOR 2");
     assert_eq!(bench.run(&scale_case()).unwrap()["y"], scaled(5.0));
     assert_eq!(bench.programs(), 2);
-    let mut flags = scale_case();
-    if let Reference::User { flags, .. } = &mut flags.reference {
-        flags.push("-DUNUSED".to_owned());
-    }
-    bench.run(&flags).unwrap();
+    bench.run(&with_flags(scale_case(), &["-DUNUSED"])).unwrap();
     assert_eq!(bench.programs(), 2, "the same program");
 }
 
@@ -137,10 +124,7 @@ fn an_object_that_the_flags_name_is_a_part_of_it() {
             .current_dir(&tree)
             .args(["-c", "factor.cpp", "-o", "factor.o"]);
         assert!(compile.status().unwrap().success());
-        let mut case = scale_case();
-        if let Reference::User { flags, .. } = &mut case.reference {
-            flags.push("factor.o".to_owned());
-        }
+        let case = with_flags(scale_case(), &["factor.o"]);
         bench.run(&case).unwrap()["y"].clone()
     };
     assert_eq!(linked("1"), scaled(2.5));
@@ -149,10 +133,7 @@ fn an_object_that_the_flags_name_is_a_part_of_it() {
 }
 
 fn identity(bench: &Bench, flags: &[&str]) -> String {
-    let mut case = scale_case();
-    if let Reference::User { flags: own, .. } = &mut case.reference {
-        own.extend(flags.iter().map(|flag| (*flag).to_owned()));
-    }
+    let case = with_flags(scale_case(), flags);
     bench.functions().build(&case).unwrap().identity
 }
 
@@ -195,10 +176,7 @@ fn a_program_of_an_earlier_run_is_taken_while_all_that_it_was_made_of_is_as_it_w
         let cache = Cache::at(&bench.dir.path().join("cache")).unwrap();
         let tree = bench.dir.path().join("tree");
         let functions = Functions::new(&tree, Some(&compiler), HiddenFrom::default(), &cache);
-        let mut case = scale_case();
-        if let Reference::User { flags: own, .. } = &mut case.reference {
-            own.extend(flags.iter().map(|flag| (*flag).to_owned()));
-        }
+        let case = with_flags(scale_case(), flags);
         functions.unwrap().build(&case).map(|build| build.identity)
     };
     let without_compiler = |flags: &[&str]| {
@@ -301,17 +279,15 @@ fn a_function_is_read_once_in_a_run() {
 
 #[test]
 fn f64_and_16_bit_integers_come_in_their_own_type() {
-    let mut index = input("index", ElemType::U16, &[4]);
-    index.fill = Some(Fill::Permutation);
-    let mut sign = input("sign", ElemType::I16, &[4]);
-    sign.fill = Some(Fill::Constant { value: Num(-3.0) });
+    let index = filled("index", ElemType::U16, &[4], Fill::Permutation);
+    let sign = filled("sign", ElemType::I16, &[4], constant(-3.0));
     let tensors = vec![
         input("x", ElemType::F64, &[4]),
         index,
         sign,
         output("y", ElemType::F64, &[4]),
     ];
-    let args = ["x", "index", "sign", "y"].map(tensor).to_vec();
+    let args = ["x", "index", "sign", "y"].map(pointer).to_vec();
     let case = user(case(tensors), "reference.cpp", args);
     let bench = Bench::new("");
     let text = r#"#include <cstdint>
@@ -340,13 +316,9 @@ fn f64_and_16_bit_integers_come_in_their_own_type() {
 
 #[test]
 fn a_c_function_with_every_kind_of_argument() {
-    let mut x = input("x", ElemType::U8, &[2, 4]);
-    x.codec = Some(Codec {
-        scheme: CodecScheme::Affine { low: 0, high: 255 },
-        block: vec![1, 4],
-    });
-    let mut index = input("index", ElemType::I32, &[4]);
-    index.fill = Some(Fill::Permutation);
+    let affine = CodecScheme::Affine { low: 0, high: 255 };
+    let x = with_codec(input("x", ElemType::U8, &[2, 4]), affine, &[1, 4]);
+    let index = filled("index", ElemType::I32, &[4], Fill::Permutation);
     let mut state = input("state", ElemType::F32, &[2]);
     state.role = Role::Inout;
     let tensors = vec![
@@ -357,30 +329,21 @@ fn a_c_function_with_every_kind_of_argument() {
         output("n", ElemType::I64, &[2]),
     ];
     let args = vec![
-        tensor("x"),
+        pointer("x"),
         Arg::Scales {
             tensor: "x".to_owned(),
         },
         Arg::ZeroPoints {
             tensor: "x".to_owned(),
         },
-        tensor("index"),
-        tensor("state"),
+        pointer("index"),
+        pointer("state"),
         Arg::Null,
-        Arg::Scalar {
-            elem: ScalarType::U8,
-            value: ScalarValue::Int(200),
-        },
-        Arg::Scalar {
-            elem: ScalarType::F16,
-            value: ScalarValue::Float(Num(0.5)),
-        },
-        Arg::Scalar {
-            elem: ScalarType::Bool,
-            value: ScalarValue::Int(1),
-        },
-        tensor("y"),
-        tensor("n"),
+        int(ScalarType::U8, 200),
+        float(ScalarType::F16, 0.5),
+        int(ScalarType::Bool, 1),
+        pointer("y"),
+        pointer("n"),
     ];
     let mut case = user(case(tensors), "reference.c", args);
     if let Reference::User { flags, .. } = &mut case.reference {
@@ -435,7 +398,7 @@ fn copy_case() -> Case {
     user(
         case(tensors),
         "reference.cpp",
-        vec![tensor("x"), tensor("y")],
+        vec![pointer("x"), pointer("y")],
     )
 }
 
@@ -523,7 +486,7 @@ fn arguments_that_a_function_cannot_take() {
     let x = input("x", ElemType::F32, &[1]);
     for (arg, said) in [
         (Arg::Stream, "tensors and scalars only"),
-        (tensor("z"), "`z`, which is not a tensor"),
+        (pointer("z"), "`z`, which is not a tensor"),
         (
             Arg::Scales {
                 tensor: "x".to_owned(),
@@ -531,17 +494,11 @@ fn arguments_that_a_function_cannot_take() {
             "`x` has no scales",
         ),
         (
-            Arg::Scalar {
-                elem: ScalarType::U8,
-                value: ScalarValue::Int(300),
-            },
+            int(ScalarType::U8, 300),
             "300 is not a value of std::uint8_t",
         ),
         (
-            Arg::Scalar {
-                elem: ScalarType::I32,
-                value: ScalarValue::Float(Num(0.5)),
-            },
+            float(ScalarType::I32, 0.5),
             "0.5 is not a value of std::int32_t",
         ),
     ] {
