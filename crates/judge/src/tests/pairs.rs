@@ -1,6 +1,7 @@
 //! Head against the base revision.
 
 use super::*;
+use crate::fixture::script::measure;
 
 fn changed() -> CaseId {
     case_id("fast", "small")

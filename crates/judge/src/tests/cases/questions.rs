@@ -1,16 +1,17 @@
 //! The questions that a script can ask of its record, each answered in lines.
 
 use super::super::*;
-use super::text::{Line, lines, subject, text, text_of};
-use super::{Printed, Script};
+use super::Questions;
+use super::line::{Line, lines};
+use crate::fixture::script::{Answer, subject, text, text_of};
 use std::collections::BTreeMap;
 
-impl Script {
+impl Questions {
     pub fn judgement(&self) -> Judgement {
         let Some(base) = &self.base else {
-            return ruled(&self.head);
+            return ruled(&self.script.head);
         };
-        let judgement = compare(base, &self.head, self.loosening);
+        let judgement = compare(base, &self.script.head, self.loosening);
         expect_every_failure_in_a_problem(&judgement);
         judgement
     }
@@ -20,8 +21,12 @@ impl Script {
         let judgement = self.judgement();
         let now = lines(&judgement);
         let usual = match &self.base {
-            Some(_) => &lines(&compare(&self.start, &self.start, Loosening::Fails)),
-            None => self.usual.get_or_init(|| lines(&judge(&self.start))),
+            Some(_) => &lines(&compare(
+                &self.script.start,
+                &self.script.start,
+                Loosening::Fails,
+            )),
+            None => self.usual.get_or_init(|| lines(&judge(&self.script.start))),
         };
         let is_asked = |line: &Line| now.iter().any(|other| other.asks_like(line));
         let is_gone = |line: &&Line| !line.question.is_empty() && !is_asked(line);
@@ -87,9 +92,9 @@ impl Script {
             .collect()
     }
 
-    pub fn values(&self, words: &str) -> Printed {
+    pub fn values(&self, words: &str) -> Answer {
         let (of, metrics) = words.split_once(' ').ok_or("no metric")?;
-        let index = index(&self.head);
+        let index = index(&self.script.head);
         metrics
             .split(' ')
             .map(|name| {
@@ -103,7 +108,7 @@ impl Script {
     }
 
     pub fn acceptable(&self) -> Vec<String> {
-        let (baselines, refused) = acceptable(&self.head, "seal");
+        let (baselines, refused) = acceptable(&self.script.head, "seal");
         let made = baselines.iter().map(|baseline| {
             let values: BTreeMap<&String, BTreeMap<Metric, Num>> = baseline
                 .cases
@@ -131,18 +136,18 @@ impl Script {
     }
 
     pub fn asked(&self) -> Vec<String> {
-        asked(&self.head)
+        asked(&self.script.head)
             .iter()
             .map(|(case, timing)| format!("{case} {timing:?}"))
             .collect()
     }
 
     pub fn admitted(&self) -> Vec<String> {
-        let answer = |case: &CaseId, stage| match admit(&self.head, case, stage) {
+        let answer = |case: &CaseId, stage| match admit(&self.script.head, case, stage) {
             Admission::Yes => "yes".to_owned(),
             Admission::No { reason } => text_of(&reason),
         };
-        let cases = self.head.plan.cases.iter().map(|case| &case.id);
+        let cases = self.script.head.plan.cases.iter().map(|case| &case.id);
         cases
             .map(|case| {
                 let [check, time] = [Stage::Check, Stage::Time].map(|stage| answer(case, stage));
@@ -152,7 +157,7 @@ impl Script {
     }
 
     pub fn simulated(&self) -> Vec<String> {
-        let head = &self.head;
+        let head = &self.script.head;
         to_simulate(&head.plan, &head.environment, &head.policy, &head.evidence)
             .iter()
             .map(|(case, units)| {
@@ -163,7 +168,7 @@ impl Script {
     }
 
     pub fn needed_of_base(&self) -> Vec<String> {
-        let head = &self.head;
+        let head = &self.script.head;
         needed_of_base(&head.plan, &head.environment, &head.policy, &head.evidence)
             .iter()
             .map(ToString::to_string)
@@ -171,7 +176,7 @@ impl Script {
     }
 
     pub fn profiled(&self) -> Vec<String> {
-        let head = &self.head;
+        let head = &self.script.head;
         to_profile(&head.plan, &head.environment, &head.policy, &head.evidence)
             .iter()
             .map(|profiled| {
@@ -187,7 +192,7 @@ impl Script {
 
     /// Lists the tasks that rivals are given beside these cases, each with the number of its process.
     pub fn turns_of_rivals(&self, cases: &str) -> Vec<String> {
-        let head = &self.head;
+        let head = &self.script.head;
         let wanted: Vec<CaseId> = cases
             .split_whitespace()
             .filter_map(|case| match subject(case) {
