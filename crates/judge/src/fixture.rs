@@ -4,6 +4,7 @@
 mod against_base;
 mod profiled;
 mod rivals;
+pub mod script;
 mod simulated;
 
 pub use against_base::*;

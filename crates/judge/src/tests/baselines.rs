@@ -3,10 +3,6 @@
 use super::*;
 use crate::accepts_worse;
 
-fn small() -> CaseId {
-    case_id("direct", "small")
-}
-
 fn subject() -> Subject {
     case("direct", "small")
 }
@@ -97,67 +93,4 @@ fn a_time_that_no_gate_holds_may_get_worse() {
     assert!(!is_worse(&policy));
     policy.gates.push(gate(Metric::Cv));
     assert!(is_worse(&policy));
-}
-
-/// The update that takes over what is better would take over what failed, too.
-#[test]
-fn what_failed_has_nothing_better_and_others_have() {
-    let better = |record: &Record| {
-        ruled(record)
-            .wins
-            .into_iter()
-            .map(|win| win.subject)
-            .collect::<Vec<_>>()
-    };
-    let mut record = record();
-    slow(&mut record, &small(), 90_000);
-    assert_eq!(better(&record), [subject()]);
-
-    let mut other = record.clone();
-    recheck(&mut other, &case_id("direct", "large"), |_, facts| {
-        facts.error.max_err = Num(1.0)
-    });
-    assert_eq!(better(&other), [subject()], "another case failed");
-
-    let mut unit = record.clone();
-    rebuild(&mut unit, "direct", |facts| {
-        facts.entries[0].resources.as_mut().unwrap().registers = 97
-    });
-    assert_eq!(better(&unit), [], "its unit failed");
-
-    let mut own = record.clone();
-    let gate = Gate {
-        subject: subject(),
-        rule: Rule::Limit {
-            metric: Metric::P50,
-            limit: Limit::Absolute {
-                op: Op::Le,
-                bound: Bound::Value(Num(1.0)),
-            },
-        },
-        declared: None,
-    };
-    own.policy.gates.push(gate);
-    assert_eq!(better(&own), [], "itself failed");
-}
-
-#[test]
-fn says_which_gpus_have_a_baseline() {
-    let mut record = record();
-    let theirs: Vec<Baseline> = record.policy.baselines.clone();
-    record.policy.baselines.clear();
-    for name in ["NVIDIA L4", "NVIDIA H200", "NVIDIA L4"] {
-        for mut baseline in theirs.clone() {
-            if let BaselineKey::Times { gpu, .. } = &mut baseline.key {
-                *gpu = name.to_owned();
-                record.policy.baselines.push(baseline);
-            }
-        }
-    }
-    let found = verdict(&record, &subject(), p50_change());
-    assert_eq!(found.outcome, Outcome::Inconclusive);
-    let Reason::OtherKey { gpus, .. } = &found.reason else {
-        panic!("{:?}", found.reason)
-    };
-    assert_eq!(gpus, &["NVIDIA H200", "NVIDIA L4"]);
 }

@@ -1,6 +1,5 @@
 //! The conclusion follows from all verdicts, whichever pass they are from, and a base that says less is no pass.
 
-use super::measured::against_base;
 use super::*;
 use crate::conclusion::conclude;
 use crate::review::{Comparison, Ended};
@@ -199,7 +198,7 @@ fn evidence_of_the_base_ends_every_pass_in_each_way() {
         |demand| *demand == BaseDemand::Baseline(Facet::Counters);
     let is_check: fn(&BaseDemand) -> bool = |demand| matches!(demand, BaseDemand::Checks(_));
     let run = |edit: Edit, demand: fn(&BaseDemand) -> bool, outcome| {
-        let mut record = against_base();
+        let mut record = simulated_against_base();
         for piece in &mut record.evidence {
             edit(piece);
         }
@@ -233,7 +232,7 @@ fn evidence_of_the_base_ends_every_pass_in_each_way() {
         ),
     ];
     for (edit, outcome) in lost {
-        let mut record = against_base();
+        let mut record = simulated_against_base();
         for piece in &mut record.evidence {
             edit(piece);
             if let Evidence::Simulation { facts, .. } = piece {
@@ -251,7 +250,7 @@ fn evidence_of_the_base_ends_every_pass_in_each_way() {
 /// machine, neither is good.
 #[test]
 fn a_base_that_says_less_is_no_pass() {
-    for whole in [record_against_base(), against_base()] {
+    for whole in [record_against_base(), simulated_against_base()] {
         assert_eq!(ruled(&whole).conclusion, Conclusion::Pass);
         let of_base = |piece: &Evidence| {
             matches!(

@@ -91,3 +91,15 @@ fn each_architecture_has_the_counters_of_its_own_code() {
     assert_eq!(count(None), count(Some(arch())));
     assert_ne!(count(None), count(Some(newer)));
 }
+
+#[test]
+fn the_oldest_architecture_is_simulated() {
+    let mut plan = plan();
+    let mut unit = plan.units[0].clone();
+    for arch in ["sm_100a", "sm_80", "sm_90a"] {
+        unit.id.arch = arch.parse().unwrap();
+        plan.units.push(unit.clone());
+    }
+    let simulated = unit_to_simulate(&plan, &case_id("direct", "small")).unwrap();
+    assert_eq!(simulated.id.arch.to_string(), "sm_80");
+}

@@ -1,37 +1,20 @@
 //! Every rule goes red, for its own reason; nothing missing reads as a pass.
 
-mod accepted;
 mod against_base;
-mod anchors;
 mod baselines;
+mod cases;
 mod conclusion;
-mod doubts;
-mod expected;
-mod fallback;
 mod foreign;
-mod groups;
 mod index;
-mod known;
-mod limits;
-mod loosened;
-mod measured;
-mod modes;
 mod pairs;
-mod problems;
-mod profiled;
 mod properties;
+mod records;
 mod renames;
 mod rivals;
-mod rules;
-mod simulated;
-mod singles;
-mod targets;
-mod times;
-mod ungated;
-mod unseen;
 
 use super::fixture::*;
 use super::*;
+use records::*;
 use std::collections::BTreeSet;
 
 fn ruled(record: &Record) -> Judgement {
@@ -95,22 +78,6 @@ fn admit(record: &Record, case: &CaseId, stage: Stage) -> Admission {
 
 // The limits of the run by hand.
 
-fn registers_limit() -> Rule {
-    at_most(Metric::Registers, 128.0)
-}
-
-fn registers_change() -> Rule {
-    within(Metric::Registers, 0.0)
-}
-
-fn err_limit() -> Rule {
-    at_most(Metric::MaxErr, 0.004)
-}
-
-fn err_change() -> Rule {
-    within(Metric::MaxErr, 0.1)
-}
-
 fn p50_limit() -> Rule {
     at_most(Metric::P50, 200_000.0)
 }
@@ -123,44 +90,6 @@ fn of_base(metric: Metric, change: f64) -> Rule {
     let change = Num(change);
     let limit = Limit::Base { change };
     Rule::Limit { metric, limit }
-}
-
-/// A base under these gates shows the same, without baselines on either side.
-fn run_on_base(mut record: Record, gates: Vec<Gate>) -> Record {
-    record.policy.baselines.clear();
-    let plan = record.plan.clone();
-    let base = Base::new("origin/main", "0a34415aaaaa", plan, gates);
-    record.policy.base = Some(base);
-    record.evidence.extend(
-        record
-            .evidence
-            .clone()
-            .into_iter()
-            .map(|piece| Evidence::Base(Box::new(piece)))
-            .collect::<Vec<_>>(),
-    );
-    record
-}
-
-fn finding_at(kind: FindingKind, number: u32, text: &str) -> Finding {
-    Finding {
-        kind,
-        entry: None,
-        message: format!("found at k.cu:{number}"),
-        places: vec![Place {
-            at: format!("k.cu:{number}"),
-            line: Some(SourceLine {
-                file: "k.cu".into(),
-                number,
-                text: Some(text.into()),
-            }),
-        }],
-        accesses: Vec::new(),
-        block: [0; 3],
-        thread: [0; 3],
-        address: None,
-        times: 3,
-    }
 }
 
 /// The one verdict on a gate.
@@ -178,12 +107,6 @@ fn verdict(record: &Record, subject: &Subject, rule: Rule) -> Verdict {
     verdict_of(&ruled(record), subject, rule)
 }
 
-#[track_caller]
-fn expect(record: &Record, subject: &Subject, rule: Rule, outcome: Outcome, reason: Reason) {
-    let verdict = verdict(record, subject, rule);
-    assert_eq!((verdict.outcome, verdict.reason), (outcome, reason));
-}
-
 /// The comparison of a verdict on a change.
 #[track_caller]
 fn comparison(reason: &Reason) -> &Comparison {
@@ -193,22 +116,6 @@ fn comparison(reason: &Reason) -> &Comparison {
         | Reason::Undecided { comparison, .. } => comparison,
         other => panic!("{other:?}"),
     }
-}
-
-/// Each demand of the base that head does not hold as strictly, with how.
-fn loosened(judgement: &Judgement) -> Vec<(Subject, BaseDemand, Loosened)> {
-    judgement
-        .verdicts
-        .iter()
-        .filter_map(|verdict| match (&verdict.question, &verdict.reason) {
-            (Question::NoLooser(demand), Reason::Loosened(how)) => {
-                assert_eq!(verdict.outcome, Outcome::Fail);
-                Some((verdict.subject.clone(), demand.clone(), (**how).clone()))
-            }
-            (Question::NoLooser(_), reason) => panic!("{reason:?}"),
-            _ => None,
-        })
-        .collect()
 }
 
 fn missing_check(case: CaseId, seed: u64) -> Reason {

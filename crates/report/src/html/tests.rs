@@ -1,12 +1,9 @@
 use super::*;
 use crate::problems::blocks;
-use crate::tests::{broken, judged};
+use crate::tests::{broken, judged, renamed};
 use judge::Index;
 use judge::fixture;
-use model::{
-    CaseId, Checkout, Evidence, Fault, FaultKind, Finding, FindingKind, Outcome, Place, Reason,
-    Record, Seen, SourceLine,
-};
+use model::{CaseId, Checkout, Evidence, Fault, FaultKind, Outcome, Reason, Record, Seen};
 use quick_xml::events::Event;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -198,35 +195,13 @@ fn names_and_messages_are_escaped_as_text() {
     let hostile = "</script><script>x()</script>\"onload='y()' <img src=z>&lt;\u{202e}\u{1b}[2J##[error]\n::error ::q";
     let mut record = fixture::record_against_base();
     slow_down(&mut record, &fixture::case_id("fast", "small"));
-    let name = |id: &mut String| *id = hostile.to_owned();
-    for case in &mut record.plan.cases {
-        name(&mut case.id.kernel);
-    }
+    let mut record = renamed(record, hostile);
     for unit in &mut record.plan.units {
-        name(&mut unit.id.kernel);
-        name(&mut unit.source);
+        hostile.clone_into(&mut unit.source);
         unit.defines.insert(hostile.to_owned(), hostile.to_owned());
     }
     for gate in &mut record.policy.gates {
-        match &mut gate.subject {
-            model::Subject::Case(id) => name(&mut id.kernel),
-            model::Subject::Unit(id) => name(&mut id.kernel),
-        }
         gate.declared = Some(hostile.to_owned());
-    }
-    for piece in &mut record.evidence {
-        let piece = match piece {
-            Evidence::Base(piece) => piece.as_mut(),
-            piece => piece,
-        };
-        match piece {
-            Evidence::Build { unit, .. } => name(&mut unit.kernel),
-            Evidence::Check { case, .. }
-            | Evidence::Driver { case, .. }
-            | Evidence::Time { case, .. }
-            | Evidence::Pair { case, .. } => name(&mut case.kernel),
-            _ => {}
-        }
     }
     record.environment.commit = Some(hostile.to_owned());
     record.environment.checkout = Some(Checkout {
@@ -330,49 +305,6 @@ fn a_pair_is_drawn_with_its_limit_and_interval() {
     let block = &page[start..];
     let block = &block[..block.find("</details>").unwrap()];
     assert!(block.contains("class=\"d head\"") && !block.contains("class=\"d base\""));
-}
-
-#[test]
-fn a_finding_is_shown_with_its_lines() {
-    let mut record = fixture::record_simulated();
-    let line = |number, text: &str| Place {
-        at: format!("kernels/k.cu:{number}"),
-        line: Some(SourceLine {
-            file: "kernels/k.cu".into(),
-            number,
-            text: Some(text.into()),
-        }),
-    };
-    fixture::resimulate(
-        &mut record,
-        &fixture::case_id("fast", "small"),
-        |_, facts| {
-            if let Seen::Got(facts) = facts {
-                facts.findings = vec![Finding {
-                    kind: FindingKind::SharedRace,
-                    entry: None,
-                    message: "two threads write and read a word".into(),
-                    places: vec![
-                        line(12, "  tile[threadIdx.x] = a < b;"),
-                        line(40, "sum += tile[0];"),
-                    ],
-                    accesses: Vec::new(),
-                    block: [0; 3],
-                    thread: [0; 3],
-                    address: None,
-                    times: 3,
-                }];
-            }
-        },
-    );
-    let page = page(&record);
-    // Once, of two seeds.
-    assert_eq!(page.matches("<code>shared_race</code>").count(), 1);
-    assert!(
-        page.contains("kernels/k.cu:12  </span>tile[threadIdx.x] = a &lt; b;\n"),
-        "{page}"
-    );
-    assert!(page.contains("kernels/k.cu:40  </span>sum += tile[0];\n"));
 }
 
 /// Blocks that there is no room for are counted, and each case keeps its row.

@@ -1,11 +1,11 @@
 //! A run against a base revision.
 
 use super::*;
-use model::{BaseReference, Limit, Metric, NeutralInput, Rule};
+use model::{Limit, Metric, Rule};
 
 /// One case slower than the base and one undecided, two unchanged, one that the base does not have; two gates
 /// that ask less than there.
-fn against_base() -> Record {
+pub(super) fn against_base() -> Record {
     let mut record = fixture::record_against_base();
     record.costs.gpu_ms = 3100;
     let fast = |shape| fixture::case_id("fast", shape);
@@ -75,11 +75,6 @@ fn against_base() -> Record {
 }
 
 #[test]
-fn a_run_against_a_base() {
-    everywhere("base", &against_base());
-}
-
-#[test]
 fn a_run_against_a_base_that_may_ask_less() {
     let mut record = against_base();
     record.policy.base.as_mut().unwrap().loosening = Loosening::Allowed;
@@ -94,63 +89,6 @@ fn a_run_against_a_base_that_may_ask_less() {
         }
     }
     everywhere("base-allowed", &record);
-}
-
-fn needs_no_device(piece: &Evidence) -> bool {
-    matches!(
-        piece,
-        Evidence::Build { .. } | Evidence::BaseReference { .. } | Evidence::Base(_)
-    )
-}
-
-#[test]
-fn a_run_against_a_base_without_a_gpu() {
-    let mut record = against_base();
-    record.environment.device = fixture::no_gpu();
-    record.evidence.retain(needs_no_device);
-    everywhere("base-no-gpu", &record);
-}
-
-#[test]
-fn an_input_that_the_bases_reference_did_not_take_is_named() {
-    let mut record = against_base();
-    for piece in &mut record.evidence {
-        if let Evidence::BaseReference {
-            case,
-            facts: Seen::Got(BaseReference::Compared(found)),
-        } = piece
-            && *case == fixture::case_id("fast", "small")
-        {
-            found.neutral = vec![NeutralInput {
-                tensor: "bias".into(),
-                value: Num(0.0),
-            }];
-        }
-    }
-    let text = in_terminal(&record, &judged(&record));
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let says = "k/fast@small: the reference takes inputs that the base's did not; with bias = 0 it computes the same";
-    assert!(text.contains(says), "{text}");
-}
-
-/// Whoever reads one line only, reads that.
-#[test]
-fn a_new_case_that_nothing_checked_is_in_the_headline() {
-    let mut record = against_base();
-    record.environment.device = fixture::no_gpu();
-    record.evidence.retain(needs_no_device);
-    let judgement = judged(&record);
-    let says = "; k/fast@tiny is new, and nothing checked it";
-    for text in [
-        in_terminal(&record, &judgement),
-        rendered(&record, &judgement, markdown::render),
-    ] {
-        assert!(text.contains(says), "{text}");
-    }
-    // One that was checked, and one that the base has, are not named.
-    let checked = judged(&against_base());
-    let text = in_terminal(&against_base(), &checked);
-    assert!(!text.contains("nothing checked it"), "{text}");
 }
 
 /// As a workflow names its base.

@@ -1,7 +1,7 @@
 //! Other people's programs read these: code scanning, test reports of CI systems.
 
 use super::*;
-use model::{Finding, FindingKind, WarpHazards};
+use model::{Finding, FindingKind};
 use quick_xml::events::Event;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -12,50 +12,6 @@ fn log(record: &Record) -> Value {
 
 fn results(log: &Value) -> &Vec<Value> {
     log["runs"][0]["results"].as_array().unwrap()
-}
-
-#[test]
-fn each_problem_is_a_result_at_its_line_of_gates_yaml() {
-    let log = log(&broken());
-    let run = &log["runs"][0];
-    assert_eq!(log["version"], "2.1.0");
-    assert_eq!(run["invocations"][0]["exitCode"], 1);
-    assert_eq!(run["invocations"][0]["executionSuccessful"], true);
-    let shown: Vec<String> = results(&log)
-        .iter()
-        .map(|result| {
-            let place = &result["locations"][0]["physicalLocation"];
-            let index = result["ruleIndex"].as_u64().unwrap() as usize;
-            assert_eq!(
-                run["tool"]["driver"]["rules"][index]["id"],
-                result["ruleId"]
-            );
-            assert_eq!(place["artifactLocation"]["uriBaseId"], "%SRCROOT%");
-            let text = result["message"]["text"].as_str().unwrap();
-            format!(
-                "{} {} {}:{} {}",
-                result["level"].as_str().unwrap(),
-                result["ruleId"].as_str().unwrap(),
-                place["artifactLocation"]["uri"].as_str().unwrap(),
-                place["region"]["startLine"],
-                text.lines().next().unwrap()
-            )
-        })
-        .collect();
-    insta::assert_snapshot!(shown.join("\n"), @r"
-error kernel-faulted gates.yaml:7 k/direct@small: kernel faulted
-error non-finite gates.yaml:7 k/direct@large: finite
-error driver-disagrees gates.yaml:7 k/direct@small, @large: agrees with driver
-error beyond-limit gates.yaml:7 k/direct [sm_90]: registers 34.4 % more, and 1 more value
-error beyond-change gates.yaml:7 k/fast@small: p50 3.0 % slower
-");
-}
-
-#[test]
-fn passed_and_unmeasured_gates_give_no_result() {
-    for record in [fixture::record(), fixture::record_without_gpu()] {
-        assert_eq!(results(&log(&record)), &Vec::<Value>::new());
-    }
 }
 
 /// The alert of one pull request and the next is one: lines and values move.
@@ -80,6 +36,44 @@ fn a_result_keeps_its_fingerprint_if_its_line_moves() {
     });
     assert_eq!(prints(&before), prints(&after));
     assert_eq!(prints(&before).len(), results(&log(&before)).len());
+}
+
+/// Returns level, rule, place and message of each result, and checks that its rule and its root are the log's.
+pub(super) fn results_as_lines(record: &Record) -> Vec<String> {
+    let log = log(record);
+    let run = &log["runs"][0];
+    assert_eq!(log["version"], "2.1.0");
+    assert_eq!(run["invocations"][0]["executionSuccessful"], true);
+    let exit = crate::exit::Exit::from(judged(record).conclusion) as u8;
+    assert_eq!(run["invocations"][0]["exitCode"], exit);
+    let prints: BTreeSet<String> = results(&log)
+        .iter()
+        .map(|result| result["partialFingerprints"]["gatekeeper/v1"].to_string())
+        .collect();
+    assert_eq!(prints.len(), results(&log).len(), "a fingerprint for each");
+    results(&log)
+        .iter()
+        .map(|result| {
+            let place = &result["locations"][0]["physicalLocation"];
+            let index = result["ruleIndex"].as_u64().unwrap() as usize;
+            assert_eq!(
+                run["tool"]["driver"]["rules"][index]["id"],
+                result["ruleId"]
+            );
+            assert_eq!(place["artifactLocation"]["uriBaseId"], "%SRCROOT%");
+            format!(
+                "{} {} {}:{} {}",
+                result["level"].as_str().unwrap(),
+                result["ruleId"].as_str().unwrap(),
+                place["artifactLocation"]["uri"].as_str().unwrap(),
+                place["region"]["startLine"],
+                result["message"]["text"]
+                    .as_str()
+                    .unwrap()
+                    .replace('\n', " ")
+            )
+        })
+        .collect()
 }
 
 fn race(number: u32) -> Finding {
@@ -111,49 +105,6 @@ fn finding(record: &mut Record, found: impl Fn(u64) -> Vec<Finding>) {
             facts.findings = found(seed);
         }
     });
-}
-
-/// Level and line of each result of a kind.
-fn shown(record: &Record, kind: &str) -> Vec<(String, u64)> {
-    let log = log(record);
-    results(&log)
-        .iter()
-        .filter(|result| result["ruleId"] == kind)
-        .map(|result| {
-            let region = &result["locations"][0]["physicalLocation"]["region"];
-            let level = result["level"].as_str().unwrap().to_owned();
-            (level, region["startLine"].as_u64().unwrap())
-        })
-        .collect()
-}
-
-#[test]
-fn every_finding_of_every_seed_is_a_result_with_its_own_fingerprint() {
-    let mut record = fixture::record_simulated();
-    finding(&mut record, |seed| match seed {
-        1 => [9, 10, 11, 12].map(race).into(),
-        _ => [12, 20].map(race).into(),
-    });
-    let found = shown(&record, "shared_race");
-    let lines: Vec<_> = found.iter().map(|(_, line)| *line).collect();
-    assert_eq!(lines, [9, 10, 11, 12, 20]);
-    assert!(found.iter().all(|(level, _)| level == "error"), "{found:?}");
-    let log = log(&record);
-    let prints: BTreeSet<_> = results(&log)
-        .iter()
-        .map(|result| result["partialFingerprints"]["gatekeeper/v1"].to_string())
-        .collect();
-    assert_eq!(prints.len(), results(&log).len());
-    let annotations = rendered(&record, &judged(&record), github::render);
-    assert_eq!(
-        annotations
-            .lines()
-            .filter(|line| line.starts_with("::error file=k.cu,line="))
-            .count(),
-        5,
-        "{annotations}"
-    );
-    assert_eq!(annotations.lines().count(), 5, "one for each problem");
 }
 
 /// As where a kernel has the same line twice.
@@ -196,79 +147,6 @@ fn a_result_keeps_its_fingerprint_if_another_case_fails_as_well() {
     assert_eq!(alone.len(), 1);
     assert_eq!(prints(&[("large", 110_000)]), alone);
     assert_eq!(prints(&[("small", 96_000), ("large", 104_000)]), alone);
-}
-
-/// A gate that every kernel has stands in no file.
-#[test]
-fn an_implied_gate_is_annotated_where_its_kernel_is_asked_for() {
-    let mut record = broken();
-    for gate in &mut record.policy.gates {
-        if gate.rule == Rule::Finite {
-            gate.declared = None;
-        }
-    }
-    let annotations = rendered(&record, &judged(&record), github::render);
-    let finite = "::error file=gates.yaml,line=7,title=k/direct@large%3A finite::";
-    assert!(annotations.contains(finite), "{annotations}");
-}
-
-#[test]
-fn a_hazard_that_is_only_noted_is_a_note_and_no_annotation() {
-    let hazard = |number| Finding {
-        kind: FindingKind::WarpHazard,
-        ..race(number)
-    };
-    let mut record = fixture::record_simulated();
-    finding(&mut record, |_| vec![hazard(9)]);
-    assert_eq!(shown(&record, "warp_hazard"), [("note".to_owned(), 9)]);
-    assert_eq!(rendered(&record, &judged(&record), github::render), "");
-    record.plan.simulation.warp_hazards = WarpHazards::Fail;
-    assert_eq!(shown(&record, "warp_hazard"), [("error".to_owned(), 9)]);
-    let annotations = rendered(&record, &judged(&record), github::render);
-    assert!(
-        annotations.contains("::error file=k.cu,line=9,"),
-        "{annotations}"
-    );
-}
-
-#[test]
-fn a_race_is_shown_at_the_line_of_the_kernel() {
-    let mut record = fixture::record_simulated();
-    record.environment.config = "my dir/gates.yaml".into();
-    for shape in ["small", "large"] {
-        let of = fixture::case_id("direct", shape);
-        fixture::resimulate(&mut record, &of, |_, facts| {
-            if let Seen::Got(facts) = facts {
-                facts.findings = vec![race(9), race(12)];
-            }
-        });
-    }
-    let log = log(&record);
-    let races: Vec<_> = results(&log)
-        .iter()
-        .filter(|result| result["ruleId"] == "shared_race")
-        .collect();
-    // Once each, though two cases have them.
-    let lines: Vec<_> = races
-        .iter()
-        .map(|race| {
-            assert_eq!(race["level"], "error");
-            let place = &race["locations"][0]["physicalLocation"];
-            assert_eq!(place["artifactLocation"]["uri"], "my%20dir/k.cu");
-            place["region"]["startLine"].as_u64().unwrap()
-        })
-        .collect();
-    assert_eq!(lines, [9, 12]);
-    let text = races[0]["message"]["text"].as_str().unwrap();
-    assert!(text.ends_with("see [it] (http://e)"), "{text}");
-    // They are the problems, which need no result of their own.
-    assert_eq!(
-        results(&log)
-            .iter()
-            .filter(|result| result["level"] == "error")
-            .count(),
-        races.len()
-    );
 }
 
 /// The xunit plugin of Jenkins refuses a file with an attribute that its schema (junit-10.xsd) does not have. GitLab
