@@ -4,15 +4,14 @@
 use super::answers::Answers;
 use super::device::{open, usable};
 use super::plan::{self, Planned};
-use super::prepare::build_units;
 use super::request::{Change, Request};
 use super::results::Results;
 use super::took::Meter;
 use super::work::{Artifacts, Side, Work};
 use super::{check, simulate};
 use crate::event::{Event, Phase};
-use build::Built;
 use build::toolchain::Toolchain;
+use build::{Building, Built};
 use config::ResolvedVariant;
 use model::{
     Costs, DeviceFacts, Environment, Evidence, NotRun, PairFacts, Plan, Policy, RECORD_SCHEMA,
@@ -43,8 +42,13 @@ impl CandidateBuilder<'_> {
             phase: Phase::Build,
             steps: units.len() as u64,
         });
-        let (root, toolchain) = (&self.root, &self.toolchain);
-        build_units("", None, root, toolchain, self.cache, units, self.on)
+        let building = Building::new(&self.root, &self.toolchain, self.cache);
+        build::build_all(building, units, &|unit, _| {
+            (self.on)(Event::Stepped {
+                phase: Phase::Build,
+                what: unit.id.to_string(),
+            });
+        })
     }
 }
 

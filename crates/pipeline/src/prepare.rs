@@ -9,16 +9,13 @@ use super::request::Request;
 use super::took::{Meter, milliseconds};
 use super::work::{Artifacts, EvidenceSide, Side, Work};
 use crate::event::{Event, Phase};
-use build::Built;
 use build::apart::{Reader, Reads};
-use build::toolchain::Toolchain;
+use build::{Building, Built};
 use model::{Costs, Evidence, RECORD_SCHEMA, Record, Seen, Unit, UnitId};
 use run::worker::Crews;
-use std::path::Path;
 use std::time::{Duration, Instant};
 use system::cache::Cache;
 use system::error::{Error, Result};
-use system::process::confine::Hidden;
 
 /// Everything that is built and known before a kernel runs.
 pub(super) struct Prepared<'env> {
@@ -158,54 +155,28 @@ fn build_sides(
             .zip(built)
             .collect()
     };
-    let built = build_units("", None, &planned.root, &planned.toolchain, cache, head, on)?;
+    let stepped = |side: &str, unit: &Unit| {
+        on(Event::Stepped {
+            phase: Phase::Build,
+            what: format!("{side}{}", unit.id),
+        });
+    };
+    let building = Building::new(&planned.root, &planned.toolchain, cache);
+    let built = build::build_all(building, head, &|unit, _| stepped("", unit))?;
     let mut built_head = named(head, built);
     refuse_misfits(&planned.plan, Some(&planned.places), &mut built_head);
     let Some((tree, units)) = base else {
         return Ok([built_head, Vec::new()]);
     };
     let hidden = tree.trees.hide_head();
-    let built = build_units(
-        "base of ",
-        hidden.as_ref(),
-        &tree.root,
-        &tree.toolchain,
-        cache,
-        &units,
-        on,
-    )?;
+    let building = Building {
+        hidden: hidden.as_ref(),
+        ..Building::new(&tree.root, &tree.toolchain, cache)
+    };
+    let built = build::build_all(building, &units, &|unit, _| stepped("base of ", unit))?;
     let mut built_base = named(&units, built);
     if let Some(base) = &planned.policy.base {
         refuse_misfits(&base.plan, None, &mut built_base);
     }
     Ok([built_head, built_base])
-}
-
-/// Builds units on all cores. `side` comes before the name of each that is done.
-///
-/// # Errors
-/// Environment, where the machine failed.
-pub(super) fn build_units(
-    side: &str,
-    hidden: Option<&Hidden>,
-    root: &Path,
-    toolchain: &Toolchain,
-    cache: &Cache,
-    units: &[Unit],
-    on: &(dyn Fn(Event) + Sync),
-) -> Result<Vec<Built>> {
-    let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let building = build::Building {
-        root,
-        hidden,
-        toolchain,
-        cache,
-        jobs,
-    };
-    build::build_all(building, units, &|unit, _| {
-        on(Event::Stepped {
-            phase: Phase::Build,
-            what: format!("{side}{}", unit.id),
-        });
-    })
 }
