@@ -43,7 +43,7 @@ pub(super) fn summarise(view: View) -> Option<AgainstBase> {
             Ok(BaseStatus::NoBase) | Err(_) => &mut beside.unknown,
         };
         list.push(case.id.clone());
-        let seen = view.timed_in_pairs(&case.id).iter();
+        let seen = view.filed().pairs.of(&case.id).iter();
         let seen: Vec<_> = seen.filter_map(|(_, seen)| seen.got()).collect();
         most = most.max(seen.len());
         measured.extend(seen);

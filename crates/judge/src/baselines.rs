@@ -255,7 +255,7 @@ fn agree(
         view.timeable(id)?;
         if facet == Facet::Times {
             // Samples interleaved with another kernel's are of another protocol.
-            if paired == PairedTimes::Refused && !view.timed_in_pairs(id).is_empty() {
+            if paired == PairedTimes::Refused && !view.filed().pairs.of(id).is_empty() {
                 return skipped(Reason::TimedAgainstBase);
             }
             if let count @ 1.. = view.throttled(id) {

@@ -155,7 +155,9 @@ pub(super) fn required_of_base(view: View, gate: &Gate) -> Result<(), NotRequire
     match &gate.subject {
         Subject::Unit(id) => match base.planned_unit(id) {
             // Nobody compiles the base's file: no more is known of it than its baseline says.
-            Some(unit) if unit.is_compiled() && !base.was_built(id) => Err(NotRequired::NotAtBase),
+            Some(unit) if unit.is_compiled() && base.filed().builds.of(&id).is_empty() => {
+                Err(NotRequired::NotAtBase)
+            }
             Some(_) => Ok(()),
             None => Err(NotRequired::NotAtBase),
         },

@@ -566,20 +566,30 @@ pub fn record_kept_to_fail(gates: &[GateName]) -> Record {
     record
 }
 
-/// Every check of one case, changed.
-pub fn recheck(record: &mut Record, of: &CaseId, change: impl Fn(u64, &mut CheckFacts)) {
-    for piece in &mut record.evidence {
-        if let Evidence::Check {
-            case,
-            seed,
-            facts: Seen::Got(facts),
-            ..
-        } = piece
-            && case == of
-        {
-            change(*seed, facts);
+macro_rules! edits {
+    ($($(#[$doc:meta])* $name:ident: $kind:ident, $number:ident: $of:ty, $facts:ty;)*) => {$(
+        $(#[$doc])*
+        pub fn $name(record: &mut Record, of: &CaseId, change: impl Fn($of, &mut $facts)) {
+            for piece in &mut record.evidence {
+                if let Evidence::$kind { case, $number, facts: Seen::Got(facts), .. } = piece
+                    && case == of
+                {
+                    change(*$number, facts);
+                }
+            }
         }
-    }
+    )*};
+}
+
+edits! {
+    /// Changes every check of a case.
+    recheck: Check, seed: u64, CheckFacts;
+    /// Changes every process that timed a case alone.
+    retime: Time, process: u32, TimeFacts;
+    /// Changes the measurements of a case against the base, process by process.
+    repair: Pair, process: u32, PairFacts;
+    /// Changes every profile of a case.
+    reprofile: Profile, repeat: u32, ProfileFacts;
 }
 
 /// Every build of one variant, changed.
@@ -592,21 +602,6 @@ pub fn rebuild(record: &mut Record, of: &str, change: impl Fn(&mut BuildFacts)) 
             && unit.variant == of
         {
             change(facts);
-        }
-    }
-}
-
-/// Every timing of one case, changed.
-pub fn retime(record: &mut Record, of: &CaseId, change: impl Fn(u32, &mut TimeFacts)) {
-    for piece in &mut record.evidence {
-        if let Evidence::Time {
-            case,
-            process,
-            facts: Seen::Got(facts),
-        } = piece
-            && case == of
-        {
-            change(*process, facts);
         }
     }
 }

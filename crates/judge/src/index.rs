@@ -12,7 +12,7 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Everything that a record shows, or two that are compared. `metric` answers for either side and every architecture.
+/// Everything that a record shows, or two that are compared.
 pub struct Index<'a> {
     head: Filed<'a>,
     /// Where a base revision was named, or another record.

@@ -12,10 +12,6 @@ pub(super) enum Executor<'a> {
 }
 
 impl<'i, 'a> View<'i, 'a> {
-    pub fn base_references(self, case: &CaseId) -> &'i [&'a Seen<BaseReference>] {
-        self.filed().base_references.of(case)
-    }
-
     /// A plan does not have it: left out by a filter, or a gate on something that never was.
     fn planned<T>(self, found: Option<T>, kernel: &str, what: String) -> Judged<T> {
         match found {
@@ -204,11 +200,6 @@ impl<'i, 'a> View<'i, 'a> {
         }
     }
 
-    /// Whether there is evidence of a build, whatever it says.
-    pub fn was_built(self, unit: &UnitId) -> bool {
-        !self.filed().builds.of(unit).is_empty()
-    }
-
     /// Units of a case that are simulated each by itself, the oldest architecture first: those whose PTX is
     /// another than that of all before.
     pub fn simulated(self, id: &CaseId) -> Vec<&'a Unit> {
@@ -323,11 +314,6 @@ impl<'i, 'a> View<'i, 'a> {
         }
     }
 
-    /// Processes that timed a case alone, in order.
-    pub fn timed_alone(self, id: &CaseId) -> &'i [(u32, &'a Seen<TimeFacts>)] {
-        self.filed().times.of(id)
-    }
-
     /// Profiles of a case, in order.
     ///
     /// # Errors
@@ -368,11 +354,6 @@ impl<'i, 'a> View<'i, 'a> {
     pub fn got_profiles(self, id: &CaseId) -> Vec<&'a ProfileFacts> {
         let seen = self.seen_profiles(id).iter();
         seen.filter_map(|(_, seen)| seen.got()).collect()
-    }
-
-    /// Processes that timed a case interleaved with the base, in order.
-    pub fn timed_in_pairs(self, id: &CaseId) -> &'i [(u32, &'a Seen<PairFacts>)] {
-        self.filed().pairs.of(id)
     }
 
     /// Processes of a rival that did a task, in order.

@@ -76,7 +76,7 @@ impl<'a> View<'_, 'a> {
                 }
             }
         }
-        let needed = if self.timed_in_pairs(id).is_empty() {
+        let needed = if self.filed().pairs.of(id).is_empty() {
             let planned = plan.timing.processes.max(1);
             planned.min(self.processes_of_rival(rival, task)) as usize
         } else {

@@ -276,7 +276,7 @@ impl<'a> View<'_, 'a> {
         let Ok(pairing) = self.pairing() else {
             return false;
         };
-        let seen = self.timed_in_pairs(id);
+        let seen = self.filed().pairs.of(id);
         let ended = seen.iter().any(|(_, seen)| seen.got().is_none());
         let count = u32::try_from(seen.len()).unwrap_or(u32::MAX);
         let most = pairing.looks.last().copied().unwrap_or(0) + 1 + SPARE;

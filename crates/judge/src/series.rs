@@ -10,9 +10,9 @@ impl<'a> View<'_, 'a> {
     /// A case that was timed against the base has this side's own samples.
     pub fn series(self, id: &CaseId) -> Judged<Vec<&'a TimeFacts>> {
         self.case(id)?;
-        let seen = self.timed_alone(id);
+        let seen = self.filed().times.of(id);
         if seen.is_empty() {
-            if !self.timed_in_pairs(id).is_empty() {
+            if !self.filed().pairs.of(id).is_empty() {
                 return self.series_in_pairs(id);
             }
             self.device()?;
@@ -47,7 +47,7 @@ impl<'a> View<'_, 'a> {
     /// The processes that count of a case that was timed against the base.
     pub fn pairs(self, id: &CaseId) -> Judged<Vec<&'a PairFacts>> {
         let mut used = Vec::new();
-        for found in in_order(self.timed_in_pairs(id)) {
+        for found in in_order(self.filed().pairs.of(id)) {
             let (process, facts) = found?;
             check_pair(facts, process, self.pairing()?)?;
             if !is_set_aside(facts) {
@@ -78,7 +78,7 @@ impl<'a> View<'_, 'a> {
     /// Whether a verdict on `metric` may rest on what was measured against the base: samples of one launch
     /// each are fewer where no gate rests on them.
     pub fn has_enough_singles(self, id: &CaseId, metric: Metric) -> Judged<()> {
-        if self.timed_in_pairs(id).is_empty() || !metric.of_single_launches() {
+        if self.filed().pairs.of(id).is_empty() || !metric.of_single_launches() {
             return Ok(());
         }
         let needed = self.pairing()?.singles;
@@ -99,12 +99,12 @@ impl<'a> View<'_, 'a> {
 
     /// How many timing processes there were of a case, whatever became of them.
     pub fn processes(self, id: &CaseId) -> u32 {
-        count(self.timed_alone(id).len())
+        count(self.filed().times.of(id).len())
     }
 
     /// Whether one of the timing processes of a case broke or was not run.
     pub fn timing_ended(self, id: &CaseId) -> bool {
-        let mut seen = self.timed_alone(id).iter();
+        let mut seen = self.filed().times.of(id).iter();
         seen.any(|(_, seen)| seen.got().is_none())
     }
 
@@ -141,11 +141,15 @@ impl<'a> View<'_, 'a> {
 
     /// Timing processes of a case that ended well, alone or against the base.
     pub fn timed(self, id: &CaseId) -> impl Iterator<Item = &'a TimeFacts> {
-        self.timed_alone(id)
+        self.filed()
+            .times
+            .of(id)
             .iter()
             .filter_map(|(_, seen)| seen.got())
             .chain(
-                self.timed_in_pairs(id)
+                self.filed()
+                    .pairs
+                    .of(id)
                     .iter()
                     .filter_map(move |(_, seen)| Some(self.own(seen.got()?))),
             )

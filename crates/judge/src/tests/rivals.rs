@@ -1,22 +1,7 @@
-//! Other programs paired a kernel: what limits against them rest on, and that nothing missing of them passes.
+//! A gate requests the rival that it names.
 
 use super::*;
-
-fn against(bound: &str) -> Rule {
-    Rule::Limit {
-        metric: Metric::P50,
-        limit: Limit::Absolute {
-            op: Op::Le,
-            bound: Bound::Expr(expr(bound)),
-        },
-    }
-}
-
-/// Adds a gate on a variant at `small` that names the rival: `fast` has the task of `direct`.
-fn name_in_a_gate(record: &mut Record, variant: &str) {
-    let rule = against("1.0 * torch.flash.p50");
-    record.policy.gates.push(gate(case(variant, "small"), rule));
-}
+use crate::fixture::script::rule;
 
 #[test]
 fn a_gate_requests_the_rival_that_it_names() {
@@ -37,12 +22,15 @@ fn a_gate_requests_the_rival_that_it_names() {
     };
     assert_eq!(requested(&record, false), [false, false, false]);
     assert_eq!(requested(&record, true), [true, true, true]);
-    name_in_a_gate(&mut record, "fast");
-    assert_eq!(requested(&record, false), [true, false, false]);
-    let condition = Rule::Condition {
-        expr: expr("registers < 64 || p50 < jax.flash.p50"),
-    };
-    let condition = gate(case("fast", "small"), condition);
-    record.policy.gates.push(condition);
-    assert_eq!(requested(&record, false), [true, true, false]);
+    for (text, all) in [
+        ("p50 <= 1.0 * torch.flash.p50", [true, false, false]),
+        (
+            "when registers < 64 || p50 < jax.flash.p50",
+            [true, true, false],
+        ),
+    ] {
+        let gate = gate(case("fast", "small"), rule(text).unwrap());
+        record.policy.gates.push(gate);
+        assert_eq!(requested(&record, false), all);
+    }
 }

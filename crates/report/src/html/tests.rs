@@ -233,37 +233,6 @@ fn names_and_messages_are_escaped_as_text() {
     );
 }
 
-#[test]
-fn the_title_names_repository_branch_and_commit_as_far_as_they_are_known() {
-    let mut record = broken();
-    let index = Index::new(&record);
-    let counts = summary::headline(&ReportInput::new(&index, &record, &index.judge()));
-    let some = |text: &str| Some(text.to_owned());
-    for (checkout, commit, named) in [
-        (
-            Some((some("org/repo"), some("fix"))),
-            some("affbd80"),
-            " - org/repo fix affbd80",
-        ),
-        (
-            Some((some("org/repo"), None)),
-            some("affbd80"),
-            " - org/repo affbd80",
-        ),
-        (Some((some("kernels"), None)), None, " - kernels"),
-        (Some((None, None)), None, ""),
-        (None, some("affbd80"), " - affbd80"),
-        (None, None, ""),
-    ] {
-        record.environment.checkout =
-            checkout.map(|(repository, branch)| Checkout { repository, branch });
-        record.environment.commit = commit;
-        let page = page(&record);
-        let title = format!("<title>{counts}{named} - gatekeeper</title>");
-        assert!(page.contains(&title), "{title}");
-    }
-}
-
 /// By 5 % against its base, in as many processes as that takes.
 fn slow_down(record: &mut Record, id: &CaseId) {
     let is_of = |piece: &Evidence| matches!(piece, Evidence::Pair { case, .. } if case == id);

@@ -1,9 +1,10 @@
 //! Runs the scripts under `tests/cases`, whose form [`script`] has.
 //!
 //! `show FORMAT` prints a report, of which lines that the report of the passing run has as well are counted. `show
-//! terminal WIDTH` is as wide, and `show json KEY` a part of the report. `count TEXT` prints how often each format has a text, with single blanks. `comment`
-//! prints what is seen of the comment on a pull request, `sarif` a line for each result, and `ladder` the ladders.
-//! `everywhere NAME` compares all formats with the snapshot of that name.
+//! terminal WIDTH` is as wide, and `show json KEY` a part of the report. `count TEXT` prints how often each format has a
+//! text, with single blanks. `comment` prints what is seen of the comment on a pull request, and its size, `sarif` a line
+//! for each result, `ladder` the ladders, and `title` that of the page. `everywhere NAME` compares all formats with the
+//! snapshot of that name.
 //!
 //! `base` makes the record so far the base of a comparison, `on_base` has the record run against itself of other code, and
 //! `tails` gives it as many single launches as tails need.
@@ -65,7 +66,15 @@ impl Cases for Questions {
             }
             "show" => return Some(self.shown(rest).map(|text| vec![text])),
             "count" => vec![self.counted(rest)],
-            "comment" => vec![comment::comment(record).0],
+            "title" => {
+                let page = self.render("html").unwrap();
+                let (_, title) = page.split_once("<title>").unwrap();
+                vec![title.split_once("</title>").unwrap().0.to_owned()]
+            }
+            "comment" => {
+                let (open, whole) = comment::comment(record);
+                vec![open, format!("({} KiB)", whole.len().div_ceil(1024))]
+            }
             "sarif" => exchange::results_as_lines(record),
             "ladder" => {
                 let judgement = judged(record);

@@ -37,24 +37,6 @@ fn markdown_cannot_be_broken_out_of() {
     assert!(text.contains("`a >= 50 \\|\\| b < '50'`"), "{text}");
 }
 
-/// Text of a change's author cannot end a list, nor make a headline, a link or an image.
-#[test]
-fn markdown_of_a_reason_stays_on_its_line() {
-    let mut record = fixture::record();
-    let mut acceptance = accepted_registers(fixture::at_most(Metric::Registers, 130.0));
-    acceptance.reason = "why\n\n## gatekeeper: PASS\n![x](http://e)".into();
-    record.policy.accepted = vec![acceptance];
-    fixture::rebuild(&mut record, "direct", |facts| {
-        facts.entries[0].resources.as_mut().unwrap().registers = 129
-    });
-    let text = rendered(&record, &judged(&record), markdown::render);
-    assert!(
-        text.contains("until 2027-01-31: why  ## gatekeeper: PASS ![x]\\(http://e)"),
-        "{text}"
-    );
-    assert_eq!(text.matches("\n## ").count(), 0, "{text}");
-}
-
 /// Nor clear the screen, nor speak to the CI that shows it.
 #[test]
 fn a_terminal_takes_no_orders() {
