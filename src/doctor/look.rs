@@ -4,8 +4,8 @@ use super::{
     Amount, CacheSeen, CompilerSeen, GatesSeen, GpuSeen, GpusSeen, LockSeen, Machine, OutputSeen,
     PeaksSeen, Tool, UNUSED_DAYS, peaks,
 };
-use build::Artifact;
 use build::toolchain::{self, Part, Toolchain};
+use build::{Artifact, Building};
 use config::{Loaded, Selection};
 use model::{Arch, Callable, DEFAULT_CONFIG, DeviceFacts, Seen, Unit, UnitId};
 use records::repo;
@@ -245,7 +245,11 @@ fn compile_empty(toolchain: &Toolchain, cache: &Cache, arch: Arch) -> Result<Opt
         },
     };
     let own = Cache::at(&dir.path().join("cache"))?;
-    let built = build::build_all(dir.path(), None, toolchain, &own, &[unit], 1, &|_, _| {})?;
+    let built = build::build_all(
+        Building::new(dir.path(), toolchain, &own),
+        &[unit],
+        &|_, _| {},
+    )?;
     let built = built.into_iter().next();
     match built.map(|built| (built.facts, built.artifact)) {
         Some((Seen::Got(_), artifact)) => {

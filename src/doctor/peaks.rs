@@ -1,8 +1,8 @@
 //! Measures what the tables of peaks say of this GPU: built-in kernels that keep one resource busy each.
 
 use super::builtin::{BLOCK, CACHE, case, got, integer, pointer, tensor, time};
-use build::Built;
 use build::toolchain::Toolchain;
+use build::{Building, Built};
 use explain::diagnosis::peaks::Peaks;
 use model::{Arch, Arithmetic, Callable, Case, DeviceFacts, Unit, UnitId};
 use run::device::DeviceChoice;
@@ -145,15 +145,11 @@ pub fn measure(
     let root = cache.dir(CACHE)?;
     cache::write_atomically(&root.join(FILE), SOURCE.as_bytes())?;
     let units = Kernel::ALL.map(|kernel| kernel.unit(device.arch()));
-    let built = build::build_all(
-        &root,
-        None,
-        toolchain,
-        cache,
-        &units,
-        units.len(),
-        &|_, _| {},
-    )?;
+    let building = Building {
+        jobs: units.len(),
+        ..Building::new(&root, toolchain, cache)
+    };
+    let built = build::build_all(building, &units, &|_, _| {})?;
     let mut crew = Crew::new(DeviceChoice::Auto)?;
     let peaks = Peaks::of(device);
     let mut measured = Vec::new();
@@ -196,7 +192,11 @@ mod tests {
             .flat_map(|arch| Kernel::ALL.map(|kernel| kernel.unit(arch)))
             .collect();
         let toolchain = toolchain();
-        let built = build::build_all(root.path(), None, &toolchain, &cache, &units, 1, &|_, _| {});
+        let built = build::build_all(
+            Building::new(root.path(), &toolchain, &cache),
+            &units,
+            &|_, _| {},
+        );
         for (unit, built) in units.iter().zip(built.unwrap()) {
             let facts = got(built.facts, &unit.id.to_string()).unwrap();
             let resources = facts.entries[0].resources.as_ref().unwrap();

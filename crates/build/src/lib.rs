@@ -159,6 +159,19 @@ pub struct Building<'a> {
     pub jobs: usize,
 }
 
+impl<'a> Building<'a> {
+    /// Nothing is hidden, and one compilation runs at a time.
+    pub fn new(root: &'a Path, toolchain: &'a Toolchain, cache: &'a Cache) -> Self {
+        Self {
+            root,
+            hidden: None,
+            toolchain,
+            cache,
+            jobs: 1,
+        }
+    }
+}
+
 /// Builds every unit, in the order given. Units that share their source, definitions and flags are compiled together. A
 /// unit that does not compile without the hidden files fails, and the files that it would have read are listed all the
 /// same. `on_done` is called for each as it ends.

@@ -48,11 +48,8 @@ impl Bench {
 
     pub fn build_jobs(&self, toolchain: &Toolchain, units: &[Unit], jobs: usize) -> Vec<Built> {
         let building = Building {
-            root: self.root.path(),
-            hidden: None,
-            toolchain,
-            cache: &self.cache,
             jobs,
+            ..Building::new(self.root.path(), toolchain, &self.cache)
         };
         build_all(building, units, &|_, _| {}).unwrap()
     }

@@ -5,8 +5,8 @@ mod slowdown;
 mod tune;
 
 use crate::{Bound, Change, Contest, Order, Process, Recording, Sides};
-use build::Artifact;
 use build::toolchain::{self, Toolchain};
+use build::{Artifact, Building};
 use gatekeeper::doctor::builtin::{self, got};
 use model::{Block, BlockOrder, Case, DeviceFacts, PairFacts, Pairing, Singles, Unit};
 use run::device::DeviceChoice;
@@ -102,15 +102,11 @@ fn built(
         .iter()
         .map(|(kernel, code)| kernel.unit(*code, device.arch()))
         .collect();
-    let built = build::build_all(
-        root,
-        None,
-        toolchain,
-        cache,
-        &units,
-        units.len(),
-        &|_, _| {},
-    )?;
+    let building = Building {
+        jobs: units.len(),
+        ..Building::new(root, toolchain, cache)
+    };
+    let built = build::build_all(building, &units, &|_, _| {})?;
     let mut artifacts = Artifacts::new();
     for (&(kernel, code), built) in all.iter().zip(built) {
         got(built.facts, kernel.name())?;
