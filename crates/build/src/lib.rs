@@ -160,7 +160,7 @@ pub struct Building<'a> {
 }
 
 impl<'a> Building<'a> {
-    /// Nothing is hidden, and one compilation runs at a time.
+    /// Hides nothing, and runs one compilation at a time.
     pub fn new(root: &'a Path, toolchain: &'a Toolchain, cache: &'a Cache) -> Self {
         Self {
             root,

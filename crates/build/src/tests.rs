@@ -89,7 +89,7 @@ fn entries(name: &str) -> Callable {
     }
 }
 
-/// The cubin of a unit, and its PTX where it was compiled.
+/// Returns the cubin of a unit, and its PTX where it was compiled.
 pub(super) fn files(built: &Built) -> (&Path, Option<&Path>) {
     match &built.artifact {
         Some(Artifact::Cubin { path, ptx, .. }) => (path, ptx.as_deref()),
