@@ -76,7 +76,7 @@ pub fn compile(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
         Way::Instance => compile_instances(shop, units),
         Way::Source => Ok(match compile_source(shop, first)? {
             Ok(source) => source.units(units),
-            Err(fault) => none(units, &fault),
+            Err(fault) => fail_all(units, &fault),
         }),
         Way::Library => compile_library(shop, first, units),
         Way::Ptx => compile_ptx(shop, first, units),
@@ -98,7 +98,7 @@ pub struct CompiledSource {
 impl CompiledSource {
     /// Whichever entries they ask for.
     pub fn units(&self, units: &[&Unit]) -> Vec<Outcome> {
-        let made = Machine::of(&self.cubin, Said::ByPtxas(&self.log));
+        let made = Machine::new(&self.cubin, Said::ByPtxas(&self.log));
         made.units(units, Some(&self.ptx), &self.output, &self.included)
     }
 }
@@ -138,14 +138,14 @@ fn compile_library(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<
             .help("install the development files of the CUDA runtime (package cuda-cudart-dev, or Debian's nvidia-cuda-dev)")
             .help("or run with --provision, or without the launcher: its kernels can be entries of their own"));
         }
-        Err(fault) => return Ok(none(units, &fault)),
+        Err(fault) => return Ok(fail_all(units, &fault)),
     };
     let included = shop.included()?;
     let cubin = read(&ran.kept.with_extension("cubin"))?;
     let host = read(&ran.kept.with_extension("o"))?;
     let made = Machine {
         host: Some(&host),
-        ..Machine::of(&cubin, Said::ByPtxas(&ran.log))
+        ..Machine::new(&cubin, Said::ByPtxas(&ran.log))
     };
     let loaded = shop.loaded(&ran.output)?;
     let mut outcomes = made.units(units, None, &ran.output, &included);
@@ -177,7 +177,7 @@ fn compile_ptx(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outc
     };
     let ptx = shop.read_ptx(&shop.root.join(source))?;
     let cubin = read(&ran.output)?;
-    let made = Machine::of(&cubin, Said::ByPtxas(&ran.log));
+    let made = Machine::new(&cubin, Said::ByPtxas(&ran.log));
     Ok(made.units(
         units,
         Some(&ptx),
@@ -289,7 +289,7 @@ fn simulated(ptx: &str, symbols: &[&str]) -> std::result::Result<(), String> {
 fn read_cubin(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outcome>> {
     let source = shop.root.join(&first.source);
     let cubin = read(&source)?;
-    let made = Machine::of(&cubin, Said::ByItself);
+    let made = Machine::new(&cubin, Said::ByItself);
     Ok(made.units(units, None, &source, std::slice::from_ref(&first.source)))
 }
 
@@ -322,7 +322,7 @@ fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
     let Some(module) = PtxModule::parse(&text) else {
         let unreadable = "the PTX that nvcc wrote cannot be read".to_owned();
         let unreadable = fault(FaultKind::Compile, unreadable);
-        return Ok(none(units, &unreadable));
+        return Ok(fail_all(units, &unreadable));
     };
     let symbols = module.entries();
     let mut markers = 0;
@@ -381,7 +381,7 @@ fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
             };
             let log = format!("{}\n{}", ran.log, assembled.log);
             let cubin = read(&assembled.output)?;
-            let made = Machine::of(&cubin, Said::ByPtxas(&log));
+            let made = Machine::new(&cubin, Said::ByPtxas(&log));
             Ok(made.unit(unit, Some(names), Some(&ptx), &assembled.output, &included))
         })
         .collect()
@@ -403,7 +403,7 @@ fn compile_halves(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
     };
     let input = Input::Source(&first.source, &request);
     if let Err(fault) = of_source.run(&request.args, input, Wanted::Ptx)? {
-        return Ok(none(units, &fault));
+        return Ok(fail_all(units, &fault));
     }
     let (one, other) = units.split_at(units.len() / 2);
     let (ones, others) = (shop.directory("one")?, shop.directory("other")?);
@@ -805,13 +805,13 @@ enum Said<'a> {
     ByItself,
 }
 
-/// One fault for all units.
-fn none(units: &[&Unit], fault: &Fault) -> Vec<Outcome> {
+/// Returns the same fault for all units.
+fn fail_all(units: &[&Unit], fault: &Fault) -> Vec<Outcome> {
     units.iter().map(|_| Err(fault.clone())).collect()
 }
 
 impl<'a> Machine<'a> {
-    fn of(cubin: &'a [u8], said: Said<'a>) -> Self {
+    fn new(cubin: &'a [u8], said: Said<'a>) -> Self {
         Self {
             cubin,
             host: None,

@@ -48,11 +48,8 @@ impl Bench {
 
     pub fn build_jobs(&self, toolchain: &Toolchain, units: &[Unit], jobs: usize) -> Vec<Built> {
         let building = Building {
-            root: self.root.path(),
-            hidden: None,
-            toolchain,
-            cache: &self.cache,
             jobs,
+            ..Building::new(self.root.path(), toolchain, &self.cache)
         };
         build_all(building, units, &|_, _| {}).unwrap()
     }
@@ -92,7 +89,7 @@ fn entries(name: &str) -> Callable {
     }
 }
 
-/// The cubin of a unit, and its PTX where it was compiled.
+/// Returns the cubin of a unit, and its PTX where it was compiled.
 pub(super) fn files(built: &Built) -> (&Path, Option<&Path>) {
     match &built.artifact {
         Some(Artifact::Cubin { path, ptx, .. }) => (path, ptx.as_deref()),

@@ -53,19 +53,19 @@ pub fn symmetric(levels: f64, zero_point: i64, scale_divisor: f64) -> CodecSchem
     }
 }
 
-/// From `x` to `y`.
+/// Makes `y` of `x`.
 pub fn unary(op: Unary) -> Reference {
     let (x, out) = ("x".to_owned(), "y".to_owned());
     Reference::Unary { x, out, op }
 }
 
-/// To `y`.
+/// Makes `y` of two tensors.
 pub fn binary(a: &str, b: &str, op: Binary) -> Reference {
     let [a, b, out] = [a, b, "y"].map(str::to_owned);
     Reference::Binary { a, b, out, op }
 }
 
-/// From `x` to `y`.
+/// Makes `y` of `x`.
 pub fn reduce(op: ReduceOp, axes: &[usize]) -> Reference {
     Reference::Reduce {
         x: "x".to_owned(),
@@ -75,7 +75,7 @@ pub fn reduce(op: ReduceOp, axes: &[usize]) -> Reference {
     }
 }
 
-/// To `y`.
+/// Makes `y` of three tensors.
 pub fn sdpa([q, k, v]: [&str; 3], scale: f64) -> Reference {
     let [q, k, v, out] = [q, k, v, "y"].map(str::to_owned);
     Reference::Sdpa {
@@ -88,7 +88,7 @@ pub fn sdpa([q, k, v]: [&str; 3], scale: f64) -> Reference {
     }
 }
 
-/// A function `k.cpp` or another source's, in the C++ of the host compiler.
+/// Calls a function of a source.
 pub fn user(source: &str, function: &str, args: Vec<Arg>) -> Reference {
     Reference::User {
         source: source.to_owned(),

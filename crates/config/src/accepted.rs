@@ -3,7 +3,7 @@
 
 use super::context::Context;
 use super::limit::{read_counters, read_limit};
-use super::load::Loaded;
+use super::loaded::Loaded;
 use super::resolve::check_version;
 use super::scope::Scope;
 use super::select::parse_filter;

@@ -4,9 +4,9 @@
 use super::determinism::resolve_determinism;
 use super::disk::PathKind;
 use super::gates::tolerance;
-use super::kernel::{self, Shared};
 use super::limit::{ProgramLimit, read_plain_limit};
 use super::names::check_identifier;
+use super::paths::{Shared, check_path};
 use super::raw::{RawCapturedScalar, RawCapturedTensor, RawOutput, RawReference, RawType};
 use super::reference::resolve_reference;
 use super::scope::Scope;
@@ -160,9 +160,7 @@ fn resolve_output(
                 .problem("the reference of a captured launch is one that is computed")
                 .help(super::source::REFERENCE));
         }
-        RawReference::User { source, .. } => {
-            Some(kernel::check_path(source, PathKind::File, shared)?)
-        }
+        RawReference::User { source, .. } => Some(check_path(source, PathKind::File, shared)?),
         _ => None,
     };
     let flags = match &raw.reference.value {

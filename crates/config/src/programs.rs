@@ -3,10 +3,10 @@
 
 use super::defaults;
 use super::floats::FloatTolerance;
-use super::kernel::Shared;
 use super::limit::{ProgramLimit, read_plain_limit};
 use super::names::check_file_name;
 use super::outputs::{ProgramOutput, resolve_outputs};
+use super::paths::Shared;
 use super::raw::{self, Command, Kernel, OUTPUT, ProgramGates, RawProgram, SAME, is_of_programs};
 use super::rival::read_command;
 use super::scope::parse_duration;

@@ -3,8 +3,10 @@
 use super::architectures::resolve_architectures;
 use super::binaries;
 use super::disk::PathKind;
-use super::kernel::{self, Shared};
-use super::load::Loaded;
+use super::kernel;
+use super::loaded::Loaded;
+use super::paths::Shared;
+use super::places::Places;
 use super::programs;
 use super::raw::{self, RawSimulation};
 use super::source::Source;
@@ -19,13 +21,6 @@ const VERSION: u32 = 1;
 
 /// Warp instructions that a case may be given to be simulated: from the least kernel to a day.
 pub const BUDGETS: RangeInclusive<u64> = 1_000..=1_000_000_000_000;
-
-/// The compiler that the file asks for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ToolchainPin {
-    /// CUDA release: `13.0` or `13.0.2`.
-    pub cuda: Option<String>,
-}
 
 /// Resolves all of a file, and selects nothing.
 pub fn parse(
@@ -84,7 +79,11 @@ fn resolve_file(
         simulation: resolve_simulation(&raw.simulation)?,
         ..Plan::empty(resolve_timing(&raw.timing)?)
     };
-    let mut loaded = Loaded::new(source.places(), plan, Vec::new());
+    let places = Places {
+        file: file.to_owned(),
+        text: source.text().to_owned(),
+    };
+    let mut loaded = Loaded::new(places, plan, Vec::new());
     loaded.toolchain.cuda = raw.toolchain.cuda.as_ref().map(check_release).transpose()?;
     match (&raw.kernels, &raw.binaries, &raw.programs) {
         (Some(kernels), ..) if kernels.is_empty() => {

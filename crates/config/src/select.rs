@@ -1,7 +1,7 @@
 //! Filters: which cases of a resolved file are run.
 
 use super::binaries::BinaryGates;
-use super::load::Loaded;
+use super::loaded::{Loaded, Whole};
 use super::programs::Program;
 use super::yaml::suggest;
 use globset::GlobMatcher;
@@ -23,13 +23,6 @@ pub struct Selection {
     pub iters: Option<u32>,
     /// Warp instructions that a case may be given to be simulated, instead of those of the file.
     pub sim_budget: Option<u64>,
-}
-
-/// A file with all of its cases, and with what the selection has instead of its values.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Whole {
-    pub plan: Plan,
-    pub gates: Vec<Gate>,
 }
 
 /// Keeps what the selection names, and the whole file next to it.

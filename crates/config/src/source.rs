@@ -1,6 +1,5 @@
 //! Reads YAML text, and names places in it.
 
-use super::places::Places;
 use super::tree::Tree;
 use super::yaml::{Place, Position, Problem, Spanned, suggest};
 use serde::de::DeserializeOwned;
@@ -179,12 +178,8 @@ impl<'a> Source<'a> {
         self.file
     }
 
-    /// Returns the text with its name.
-    pub fn places(&self) -> Places {
-        Places {
-            file: self.file.to_owned(),
-            text: self.text.to_owned(),
-        }
+    pub fn text(&self) -> &'a str {
+        self.text
     }
 
     pub fn start(&self) -> Position {

@@ -2,7 +2,7 @@
 
 use super::*;
 use disk::PathKind;
-use load::Loaded;
+use loaded::Loaded;
 use resolve::parse;
 
 mod accepted;

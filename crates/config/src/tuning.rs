@@ -3,8 +3,10 @@
 use super::apply::{VariantChange, apply_variant};
 use super::architectures::resolve_architectures;
 use super::disk::{find_top, on_disk};
-use super::kernel::{self, ResolvedVariant, Shared};
-use super::load::{File, Loaded, load};
+use super::kernel::{self, ResolvedVariant};
+use super::load::{File, load};
+use super::loaded::Loaded;
+use super::paths::Shared;
 use super::places::Places;
 use super::raw::GatesFile;
 use super::select::{Selection, select};

@@ -1,6 +1,6 @@
 use super::*;
 use crate::disk::PathKind;
-use crate::load::Loaded;
+use crate::loaded::Loaded;
 use crate::resolve::parse;
 use proptest::prelude::*;
 use std::path::Path;

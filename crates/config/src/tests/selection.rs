@@ -1,4 +1,4 @@
-use super::super::load::Loaded;
+use super::super::loaded::Loaded;
 use super::super::select::{self, Selection};
 use super::{RIGHT, accepted, read};
 use model::{CaseId, Rule, Subject};
