@@ -24,7 +24,6 @@ mod examples;
 mod explain;
 mod explain_command;
 mod first_gates;
-mod gated_files;
 mod gpu;
 mod gpus;
 mod history;

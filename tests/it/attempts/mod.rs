@@ -4,12 +4,8 @@
 
 /// A record, a baseline or a base that says less than a judgement needs.
 mod absent_comparisons;
-/// A program of the checkout that would run before it is confined.
-mod checkout_programs;
 /// A kernel that is right for the data of gates.yaml's seeds alone.
 mod drawn_seeds;
-/// A base that is built or computed from files of the head.
-mod files_of_head;
 /// Steps, tensors and sources in gates.yaml.
 mod gates_files;
 /// A change of names alone, and a change that pretends to be one.
