@@ -37,3 +37,15 @@ program() {
     printf '#!/bin/sh\n%s\n' "$2" > "$1"
     chmod +x "$1"
 }
+
+# Prints a line `KERNEL/VARIANT GATE: OUTCOME CODE` for each verdict of the last run.
+verdicts() {
+    python3 -c '
+import json
+
+for verdict in json.load(open("gatekeeper-out/report.json"))["verdicts"]:
+    of = verdict["subject"].get("case") or verdict["subject"].get("unit") or {}
+    name = "/".join(of[part] for part in ("kernel", "variant") if part in of)
+    print("{} {gate}: {outcome} {code}".format(name, **verdict))
+'
+}

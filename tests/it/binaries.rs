@@ -50,8 +50,8 @@ pub fn nvcc(dir: &Path, args: &[&str]) -> String {
     stdout(&output) + &said
 }
 
-/// Runs nvcc in `dir` if nobody ran it before on the same source, which has no header of its own. The file after `-o`
-/// holds no path.
+/// Runs nvcc in `dir`, or takes what it made before of the same source. With a header beside the source, or with lines,
+/// which name its path, it is always run.
 pub fn nvcc_once(dir: &Path, args: &[&str]) {
     type Made = BTreeMap<(String, Vec<String>), Arc<OnceLock<Vec<u8>>>>;
     static MADE: Mutex<Made> = Mutex::new(BTreeMap::new());
@@ -61,7 +61,7 @@ pub fn nvcc_once(dir: &Path, args: &[&str]) {
     };
     let source = std::fs::read_to_string(after(|arg| arg.ends_with(".cu"))).unwrap();
     let to = after(|arg| arg == "-o");
-    if source.contains("#include \"") {
+    if source.contains("#include \"") || args.contains(&"-lineinfo") {
         nvcc(dir, args);
         return;
     }

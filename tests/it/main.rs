@@ -3,16 +3,14 @@
 //!
 //! `cargo test --test it records::` runs the tests of one file.
 
+mod absent_comparisons;
 mod action;
 mod anchors;
 mod assembled;
-mod attempts;
 mod binaries;
 mod browser;
 mod captures;
 mod cases;
-mod changed;
-mod changes;
 mod cli;
 mod common;
 mod compare;
@@ -30,10 +28,7 @@ mod history;
 mod hostile;
 mod init;
 mod interrupted;
-mod kernel_changes;
 mod launch_state;
-mod loosened;
-mod lost_architectures;
 mod matching;
 mod modules;
 mod nvbench;
@@ -41,8 +36,6 @@ mod out;
 mod pages;
 mod pipelines;
 mod problems;
-mod program_outputs;
-mod programs;
 mod python;
 mod recipes;
 mod records;
@@ -54,7 +47,6 @@ mod shards;
 mod simulator;
 mod slurm;
 mod sources;
-mod standings;
 mod toolchains;
 mod tune;
 mod tutorial;

@@ -19,7 +19,8 @@
 //! repository (`../outside`). Links stay links. `nvcc: ARGUMENTS` compiles on both sides, before their commands, and
 //! is tried where its source is. `needs: gpu` keeps a case for a machine that has one. `cache: new` is for what a
 //! warm cache would answer without running it. `needs: driver` makes the driver without a GPU of `captures` in
-//! `../outside`, and `needs: hidden-files` leaves a case out where the system cannot hide files from a program.
+//! `../outside`, where commands find it, and `needs: numpy` sets `$NUMPY` to the programs of a Python with NumPy. `needs:
+//! hidden-files` and `needs: confinement` leave a case out where the system cannot do that.
 //!
 //! bash reads every command: `head: COLUMNS=80 run copy -> 0` sets a variable, `head: cd below && run -> 2` starts
 //! elsewhere, `$HERE` is the repository, `$OUT` is `../outside` (both also in the texts of `says:`
@@ -52,11 +53,12 @@ use super::name_of;
 use crate::binaries::nvcc_once;
 use crate::captures;
 use crate::common::{self, broken_codes, git, stderr, stdout};
+use crate::python::python;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use system::process::confine::Support;
+use system::process::confine::{self, Support};
 use tempfile::TempDir;
 
 /// A directory, and the changes of its base.
@@ -64,9 +66,7 @@ pub struct Case {
     dir: PathBuf,
     start: Option<String>,
     with: Option<String>,
-    needs_gpu: bool,
-    needs_driver: bool,
-    needs_hidden_files: bool,
+    needs: Vec<Need>,
     has_new_cache: bool,
     steps: Vec<Step>,
     compiled: Vec<Vec<String>>,
@@ -81,6 +81,16 @@ struct Change {
     has_head: bool,
     removed: Vec<String>,
     steps: Vec<Step>,
+}
+
+/// What not every machine has, or not every case uses.
+#[derive(PartialEq, Eq)]
+enum Need {
+    Gpu,
+    Driver,
+    Numpy,
+    HiddenFiles,
+    Confinement,
 }
 
 /// The repository and what is beside it, before any change.
@@ -120,8 +130,8 @@ pub fn find() -> Vec<Case> {
 pub fn hold(cases: &[Case], needs_gpu: bool) {
     let changes: Vec<(&Case, &Change)> = cases
         .iter()
-        .filter(|case| case.needs_gpu == needs_gpu)
-        .filter(|case| !case.needs_hidden_files || Support::of_this_system().files)
+        .filter(|case| case.needs.contains(&Need::Gpu) == needs_gpu)
+        .filter(|case| case.needs.iter().all(Need::is_met))
         .flat_map(|case| case.changes.iter().map(move |change| (case, change)))
         .filter(|(_, change)| super::is_wanted(&change.name))
         .collect();
@@ -150,9 +160,7 @@ impl Case {
             dir: dir.to_owned(),
             start: None,
             with: None,
-            needs_gpu: false,
-            needs_driver: false,
-            needs_hidden_files: false,
+            needs: Vec::new(),
             has_new_cache: false,
             steps: Vec::new(),
             compiled: Vec::new(),
@@ -164,9 +172,7 @@ impl Case {
             match key {
                 "start" => case.start = Some(value.to_owned()),
                 "with" => case.with = Some(value.to_owned()),
-                "needs" if value == "gpu" => case.needs_gpu = true,
-                "needs" if value == "driver" => case.needs_driver = true,
-                "needs" if value == "hidden-files" => case.needs_hidden_files = true,
+                "needs" => case.needs.push(Need::read(value)),
                 "nvcc" => case.compiled.push(words(value)),
                 "cache" if value == "new" => case.has_new_cache = true,
                 "base" => case.steps.push(Step::read(value)),
@@ -208,7 +214,23 @@ impl Case {
         apply(&change.patch, &repository);
         self.compile(&repository);
         common::commit_all(&repository);
-        run(&change.steps, &repository, base.cache.as_ref())
+        self.run(&change.steps, around.path(), base.cache.as_ref())
+    }
+
+    fn run(&self, steps: &[Step], around: &Path, cache: Option<&TempDir>) -> Result<(), String> {
+        let mut environment: Vec<(&str, PathBuf)> = cache
+            .map(|cache| ("GATEKEEPER_CACHE", cache.path().to_owned()))
+            .into_iter()
+            .collect();
+        if self.needs.contains(&Need::Driver) {
+            environment.push(("LD_LIBRARY_PATH", around.join("outside")));
+        }
+        if self.needs.contains(&Need::Numpy) {
+            environment.push(("NUMPY", python().to_owned()));
+        }
+        steps
+            .iter()
+            .try_for_each(|step| step.run(&around.join("repository"), &environment))
     }
 
     fn make_base(&self) -> Result<Base, String> {
@@ -228,7 +250,7 @@ impl Case {
         }
         let outside = around.path().join("outside");
         fs::create_dir(&outside).unwrap();
-        if self.needs_driver {
+        if self.needs.contains(&Need::Driver) {
             captures::place_library();
             captures::make_driver(&outside);
         }
@@ -237,7 +259,7 @@ impl Case {
         apply(&self.dir.join("base.patch"), &repository);
         self.compile(&repository);
         let cache = self.has_new_cache.then(|| common::fresh_cache(""));
-        run(&self.steps, &repository, cache.as_ref())?;
+        self.run(&self.steps, around.path(), cache.as_ref())?;
         common::commit_all(&repository);
         Ok(Base { around, cache })
     }
@@ -258,6 +280,28 @@ impl Case {
         let part = self.dir.join(part);
         if part.exists() {
             common::copy(&part, to);
+        }
+    }
+}
+
+impl Need {
+    fn read(name: &str) -> Self {
+        match name {
+            "gpu" => Self::Gpu,
+            "driver" => Self::Driver,
+            "numpy" => Self::Numpy,
+            "hidden-files" => Self::HiddenFiles,
+            "confinement" => Self::Confinement,
+            _ => panic!("unknown need {name:?}"),
+        }
+    }
+
+    /// Returns true unless this system lacks it.
+    fn is_met(&self) -> bool {
+        match self {
+            Self::HiddenFiles => Support::of_this_system().files,
+            Self::Confinement => confine::is_confining(),
+            Self::Gpu | Self::Driver | Self::Numpy => true,
         }
     }
 }
@@ -319,11 +363,6 @@ fn apply(patch: &Path, repository: &Path) {
     }
 }
 
-fn run(steps: &[Step], dir: &Path, cache: Option<&TempDir>) -> Result<(), String> {
-    let cache = cache.map(TempDir::path);
-    steps.iter().try_for_each(|step| step.run(dir, cache))
-}
-
 impl Step {
     fn read(line: &str) -> Self {
         let (program, rest) = if let Some(rest) = line.strip_prefix("$ ") {
@@ -375,7 +414,7 @@ impl Step {
         format!("set -f +B; {before}exec \"$GK\" {args}")
     }
 
-    fn run(&self, dir: &Path, cache: Option<&Path>) -> Result<(), String> {
+    fn run(&self, dir: &Path, environment: &[(&str, PathBuf)]) -> Result<(), String> {
         if self.program == Program::Nvcc {
             let args = words(&self.command);
             nvcc_once(dir, &args.iter().map(String::as_str).collect::<Vec<_>>());
@@ -392,7 +431,7 @@ impl Step {
         };
         let before = written();
         let mut command = Command::new("bash");
-        command.envs(cache.map(|cache| ("GATEKEEPER_CACHE", cache)));
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
         for role in ["AUTHOR", "COMMITTER"] {
             command.env(format!("GIT_{role}_NAME"), "t");
             command.env(format!("GIT_{role}_EMAIL"), "t@t");

@@ -192,6 +192,23 @@ fn other_code_as_fast_as_the_base() {
     assert!(reason.ends_with("limit +0.5 % of the base"), "{reason}");
 }
 
+/// Green under a new name alone, and red where the code is slower too.
+#[test]
+#[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
+fn a_slower_kernel_is_slower_under_a_new_name() {
+    let project = committed();
+    let dir = project.path();
+    edit(&dir.join("gates.yaml"), "  dial:\n", "  knob:\n");
+    let against_base = |code| {
+        let args = ["knob", "--base", "HEAD", "--require-gpu"];
+        let said = stdout(&gate(dir, &args, code));
+        said.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(against_base(0).contains("renamed: kernel dial -> knob"));
+    slow(dir, 1100);
+    assert!(against_base(1).contains("✗ knob/default@filled "));
+}
+
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
 fn unchanged_cases_are_not_timed() {
