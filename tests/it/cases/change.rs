@@ -20,7 +20,8 @@
 //! is tried where its source is. `needs: gpu` keeps a case for a machine that has one. `cache: new` is for what a
 //! warm cache would answer without running it. `needs: driver` makes the driver without a GPU of `captures` in
 //! `../outside`, where commands find it, and `needs: numpy` sets `$NUMPY` to the programs of a Python with NumPy. `needs:
-//! hidden-files` and `needs: confinement` leave a case out where the system cannot do that.
+//! hidden-files` and `needs: confinement` leave a case out where the system cannot do that, `needs: no-gpu` and `needs:
+//! no-cuda` where there is one.
 //!
 //! bash reads every command: `head: COLUMNS=80 run copy -> 0` sets a variable, `head: cd below && run -> 2` starts
 //! elsewhere, `$HERE` is the repository, `$OUT` is `../outside` (both also in the texts of `says:`
@@ -65,7 +66,7 @@ use tempfile::TempDir;
 pub struct Case {
     dir: PathBuf,
     start: Option<String>,
-    with: Option<String>,
+    with: Vec<String>,
     needs: Vec<Need>,
     has_new_cache: bool,
     steps: Vec<Step>,
@@ -91,6 +92,8 @@ enum Need {
     Numpy,
     HiddenFiles,
     Confinement,
+    NoGpu,
+    NoCuda,
 }
 
 /// The repository and what is beside it, before any change.
@@ -159,7 +162,7 @@ impl Case {
         let mut case = Self {
             dir: dir.to_owned(),
             start: None,
-            with: None,
+            with: Vec::new(),
             needs: Vec::new(),
             has_new_cache: false,
             steps: Vec::new(),
@@ -171,7 +174,7 @@ impl Case {
         for (key, value) in keys(&text) {
             match key {
                 "start" => case.start = Some(value.to_owned()),
-                "with" => case.with = Some(value.to_owned()),
+                "with" => case.with.push(value.to_owned()),
                 "needs" => case.needs.push(Need::read(value)),
                 "nvcc" => case.compiled.push(words(value)),
                 "cache" if value == "new" => case.has_new_cache = true,
@@ -245,7 +248,7 @@ impl Case {
                 &repository,
             );
         }
-        if let Some(with) = &self.with {
+        for with in &self.with {
             common::copy(&common::root().join(with), &repository.join(with));
         }
         let outside = around.path().join("outside");
@@ -292,6 +295,8 @@ impl Need {
             "numpy" => Self::Numpy,
             "hidden-files" => Self::HiddenFiles,
             "confinement" => Self::Confinement,
+            "no-gpu" => Self::NoGpu,
+            "no-cuda" => Self::NoCuda,
             _ => panic!("unknown need {name:?}"),
         }
     }
@@ -301,6 +306,8 @@ impl Need {
         match self {
             Self::HiddenFiles => Support::of_this_system().files,
             Self::Confinement => confine::is_confining(),
+            Self::NoGpu => !common::has_gpu(),
+            Self::NoCuda => !Path::new("/usr/local/cuda/bin/nvcc").exists(),
             Self::Gpu | Self::Driver | Self::Numpy => true,
         }
     }
