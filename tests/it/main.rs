@@ -5,7 +5,6 @@
 
 mod absent_comparisons;
 mod action;
-mod anchors;
 mod assembled;
 mod binaries;
 mod browser;
@@ -45,7 +44,6 @@ mod sequence;
 mod shards;
 mod simulator;
 mod slurm;
-mod sources;
 mod toolchains;
 mod tune;
 mod tutorial;

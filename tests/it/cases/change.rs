@@ -9,26 +9,29 @@
 //! says: max_err: the base has 0
 //! ```
 //!
-//! A repository is made of `tests/fixtures/copy` (if there is a `start:`), of the directory `kernels` of gatekeeper
-//! itself (for `with: kernels`), and of `base/` over them. The commands of `base:` run there, so that caches are warm
-//! and baselines written; they may be left out. It is committed. Then the files of `remove:` are removed, `head/` is
-//! put over the rest, that is committed, too, and the commands of `head:` run. After `->` stand the exit code and the
-//! codes of all verdicts that failed or did not decide (none with `--out`). What a run judged is judged again from
-//! its record, to the same bytes. `says:` is a text that the last command has to print or to write into its
-//! report.json, line breaks aside, and `lacks:` one that it must not print (`one ... another` are both, in this order). `outside/` is copied next to the
-//! repository (`../outside`). Links stay links. `nvcc: ARGUMENTS` compiles on both sides, before their commands, and
-//! is tried where its source is. `needs: gpu` keeps a case for a machine that has one. `cache: new` is for what a
-//! warm cache would answer without running it. `needs: driver` makes the driver without a GPU of `captures` in
-//! `../outside`, where commands find it, and `needs: numpy` sets `$NUMPY` to the programs of a Python with NumPy. `needs:
-//! hidden-files` and `needs: confinement` leave a case out where the system cannot do that, `needs: no-gpu` and `needs:
-//! no-cuda` where there is one.
+//! A repository is made of `tests/fixtures/copy` (if there is a `start:`), of directories of gatekeeper's own repository
+//! (`with: kernels`), and of `base/` over them. The commands of `base:` run there, so that caches are warm and baselines
+//! written; they may be left out. It is committed. Then the files of `remove:` are removed, `head/` is put over the rest,
+//! that is committed, too, and the commands of `head:` run. After `->` stand the exit code and the codes of all verdicts
+//! that failed or did not decide (none with `--out`). What a run judged is judged again from its record, to the same
+//! bytes.
 //!
-//! bash reads every command: `head: COLUMNS=80 run copy -> 0` sets a variable, `head: cd below && run -> 2` starts
-//! elsewhere, `$HERE` is the repository, `$OUT` is `../outside` (both also in the texts of `says:`
-//! and `lacks:`), and `$TOOLCHAINS` is what a cache has of compilers. Between
-//! commands of gatekeeper stand others, which have to succeed: `head: $ COMMAND` is bash with the functions of
-//! `tests/cases/steps.sh`, which edit files, commit and clean up, and `head: nvcc ARGUMENTS` compiles. Lines after `| `
-//! are all that a command prints, on standard error:
+//! - `says:` is a text that the last command has to print or to write into its report.json, line breaks aside, and `lacks:`
+//!   one that it must not print. `one ... another` are both, in this order. Lines after `| ` are all that it prints, on
+//!   standard error.
+//! - `outside/` is copied next to the repository (`../outside`). Links stay links.
+//! - `nvcc: ARGUMENTS` compiles on both sides, before their commands, and is tried where its source is.
+//! - `cache: new` is for what a warm cache would answer without running it.
+//! - `needs: gpu` keeps a case for a machine that has one, and `needs: no-cuda`, `hidden-files` and `confinement` leave it
+//!   out where CUDA is installed, or where the system cannot hide files or confine programs. `needs: driver` makes the
+//!   driver without a GPU of `captures` in `../outside`, where commands find it, and `needs: numpy` sets `$NUMPY` to the
+//!   programs of a Python with NumPy.
+//!
+//! bash reads every command: `head: COLUMNS=80 run copy -> 0` sets a variable, and `head: cd below && run -> 2` starts
+//! elsewhere. `$HERE` is the repository, `$OUT` is `../outside` (both also in the texts of `says:`, `lacks:` and `| `), and
+//! `$TOOLCHAINS` is what a cache has of compilers. Between commands of gatekeeper stand others, which have to succeed:
+//! `head: $ COMMAND` is bash with the functions of `tests/cases/steps.sh`, in which `$GK` is gatekeeper, and `head: nvcc
+//! ARGUMENTS` compiles.
 //!
 //! ```text
 //! head: $ edit gates.yaml 'registers: 32' 'registers: 64'
@@ -92,7 +95,6 @@ enum Need {
     Numpy,
     HiddenFiles,
     Confinement,
-    NoGpu,
     NoCuda,
 }
 
@@ -295,7 +297,6 @@ impl Need {
             "numpy" => Self::Numpy,
             "hidden-files" => Self::HiddenFiles,
             "confinement" => Self::Confinement,
-            "no-gpu" => Self::NoGpu,
             "no-cuda" => Self::NoCuda,
             _ => panic!("unknown need {name:?}"),
         }
@@ -306,7 +307,6 @@ impl Need {
         match self {
             Self::HiddenFiles => Support::of_this_system().files,
             Self::Confinement => confine::is_confining(),
-            Self::NoGpu => !common::has_gpu(),
             Self::NoCuda => !Path::new("/usr/local/cuda/bin/nvcc").exists(),
             Self::Gpu | Self::Driver | Self::Numpy => true,
         }

@@ -1,7 +1,7 @@
 //! `run --base REF`: what a change does to times, measured against the revision before it, and to gates.
 
 use super::*;
-use std::process::Command;
+use common::{commit_all, git};
 
 /// The project under git, with one commit.
 pub fn committed() -> tempfile::TempDir {
@@ -15,23 +15,8 @@ pub fn committed() -> tempfile::TempDir {
     );
     std::fs::write(dir.join(".gitignore"), "gatekeeper-out/\n").unwrap();
     git(dir, &["init", "--quiet", "--initial-branch=main"]);
-    commit(dir);
+    commit_all(dir);
     project
-}
-
-pub fn commit(dir: &Path) {
-    git(dir, &["add", "--all"]);
-    let who = ["-c", "user.name=a", "-c", "user.email=a@example.org"];
-    git(
-        dir,
-        &[&who[..], &["commit", "--quiet", "-m", "a change"]].concat(),
-    );
-}
-
-fn git(dir: &Path, args: &[&str]) {
-    let done = Command::new("git").arg("-C").arg(dir).args(args).output();
-    let done = done.unwrap();
-    assert!(done.status.success(), "git {args:?}: {done:?}");
 }
 
 /// Outcome and reason of a gate on the kernel that is timed.
@@ -140,7 +125,7 @@ fn a_launcher_slower_than_the_bases() {
     );
     std::fs::write(dir.join(".gitignore"), "gatekeeper-out/\n").unwrap();
     git(dir, &["init", "--quiet", "--initial-branch=main"]);
-    commit(dir);
+    commit_all(dir);
     slow(dir, 1030);
     gate(dir, &["dial", "--base", "HEAD", "--require-gpu"], 1);
     assert_eq!(failed(dir, "dial"), ["cycles +2%", "p50 +2%"]);
@@ -159,7 +144,7 @@ fn a_base_that_faults() {
         "if (i < n) y[i] = value;",
         "if (i < n) y[i + 0x40000000] = value;",
     );
-    commit(dir);
+    commit_all(dir);
     edit(
         &dir.join("dial.cu"),
         "if (i < n) y[i + 0x40000000] = value;",
