@@ -10,6 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Stack, static shared memory, barriers, bounds, a function that is not inlined, and a kernel that needs nothing.
 const SOURCE: &str = r#"
@@ -47,6 +48,33 @@ pub fn nvcc(dir: &Path, args: &[&str]) -> String {
     let said = stderr(&output);
     assert!(output.status.success(), "{args:?}\n{said}");
     stdout(&output) + &said
+}
+
+/// Runs nvcc in `dir`, or takes what it made before of the same source. With a header beside the source, or with lines,
+/// which name its path, it is always run.
+pub fn nvcc_once(dir: &Path, args: &[&str]) {
+    type Made = BTreeMap<(String, Vec<String>), Arc<OnceLock<Vec<u8>>>>;
+    static MADE: Mutex<Made> = Mutex::new(BTreeMap::new());
+    let after = |is_before: fn(&str) -> bool| {
+        let at = args.iter().position(|arg| is_before(arg)).unwrap();
+        dir.join(args[at..].iter().find(|arg| !arg.starts_with('-')).unwrap())
+    };
+    let source = std::fs::read_to_string(after(|arg| arg.ends_with(".cu"))).unwrap();
+    let to = after(|arg| arg == "-o");
+    if source.contains("#include \"") || args.contains(&"-lineinfo") {
+        nvcc(dir, args);
+        return;
+    }
+    let key = (source, args.iter().map(|arg| (*arg).to_owned()).collect());
+    let made = {
+        let mut all = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(all.entry(key).or_default())
+    };
+    let bytes = made.get_or_init(|| {
+        nvcc(dir, args);
+        std::fs::read(&to).unwrap()
+    });
+    std::fs::write(to, bytes).unwrap();
 }
 
 fn archive(dir: &Path, files: &[&str]) {

@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use common::{edit, git, refused, run, stderr, stdout, write_record};
+use common::{commit_all, edit, git, refused, run, stderr, stdout, write_record};
 use judge::fixture;
 use model::{DeviceFacts, Record, Seen};
 use records::store::read_record;
@@ -53,11 +53,6 @@ const SOURCE: &str = "extern \"C\" __global__ void copy(const float* x, float* y
 }
 ";
 
-fn commit(dir: &Path) {
-    git(dir, &["add", "--all"]);
-    git(dir, &["commit", "--quiet", "-m", "change"]);
-}
-
 fn repository() -> tempfile::TempDir {
     let project = tempfile::tempdir().unwrap();
     let dir = project.path();
@@ -65,7 +60,7 @@ fn repository() -> tempfile::TempDir {
     fs::write(dir.join("copy.cu"), SOURCE).unwrap();
     fs::write(dir.join(".gitignore"), "out\n").unwrap();
     git(dir, &["init", "--quiet"]);
-    commit(dir);
+    commit_all(dir);
     project
 }
 
@@ -127,7 +122,7 @@ fn the_shards_judged_together_are_the_run_judged_whole() {
     run(dir, &whole, 0);
     let update = ["baseline", "update", "--record", "out/whole/record.json"];
     run(dir, &update, 0);
-    commit(dir);
+    commit_all(dir);
     // A different behaviour of head from its base is no worse.
     edit(&dir.join("copy.cu"), "i < 8", "i < 9");
     let beside = ["--base", "HEAD"];

@@ -9,19 +9,39 @@
 //! says: max_err: the base has 0
 //! ```
 //!
-//! A repository is made of `tests/fixtures/copy` (if there is a `start:`), of the directory `kernels` of gatekeeper
-//! itself (for `with: kernels`), and of `base/` over them. The commands of `base:` run there, so that caches are warm
-//! and baselines written; they may be left out. It is committed. Then the files of `remove:` are removed, `head/` is
-//! put over the rest, that is committed, too, and the commands of `head:` run. After `->` stand the exit code and the
-//! codes of all verdicts that failed or did not decide (none with `--out`). What a run judged is judged again from
-//! its record, to the same bytes. `says:` is a text that the last command has to print or to write into its
-//! report.json, line breaks aside, and `lacks:` one that it must not print. `outside/` is copied next to the
-//! repository (`../outside`). Links stay links. `nvcc: ARGUMENTS` compiles on both sides, before their commands, and
-//! is tried where its source is. `needs: gpu` keeps a case for a machine that has one. `cache: new` is for what a
-//! warm cache would answer without running it.
+//! A repository is made of `tests/fixtures/copy` (if there is a `start:`), of directories of gatekeeper's own repository
+//! (`with: kernels`), and of `base/` over them. The commands of `base:` run there, so that caches are warm and baselines
+//! written; they may be left out. It is committed. Then the files of `remove:` are removed, `head/` is put over the rest,
+//! that is committed, too, and the commands of `head:` run. After `->` stand the exit code and the codes of all verdicts
+//! that failed or did not decide (none with `--out`). What a run judged is judged again from its record, to the same
+//! bytes.
+//!
+//! - `says:` is a text that the last command has to print or to write into its report.json, line breaks aside, and `lacks:`
+//!   one that it must not print. `one ... another` are both, in this order. Lines after `| ` are all that it prints, on
+//!   standard error.
+//! - `outside/` is copied next to the repository (`../outside`). Links stay links.
+//! - `nvcc: ARGUMENTS` compiles on both sides, before their commands, and is tried where its source is.
+//! - `cache: new` is for what a warm cache would answer without running it.
+//! - `needs: gpu` keeps a case for a machine that has one, and `needs: no-cuda`, `hidden-files` and `confinement` leave it
+//!   out where CUDA is installed, or where the system cannot hide files or confine programs. `needs: driver` makes the
+//!   driver without a GPU of `captures` in `../outside`, where commands find it, and `needs: numpy` sets `$NUMPY` to the
+//!   programs of a Python with NumPy.
+//!
+//! bash reads every command: `head: COLUMNS=80 run copy -> 0` sets a variable, and `head: cd below && run -> 2` starts
+//! elsewhere. `$HERE` is the repository, `$OUT` is `../outside` (both also in the texts of `says:`, `lacks:` and `| `), and
+//! `$TOOLCHAINS` is what a cache has of compilers. Between commands of gatekeeper stand others, which have to succeed:
+//! `head: $ COMMAND` is bash with the functions of `tests/cases/steps.sh`, in which `$GK` is gatekeeper, and `head: nvcc
+//! ARGUMENTS` compiles.
+//!
+//! ```text
+//! head: $ edit gates.yaml 'registers: 32' 'registers: 64'
+//! head: run cop -> 2
+//! | error: the filter `cop` matches nothing
+//! |   help: kernel: did you mean `copy`?
+//! ```
 //!
 //! Small edits are patches, for `git apply`. `base.patch` and `head.patch` are applied on `base/` and `head/`. Any other
-//! `NAME.patch` is one more change of the same base, with a head of its own:
+//! `NAME.patch` is one more change of the same base, with a head of its own, and so is `NAME.steps`, without a patch:
 //!
 //! ```text
 //! # What is attempted, and what stops it.
@@ -34,18 +54,23 @@
 //! ```
 
 use super::name_of;
+use crate::binaries::nvcc_once;
+use crate::captures;
 use crate::common::{self, broken_codes, git, stderr, stdout};
+use crate::python::python;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
+use system::process::confine::{self, Support};
 use tempfile::TempDir;
 
 /// A directory, and the changes of its base.
 pub struct Case {
     dir: PathBuf,
     start: Option<String>,
-    with: Option<String>,
-    needs_gpu: bool,
+    with: Vec<String>,
+    needs: Vec<Need>,
     has_new_cache: bool,
     steps: Vec<Step>,
     compiled: Vec<Vec<String>>,
@@ -62,6 +87,17 @@ struct Change {
     steps: Vec<Step>,
 }
 
+/// What not every machine has, or not every case uses.
+#[derive(PartialEq, Eq)]
+enum Need {
+    Gpu,
+    Driver,
+    Numpy,
+    HiddenFiles,
+    Confinement,
+    NoCuda,
+}
+
 /// The repository and what is beside it, before any change.
 struct Base {
     around: TempDir,
@@ -70,11 +106,22 @@ struct Base {
 
 /// A command, and how it has to end.
 struct Step {
-    args: Vec<String>,
+    program: Program,
+    /// All that stands after the name of the program.
+    command: String,
     code: i32,
     broken: Vec<String>,
     says: Vec<String>,
     lacks: Vec<String>,
+    /// The lines on standard error, where nothing else may be printed.
+    prints: Vec<String>,
+}
+
+#[derive(PartialEq, Eq)]
+enum Program {
+    Gatekeeper,
+    Bash,
+    Nvcc,
 }
 
 pub fn find() -> Vec<Case> {
@@ -88,7 +135,8 @@ pub fn find() -> Vec<Case> {
 pub fn hold(cases: &[Case], needs_gpu: bool) {
     let changes: Vec<(&Case, &Change)> = cases
         .iter()
-        .filter(|case| case.needs_gpu == needs_gpu)
+        .filter(|case| case.needs.contains(&Need::Gpu) == needs_gpu)
+        .filter(|case| case.needs.iter().all(Need::is_met))
         .flat_map(|case| case.changes.iter().map(move |change| (case, change)))
         .filter(|(_, change)| super::is_wanted(&change.name))
         .collect();
@@ -103,7 +151,10 @@ fn keys(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.lines()
         .take_while(|line| !line.starts_with("--- ") && !line.starts_with("diff "))
         .filter(|line| !line.starts_with('#') && !line.trim().is_empty())
-        .map(|line| line.split_once(": ").unwrap_or((line, "")))
+        .map(|line| match line.strip_prefix('|') {
+            Some(printed) => ("|", printed.strip_prefix(' ').unwrap_or(printed)),
+            None => line.split_once(": ").unwrap_or((line, "")),
+        })
 }
 
 impl Case {
@@ -113,8 +164,8 @@ impl Case {
         let mut case = Self {
             dir: dir.to_owned(),
             start: None,
-            with: None,
-            needs_gpu: false,
+            with: Vec::new(),
+            needs: Vec::new(),
             has_new_cache: false,
             steps: Vec::new(),
             compiled: Vec::new(),
@@ -125,12 +176,12 @@ impl Case {
         for (key, value) in keys(&text) {
             match key {
                 "start" => case.start = Some(value.to_owned()),
-                "with" => case.with = Some(value.to_owned()),
-                "needs" if value == "gpu" => case.needs_gpu = true,
+                "with" => case.with.push(value.to_owned()),
+                "needs" => case.needs.push(Need::read(value)),
                 "nvcc" => case.compiled.push(words(value)),
                 "cache" if value == "new" => case.has_new_cache = true,
                 "base" => case.steps.push(Step::read(value)),
-                "says" | "lacks" if change.steps.is_empty() => {
+                "says" | "lacks" | "|" if change.steps.is_empty() => {
                     case.steps.last_mut().unwrap().read_text(key, value);
                 }
                 _ => change.read_key(key, value),
@@ -168,7 +219,23 @@ impl Case {
         apply(&change.patch, &repository);
         self.compile(&repository);
         common::commit_all(&repository);
-        run(&change.steps, &repository, base.cache.as_ref())
+        self.run(&change.steps, around.path(), base.cache.as_ref())
+    }
+
+    fn run(&self, steps: &[Step], around: &Path, cache: Option<&TempDir>) -> Result<(), String> {
+        let mut environment: Vec<(&str, PathBuf)> = cache
+            .map(|cache| ("GATEKEEPER_CACHE", cache.path().to_owned()))
+            .into_iter()
+            .collect();
+        if self.needs.contains(&Need::Driver) {
+            environment.push(("LD_LIBRARY_PATH", around.join("outside")));
+        }
+        if self.needs.contains(&Need::Numpy) {
+            environment.push(("NUMPY", python().to_owned()));
+        }
+        steps
+            .iter()
+            .try_for_each(|step| step.run(&around.join("repository"), &environment))
     }
 
     fn make_base(&self) -> Result<Base, String> {
@@ -183,15 +250,21 @@ impl Case {
                 &repository,
             );
         }
-        if let Some(with) = &self.with {
+        for with in &self.with {
             common::copy(&common::root().join(with), &repository.join(with));
         }
-        self.put("outside", &around.path().join("outside"));
+        let outside = around.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        if self.needs.contains(&Need::Driver) {
+            captures::place_library();
+            captures::make_driver(&outside);
+        }
+        self.put("outside", &outside);
         self.put("base", &repository);
         apply(&self.dir.join("base.patch"), &repository);
         self.compile(&repository);
         let cache = self.has_new_cache.then(|| common::fresh_cache(""));
-        run(&self.steps, &repository, cache.as_ref())?;
+        self.run(&self.steps, around.path(), cache.as_ref())?;
         common::commit_all(&repository);
         Ok(Base { around, cache })
     }
@@ -203,7 +276,7 @@ impl Case {
             let source = args.iter().find(is_source).unwrap();
             if dir.join(source).exists() {
                 let args: Vec<&str> = args.iter().map(String::as_str).collect();
-                crate::binaries::nvcc(dir, &args);
+                nvcc_once(dir, &args);
             }
         }
     }
@@ -212,6 +285,30 @@ impl Case {
         let part = self.dir.join(part);
         if part.exists() {
             common::copy(&part, to);
+        }
+    }
+}
+
+impl Need {
+    fn read(name: &str) -> Self {
+        match name {
+            "gpu" => Self::Gpu,
+            "driver" => Self::Driver,
+            "numpy" => Self::Numpy,
+            "hidden-files" => Self::HiddenFiles,
+            "confinement" => Self::Confinement,
+            "no-cuda" => Self::NoCuda,
+            _ => panic!("unknown need {name:?}"),
+        }
+    }
+
+    /// Returns true unless this system lacks it.
+    fn is_met(&self) -> bool {
+        match self {
+            Self::HiddenFiles => Support::of_this_system().files,
+            Self::Confinement => confine::is_confining(),
+            Self::NoCuda => !Path::new("/usr/local/cuda/bin/nvcc").exists(),
+            Self::Gpu | Self::Driver | Self::Numpy => true,
         }
     }
 }
@@ -234,7 +331,7 @@ impl Change {
             .map(|entry| entry.unwrap().path())
             .filter(|path| {
                 path.extension()
-                    .is_some_and(|extension| extension == "patch")
+                    .is_some_and(|extension| extension == "patch" || extension == "steps")
             })
             .filter(|path| !path.ends_with("base.patch") && !path.ends_with("head.patch"))
             .collect();
@@ -260,7 +357,7 @@ impl Change {
         match (key, self.steps.last_mut()) {
             ("remove", _) => self.removed.extend(words(value)),
             ("head", _) => self.steps.push(Step::read(value)),
-            ("says" | "lacks", Some(step)) => step.read_text(key, value),
+            ("says" | "lacks" | "|", Some(step)) => step.read_text(key, value),
             _ => panic!("{}: unknown key {key:?}", self.name),
         }
     }
@@ -268,41 +365,71 @@ impl Change {
 
 /// Applies a patch, if there is one.
 fn apply(patch: &Path, repository: &Path) {
-    if patch.exists() {
+    if patch.exists() && patch.extension().unwrap() == "patch" {
         git(repository, &["apply", patch.to_str().unwrap()]);
     }
 }
 
-fn run(steps: &[Step], dir: &Path, cache: Option<&TempDir>) -> Result<(), String> {
-    let cache = cache.map(TempDir::path);
-    steps.iter().try_for_each(|step| step.run(dir, cache))
-}
-
 impl Step {
     fn read(line: &str) -> Self {
-        let (command, end) = line.split_once(" -> ").unwrap();
+        let (program, rest) = if let Some(rest) = line.strip_prefix("$ ") {
+            (Program::Bash, rest)
+        } else if let Some(rest) = line.strip_prefix("nvcc ") {
+            (Program::Nvcc, rest)
+        } else {
+            (Program::Gatekeeper, line)
+        };
+        let (command, end) = if program == Program::Gatekeeper {
+            rest.rsplit_once(" -> ").unwrap()
+        } else {
+            (rest, "0")
+        };
         let mut end = words(end);
         let code = end.remove(0).parse().unwrap();
         end.sort();
         Self {
-            args: words(command),
+            program,
+            command: command.to_owned(),
             code,
             broken: end,
             says: Vec::new(),
             lacks: Vec::new(),
+            prints: Vec::new(),
         }
     }
 
     fn read_text(&mut self, key: &str, text: &str) {
-        let texts = if key == "says" {
-            &mut self.says
-        } else {
-            &mut self.lacks
+        let texts = match key {
+            "says" => &mut self.says,
+            "lacks" => &mut self.lacks,
+            _ => &mut self.prints,
         };
         texts.push(text.to_owned());
     }
 
-    fn run(&self, dir: &Path, cache: Option<&Path>) -> Result<(), String> {
+    /// Returns the script for bash. Variables and a directory stand before the name of gatekeeper.
+    fn script(&self) -> String {
+        if self.program == Program::Bash {
+            let steps = super::directory().join("steps.sh");
+            return format!("set -euo pipefail; . {steps:?}; {}", self.command);
+        }
+        let before =
+            regex::Regex::new(r#"^(cd \S+ && )?([A-Z_]+=("[^"]*"|'[^']*'|\S)* )*"#).unwrap();
+        let (before, args) = self
+            .command
+            .split_at(before.find(&self.command).unwrap().end());
+        format!("set -f +B; {before}exec \"$GK\" {args}")
+    }
+
+    fn run(&self, dir: &Path, environment: &[(&str, PathBuf)]) -> Result<(), String> {
+        if self.program == Program::Nvcc {
+            let args = words(&self.command);
+            nvcc_once(dir, &args.iter().map(String::as_str).collect::<Vec<_>>());
+            return Ok(());
+        }
+        let here = dir.canonicalize().unwrap();
+        let outside = here.with_file_name("outside");
+        let [here, outside] = [here, outside].map(|path| path.display().to_string());
         let report = dir.join("gatekeeper-out/report.json");
         let written = || {
             fs::metadata(&report)
@@ -310,14 +437,26 @@ impl Step {
                 .ok()
         };
         let before = written();
-        let mut command = common::gatekeeper();
-        command.envs(cache.map(|cache| ("GATEKEEPER_CACHE", cache)));
-        let output = command.current_dir(dir).args(&self.args).output().unwrap();
+        let mut command = Command::new("bash");
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        for role in ["AUTHOR", "COMMITTER"] {
+            command.env(format!("GIT_{role}_NAME"), "t");
+            command.env(format!("GIT_{role}_EMAIL"), "t@t");
+        }
+        let output = command
+            .current_dir(dir)
+            .env("GK", common::binary())
+            .env("HERE", &here)
+            .env("OUT", &outside)
+            .env("TOOLCHAINS", toolchains())
+            .args(["-c", &self.script()])
+            .output()
+            .unwrap();
         let mut problems = Vec::new();
         // A run that judges nothing leaves no report, and an older one says nothing of it.
         let mut broken = Vec::new();
         let mut reported = String::new();
-        if report.exists() && written() != before {
+        if self.program == Program::Gatekeeper && report.exists() && written() != before {
             broken = broken_codes(dir, None);
             reported = common::report(dir);
             if !common::is_judged_alike(dir, output.status.code()) {
@@ -326,18 +465,21 @@ impl Step {
         }
         let said = format!("{}\n{}", stdout(&output), stderr(&output));
         let in_one_line = words(&said).join(" ");
+        let named = |text: &String| text.replace("$HERE", &here).replace("$OUT", &outside);
+        let [says, lacks] = [&self.says, &self.lacks].map(|texts| texts.iter().map(named));
         problems.extend(
-            self.says
-                .iter()
-                .filter(|text| !in_one_line.contains(*text) && !reported.contains(*text))
+            says.filter(|text| !has(&in_one_line, text) && !has(&reported, text))
                 .map(|text| format!("it does not say {text:?}")),
         );
         problems.extend(
-            self.lacks
-                .iter()
-                .filter(|text| in_one_line.contains(*text))
+            lacks
+                .filter(|text| has(&in_one_line, text))
                 .map(|text| format!("it says {text:?}")),
         );
+        let printed: String = self.prints.iter().map(|line| named(line) + "\n").collect();
+        if !self.prints.is_empty() && (stderr(&output) != printed || !output.stdout.is_empty()) {
+            problems.push(format!("it does not print this alone:\n{printed}"));
+        }
         let code = output.status.code();
         if code != Some(self.code) || broken != self.broken {
             let [broken, expected] = [&broken, &self.broken].map(|codes| codes.join(" "));
@@ -350,11 +492,24 @@ impl Step {
             return Ok(());
         }
         Err(format!(
-            "gatekeeper {}: {}\n--- output\n{said}",
-            self.args.join(" "),
+            "{}: {}\n--- output\n{said}",
+            self.command,
             problems.join("; ")
         ))
     }
+}
+
+/// Returns true if a text has these parts, in their order.
+fn has(text: &str, parts: &str) -> bool {
+    parts
+        .split(" ... ")
+        .try_fold(text, |rest, part| Some(rest.split_once(part)?.1))
+        .is_some()
+}
+
+fn toolchains() -> PathBuf {
+    let cache = system::cache::Cache::open().unwrap();
+    cache.dir("toolchains").unwrap()
 }
 
 fn words(text: &str) -> Vec<String> {

@@ -9,7 +9,7 @@ use model::Record;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Output;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// The binary under test. `GATEKEEPER_BIN` replaces it where the tests run on another machine than the one
 /// that built them.
@@ -64,16 +64,6 @@ pub fn copy(from: &Path, to: &Path) {
             std::fs::copy(entry.path(), target).unwrap();
         }
     }
-}
-
-/// A copy of what the first test made that asked for it.
-pub fn copy_of_first(
-    first: &OnceLock<tempfile::TempDir>,
-    make: impl FnOnce() -> tempfile::TempDir,
-) -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    copy(first.get_or_init(make).path(), dir.path());
-    dir
 }
 
 /// Replaces `old`, which has to be there, in a file.

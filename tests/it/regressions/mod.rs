@@ -11,7 +11,6 @@
 mod base;
 use crate::common;
 mod gpu;
-mod resources;
 mod tails;
 
 use common::{edit, project, root, run, stdout};

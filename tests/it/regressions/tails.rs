@@ -1,7 +1,8 @@
 //! A median does not see these: launches that now and then take longer, in a kernel that is as fast as before.
 
-use super::base::{commit, committed, of_dial};
+use super::base::{committed, of_dial};
 use super::*;
+use common::commit_all;
 
 /// Long enough that a sample holds one launch, and most blocks of four none that is slow.
 const ROUNDS: &str = "ROUNDS: 50000";
@@ -53,7 +54,7 @@ fn a_p99_that_doubles_while_p50_stays() {
     let project = project_with("      p50: +0.5% of base\n      p99: +20% of base\n");
     let dir = project.path();
     now_and_then(dir, 0, 800);
-    commit(dir);
+    commit_all(dir);
     now_and_then(dir, 5, 800);
     gate(dir, &["dial", "--base", "HEAD", "--require-gpu"], 1);
     let (p50, p99) = (
@@ -74,7 +75,7 @@ fn a_slow_mode_that_grows_from_30_to_45_per_cent() {
     let project = project_with("      slow_share: +5% of base\n");
     let dir = project.path();
     now_and_then(dir, 38, 200);
-    commit(dir);
+    commit_all(dir);
     now_and_then(dir, 58, 200);
     let output = gate(dir, &["dial", "--base", "HEAD", "--require-gpu", "-v"], 1);
     let grown = of_dial(dir, "slow_share +5% of base");
@@ -92,7 +93,7 @@ fn the_same_slow_mode_in_other_code() {
     let project = project_with("      slow_share: +10% of base\n");
     let dir = project.path();
     now_and_then(dir, 38, 200);
-    commit(dir);
+    commit_all(dir);
     edit(
         &dir.join("dial.cu"),
         "if (i < n) y[i] = value;",

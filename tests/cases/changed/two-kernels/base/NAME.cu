@@ -1,0 +1,5 @@
+#include "NAME.cuh"
+extern "C" __global__ void NAME(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] * FACTOR;
+}

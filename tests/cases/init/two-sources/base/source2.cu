@@ -1,0 +1,2 @@
+#include "shared.cuh"
+__global__ void own(float* y) { y[threadIdx.x] = 2; }

@@ -1,4 +1,0 @@
-extern "C" __global__ void copy(const float* x, const int* w, float* y) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  y[i] = x[i] + 0.0f * w[i];
-}

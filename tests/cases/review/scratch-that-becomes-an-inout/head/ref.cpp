@@ -1,1 +1,0 @@
-extern "C" void ref(const float* x, float* w, float* y) { for (int i = 0; i < 256; ++i) y[i] = x[i]; }

@@ -1,0 +1,1 @@
+extern "C" __global__ void BOUNDS k(float *y) { y[threadIdx.x] *= FACTOR; }
