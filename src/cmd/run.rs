@@ -80,7 +80,7 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
     Ok(judgement.conclusion.into())
 }
 
-/// What of a report is printed. All of it is written.
+/// Says which part of a report is printed. All of it is written to `--out`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Printed {
     All,

@@ -146,7 +146,7 @@ pub struct FilledConstant {
     pub tensor: String,
 }
 
-/// What units are built of, and with.
+/// The sources, the compiler and the cache of a build.
 #[derive(Clone, Copy)]
 pub struct Building<'a> {
     /// Sources are relative to it.

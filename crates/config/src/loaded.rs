@@ -1,4 +1,4 @@
-//! What a gates file resolves to.
+//! The result of reading a gates file: its plan, its gates, and where they were written.
 
 use super::binaries::BinaryGates;
 use super::places::Places;
@@ -27,7 +27,7 @@ pub struct Loaded {
     pub tunes: Vec<Tune>,
     /// Compiled files, of which nothing is selected.
     pub binaries: Vec<BinaryGates>,
-    /// Those that the selection names. Their cases are not known before they ran.
+    /// The programs that the selection names. Their cases are not known before they ran.
     pub programs: Vec<Program>,
 }
 

@@ -17,8 +17,8 @@ pub struct WakingDevice<'scope, 'env> {
     pub(super) began: Instant,
 }
 
-/// Starts to open the device that `request` names, for the cases of `head`. `waiting` is told where another gatekeeper has
-/// to be waited for.
+/// Starts to open the device that `request` names, for the cases of `head`. `waiting` is called where another gatekeeper
+/// has to be waited for.
 ///
 /// # Errors
 /// Environment, where the system does not tell where this executable is.

@@ -87,7 +87,7 @@ struct Change {
     steps: Vec<Step>,
 }
 
-/// What not every machine has, or not every case uses.
+/// A condition of the machine without which a case is left out.
 #[derive(PartialEq, Eq)]
 enum Need {
     Gpu,

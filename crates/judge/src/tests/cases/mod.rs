@@ -20,7 +20,7 @@ use std::path::Path;
 
 struct Questions {
     script: Script,
-    /// What the judge says of the start, once it was asked.
+    /// The judgement of the start, once it was asked for.
     usual: OnceCell<Vec<Line>>,
     base: Option<Record>,
     loosening: Loosening,
