@@ -4,7 +4,6 @@ pub mod mma;
 pub mod wgmma;
 
 use crate::alu::{AluOp, Operands};
-use crate::flow::Register;
 use crate::image::Geometry;
 use crate::parse::ast::{Clusters, Pos};
 use crate::parse::lines::{LineId, Lines};
@@ -734,7 +733,7 @@ pub struct Program {
 
 impl Program {
     /// The registers that hold a constant from the start, with its value.
-    pub fn constants(&self) -> impl Iterator<Item = (Register, u64)> {
+    pub fn constants(&self) -> impl Iterator<Item = ((Class, u32), u64)> {
         let narrow = self
             .constants32
             .iter()
