@@ -124,12 +124,14 @@ fn close_all_but(mut kept: [RawFd; 2]) {
 /// Returns how the program ended, as waitpid(2) tells it; `None` if the lifeline was cut before.
 fn wait_for(program: Pid, lifeline: &UnixStream, ended: &SignalFd) -> Option<i32> {
     loop {
+        // Signals are taken before children are reaped. A program that ends between the two leaves its signal for `poll`; the
+        // other way round the signal would be taken, the program not reaped, and nobody would ever wake this process.
+        while let Ok(Some(_)) = ended.read_signal() {}
         while let Some((pid, status)) = reap(libc::WNOHANG) {
             if pid == program.as_raw() {
                 return Some(status);
             }
         }
-        while let Ok(Some(_)) = ended.read_signal() {}
         let mut both =
             [lifeline.as_fd(), ended.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         match poll(&mut both, PollTimeout::NONE) {
