@@ -22,7 +22,11 @@ pub fn find_library() -> Result<PathBuf> {
         .find(|path| path.is_file())
         .ok_or_else(|| {
             Error::environment(format!("{LIBRARY} is not next to {}", program.display()))
-                .help("in a checkout, `cargo build --release` builds it, too")
+                .help(format!(
+                    "wheel and archive have it. `cargo install` leaves it out: in the clone, cargo build --release -p inject && \
+                     cp target/release/{LIBRARY} {}/",
+                    dir.display()
+                ))
         })
 }
 

@@ -18,16 +18,21 @@ fn parsed(file: &str) -> Value {
     serde_yaml::from_str(&fs::read_to_string(root().join(file)).unwrap()).unwrap()
 }
 
+/// The action that runs the gates, and the one that comments.
+const ACTIONS: [&str; 2] = ["action.yml", "comment/action.yml"];
+
+fn steps_of(action: &str) -> Vec<Value> {
+    parsed(action)["runs"]["steps"].as_array().unwrap().clone()
+}
+
 fn steps() -> Vec<Value> {
-    parsed("action.yml")["runs"]["steps"]
-        .as_array()
-        .unwrap()
-        .clone()
+    steps_of("action.yml")
 }
 
 /// The script of a step, as a shell gets it.
 fn script(name: &str) -> String {
-    let step = steps().into_iter().find(|step| step["name"] == name);
+    let mut steps = ACTIONS.iter().flat_map(|action| steps_of(action));
+    let step = steps.find(|step| step["name"] == name);
     step.unwrap()["run"].as_str().unwrap().to_owned()
 }
 
@@ -83,6 +88,7 @@ fn git(dir: &Path, args: &[&str]) -> String {
 struct Ran {
     /// How gatekeeper was called, without the words that it always gets.
     words: Vec<String>,
+    filters: Vec<String>,
     code: Option<i32>,
     said: String,
     /// Its own, and the one that it reads.
@@ -111,6 +117,8 @@ fn ran(dir: &Path, inputs: &[(&str, &str)], then: &str) -> Ran {
         .envs([
             ("OUT", "out"),
             ("ARGS", ""),
+            ("CONFIG", "gates.yaml"),
+            ("FILTER", ""),
             ("BASE", ""),
             ("PULL", ""),
             ("KEPT", ""),
@@ -127,10 +135,20 @@ fn ran(dir: &Path, inputs: &[(&str, &str)], then: &str) -> Ran {
     let caches = fs::read_to_string(at("log.caches")).unwrap();
     let words = fs::read_to_string(at("log")).unwrap();
     let words: Vec<_> = words.lines().map(str::to_owned).collect();
-    let always = ["run", "--provision", "--out", "out"];
-    assert_eq!(words.get(..4).unwrap(), always);
+    let always = [
+        "run",
+        "--provision",
+        "--config",
+        "gates.yaml",
+        "--out",
+        "out",
+    ];
+    assert_eq!(words.get(..6).unwrap(), always);
+    // Filters are behind two dashes, which no filter can be.
+    let dashes = words.iter().position(|word| word == "--").unwrap();
     Ran {
-        words: words.get(4..).unwrap().to_vec(),
+        words: words.get(6..dashes).unwrap().to_vec(),
+        filters: words.get(dashes + 1..).unwrap().to_vec(),
         code: done.status.code(),
         said: String::from_utf8(done.stdout).unwrap(),
         caches: caches
@@ -187,7 +205,13 @@ fn a_name_with_line_breaks_forges_no_output() {
 /// One function sets outputs. What is written beside it is constant.
 #[test]
 fn no_value_is_written_where_it_could_end_its_own_output() {
-    let files = ["action.yml", "packaging/output"].map(|file| root().join(file));
+    let files = [
+        "action.yml",
+        "comment/action.yml",
+        "packaging/install",
+        "packaging/output",
+    ];
+    let files = files.map(|file| root().join(file));
     let dirs = [".github/workflows", "examples/ci"].map(|dir| root().join(dir));
     let found = dirs
         .iter()
@@ -409,20 +433,20 @@ fn compared(
 
 #[test]
 fn compiled_files_are_compared_and_nothing_is_run() {
-    let limit = "--limit registers=+0%";
+    let limit = "--limit=registers=+0%\n";
     let (done, words, outputs) = compared("new/*.whl", "old/*.whl", limit, "exit 1");
     assert_eq!(done.status.code(), Some(1), "{done:?}");
     assert_eq!(
         words,
-        "binary\n--out\nout\n--limit\nregisters=+0%\n--base=old/k-1.whl\n--\nnew/k-2.whl\n"
+        "binary\n--out\nout\n--limit=registers=+0%\n--base=old/k-1.whl\n--\nnew/k-2.whl\n"
     );
     assert_eq!(outputs, "exit-code=1\n");
     // The same file under two compilers.
-    let args = "--base-toolchain 13.0 --toolchain 13.3";
+    let args = "--base-toolchain=13.0\n\n  --toolchain=13.3";
     let (_, words, _) = compared("new/k-2.whl", "", args, "exit 0");
     assert_eq!(
         words,
-        "binary\n--out\nout\n--base-toolchain\n13.0\n--toolchain\n13.3\n--\nnew/k-2.whl\n"
+        "binary\n--out\nout\n--base-toolchain=13.0\n--toolchain=13.3\n--\nnew/k-2.whl\n"
     );
     let step = step_named("Provide the compiler").to_string();
     assert!(step.contains("inputs.binary == ''"), "{step}");
@@ -490,6 +514,7 @@ fn provided(toolchains: &str, show: &str) -> (String, String) {
         .env("GITHUB_OUTPUT", at("outputs"))
         .env("LOG", at("log"))
         .env("TOOLCHAINS", toolchains)
+        .env("CONFIG", "gates.yaml")
         .output()
         .unwrap();
     assert!(done.status.success(), "{done:?}");
@@ -507,12 +532,13 @@ fn installs_and_caches_a_missing_compiler_before_the_run() {
     let dir = tempfile::tempdir().unwrap();
     let there = dir.path().to_str().unwrap();
     let (asked, outputs) = provided(there, "exit 4");
-    assert_eq!(asked, "toolchain show\ntoolchain install\n");
+    let looks = "toolchain show --config gates.yaml\n";
+    assert_eq!(asked, format!("{looks}toolchain install\n"));
     assert_eq!(outputs, format!("toolchains={there}\n"));
     // A compiler of the runner's own, or a gates.yaml with a mistake.
     for code in ["exit 0", "exit 2"] {
         let (asked, outputs) = provided("/nowhere", code);
-        assert_eq!((&*asked, &*outputs), ("toolchain show\n", ""));
+        assert_eq!((&*asked, &*outputs), (looks, ""));
     }
 
     let names: Vec<_> = steps()
@@ -604,11 +630,29 @@ fn pull_request_target_is_refused_before_anything_else() {
 }
 
 #[test]
-fn arguments_are_words_and_the_exit_code_is_gatekeepers() {
+fn an_argument_or_a_filter_is_a_line_and_the_exit_code_is_gatekeepers() {
     let dir = tempfile::tempdir().unwrap();
-    let (words, code) = called(dir.path(), &[("ARGS", "--require-gpu  $(id) sdpa_*\n")]);
-    assert_eq!(words, ["--require-gpu", "$(id)", "sdpa_*"]);
-    assert_eq!(code, Some(3));
+    let inputs = [
+        ("ARGS", "  --require-gpu\n\n$(id)\n--out=a b\n"),
+        ("FILTER", "sdpa_*@{small,ragged}\n--require-gpu\n"),
+    ];
+    let ran = ran(dir.path(), &inputs, "exit 3");
+    assert_eq!(ran.words, ["--require-gpu", "$(id)", "--out=a b"]);
+    assert_eq!(ran.filters, ["sdpa_*@{small,ragged}", "--require-gpu"]);
+    assert_eq!(ran.code, Some(3));
+}
+
+/// As workflows had them before an argument was a line.
+#[test]
+fn an_option_and_its_value_on_one_line_are_refused_with_how_to_write_them() {
+    let (done, called, outputs) = compared("new/k-2.whl", "", "--limit registers=+5%", "exit 0");
+    assert_eq!(done.status.code(), Some(2));
+    let said = String::from_utf8(done.stdout).unwrap();
+    assert!(
+        said.contains("write --limit=registers=+5% or two lines"),
+        "{said}"
+    );
+    assert_eq!((&*called, &*outputs), ("", "exit-code=2\n"));
 }
 
 /// With or without a base.
@@ -674,34 +718,6 @@ fn the_base_of_a_shallow_clone_is_fetched() {
     assert_eq!(words, ["--base=--upload-pack=x"]);
 }
 
-/// cargo takes settings that name programs from where it starts, and rustup its choice of a cargo.
-#[test]
-fn builds_gatekeeper_in_the_directory_of_its_sources() {
-    let temp = tempfile::tempdir().unwrap();
-    let at = |name: &str| temp.path().join(name);
-    program(
-        &at("bin/cargo"),
-        "#!/bin/bash\necho \"$PWD $*\" > \"$LOG\"\n",
-    );
-    for dir in ["action", "checkout"] {
-        fs::create_dir(at(dir)).unwrap();
-    }
-    let path = format!("{}:{}", at("bin").display(), std::env::var("PATH").unwrap());
-    let done = bash(&script("Build gatekeeper"))
-        .current_dir(at("checkout"))
-        .env("PATH", path)
-        .env("LOG", at("log"))
-        .env("RUNNER_TEMP", temp.path())
-        .env("GITHUB_ACTION_PATH", at("action"))
-        .output()
-        .unwrap();
-    assert!(done.status.success(), "{done:?}");
-    let said = fs::read_to_string(at("log")).unwrap();
-    let here = at("action").canonicalize().unwrap();
-    let begins = format!("{} install --locked --path . --root ", here.display());
-    assert!(said.starts_with(&begins), "{said}");
-}
-
 /// A pull request can commit a bare repository, whose settings name programs, where the gates are.
 #[test]
 fn a_bare_repository_among_the_files_starts_nothing() {
@@ -740,6 +756,7 @@ fn the_defaults_are_those_of_a_pull_request() {
     );
     assert_eq!(inputs["loosened-label"]["default"], "");
     assert_eq!(inputs["allow-fallback"]["default"], "false");
+    assert_eq!(inputs["config"]["default"], model::DEFAULT_CONFIG);
 }
 
 /// The text between `${{` and `}}`, anywhere in a file.
@@ -774,15 +791,17 @@ fn after(prefix: &str, expressions: &[String]) -> BTreeSet<String> {
 
 #[test]
 fn every_input_is_declared_used_and_explained() {
-    let action = parsed("action.yml");
-    let mut found = Vec::new();
-    expressions(&action["runs"], &mut found);
-    let inputs = action["inputs"].as_object().unwrap();
-    let declared: BTreeSet<_> = inputs.keys().cloned().collect();
-    assert_eq!(after("inputs.", &found), declared);
-    for (name, input) in inputs {
-        assert!(input["description"].as_str().unwrap().len() > 10, "{name}");
-        assert!(input["default"].is_string(), "{name} has no default");
+    for action in ACTIONS {
+        let action = parsed(action);
+        let mut found = Vec::new();
+        expressions(&action["runs"], &mut found);
+        let inputs = action["inputs"].as_object().unwrap();
+        let declared: BTreeSet<_> = inputs.keys().cloned().collect();
+        assert_eq!(after("inputs.", &found), declared);
+        for (name, input) in inputs {
+            assert!(input["description"].as_str().unwrap().len() > 10, "{name}");
+            assert!(input["default"].is_string(), "{name} has no default");
+        }
     }
 }
 
@@ -798,31 +817,33 @@ fn every_output_is_one_that_an_earlier_step_has() {
                 .collect(),
         }
     };
-    let mut known = BTreeSet::new();
-    for step in steps() {
+    for action in ACTIONS {
+        let mut known = BTreeSet::new();
+        for step in steps_of(action) {
+            let mut found = Vec::new();
+            expressions(&step, &mut found);
+            found.extend(step["if"].as_str().map(str::to_owned));
+            for used in after("steps.", &found) {
+                assert!(known.contains(&used), "{used} in {step}");
+            }
+            if let Some(id) = step["id"].as_str() {
+                known.extend(
+                    outputs(&step)
+                        .iter()
+                        .map(|name| format!("{id}.outputs.{name}")),
+                );
+            }
+        }
         let mut found = Vec::new();
-        expressions(&step, &mut found);
-        found.extend(step["if"].as_str().map(str::to_owned));
-        for used in after("steps.", &found) {
-            assert!(known.contains(&used), "{used} in {step}");
-        }
-        if let Some(id) = step["id"].as_str() {
-            known.extend(
-                outputs(&step)
-                    .iter()
-                    .map(|name| format!("{id}.outputs.{name}")),
-            );
-        }
+        expressions(&parsed(action)["outputs"], &mut found);
+        assert!(after("steps.", &found).is_subset(&known), "{found:?}");
     }
-    let mut found = Vec::new();
-    expressions(&parsed("action.yml")["outputs"], &mut found);
-    assert!(after("steps.", &found).is_subset(&known), "{found:?}");
 }
 
 /// Text put into a script would be run as a part of it.
 #[test]
 fn no_script_has_an_expression_in_it() {
-    for step in steps() {
+    for step in ACTIONS.iter().flat_map(|action| steps_of(action)) {
         if let Some(script) = step["run"].as_str() {
             assert!(!script.contains("${{"), "{script}");
             assert_eq!(step["shell"], "bash");
@@ -836,7 +857,7 @@ fn actions_of_others_are_pinned_to_a_commit() {
     let mut used = Vec::new();
     let workflows = fs::read_dir(root().join(".github/workflows")).unwrap();
     let files = workflows.map(|entry| entry.unwrap().path());
-    for file in files.chain([root().join("action.yml")]) {
+    for file in files.chain(ACTIONS.map(|action| root().join(action))) {
         let text = fs::read_to_string(file).unwrap();
         used.extend(
             text.lines()
@@ -845,7 +866,7 @@ fn actions_of_others_are_pinned_to_a_commit() {
         );
     }
     assert!(used.len() >= 12, "{used:?}");
-    for name in used.iter().filter(|name| *name != "./") {
+    for name in used.iter().filter(|name| !name.starts_with("./")) {
         let (_, pin) = name.split_once('@').unwrap();
         let (commit, version) = pin.split_once(" # v").unwrap();
         assert!(
@@ -856,27 +877,36 @@ fn actions_of_others_are_pinned_to_a_commit() {
     }
 }
 
-/// The outcome of the step that takes a release from where these lie: exit code, what it said, and the version that
-/// it installed.
-fn installed(releases: &Path, reference: &str) -> (Option<i32>, String, Option<String>) {
+/// The outcome of the step that installs gatekeeper, where these releases are, on a runner whose cargo only says how it
+/// was called: exit code, what it said, and the version that it installed.
+fn installed(releases: &Path, inputs: &[(&str, &str)]) -> (Option<i32>, String, Option<String>) {
     let temp = tempfile::tempdir().unwrap();
-    let outputs = temp.path().join("outputs");
-    fs::write(&outputs, "").unwrap();
-    let done = bash(&script("Take gatekeeper from its release"))
-        .env("GITHUB_OUTPUT", &outputs)
+    let at = |name: &str| temp.path().join(name);
+    let cargo = "#!/bin/bash\necho \"$PWD: cargo $*\"\nmkdir -p \"$RUNNER_TEMP/gatekeeper/bin\" \"$CARGO_TARGET_DIR/release\"\n\
+                 touch \"$CARGO_TARGET_DIR/release/libgatekeeper_inject.so\"\n";
+    program(&at("bin/cargo"), cargo);
+    fs::create_dir(at("checkout")).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let done = bash(&script("Install gatekeeper"))
+        .current_dir(at("checkout"))
+        .env("PATH", format!("{}:{path}", at("bin").display()))
+        .env("CARGO_TARGET_DIR", at("target"))
         .env("RUNNER_TEMP", temp.path())
         .env("RELEASES", format!("file://{}", releases.display()))
-        .env("REF", reference)
+        .envs([("REF", ""), ("VERSION", ""), ("SHA256", "")])
+        .envs(inputs.iter().copied())
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
-    let program = temp.path().join("gatekeeper/bin/gatekeeper");
+    let installed = at("gatekeeper/bin");
+    let program = installed.join("gatekeeper");
+    // `programs:` of gates.yaml need it.
+    let has_library = installed.join("libgatekeeper_inject.so").exists();
+    assert_eq!(has_library, done.status.success(), "{done:?}");
     let version = program.exists().then(|| {
         let done = Command::new(program).arg("--version").output().unwrap();
         String::from_utf8(done.stdout).unwrap()
     });
-    let outputs = self::outputs(&outputs);
-    assert_eq!(outputs == "installed=true\n", version.is_some(), "{done:?}");
     (done.status.code(), said, version)
 }
 
@@ -910,28 +940,81 @@ fn a_release_is_installed_by_its_checksum_and_anything_else_is_built() {
     let tag = format!("v{version}");
     let program = Some(format!("gatekeeper {version}\n"));
 
-    let (code, said, got) = installed(&releases, &tag);
+    let (code, said, got) = installed(&releases, &[("REF", &tag)]);
     assert_eq!((code, got), (Some(0), program.clone()), "{said}");
-    let (_, said, got) = installed(&releases, &git(&root(), &["rev-parse", "HEAD"]));
+    let (_, said, got) = installed(&releases, &[("REF", &git(&root(), &["rev-parse", "HEAD"]))]);
     assert_eq!(got, program, "{said}");
 
     for (reference, reason) in [
         ("main", ""),
         (&*"0".repeat(40), "This commit is not that of"),
     ] {
-        let (code, said, got) = installed(&releases, reference);
+        let (code, said, got) = installed(&releases, &[("REF", reference)]);
         assert_eq!((code, got), (Some(0), None), "{reference}");
         assert!(said.starts_with(reason), "{said}");
+        // In its own directory: cargo and rustup take settings that name programs from where they start.
+        let here = root().canonicalize().unwrap();
+        let built = format!(
+            "{}: cargo install --locked --path . --root ",
+            here.display()
+        );
+        assert!(said.contains(&built), "{said}");
     }
     let nothing = temp.path().join("nothing");
-    let (code, said, got) = installed(&nothing, &tag);
+    let (code, said, got) = installed(&nothing, &[("REF", &tag)]);
     assert_eq!((code, got), (Some(0), None));
     assert!(said.starts_with("There is no release"), "{said}");
 
-    // Another archive under the same checksum is an attack or a broken disk, and nothing to build around.
+    // A workflow that names a release gets this one or none.
     let archive = here.join(format!("gatekeeper-{version}-{target}.tar.gz"));
+    let checksum =
+        fs::read_to_string(here.join(format!("gatekeeper-{version}-{target}.tar.gz.sha256")));
+    let checksum = checksum.unwrap();
+    let right = checksum.split_whitespace().next().unwrap();
+    let named = |releases: &Path, version: &str, sha256: &str| {
+        installed(
+            releases,
+            &[("REF", "main"), ("VERSION", version), ("SHA256", sha256)],
+        )
+    };
+    for name in [version, &tag] {
+        let (code, said, got) = named(&releases, name, right);
+        assert_eq!((code, got), (Some(0), program.clone()), "{said}");
+    }
+    let other = "0".repeat(64);
+    for (releases, version, sha256, code, says) in [
+        (
+            &releases,
+            version,
+            &*other,
+            4,
+            "is not what its checksum says",
+        ),
+        (&nothing, version, right, 4, "there is no archive of v"),
+        (&releases, version, "", 2, "`version` needs `sha256`"),
+        (
+            &releases,
+            "",
+            right,
+            2,
+            "`version` is the number of a release",
+        ),
+        (
+            &releases,
+            "../x",
+            right,
+            2,
+            "`version` is the number of a release",
+        ),
+    ] {
+        let (ended, said, got) = named(releases, version, sha256);
+        assert_eq!((ended, got), (Some(code), None), "{said}");
+        assert!(said.contains(says), "{said}");
+    }
+
+    // Another archive under the same checksum is an attack or a broken disk, and nothing to build around.
     fs::write(&archive, "another").unwrap();
-    let (code, said, got) = installed(&releases, &tag);
+    let (code, said, got) = installed(&releases, &[("REF", &tag)]);
     assert_eq!((code, got), (Some(4), None));
     assert!(said.contains("is not what its checksum says"), "{said}");
 }
@@ -948,7 +1031,7 @@ fn keys(action: &Path, cache: &Path, pull: &str) -> Vec<(String, String)> {
         .env("RUNNER_ARCH", "X64")
         .env("GATEKEEPER_CACHE", cache)
         .env("PULL", pull)
-        .env("COMMENT", "")
+        .envs([("VERSION", ""), ("SHA256", "")])
         .output()
         .unwrap();
     assert!(done.status.success(), "{done:?}");
@@ -982,6 +1065,10 @@ fn the_cache_key_changes_with_sources_of_the_program_only() {
         fs::create_dir_all(action.join(file).parent().unwrap()).unwrap();
         fs::write(action.join(file), text).unwrap();
     }
+    program(
+        &action.join("packaging/program-key"),
+        include_str!("../../packaging/program-key"),
+    );
     let first = keys(&action, &cache, "");
     assert_eq!(value(&first, "root"), Some("/runner temp/gatekeeper"));
     let toolchains = cache.join("toolchains");
@@ -1023,41 +1110,30 @@ fn the_cache_key_changes_with_sources_of_the_program_only() {
     }
 }
 
-/// The build, on a runner with nothing but these programs.
-fn built(programs: &Path) -> (Option<i32>, String) {
-    let action = programs.join("an action");
-    fs::create_dir_all(&action).unwrap();
-    let done = Command::new("/bin/bash")
-        .args(["--noprofile", "--norc", "-eo", "pipefail", "-c"])
-        .arg(script("Build gatekeeper"))
-        .env("PATH", programs)
-        .env("GITHUB_ACTION_PATH", &action)
-        .env("RUNNER_TEMP", "/runner temp")
-        .output()
-        .unwrap();
-    let said = String::from_utf8(done.stdout).unwrap();
-    (done.status.code(), said)
-}
-
 #[test]
 fn a_build_without_cargo_names_the_remedy() {
-    let dir = tempfile::tempdir().unwrap();
-    let (code, said) = built(dir.path());
-    assert_eq!(code, Some(4));
+    let (temp, programs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for name in ["bash", "dirname", "mktemp", "rm", "sed", "uname"] {
+        let found = Command::new("which").arg(name).output().unwrap();
+        let path = String::from_utf8(found.stdout).unwrap();
+        std::os::unix::fs::symlink(path.trim(), programs.path().join(name)).unwrap();
+    }
+    let done = Command::new(root().join("packaging/install"))
+        .env("PATH", programs.path())
+        .env("RUNNER_TEMP", temp.path())
+        .envs([
+            ("REF", "main"),
+            ("VERSION", ""),
+            ("SHA256", ""),
+            ("RELEASES", ""),
+        ])
+        .output()
+        .unwrap();
+    assert_eq!(done.status.code(), Some(4), "{done:?}");
     assert_eq!(
-        said,
+        String::from_utf8(done.stdout).unwrap(),
         "::error title=gatekeeper::no cargo on PATH to build gatekeeper with; install Rust in a step before, \
          for example: curl -sSf https://sh.rustup.rs | sh -s -- -y\n"
-    );
-    program(
-        &dir.path().join("cargo"),
-        "#!/bin/bash\nprintf '%s\\n' \"$@\"\n",
-    );
-    let (code, said) = built(dir.path());
-    assert_eq!(code, Some(0));
-    assert_eq!(
-        said,
-        "install\n--locked\n--path\n.\n--root\n/runner temp/gatekeeper\n"
     );
 }
 
@@ -1071,12 +1147,12 @@ struct Commented {
 }
 
 const GH: &str = r#"#!/bin/bash
-filter= endpoint= method=GET body=
+filter= endpoint= method=GET body= name=
 while [ $# -gt 0 ]; do
   case $1 in
     --jq) filter=$2; shift ;;
     --method) method=$2; shift ;;
-    -F | -f) case $2 in body=@*) body=${2#body=@} ;; esac; shift ;;
+    -F | -f) case $2 in body=@*) body=${2#body=@} ;; name=*) name=${2#name=} ;; esac; shift ;;
     repos/*) endpoint=$1 ;;
   esac
   shift
@@ -1088,14 +1164,15 @@ if [ "$method" != GET ]; then
 fi
 case $endpoint in
   */pulls) file=pulls.json ;;
-  */artifacts) file=artifacts.json ;;
+  */artifacts) file=$name.json ;;
   */zip) cat "$DATA/artifact.zip"; exit ;;
   */comments) file=comments.json ;;
 esac
 jq -r "$filter" "$DATA/$file"
 "#;
 
-/// With a GitHub that has this, and a record of this text in the artifact.
+/// With a GitHub that has this, and a record of this text in the artifact of `gpu`: none where its size is 0. The job
+/// `checks` left none.
 fn commented(pulls: &Value, comments: &Value, size: u64, record: &str, fails: &str) -> Commented {
     let temp = tempfile::tempdir().unwrap();
     let at = |name: &str| temp.path().join(name);
@@ -1106,8 +1183,17 @@ fn commented(pulls: &Value, comments: &Value, size: u64, record: &str, fails: &s
     );
     fs::write(at("pulls.json"), pulls.to_string()).unwrap();
     fs::write(at("comments.json"), comments.to_string()).unwrap();
-    let artifacts = serde_json::json!({"artifacts": [{"id": 5, "size_in_bytes": size}]});
-    fs::write(at("artifacts.json"), artifacts.to_string()).unwrap();
+    let found = match size {
+        0 => serde_json::json!([]),
+        size => serde_json::json!([{"id": 5, "size_in_bytes": size}]),
+    };
+    for (name, found) in [
+        ("gatekeeper-checks", serde_json::json!([])),
+        ("gatekeeper", found),
+    ] {
+        let artifacts = serde_json::json!({"artifacts": found});
+        fs::write(at(&format!("{name}.json")), artifacts.to_string()).unwrap();
+    }
     fs::write(at("record.json"), record).unwrap();
     let zip = Command::new("python3")
         .current_dir(temp.path())
@@ -1121,7 +1207,15 @@ fn commented(pulls: &Value, comments: &Value, size: u64, record: &str, fails: &s
         .env("DATA", temp.path())
         .env("FAILS", fails)
         .envs([
-            ("ARTIFACT", "gatekeeper"),
+            ("ARTIFACTS", "gatekeeper-checks\n  gatekeeper\n"),
+            (
+                "CONCLUSION",
+                if record == "skipped" {
+                    "skipped"
+                } else {
+                    "failure"
+                },
+            ),
             ("REPOSITORY", "o/r"),
             ("RUN", "9"),
             ("RUN_URL", "https://github.com/o/r/actions/runs/9"),
@@ -1163,6 +1257,29 @@ fn a_comment_is_made_once_on_the_pull_request_of_the_commit() {
     let again = commented(&pulls, &comments, 1000, "good", "0");
     assert_eq!(again.wrote, ["PATCH repos/o/r/issues/comments/3"]);
 
+    // A comment of a job that left nothing this time would stay as it was.
+    let of_checks = serde_json::json!([comment(
+        4,
+        "github-actions[bot]",
+        "<!-- gatekeeper: gatekeeper-checks -->"
+    )]);
+    let both = commented(&pulls, &of_checks, 1000, "good", "0");
+    assert_eq!(
+        both.wrote,
+        [
+            "PATCH repos/o/r/issues/comments/4",
+            "POST repos/o/r/issues/7/comments"
+        ]
+    );
+    // A label that is not the gates' own.
+    let skipped = commented(&pulls, &comments, 0, "skipped", "0");
+    assert_eq!(
+        (skipped.code, skipped.wrote.len()),
+        (Some(0), 0),
+        "{}",
+        skipped.said
+    );
+
     // Commits were added since: their own run comments.
     let newer = commented(
         &serde_json::json!([pull(7, "cccc")]),
@@ -1185,7 +1302,7 @@ fn a_record_that_cannot_be_read_is_said_and_a_comment_that_fails_changes_nothing
     let pulls = serde_json::json!([{"number": 7, "head": {"sha": "aaaaaaaaaaaaaaaa"}}]);
     let none = serde_json::json!([]);
     let large = 64 << 20;
-    for (record, size) in [("forged", 1000), ("good", large + 1)] {
+    for (record, size) in [("forged", 1000), ("good", large + 1), ("good", 0)] {
         let told = commented(&pulls, &none, size, record, "0");
         assert_eq!(told.code, Some(0), "{}", told.said);
         assert!(
@@ -1213,16 +1330,116 @@ fn the_workflow_that_comments_checks_out_the_default_branch_alone() {
         if uses.starts_with("actions/checkout@") {
             assert!(step["with"]["ref"].is_null() && step["with"]["repository"].is_null());
         } else {
-            assert_eq!(step["with"]["comment"], "gatekeeper");
+            assert_eq!(uses, "./comment");
         }
     }
-    let run = |name: &str| {
-        let step = step_named(name);
-        step["if"].as_str().unwrap_or_default().to_owned()
-    };
-    assert_eq!(run("Run the gates"), "inputs.comment == ''");
-    assert!(run("Provide the compiler").starts_with("inputs.comment == '' && "));
-    assert_eq!(run("Comment on the pull request"), "inputs.comment != ''");
+    let refuses = &steps_of("comment/action.yml")[0];
+    assert_eq!(refuses["if"], "github.event_name != 'workflow_run'");
+    let done = bash(refuses["run"].as_str().unwrap()).output().unwrap();
+    assert_eq!(done.status.code(), Some(2));
+}
+
+/// The workflows of this repository, of the documents and of the examples, with where each is from.
+fn workflows() -> Vec<(String, Value)> {
+    let files = [".github/workflows", "examples/ci"]
+        .iter()
+        .flat_map(|dir| fs::read_dir(root().join(dir)).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yml"))
+        .map(|path| {
+            let dir = path.parent().unwrap().display().to_string();
+            (dir, fs::read_to_string(&path).unwrap())
+        });
+    let pages = fs::read_dir(root().join("docs")).unwrap();
+    let blocks = pages
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file());
+    let blocks = blocks.flat_map(|path| {
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let blocks = text.split("```yaml\n").skip(1);
+        let blocks = blocks.map(|block| block.split("```").next().unwrap().to_owned());
+        blocks
+            .map(|block| (path.display().to_string(), block))
+            .collect::<Vec<_>>()
+    });
+    let parsed = files.chain(blocks).filter_map(|(place, text)| {
+        let workflow: Value = serde_yaml::from_str(&text).ok()?;
+        (workflow["on"].is_object() && workflow["jobs"].is_object()).then_some((place, workflow))
+    });
+    parsed.collect()
+}
+
+/// GitHub follows the run of a workflow by its `name`: one that follows another name never runs, and says nothing.
+#[test]
+fn a_workflow_that_follows_another_names_one_that_is_there() {
+    let workflows = workflows();
+    let mut pairs = 0;
+    for (place, workflow) in &workflows {
+        let followed = workflow["on"]["workflow_run"]["workflows"].as_array();
+        for name in followed.into_iter().flatten() {
+            let mut beside = workflows.iter().filter(|(other, _)| other == place);
+            assert!(
+                beside.any(|(_, other)| other["name"] == *name),
+                "{place}: {name}"
+            );
+            pairs += 1;
+        }
+    }
+    assert_eq!(pairs, 2, "this repository's and that of docs/ci.md");
+}
+
+#[test]
+fn every_job_ends_and_no_two_runs_of_a_pull_request_go_on() {
+    for (place, workflow) in workflows() {
+        let jobs = workflow["jobs"].as_object().unwrap();
+        for (name, job) in jobs {
+            assert!(job["timeout-minutes"].is_u64(), "{place}: {name}");
+        }
+        let has_group = |of: &Value| !of["concurrency"].is_null();
+        if !workflow["on"]["pull_request"].is_null() {
+            assert!(
+                has_group(&workflow) || jobs.values().all(has_group),
+                "{place}: {workflow}"
+            );
+        }
+    }
+}
+
+/// GitHub takes a skipped check for a passed one: under the name of the job it would stand for the run that failed on
+/// the same commit.
+#[test]
+fn another_label_starts_no_job_and_its_check_has_another_name() {
+    let mut jobs = 0;
+    for (place, workflow) in workflows() {
+        let types = workflow["on"]["pull_request"]["types"].as_array();
+        if !types.is_some_and(|types| types.contains(&"labeled".into())) {
+            continue;
+        }
+        let group = workflow["concurrency"]["group"].as_str().unwrap();
+        assert!(
+            group.contains("github.event.label.name != 'gate-loosened' && github.run_id"),
+            "{place}"
+        );
+        for (name, job) in workflow["jobs"].as_object().unwrap() {
+            let ours = "(!github.event.label || github.event.label.name == 'gate-loosened')";
+            let when = job["if"].as_str().unwrap();
+            assert!(
+                when.contains(ours.trim_matches(['(', ')'])),
+                "{place}: {name}: {when}"
+            );
+            let shown = job["name"].as_str().unwrap();
+            assert!(
+                shown.starts_with(&format!("${{{{ {ours} && ")),
+                "{place}: {name}: {shown}"
+            );
+            assert!(
+                shown.ends_with(" || 'another label' }}"),
+                "{place}: {name}: {shown}"
+            );
+            jobs += 1;
+        }
+    }
+    assert_eq!(jobs, 5, "three of this repository and two of docs/ci.md");
 }
 
 fn step_named(name: &str) -> Value {

@@ -75,7 +75,7 @@ fn every_yaml_block_on_a_page_loads() {
                 text if text.starts_with("variants:") => loads_as_variants(&text),
                 text if text.starts_with("    sequence:") => loads_as_sequence(&text),
                 text if text.starts_with("    entry:") => loads_as_kernel(&text),
-                text if text.starts_with("on:") => is_a_workflow(&text),
+                text if text.contains("\njobs:\n") => is_a_workflow(&text),
                 text if text.starts_with("repos:") => names_a_hook(&text),
                 text => panic!("{page}: no test knows what this is:\n{text}"),
             }
@@ -213,12 +213,17 @@ fn names_a_hook(text: &str) {
 }
 
 fn is_a_workflow(text: &str) {
-    let action: serde_json::Value = serde_yaml::from_str(&read("action.yml")).unwrap();
+    let actions = [
+        ("OWNER/gatekeeper@main", "action.yml"),
+        ("OWNER/gatekeeper/comment@main", "comment/action.yml"),
+    ];
     let workflow: serde_json::Value = serde_yaml::from_str(text).unwrap();
     let mut uses = 0;
     for job in workflow["jobs"].as_object().unwrap().values() {
         for step in job["steps"].as_array().unwrap() {
-            if step["uses"] == "OWNER/gatekeeper@main" {
+            let used = actions.iter().find(|(name, _)| step["uses"] == *name);
+            if let Some((_, file)) = used {
+                let action: serde_json::Value = serde_yaml::from_str(&read(file)).unwrap();
                 for input in step["with"].as_object().unwrap().keys() {
                     assert!(!action["inputs"][input].is_null(), "{input}");
                 }
