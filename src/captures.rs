@@ -9,14 +9,14 @@ pub use floats::{compare_as_floats, set as set_floats};
 pub use outputs::add_references;
 pub use pairing::{Pairs, find_pairs};
 
-use build::signature::qualified;
+use build::signature::{Pointee, parameters, qualified};
 use build::toolchain::Choice;
-use capture::{Capture, Content, Contents, EncodedMap, LaunchRecord, Line, PlacedMap};
+use capture::{Allocation, Capture, Content, Contents, EncodedMap, LaunchRecord, Line, PlacedMap};
 use config::{Loaded, Places, Program};
 use model::{
     Arch, Arg, Base, Bound, Callable, CaptureGap, CapturedContent, Case, CaseId, Constant,
-    Determinism, ElemType, Fill, Gate, Launch, Limit, Metric, Num, Op, Plan, REPLAYED, Reference,
-    Role, Rule, Step, Subject, Tensor, Uncaptured, Unit, UnitId, Unsupported,
+    Determinism, ElemType, Fill, Gate, Launch, Limit, Metric, Num, Op, Plan, Pointer, REPLAYED,
+    Reference, Role, Rule, Step, Subject, Tensor, Uncaptured, Unit, UnitId, Unsupported,
 };
 use pipeline::{Apart, BaseSide};
 use run::device::DeviceChoice;
@@ -401,6 +401,39 @@ struct Key {
     variables: Vec<String>,
 }
 
+/// The parameters of a launch that lead into an allocation, with the types that the kernel's name has for them. A struct by
+/// value may have several pointers, of types that nobody knows.
+fn find_pointers(launch: &LaunchRecord, allocation: &Allocation) -> Vec<Pointer> {
+    /// Digits of a pointer.
+    const DIGITS: usize = 16;
+    let types = parameters(&launch.kernel).unwrap_or_default();
+    let ends = allocation.address.saturating_add(allocation.before.bytes);
+    launch
+        .parameters
+        .iter()
+        .zip(1..)
+        .zip(types.iter().map(Some).chain(std::iter::repeat(None)))
+        .flat_map(|((parameter, number), declared)| {
+            let elem = declared.and_then(|declared| match Pointee::of(declared)? {
+                Pointee::Float(elem) => Some(elem),
+                Pointee::Whole(_) => Some(ElemType::I32),
+            });
+            parameter
+                .bytes
+                .as_bytes()
+                .chunks_exact(DIGITS)
+                .filter_map(|digits| u64::from_str_radix(str::from_utf8(digits).ok()?, 16).ok())
+                .map(u64::swap_bytes)
+                .filter(|address| (allocation.address..ends).contains(address))
+                .map(move |address| Pointer {
+                    parameter: number,
+                    offset: address - allocation.address,
+                    elem,
+                })
+        })
+        .collect()
+}
+
 /// A kernel's machine code or PTX.
 struct Code {
     name: String,
@@ -623,6 +656,7 @@ impl Maker {
                     content: self.content(&allocation.before),
                 }),
                 address: Some(allocation.address),
+                pointers: find_pointers(launch, allocation),
                 ..Tensor::new(&name, role, elem, vec![count])
             });
         }

@@ -52,8 +52,12 @@ pub fn add(change: &mut Change, setting: &Setting) -> Result<Kept> {
     }
     let mut kept = None;
     let mut ours = Launches::default();
+    let mut is_base = false;
     if !head.programs.is_empty() {
         let side = Side::head(&head.root, setting)?;
+        // Before its programs run, which may write to it.
+        let apart = base.as_ref().and_then(|base| base.apart.as_ref());
+        is_base = apart.is_some_and(|apart| side.has_tree(&apart.top));
         let mut library = Library::default();
         for program in &head.programs {
             ours.add(run(program, &side, &mut library, setting)?);
@@ -62,7 +66,7 @@ pub fn add(change: &mut Change, setting: &Setting) -> Result<Kept> {
         kept = Some(Box::new(side) as Box<dyn Any + Send + Sync>);
     }
     if let Some(base) = base {
-        let mut theirs = add_to_base(base, head, &ours, setting)?;
+        let mut theirs = add_to_base(base, head, &ours, is_base, setting)?;
         let groups = match setting.form {
             Form::Machine => find_groups(&head.programs, &ours, &theirs),
             // Nothing takes times.
@@ -161,14 +165,18 @@ fn declared(programs: &[Program], name: &str) -> String {
 }
 
 /// The launches of the base's programs, as far as head has the programs. One that is gone is a loosened gate.
+///
+/// `is_base`: head's files are the base's, and so are the programs and what they launch.
 fn add_to_base(
     base: &mut BaseSide,
     head: &Loaded,
     ours: &Launches,
+    is_base: bool,
     setting: &Setting,
 ) -> Result<Launches> {
-    let Some(apart) = &base.apart else {
-        // The same files under another compiler, which builds no program.
+    let apart = base.apart.as_ref().filter(|_| !is_base);
+    let Some(apart) = apart else {
+        // Under another compiler, which builds no program, the files are the same, too.
         base.programs.clone_from(&head.programs);
         return Ok(ours.clone());
     };

@@ -6,13 +6,16 @@ use pipeline::Apart;
 use records::repo;
 use run::rivals::TOLD;
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fmt;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 use system::error::{Error, Result};
+use system::files;
 use system::process;
 use system::process::confine::{self, Hidden, Metadata, Rules, Sockets};
 use system::temporary::TemporaryDir;
@@ -161,6 +164,11 @@ impl Side {
         Ok(side)
     }
 
+    /// Whether its tree has the same files as another, and no others.
+    pub fn has_tree(&self, other: &Path) -> bool {
+        is_same(&self.dir.path().join("tree"), other).unwrap_or(false)
+    }
+
     /// A directory in its own.
     pub fn make_dir(&self, name: &str) -> Result<PathBuf> {
         let dir = self.dir.path().join(name);
@@ -290,6 +298,38 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
     Error::environment(format!("{} cannot be written: {error}", path.display()))
         .help("set GATEKEEPER_CACHE to another directory")
+}
+
+/// Whether two trees have the same files, with the same rights to start them, and the same links.
+fn is_same(one: &Path, other: &Path) -> std::io::Result<bool> {
+    let (about, about_other) = (fs::symlink_metadata(one)?, fs::symlink_metadata(other)?);
+    let kinds = (about.file_type(), about_other.file_type());
+    if kinds.0 != kinds.1 {
+        return Ok(false);
+    }
+    if kinds.0.is_symlink() {
+        return Ok(fs::read_link(one)? == fs::read_link(other)?);
+    }
+    if kinds.0.is_file() {
+        let is_program = |about: &fs::Metadata| about.permissions().mode() & 0o111 != 0;
+        let is_alike =
+            about.len() == about_other.len() && is_program(&about) == is_program(&about_other);
+        return Ok(is_alike && files::read(one, LARGEST_FILE)? == files::read(other, LARGEST_FILE)?);
+    }
+    if !kinds.0.is_dir() {
+        return Ok(false);
+    }
+    let names = |dir: &Path| -> std::io::Result<BTreeSet<OsString>> {
+        let entries = fs::read_dir(dir)?;
+        entries.map(|entry| Ok(entry?.file_name())).collect()
+    };
+    let own = names(one)?;
+    if own != names(other)? {
+        return Ok(false);
+    }
+    own.iter().try_fold(true, |is_so_far, name| {
+        Ok(is_so_far && is_same(&one.join(name), &other.join(name))?)
+    })
 }
 
 /// Files with their rights, and links as they are.

@@ -275,8 +275,8 @@ impl Pointee {
         Some(match pointee {
             "float" => Self::Float(ElemType::F32),
             "double" => Self::Float(ElemType::F64),
-            "__half" => Self::Float(ElemType::F16),
-            "__nv_bfloat16" => Self::Float(ElemType::Bf16),
+            "__half" | "c10::Half" => Self::Float(ElemType::F16),
+            "__nv_bfloat16" | "c10::BFloat16" => Self::Float(ElemType::Bf16),
             "__nv_fp8_e4m3" => Self::Float(ElemType::E4m3),
             "__nv_fp8_e5m2" => Self::Float(ElemType::E5m2),
             "short" | "unsigned short" => Self::Whole(2),

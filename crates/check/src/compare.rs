@@ -5,7 +5,7 @@
 
 use super::compared::{Compared, is_in};
 use super::layout::index;
-use super::{Outputs, Values};
+use super::{Outputs, Values, reading};
 use half::{bf16, f16};
 use model::{ElemType, ErrorFacts, Location, Num, Tensor, Worst};
 use rayon::prelude::*;
@@ -142,6 +142,12 @@ fn of_one(
             },
             got: Num(element(got, at, tensor)),
             want: Num(element(want, at, tensor)),
+            reading: match (got, want) {
+                (Values::I64(got), Values::I64(want)) if tensor.address.is_some() => {
+                    reading::read(got, want, tensor)
+                }
+                _ => None,
+            },
         }),
     })
 }

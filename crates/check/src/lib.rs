@@ -21,6 +21,7 @@ mod layout;
 pub mod npy;
 mod packed;
 pub mod poison;
+mod reading;
 mod recent;
 pub mod reference;
 #[cfg(test)]

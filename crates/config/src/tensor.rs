@@ -148,6 +148,7 @@ fn resolve_tensor(
         compare: None,
         address: None,
         floats: None,
+        pointers: Vec::new(),
         left: None,
         joined: false,
     })

@@ -639,6 +639,26 @@ pub struct Worst {
     pub at: Location,
     pub got: Num,
     pub want: Num,
+    /// What differs in captured memory, as floats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reading: Option<Reading>,
+}
+
+/// Differing words of captured memory, read as floats.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Reading {
+    /// The parameter that leads to them, counted from 1.
+    pub parameter: Option<u32>,
+    pub elem: ElemType,
+    /// The element where they differ most, from where the parameter points.
+    pub index: u64,
+    pub got: Num,
+    pub want: Num,
+    /// The largest difference, as a share of the larger value.
+    pub share: Num,
+    /// The largest difference, in units in the last place.
+    pub units: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

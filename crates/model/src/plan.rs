@@ -673,6 +673,9 @@ pub struct Tensor {
     /// the same everywhere else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floats: Option<ElemType>,
+    /// Parameters that lead into captured memory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pointers: Vec<Pointer>,
     /// The content that a launch of a program left in it, where the reference of the case is of other tensors: bit for bit,
     /// whatever these may differ by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -680,6 +683,19 @@ pub struct Tensor {
     /// It lies right behind the tensor ahead of it, in one allocation of a program.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub joined: bool,
+}
+
+/// A parameter that leads into captured memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pointer {
+    /// Counted from 1.
+    pub parameter: u32,
+    /// Bytes from the start of the memory.
+    pub offset: u64,
+    /// The floats that it points to by the kernel's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elem: Option<ElemType>,
 }
 
 /// The part that is left out may hold anything, or nothing.
@@ -710,6 +726,7 @@ impl Tensor {
             compare: None,
             address: None,
             floats: None,
+            pointers: Vec::new(),
             left: None,
             joined: false,
         }

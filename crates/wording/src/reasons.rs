@@ -164,6 +164,12 @@ impl Context<'_> {
                 }
             ),
 
+            // The bits of words as a number would say nothing.
+            R::BeyondLimit { bound: Num(0.0), worst: Some((_, worst)), .. }
+                if let Some(reading) = &worst.reading =>
+            {
+                format!("the output differs: {}{}", element(worst), super::words::tolerance(reading))
+            }
             R::BeyondLimit { metric, value, op, bound, worst } => format!(
                 "{metric} {}, limit {op} {}{}",
                 quantity(*metric, value.0),
@@ -1260,7 +1266,7 @@ fn other_kernels(kernels: &OtherKernels) -> String {
         .collect::<Vec<_>>()
         .join(", and ");
     let not_compared = "the times of all kernels together are not compared";
-    match times {
+    let times = match times {
         GroupTimes::Together => format!(
             "{named}. Their times are compared together, and the outputs of {} with nothing",
             gone.join(", ")
@@ -1295,7 +1301,22 @@ fn other_kernels(kernels: &OtherKernels) -> String {
         GroupTimes::SeveralProcesses => format!(
             "{named}, and {not_compared}: several processes launched them. Have one process do it, or mark a region in one"
         ),
+    };
+    if new.iter().chain(gone).any(|kernel| is_of_xla(kernel)) {
+        format!("{times}. {TUNED_BY_XLA}")
+    } else {
+        times
     }
+}
+
+/// JAX's compiler times kernels while it compiles, and each process may choose others.
+const TUNED_BY_XLA: &str = "XLA, which JAX compiles with, tries kernels and may choose others in each process, also where \
+     nothing was changed: turn that off with `command: [env, XLA_FLAGS=--xla_gpu_autotune_level=0, python, ...]`, or mark a \
+     region behind the first call of each function";
+
+/// Whether a kernel is called as XLA calls what it makes: `loop_add_fusion_3`, `gemm_fusion_dot_12`, `wrapped_add`.
+fn is_of_xla(kernel: &str) -> bool {
+    kernel.contains("_fusion") || kernel.starts_with("wrapped_")
 }
 
 /// Why a check gives no answer.

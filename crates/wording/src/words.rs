@@ -280,6 +280,9 @@ pub fn place(at: &Location) -> String {
 
 /// `out[0, 3, 17] = 0.501, want 0.5`.
 pub fn element(worst: &Worst) -> String {
+    if let Some(reading) = &worst.reading {
+        return read_element(&worst.at, reading);
+    }
     // References are of f32: as such their numbers have fewer digits.
     let want = worst.want.0;
     let want = match want as f32 {
@@ -287,6 +290,51 @@ pub fn element(worst: &Worst) -> String {
         _ => want.to_string(),
     };
     format!("{} = {}, want {want}", place(&worst.at), worst.got)
+}
+
+/// A larger difference is no rounding: nobody counts its units, or is told how to allow it.
+const MOST_ROUNDING: f64 = 0.01;
+
+/// `parameter 3, element 17 = 0.501, want 0.5 (f16; 2 units in the last place)`.
+fn read_element(at: &Location, reading: &Reading) -> String {
+    let Reading {
+        elem, got, want, ..
+    } = reading;
+    let place = match reading.parameter {
+        Some(number) => format!("parameter {number}"),
+        None => at.tensor.clone(),
+    };
+    let apart = match reading.units {
+        _ if reading.share.0 > MOST_ROUNDING => {
+            format!("{} apart", quantity(Metric::OverTolerance, reading.share.0))
+        }
+        1 => "1 unit in the last place".to_owned(),
+        units => format!("{units} units in the last place"),
+    };
+    format!(
+        "{place}, element {} = {got}, want {want} ({elem}; {apart})",
+        reading.index
+    )
+}
+
+/// How to allow the difference of captured memory, if it may be rounding.
+pub fn tolerance(reading: &Reading) -> String {
+    let share = reading.share.0;
+    if !(share > 0.0 && share <= MOST_ROUNDING) {
+        return String::new();
+    }
+    let power = 10f64.powf(share.log10().floor());
+    let digit = (share / power).ceil();
+    let rounded = format!("{:e}", digit * power);
+    // 9.000000000000001e-4 is 9e-4.
+    let rounded = match rounded.split_once('e') {
+        Some((_, exponent)) if digit < 10.0 => format!("{digit}e{exponent}"),
+        _ => rounded,
+    };
+    let elem = reading.elem;
+    format!(
+        "; rounding of this size is allowed by `--tolerance {elem}:{rounded}`, in gates.yaml `output: {elem}:{rounded}`"
+    )
 }
 
 /// `python3 (pid 4711), 2 that are not shown here`: who computed on the GPU.

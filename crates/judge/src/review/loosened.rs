@@ -698,6 +698,7 @@ fn compare_tensor(
         strides: _,
         address: _,
         joined: _,
+        pointers: _,
         fill,
         codec,
         compare,
