@@ -19,10 +19,12 @@ pub mod images;
 pub mod inputs;
 mod layout;
 pub mod npy;
+mod order;
 mod packed;
 pub mod poison;
 mod recent;
 pub mod reference;
+mod special;
 #[cfg(test)]
 mod testing;
 mod values;

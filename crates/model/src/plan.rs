@@ -659,6 +659,9 @@ pub struct Tensor {
     pub dims: Vec<usize>,
     /// In elements, one for each dimension; `None` where contiguous.
     pub strides: Option<Vec<usize>>,
+    /// Elements of its allocation ahead of it: a view, which no kernel may leave.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub offset: usize,
     /// How inputs are made, and working memory that starts with something. Outputs are poisoned instead and have
     /// `None`.
     pub fill: Option<Fill>,
@@ -682,6 +685,14 @@ pub struct Tensor {
     pub joined: bool,
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 /// The part that is left out may hold anything, or nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -694,6 +705,8 @@ pub enum Compare {
     },
     /// Where this input, of the same dimensions, is not 0.
     Mask { tensor: String },
+    /// Everywhere, with the slices along this axis in any order.
+    Unordered { axis: usize },
 }
 
 impl Tensor {
@@ -705,6 +718,7 @@ impl Tensor {
             elem,
             dims,
             strides: None,
+            offset: 0,
             fill: None,
             codec: None,
             compare: None,
@@ -802,11 +816,15 @@ pub enum Fill {
     Normal {
         mean: Num,
         std: Num,
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        special: SpecialShares,
     },
     /// Half-open [low, high).
     Uniform {
         low: Num,
         high: Num,
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        special: SpecialShares,
     },
     Constant {
         value: Num,
@@ -815,6 +833,8 @@ pub enum Fill {
     Integers {
         low: i64,
         high: i64,
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        special: SpecialShares,
     },
     /// 0, 1, 2, ...
     Iota,
@@ -841,6 +861,43 @@ pub enum Fill {
     Captured {
         content: CapturedContent,
     },
+}
+
+impl Fill {
+    /// Returns the special values that a random fill contains; none of any other.
+    pub fn special(&self) -> Option<&SpecialShares> {
+        match self {
+            Self::Normal { special, .. }
+            | Self::Uniform { special, .. }
+            | Self::Integers { special, .. } => Some(special),
+            _ => None,
+        }
+    }
+}
+
+/// The share of the elements of a random fill that each kind of special value replaces; of `equal_rows`, the share of rows.
+pub type SpecialShares = BTreeMap<Special, Num>;
+
+named! {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum Special {
+    /// Infinities of either sign.
+    Inf = "inf",
+    Nan = "nan",
+    /// Denormal numbers of the element type, of either sign.
+    Denormal = "denormal",
+    /// Values that are in the same row already: along the last dimension.
+    Ties = "ties",
+    /// Rows that are a copy of another one.
+    EqualRows = "equal_rows",
+}
+}
+
+impl Special {
+    /// Returns how many of `all` elements or rows a share replaces: at least one, unless the share is 0.
+    pub fn count(share: Num, all: usize) -> usize {
+        (share.0 * all as f64).ceil() as usize
+    }
 }
 
 /// Memory of a program, in a directory that `gatekeeper capture` wrote.

@@ -424,6 +424,9 @@ fn of_tensor(tensor: &Tensor) -> String {
     if let Some(strides) = &tensor.strides {
         let _ = write!(text, ", strides {strides:?}");
     }
+    if tensor.offset > 0 {
+        let _ = write!(text, ", offset {}", tensor.offset);
+    }
     if let Some(fill) = &tensor.fill {
         let _ = write!(text, ", {}", flow(fill));
     }

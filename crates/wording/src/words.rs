@@ -617,6 +617,9 @@ pub fn demand(demand: &BaseDemand) -> String {
         BaseDemand::OutputType { tensor } => format!("type of output {tensor}"),
         BaseDemand::TensorRole { tensor, role } => format!("{tensor} is `{}`", role_name(*role)),
         BaseDemand::TensorDims { tensor, dims } => format!("{tensor} is {dims:?}"),
+        BaseDemand::TensorOffset { tensor, offset } => {
+            format!("{tensor} begins {offset} elements into its allocation")
+        }
         BaseDemand::ComparedElements {
             tensor,
             compare: None,
@@ -649,6 +652,7 @@ pub fn compared_part(compare: &Compare) -> String {
     match compare {
         Compare::Where { condition, .. } => format!("where `{}`", condition.text),
         Compare::Mask { tensor } => format!("where `{tensor}` is not 0"),
+        Compare::Unordered { axis } => format!("in any order along axis {axis}"),
     }
 }
 

@@ -95,6 +95,7 @@ pub fn tensor(name: &str, role: Role) -> Tensor {
         fill: (role != Role::Out).then_some(Fill::Normal {
             mean: Num(0.0),
             std: Num(1.0),
+            special: model::SpecialShares::new(),
         }),
         ..Tensor::new(name, role, ElemType::F32, vec![N])
     }

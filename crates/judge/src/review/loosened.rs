@@ -696,6 +696,7 @@ fn compare_tensor(
         dims: tensor_dims,
         // Gaps between elements, and where a tensor lies, are the layout of the same values.
         strides: _,
+        offset,
         address: _,
         joined: _,
         fill,
@@ -754,5 +755,15 @@ fn compare_tensor(
         },
         has_other_dims.then(|| Loosened::TensorDims(head.dims.clone())),
     ));
+    // Accesses are tried where the base has them tried: another offset may be aligned.
+    if *offset > 0 {
+        found.push((
+            BaseDemand::TensorOffset {
+                tensor: tensor(),
+                offset: *offset,
+            },
+            (head.offset != *offset).then_some(Loosened::TensorOffset(head.offset)),
+        ));
+    }
     found
 }

@@ -31,6 +31,7 @@ fn tensor(name: &str, role: Role) -> Tensor {
         fill: (role != Role::Out).then_some(Fill::Normal {
             mean: Num(0.0),
             std: Num(1.0),
+            special: SpecialShares::new(),
         }),
         ..Tensor::new(name, role, ElemType::F32, vec![N])
     }
