@@ -377,7 +377,7 @@ pub struct Kernel {
     /// A .cu file or a header (.cuh), relative to gates.yaml; or what a compiler has made: .ptx or .cubin.
     pub source: Spanned<String>,
     /// C++ name of the `__global__` function as the source would write it: `k`, `ns::k`, or a template with its arguments,
-    /// which can be aliases and macros: `"k<half, BLOCK>"`. Required, unless there is a `sequence` or `launcher`.
+    /// which can be aliases, macros and, in braces, expressions: `"k<half, BLOCK, {D / 2}>"`. Required, unless there is a `sequence` or `launcher`.
     pub entry: Option<Spanned<String>>,
     /// Instead of `entry`, `args` and `launch`: several kernels of the source that run one after the other over the
     /// same tensors. They are checked and timed as one. Default: none.

@@ -349,7 +349,7 @@ impl Unit {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Callable {
     /// `__global__` functions, by their C++ names as written in the source: `k`, `ns::k`, `k<float, 4>`. One
-    /// for each step of its cases.
+    /// for each step of its cases, or those that any of their steps launches.
     Entries {
         names: Vec<String>,
         /// Filled by the host before the first launch.
@@ -569,6 +569,18 @@ impl Case {
             || self.tensors.iter().any(|tensor| tensor.role.is_result())
     }
 
+    /// Returns those of the unit's entries that its steps launch, in their order.
+    pub fn choose<'e, T>(&self, entries: &'e [T]) -> Vec<&'e T> {
+        if self.steps.iter().all(|step| step.entry.is_none()) {
+            return entries.iter().collect();
+        }
+        self.steps
+            .iter()
+            .enumerate()
+            .filter_map(|(at, step)| entries.get(step.entry.unwrap_or(at)))
+            .collect()
+    }
+
     /// The floats that outputs are compared as, and the share by which they may differ.
     pub fn float_tolerance(&self) -> Option<(ElemType, Num)> {
         let floats = self.tensors.iter().find_map(|tensor| tensor.floats)?;
@@ -580,6 +592,9 @@ impl Case {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
+    /// The place of its entry among the names of the unit, where each shape has entries of its own; `None`: that of the step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<usize>,
     pub args: Vec<Arg>,
     /// `None` for a launcher, which decides for itself.
     pub launch: Option<Launch>,
@@ -595,6 +610,7 @@ pub struct Step {
 impl Step {
     pub fn new(args: Vec<Arg>, launch: Option<Launch>) -> Self {
         Self {
+            entry: None,
             args,
             launch,
             before: Vec::new(),

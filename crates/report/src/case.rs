@@ -107,7 +107,7 @@ fn of_case<'a>(source: &Source<'a>, case: &'a Case) -> OfCase<'a> {
     let steps = case
         .steps
         .iter()
-        .zip(names)
+        .zip(case.choose(&names).into_iter().cloned())
         .enumerate()
         .map(|(number, (step, entry))| OfStep {
             entry,

@@ -618,7 +618,7 @@ pub fn demand(demand: &BaseDemand) -> String {
         BaseDemand::TensorRole { tensor, role } => format!("{tensor} is `{}`", role_name(*role)),
         BaseDemand::TensorDims { tensor, dims } => format!("{tensor} is {dims:?}"),
         BaseDemand::TensorOffset { tensor, offset } => {
-            format!("{tensor} begins {offset} elements into its allocation")
+            format!("{tensor} begins at element {offset} of its allocation")
         }
         BaseDemand::ComparedElements {
             tensor,

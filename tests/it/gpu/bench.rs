@@ -119,6 +119,7 @@ pub fn case(variant: &str) -> Case {
         dims: BTreeMap::new(),
         tensors: vec![tensor("x", Role::In), tensor("y", Role::Out)],
         steps: vec![Step {
+            entry: None,
             args: vec![pointer("x"), pointer("y"), int(N as i64)],
             launch: Some(Launch {
                 grid: [1, 1, 1],

@@ -645,6 +645,7 @@ fn find_copy(base: &[Step], head: &[Step]) -> Option<Loosened> {
 
 fn copies(step: &Step) -> impl Iterator<Item = (&str, &str)> {
     let Step {
+        entry: _,
         args: _,
         launch: _,
         before,

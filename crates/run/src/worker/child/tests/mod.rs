@@ -43,6 +43,7 @@ pub fn case(variant: &str) -> Case {
         dims: BTreeMap::new(),
         tensors: vec![tensor("x", Role::In), tensor("y", Role::Out)],
         steps: vec![Step {
+            entry: None,
             args: vec![
                 Arg::Tensor { name: "x".into() },
                 Arg::Tensor { name: "y".into() },
