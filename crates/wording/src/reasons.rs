@@ -539,9 +539,9 @@ fn all<T>(of: &[T], each: impl Fn(&T) -> String) -> String {
 
 /// Says how an element is unlike the reference in being a number.
 fn not_finite(worst: Option<&Worst>) -> &'static str {
-    match worst {
-        Some(worst) if worst.got.0.is_finite() => "finite where the reference is not",
-        Some(worst) if !worst.want.0.is_finite() => "not the infinity or NaN of the reference",
+    match worst.map(|worst| (worst.got.0.is_finite(), worst.want.0.is_finite())) {
+        Some((true, false)) => "finite where the reference is not",
+        Some((false, false)) => "not the infinity or NaN of the reference",
         _ => "not finite",
     }
 }
