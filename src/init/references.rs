@@ -6,7 +6,8 @@ use super::tolerances::tolerance;
 use check::inputs::{Inputs, View};
 use check::{Compared, Outputs, Values, compare, reference};
 use model::{
-    Binary, Case, CaseId, Determinism, Fill, Num, ReduceOp, Reference, Role, ScalarType, Unary,
+    Binary, Case, CaseId, Determinism, Fill, Num, ReduceOp, Reference, Role, ScalarType,
+    SpecialShares, Unary,
 };
 use std::collections::BTreeMap;
 
@@ -54,11 +55,13 @@ fn as_planned(tensor: &Tensor, dims: Vec<usize>) -> model::Tensor {
         Fill::Normal {
             mean: Num(0.0),
             std: Num(1.0),
+            special: SpecialShares::new(),
         }
     } else {
         Fill::Integers {
             low: 0,
             high: SMALL as i64 - 1,
+            special: SpecialShares::new(),
         }
     };
     model::Tensor {

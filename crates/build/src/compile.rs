@@ -567,7 +567,16 @@ impl Workshop<'_> {
         let log = self.canonical(&ended.log);
         if !ended.status.success() {
             let failed = failure(&log, &ended, self.root)?;
-            return Ok(failed.map_err(|fault| self.with_architectures(fault)));
+            let failed = failed.map_err(|fault| self.with_architectures(fault));
+            return Ok(failed.map_err(|fault| {
+                match refused::find_collision(&fault.message, self.root, args) {
+                    None => fault,
+                    Some(collision) => Fault {
+                        message: format!("{collision}\n{}", fault.message),
+                        ..fault
+                    },
+                }
+            }));
         }
         Ok(Ok(Ran {
             log,

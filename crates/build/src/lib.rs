@@ -38,7 +38,7 @@ use self::inputs::Dependencies;
 use self::search::SearchList;
 use crate::apart::FileRead;
 use crate::toolchain::Toolchain;
-use model::{BuildFacts, Callable, Fault, Seen, Unit};
+use model::{BuildFacts, Callable, Case, Fault, Seen, Unit};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -108,6 +108,16 @@ impl Artifact {
             Self::Together { modules, .. } => modules.iter().flat_map(Self::constants).collect(),
             Self::Ptx { .. } | Self::Launcher { .. } => vec![&[]],
         }
+    }
+
+    /// Returns it with the entries that a case launches.
+    #[must_use]
+    pub fn of_case(&self, case: &Case) -> Self {
+        let mut of_case = self.clone();
+        if let Self::Cubin { entries, .. } | Self::Ptx { entries, .. } = &mut of_case {
+            *entries = case.choose(entries).into_iter().cloned().collect();
+        }
+        of_case
     }
 
     /// Name as written and symbol of the entry of each step. Of a launcher none, as it decides for itself.

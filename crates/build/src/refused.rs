@@ -30,6 +30,73 @@ pub fn find(log: &str, root: &Path) -> Option<Box<FaultSite>> {
     Some(Box::new(FaultSite::Source(line)))
 }
 
+/// Names a macro of the command line that is a template parameter, too, where the compiler stopped: of `template <int N>`
+/// it reads `template <int 16>`, and says only that something else is expected.
+pub fn find_collision(log: &str, root: &Path, args: &[String]) -> Option<String> {
+    find_collision_in_source(log, root, args).or_else(|| find_collision_in_header(log, args))
+}
+
+/// The line of the source has the parameter's name.
+fn find_collision_in_source(log: &str, root: &Path, args: &[String]) -> Option<String> {
+    let refused = log.lines().filter_map(|said| refused_by(said, root));
+    refused.into_iter().find_map(|line| {
+        let text = files::read(&root.join(&line.file), MOST_BYTES).ok()?;
+        let text = String::from_utf8_lossy(&text);
+        let is_parameter = |name: &str| {
+            let parameter = format!(
+                r"template\s*<[^;{{}}()]*?\b[A-Za-z_]\w*\s+({})\s*[,>=]",
+                regex::escape(name)
+            );
+            Regex::new(&parameter).is_ok_and(|parameter| {
+                parameter
+                    .captures_iter(&text)
+                    .filter_map(|found| found.get(1))
+                    .filter_map(|name| text.get(..name.start()))
+                    .any(|before| before.lines().count() == line.number as usize)
+            })
+        };
+        macros(args)
+            .find(|(_, name, _)| is_parameter(name))
+            .map(|(arg, name, _)| {
+                format!(
+                    "the macro `{name}` ({arg}) is also a template parameter at {}:{}: rename one of them",
+                    line.file, line.number
+                )
+            })
+    })
+}
+
+/// The line that the compiler shows has the macro's value in place of the parameter's name.
+fn find_collision_in_header(log: &str, args: &[String]) -> Option<String> {
+    log.lines().zip(log.lines().skip(1)).find_map(|(said, shown)| {
+        let found = FORMS.iter().find_map(|form| form.captures(said))?;
+        let (file, line) = (found.get(1)?.as_str(), found.get(2)?.as_str());
+        let is_parameter = |value: &str| {
+            let parameter = format!(r"<.*\b[A-Za-z_]\w*\s+{}\s*[,>=]", regex::escape(value));
+            Regex::new(&parameter).is_ok_and(|parameter| parameter.is_match(shown))
+        };
+        if !is_of_system(file) || !shown.trim_start().starts_with("template") {
+            return None;
+        }
+        macros(args)
+            .find(|(_, _, value)| is_parameter(value))
+            .map(|(arg, name, _)| {
+                format!(
+                    "the macro `{name}` ({arg}) is also a template parameter at {file}:{line}: rename the macro"
+                )
+            })
+    })
+}
+
+/// Each macro of the command line: its option, its name and its value.
+fn macros(args: &[String]) -> impl Iterator<Item = (&String, &str, &str)> {
+    args.iter().filter_map(|arg| {
+        let define = arg.strip_prefix("-D")?;
+        let (name, value) = define.split_once('=').unwrap_or((define, "1"));
+        Some((arg, name, value))
+    })
+}
+
 fn refused_by(said: &str, root: &Path) -> Option<SourceLine> {
     let found = FORMS.iter().find_map(|form| form.captures(said))?;
     let (file, number) = (found.get(1)?.as_str(), found.get(2)?.as_str());
@@ -53,6 +120,30 @@ fn refused_by(said: &str, root: &Path) -> Option<SourceLine> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_macro_that_is_a_template_parameter_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        let text =
+            "template <int M,\n          int N = 4>\n__global__ void k() {}\nint N(int M);\n";
+        std::fs::write(root.path().join("k.cu"), text).unwrap();
+        let found = |line: u32, arg: &str| {
+            let log = format!("k.cu({line}): error: expected a \",\" or \">\"");
+            find_collision(&log, root.path(), &["-O3".to_owned(), arg.to_owned()])
+        };
+        let said =
+            "the macro `N` (-DN=16) is also a template parameter at k.cu:2: rename one of them";
+        assert_eq!(found(2, "-DN=16").as_deref(), Some(said));
+        assert!(found(1, "-DM").is_some());
+        for (line, arg) in [(1, "-DN=16"), (4, "-DN=16"), (2, "-DK=16"), (9, "-DN=16")] {
+            assert_eq!(found(line, arg), None, "{line} {arg}");
+        }
+        let log = "cuda/include/a.h(869): error: expected an identifier\n  template <class A, typename float> static void f(A *);";
+        let found = |arg: &str| find_collision(log, root.path(), &[arg.to_owned()]);
+        let said = "the macro `T` (-DT=float) is also a template parameter at cuda/include/a.h:869: rename the macro";
+        assert_eq!(found("-DT=float").as_deref(), Some(said));
+        assert_eq!(found("-DT=B"), None);
+    }
 
     #[test]
     fn the_line_is_the_first_error_in_a_file_of_the_user() {

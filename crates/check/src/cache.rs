@@ -203,6 +203,7 @@ impl References {
         let tensors = case.tensors.iter().map(|tensor| Tensor {
             // Values do not depend on where they lie.
             strides: None,
+            offset: 0,
             ..tensor.clone()
         });
         let key = Key {

@@ -5,9 +5,9 @@
 
 use super::compared::{Compared, is_in};
 use super::layout::index;
-use super::{Outputs, Values, reading};
+use super::{Outputs, Values, order, reading};
 use half::{bf16, f16};
-use model::{ElemType, ErrorFacts, Location, Num, Tensor, Worst};
+use model::{Compare, ElemType, ErrorFacts, Location, Num, Tensor, Worst};
 use rayon::prelude::*;
 
 /// Elements that are summed in one go. Sums are of these chunks in their order, so that they do not
@@ -94,6 +94,11 @@ fn of_one(
     if elements == 0 && !want.is_empty() {
         return Err(Incomparable::NothingLeft(tensor.name.clone()));
     }
+    let ordered = match tensor.compare {
+        Some(Compare::Unordered { axis }) => Some(order::ordered_as(got, want, tensor, axis)),
+        _ => None,
+    };
+    let got = ordered.as_ref().unwrap_or(got);
     let sums = match (got, want) {
         (Values::F32(got), Values::F32(want)) => {
             accumulate(got, want, part, tolerance, |got: f32, want: f32| {
@@ -343,7 +348,7 @@ fn worse(one: ErrorFacts, other: ErrorFacts) -> ErrorFacts {
 mod tests {
     use super::*;
     use crate::testing::output;
-    use model::{Compare, ElemType, Expr};
+    use model::Expr;
     use proptest::prelude::*;
 
     fn compare(got: &[f32], want: &[f32], tolerance: Option<f64>) -> ErrorFacts {
@@ -387,6 +392,37 @@ mod tests {
             let over = Num(f64::from(u8::from(error > 0.3)));
             assert_eq!((facts.over_tolerance, facts.non_finite), (Some(over), 0));
         }
+    }
+
+    #[test]
+    fn slices_without_order_are_each_compared_with_one_of_the_reference() {
+        let unordered = |got: &[f32], want: &[f32], dims: &[usize], axis: usize| {
+            let mut tensor = output("y", ElemType::F32, dims);
+            tensor.compare = Some(Compare::Unordered { axis });
+            let values = |values: &[f32]| Values::F32(values.to_vec());
+            of_one(&values(got), &values(want), &tensor, None, None).unwrap()
+        };
+        let rows = |got: &[f32]| unordered(got, &[1.0, 2.0, 3.0, 4.0, 5.0, 5.0], &[2, 3], 1);
+        assert_eq!(rows(&[3.0, 1.0, 2.0, 5.0, 4.0, 5.0]).max_err, Num(0.0));
+        // As often as there, and in the row where it is.
+        let found = rows(&[3.0, 1.0, 2.0, 4.0, 4.0, 5.0]);
+        assert_eq!(found.max_err, Num(1.0));
+        let worst = found.worst.unwrap();
+        assert_eq!(
+            (worst.at.index, worst.got, worst.want),
+            (vec![1, 1], Num(4.0), Num(5.0))
+        );
+        assert_eq!(rows(&[4.0, 1.0, 2.0, 5.0, 3.0, 5.0]).max_err, Num(1.0));
+        let pairs = |got: &[f32]| unordered(got, &[1.0, 9.0, 2.0, 8.0], &[2, 2], 0);
+        assert_eq!(pairs(&[2.0, 8.0, 1.0, 9.0]).max_err, Num(0.0));
+        assert_eq!(pairs(&[2.0, 9.0, 1.0, 8.0]).max_err, Num(1.0));
+        let special = unordered(
+            &[f32::NAN, 1.0, f32::NEG_INFINITY],
+            &[f32::NEG_INFINITY, -f32::NAN, 1.0],
+            &[3],
+            0,
+        );
+        assert_eq!((special.non_finite, special.max_err), (0, Num(0.0)));
     }
 
     #[test]

@@ -28,6 +28,7 @@ impl Compared {
                 continue;
             };
             let parts = match compare {
+                Compare::Unordered { .. } => continue,
                 Compare::Where { condition, index } => holds(
                     tensor,
                     &condition.text,

@@ -2,10 +2,19 @@
 
 use super::Values;
 use super::generator::Stream;
+use super::special;
 use model::{Fill, Tensor};
 
 /// Values before any rounding: floats where the tensor holds floats or has a codec, else integers.
 pub fn draw(tensor: &Tensor, stream: &Stream) -> Result<Values, String> {
+    let mut values = draw_plain(tensor, stream)?;
+    if let Some(shares) = tensor.fill.as_ref().and_then(Fill::special) {
+        special::put(&mut values, shares, tensor, &stream.part("special"))?;
+    }
+    Ok(values)
+}
+
+fn draw_plain(tensor: &Tensor, stream: &Stream) -> Result<Values, String> {
     let floats = tensor.elem.is_float() || tensor.codec.is_some();
     let len = tensor.value_dims().iter().product();
     let fill = tensor.fill.as_ref().ok_or("an input needs a fill")?;
@@ -33,7 +42,7 @@ pub fn draw(tensor: &Tensor, stream: &Stream) -> Result<Values, String> {
             .map(Values::I64)
     };
     match fill {
-        Fill::Normal { mean, std } => {
+        Fill::Normal { mean, std, .. } => {
             let sound = mean.0.is_finite() && std.0.is_finite() && std.0 >= 0.0;
             if !sound {
                 return Err(format!(
@@ -42,7 +51,7 @@ pub fn draw(tensor: &Tensor, stream: &Stream) -> Result<Values, String> {
             }
             continuous(stream.normal(mean.0, std.0, len))
         }
-        Fill::Uniform { low, high } => {
+        Fill::Uniform { low, high, .. } => {
             let some = f64::from((high.0 as f32).next_down()) >= low.0;
             if !(low.0 < high.0 && (high.0 - low.0).is_finite() && some) {
                 return Err(format!("there is no f32 between {low} and {high}"));
@@ -54,8 +63,10 @@ pub fn draw(tensor: &Tensor, stream: &Stream) -> Result<Values, String> {
             given(&mut values.iter().map(|value| value.0))
         }
         Fill::Values { values } => Err(format!("{} values for {len} elements", values.len())),
-        Fill::Integers { low, high } if low <= high => Ok(whole(stream.integers(*low, *high, len))),
-        Fill::Integers { low, high } => Err(format!("there is no integer in {low}..={high}")),
+        Fill::Integers { low, high, .. } if low <= high => {
+            Ok(whole(stream.integers(*low, *high, len)))
+        }
+        Fill::Integers { low, high, .. } => Err(format!("there is no integer in {low}..={high}")),
         Fill::Iota => Ok(whole((0..len as i64).collect())),
         Fill::Permutation => Ok(whole(stream.distinct(len as u64, len))),
         Fill::BlockTable { pool } => match u64::try_from(*pool) {
@@ -93,7 +104,9 @@ fn integral(value: f64) -> Result<i64, String> {
 mod tests {
     use super::*;
     use crate::inputs::{TensorData, generate};
-    use crate::testing::{case, constant, filled, input, normal, tensor, uniform, values};
+    use crate::testing::{
+        case, constant, filled, input, integers, normal, tensor, uniform, values,
+    };
     use model::{ElemType, Role};
     use system::error::Error;
 
@@ -120,8 +133,8 @@ mod tests {
             (I32, constant(0.5)),
             (I32, constant(f64::NAN)),
             (F32, values(&[1.0])),
-            (U8, Fill::Integers { low: 0, high: 300 }),
-            (U8, Fill::Integers { low: 2, high: 1 }),
+            (U8, integers(0, 300)),
+            (U8, integers(2, 1)),
             (I32, Fill::BlockTable { pool: 3 }),
             (I32, Fill::BlockTable { pool: -1 }),
             (I32, offsets(5, 2)),

@@ -30,6 +30,14 @@ impl Stream {
         }
     }
 
+    /// Returns a stream of its own for another part of the same tensor.
+    pub fn part(&self, name: &str) -> Self {
+        let material = [&self.key[..], name.as_bytes()].concat();
+        Self {
+            key: blake3::derive_key(GENERATOR, &material),
+        }
+    }
+
     fn at(&self, word: usize) -> ChaCha8Rng {
         let mut rng = ChaCha8Rng::from_seed(self.key);
         rng.set_word_pos(word as u128);

@@ -19,11 +19,13 @@ pub mod images;
 pub mod inputs;
 mod layout;
 pub mod npy;
+mod order;
 mod packed;
 pub mod poison;
 mod reading;
 mod recent;
 pub mod reference;
+mod special;
 #[cfg(test)]
 mod testing;
 mod values;

@@ -162,7 +162,7 @@ fn put(bytes: &mut [u8], each: usize, field: &Field, contiguous: &[u8]) -> Resul
 mod tests {
     use super::*;
     use crate::inputs::{TensorData, generate};
-    use crate::testing::{case, input};
+    use crate::testing::{case, input, integers};
     use half::f16;
     use model::{Codec, CodecScheme, Fill, Num};
 
@@ -305,7 +305,7 @@ mod tests {
             field,
             fill,
         };
-        let codes = Fill::Integers { low: 0, high: 255 };
+        let codes = integers(0, 255);
         let fields = vec![
             filled(
                 "d",

@@ -20,12 +20,28 @@ pub fn filled(name: &str, elem: ElemType, dims: &[usize], fill: Fill) -> Tensor 
 
 pub fn normal(mean: f64, std: f64) -> Fill {
     let (mean, std) = (Num(mean), Num(std));
-    Fill::Normal { mean, std }
+    Fill::Normal {
+        mean,
+        std,
+        special: SpecialShares::new(),
+    }
 }
 
 pub fn uniform(low: f64, high: f64) -> Fill {
     let (low, high) = (Num(low), Num(high));
-    Fill::Uniform { low, high }
+    Fill::Uniform {
+        low,
+        high,
+        special: SpecialShares::new(),
+    }
+}
+
+pub fn integers(low: i64, high: i64) -> Fill {
+    Fill::Integers {
+        low,
+        high,
+        special: SpecialShares::new(),
+    }
 }
 
 pub fn constant(value: f64) -> Fill {

@@ -178,6 +178,20 @@ pub fn check_entry_name(name: &Spanned<String>, of: &str) -> Result<String, Prob
     Ok(trimmed.to_owned())
 }
 
+/// Reads the name of an entry at one shape: `k<{D / 2}>` has the value of an expression between braces.
+pub fn resolve_entry_name(name: &Spanned<String>, scope: &Scope<'_>) -> Result<String, Problem> {
+    let (mut text, mut rest) = (String::new(), name.as_str());
+    while let Some((before, behind)) = rest.split_once('{') {
+        let Some((formula, after)) = behind.split_once('}') else {
+            return Err(name.problem("`{` without a `}`: an expression ends with it"));
+        };
+        let value = scope.eval_integer(&name.with(Formula(formula.to_owned())))?;
+        text = text + before + &value.to_string();
+        rest = after;
+    }
+    check_entry_name(&name.with(text + rest), "a kernel")
+}
+
 pub fn check_c_name(name: &Spanned<String>) -> Result<String, Problem> {
     if model::expr::is_identifier(name) {
         return Ok(name.value.clone());

@@ -1,9 +1,9 @@
 //! How the values of a tensor, or of a field of its structs, are filled.
 
-use super::raw::{Formula, RawFill};
+use super::raw::{Formula, RawFill, RawSpecial};
 use super::scope::Scope;
 use super::yaml::{Position, Problem, Spanned};
-use model::{ElemType, Fill, Num};
+use model::{ElemType, Fill, Num, Special, SpecialShares};
 
 /// The result of a fill.
 #[derive(Clone, Copy)]
@@ -11,7 +11,25 @@ pub struct Drawn {
     pub elem: ElemType,
     /// Drawn as floats, whether stored so or coded.
     pub floats: bool,
+    pub is_coded: bool,
     pub elements: u64,
+    /// The last extent.
+    pub width: u64,
+}
+
+impl Drawn {
+    /// Returns the largest integer up to which the type holds all integers.
+    fn largest_integer(self) -> i64 {
+        match (self.elem, self.floats) {
+            (elem, false) => elem.range().map_or(i64::MAX, |(_, high)| high),
+            (ElemType::F16, _) if !self.is_coded => 1 << 11,
+            (ElemType::Bf16, _) if !self.is_coded => 1 << 8,
+            (ElemType::E4m3, _) if !self.is_coded => 1 << 4,
+            (ElemType::E5m2, _) if !self.is_coded => 1 << 3,
+            // Floats are drawn as f32.
+            _ => 1 << 24,
+        }
+    }
 }
 
 pub fn resolve_fill_of_input(
@@ -26,6 +44,7 @@ pub fn resolve_fill_of_input(
         None if drawn.floats => Ok(Fill::Normal {
             mean: Num(0.0),
             std: Num(1.0),
+            special: SpecialShares::new(),
         }),
         None => Err(Problem::new(
             at,
@@ -56,11 +75,13 @@ pub fn resolve_fill(
         elem,
         floats,
         elements,
+        ..
     } = drawn;
     let (low, high) = match elem.range() {
         Some(range) if !floats => range,
         _ => (i64::MIN, i64::MAX),
     };
+    let largest_integer = drawn.largest_integer();
     let wants = |integers: bool| {
         if integers != floats {
             return Ok(());
@@ -73,14 +94,33 @@ pub fn resolve_fill(
         Err(raw.problem(message))
     };
     let fits = |largest: i64| {
-        if largest <= high {
+        if largest <= largest_integer {
             return Ok(());
         }
-        Err(scope.problem(raw, format!("values up to {largest} do not fit the type")))
+        Err(scope.problem(raw, format!("values up to {largest} do not fit the type: {elem} holds all integers up to {largest_integer}")))
+    };
+    let value = |formula: &Spanned<Formula>| {
+        if let Some((special, kind)) = special_number(formula) {
+            return check_holds(formula, kind, drawn).map(|()| Num(special));
+        }
+        if floats {
+            return scope.eval_number(formula).map(Num);
+        }
+        scope
+            .eval_integer_in(formula, "the value", low..=high)
+            .map(|integer| Num(integer as f64))
+    };
+    let special = |special: &Option<Spanned<RawSpecial>>| {
+        let resolve = |special| resolve_special(special, drawn, scope);
+        special.as_ref().map_or(Ok(SpecialShares::new()), resolve)
     };
     let count = i64::try_from(elements).unwrap_or(i64::MAX);
     Ok(match &raw.value {
-        RawFill::Normal { mean, std } => {
+        RawFill::Normal {
+            mean,
+            std,
+            special: shares,
+        } => {
             wants(false)?;
             let deviation = scope.eval_number_or(std.as_ref(), 1.0)?;
             if let Some(std) = std.as_ref().filter(|_| deviation.0 < 0.0) {
@@ -89,9 +129,14 @@ pub fn resolve_fill(
             Fill::Normal {
                 mean: scope.eval_number_or(mean.as_ref(), 0.0)?,
                 std: deviation,
+                special: special(shares)?,
             }
         }
-        RawFill::Uniform { low, high } => {
+        RawFill::Uniform {
+            low,
+            high,
+            special: shares,
+        } => {
             wants(false)?;
             let (from, to) = (scope.eval_number(low)?, scope.eval_number(high)?);
             if from >= to {
@@ -102,34 +147,31 @@ pub fn resolve_fill(
             Fill::Uniform {
                 low: Num(from),
                 high: Num(to),
+                special: special(shares)?,
             }
         }
-        RawFill::Constant(value) => Fill::Constant {
-            value: if floats {
-                Num(scope.eval_number(value)?)
-            } else {
-                Num(scope.eval_integer_in(value, "the value", low..=high)? as f64)
-            },
+        RawFill::Constant(formula) => Fill::Constant {
+            value: value(formula)?,
         },
         RawFill::Zeros => Fill::Constant { value: Num(0.0) },
         RawFill::Integers {
             low: from,
             high: to,
+            special: shares,
         } => {
-            wants(true)?;
-            let from = scope.eval_integer_in(from, "low", low..=high)?;
+            let least = if floats { -largest_integer } else { low };
+            let from = scope.eval_integer_in(from, "low", least..=largest_integer)?;
             Fill::Integers {
                 low: from,
-                high: scope.eval_integer_in(to, "high", from..=high)?,
+                high: scope.eval_integer_in(to, "high", from..=largest_integer)?,
+                special: special(shares)?,
             }
         }
         RawFill::Iota => {
-            wants(true)?;
             fits(count - 1)?;
             Fill::Iota
         }
         RawFill::Permutation => {
-            wants(true)?;
             fits(count - 1)?;
             Fill::Permutation
         }
@@ -170,17 +212,81 @@ pub fn resolve_fill(
                     format!("{} values for {elements} elements", values.len()),
                 ));
             }
-            let value = |value: &Spanned<Formula>| {
-                if floats {
-                    return scope.eval_number(value).map(Num);
-                }
-                scope
-                    .eval_integer_in(value, "the value", low..=high)
-                    .map(|value| Num(value as f64))
-            };
             Fill::Values {
                 values: values.iter().map(value).collect::<Result<_, _>>()?,
             }
         }
     })
+}
+
+/// Reads the numbers that no expression has, as YAML writes them.
+fn special_number(formula: &Formula) -> Option<(f64, Special)> {
+    match formula.0.to_ascii_lowercase().as_str() {
+        ".inf" | "+.inf" => Some((f64::INFINITY, Special::Inf)),
+        "-.inf" => Some((f64::NEG_INFINITY, Special::Inf)),
+        ".nan" => Some((f64::NAN, Special::Nan)),
+        _ => None,
+    }
+}
+
+/// Refuses values that the elements cannot have.
+fn check_holds<T>(at: &Spanned<T>, kind: Special, drawn: Drawn) -> Result<(), Problem> {
+    let Drawn { elem, floats, .. } = drawn;
+    let is_of_floats = matches!(kind, Special::Inf | Special::Nan | Special::Denormal);
+    let message = match kind {
+        _ if is_of_floats && !floats => format!("{elem} has no `{kind}`: it holds integers"),
+        _ if is_of_floats && drawn.is_coded => format!("a codec has no code for `{kind}`"),
+        Special::Inf if elem.size() == 1 => {
+            format!("{elem} has no `inf` here: larger values become its largest one")
+        }
+        Special::Denormal if elem == ElemType::F64 => {
+            "f64 inputs hold f32 values, and none of these is denormal in f64".to_owned()
+        }
+        Special::Ties if drawn.width < 2 => {
+            "`ties` are within a row, the last dimension, which has one element here".to_owned()
+        }
+        Special::EqualRows if drawn.elements < 2 * drawn.width => {
+            "`equal_rows` needs two rows: a row is the last dimension".to_owned()
+        }
+        _ => return Ok(()),
+    };
+    Err(at.problem(message))
+}
+
+fn resolve_special(
+    raw: &Spanned<RawSpecial>,
+    drawn: Drawn,
+    scope: &Scope<'_>,
+) -> Result<SpecialShares, Problem> {
+    let written = [
+        (Special::Inf, &raw.inf),
+        (Special::Nan, &raw.nan),
+        (Special::Denormal, &raw.denormal),
+        (Special::Ties, &raw.ties),
+        (Special::EqualRows, &raw.equal_rows),
+    ];
+    let mut shares = SpecialShares::new();
+    for (kind, formula) in written {
+        let Some(formula) = formula else { continue };
+        let share = scope.eval_number(formula)?;
+        if !(0.0..=1.0).contains(&share) {
+            let message = format!("`{kind}` is {share}; a share is between 0 and 1");
+            return Err(scope.problem(formula, message));
+        }
+        if share > 0.0 {
+            check_holds(formula, kind, drawn)?;
+            shares.insert(kind, Num(share));
+        }
+    }
+    let elements = usize::try_from(drawn.elements).unwrap_or(usize::MAX);
+    let replaced: usize = shares
+        .iter()
+        .filter(|(kind, _)| **kind != Special::EqualRows)
+        .map(|(_, share)| Special::count(*share, elements))
+        .sum();
+    if replaced > elements {
+        let message = format!("these shares are {replaced} of {elements} elements");
+        return Err(scope.problem(raw, message));
+    }
+    Ok(shares)
 }

@@ -132,6 +132,11 @@ fn resolve_image(
             "`{name}` has strides, and an image has none"
         )));
     }
+    if tensor.offset > 0 {
+        return Err(refuse(format!(
+            "`{name}` has an `offset`, and an image begins with its allocation"
+        )));
+    }
     let mut dims: &[usize] = &tensor.dims;
     let count = channels.map_or(1, |channels| channels.value);
     if let Some(channels) = channels {

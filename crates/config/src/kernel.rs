@@ -132,16 +132,45 @@ pub fn resolve_candidate(
 fn resolve_one(writer: &Writer<'_>, shared: &Shared<'_>) -> Result<ResolvedVariant, Problem> {
     let kernel = writer.kernel;
     check_names(kernel, writer.shapes)?;
-    let cases: Vec<Case> = kernel
+    let mut cases: Vec<Case> = kernel
         .shapes
         .iter()
         .map(|shape| resolve_case(kernel, shape, shared))
         .collect::<Result<_, _>>()?;
+    let entries = resolve_entries(kernel, &mut cases)?;
     Ok(ResolvedVariant {
-        units: resolve_units(kernel, &kernel.shapes, &cases, shared)?,
+        units: resolve_units(kernel, entries, &cases, shared)?,
         gates: gates::resolve_gates(writer, &cases)?,
         cases,
     })
+}
+
+/// Returns the entries of a variant: of each step, or where they differ by shape, all of them. The steps of its cases then
+/// say which one they launch.
+fn resolve_entries(kernel: &KernelVariant<'_>, cases: &mut [Case]) -> Result<Vec<String>, Problem> {
+    let Call::Steps(steps) = &kernel.call else {
+        return Ok(Vec::new());
+    };
+    let mut entries: Vec<String> = Vec::new();
+    let differ = steps.iter().any(|step| step.entry.contains('{'));
+    for (shape, case) in kernel.shapes.iter().zip(cases) {
+        let scope = Scope::new(&shape.name, &shape.dims, &kernel.defines);
+        let names: Vec<String> = steps
+            .iter()
+            .map(|step| call::resolve_entry_name(step.entry, &scope))
+            .collect::<Result<_, _>>()?;
+        if !differ {
+            return Ok(names);
+        }
+        for (name, step) in names.into_iter().zip(&mut case.steps) {
+            let known = entries.iter().position(|entry| *entry == name);
+            step.entry = Some(known.unwrap_or(entries.len()));
+            if known.is_none() {
+                entries.push(name);
+            }
+        }
+    }
+    Ok(entries)
 }
 
 /// In an expression one name has one meaning.
@@ -335,6 +364,7 @@ fn resolve_steps(
                         .collect()
                 };
                 Ok(Step {
+                    entry: None,
                     args: call::resolve_args(step.args, tensors, Callee::Kernel, scope)?,
                     launch: Some(call::resolve_launch(step.launch, scope)?),
                     before: memory(&step.before)?,
@@ -370,17 +400,14 @@ fn check_constants(kernel: &KernelVariant<'_>, tensors: &[Tensor]) -> Result<(),
 
 fn resolve_units(
     kernel: &KernelVariant<'_>,
-    shapes: &[NamedShape],
+    entries: Vec<String>,
     cases: &[Case],
     shared: &Shared<'_>,
 ) -> Result<Vec<Unit>, Problem> {
     let raw = kernel.raw;
     let call = match &kernel.call {
-        Call::Steps(steps) => Callable::Entries {
-            names: steps
-                .iter()
-                .map(|step| call::check_entry_name(step.entry, "a kernel"))
-                .collect::<Result<_, _>>()?,
+        Call::Steps(_) => Callable::Entries {
+            names: entries,
             constants: kernel
                 .constants
                 .iter()
@@ -393,7 +420,8 @@ fn resolve_units(
                 .collect::<Result<_, _>>()?,
         },
         Call::Launcher { launcher, args } => {
-            let scopes: Vec<_> = shapes
+            let scopes: Vec<_> = kernel
+                .shapes
                 .iter()
                 .map(|shape| Scope::new(&shape.name, &shape.dims, &kernel.defines))
                 .collect();

@@ -93,7 +93,9 @@ impl Struct<'_> {
                     Drawn {
                         elem,
                         floats: elem.is_float(),
+                        is_coded: false,
                         elements: count,
+                        width: placed.field.count as u64,
                     },
                     scope,
                 )?;

@@ -377,7 +377,7 @@ pub struct Kernel {
     /// A .cu file or a header (.cuh), relative to gates.yaml; or what a compiler has made: .ptx or .cubin.
     pub source: Spanned<String>,
     /// C++ name of the `__global__` function as the source would write it: `k`, `ns::k`, or a template with its arguments,
-    /// which can be aliases and macros: `"k<half, BLOCK>"`. Required, unless there is a `sequence` or `launcher`.
+    /// which can be aliases, macros and, in braces, expressions: `"k<half, BLOCK, {D / 2}>"`. Required, unless there is a `sequence` or `launcher`.
     pub entry: Option<Spanned<String>>,
     /// Instead of `entry`, `args` and `launch`: several kernels of the source that run one after the other over the
     /// same tensors. They are checked and timed as one. Default: none.
@@ -619,12 +619,14 @@ pub struct RawTensor {
     pub shape: Spanned<Vec<Spanned<Formula>>>,
     /// In elements. Default: contiguous.
     pub strides: Option<Spanned<Vec<Spanned<Formula>>>>,
+    /// Elements of the allocation ahead of the tensor, which is a view: no kernel may read or write them. Default: 0.
+    pub offset: Option<Spanned<Formula>>,
     /// How inputs are made from the seed; what scratch starts with: `zeros`, `constant`, `iota` or `values`. Default:
     /// normal(0, 1) for inputs of floats.
     pub fill: Option<Spanned<RawFill>>,
     /// How float inputs become the codes that the kernel reads. Default: none.
     pub codec: Option<Spanned<RawCodec>>,
-    /// Which elements of an output are compared. Default: all.
+    /// Which elements of an output are compared, or along which axis in any order. Default: all.
     pub compare: Option<Spanned<RawCompare>>,
 }
 
@@ -666,7 +668,7 @@ pub struct RawField {
     pub fill: Option<Spanned<RawFill>>,
 }
 
-/// Either `where` or `mask`.
+/// One of `where`, `mask` and `unordered`.
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Compare")]
@@ -678,6 +680,8 @@ pub struct RawCompare {
     pub index: Option<Spanned<Vec<Spanned<String>>>>,
     /// An input of integers of the same shape: elements are compared where it is not 0.
     pub mask: Option<Spanned<String>>,
+    /// A dimension of the output, from 0, along which its slices may come in any order: 1 of [rows, k] sorts each row.
+    pub unordered: Option<Spanned<u32>>,
 }
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]
@@ -690,6 +694,8 @@ pub enum RawFill {
         mean: Option<Spanned<Formula>>,
         /// The standard deviation. Default: 1.
         std: Option<Spanned<Formula>>,
+        /// Shares of special values. Default: none.
+        special: Option<Spanned<RawSpecial>>,
     },
     /// Uniform in [low, high).
     Uniform {
@@ -697,8 +703,10 @@ pub enum RawFill {
         low: Spanned<Formula>,
         /// The bound above, which no value reaches.
         high: Spanned<Formula>,
+        /// Shares of special values. Default: none.
+        special: Option<Spanned<RawSpecial>>,
     },
-    /// The same value in every element.
+    /// The same value in every element; of floats also .inf, -.inf and .nan.
     Constant(Spanned<Formula>),
     /// 0 in every element.
     Zeros,
@@ -708,6 +716,8 @@ pub enum RawFill {
         low: Spanned<Formula>,
         /// The largest value.
         high: Spanned<Formula>,
+        /// Shares of special values. Default: none.
+        special: Option<Spanned<RawSpecial>>,
     },
     /// 0, 1, 2, ...
     Iota,
@@ -725,8 +735,25 @@ pub enum RawFill {
         /// How many indices there are to choose from.
         pool: Spanned<Formula>,
     },
-    /// One value per element.
+    /// One value per element; of floats also .inf, -.inf and .nan.
     Values(Vec<Spanned<Formula>>),
+}
+
+/// Shares of the elements that are replaced, at seeded places: 0.01 is one of a hundred, and at least one.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Special")]
+pub struct RawSpecial {
+    /// Infinities of either sign. Default: 0.
+    pub inf: Option<Spanned<Formula>>,
+    /// NaN. Default: 0.
+    pub nan: Option<Spanned<Formula>>,
+    /// Denormal numbers of the type, of either sign. Default: 0.
+    pub denormal: Option<Spanned<Formula>>,
+    /// Values that are in the same row (last dimension) already. Default: 0.
+    pub ties: Option<Spanned<Formula>>,
+    /// The share of rows that are a copy of another one. Default: 0.
+    pub equal_rows: Option<Spanned<Formula>>,
 }
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]
@@ -1164,7 +1191,8 @@ limits_by_metric!(
 #[derive(Clone, Debug)]
 pub enum Limits {
     One(String),
-    All(Vec<Spanned<String>>),
+    /// Each is one, or differs by architecture or shape.
+    All(Vec<Spanned<Limits>>),
     /// By architecture or shape.
     By(Ordered<Spanned<Limits>>),
 }
@@ -1179,10 +1207,16 @@ read_by_form!(
 );
 
 with_schema!(Limits as "Limits", {
-    "description": "128, 48KiB, 1.5ms, \"25%\", \"+2%\" (against the baseline), \"+2\" (for counts and bytes), \"+0.5% of base\" (against the revision that --base names), \"+5% of v1.0\" (against the baseline at that tag), \"+5% of best\" (against the best level that the baselines held), \"<= 0.90 * stage1.p50\"; a list of limits; or a mapping to either, by architecture (resources) or by shape (all other metrics).",
+    "description": "128, 48KiB, 1.5ms, \"25%\", \"+2%\" (against the baseline), \"+2\" (for counts and bytes), \"+0.5% of base\" (against the revision that --base names), \"+5% of v1.0\" (against the baseline at that tag), \"+5% of best\" (against the best level that the baselines held), \"<= 0.90 * stage1.p50\"; a list of limits; or a mapping to either, by architecture (resources) or by shape (all other metrics). A mapping can be in a list.",
     "anyOf": [
         { "type": ["number", "string"] },
-        { "type": "array", "items": { "type": ["number", "string"] } },
+        { "type": "array", "items": { "anyOf": [
+            { "type": ["number", "string"] },
+            { "type": "object", "additionalProperties": { "anyOf": [
+                { "type": ["number", "string"] },
+                { "type": "array", "items": { "type": ["number", "string"] } },
+            ] } },
+        ] } },
         { "type": "object", "additionalProperties": { "anyOf": [
             { "type": ["number", "string"] },
             { "type": "array", "items": { "type": ["number", "string"] } },

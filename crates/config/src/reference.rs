@@ -287,7 +287,7 @@ fn check_coverage(
 pub fn inputs<'a>(reference: &'a Reference, tensors: &'a [Tensor]) -> Vec<&'a str> {
     let masks = tensors.iter().filter_map(|tensor| match &tensor.compare {
         Some(Compare::Mask { tensor }) => Some(tensor.as_str()),
-        Some(Compare::Where { .. }) | None => None,
+        Some(Compare::Where { .. } | Compare::Unordered { .. }) | None => None,
     });
     let read = reference.inputs().unwrap_or_default();
     read.into_iter().chain(masks).collect()

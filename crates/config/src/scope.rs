@@ -3,7 +3,7 @@
 use super::raw::Formula;
 use super::yaml::{Problem, Spanned, suggest};
 use model::Num;
-use model::expr::{Env, EvalError, ExprValue, Expression, Name, Unit, unit};
+use model::expr::{self, Env, EvalError, ExprValue, Expression, Name, Unit, unit};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
@@ -43,6 +43,10 @@ impl<'a> Scope<'a> {
                     env.insert(Name::plain(name), ExprValue::Int(value));
                 }
                 Err(_) => {
+                    if let Some(bytes) = expr::size_of(text) {
+                        let size = Name::plain(format!("{}({name})", expr::SIZE_OF));
+                        env.insert(size, ExprValue::Int(bytes));
+                    }
                     opaque.insert(name.as_str(), text.as_str());
                 }
             }
@@ -149,6 +153,12 @@ impl<'a> Scope<'a> {
                 spot,
                 format!("the macro `{name}` is `{value}`, which is not an integer"),
             );
+        }
+        if let Some(of) = text.strip_prefix("sizeof(") {
+            let of = of.trim_end_matches(')');
+            return self
+                .problem(spot, format!("`{of}` is no type with a known size"))
+                .help("sizeof takes f16, i32 and so on, a type of C++, or a macro under `define` that is one");
         }
         let known: Vec<_> = self.env.keys().map(Name::to_string).collect();
         let problem = match self.of {

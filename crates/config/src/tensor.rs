@@ -25,7 +25,8 @@ pub fn resolve_tensors(
     let mut tensors = Vec::new();
     for (name, raw) in declared {
         let tensor = resolve_tensor(name, raw, scope)?;
-        bytes = bytes.saturating_add(tensor.span() as u64 * tensor.elem.size() as u64);
+        let elements = (tensor.offset + tensor.span()) as u64;
+        bytes = bytes.saturating_add(elements * tensor.elem.size() as u64);
         if bytes > MAX_BYTES {
             return Err(scope.problem(name, "the tensors up to here take more than 16 GiB"));
         }
@@ -33,7 +34,7 @@ pub fn resolve_tensors(
     }
     for (name, raw) in declared {
         if let Some(compare) = &raw.compare {
-            let resolved = resolve_compare(name, compare, &tensors, scope)?;
+            let resolved = resolve_compare(name, compare, raw.shape.len(), &tensors, scope)?;
             if let Some(tensor) = tensors.iter_mut().find(|tensor| tensor.name == name.value) {
                 tensor.compare = Some(resolved);
             }
@@ -71,6 +72,18 @@ fn resolve_tensor(
         .as_ref()
         .map(|strides| self::resolve_strides(strides, &dims, scope))
         .transpose()?;
+    let offset = match &raw.offset {
+        None => 0,
+        Some(offset) if !role.is_placed() => {
+            return Err(offset.problem(format!(
+                "`{name}` is for the reference alone, and lies nowhere: `offset` is not allowed"
+            )));
+        }
+        Some(offset) => {
+            let most = (MAX_BYTES / each as u64) as i64;
+            scope.eval_integer_in(offset, "the offset", 0..=most)? as usize * each / elem.size()
+        }
+    };
 
     if !role.is_drawn() {
         let fill = raw.fill.as_ref().filter(|_| role != Role::Scratch);
@@ -103,15 +116,16 @@ fn resolve_tensor(
         None => None,
     };
     let floats = codec.is_some() || elem.is_float();
+    let value_dims = match codec.as_ref().map(|codec| &codec.scheme) {
+        Some(CodecScheme::Blocks(blocks)) => &blocks.values,
+        _ => &dims,
+    };
     let drawn = Drawn {
         elem,
         floats,
-        elements: match codec.as_ref().map(|codec| &codec.scheme) {
-            Some(CodecScheme::Blocks(blocks)) => {
-                blocks.values.iter().map(|block| *block as u64).product()
-            }
-            _ => elements,
-        },
+        is_coded: codec.is_some(),
+        elements: value_dims.iter().map(|dim| *dim as u64).product(),
+        width: value_dims.last().map_or(1, |width| *width as u64),
     };
     let fill = match (&layout, role) {
         (Some(layout), _) if codec.is_none() => {
@@ -143,6 +157,7 @@ fn resolve_tensor(
         elem,
         dims,
         strides,
+        offset,
         fill,
         codec,
         compare: None,
@@ -177,6 +192,7 @@ const INDEX: [&str; 6] = ["i", "j", "k", "l", "m", "n"];
 fn resolve_compare(
     name: &Spanned<String>,
     raw: &Spanned<RawCompare>,
+    rank: usize,
     tensors: &[Tensor],
     scope: &Scope<'_>,
 ) -> Result<Compare, Problem> {
@@ -186,15 +202,23 @@ fn resolve_compare(
             "`{name}` is not an output: `compare` is not allowed"
         )));
     }
-    match (&raw.condition, &raw.mask) {
-        (Some(condition), None) => {
+    if let (Some(index), None) = (&raw.index, &raw.condition) {
+        return Err(index.problem("`index` names what `where` asks about"));
+    }
+    match (&raw.condition, &raw.mask, &raw.unordered) {
+        (Some(condition), None, None) => {
             let index = resolve_index(raw, condition, tensor, scope)?;
             resolve_condition(condition, index, scope)
         }
-        (None, Some(mask)) => {
-            if let Some(index) = &raw.index {
-                return Err(index.problem("`index` names what `where` asks about"));
-            }
+        (None, None, Some(axis)) if (axis.value as usize) < rank => Ok(Compare::Unordered {
+            axis: axis.value as usize,
+        }),
+        (None, None, Some(axis)) => Err(axis
+            .problem(format!(
+                "axis {axis} is out of range: the tensor has rank {rank}"
+            ))
+            .help("axes count from 0")),
+        (None, Some(mask), None) => {
             let found = find_tensor(mask, tensors)?;
             let is_integer = !found.elem.is_float() && found.codec.is_none();
             let is_input = matches!(found.role, Role::In | Role::Reference);
@@ -212,9 +236,10 @@ fn resolve_compare(
             })
         }
         _ => Err(raw
-            .problem("either `where` or `mask`")
+            .problem("one of `where`, `mask` and `unordered`")
             .help("compare: {where: \"i >= j\"}")
-            .help("compare: {mask: M}, where M is an input of integers of the same shape")),
+            .help("compare: {mask: M}, where M is an input of integers of the same shape")
+            .help("compare: {unordered: 1}, for an output of which the order along that axis does not matter")),
     }
 }
 

@@ -39,6 +39,13 @@ pub fn resolve_tensor_map(
             tensor.elem.name()
         )));
     }
+    let ahead = (tensor.offset * tensor.elem.size()) as u64;
+    if !ahead.is_multiple_of(CHUNK) {
+        return Err(raw.tensor.problem(format!(
+            "`{}` begins {ahead} bytes into its allocation, and a tensor map takes a multiple of {CHUNK}",
+            tensor.name
+        )));
+    }
     // gates.yaml begins with the outermost dimension, the driver with the innermost.
     extents.reverse();
     strides.reverse();

@@ -6,15 +6,50 @@ use super::shape::NamedShape;
 use super::yaml::{Ordered, Problem, Spanned};
 use model::{Arch, Metric};
 
+/// Reads what is the same everywhere: a limit, or a list of limits.
 pub fn read_texts(limits: &Spanned<Limits>) -> Result<Vec<Spanned<String>>, Problem> {
     match &limits.value {
-        Limits::One(text) => Ok(vec![limits.with(text.clone())]),
-        Limits::All(texts) if texts.is_empty() => {
-            Err(limits.problem("an empty list sets no limit"))
+        Limits::All(items)
+            if items
+                .iter()
+                .all(|item| matches!(item.value, Limits::One(_))) =>
+        {
+            read_items(limits, items, read_texts)
         }
-        Limits::All(texts) => Ok(texts.clone()),
-        Limits::By(_) => Err(limits.problem("expected a limit or a list of limits")),
+        Limits::One(text) => Ok(vec![limits.with(text.clone())]),
+        Limits::All(_) | Limits::By(_) => {
+            Err(limits.problem("expected a limit or a list of limits"))
+        }
     }
+}
+
+fn read_items(
+    list: &Spanned<Limits>,
+    items: &[Spanned<Limits>],
+    read: impl Fn(&Spanned<Limits>) -> Result<Vec<Spanned<String>>, Problem>,
+) -> Result<Vec<Spanned<String>>, Problem> {
+    if items.is_empty() {
+        return Err(list.problem("an empty list sets no limit"));
+    }
+    let texts: Vec<_> = items.iter().map(read).collect::<Result<_, _>>()?;
+    Ok(texts.concat())
+}
+
+/// Finds the value for `key`, one of those that are `known`, or for all that have no own.
+fn choose<'a>(
+    by: &'a Ordered<Spanned<Limits>>,
+    key: &str,
+    known: &[String],
+    what: &str,
+) -> Result<Option<&'a Spanned<Limits>>, Problem> {
+    let stranger = by
+        .iter()
+        .find(|(name, _)| name.value != DEFAULT && !known.contains(&name.value));
+    if let Some((name, _)) = stranger {
+        let known = known.iter().map(String::as_str).chain([DEFAULT]);
+        return Err(name.unknown(what, known));
+    }
+    Ok(by.get(key).or_else(|| by.get(DEFAULT)))
 }
 
 /// The subject of a key under `gates`.
@@ -92,22 +127,27 @@ impl WrittenGate<'_> {
         key: &str,
         known: &[String],
         what: &str,
+        lacking: impl Fn(&Spanned<Limits>) -> Result<Vec<Spanned<String>>, Problem>,
     ) -> Result<Option<Vec<Spanned<String>>>, Problem> {
         let mut found = None;
         for limits in &self.layers {
-            let Limits::By(by) = &limits.value else {
-                found = Some(read_texts(limits)?);
-                continue;
-            };
-            let stranger = by
-                .iter()
-                .find(|(name, _)| name.value != DEFAULT && !known.contains(&name.value));
-            if let Some((name, _)) = stranger {
-                let known = known.iter().map(String::as_str).chain([DEFAULT]);
-                return Err(name.unknown(what, known));
-            }
-            if let Some(chosen) = by.get(key).or_else(|| by.get(DEFAULT)) {
-                found = Some(read_texts(chosen)?);
+            match &limits.value {
+                Limits::By(by) => {
+                    if let Some(chosen) = choose(by, key, known, what)? {
+                        found = Some(read_texts(chosen)?);
+                    }
+                }
+                Limits::All(items) => {
+                    found = Some(read_items(limits, items, |item| match &item.value {
+                        Limits::By(by) => match choose(by, key, known, what)? {
+                            Some(chosen) => read_texts(chosen),
+                            None => lacking(item),
+                        },
+                        Limits::One(_) => read_texts(item),
+                        Limits::All(_) => Err(item.problem("a list in a list: write one list")),
+                    })?);
+                }
+                Limits::One(_) => found = Some(read_texts(limits)?),
             }
         }
         Ok(found)
@@ -120,13 +160,13 @@ impl WrittenGate<'_> {
     ) -> Result<Vec<Spanned<String>>, Problem> {
         let key = arch.to_string();
         let known: Vec<String> = known.iter().map(Arch::to_string).collect();
-        let lacking = || {
-            let at = self.layers.first().map_or(self.name.at, |limits| limits.at);
-            Problem::new(at, format!("no limit for {key}"))
-                .help(format!("add `{key}` or `{DEFAULT}`"))
+        let lacking = |at| {
+            Err(Problem::new(at, format!("no limit for {key}"))
+                .help(format!("add `{key}` or `{DEFAULT}`")))
         };
-        self.limits(&key, &known, "architecture")?
-            .ok_or_else(lacking)
+        let limits = self.limits(&key, &known, "architecture", |item| lacking(item.at))?;
+        let at = self.layers.first().map_or(self.name.at, |limits| limits.at);
+        limits.map_or_else(|| lacking(at), Ok)
     }
 
     /// One shape may have a limit that others do not.
@@ -136,7 +176,8 @@ impl WrittenGate<'_> {
         known: &[NamedShape],
     ) -> Result<Vec<Spanned<String>>, Problem> {
         let known: Vec<String> = known.iter().map(|shape| shape.name.clone()).collect();
-        Ok(self.limits(key, &known, "shape")?.unwrap_or_default())
+        let limits = self.limits(key, &known, "shape", |_| Ok(Vec::new()))?;
+        Ok(limits.unwrap_or_default())
     }
 }
 

@@ -48,8 +48,9 @@ pub fn of_launches<'a>(side: &Side<'a>) -> Vec<Resident<'a>> {
         Some(device) => Some(device.multiprocessors),
         None => Peaks::assumed(arch).map(|peaks| peaks.multiprocessors),
     };
-    entries
-        .iter()
+    side.case
+        .choose(entries)
+        .into_iter()
         .zip(&side.case.steps)
         .filter_map(|(entry, step)| {
             let launch = step.launch.as_ref()?;

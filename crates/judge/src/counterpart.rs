@@ -220,6 +220,7 @@ fn is_same_work(head: &Case, base: &Case) -> bool {
     let is_same = |(theirs, ours): (&Tensor, &Tensor)| {
         let contents = |tensor: &Tensor| Tensor {
             strides: None,
+            offset: 0,
             compare: None,
             // A fill of working memory that is new is loosened; one that is gone is work of the kernel.
             fill: tensor.fill.clone().filter(|_| tensor.role != Role::Scratch),

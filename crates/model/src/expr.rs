@@ -12,7 +12,8 @@
 //! - every intermediate result is finite, or an error.
 //!
 //! Grammar, loosest first: `||`, `&&`, one comparison, `+ -`, `* / %`, unary `- !`, then numbers
-//! (`64`, `1e-3`, `48KiB`, `900us`), names (`D`, `stage1.p50`, `torch.flash.p50`), calls and parentheses.
+//! (`64`, `1e-3`, `48KiB`, `900us`), names (`D`, `stage1.p50`, `torch.flash.p50`), calls and parentheses. `sizeof(f16)` is
+//! a number, and of a name that is no type a name itself: `sizeof(T)`.
 
 mod parse;
 #[cfg(test)]
@@ -20,6 +21,32 @@ mod tests;
 
 pub use parse::{is_identifier, rename};
 
+/// The function of a type, of which the bytes are known when the text is read.
+pub const SIZE_OF: &str = "sizeof";
+
+/// Returns the bytes of a type of gates.yaml or C++; `None` for one that is not known here.
+pub fn size_of(of: &str) -> Option<i64> {
+    let scalar = ScalarType::ALL
+        .into_iter()
+        .find(|scalar| scalar.name() == of);
+    let elem = ElemType::ALL.into_iter().find(|elem| elem.name() == of);
+    let known = scalar.map(ScalarType::size).or(elem.map(ElemType::size));
+    Some(match of.trim_start_matches("std::") {
+        _ if let Some(bytes) = known => bytes as i64,
+        "char" | "signed char" | "unsigned char" | "int8_t" | "uint8_t" => 1,
+        "__nv_fp8_e4m3" | "__nv_fp8_e5m2" => 1,
+        "short" | "unsigned short" | "int16_t" | "uint16_t" => 2,
+        "half" | "__half" | "nv_bfloat16" | "__nv_bfloat16" => 2,
+        "int" | "unsigned" | "unsigned int" | "int32_t" | "uint32_t" | "float" => 4,
+        "half2" | "__half2" | "nv_bfloat162" | "__nv_bfloat162" => 4,
+        "long long" | "unsigned long long" | "int64_t" | "uint64_t" | "size_t" | "double" => 8,
+        "float2" | "int2" | "uint2" => 8,
+        "float4" | "int4" | "uint4" => 16,
+        _ => return None,
+    })
+}
+
+use crate::{ElemType, ScalarType};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -210,6 +237,7 @@ enum Comparison {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Function {
     CeilDiv,
+    FloorDiv,
     RoundUp,
     Min,
     Max,
@@ -219,8 +247,9 @@ enum Function {
 }
 
 impl Function {
-    const ALL: [(&'static str, Self); 7] = [
+    const ALL: [(&'static str, Self); 8] = [
         ("ceil_div", Self::CeilDiv),
+        ("floor_div", Self::FloorDiv),
         ("round_up", Self::RoundUp),
         ("min", Self::Min),
         ("max", Self::Max),
@@ -239,7 +268,7 @@ impl Function {
     /// Wording and test of how many arguments it takes.
     fn arity(self) -> (&'static str, fn(usize) -> bool) {
         match self {
-            Self::CeilDiv | Self::RoundUp => ("two arguments", |count| count == 2),
+            Self::CeilDiv | Self::FloorDiv | Self::RoundUp => ("two arguments", |count| count == 2),
             Self::Min | Self::Max => ("two or more arguments", |count| count >= 2),
             Self::Abs | Self::Sqrt | Self::Log2 => ("one argument", |count| count == 1),
         }
@@ -428,6 +457,11 @@ impl Function {
     fn apply(self, arguments: &[ExprValue]) -> Result<ExprValue, EvalError> {
         match (self, arguments) {
             (Self::CeilDiv, &[a, b]) => ceil_div(a, b, "ceil_div").map(ExprValue::Int),
+            (Self::FloorDiv, &[a, b]) => {
+                let ceiling = ceil_div(a, b, "floor_div")?;
+                let is_exact = whole(a)? % whole(b)? == 0;
+                Ok(ExprValue::Int(ceiling - i64::from(!is_exact)))
+            }
             (Self::RoundUp, &[a, b]) => ceil_div(a, b, "round_up")?
                 .checked_mul(whole(b)?)
                 .map(ExprValue::Int)

@@ -349,7 +349,7 @@ impl Unit {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Callable {
     /// `__global__` functions, by their C++ names as written in the source: `k`, `ns::k`, `k<float, 4>`. One
-    /// for each step of its cases.
+    /// for each step of its cases, or those that any of their steps launches.
     Entries {
         names: Vec<String>,
         /// Filled by the host before the first launch.
@@ -569,6 +569,18 @@ impl Case {
             || self.tensors.iter().any(|tensor| tensor.role.is_result())
     }
 
+    /// Returns those of the unit's entries that its steps launch, in their order.
+    pub fn choose<'e, T>(&self, entries: &'e [T]) -> Vec<&'e T> {
+        if self.steps.iter().all(|step| step.entry.is_none()) {
+            return entries.iter().collect();
+        }
+        self.steps
+            .iter()
+            .enumerate()
+            .filter_map(|(at, step)| entries.get(step.entry.unwrap_or(at)))
+            .collect()
+    }
+
     /// The floats that outputs are compared as, and the share by which they may differ.
     pub fn float_tolerance(&self) -> Option<(ElemType, Num)> {
         let floats = self.tensors.iter().find_map(|tensor| tensor.floats)?;
@@ -580,6 +592,9 @@ impl Case {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
+    /// The place of its entry among the names of the unit, where each shape has entries of its own; `None`: that of the step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<usize>,
     pub args: Vec<Arg>,
     /// `None` for a launcher, which decides for itself.
     pub launch: Option<Launch>,
@@ -595,6 +610,7 @@ pub struct Step {
 impl Step {
     pub fn new(args: Vec<Arg>, launch: Option<Launch>) -> Self {
         Self {
+            entry: None,
             args,
             launch,
             before: Vec::new(),
@@ -659,6 +675,9 @@ pub struct Tensor {
     pub dims: Vec<usize>,
     /// In elements, one for each dimension; `None` where contiguous.
     pub strides: Option<Vec<usize>>,
+    /// Elements of its allocation ahead of it: a view, which no kernel may leave.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub offset: usize,
     /// How inputs are made, and working memory that starts with something. Outputs are poisoned instead and have
     /// `None`.
     pub fill: Option<Fill>,
@@ -698,6 +717,14 @@ pub struct Pointer {
     pub elem: Option<ElemType>,
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 /// The part that is left out may hold anything, or nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -710,6 +737,8 @@ pub enum Compare {
     },
     /// Where this input, of the same dimensions, is not 0.
     Mask { tensor: String },
+    /// Everywhere, with the slices along this axis in any order.
+    Unordered { axis: usize },
 }
 
 impl Tensor {
@@ -721,6 +750,7 @@ impl Tensor {
             elem,
             dims,
             strides: None,
+            offset: 0,
             fill: None,
             codec: None,
             compare: None,
@@ -819,11 +849,15 @@ pub enum Fill {
     Normal {
         mean: Num,
         std: Num,
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        special: SpecialShares,
     },
     /// Half-open [low, high).
     Uniform {
         low: Num,
         high: Num,
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        special: SpecialShares,
     },
     Constant {
         value: Num,
@@ -832,6 +866,8 @@ pub enum Fill {
     Integers {
         low: i64,
         high: i64,
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        special: SpecialShares,
     },
     /// 0, 1, 2, ...
     Iota,
@@ -858,6 +894,43 @@ pub enum Fill {
     Captured {
         content: CapturedContent,
     },
+}
+
+impl Fill {
+    /// Returns the special values that a random fill contains; none of any other.
+    pub fn special(&self) -> Option<&SpecialShares> {
+        match self {
+            Self::Normal { special, .. }
+            | Self::Uniform { special, .. }
+            | Self::Integers { special, .. } => Some(special),
+            _ => None,
+        }
+    }
+}
+
+/// The share of the elements of a random fill that each kind of special value replaces; of `equal_rows`, the share of rows.
+pub type SpecialShares = BTreeMap<Special, Num>;
+
+named! {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum Special {
+    /// Infinities of either sign.
+    Inf = "inf",
+    Nan = "nan",
+    /// Denormal numbers of the element type, of either sign.
+    Denormal = "denormal",
+    /// Values that are in the same row already: along the last dimension.
+    Ties = "ties",
+    /// Rows that are a copy of another one.
+    EqualRows = "equal_rows",
+}
+}
+
+impl Special {
+    /// Returns how many of `all` elements or rows a share replaces: at least one, unless the share is 0.
+    pub fn count(share: Num, all: usize) -> usize {
+        (share.0 * all as f64).ceil() as usize
+    }
 }
 
 /// Memory of a program, in a directory that `gatekeeper capture` wrote.

@@ -61,6 +61,11 @@ pub enum BaseDemand {
         tensor: String,
         dims: Vec<usize>,
     },
+    /// It is a view, so many elements into its allocation.
+    TensorOffset {
+        tensor: String,
+        offset: usize,
+    },
     /// Which elements of an output are compared; `None` for all.
     ComparedElements {
         tensor: String,
@@ -184,6 +189,7 @@ pub enum Loosened {
     OutputRemoved,
     TensorRole(Role),
     TensorDims(Vec<usize>),
+    TensorOffset(usize),
     /// Head compares these alone: fewer, or others.
     ComparedElements(Compare),
     /// Its caller has to fill working memory before each launch, which no time has in it.
@@ -533,7 +539,7 @@ pub enum Reason {
     ///
     /// Use its macros in the source, or remove the variant.
     SameCode { variant: String } = "same-code" [Fail],
-    /// Output elements are NaN or infinite where the reference is finite.
+    /// Output elements are NaN or infinite where the reference is finite, or are not the same infinity or NaN as it.
     ///
     /// Fix the kernel. `--dump DIR` writes inputs, output and reference.
     NonFinite { seed: u64, count: u64, elements: u64, worst: Option<Worst> } = "non-finite" [Fail],

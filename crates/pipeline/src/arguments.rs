@@ -32,9 +32,9 @@ fn mistyped(
     let is_launcher = plan
         .unit(unit)
         .is_none_or(|unit| !matches!(unit.call, Callable::Entries { .. }));
-    let (Some(case), false) = (first_case(plan, unit), is_launcher) else {
+    if is_launcher {
         return Vec::new();
-    };
+    }
     let owner = Owner {
         kernel: &unit.kernel,
         variant: &unit.variant,
@@ -46,7 +46,13 @@ fn mistyped(
             .or_else(|| places.key(owner, &["tensors", tensor]))
     };
     let mut found = Vec::new();
-    for (entry, step) in facts.entries.iter().zip(&case.steps) {
+    let steps = told_apart(plan, unit).into_iter().flat_map(|case| {
+        case.choose(&facts.entries)
+            .into_iter()
+            .zip(&case.steps)
+            .map(move |step| (case, step))
+    });
+    for (case, (entry, step)) in steps {
         let parameters = signature::parameters(&entry.symbol).unwrap_or_default();
         for ((arg, takes), parameter) in step.args.iter().zip(parameters).zip(1..) {
             let Arg::Tensor { name } = arg else {
@@ -58,7 +64,7 @@ fn mistyped(
                 continue;
             };
             if pointee.differs(tensor.elem) {
-                found.push(Mistyped {
+                let mistyped = Mistyped {
                     entry: entry.name.clone(),
                     parameter,
                     takes,
@@ -69,18 +75,28 @@ fn mistyped(
                         Pointee::Whole(_) => None,
                     },
                     declared: declared(name),
-                });
+                };
+                if !found.contains(&mistyped) {
+                    found.push(mistyped);
+                }
             }
         }
     }
     found
 }
 
-/// Values differ from shape to shape, types do not.
-fn first_case<'a>(plan: &'a Plan, unit: &UnitId) -> Option<&'a Case> {
-    plan.cases
-        .iter()
-        .find(|case| (&case.id.kernel, &case.id.variant) == (&unit.kernel, &unit.variant))
+/// Returns the cases of a unit whose arguments can fit differently: values differ from shape to shape, types do not, and
+/// entries rarely do.
+fn told_apart<'a>(plan: &'a Plan, unit: &UnitId) -> Vec<&'a Case> {
+    let entries = |case: &Case| -> Vec<_> { case.steps.iter().map(|step| step.entry).collect() };
+    let mut cases: Vec<&Case> = Vec::new();
+    for case in &plan.cases {
+        let is_of_unit = (&case.id.kernel, &case.id.variant) == (&unit.kernel, &unit.variant);
+        if is_of_unit && cases.iter().all(|known| entries(known) != entries(case)) {
+            cases.push(case);
+        }
+    }
+    cases
 }
 
 /// PTX that PTXAS does not take is for the simulator alone: where a GPU is asked for, it is a unit that was not
@@ -104,16 +120,24 @@ fn misfits(plan: &Plan, places: Option<&Places>, unit: &UnitId, built: &Built) -
         // Each launch of a group is a case of its own, too, but for those of a base that are gone.
         Some(Artifact::Together { .. } | Artifact::Launcher { .. }) | None => return None,
     };
-    let case = first_case(plan, unit)?;
     // Without it the names of entries say what they can.
     let ptx = ptx.and_then(|path| files::read_text(path, files::made()).ok());
     let mut lines = Vec::new();
-    for (number, ((name, symbol), step)) in entries.iter().zip(&case.steps).enumerate() {
+    let steps = told_apart(plan, unit).into_iter().flat_map(|case| {
+        case.choose(entries)
+            .into_iter()
+            .zip(&case.steps)
+            .enumerate()
+    });
+    for (number, ((name, symbol), step)) in steps {
         let bytes = args::sizes(&step.args);
         for misfit in signature::misfits(name, symbol, ptx.as_deref(), &step.args, &bytes) {
             let place = places.map(|places| places.argument(unit, number, misfit.argument));
             let place = place.map_or_else(String::new, |place| format!("{place}: "));
-            lines.push(format!("{place}{}", misfit.message));
+            let line = format!("{place}{}", misfit.message);
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
         }
     }
     (!lines.is_empty()).then(|| lines.join("\n"))

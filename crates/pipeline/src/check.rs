@@ -185,7 +185,7 @@ impl Side {
     ) -> std::result::Result<CheckJob, SkipReason> {
         Ok(CheckJob {
             case: case.clone(),
-            artifact: self.artifact(plan, &case.id, arch)?.clone(),
+            artifact: self.artifact(plan, &case.id, arch)?,
             seed,
             later_seed: plan.later_seed(case, seed),
             expected: self.expected(plan, case, arch, seed)?,
@@ -214,7 +214,7 @@ impl Side {
                         variant: other.variant.clone(),
                     })
                 })?;
-                let artifact = self.artifact(plan, &other, arch)?.clone();
+                let artifact = self.artifact(plan, &other, arch)?;
                 Ok(ExpectedOutput::Variant {
                     case: Box::new(case.clone()),
                     artifact,

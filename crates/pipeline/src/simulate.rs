@@ -300,13 +300,13 @@ impl OneSide<'_> {
                     Err(why) => Some(why),
                     Ok(artifact) => {
                         asked.push(run);
+                        let code = self.results.code(&artifact);
                         let job = EstimateJob {
                             case: case.clone(),
-                            artifact: artifact.clone(),
+                            artifact,
                             seed: case.seeds.first().copied().unwrap_or_default(),
                             limit: patience(budget).saturating_mul(PATIENCE_WITH_BLOCKS),
                         };
-                        let code = self.results.code(artifact);
                         let key = code.and_then(|code| {
                             let asked = Asked::Estimate;
                             self.results.key(case, code, job.seed, job.limit, asked)
@@ -410,13 +410,13 @@ impl OneSide<'_> {
                 ..case.id.clone()
             };
             let artifact = side.artifact(self.plan, &id, run.arch).ok()?;
-            Some((self.plan.case(&id)?.clone(), artifact.clone()))
+            Some((self.plan.case(&id)?.clone(), artifact))
         })?;
         let asked = Asked::Simulation {
             later_seed: self.plan.later_seed(case, seed),
             expected,
         };
-        results.key(case, results.code(artifact)?, seed, self.limit(), asked)
+        results.key(case, results.code(&artifact)?, seed, self.limit(), asked)
     }
 
     fn limit(&self) -> u64 {

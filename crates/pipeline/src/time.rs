@@ -301,7 +301,7 @@ impl Work {
         timing: Timing,
     ) -> std::result::Result<Job, SkipReason> {
         let plan = &record.plan;
-        let artifact = self.head.artifact(plan, &case.id, None)?.clone();
+        let artifact = self.head.artifact(plan, &case.id, None)?;
         let seed = case.seeds.first().copied().unwrap_or_default();
         let case = case.clone();
         let schedule = plan.timing.clone();

@@ -34,7 +34,7 @@ impl Side {
         plan: &Plan,
         case: &CaseId,
         arch: Option<Arch>,
-    ) -> std::result::Result<&Artifact, SkipReason> {
+    ) -> std::result::Result<Artifact, SkipReason> {
         let unit = match (&self.device, arch) {
             (Some(device), _) => judge::unit_for(plan, case, device),
             (None, None) => judge::unit_to_simulate(plan, case),
@@ -48,6 +48,10 @@ impl Side {
             }
         };
         unit.and_then(|unit| self.artifacts.get(&unit.id))
+            .map(|artifact| match plan.case(case) {
+                Some(case) => artifact.of_case(case),
+                None => artifact.clone(),
+            })
             .ok_or(SkipReason::NotRun(NotRun::NoArtifact))
     }
 }

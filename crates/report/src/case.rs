@@ -107,7 +107,7 @@ fn of_case<'a>(source: &Source<'a>, case: &'a Case) -> OfCase<'a> {
     let steps = case
         .steps
         .iter()
-        .zip(names)
+        .zip(case.choose(&names).into_iter().cloned())
         .enumerate()
         .map(|(number, (step, entry))| OfStep {
             entry,
@@ -423,6 +423,9 @@ fn of_tensor(tensor: &Tensor) -> String {
     );
     if let Some(strides) = &tensor.strides {
         let _ = write!(text, ", strides {strides:?}");
+    }
+    if tensor.offset > 0 {
+        let _ = write!(text, ", offset {}", tensor.offset);
     }
     if let Some(fill) = &tensor.fill {
         let _ = write!(text, ", {}", flow(fill));

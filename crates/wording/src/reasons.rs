@@ -75,7 +75,8 @@ impl Context<'_> {
                 format!("no effect: same machine code, launches and arguments as `{variant}`")
             }
             R::NonFinite { seed, count, elements, worst } => format!(
-                "not finite with seed {seed}: {count} of {elements} elements{}",
+                "{} with seed {seed}: {count} of {elements} elements{}",
+                not_finite(worst.as_ref()),
                 first(worst.as_ref().map(element)),
             ),
             R::Unwritten { seed, count, first: at } => format!(
@@ -540,6 +541,15 @@ pub const NOT_PROVEN: &str = "correctness not established";
 fn all<T>(of: &[T], each: impl Fn(&T) -> String) -> String {
     let all: Vec<_> = of.iter().map(each).collect();
     all.join("; ")
+}
+
+/// Says how an element is unlike the reference in being a number.
+fn not_finite(worst: Option<&Worst>) -> &'static str {
+    match worst.map(|worst| (worst.got.0.is_finite(), worst.want.0.is_finite())) {
+        Some((true, false)) => "finite where the reference is not",
+        Some((false, false)) => "not the infinity or NaN of the reference",
+        _ => "not finite",
+    }
 }
 
 fn first(what: Option<String>) -> String {
@@ -1110,6 +1120,7 @@ pub fn loosened(how: &Loosened) -> String {
         }
         Loosened::TensorRole(role) => format!("head has `{}`", role_name(*role)),
         Loosened::TensorDims(dims) => format!("head has {dims:?}"),
+        Loosened::TensorOffset(offset) => format!("head has `offset: {offset}`"),
         Loosened::ComparedElements(compare) => {
             format!("head compares it only {}", compared_part(compare))
         }

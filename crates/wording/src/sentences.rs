@@ -143,6 +143,10 @@ fn demands() -> Vec<BaseDemand> {
             tensor: tensor(),
             dims: vec![128, 128],
         },
+        BaseDemand::TensorOffset {
+            tensor: tensor(),
+            offset: 1,
+        },
         BaseDemand::ComparedElements {
             tensor: tensor(),
             compare: None,

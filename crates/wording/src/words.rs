@@ -665,6 +665,9 @@ pub fn demand(demand: &BaseDemand) -> String {
         BaseDemand::OutputType { tensor } => format!("type of output {tensor}"),
         BaseDemand::TensorRole { tensor, role } => format!("{tensor} is `{}`", role_name(*role)),
         BaseDemand::TensorDims { tensor, dims } => format!("{tensor} is {dims:?}"),
+        BaseDemand::TensorOffset { tensor, offset } => {
+            format!("{tensor} begins at element {offset} of its allocation")
+        }
         BaseDemand::ComparedElements {
             tensor,
             compare: None,
@@ -697,6 +700,7 @@ pub fn compared_part(compare: &Compare) -> String {
     match compare {
         Compare::Where { condition, .. } => format!("where `{}`", condition.text),
         Compare::Mask { tensor } => format!("where `{tensor}` is not 0"),
+        Compare::Unordered { axis } => format!("in any order along axis {axis}"),
     }
 }
 

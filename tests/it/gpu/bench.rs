@@ -95,6 +95,7 @@ pub fn tensor(name: &str, role: Role) -> Tensor {
         fill: (role != Role::Out).then_some(Fill::Normal {
             mean: Num(0.0),
             std: Num(1.0),
+            special: model::SpecialShares::new(),
         }),
         ..Tensor::new(name, role, ElemType::F32, vec![N])
     }
@@ -118,6 +119,7 @@ pub fn case(variant: &str) -> Case {
         dims: BTreeMap::new(),
         tensors: vec![tensor("x", Role::In), tensor("y", Role::Out)],
         steps: vec![Step {
+            entry: None,
             args: vec![pointer("x"), pointer("y"), int(N as i64)],
             launch: Some(Launch {
                 grid: [1, 1, 1],

@@ -33,7 +33,12 @@ fn f32s(name: &str, dims: &[usize]) -> Tensor {
 
 fn ints(name: &str, dims: &[usize]) -> Tensor {
     let (low, high) = (-100, 100);
-    filled(name, ElemType::I32, dims, Fill::Integers { low, high })
+    filled(
+        name,
+        ElemType::I32,
+        dims,
+        crate::testing::integers(low, high),
+    )
 }
 
 fn y(dims: &[usize]) -> Tensor {

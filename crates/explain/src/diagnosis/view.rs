@@ -61,7 +61,10 @@ fn unit_to_estimate<'a>(plan: &'a Plan, id: &CaseId) -> Option<&'a Unit> {
 }
 
 fn only_entry<'a>(case: &Case, build: &'a BuildFacts) -> Option<(Launch, &'a Resources)> {
-    match (case.steps.as_slice(), build.entries.as_slice()) {
+    match (
+        case.steps.as_slice(),
+        case.choose(&build.entries).as_slice(),
+    ) {
         // With a memset or copy the times are not the entry's alone.
         ([step], [entry]) if step.is_bare() => Some((step.launch?, entry.resources.as_ref()?)),
         _ => None,

@@ -63,7 +63,7 @@ impl Names<'_> {
         for own_tensor in &mut case.tensors {
             tensor(&mut own_tensor.name);
             match &mut own_tensor.compare {
-                None => {}
+                None | Some(Compare::Unordered { .. }) => {}
                 Some(Compare::Mask { tensor: mask }) => tensor(mask),
                 Some(Compare::Where { condition, .. }) => self.carry_expr(kernel, condition),
             }

@@ -645,6 +645,7 @@ fn find_copy(base: &[Step], head: &[Step]) -> Option<Loosened> {
 
 fn copies(step: &Step) -> impl Iterator<Item = (&str, &str)> {
     let Step {
+        entry: _,
         args: _,
         launch: _,
         before,
@@ -696,6 +697,7 @@ fn compare_tensor(
         dims: tensor_dims,
         // Gaps between elements, and where a tensor lies, are the layout of the same values.
         strides: _,
+        offset,
         address: _,
         joined: _,
         pointers: _,
@@ -755,5 +757,15 @@ fn compare_tensor(
         },
         has_other_dims.then(|| Loosened::TensorDims(head.dims.clone())),
     ));
+    // Accesses are tried where the base has them tried: another offset may be aligned.
+    if *offset > 0 {
+        found.push((
+            BaseDemand::TensorOffset {
+                tensor: tensor(),
+                offset: *offset,
+            },
+            (head.offset != *offset).then_some(Loosened::TensorOffset(head.offset)),
+        ));
+    }
     found
 }

@@ -208,6 +208,7 @@ fn has_the_inputs_of(base: &Case, head: &Case) -> bool {
                 // Values do not depend on where they lie.
                 let tensor = Tensor {
                     strides: None,
+                    offset: 0,
                     ..tensor.clone()
                 };
                 (tensor.name.clone(), tensor)

@@ -117,8 +117,9 @@ pub fn check_driver(view: View, subject: &Subject) -> Judged<Reason> {
             expected: case.steps.len(),
         });
     }
+    let of_case = case.choose(&build.entries);
     for (number, launched) in driver.entries.iter().enumerate() {
-        let mut entries = build.entries.iter().enumerate();
+        let mut entries = of_case.iter().enumerate();
         // A launcher launches in the order that it likes.
         let declared = entries.find(|(at, entry)| {
             entry.symbol == launched.symbol && (!is_of_entries || *at == number)

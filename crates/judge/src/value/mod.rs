@@ -549,15 +549,15 @@ pub(super) fn steps<'f>(
     facts: &'f BuildFacts,
     case: &Case,
 ) -> Judged<Vec<(&'f EntryFacts, Launch)>> {
-    if facts.entries.len() != case.steps.len() {
+    let entries = case.choose(&facts.entries);
+    if entries.len() != case.steps.len() {
         return inconclusive(Reason::EntriesDiffer {
             declared: case.steps.len(),
-            reported: facts.entries.len(),
+            reported: entries.len(),
         });
     }
-    Ok(facts
-        .entries
-        .iter()
+    Ok(entries
+        .into_iter()
         .zip(&case.steps)
         .filter_map(|(entry, step)| Some((entry, step.launch?)))
         .collect())

@@ -1,8 +1,8 @@
 //! Text to a typed tree.
 
 use super::{
-    Arithmetic, Comparison, ExprError, ExprValue, Expression, Function, Kind, Name, Node, finite,
-    unit,
+    Arithmetic, Comparison, ExprError, ExprValue, Expression, Function, Kind, Name, Node, SIZE_OF,
+    finite, size_of, unit,
 };
 use std::collections::BTreeSet;
 use std::fmt;
@@ -301,15 +301,39 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Behind the opening parenthesis of `sizeof`.
+    fn size(&mut self) -> Result<Typed, ExprError> {
+        let Some(Token::Name(Name::Plain(of))) = self.peek() else {
+            return Err(self.error(format!("`{SIZE_OF}` takes a type: f16, i32, float")));
+        };
+        self.next += 1;
+        if !self.eat(")") {
+            return Err(self.error("`)` is missing"));
+        }
+        let node = match size_of(of) {
+            Some(bytes) => Node::Number(ExprValue::Int(bytes)),
+            None => {
+                let name = Name::plain(format!("{SIZE_OF}({of})"));
+                self.names.insert(name.clone());
+                Node::Variable(name)
+            }
+        };
+        Ok((node, Kind::Number))
+    }
+
     /// Behind the opening parenthesis.
     fn call(&mut self, name: &Name, column: usize) -> Result<Typed, ExprError> {
         let error = |message: String| ExprError { message, column };
+        if *name == Name::plain(SIZE_OF) {
+            return self.size();
+        }
         let function = match name {
             Name::Plain(name) => Function::from_name(name),
             Name::Dotted(..) | Name::Rival(..) => None,
         };
         let function = function.ok_or_else(|| {
-            let known: Vec<_> = Function::ALL.iter().map(|(name, _)| *name).collect();
+            let known = Function::ALL.iter().map(|(name, _)| *name);
+            let known: Vec<_> = known.chain([SIZE_OF]).collect();
             error(format!(
                 "`{name}` is not a function; there are {}",
                 known.join(", ")

@@ -53,6 +53,10 @@ fn arithmetic_has_the_usual_precedence_and_types() {
         ("max(half, 0)", ExprValue::Float(0.5)),
         ("abs(-3)", ExprValue::Int(3)),
         ("log2(D)", ExprValue::Float(6.0)),
+        (
+            "floor_div(D + 1, 8) + sizeof(f16) * sizeof(double)",
+            ExprValue::Int(24),
+        ),
         ("48KiB", ExprValue::Int(49152)),
         ("1.5ms", ExprValue::Float(1_500_000.0)),
         ("2e-3", ExprValue::Float(0.002)),
@@ -192,7 +196,7 @@ fn mistakes_name_their_column() {
         (
             "pow(2, 3)",
             1,
-            "`pow` is not a function; there are ceil_div, round_up, min, max, abs, sqrt, log2",
+            "`pow` is not a function; there are ceil_div, floor_div, round_up, min, max, abs, sqrt, log2, sizeof",
         ),
         ("2 * sqrt()", 5, "`sqrt` takes one argument, not 0"),
         ("min(1)", 1, "`min` takes two or more arguments, not 1"),

@@ -28,29 +28,33 @@ impl RedzonePattern {
 pub struct Guarded {
     pub address: Address,
     pub bytes: usize,
-    /// On each side.
-    guard: usize,
+    /// Guarded bytes before it and behind it.
+    before: usize,
+    behind: usize,
     pattern: RedzonePattern,
 }
 
 impl Guarded {
+    /// Allocates a buffer that has `ahead` bytes of its allocation before it: they are guarded by every device.
     pub fn alloc(
         device: &mut dyn Device,
         name: &str,
-        bytes: usize,
+        (ahead, bytes): (usize, usize),
         pattern: RedzonePattern,
     ) -> Result<Self> {
-        let guard = device.guard();
-        let base = device.alloc(name, guard + bytes + guard)?;
+        let (before, behind) = (device.guard() + ahead, device.guard());
+        let base = device.alloc(name, before + bytes + behind)?;
         let guarded = Self {
-            address: base + guard as u64,
+            address: base + before as u64,
             bytes,
-            guard,
+            before,
+            behind,
             pattern,
         };
-        if guard > 0 {
-            device.fill(base, &[pattern.byte()], guard)?;
-            device.fill(guarded.end(), &[pattern.byte()], guard)?;
+        for (at, guard) in [(base, before), (guarded.end(), behind)] {
+            if guard > 0 {
+                device.fill(at, &[pattern.byte()], guard)?;
+            }
         }
         Ok(guarded)
     }
@@ -60,7 +64,8 @@ impl Guarded {
         Self {
             address: at,
             bytes,
-            guard: 0,
+            before: 0,
+            behind: 0,
             pattern: RedzonePattern::Mark,
         }
     }
@@ -71,16 +76,20 @@ impl Guarded {
 
     /// Where the guards were written to, in words, or `None`.
     pub fn overrun(&self, device: &mut dyn Device) -> Result<Option<String>> {
-        if self.guard == 0 {
-            return Ok(None);
-        }
-        let mut guard = vec![0; self.guard];
-        device.read(self.end(), &mut guard)?;
-        if let Some(at) = guard.iter().position(|&byte| byte != self.pattern.byte()) {
+        let mut read = |from: Address, bytes: usize| {
+            let mut guard = vec![0; bytes];
+            if bytes > 0 {
+                device.read(from, &mut guard)?;
+            }
+            Ok(guard)
+        };
+        let is_written = |byte: &u8| *byte != self.pattern.byte();
+        let behind = read(self.end(), self.behind)?;
+        if let Some(at) = behind.iter().position(is_written) {
             return Ok(Some(format!("{at} bytes past its end")));
         }
-        device.read(self.address - self.guard as u64, &mut guard)?;
-        let before = guard.iter().rposition(|&byte| byte != self.pattern.byte());
-        Ok(before.map(|at| format!("{} bytes before its start", self.guard - at)))
+        let before = read(self.address - self.before as u64, self.before)?;
+        let at = before.iter().rposition(is_written);
+        Ok(at.map(|at| format!("{} bytes before its start", self.before - at)))
     }
 }

@@ -52,7 +52,8 @@ pub fn too_large(case: &Case) -> Option<NotRun> {
         .tensors
         .iter()
         .map(|tensor| {
-            u64::try_from(tensor.span().saturating_mul(tensor.elem.size())).unwrap_or(u64::MAX)
+            u64::try_from((tensor.offset + tensor.span()).saturating_mul(tensor.elem.size()))
+                .unwrap_or(u64::MAX)
         })
         .fold(0, u64::saturating_add);
     (bytes > MOST_BYTES).then_some(NotRun::OverMemory {

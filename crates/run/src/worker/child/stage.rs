@@ -424,7 +424,10 @@ impl<'a> Placed<'a> {
         let bytes = tensor.span() * tensor.elem.size();
         let data = match tensor.address {
             Some(at) => Guarded::placed(at, bytes),
-            None => Guarded::alloc(device, &tensor.name, bytes, pattern)?,
+            None => {
+                let ahead = tensor.offset * tensor.elem.size();
+                Guarded::alloc(device, &tensor.name, (ahead, bytes), pattern)?
+            }
         };
         let mut placed = Self {
             tensor,
@@ -511,7 +514,7 @@ fn has_surface(args: &[Arg], name: &str) -> bool {
 
 /// Memory that a kernel may only read, besides the tensors themselves.
 fn constant(device: &mut dyn Device, name: &str, bytes: &[u8]) -> Result<Guarded> {
-    let placed = Guarded::alloc(device, name, bytes.len(), RedzonePattern::NotANumber)?;
+    let placed = Guarded::alloc(device, name, (0, bytes.len()), RedzonePattern::NotANumber)?;
     device.write(placed.address, bytes)?;
     Ok(placed)
 }

@@ -31,6 +31,7 @@ fn tensor(name: &str, role: Role) -> Tensor {
         fill: (role != Role::Out).then_some(Fill::Normal {
             mean: Num(0.0),
             std: Num(1.0),
+            special: SpecialShares::new(),
         }),
         ..Tensor::new(name, role, ElemType::F32, vec![N])
     }
@@ -42,6 +43,7 @@ pub fn case(variant: &str) -> Case {
         dims: BTreeMap::new(),
         tensors: vec![tensor("x", Role::In), tensor("y", Role::Out)],
         steps: vec![Step {
+            entry: None,
             args: vec![
                 Arg::Tensor { name: "x".into() },
                 Arg::Tensor { name: "y".into() },
