@@ -98,7 +98,7 @@ pub enum Command {
     Compare(CompareArgs),
     /// Check gates.yaml and baselines/accepted.yaml without building anything
     Validate(ValidateArgs),
-    /// Print the cases and programs of gates.yaml, a line each, as `run` takes them
+    /// Print cases and programs of gates.yaml, a line each
     List(ListArgs),
     /// Report what this machine has and what it lacks
     Doctor(DoctorArgs),
