@@ -1,6 +1,6 @@
 //! `list`: the cases and programs of gates.yaml, without building anything. Each line is a filter that `run` takes.
 
-use super::{counted, print, remark};
+use super::{counted, print, remark, say};
 use crate::cli::{ListArgs, ProfileFormat};
 use config::Selection;
 use model::CaseId;
@@ -37,14 +37,15 @@ pub fn run(args: &ListArgs) -> Result<Exit> {
     match args.format {
         ProfileFormat::Terminal => {
             let programs = list.programs.iter().map(ToString::to_string);
-            let lines = list
+            let lines: Vec<String> = list
                 .cases
                 .iter()
                 .map(ToString::to_string)
                 .chain(programs)
-                .map(|line| line + "\n")
-                .collect::<String>();
-            print(&escape::lines(&lines))?;
+                .collect();
+            if !lines.is_empty() {
+                say(&lines.join("\n"))?;
+            }
         }
         ProfileFormat::Json => {
             let text = serde_json::to_string_pretty(&list).map_err(|error| {

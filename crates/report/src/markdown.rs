@@ -528,9 +528,16 @@ fn why(block: &Block, told: Option<&Told>) -> Vec<String> {
                 .join(" "),
         );
     }
-    let is_told = |cause: &&String| told.is_some_and(|told| told.why.as_ref() == Some(*cause));
-    let cause = block.cause.as_ref().filter(|cause| !is_told(cause));
-    lines.extend(cause.map(|cause| cell(&format!("cause: {cause}"))));
+    // Its name and its line are above the fold, and its values here.
+    let cause = block.cause.iter().map(|cause| {
+        let rest = told.map_or_else(|| cause.clone(), |told| told.rest_of(cause));
+        rest.trim_start_matches(": ").to_owned()
+    });
+    lines.extend(
+        cause
+            .filter(|cause| !cause.is_empty())
+            .map(|cause| cell(&format!("cause: {cause}"))),
+    );
     if !block.follows.is_empty() {
         let follows = block.follows.join(", ");
         lines.push(cell(&format!("likely consequences: {follows}")));

@@ -1,9 +1,10 @@
 //! Gates that were not judged: by reason, how many, of what, and what would judge them. Pure.
 
 use super::section::{Kind as Column, Table};
+use super::unjudged;
 use model::{
-    Facet, Judgement, Lacking, NotRun, Note, Outcome, Question, Reason, Record, Rule, Seen,
-    Subject, Verdict,
+    Facet, Judgement, Lacking, NotRun, Outcome, Question, Reason, Record, Rule, Seen, Subject,
+    Verdict,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -68,35 +69,6 @@ fn kind(question: &Question) -> Kind {
     }
 }
 
-/// What a run has left to judge, which the headline counts and the lists explain. What repeats by construction is not
-/// left: no run in the simulator can judge it.
-fn left_to_judge(judgement: &Judgement) -> impl Iterator<Item = &Verdict> {
-    judgement.verdicts.iter().filter(|verdict| {
-        let repeats = match &verdict.reason {
-            Reason::OnArchitecture { why, .. } => **why == Reason::RepeatsByConstruction,
-            reason => *reason == Reason::RepeatsByConstruction,
-        };
-        matches!(verdict.outcome, Outcome::Skipped | Outcome::Unsupported) && !repeats
-    })
-}
-
-/// Counters on which no gate can rest.
-fn withheld(judgement: &Judgement) -> usize {
-    judgement
-        .notes
-        .iter()
-        .map(|note| match note {
-            Note::NotHeld { counters, .. } => counters.len(),
-            _ => 0,
-        })
-        .sum()
-}
-
-/// How much was not judged: the sum of `table`.
-pub fn count(judgement: &Judgement) -> usize {
-    left_to_judge(judgement).count() + withheld(judgement)
-}
-
 /// Gates that were not judged for one reason.
 #[derive(Default)]
 struct Unjudged<'a> {
@@ -110,7 +82,7 @@ struct Unjudged<'a> {
 /// cases, ...`. Consequences of an earlier failure are reported there; new baselines have their own note.
 pub fn skipped(record: &Record, judgement: &Judgement) -> Vec<String> {
     let mut groups: BTreeMap<(Outcome, String), Unjudged> = BTreeMap::new();
-    for verdict in left_to_judge(judgement).filter(|verdict| !verdict.reason.is_new()) {
+    for verdict in unjudged::left_to_judge(judgement).filter(|verdict| !verdict.reason.is_new()) {
         let heading = heading(record, verdict);
         let group = groups.entry((verdict.outcome, heading)).or_default();
         group.gates += 1;
@@ -136,7 +108,7 @@ pub fn skipped(record: &Record, judgement: &Judgement) -> Vec<String> {
 /// Gates that were not judged: how many, of what, why, and what judges them. `skipped` names their cases.
 pub fn table(judgement: &Judgement) -> Table {
     let mut groups: Vec<(&str, &str, usize, BTreeSet<Kind>)> = Vec::new();
-    for verdict in left_to_judge(judgement) {
+    for verdict in unjudged::left_to_judge(judgement) {
         // Its name is in docs/verdicts.md; `skipped` has the sentence.
         let why = verdict.reason.code();
         let mut known = groups.iter_mut();
@@ -151,7 +123,7 @@ pub fn table(judgement: &Judgement) -> Table {
             }
         }
     }
-    let withheld = withheld(judgement);
+    let withheld = unjudged::withheld(judgement);
     if withheld > 0 {
         let kinds = BTreeSet::from([Kind::SingleCounters]);
         groups.push(("withheld", "-v says why", withheld, kinds));

@@ -1,7 +1,7 @@
 //! Parts that every format has, before they are laid out: what broke, how to see it alone, what was skipped.
 
 use super::against_base::nothing_compared;
-use super::not_judged;
+use super::unjudged;
 use crate::input::ReportInput;
 use model::{Conclusion, Environment, Evidence, Judgement, Outcome, Record, Seen, Subject, Win};
 use wording::words::{self, plural};
@@ -119,7 +119,7 @@ pub fn counts(judgement: &Judgement) -> String {
         let count = judgement.count(outcome);
         (count > 0 && first != Some(outcome)).then(|| format!("{count} {said}"))
     };
-    let unjudged = not_judged::count(judgement);
+    let unjudged = unjudged::count(judgement);
     let lead = first.filter(|outcome| judgement.count(*outcome) > 0);
     let counts: Vec<String> = [
         lead.map(problems),
