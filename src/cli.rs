@@ -12,6 +12,15 @@ use run::device::DeviceChoice;
 use std::path::PathBuf;
 use system::limits::parse_size;
 
+/// Groups of options in `--help`.
+const CASES: &str = "Which cases";
+const COMPARISON: &str = "What to compare with";
+const MACHINE: &str = "Device and compiler";
+const MEASURING: &str = "How to measure";
+const BASELINES: &str = "Baselines";
+const SEARCH: &str = "The search";
+const OUTPUT: &str = "Output";
+
 /// The commands of every day, and the others by where they are needed.
 const HELP: &str = "\
 {about-with-newline}
@@ -25,6 +34,7 @@ Commands:
   explain   Say why cases are not what they were at the base
   compare   Judge one record against another
   validate  Check gates.yaml without building anything
+  list      Print the cases of gates.yaml, a line each
   doctor    Report what this machine has and what it lacks
 
 More commands:
@@ -36,6 +46,12 @@ More commands:
 Options:
 {options}{after-help}";
 
+const EXAMPLES: &str = "\
+Examples:
+  gatekeeper init               a commented gates.yaml to start from
+  gatekeeper run --provision    build, check, measure, judge; install the compiler if there is none
+  gatekeeper baseline update    accept what the last run measured";
+
 #[derive(Debug, Parser)]
 #[command(
     name = "gatekeeper",
@@ -45,17 +61,15 @@ Options:
     long_about = "A regression gate for CUDA kernels: builds each kernel of gates.yaml with nvcc, gates what PTXAS \
 reports, checks the output against a CPU FP32 reference, measures p50/p90/p99 on a GPU, compares with the \
 committed baselines, and answers with an exit code.",
-    after_help = "Examples:
-  gatekeeper init               a commented gates.yaml to start from
-  gatekeeper run --provision    build, check, measure, judge; install the compiler if there is none
-  gatekeeper baseline update    accept what the last run measured
+    after_help = EXAMPLES,
+    after_long_help = format!("{EXAMPLES}
 
 Exit codes:
   0  every required gate passed (skipped gates are counted in the headline)
   1  a gate failed, or a kernel faulted
   2  wrong usage or configuration, or a filter that matches nothing
   3  inconclusive, or nothing was judged
-  4  the environment failed (no compiler, broken driver, ...)"
+  4  the environment failed (no compiler, broken driver, ...)")
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -71,7 +85,7 @@ pub enum Command {
     /// Show baselines, or accept what a record measured as new baselines
     #[command(
         subcommand,
-        after_help = "Examples:
+        after_long_help = "Examples:
   gatekeeper baseline show      values, with the GPU, compiler and flags that they are for
   gatekeeper baseline update    accept what the last run measured, then commit baselines/"
     )]
@@ -84,6 +98,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Check gates.yaml and baselines/accepted.yaml without building anything
     Validate(ValidateArgs),
+    /// Print cases and programs of gates.yaml, a line each
+    List(ListArgs),
     /// Report what this machine has and what it lacks
     Doctor(DoctorArgs),
     /// Run a program, and write chosen launches of its kernels down
@@ -105,7 +121,7 @@ pub enum Command {
     /// Install, list or show compilers
     #[command(
         subcommand,
-        after_help = "Examples:
+        after_long_help = "Examples:
   gatekeeper toolchain install    once; `run` then needs no --provision
   gatekeeper toolchain show       which nvcc `run` uses
   gatekeeper toolchain list       which versions there are"
@@ -114,13 +130,13 @@ pub enum Command {
     /// Show what the cache directory holds, or remove what was not used for long
     #[command(
         subcommand,
-        after_help = "Examples:
+        after_long_help = "Examples:
   gatekeeper cache show
   gatekeeper cache prune --max-size 10GiB --older-than 30d"
     )]
     Cache(CacheCommand),
     /// Print the JSON Schema of gates.yaml, for editors, or of a file that `run` writes
-    #[command(after_help = "Example:
+    #[command(after_long_help = "Example:
   gatekeeper schema > gates.schema.json
 and as the first line of gates.yaml, for the YAML language server:
   # yaml-language-server: $schema=gates.schema.json")]
@@ -130,14 +146,14 @@ and as the first line of gates.yaml, for the YAML language server:
         of: SchemaOf,
     },
     /// Print a completion script for a shell
-    #[command(after_help = "Example:
+    #[command(after_long_help = "Example:
   gatekeeper completions bash > ~/.local/share/bash-completion/completions/gatekeeper")]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
     /// Write the manual pages into a directory, one for each command
-    #[command(after_help = "Example:
+    #[command(after_long_help = "Example:
   gatekeeper man ~/.local/share/man/man1 && man gatekeeper-run")]
     Man {
         /// The directory; made if it is not there
@@ -149,7 +165,7 @@ and as the first line of gates.yaml, for the YAML language server:
 }
 
 /// Where `run` leaves its record, unless told otherwise.
-const LAST_RECORD: &str = "gatekeeper-out/record.json";
+pub const LAST_RECORD: &str = "gatekeeper-out/record.json";
 
 #[derive(Debug, Args)]
 pub struct ConfigArg {
@@ -161,10 +177,10 @@ pub struct ConfigArg {
 #[derive(Clone, Copy, Debug, Args)]
 pub struct OutputArgs {
     /// In the terminal, print details, too, and the cases that were not judged
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = OUTPUT)]
     verbose: bool,
     /// In the terminal, print the headline alone
-    #[arg(short, long, conflicts_with = "verbose")]
+    #[arg(short, long, conflicts_with = "verbose", help_heading = OUTPUT)]
     quiet: bool,
 }
 
@@ -179,7 +195,7 @@ impl OutputArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(after_long_help = "Examples:
   gatekeeper capture -- python bench.py                     the first launch of each kernel
   gatekeeper capture --kernels '*softmax*' -- ./bench       of some kernels
   gatekeeper capture --launches 3 --out c -- python t.py    three launches of each, into the directory c
@@ -215,7 +231,7 @@ pub struct CaptureArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(after_long_help = "Examples:
   gatekeeper replay gatekeeper-capture                 every captured launch
   gatekeeper replay gatekeeper-capture 'softmax*'      some kernels
   gatekeeper replay new --base old                     an edit or an upgrade: the same output, at most 1 % slower
@@ -254,7 +270,7 @@ pub struct ReplayArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(after_long_help = "Examples:
   gatekeeper doctor                  what a run needs of this machine, an item each, with what to do
   gatekeeper doctor --require-gpu    as for `run`: no GPU is broken, too
   gatekeeper doctor --format json    the same for programs
@@ -279,7 +295,7 @@ pub struct DoctorArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(after_long_help = "Examples:
   gatekeeper run                                  every case of gates.yaml
   gatekeeper run sdpa_fp8/stage2@mission          one case
   gatekeeper run 'sdpa_*@{small,ragged}'          globs: these kernels, at these shapes
@@ -299,73 +315,73 @@ pub struct RunArgs {
     #[arg(value_name = "FILTER")]
     pub filters: Vec<String>,
     /// Use these seeds, for example 1,2,3 [default: those of gates.yaml]
-    #[arg(long, value_delimiter = ',', value_name = "SEEDS")]
+    #[arg(long, value_delimiter = ',', value_name = "SEEDS", help_heading = CASES, hide_short_help = true)]
     pub seeds: Option<Vec<u64>>,
     /// Batched samples per process, for cases that are timed without a base [default: that of gates.yaml, else 30]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = MEASURING, hide_short_help = true)]
     pub iters: Option<u32>,
     /// Where kernels run: auto, cuda, cuda:N, cuda:all (checks on all GPUs, times on the first), or sim (on the
     /// CPU; auto means sim on a machine without a GPU)
-    #[arg(long, default_value = "auto", value_name = "DEVICE")]
+    #[arg(long, default_value = "auto", value_name = "DEVICE", help_heading = MACHINE)]
     pub device: DeviceChoice,
     /// Without a GPU, skip a case that takes more warp instructions, all seeds together [default: that of gates.yaml,
     /// else 50000000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000_000), help_heading = MEASURING, hide_short_help = true)]
     pub sim_budget: Option<u64>,
     /// Compare with this revision (a branch, tag or commit), which is built and timed as well
-    #[arg(long, value_name = "REF", group = "against")]
+    #[arg(long, value_name = "REF", group = "against", help_heading = COMPARISON)]
     pub base: Option<String>,
     /// Compare with these same files, built by this compiler: a version (13.0, 13.0.88), the directory of a toolkit, or
     /// parts of several (13.2,ptxas=13.0; the parts are nvcc, headers, nvvm and ptxas)
-    #[arg(long, value_name = "TOOLCHAIN", group = "against")]
+    #[arg(long, value_name = "TOOLCHAIN", group = "against", help_heading = COMPARISON, hide_short_help = true)]
     pub base_toolchain: Option<Choice>,
     /// Build with this compiler in the place of the one that gates.yaml pins
-    #[arg(long, value_name = "TOOLCHAIN")]
+    #[arg(long, value_name = "TOOLCHAIN", help_heading = MACHINE, hide_short_help = true)]
     pub toolchain: Option<Choice>,
     /// Where a gate fails against --base-toolchain, find the part of the compiler that is to blame
-    #[arg(long, requires = "base_toolchain")]
+    #[arg(long, requires = "base_toolchain", help_heading = COMPARISON, hide_short_help = true)]
     pub blame: bool,
     /// Only kernels that differ from this revision's
-    #[arg(long, value_name = "REF")]
+    #[arg(long, value_name = "REF", help_heading = CASES)]
     pub changed: Option<String>,
     /// Only the cases of shard K of N, and their exit code; `gatekeeper merge` judges the whole
-    #[arg(long, value_name = "K/N", conflicts_with = "changed")]
+    #[arg(long, value_name = "K/N", conflicts_with = "changed", help_heading = CASES, hide_short_help = true)]
     pub shard: Option<Part>,
     /// Deal the shards by what cases cost in this record [default: by the bytes of their tensors and their seeds]
-    #[arg(long, value_name = "RECORD", requires = "shard")]
+    #[arg(long, value_name = "RECORD", requires = "shard", help_heading = CASES, hide_short_help = true)]
     pub costs: Option<PathBuf>,
     /// Allow gates looser than the base's, and list them
-    #[arg(long, requires = "against")]
+    #[arg(long, requires = "against", help_heading = COMPARISON, hide_short_help = true)]
     pub allow_loosened: bool,
     /// Against a base, also time cases whose machine code, launch and arguments are those of the base
-    #[arg(long, requires = "against")]
+    #[arg(long, requires = "against", help_heading = MEASURING, hide_short_help = true)]
     pub time_unchanged: bool,
     /// Also time the rivals of gates.yaml that no gate names; needs a GPU
-    #[arg(long)]
+    #[arg(long, help_heading = MEASURING, hide_short_help = true)]
     pub rivals: bool,
     /// Run the programs of gates.yaml unconfined: for code that you trust
-    #[arg(long)]
+    #[arg(long, help_heading = MACHINE, hide_short_help = true)]
     pub trust_programs: bool,
     /// Let the `fallback` of a variant stand in for it where it fails
-    #[arg(long)]
+    #[arg(long, help_heading = COMPARISON, hide_short_help = true)]
     pub allow_fallback: bool,
     /// Without a usable GPU, fail with exit code 4 instead of skipping what needs one
-    #[arg(long)]
+    #[arg(long, help_heading = MACHINE)]
     pub require_gpu: bool,
     /// After all timings, profile correct cases with Nsight Compute, for gates on its metrics; needs a GPU
-    #[arg(long)]
+    #[arg(long, help_heading = MEASURING, hide_short_help = true)]
     pub profile: bool,
     /// Install the compilers that are needed into the cache directory if they are not there
-    #[arg(long)]
+    #[arg(long, help_heading = MACHINE)]
     pub provision: bool,
     /// Directory for record.json, report.json, report.md, report.html and junit.xml
-    #[arg(long, default_value = "gatekeeper-out", value_name = "DIR")]
+    #[arg(long, default_value = "gatekeeper-out", value_name = "DIR", help_heading = OUTPUT)]
     pub out: PathBuf,
     /// Write inputs, outputs and references of every checked case as .npy files into this directory
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = OUTPUT, hide_short_help = true)]
     pub dump: Option<PathBuf>,
     /// Simulate every case, also where an earlier run has simulated the same
-    #[arg(long)]
+    #[arg(long, help_heading = MEASURING, hide_short_help = true)]
     pub fresh: bool,
     /// Run again whenever a source or gates file is saved, until Ctrl-C
     #[arg(long)]
@@ -375,7 +391,7 @@ pub struct RunArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(after_long_help = "Examples:
   gatekeeper profile                          every case of gates.yaml
   gatekeeper profile sdpa_fp8/stage2@mission  one case
   gatekeeper profile --format json > profile.json
@@ -401,7 +417,7 @@ pub struct ProfileArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(after_long_help = "Examples:
   gatekeeper compare main/record.json pr/record.json    what the pull request makes worse
   gatekeeper compare main.json pr.json --format markdown > comment.md
   gatekeeper compare main-runs/ pr-runs/ --p50 +2%      NVBench's JSON, a file for each process
@@ -427,7 +443,7 @@ pub struct CompareArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(after_long_help = "Examples:
   gatekeeper run --base origin/main && gatekeeper explain
   gatekeeper explain sdpa_fp8/stage2@mission                          one case of the last run
   gatekeeper explain --record pr.json --base main.json 'rmsnorm*'     two runs of one machine
@@ -449,7 +465,7 @@ pub struct ExplainArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
+#[command(after_long_help = "Example:
   gatekeeper judge gatekeeper-out/record.json    the same verdicts and exit code as the run's
 
 Exit codes: 0 passed, 1 failed, 2 wrong usage, 3 inconclusive, 4 environment (`gatekeeper --help`).")]
@@ -464,7 +480,7 @@ pub struct JudgeArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(after_long_help = "Examples:
   gatekeeper merge shards/*/record.json --out merged    the shards of one run, judged as one
   gatekeeper merge h100/record.json l4/record.json      two GPU models, side by side
 
@@ -482,7 +498,7 @@ pub struct MergeArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(after_long_help = "Examples:
   gatekeeper report                                   the last run again
   gatekeeper report --verbose                         and its details
   gatekeeper report --format markdown > comment.md
@@ -512,7 +528,7 @@ pub struct ReportArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(after_long_help = "Examples:
   gatekeeper tune sdpa_f16/mma                          as `tune` of that variant in gates.yaml says
   gatekeeper tune sdpa_f16/mma --budget 10min --resume  go on with the log of an earlier search
   gatekeeper tune sdpa_f16/mma --apply tuned            the winner becomes a variant in gates.yaml
@@ -527,41 +543,41 @@ pub struct TuneArgs {
     #[command(flatten)]
     pub config: ConfigArg,
     /// Which configuration comes next
-    #[arg(long, value_enum, default_value_t = Method::Guided)]
+    #[arg(long, value_enum, default_value_t = Method::Guided, help_heading = SEARCH, hide_short_help = true)]
     pub strategy: Method,
     /// Where the search ends: '200 evaluations', or a time such as 10min [default: that of gates.yaml]
-    #[arg(long, value_name = "BUDGET")]
+    #[arg(long, value_name = "BUDGET", help_heading = SEARCH)]
     pub budget: Option<Budget>,
     /// Seed of everything that is drawn at random
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = 1, value_name = "N", help_heading = SEARCH, hide_short_help = true)]
     pub seed: u64,
     /// Where kernels run: auto, cuda, cuda:N, or sim (a ranking, and no times)
-    #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = DeviceChoice::of_one)]
+    #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = DeviceChoice::of_one, help_heading = MACHINE)]
     pub device: DeviceChoice,
     /// Without a GPU, skip a case that takes more warp instructions, all seeds together [default: that of gates.yaml,
     /// else 50000000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000_000), help_heading = SEARCH, hide_short_help = true)]
     pub sim_budget: Option<u64>,
     /// Go on with the log of an earlier search of the same
-    #[arg(long)]
+    #[arg(long, help_heading = SEARCH)]
     pub resume: bool,
     /// The log, a line of JSON for each event; reports are written next to it
     /// [default: gatekeeper-out/tune-KERNEL-VARIANT.jsonl]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT, hide_short_help = true)]
     pub log: Option<PathBuf>,
     /// Write the winner into the gates file as a variant of this name, where it was shown to be faster
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = OUTPUT)]
     pub apply: Option<String>,
     /// Install the pinned compiler into the cache directory if there is none
-    #[arg(long)]
+    #[arg(long, help_heading = MACHINE)]
     pub provision: bool,
     /// Output format
-    #[arg(long, value_enum, default_value_t = TuneFormat::Terminal)]
+    #[arg(long, value_enum, default_value_t = TuneFormat::Terminal, help_heading = OUTPUT, hide_short_help = true)]
     pub format: TuneFormat,
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(after_long_help = "Examples:
   gatekeeper history                                  all baselines that git has
   gatekeeper history 'sdpa_*/stage2@mission'          these cases
   gatekeeper history --format markdown > history.md   with charts, as GitHub draws them
@@ -580,7 +596,7 @@ pub struct HistoryArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(after_long_help = "Examples:
   gatekeeper binary libkernels.so                       every kernel, a line for each architecture
   gatekeeper binary build/gemm.cubin                    machine code that nvcc -cubin wrote
   gatekeeper binary dist/kernels-1.0-py3-none-any.whl   every library in a wheel
@@ -603,49 +619,49 @@ pub struct BinaryArgs {
     #[command(flatten)]
     pub config: ConfigArg,
     /// Without FILE: write the baselines of `binaries`, to be committed, and judge nothing
-    #[arg(long, conflicts_with = "file")]
+    #[arg(long, conflicts_with = "file", help_heading = BASELINES)]
     pub update: bool,
     /// With --update: accept values that are worse than the agreed ones, too
-    #[arg(long, requires = "update")]
+    #[arg(long, requires = "update", help_heading = BASELINES, hide_short_help = true)]
     pub allow_worse: bool,
     /// Compare with this older file, wheel or directory, kernel by kernel
-    #[arg(long, value_name = "OLD", requires = "file", group = "old")]
+    #[arg(long, value_name = "OLD", requires = "file", group = "old", help_heading = COMPARISON)]
     pub base: Option<PathBuf>,
     /// Compare with the same PTX, assembled by this compiler, named as for `run`
-    #[arg(long, value_name = "TOOLCHAIN", requires = "file", group = "old")]
+    #[arg(long, value_name = "TOOLCHAIN", requires = "file", group = "old", help_heading = COMPARISON, hide_short_help = true)]
     pub base_toolchain: Option<Choice>,
     /// Assemble the PTX of FILE with this compiler, and list or compare that [default: with --base-toolchain the one
     /// that `run` finds]
-    #[arg(long, value_name = "TOOLCHAIN", requires = "file")]
+    #[arg(long, value_name = "TOOLCHAIN", requires = "file", help_heading = MACHINE, hide_short_help = true)]
     pub toolchain: Option<Choice>,
     /// Assemble for this architecture [default: the target that each PTX names]
-    #[arg(long, value_name = "ARCH", requires = "file")]
+    #[arg(long, value_name = "ARCH", requires = "file", help_heading = MACHINE, hide_short_help = true)]
     pub arch: Option<Arch>,
     /// Install the compilers that are needed into the cache directory if they are not there
-    #[arg(long, requires = "file")]
+    #[arg(long, requires = "file", help_heading = MACHINE, hide_short_help = true)]
     pub provision: bool,
     /// With a base: how much worse a metric of each kernel may be. Metrics: registers, stack, shared, code, local_accesses;
     /// where the source states launch bounds blocks_per_sm and occupancy [default: occupancy=-0% and stack=+0%]
-    #[arg(long, value_name = "METRIC=CHANGE", value_parser = allowed_change, requires = "old")]
+    #[arg(long, value_name = "METRIC=CHANGE", value_parser = allowed_change, requires = "old", help_heading = COMPARISON)]
     pub limit: Vec<AllowedChange>,
     /// With a base: do not fail where a library has lost all machine code for an architecture
-    #[arg(long, requires = "old")]
+    #[arg(long, requires = "old", help_heading = COMPARISON, hide_short_help = true)]
     pub allow_loosened: bool,
     /// With --base: say why kernels changed, from their machine code. Needs nvdisasm
-    #[arg(long, requires = "file", conflicts_with_all = ["base_toolchain", "toolchain"])]
+    #[arg(long, requires = "file", conflicts_with_all = ["base_toolchain", "toolchain"], help_heading = OUTPUT)]
     pub explain: bool,
     /// Output format; without a base terminal or json
-    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    #[arg(long, value_enum, default_value_t = Format::Terminal, help_heading = OUTPUT)]
     pub format: Format,
     /// With a base: also leave the files that `run` writes in this directory
-    #[arg(long, value_name = "DIR", requires = "old")]
+    #[arg(long, value_name = "DIR", requires = "old", help_heading = OUTPUT, hide_short_help = true)]
     pub out: Option<PathBuf>,
     #[command(flatten)]
     pub output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(after_long_help = "Examples:
   gatekeeper validate                       file, line, column and key of the first mistake
   gatekeeper validate --explain add@small   what the file comes to for a case, and which line says so
 
@@ -662,7 +678,25 @@ pub struct ValidateArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(after_long_help = "Examples:
+  gatekeeper list                        every case, as KERNEL/VARIANT@SHAPE, in the order of gates.yaml
+  gatekeeper list 'sdpa_*@small'         those that a run of the same filter takes
+  gatekeeper list --format json          the same for programs
+
+Exit codes: 0, or 2 for a mistake or a filter that matches nothing.")]
+pub struct ListArgs {
+    #[command(flatten)]
+    pub config: ConfigArg,
+    /// Cases, as for `run` [default: all]
+    #[arg(value_name = "FILTER")]
+    pub filters: Vec<String>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = ProfileFormat::Terminal)]
+    pub format: ProfileFormat,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
   gatekeeper init                    gates.yaml in this directory, for the kernels of its .cu, .cuh and .ptx files
   gatekeeper init dev/cuda k.cu      for the kernels of these sources and directories alone
   gatekeeper init gpu/gates.yaml     in another directory; its paths are relative to that one
@@ -698,7 +732,7 @@ pub struct InitArgs {
 #[derive(Debug, Subcommand)]
 pub enum BaselineCommand {
     /// Accept what a record measured as the new baselines of its cases
-    #[command(after_help = "Examples:
+    #[command(after_long_help = "Examples:
   gatekeeper run && gatekeeper baseline update        accept the last run, then commit baselines/
   gatekeeper baseline update 'rmsnorm*'               only these kernels
   gatekeeper baseline update --record ci/record.json  accept what CI measured
@@ -719,7 +753,7 @@ Exit codes: 0, 1 if a value was refused, 2 wrong usage, 4 environment.")]
         allow_worse: bool,
     },
     /// Give committed baselines the name that gates.yaml has for their kernel, variant or shape now
-    #[command(after_help = "Examples:
+    #[command(after_long_help = "Examples:
   gatekeeper baseline rename copy copy_f32            a kernel, with all of its variants
   gatekeeper baseline rename sdpa/stage2 sdpa/tiled   a variant
   gatekeeper baseline rename sdpa@mission sdpa@s4k    a shape, in all variants
@@ -736,7 +770,7 @@ Exit codes: 0, 2 wrong usage, 4 environment.")]
         config: ConfigArg,
     },
     /// List the committed baselines
-    #[command(after_help = "Examples:
+    #[command(after_long_help = "Examples:
   gatekeeper baseline show
   gatekeeper baseline show 'sdpa_*'
 
@@ -753,7 +787,7 @@ Exit codes: 0, or 2 if one is broken or none matches.")]
 #[derive(Debug, Subcommand)]
 pub enum ToolchainCommand {
     /// Install a compiler into the cache directory
-    #[command(after_help = "Examples:
+    #[command(after_long_help = "Examples:
   gatekeeper toolchain install         CUDA 13.0, as `run --provision` does; needs python3 with pip
   gatekeeper toolchain install 13.2    the newest update of CUDA 13.2")]
     Install {
@@ -762,11 +796,11 @@ pub enum ToolchainCommand {
         version: String,
     },
     /// List the compilers that are installed, and those that PyPI has
-    #[command(after_help = "Example:
+    #[command(after_long_help = "Example:
   gatekeeper toolchain list    each version of nvcc; without a network, those that gatekeeper knows")]
     List,
     /// Print which compiler `run` would use
-    #[command(after_help = "Example:
+    #[command(after_long_help = "Example:
   gatekeeper toolchain show    version and path of nvcc and of the host compiler")]
     Show(ConfigArg),
 }
@@ -774,11 +808,11 @@ pub enum ToolchainCommand {
 #[derive(Debug, Subcommand)]
 pub enum CacheCommand {
     /// Print how much there is of what, and for how long it was not used
-    #[command(after_help = "Example:
+    #[command(after_long_help = "Example:
   gatekeeper cache show    compilers, builds, expected outputs, simulated results, inputs, base revisions")]
     Show,
     /// Remove what was not used for longest; nothing while another gatekeeper uses the cache
-    #[command(after_help = "Examples:
+    #[command(after_long_help = "Examples:
   gatekeeper cache prune --max-size 10GiB      until so much is left
   gatekeeper cache prune --older-than 30d      what was not used for a month
   gatekeeper cache prune --max-size 0 --dry-run

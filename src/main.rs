@@ -15,6 +15,7 @@ fn main() -> ExitCode {
         cmd::complain(&error);
         return Exit::from(&error).into();
     }
+    cmd::enter_project(&command);
     let outcome = match command {
         Command::Run(args) => cmd::run::run(&args),
         Command::Profile(args) => cmd::profile::run(&args),
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Command::Binary(args) => cmd::binary::run(&args),
         Command::History(args) => cmd::history::run(&args),
         Command::Validate(args) => cmd::config::validate(&args),
+        Command::List(args) => cmd::list::run(&args),
         Command::Init(args) => cmd::init::run(&args),
         Command::Schema { of } => cmd::config::schema(of),
         Command::Doctor(args) => cmd::doctor::run(&args),

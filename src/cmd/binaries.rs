@@ -48,13 +48,27 @@ pub fn run(args: &BinaryArgs) -> Result<Exit> {
     let kernels: Vec<Vec<Section>> = libraries.iter().filter_map(lay_out).collect();
     let verbosity = args.output.verbosity();
     print(&match args.format {
-        Format::Terminal if verbosity != Verbosity::Quiet && !kernels.is_empty() => {
-            report::terminal::render_groups(&kernels, terminal_options(verbosity)) + "\n" + &report
+        Format::Terminal => {
+            let options = terminal_options(verbosity);
+            let text = report::terminal::render_with(&input, &kernels, "", options);
+            fitting(text, verbosity)
         }
         Format::Markdown => add_kernels(report, &kernels),
         _ => report,
     })?;
     Ok(judgement.conclusion.into())
+}
+
+/// Lines of what is printed about compiled files.
+const MOST_LINES: usize = 40;
+
+/// Cuts what a terminal shows, unless all of it was asked for.
+pub fn fitting(text: String, verbosity: Verbosity) -> String {
+    if verbosity == Verbosity::Verbose {
+        text
+    } else {
+        report::terminal::fit(&text, MOST_LINES)
+    }
 }
 
 /// How the kernels of a file were matched with its baseline, and what got worse.

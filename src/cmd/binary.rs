@@ -18,7 +18,6 @@ use report::binary as layout;
 use report::exit::Exit;
 use report::explain as words;
 use report::section::{Part, Section};
-use report::terminal::Verbosity;
 use std::path::Path;
 use system::cache::Cache;
 use system::error::{Error, Result};
@@ -85,7 +84,8 @@ pub fn run(args: &BinaryArgs) -> Result<Exit> {
         Format::Terminal => {
             let needs = compilers.say_what_ptx_needs(&listing);
             let needs = needs.map_or_else(String::new, |needs| needs + "\n");
-            layout::terminal(&name, &listing, width()) + "\n" + &needs
+            let text = layout::terminal(&name, &listing, width()) + "\n" + &needs;
+            binaries::fitting(text, args.output.verbosity())
         }
         Format::Json => layout::json(&name, &listing)?,
         _ => {
@@ -218,10 +218,16 @@ fn compare(
     let verbosity = args.output.verbosity();
     let explained = explained.as_ref();
     print(&match args.format {
-        Format::Terminal if verbosity != Verbosity::Quiet => {
+        Format::Terminal => {
             let why = explained.map_or(String::new(), words::terminal_of_kernels);
-            let kernels = report::terminal::render_groups(&kernels, terminal_options(verbosity));
-            kernels + "\n" + &why + &report
+            let options = terminal_options(verbosity);
+            let text = report::terminal::render_with(&input, &kernels, &why, options);
+            if args.explain {
+                // The causes were asked for.
+                text
+            } else {
+                binaries::fitting(text, verbosity)
+            }
         }
         Format::Markdown => {
             let why = explained.map_or(String::new(), words::markdown_of_kernels);

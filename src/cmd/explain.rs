@@ -14,6 +14,7 @@ use report::exit::Exit;
 use report::explain::{self as words, Explanation};
 use system::cache::Cache;
 use system::error::{Error, Result};
+use wording::reasons;
 
 pub fn run(args: &ExplainArgs) -> Result<Exit> {
     let mut record = store::read(&args.record)?;
@@ -37,7 +38,7 @@ pub fn run(args: &ExplainArgs) -> Result<Exit> {
     let index = Index::against(base.as_ref(), &record);
     let explanations: Vec<Explanation> = cases
         .into_iter()
-        .map(|case| explained(&index, case))
+        .map(|case| explained(&index, &record, case))
         .collect();
     print(&match args.format {
         ExplainFormat::Terminal => words::terminal(&explanations),
@@ -71,15 +72,27 @@ fn selected<'a>(record: &'a Record, filters: &[String]) -> Result<Vec<&'a Case>>
     }
 }
 
-fn explained(index: &Index, case: &Case) -> Explanation {
+fn explained<'a>(index: &Index<'a>, record: &Record, case: &'a Case) -> Explanation {
     let id = case.id.clone();
+    if let Some(reason) = index.failed_proof(&case.id) {
+        let subject = Subject::Case(id);
+        let why = reasons::reason(&record.environment, &subject, reason);
+        return Explanation {
+            wrong: Some(why),
+            subject,
+            causes: Vec::new(),
+            gaps: Vec::new(),
+        };
+    }
     match Sides::of(index, &id) {
         Ok(sides) => Explanation {
+            wrong: None,
             subject: Subject::Case(id),
             causes: explain::explain(&sides),
             gaps: gaps(&sides),
         },
         Err(why) => Explanation {
+            wrong: None,
             subject: Subject::Case(id),
             causes: Vec::new(),
             gaps: vec![words::unexplained(&why).to_owned()],

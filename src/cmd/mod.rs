@@ -13,6 +13,7 @@ pub mod explain;
 pub mod history;
 pub mod init;
 pub mod judge;
+pub mod list;
 pub mod merge;
 pub mod profile;
 mod progress;
@@ -22,13 +23,14 @@ pub mod toolchain;
 pub mod tune;
 mod watch;
 
-use crate::cli::{Cli, ConfigArg};
+use crate::cli::{BaselineCommand, Cli, Command, ConfigArg, LAST_RECORD, ToolchainCommand};
 use clap::CommandFactory;
 use model::DEFAULT_CONFIG;
 use records::repo::refuse_links;
 use report::exit::Exit;
 use report::terminal::{self, Verbosity};
 use std::io::{IsTerminal, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use system::cache::write_atomically;
 use system::error::{Error, Result};
@@ -86,6 +88,48 @@ pub fn complain(error: &Error) {
 /// A remark that is not part of the result.
 fn remark(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", escape::lines(text));
+}
+
+/// Moves to the nearest directory above this one that has a gates.yaml, where the command reads it and there is none here.
+/// All paths are then relative to that directory. One that has another owner than this directory is not entered: its
+/// gates.yaml may start programs.
+pub fn enter_project(command: &Command) {
+    let default = Path::new(DEFAULT_CONFIG);
+    let last_record = Path::new(LAST_RECORD);
+    let config = match command {
+        Command::Run(args) => &args.config.config,
+        Command::Profile(args) => &args.config.config,
+        Command::Tune(args) => &args.config.config,
+        Command::Validate(args) => &args.config.config,
+        Command::List(args) => &args.config.config,
+        Command::History(args) => &args.config.config,
+        Command::Doctor(args) => &args.config.config,
+        Command::Binary(args) if args.file.is_none() => &args.config.config,
+        Command::Baseline(
+            BaselineCommand::Update { config, .. }
+            | BaselineCommand::Rename { config, .. }
+            | BaselineCommand::Show { config, .. },
+        )
+        | Command::Toolchain(ToolchainCommand::Show(config)) => &config.config,
+        Command::Report(args) if args.record == last_record && !last_record.exists() => {
+            &args.config
+        }
+        Command::Explain(args) if args.record == last_record && !last_record.exists() => default,
+        _ => return,
+    };
+    if config != default || default.exists() {
+        return;
+    }
+    let owner = |path: &Path| path.metadata().map(|found| found.uid()).ok();
+    if let Some(above) = ::config::find_above()
+        && owner(&above.join(default)) == owner(Path::new("."))
+        && std::env::set_current_dir(&above).is_ok()
+    {
+        remark(&format!(
+            "{DEFAULT_CONFIG} is in {}: paths are relative to that directory",
+            above.display()
+        ));
+    }
 }
 
 /// Whether there is no gates file and none was named: no fault where it is not needed.

@@ -281,11 +281,9 @@ impl<'a> Run<'a> {
             let blame = report::blame::in_terminal(judgement);
             return print(&report::terminal::render_groups(&[vec![blame]], options));
         }
-        let mut text = report::terminal::render(&input, options);
-        if verbosity != Verbosity::Quiet && !kernels.is_empty() {
-            text = report::terminal::render_groups(&kernels, options) + "\n" + &text;
-        }
-        print(&text)
+        print(&report::terminal::render_with(
+            &input, &kernels, "", options,
+        ))
     }
 
     /// Runs what failed again with one more part of the compiler exchanged each time, and returns what the gates say of it.

@@ -36,7 +36,7 @@ fn without_a_gpu_resources_are_judged_and_the_rest_is_skipped_by_name() {
             file.display()
         );
     }
-    assert!(report(project.path()).contains("\"headline\": \"PASS: 13 passed, 15 not judged\""));
+    assert!(report(project.path()).contains("\"headline\": \"PASS: 13 passed, 14 not judged\""));
 
     // Skipping has to be allowed.
     for args in [
@@ -197,6 +197,7 @@ fn help_is_as_agreed() {
         &["tune"],
         &["history"],
         &["validate"],
+        &["list"],
         &["init"],
         &["doctor"],
         &["toolchain"],
@@ -257,7 +258,7 @@ fn listed(help: &str, head: &str) -> Vec<String> {
 fn help_lists_the_commands_of_every_day_and_the_others_in_groups() {
     let help = stdout(&run(&root(), &["--help"], 0));
     let every_day = [
-        "init", "run", "baseline", "report", "explain", "compare", "validate", "doctor",
+        "init", "run", "baseline", "report", "explain", "compare", "validate", "list", "doctor",
     ];
     assert_eq!(listed(&help, "\nCommands:"), every_day);
     assert_eq!(
@@ -294,6 +295,36 @@ fn help_lists_the_commands_of_every_day_and_the_others_in_groups() {
     for gone in ["micro", "site", "calibrate"] {
         run(&root(), &[gone], 2);
     }
+}
+
+#[test]
+fn short_help_fits_a_screen_and_long_help_has_every_option_in_groups() {
+    let short = stdout(&run(&root(), &["run", "-h"], 0));
+    let long = stdout(&run(&root(), &["run", "--help"], 0));
+    assert!(short.lines().count() <= 40, "{short}");
+    assert!(
+        short.contains("--base <REF>")
+            && !short.contains("--costs")
+            && !short.contains("Examples:")
+    );
+    let heads: Vec<_> = long
+        .lines()
+        .filter(|line| !line.starts_with(' ') && line.ends_with(':'))
+        .collect();
+    assert_eq!(
+        heads,
+        [
+            "Arguments:",
+            "Options:",
+            "Which cases:",
+            "How to measure:",
+            "Device and compiler:",
+            "What to compare with:",
+            "Output:",
+            "Examples:"
+        ]
+    );
+    assert!(long.contains("--costs <RECORD>"));
 }
 
 #[test]

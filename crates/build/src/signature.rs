@@ -97,12 +97,12 @@ fn other_count(symbol: &str, takes: &[String], args: &[Arg]) -> String {
     let mut said = format!(
         "{giver} gives {} arguments, and {} takes {}:",
         args.len(),
-        shorten(whole_name(symbol)),
+        shortened(&whole_name(symbol), LONGEST_SHORT),
         takes.len()
     );
     for at in 0..takes.len().max(args.len()) {
         let takes = takes.get(at).map_or("nothing", String::as_str);
-        let takes = shorten(takes.to_owned());
+        let takes = shortened(takes, LONGEST_SHORT);
         let given = args
             .get(at)
             .map_or_else(|| "nothing".to_owned(), as_written);
@@ -386,16 +386,63 @@ pub fn qualified(symbol: &str) -> String {
 /// Characters of a name in a report. CUTLASS has names of thousands.
 const LONGEST_SHORT: usize = 72;
 
-/// As [`qualified`]; of a long name the start.
+/// As [`qualified`], shortened.
 pub fn short_name(symbol: &str) -> String {
-    shorten(qualified(symbol))
+    shortened(&qualified(symbol), LONGEST_SHORT)
 }
 
-fn shorten(name: String) -> String {
-    match name.char_indices().nth(LONGEST_SHORT) {
-        None => name,
-        Some((end, _)) => format!("{}...", name.get(..end).unwrap_or_default()),
+/// Shortens a name inside its template arguments, the innermost first: `k<A<B<int>>, 4>` is `k<A<...>, 4>`. If that is
+/// not enough, its beginning remains.
+pub fn shortened(name: &str, most: usize) -> String {
+    let is_long = |name: &str| name.chars().count() > most;
+    let mut text = name.to_owned();
+    let deepest = depths(name).into_iter().max().unwrap_or(0);
+    for depth in (2..=deepest).rev().take_while(|_| most > 3) {
+        if !is_long(&text) {
+            break;
+        }
+        text = without_lists(&text, depth);
     }
+    if is_long(&text) {
+        let start: String = text.chars().take(most.saturating_sub(3)).collect();
+        text = start + "...";
+    }
+    text
+}
+
+/// For each character in how many lists of template arguments it stands.
+fn depths(name: &str) -> Vec<usize> {
+    let mut depth = 0_usize;
+    let mut last = ' ';
+    name.chars()
+        .map(|character| {
+            let own = depth;
+            match character {
+                '<' => depth += 1,
+                // Not the end of an arrow.
+                '>' if last != '-' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            last = character;
+            own.min(depth)
+        })
+        .collect()
+}
+
+/// Writes `...` for what stands in so many lists.
+fn without_lists(name: &str, depth: usize) -> String {
+    let mut text = String::new();
+    let mut was_inside = false;
+    for (character, at) in name.chars().zip(depths(name)) {
+        let is_inside = at >= depth;
+        if !is_inside {
+            text.push(character);
+        } else if !was_inside {
+            text.push_str("...");
+        }
+        was_inside = is_inside;
+    }
+    text
 }
 
 /// `ns::k<float, 4>(float*, int)` of a symbol; the symbol itself where it is not mangled.
@@ -478,6 +525,21 @@ mod tests {
 
     /// Of cub::DeviceTransform, which takes a pack of inputs.
     const PACK: &str = "_ZN3cub17CUB_300001_SM_9006detail9transform16transform_kernelINS2_10policy_hubILb1EN4cuda3std3__45tupleIJPfS9_EEEE10policy1000Ei2OpS9_JS9_S9_EEEvT0_iT1_T2_DpNS2_10kernel_argIT3_EE";
+
+    #[test]
+    fn long_names_are_shortened_inside_their_template_arguments() {
+        let name = "ns::gemm<Tile<Shape<int, 128>, 4>, 2>(Params<Tile<Shape<int, 128>, 4>>)";
+        assert_eq!(shortened(name, 80), name);
+        assert_eq!(
+            shortened(name, 64),
+            "ns::gemm<Tile<Shape<...>, 4>, 2>(Params<Tile<Shape<...>, 4>>)"
+        );
+        assert_eq!(
+            shortened(name, 60),
+            "ns::gemm<Tile<...>, 2>(Params<Tile<...>>)"
+        );
+        assert_eq!(shortened("operator->(long_name)", 12), "operator-...");
+    }
 
     #[test]
     fn parameters_are_those_of_the_name() {

@@ -10,13 +10,12 @@ use system::error::{Diagnostic, Error, Result};
 use system::files;
 use system::sources;
 
-/// The gates file of the nearest directory above this one, as in `../../gates.yaml`, for a command that was typed
-/// below it and names no other.
-fn find_config_above(path: &Path) -> Option<String> {
+/// Returns the nearest directory above this one that has a gates file, as `../..`.
+pub fn find_above() -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?;
     let mut above = here.ancestors().skip(1);
     let steps = above.position(|dir| dir.join(DEFAULT_CONFIG).is_file())? + 1;
-    (path == Path::new(DEFAULT_CONFIG)).then(|| format!("{}{DEFAULT_CONFIG}", "../".repeat(steps)))
+    Some(std::iter::repeat_n("..", steps).collect())
 }
 
 /// Reads, checks and resolves `path`, and selects.
@@ -71,11 +70,12 @@ impl File {
             let diagnostic =
                 Diagnostic::new(format!("cannot be read: {error}")).at(path.display().to_string());
             Error::Usage(match error.kind() {
-                std::io::ErrorKind::NotFound => match find_config_above(path) {
-                    Some(there) => diagnostic.help(format!(
-                        "there is one in a parent directory: --config {there}"
+                std::io::ErrorKind::NotFound => match find_above() {
+                    Some(there) if path == Path::new(DEFAULT_CONFIG) => diagnostic.help(format!(
+                        "one in a parent directory has another owner; if you trust it: --config {}/{DEFAULT_CONFIG}",
+                        there.display()
                     )),
-                    None => diagnostic
+                    _ => diagnostic
                         .help("write one with `gatekeeper init`, or name another with --config"),
                 },
                 std::io::ErrorKind::IsADirectory => diagnostic.help(format!(

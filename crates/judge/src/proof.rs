@@ -29,6 +29,15 @@ impl<'a> Index<'a> {
         }
     }
 
+    /// Returns why a case is wrong, where a gate on what it computes failed.
+    pub fn failed_proof(&self, id: &'a CaseId) -> Option<&Reason> {
+        std::iter::once(None)
+            .chain(self.architectures.iter().copied().map(Some))
+            .filter_map(|arch| self.proofs.get(&(arch, id))?.as_ref().err())
+            .find(|why| why.outcome == Outcome::Fail)
+            .map(|why| &why.reason)
+    }
+
     /// Indexes a run as far as it has come.
     pub(super) fn of_run(
         plan: &'a Plan,

@@ -501,6 +501,17 @@ pub struct LineCount {
     /// `kernels/k.cu:12`.
     pub place: String,
     pub count: u64,
+    /// As it stood when the run ended; `None` where it could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
+impl LineCount {
+    /// Splits `kernels/k.cu:12 inlined at k.cu:40` into file and number.
+    pub fn line(&self) -> Option<(&str, u32)> {
+        let (file, number) = self.place.split(' ').next()?.rsplit_once(':')?;
+        Some((file, number.parse().ok()?))
+    }
 }
 
 named! {

@@ -1,4 +1,4 @@
-//! The text of the source lines that findings name. Whoever accepts a finding names its line by its text, as line
+//! The text of the source lines that findings and counters name. Whoever accepts a finding names its line by its text, as line
 //! numbers move with every edit; and the judge reads no files.
 
 use build::in_toolkit;
@@ -28,7 +28,7 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// Adds the text of each line that a finding or a fault names.
+    /// Adds the text of each line that a finding, a fault or a counter names.
     pub fn quote(&mut self, evidence: &mut [Evidence]) {
         for piece in evidence {
             match piece {
@@ -41,6 +41,10 @@ impl<'a> Sources<'a> {
                         .iter_mut()
                         .flat_map(|finding| &mut finding.places)
                         .for_each(|place| self.quote_place(place));
+                    for counted in facts.lines.values_mut().flatten() {
+                        let line = counted.line();
+                        counted.text = line.and_then(|(file, number)| self.line(file, number));
+                    }
                 }
                 Evidence::Simulation {
                     facts: Seen::Fault(fault),

@@ -60,6 +60,7 @@ impl Counters {
                 LineCount {
                     place: format!("{line}{how}"),
                     count,
+                    text: None,
                 }
             })
             .collect()
@@ -211,6 +212,7 @@ mod tests {
         let line = |place: &str, count| LineCount {
             place: place.to_owned(),
             count,
+            text: None,
         };
         assert_eq!(
             counters.lines(Counter::GlobalLoadSectors, 2),

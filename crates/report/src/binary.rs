@@ -1,7 +1,7 @@
 //! The kernels of a compiled file, as people read them, and as JSON. Decides nothing.
 
 use ::binary::{Compiler, Format, Kernel, Listing, Ptx};
-use build::signature::whole_name;
+use build::signature::{shortened, whole_name};
 use model::Arch;
 use model::occupancy::Limiter;
 use serde::Serialize;
@@ -209,14 +209,7 @@ fn aligned(cells: &[&str; COLUMNS.len()], widths: &[usize; COLUMNS.len()]) -> St
 
 /// Names of templates can have thousands of characters.
 fn shown(symbol: &str, width: usize) -> String {
-    let name = escape::visible(&whole_name(symbol));
-    match name.char_indices().nth(width) {
-        None => name,
-        Some(_) => {
-            let start: String = name.chars().take(width.saturating_sub(3)).collect();
-            start + "..."
-        }
-    }
+    shortened(&escape::visible(&whole_name(symbol)), width)
 }
 
 /// # Errors

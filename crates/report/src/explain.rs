@@ -16,6 +16,9 @@ pub const SCHEMA: &str = "gatekeeper.explanation/1";
 pub struct Explanation {
     #[serde(flatten)]
     pub subject: Subject,
+    /// Why the output is wrong, where it is: a wrong case has no causes, as nobody asks why it is slow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wrong: Option<String>,
     pub causes: Vec<Cause>,
     /// Comparisons that were not possible.
     pub gaps: Vec<String>,
@@ -119,12 +122,18 @@ fn place(place: &CausePlace) -> String {
     }
 }
 
+/// The same without its values: `more barriers at k.cu:12`.
+pub fn title_and_place(cause: &Cause) -> String {
+    let title = cause.class.title();
+    match cause.places.first() {
+        Some(first) => format!("{title} at {}", place(first)),
+        None => title.to_owned(),
+    }
+}
+
 /// A cause in one line: `more barriers at k.cu:12: barrier instructions 1 -> 2`.
 pub fn line(cause: &Cause) -> String {
-    let mut line = cause.class.title().to_owned();
-    if let Some(first) = cause.places.first() {
-        let _ = write!(line, " at {}", place(first));
-    }
+    let mut line = title_and_place(cause);
     let values: Vec<String> = cause.values.iter().map(value).collect();
     if !values.is_empty() {
         let _ = write!(line, ": {}", values.join(", "));
@@ -147,6 +156,9 @@ pub fn terminal(explanations: &[Explanation]) -> String {
     let mut text = String::new();
     for explanation in explanations {
         let _ = writeln!(text, "{}", explanation.subject);
+        if let Some(why) = &explanation.wrong {
+            let _ = writeln!(text, "  the output is wrong: {why}");
+        }
         text.push_str(&causes_in_terminal(explanation));
         text.push('\n');
     }
@@ -158,6 +170,7 @@ fn causes_in_terminal(explanation: &Explanation) -> String {
         subject,
         causes,
         gaps,
+        wrong: _,
     } = explanation;
     let mut text = String::new();
     for (at, cause) in causes.iter().enumerate() {
@@ -193,6 +206,9 @@ pub fn markdown(explanations: &[Explanation]) -> String {
     for explanation in explanations {
         let name = explanation.subject.to_string();
         let _ = writeln!(text, "#### {}\n", escape::markdown(&name));
+        if let Some(why) = &explanation.wrong {
+            let _ = writeln!(text, "The output is wrong: {}", escape::markdown(why));
+        }
         text.push_str(&causes_in_markdown(explanation));
         text.push('\n');
     }

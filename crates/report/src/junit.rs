@@ -1,9 +1,11 @@
-//! For CI systems that show tests: a suite for each kernel, a test for each gate.
+//! For CI systems that show tests: a suite for each kernel, a test for each gate, and one failure for each problem.
 
+use super::problems::{self, FrameLine};
 use super::{against_base, summary};
 use crate::input::ReportInput;
-use model::{Judgement, Outcome, Question, Record, Verdict};
+use model::{Outcome, Problem, Question, Verdict};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
+use std::collections::BTreeMap;
 use system::error::{Error, Result};
 use wording::escape;
 use wording::reasons;
@@ -20,26 +22,19 @@ pub fn render(input: &ReportInput) -> Result<String> {
             kernels.push(verdict.subject.kernel());
         }
     }
+    let failing = Failing::new(input);
     for kernel in kernels {
         let mut suite = TestSuite::new(kernel);
         suite.add_property(("circumstances", summary::circumstances(record).as_str()));
         if let Some(base) = &judgement.base {
             suite.add_property(("base", against_base::compared_with(base).as_str()));
         }
-        let verdicts = judgement
-            .verdicts
-            .iter()
-            .filter(|verdict| verdict.subject.kernel() == kernel);
-        let accepted = |verdict: &Verdict| {
-            let mut accepted = judgement.accepted.iter();
-            accepted.any(|accepted| {
-                accepted.subject == verdict.subject
-                    && verdict.question == Question::Gate(accepted.rule.clone())
-            })
-        };
-        suite.add_test_cases(
-            verdicts.map(|verdict| test(record, judgement, verdict, accepted(verdict))),
-        );
+        for (at, verdict) in judgement.verdicts.iter().enumerate() {
+            if verdict.subject.kernel() == kernel {
+                suite.add_test_case(test(input, at, verdict, &failing));
+                suite.add_test_cases(failing.others(at));
+            }
+        }
         report.add_test_suite(suite);
     }
     report
@@ -59,36 +54,73 @@ fn without_skipped_of_all(text: &str) -> String {
     parts.unwrap_or_else(|| text.to_owned())
 }
 
-fn test(record: &Record, judgement: &Judgement, verdict: &Verdict, accepted: bool) -> TestCase {
-    let sentence = reasons::verdict(&record.environment, verdict);
-    let status = match verdict.outcome {
-        Outcome::Pass => TestCaseStatus::success(),
-        Outcome::Fail => broken(NonSuccessKind::Failure, record, judgement, verdict),
-        // Neither held nor broken: a CI that counts only failures must not read them as passed.
-        Outcome::Environment | Outcome::Inconclusive => {
-            broken(NonSuccessKind::Error, record, judgement, verdict)
+/// One failure for each problem: the test of the gate that is its first fails, and the others that it broke are skipped
+/// with the name of that test. Where that gate is the first of another problem, too, the problem is a test of its own.
+struct Failing<'a> {
+    input: &'a ReportInput<'a>,
+    /// By the position of the verdict whose test has it.
+    problems: BTreeMap<usize, Vec<&'a Problem>>,
+    /// The first verdict of the problem that a verdict belongs to.
+    first: BTreeMap<usize, usize>,
+}
+
+impl<'a> Failing<'a> {
+    fn new(input: &'a ReportInput<'a>) -> Self {
+        let mut problems: BTreeMap<usize, Vec<&Problem>> = BTreeMap::new();
+        let mut first = BTreeMap::new();
+        for problem in &input.judgement.problems {
+            let all = || problem.verdicts.iter().chain(&problem.follows).copied();
+            let free = all().find(|at| !first.contains_key(at));
+            let Some(leader) = free.or_else(|| all().next()) else {
+                continue;
+            };
+            problems.entry(leader).or_default().push(problem);
+            for at in all() {
+                first.entry(at).or_insert(leader);
+            }
         }
-        // Neither held nor blocking; what is expected as xfail of other test runners.
-        Outcome::Skipped | Outcome::Unsupported | Outcome::Replaced | Outcome::Expected => {
-            let mut status = TestCaseStatus::skipped();
-            status.set_message(sentence.as_str());
-            status
+        Self {
+            input,
+            problems,
+            first,
         }
-    };
-    let mut case = TestCase::new(
-        format!(
-            "{}: {}",
-            verdict.subject,
-            words::question(&verdict.question)
-        ),
-        status,
-    );
-    if accepted {
-        case.set_system_out(format!("accepted: {sentence}"));
-    } else if verdict.outcome == Outcome::Pass && against_base::is_of_base(judgement, verdict) {
-        // A pass on times rests on this: measured, or not run as nothing changed.
-        case.set_system_out(sentence);
     }
+
+    /// The tests of further problems whose first gate is this one.
+    fn others(&self, at: usize) -> impl Iterator<Item = TestCase> {
+        let verdict = self.input.judgement.verdicts.get(at);
+        let problems = self.problems.get(&at);
+        let rest = problems.into_iter().flatten().skip(1);
+        rest.zip(2..).filter_map(move |(problem, number)| {
+            let verdict = verdict?;
+            let name = format!("{}, problem {number}", name(verdict));
+            Some(named(name, verdict, broken(self.input, problem)))
+        })
+    }
+
+    fn status(&self, at: usize, verdict: &Verdict) -> TestCaseStatus {
+        if let Some(problem) = self.problems.get(&at).and_then(|all| all.first()) {
+            return broken(self.input, problem);
+        }
+        let first = self.first.get(&at);
+        let first = first.and_then(|first| self.input.judgement.verdicts.get(*first));
+        let sentence = reasons::verdict(&self.input.record.environment, verdict);
+        let mut status = TestCaseStatus::skipped();
+        status.set_message(match first {
+            Some(first) => format!("the same problem as {}: {sentence}", name(first)),
+            None => sentence,
+        });
+        status
+    }
+}
+
+fn name(verdict: &Verdict) -> String {
+    let question = words::question(&verdict.question);
+    format!("{}: {question}", verdict.subject)
+}
+
+fn named(name: String, verdict: &Verdict, status: TestCaseStatus) -> TestCase {
+    let mut case = TestCase::new(name, status);
     case.set_classname(format!(
         "{}.{}",
         verdict.subject.kernel(),
@@ -97,24 +129,64 @@ fn test(record: &Record, judgement: &Judgement, verdict: &Verdict, accepted: boo
     case
 }
 
-fn broken(
-    kind: NonSuccessKind,
-    record: &Record,
-    judgement: &Judgement,
-    verdict: &Verdict,
-) -> TestCaseStatus {
+fn test(input: &ReportInput, at: usize, verdict: &Verdict, failing: &Failing) -> TestCase {
+    let (record, judgement) = (input.record, input.judgement);
+    let status = match verdict.outcome {
+        Outcome::Pass => TestCaseStatus::success(),
+        // Neither held nor blocking are those that were not judged; what is expected is as xfail of other test runners.
+        Outcome::Fail
+        | Outcome::Environment
+        | Outcome::Inconclusive
+        | Outcome::Skipped
+        | Outcome::Unsupported
+        | Outcome::Replaced
+        | Outcome::Expected => failing.status(at, verdict),
+    };
+    let mut case = named(name(verdict), verdict, status);
+    let is_accepted = judgement.accepted.iter().any(|accepted| {
+        accepted.subject == verdict.subject
+            && verdict.question == Question::Gate(accepted.rule.clone())
+    });
+    let sentence = || reasons::verdict(&record.environment, verdict);
+    if is_accepted {
+        case.set_system_out(format!("accepted: {}", sentence()));
+    } else if verdict.outcome == Outcome::Pass && against_base::is_of_base(judgement, verdict) {
+        // A pass on times rests on this: measured, or not run as nothing changed.
+        case.set_system_out(sentence());
+    }
+    case
+}
+
+/// A failure, or an error where nothing was shown: a CI that counts only failures must not read that as passed.
+fn broken(input: &ReportInput, problem: &Problem) -> TestCaseStatus {
+    let kind = match problem.outcome {
+        Outcome::Fail => NonSuccessKind::Failure,
+        _ => NonSuccessKind::Error,
+    };
+    let block = problems::block(input, problem);
+    let verdicts = problem.verdicts.iter().chain(&problem.follows);
+    let sentences = verdicts
+        .filter_map(|at| input.judgement.verdicts.get(*at))
+        .map(|verdict| {
+            let sentence = reasons::verdict(&input.record.environment, verdict);
+            format!("{}: {sentence}", name(verdict))
+        });
+    let frame = block.frame.lines.iter().map(FrameLine::in_words);
+    let command = block
+        .command
+        .iter()
+        .map(|command| format!("alone: {command}"));
     let mut status = TestCaseStatus::non_success(kind);
     status
-        .set_type(verdict.reason.code())
-        .set_message(reasons::verdict(&record.environment, verdict))
-        .set_description(format!(
-            "{}{}",
-            verdict
-                .declared
-                .as_deref()
-                .map_or(String::new(), |at| format!("by {at}")),
-            summary::reproduce(record, judgement, &verdict.subject)
-                .map_or(String::new(), |command| format!("\nalone: {command}"))
-        ));
+        .set_type(problem.code)
+        .set_message(format!("{}: {}", block.subjects, block.title))
+        .set_description(
+            sentences
+                .chain(frame)
+                .chain(block.declared.iter().map(|at| format!("by {at}")))
+                .chain(command)
+                .collect::<Vec<_>>()
+                .join("\n"),
+        );
     status
 }

@@ -38,6 +38,7 @@ mod standing;
 mod summary;
 mod targets;
 pub mod terminal;
+mod unjudged;
 mod values;
 
 pub use input::ReportInput;

@@ -1,6 +1,7 @@
 //! For a pull request: the first problem, a short table, why, and one command. All else is one click away.
 
 use super::against_base::{self, LoosenedGates};
+use super::explain;
 use super::page::{self, Page};
 use super::place::Place;
 use super::printed::Printed;
@@ -48,7 +49,7 @@ pub fn render(input: &ReportInput) -> String {
     let circumstances = text(&cut(page.circumstances.clone()));
     let _ = write!(
         out,
-        "\n<details><summary>{summary}</summary>\n\n{circumstances}\n"
+        "<details><summary>{summary}</summary>\n\n{circumstances}\n"
     );
     let place = Placement {
         heading: "####",
@@ -161,8 +162,9 @@ fn others(input: &ReportInput, lead: &Block) -> String {
     }
 }
 
-/// Lines of the table above the fold.
-const MOST_ROWS: usize = 5;
+/// Lines of the table above the fold. With its two heads, the heading, the sentence and its empty line, the fold, and the
+/// link that the action adds, they are ten.
+const MOST_ROWS: usize = 3;
 
 /// A line for each problem that the base does not have, and for their worst values while there is room. None where the
 /// heading says all of it.
@@ -205,7 +207,7 @@ fn table_on_top(out: &mut String, input: &ReportInput, blocks: &[Block]) {
     for line in &mut lines {
         line.resize(heads.len(), String::new());
     }
-    let _ = write!(out, "\n{}", rows_of(heads, lines));
+    out.push_str(&rows_of(heads, lines));
 }
 
 fn line_of_problem(block: &Block) -> Vec<String> {
@@ -244,7 +246,7 @@ fn looser_on_top(out: &mut String, input: &ReportInput) {
         ]
     });
     let heads = ["case", "base", "head"].map(|head| (head, false));
-    let _ = write!(out, "\n{}", rows_of(heads, rows.collect()));
+    out.push_str(&rows_of(heads, rows.collect()));
 }
 
 /// If the run passes: which gates were allowed to ask less, and against what it was judged.
@@ -274,6 +276,10 @@ impl<'a> Told<'a> {
             && (1..=2).contains(&block.frame.lines.len());
         let first = block.why.first();
         let why = match (&block.cause, first) {
+            // The table has the values.
+            (Some(_), _) if !block.rows.is_empty() => {
+                block.first_cause.as_ref().map(explain::title_and_place)
+            }
             (Some(cause), _) => Some(cause.clone()),
             _ if has_frame => Some(block.frame.in_words()),
             // The table has the values.
@@ -522,8 +528,16 @@ fn why(block: &Block, told: Option<&Told>) -> Vec<String> {
                 .join(" "),
         );
     }
-    let cause = block.cause.as_ref().filter(|_| told.is_none());
-    lines.extend(cause.map(|cause| cell(&format!("cause: {cause}"))));
+    // Its name and its line are above the fold, and its values here.
+    let cause = block.cause.iter().map(|cause| {
+        let rest = told.map_or_else(|| cause.clone(), |told| told.rest_of(cause));
+        rest.trim_start_matches(": ").to_owned()
+    });
+    lines.extend(
+        cause
+            .filter(|cause| !cause.is_empty())
+            .map(|cause| cell(&format!("cause: {cause}"))),
+    );
     if !block.follows.is_empty() {
         let follows = block.follows.join(", ");
         lines.push(cell(&format!("likely consequences: {follows}")));

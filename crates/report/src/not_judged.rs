@@ -1,6 +1,7 @@
 //! Gates that were not judged: by reason, how many, of what, and what would judge them. Pure.
 
 use super::section::{Kind as Column, Table};
+use super::unjudged;
 use model::{
     Facet, Judgement, Lacking, NotRun, Outcome, Question, Reason, Record, Rule, Seen, Subject,
     Verdict,
@@ -20,9 +21,12 @@ enum Kind {
     Determinism,
     Findings,
     Counters,
+    /// Those that the gate on counters leaves out.
+    SingleCounters,
     Times,
     Profiles,
     Conditions,
+    Others,
 }
 
 impl fmt::Display for Kind {
@@ -34,14 +38,19 @@ impl fmt::Display for Kind {
             Self::Determinism => "determinism",
             Self::Findings => "memory and races",
             Self::Counters => "counters",
+            Self::SingleCounters => "single counters",
             Self::Times => "times",
             Self::Profiles => "profiles",
             Self::Conditions => "conditions",
+            Self::Others => "other demands",
         })
     }
 }
 
-fn kind(rule: &Rule) -> Kind {
+fn kind(question: &Question) -> Kind {
+    let Question::Gate(rule) = question else {
+        return Kind::Others;
+    };
     match rule {
         Rule::Built | Rule::HasEffect => Kind::Resources,
         Rule::AgreesWithDriver => Kind::Driver,
@@ -73,14 +82,7 @@ struct Unjudged<'a> {
 /// cases, ...`. Consequences of an earlier failure are reported there; new baselines have their own note.
 pub fn skipped(record: &Record, judgement: &Judgement) -> Vec<String> {
     let mut groups: BTreeMap<(Outcome, String), Unjudged> = BTreeMap::new();
-    for verdict in &judgement.verdicts {
-        let Question::Gate(rule) = &verdict.question else {
-            continue;
-        };
-        let is_unjudged = matches!(verdict.outcome, Outcome::Skipped | Outcome::Unsupported);
-        if !is_unjudged || verdict.reason.is_new() {
-            continue;
-        }
+    for verdict in unjudged::left_to_judge(judgement).filter(|verdict| !verdict.reason.is_new()) {
         let heading = heading(record, verdict);
         let group = groups.entry((verdict.outcome, heading)).or_default();
         group.gates += 1;
@@ -88,7 +90,7 @@ pub fn skipped(record: &Record, judgement: &Judgement) -> Vec<String> {
             group.estimates.insert(&verdict.subject, estimate);
             continue;
         }
-        let subjects = group.subjects.entry(kind(rule)).or_default();
+        let subjects = group.subjects.entry(kind(&verdict.question)).or_default();
         subjects.insert(&verdict.subject);
     }
     groups
@@ -106,27 +108,25 @@ pub fn skipped(record: &Record, judgement: &Judgement) -> Vec<String> {
 /// Gates that were not judged: how many, of what, why, and what judges them. `skipped` names their cases.
 pub fn table(judgement: &Judgement) -> Table {
     let mut groups: Vec<(&str, &str, usize, BTreeSet<Kind>)> = Vec::new();
-    for verdict in &judgement.verdicts {
-        let is_unjudged = matches!(verdict.outcome, Outcome::Skipped | Outcome::Unsupported);
-        let Question::Gate(rule) = &verdict.question else {
-            continue;
-        };
-        if !is_unjudged {
-            continue;
-        }
+    for verdict in unjudged::left_to_judge(judgement) {
         // Its name is in docs/verdicts.md; `skipped` has the sentence.
         let why = verdict.reason.code();
         let mut known = groups.iter_mut();
         match known.find(|(known, ..)| *known == why) {
             Some((_, _, gates, kinds)) => {
                 *gates += 1;
-                kinds.insert(kind(rule));
+                kinds.insert(kind(&verdict.question));
             }
             None => {
-                let kinds = BTreeSet::from([kind(rule)]);
+                let kinds = BTreeSet::from([kind(&verdict.question)]);
                 groups.push((why, next_step(&verdict.reason), 1, kinds));
             }
         }
+    }
+    let withheld = unjudged::withheld(judgement);
+    if withheld > 0 {
+        let kinds = BTreeSet::from([Kind::SingleCounters]);
+        groups.push(("withheld", "-v says why", withheld, kinds));
     }
     groups.sort_by_key(|(_, _, gates, _)| std::cmp::Reverse(*gates));
     let rows = groups.into_iter().map(|(why, next, gates, kinds)| {

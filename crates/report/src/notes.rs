@@ -220,13 +220,16 @@ fn if_intended(record: &Record, judgement: &Judgement) -> impl Iterator<Item = S
     built.into_iter().chain(compiled)
 }
 
-/// How the first finding is accepted, where somebody wants to mend it later.
+/// How the finding that is shown first is accepted, where somebody wants to mend it later.
 fn if_known(judgement: &Judgement) -> Option<String> {
     let finding = judgement
-        .verdicts
+        .problems
         .iter()
-        .filter_map(|verdict| first_finding(&verdict.reason))
-        .next()?;
+        .find_map(|problem| match &problem.cause {
+            ProblemCause::Findings { findings, .. } => findings.first(),
+            ProblemCause::Verdict(reason) => first_finding(reason),
+            ProblemCause::Arguments(_) | ProblemCause::Loosened => None,
+        })?;
     let SourceLine { file, text, .. } = finding
         .places
         .iter()

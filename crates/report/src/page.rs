@@ -10,7 +10,7 @@ use crate::input::ReportInput;
 use ::explain::{CauseClass, CausePlace};
 use judge::{Index, View};
 use model::{
-    AgainstBase, Conclusion, Facet, Judgement, Metric, Num, Outcome, Record, Subject, Verdict,
+    AgainstBase, Conclusion, Facet, Judgement, Metric, Num, Outcome, Record, Subject, Verdict, Win,
 };
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -25,9 +25,14 @@ pub struct Page<'a> {
     pub circumstances: String,
     /// Those without anything in them are not shown.
     pub sections: Vec<Section<'a>>,
+    /// How many of them, the first ones, say what failed.
+    pub failing: usize,
     /// Where the wall time went.
     pub costs: String,
 }
+
+/// Lines of what is better, in a terminal.
+const MOST_WINS: usize = 10;
 
 /// In a run in which nothing failed, more rows than this are folded.
 const MOST_ROWS: usize = 8;
@@ -42,7 +47,15 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
     let lines = |label, title: &str, lines| Section::new(label, title, vec![Part::Lines(lines)]);
     let accepted = judgement.accepted.iter();
     let accepted = accepted.map(|acceptance| standing::accepted(&record.environment, acceptance));
-    let wins = judgement.wins.iter().map(|win| summary::win(record, win));
+    // An error that got smaller is seldom more than another order of the same sum.
+    let (errors, wins): (Vec<_>, Vec<_>) = judgement
+        .wins
+        .iter()
+        .partition(|win| win.metric.facet() == Facet::Correctness);
+    let won = |wins: Vec<&Win>| {
+        let lines = wins.into_iter().map(|win| summary::win(record, win));
+        lines.collect::<Vec<_>>()
+    };
     let (changed, unchanged): (Vec<_>, Vec<_>) = compared(judgement)
         .into_iter()
         .partition(|verdict| moved(verdict));
@@ -139,7 +152,11 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
             let is_folded = is_long(counters.rows.len());
             comment_only("Counters that changed", counters, is_folded)
         },
-        lines("better", "Better than the baseline", wins.collect()),
+        Section {
+            in_terminal: InTerminal::First(MOST_WINS),
+            ..lines("better", "Better than the baseline", won(wins))
+        },
+        if_verbose("better", "Smaller errors than in the baseline", won(errors)),
         if_verbose("drift", "Since anchors", standing::drifts(judgement)),
         Section {
             in_terminal: InTerminal::IfVerbose,
@@ -193,6 +210,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
             .join("\n"),
         circumstances: summary::circumstances(record),
         sections: sections.collect(),
+        failing: 2,
         costs: summary::costs(record),
     }
 }

@@ -5,8 +5,9 @@ use crate::input::ReportInput;
 use crate::place::{Place, within_repository};
 use ::explain::{Cause, PlaceSide};
 use model::{
-    Against, Comparison, CounterRise, FaultSite, Finding, Judgement, LaunchSite, Mistyped, Outcome,
-    Problem, ProblemCause, Question, Reason, Record, Rule, SinceBase, Subject, Verdict, WorseValue,
+    Against, Comparison, CounterRise, FaultSite, Finding, Judgement, LaunchSite, LineCount,
+    Mistyped, Outcome, Problem, ProblemCause, Question, Reason, Record, Rule, SinceBase, Subject,
+    Verdict, WorseValue,
 };
 use std::collections::BTreeSet;
 use wording::names::named;
@@ -73,10 +74,22 @@ pub struct Row {
     /// Whose value `was` is: `main`, `baseline`.
     pub whose: Option<String>,
     pub limit: String,
-    /// Where most of a counter is counted: `k.cu:12 inlined at k.cu:40`.
-    pub at: Option<String>,
+    /// Where most of a counter is counted.
+    pub at: Option<LineCount>,
     /// For the order: by how much it is worse, as a share.
     worse: f64,
+}
+
+impl FrameLine {
+    /// `k.cu:9: y = part[0]; (thread 32 reads)`
+    pub fn in_words(&self) -> String {
+        let text = self.text.as_deref().unwrap_or("(not readable)");
+        let note = match self.note.as_str() {
+            "" => String::new(),
+            note => format!(" ({note})"),
+        };
+        format!("{}:{}: {text}{note}", self.file, self.number)
+    }
 }
 
 impl Frame {
@@ -121,6 +134,9 @@ impl Block<'_> {
     }
 }
 
+/// Lines of a kernel that count most of something.
+const MOST_COUNTED_LINES: usize = 2;
+
 /// In the order of the judgement. Gates that were loosened have a list of their own.
 pub fn blocks<'a>(input: &ReportInput<'a>) -> Vec<Block<'a>> {
     let problems = input
@@ -140,7 +156,8 @@ pub fn blocks<'a>(input: &ReportInput<'a>) -> Vec<Block<'a>> {
         .collect()
 }
 
-fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
+/// What every format shows of a problem.
+pub fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
     let ReportInput {
         index,
         record,
@@ -165,7 +182,10 @@ fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
         .iter()
         .chain(&follows)
         .find_map(|place| Place::of(record, place.declared.as_deref()?));
-    let frame = frame(problem);
+    let mut frame = frame(problem);
+    if frame.lines.is_empty() {
+        frame.lines = counted_lines(&rows);
+    }
     let first_line = frame.lines.first().map(|line| Place {
         file: within_repository(record, &line.file),
         line: line.number.to_string(),
@@ -177,14 +197,6 @@ fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
     let line_of_cause = first_cause
         .as_ref()
         .and_then(|first_cause| of_cause(record, first_cause));
-    let counted_at = rows.iter().find_map(|row| {
-        let (line, _) = row
-            .at
-            .as_deref()?
-            .split_once(' ')
-            .unwrap_or((row.at.as_deref()?, ""));
-        Place::of(record, line)
-    });
     let subjects: Vec<&Subject> = problem.subjects.iter().collect();
     Block {
         subjects: short(record, &subjects),
@@ -203,7 +215,6 @@ fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
         declared: declared_by(&own),
         place: first_line
             .or(line_of_cause)
-            .or(counted_at)
             .or(first_declared)
             .or_else(|| nearest_declared(record, judgement, problem)),
         // Another run would end in the same way.
@@ -281,6 +292,33 @@ fn frame(problem: &Problem) -> Frame {
         },
         ProblemCause::Loosened => Frame::default(),
     }
+}
+
+/// The lines that count most of what rose, each once: `global_load_sectors 4000`.
+fn counted_lines(rows: &[Row]) -> Vec<FrameLine> {
+    let mut lines: Vec<FrameLine> = Vec::new();
+    for row in rows {
+        let Some((counted, (file, number))) = row
+            .at
+            .as_ref()
+            .and_then(|counted| Some((counted, counted.line()?)))
+        else {
+            continue;
+        };
+        let is_known = lines
+            .iter()
+            .any(|line| (line.file.as_str(), line.number) == (file, number));
+        if !is_known {
+            lines.push(FrameLine {
+                file: file.to_owned(),
+                number,
+                text: counted.text.clone(),
+                note: format!("{} {}", row.metric, counted.count),
+            });
+        }
+    }
+    lines.truncate(MOST_COUNTED_LINES);
+    lines
 }
 
 fn of_finding(finding: &Finding) -> Frame {
@@ -619,7 +657,7 @@ fn of_rise(subject: &Subject, rise: &CounterRise, whose: String, limit: &str) ->
         multiple: words::multiple(metric, rise.was.0, rise.now.0),
         whose: Some(whose),
         limit: limit.to_owned(),
-        at: rise.lines.first().map(|line| line.place.clone()),
+        at: rise.lines.first().cloned(),
         worse: rise.change.0,
     }
 }

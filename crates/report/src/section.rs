@@ -22,6 +22,8 @@ pub struct Section<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InTerminal {
     Always,
+    /// So many lines, and all with `--verbose`.
+    First(usize),
     /// With `--verbose`.
     IfVerbose,
     Never,

@@ -1,10 +1,9 @@
 //! Parts that every format has, before they are laid out: what broke, how to see it alone, what was skipped.
 
 use super::against_base::nothing_compared;
+use super::unjudged;
 use crate::input::ReportInput;
-use model::{
-    Conclusion, Environment, Evidence, Judgement, Note, Outcome, Record, Seen, Subject, Win,
-};
+use model::{Conclusion, Environment, Evidence, Judgement, Outcome, Record, Seen, Subject, Win};
 use wording::words::{self, plural};
 
 /// The command that runs a subject alone; `None` for one that only the base of a comparison has, and for
@@ -55,7 +54,7 @@ pub fn conclusion(conclusion: Conclusion) -> &'static str {
     }
 }
 
-/// `FAIL: 2 problems (14 gates), 22 passed, 18 not judged`: all gates, each once. Before them it says where nothing was
+/// `FAIL: 2 problems (14 gates), 22 passed, 18 not judged`: each once, and what was not judged as the list below adds it up. Before them it says where nothing was
 /// compared with the base, and after them which trees had uncommitted changes.
 pub fn headline(input: &ReportInput) -> String {
     let judgement = input.judgement;
@@ -120,25 +119,16 @@ pub fn counts(judgement: &Judgement) -> String {
         let count = judgement.count(outcome);
         (count > 0 && first != Some(outcome)).then(|| format!("{count} {said}"))
     };
-    let unjudged = judgement.count(Outcome::Skipped) + judgement.count(Outcome::Unsupported);
-    let withheld: usize = judgement
-        .notes
-        .iter()
-        .map(|note| match note {
-            Note::NotHeld { counters, .. } => counters.len(),
-            _ => 0,
-        })
-        .sum();
+    let unjudged = unjudged::count(judgement);
     let lead = first.filter(|outcome| judgement.count(*outcome) > 0);
     let counts: Vec<String> = [
         lead.map(problems),
-        counted(Outcome::Environment, "not judged as the environment failed"),
+        counted(Outcome::Environment, "stopped by the environment"),
         counted(Outcome::Inconclusive, "inconclusive"),
         counted(Outcome::Pass, &format!("passed{accepted}")),
         counted(Outcome::Replaced, "fell back on another variant"),
         counted(Outcome::Expected, "failed as expected"),
         (unjudged > 0).then(|| format!("{unjudged} not judged")),
-        (withheld > 0).then(|| format!("{} withheld", plural(withheld, "counter"))),
     ]
     .into_iter()
     .flatten()

@@ -64,12 +64,32 @@ impl Options {
 }
 
 pub fn render(input: &ReportInput, options: Options) -> String {
+    render_with(input, &[], "", options)
+}
+
+/// Renders the report on compiled files: after what failed, how their kernels were matched, and why they changed.
+pub fn render_with(
+    input: &ReportInput,
+    kernels: &[Vec<Section>],
+    why: &str,
+    options: Options,
+) -> String {
     let page = page::lay_out(input);
     let mut out = Vec::new();
     if options.verbosity != Verbosity::Quiet {
         out.extend(wrapped(&page.header, "", options.width));
         out.push(String::new());
-        out.extend(sections(&page.sections, options));
+        let (failed, rest) = page
+            .sections
+            .split_at(page.failing.min(page.sections.len()));
+        out.extend(sections(failed, options));
+        for text in [&render_groups(kernels, options), why] {
+            out.extend(text.trim_end().lines().map(str::to_owned));
+            if !text.trim().is_empty() {
+                out.push(String::new());
+            }
+        }
+        out.extend(sections(rest, options));
         if options.is_verbose() {
             labelled(&mut out, "time", &[page.costs], options);
         }
@@ -89,6 +109,24 @@ pub fn render(input: &ReportInput, options: Options) -> String {
     out.join("\n") + "\n"
 }
 
+/// Keeps the beginning of a text, and its last paragraph, so that it has at most so many lines.
+pub fn fit(text: &str, most: usize) -> String {
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    if lines.len() <= most {
+        return text.to_owned();
+    }
+    let last = lines.iter().rposition(|line| line.is_empty());
+    let (body, end) = lines.split_at(last.unwrap_or(lines.len()));
+    let kept = body.len().min(most.saturating_sub(end.len() + 1));
+    let (shown, left) = body.split_at(kept);
+    let left = words::plural(left.len(), "more line");
+    format!(
+        "{}\n... {left}; -v prints all\n{}\n",
+        shown.join("\n"),
+        end.join("\n")
+    )
+}
+
 /// Renders a report that is no judgement: sections alone, in groups.
 pub fn render_groups(groups: &[Vec<Section>], options: Options) -> String {
     let groups: Vec<_> = groups
@@ -103,7 +141,7 @@ pub fn render_groups(groups: &[Vec<Section>], options: Options) -> String {
 fn sections(all: &[Section], options: Options) -> Vec<String> {
     let mut out = Vec::new();
     let is_shown = |section: &&Section| match section.in_terminal {
-        InTerminal::Always => true,
+        InTerminal::Always | InTerminal::First(_) => true,
         InTerminal::IfVerbose => options.is_verbose(),
         InTerminal::Never => false,
     };
@@ -112,7 +150,18 @@ fn sections(all: &[Section], options: Options) -> Vec<String> {
             match part {
                 Part::Problems(all) => blocks(&mut out, all, options),
                 Part::Loosened(gates, what) => loosened(&mut out, gates, what, options),
-                Part::Lines(lines) => labelled(&mut out, section.label, lines, options),
+                Part::Lines(lines) => {
+                    let most = match section.in_terminal {
+                        InTerminal::First(most) if !options.is_verbose() => most,
+                        _ => lines.len(),
+                    };
+                    let (shown, more) = lines.split_at(most.min(lines.len()));
+                    labelled(&mut out, section.label, shown, options);
+                    if !more.is_empty() {
+                        let more = format!("and {} more; -v lists them", more.len());
+                        labelled(&mut out, section.label, &[more], options);
+                    }
+                }
                 Part::Table(part) => {
                     if out.last().is_some_and(|line| !line.is_empty()) {
                         out.push(String::new());
@@ -193,8 +242,8 @@ fn block(out: &mut Vec<String>, block: &Block, options: Options) {
         let more = why.len() - shown;
         out.push(format!("{INDENT}and {more} more alike; -v lists them"));
     }
-    if !block.is_told_in_words() {
-        rows(out, &block.rows, options);
+    if !block.is_told_in_words() && block.rows.len() > 1 {
+        table_of_rows(out, &block.rows, options);
     }
     if let Some(cause) = &block.cause {
         out.extend(wrapped(&format!("cause: {cause}"), INDENT, options.width));
@@ -289,21 +338,6 @@ fn cut(text: &str, room: usize) -> String {
 }
 
 /// Values that are worse, as a table.
-fn rows(out: &mut Vec<String>, all: &[Row], options: Options) {
-    if all.len() > 1 {
-        table_of_rows(out, all, options);
-    }
-    if let Some((row, at)) = all
-        .iter()
-        .filter_map(|row| Some((row, row.at.as_deref()?)))
-        .next()
-        .filter(|_| all.len() > 1)
-    {
-        let text = format!("most of {} at {at}", row.metric);
-        out.extend(wrapped(&text, INDENT, options.width));
-    }
-}
-
 fn table_of_rows(out: &mut Vec<String>, all: &[Row], options: Options) {
     let shown = if options.is_verbose() {
         all.len()
@@ -545,4 +579,19 @@ fn words(paragraph: &str, room: usize) -> Vec<&str> {
         }
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_cut_keeps_its_last_paragraph() {
+        assert_eq!(fit("a\n\nb\n", 3), "a\n\nb\n");
+        let text = "1\n2\n3\n4\n5\n\nFAIL\n";
+        assert_eq!(
+            fit(text, 5),
+            "1\n2\n... 3 more lines; -v prints all\n\nFAIL\n"
+        );
+    }
 }

@@ -390,12 +390,13 @@ pub fn replay_command(
     )
 }
 
-/// The command that takes what was measured of these subjects as the new baseline: of one by its name.
+/// The command that takes what was measured of these subjects as the new baseline.
 pub fn update_command(environment: &Environment, subjects: &[&Subject]) -> String {
-    match subjects {
-        [one] => command("baseline update", environment, one),
-        _ => format!("gatekeeper baseline update{}", config(environment)),
-    }
+    format!(
+        "gatekeeper baseline update{}{}",
+        config(environment),
+        filter(subjects)
+    )
 }
 
 /// The command that takes the compiled files of gates.yaml as their new baselines.
@@ -405,13 +406,30 @@ pub fn update_binaries_command(environment: &Environment) -> String {
 
 /// The same where it is worse than what was agreed.
 pub fn accept_worse_command(environment: &Environment, subjects: &[&Subject]) -> String {
-    match subjects {
-        [one] => command("baseline update --allow-worse", environment, one),
-        _ => format!(
-            "gatekeeper baseline update --allow-worse{}",
-            config(environment)
-        ),
-    }
+    format!(
+        "gatekeeper baseline update --allow-worse{}{}",
+        config(environment),
+        filter(subjects)
+    )
+}
+
+/// The narrowest filter that takes all of these in, as an argument: a case, a variant or a kernel. None for several kernels.
+fn filter(subjects: &[&Subject]) -> String {
+    let Some((first, rest)) = subjects.split_first() else {
+        return String::new();
+    };
+    let is_of = |same: &dyn Fn(&Subject) -> bool| rest.iter().all(|subject| same(subject));
+    let (kernel, variant) = (first.kernel(), first.variant());
+    let name = if rest.is_empty() {
+        name_of(first)
+    } else if is_of(&|other| (other.kernel(), other.variant()) == (kernel, variant)) {
+        format!("{kernel}/{variant}")
+    } else if is_of(&|other| other.kernel() == kernel) {
+        kernel.to_owned()
+    } else {
+        return String::new();
+    };
+    format!(" '{name}'")
 }
 
 /// As a filter names it.

@@ -139,6 +139,7 @@ fn explain_kernel(
     // Where code could not be compared, that no rule knows more says nothing.
     causes.retain(|cause| gaps.is_empty() || cause.class != CauseClass::CodeChanged);
     Explanation {
+        wrong: None,
         subject: Subject::Unit(unit.clone()),
         causes,
         gaps,

@@ -41,6 +41,7 @@ fn at_line(record: &mut Record, counter: Counter, place: &str, count: u64) {
             let line = LineCount {
                 place: place.to_owned(),
                 count,
+                text: None,
             };
             facts.lines.entry(counter).or_default().push(line);
         }

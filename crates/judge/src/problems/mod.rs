@@ -2,10 +2,12 @@
 //! the conclusion rests on the verdicts alone.
 
 mod findings;
+mod likeness;
 mod since;
 
 use super::index::View;
 use findings::Suspect;
+use likeness::Likeness;
 use model::*;
 
 /// The order of problems: those that can explain others come first.
@@ -49,6 +51,7 @@ pub(super) fn group(view: View, verdicts: &[Verdict]) -> Vec<Problem> {
         let problem = &mut draft.problem;
         problem.since_base = since::of_problem(view, verdicts, problem);
     }
+    let mut all = join_alike(all, verdicts);
     // Stable: within these in the order of the verdicts.
     all.sort_by_key(|draft| {
         let newness = match draft.problem.since_base {
@@ -59,6 +62,38 @@ pub(super) fn group(view: View, verdicts: &[Verdict]) -> Vec<Problem> {
         (draft.problem.outcome, newness, draft.rank)
     });
     all.into_iter().map(|draft| draft.problem).collect()
+}
+
+/// Joins the problems of a kernel that are one: the same gates fail in several variants, and are as new.
+fn join_alike(drafts: Vec<Draft>, verdicts: &[Verdict]) -> Vec<Draft> {
+    let mut joined: Vec<(Option<Likeness>, Draft)> = Vec::new();
+    for draft in drafts {
+        let likeness = match draft.rank {
+            Rank::Rule | Rank::Cost => Likeness::of(&draft.problem, verdicts),
+            Rank::Arguments
+            | Rank::Broken
+            | Rank::Findings
+            | Rank::WrongValues
+            | Rank::Loosened => None,
+        };
+        let known = joined.iter_mut().find(|(known, _)| {
+            let both = known.as_ref().zip(likeness.as_ref());
+            both.is_some_and(|(known, likeness)| known.is_like(likeness))
+        });
+        let Some((_, known)) = known else {
+            joined.push((likeness, draft));
+            continue;
+        };
+        let (known, problem) = (&mut known.problem, draft.problem);
+        for subject in problem.subjects {
+            if !known.subjects.contains(&subject) {
+                known.subjects.push(subject);
+            }
+        }
+        known.verdicts.extend(problem.verdicts);
+        known.follows.extend(problem.follows);
+    }
+    joined.into_iter().map(|(_, draft)| draft).collect()
 }
 
 fn is_blocking(verdict: &Verdict) -> bool {
@@ -244,9 +279,8 @@ impl Drafts<'_> {
         if !mistyped.is_empty() && has(open, &is_due_to_arguments) {
             let found = take(open, |at| self.verdict(at).is_some_and(is_due_to_arguments));
             let cause = ProblemCause::Arguments(mistyped.to_vec());
-            let same = cause.clone();
             self.join(Rank::Arguments, cause, &[], &found, |problem| {
-                problem.cause == same
+                likeness::are_same_arguments(&problem.cause, mistyped)
             });
             return;
         }

@@ -65,6 +65,7 @@ fn counts_stand_at_the_users_own_line() {
     let line = |place: &str, count| LineCount {
         place: place.to_owned(),
         count,
+        text: None,
     };
     assert_eq!(
         lines("in_order", own),

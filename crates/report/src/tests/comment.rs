@@ -3,7 +3,7 @@
 use super::*;
 use model::{Access, AccessKind, Base, Finding, FindingKind};
 
-/// Lines as they are seen, and their bytes: a table's rule is no line. The action adds one more, the link to the run.
+/// Lines as they are seen: without empty ones and the rule of a table.
 fn unfolded(comment: &str) -> String {
     let (open, folded) = comment.split_once("<details>").unwrap();
     let (summary, _) = folded.split_once('\n').unwrap();
@@ -17,6 +17,7 @@ fn unfolded(comment: &str) -> String {
 }
 
 const MOST_LINES: usize = 10;
+const SUMMARY: usize = 1;
 const LINK: usize = 1;
 const MOST_BYTES: usize = 10_000;
 /// Characters, which a comment on GitHub may have.
@@ -25,8 +26,10 @@ const WHOLE: usize = 65_536;
 pub(super) fn comment(record: &Record) -> (String, String) {
     let text = rendered(record, &judged(record), markdown::render);
     let open = unfolded(&text);
-    let lines = open.lines().count() + LINK;
-    assert!(lines <= MOST_LINES, "{lines} lines: {open}");
+    // As they are written, up to the summary of what is folded. The action adds one more, the link to the run.
+    let (above, _) = text.split_once("<details>").unwrap();
+    let lines = above.lines().count() + SUMMARY + LINK;
+    assert!(lines <= MOST_LINES, "{lines} lines: {above}");
     assert!(open.len() < MOST_BYTES, "{} bytes: {open}", open.len());
     assert!(text.len() < WHOLE, "{} bytes", text.len());
     // GitHub reads markdown after an empty line, and a table from its first line on.
@@ -155,10 +158,8 @@ fn hundreds_of_cases_are_as_short() {
 | `k/direct@shape_0` | race on shared memory (k.cu:7) |
 | `k/direct@shape_0` | race on shared memory (k.cu:17) |
 | `k/direct@shape_0` | race on shared memory (k.cu:27) |
-| `k/direct@shape_1` | race on shared memory (k.cu:107) |
-| `k/direct@shape_1` | race on shared memory (k.cu:117) |
 Why: race on shared memory, line 9. Repeat: `gatekeeper run --device sim 'k/direct@shape_0'`
-> FAIL: 774 problems (516 gates), 804 passed, 1570 not judged
+> FAIL: 774 problems (516 gates), 804 passed, 1308 not judged
 ");
     assert!(text.contains(" lines more: too many for a comment; the JSON report has them."));
 }

@@ -327,6 +327,7 @@ fn explained(record: &Record) -> Vec<explain::Explanation> {
         .map(|case| {
             let sides = ::explain::Sides::of(&Index::against(Some(record), record), &case.id);
             explain::Explanation {
+                wrong: None,
                 subject: Subject::Case(case.id.clone()),
                 causes: sides
                     .map(|sides| ::explain::explain(&sides))
@@ -351,6 +352,7 @@ fn kernels(record: &Record, text: &str) -> explain::KernelExplanations {
         .at([place.clone(), place])
         .with(explain::Measure::Calls(format!("f{text}")), 1, 2);
     let explained = record.plan.units.iter().map(|unit| explain::Explanation {
+        wrong: None,
         subject: Subject::Unit(unit.id.clone()),
         causes: vec![cause.clone()],
         gaps: vec![format!("machine code: {text}")],

@@ -1,0 +1,32 @@
+//! How much a run has left to judge. Pure.
+
+use model::{Judgement, Note, Outcome, Reason, Verdict};
+
+/// What a run has left to judge, which the headline counts and the lists explain. What repeats by construction is not
+/// left: no run in the simulator can judge it.
+pub fn left_to_judge(judgement: &Judgement) -> impl Iterator<Item = &Verdict> {
+    judgement.verdicts.iter().filter(|verdict| {
+        let repeats = match &verdict.reason {
+            Reason::OnArchitecture { why, .. } => **why == Reason::RepeatsByConstruction,
+            reason => *reason == Reason::RepeatsByConstruction,
+        };
+        matches!(verdict.outcome, Outcome::Skipped | Outcome::Unsupported) && !repeats
+    })
+}
+
+/// Counters on which no gate can rest.
+pub fn withheld(judgement: &Judgement) -> usize {
+    judgement
+        .notes
+        .iter()
+        .map(|note| match note {
+            Note::NotHeld { counters, .. } => counters.len(),
+            _ => 0,
+        })
+        .sum()
+}
+
+/// How much was not judged: the sum of the table of `not_judged`.
+pub fn count(judgement: &Judgement) -> usize {
+    left_to_judge(judgement).count() + withheld(judgement)
+}

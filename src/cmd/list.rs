@@ -1,0 +1,64 @@
+//! `list`: the cases and programs of gates.yaml, without building anything. Each line is a filter that `run` takes.
+
+use super::{counted, print, remark, say};
+use crate::cli::{ListArgs, ProfileFormat};
+use config::Selection;
+use model::CaseId;
+use report::exit::Exit;
+use serde::Serialize;
+use system::error::{Error, Result};
+use wording::escape;
+
+const SCHEMA: &str = "gatekeeper.list/1";
+
+#[derive(Serialize)]
+struct List<'a> {
+    schema: &'static str,
+    cases: Vec<&'a CaseId>,
+    /// The cases of a program are known when it ran.
+    programs: Vec<&'a str>,
+}
+
+pub fn run(args: &ListArgs) -> Result<Exit> {
+    let selection = Selection {
+        filters: args.filters.clone(),
+        ..Selection::default()
+    };
+    let loaded = config::load(&args.config.config, &selection)?;
+    let list = List {
+        schema: SCHEMA,
+        cases: loaded.plan.cases.iter().map(|case| &case.id).collect(),
+        programs: loaded
+            .programs
+            .iter()
+            .map(|program| program.name.as_str())
+            .collect(),
+    };
+    match args.format {
+        ProfileFormat::Terminal => {
+            let programs = list.programs.iter().map(ToString::to_string);
+            let lines: Vec<String> = list
+                .cases
+                .iter()
+                .map(ToString::to_string)
+                .chain(programs)
+                .collect();
+            if !lines.is_empty() {
+                say(&lines.join("\n"))?;
+            }
+        }
+        ProfileFormat::Json => {
+            let text = serde_json::to_string_pretty(&list).map_err(|error| {
+                Error::environment(format!("the cases cannot be written: {error}"))
+            })?;
+            print(&(escape::json(&text) + "\n"))?;
+        }
+    }
+    if args.filters.is_empty() && !loaded.binaries.is_empty() {
+        remark(&format!(
+            "not listed: {}, which `gatekeeper binary` judges",
+            counted(loaded.binaries.len(), "compiled file")
+        ));
+    }
+    Ok(Exit::Held)
+}
