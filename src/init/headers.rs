@@ -8,6 +8,9 @@ use system::process::{self, helper};
 /// Variables in which compilers look for directories of headers.
 const VARIABLES: [&str; 2] = ["CPATH", "CPLUS_INCLUDE_PATH"];
 
+/// Variables that name the directory of a toolkit.
+const HOMES: [&str; 2] = ["CUDA_HOME", "CUDA_PATH"];
+
 /// Directories of headers outside the repository, in the order in which they are asked.
 #[derive(Clone, Debug, Default)]
 pub struct Elsewhere {
@@ -46,6 +49,15 @@ impl Elsewhere {
                     found.looked_in.push(dir.display().to_string());
                     found.dirs.push(dir);
                 }
+            }
+        }
+        // nvcc may be another one than that of this toolkit, and lack its libraries.
+        for name in HOMES {
+            if let Some(home) = std::env::var_os(name).map(PathBuf::from)
+                && home.is_absolute()
+            {
+                found.looked_in.push(name.to_owned());
+                found.dirs.push(home.join("include"));
             }
         }
         found

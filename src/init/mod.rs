@@ -539,13 +539,21 @@ impl Compiler<'_> {
             }
             let missing = missing_header(&message);
             let dir = missing.and_then(|name| self.directory_of(name));
-            match dir.filter(|dir| !compilation.include_dirs.contains(dir)) {
-                Some(dir) if added < MOST_DIRECTORIES => {
-                    added += 1;
-                    compilation.include_dirs.push(dir);
-                }
-                _ => break Err((first_error(&message), missing.map(str::to_owned))),
+            let Some(dir) = dir.filter(|_| added < MOST_DIRECTORIES) else {
+                break Err((first_error(&message), missing.map(str::to_owned)));
+            };
+            added += 1;
+            let is_toolkit = self.root.join(&dir).join("cuda_runtime.h").exists();
+            let (known, new) = if is_toolkit {
+                // Its release may be another one: nvcc's own headers come first.
+                (&mut compilation.flags, format!("-isystem={dir}"))
+            } else {
+                (&mut compilation.include_dirs, dir)
+            };
+            if known.contains(&new) {
+                break Err((first_error(&message), missing.map(str::to_owned)));
             }
+            known.push(new);
         };
         Ok(Compiled {
             source: source.to_owned(),
