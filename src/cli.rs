@@ -702,6 +702,7 @@ pub struct ListArgs {
   gatekeeper init gpu/gates.yaml     in another directory; its paths are relative to that one
   gatekeeper init --include third_party/include --define BLOCK=128 --flags -std=c++20
   gatekeeper init --provision        install the compiler first, if there is none
+  gatekeeper init --build -- python setup.py build_ext   run the build, and compile each source as it does
 
 nvcc lists the kernels and their parameters; sizes and launches are tried in the simulator. Without sources the file
 is one to start from.
@@ -727,6 +728,12 @@ pub struct InitArgs {
     /// Install the pinned compiler into the cache directory if there is none
     #[arg(long)]
     pub provision: bool,
+    /// Run the build that follows two dashes, and compile each source as it does
+    #[arg(long, requires = "command")]
+    pub build: bool,
+    /// The command of --build
+    #[arg(last = true, value_name = "COMMAND", requires = "build")]
+    pub command: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]

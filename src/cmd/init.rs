@@ -14,7 +14,7 @@ use system::error::{Error, Result};
 use system::files;
 
 pub fn run(args: &InitArgs) -> Result<Exit> {
-    let (path, asked) = asked(args)?;
+    let (path, mut asked) = asked(args)?;
     let path = path.as_path();
     if path.exists() {
         return Err(exists(path));
@@ -23,7 +23,11 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let mut tree = Tree::find(root);
+    let mut tree = if args.build {
+        learn_build(args, root, &mut asked)?
+    } else {
+        Tree::find(root)
+    };
     tree.narrow(root, &asked.paths)?;
     let draft = if tree.is_empty() {
         Draft::template()
@@ -47,6 +51,23 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
         draft.summary, draft.remarks, draft.next
     ))?;
     Ok(Exit::Held)
+}
+
+/// # Errors
+/// Usage, in CI: a build that a pull request can change is nothing to learn from there.
+fn learn_build(args: &InitArgs, root: &Path, asked: &mut Asked) -> Result<Tree> {
+    let ci = std::env::var("CI").unwrap_or_default();
+    if !matches!(ci.as_str(), "" | "0" | "false") {
+        return Err(Error::usage(
+            "--build runs a build with your rights, and is not for CI (CI is set)",
+        )
+        .help("run it where you develop, and commit gates.yaml"));
+    }
+    let cache = Cache::open()?;
+    let toolchain = find_compiler(args, &cache)?;
+    let (tree, build) = init::learn_build(root, &args.command, &toolchain, &cache, &remark)?;
+    asked.build = Some(build);
+    Ok(tree)
 }
 
 /// The file to write, and the sources and settings that the arguments name.
@@ -77,6 +98,7 @@ fn asked(args: &InitArgs) -> Result<(PathBuf, Asked)> {
         include_dirs: args.include.clone(),
         define: define.collect(),
         flags: flags.map(str::to_owned).collect(),
+        build: None,
     };
     Ok((file, asked))
 }
@@ -124,7 +146,7 @@ fn list(args: &InitArgs, root: &Path, tree: &Tree, asked: &Asked) -> Result<Draf
     let toolchain = find_compiler(args, &cache)?;
     let step = |step: Step| remark(&line(step));
     let survey = init::survey(root, tree, asked, &toolchain, &cache, args.arch, &step)?;
-    let missing = survey.missing_headers();
+    let missing = survey.missing_headers(root);
     if survey.broken.len() == survey.sources && !missing.is_empty() {
         return Err(nothing_compiles(&survey, &missing));
     }
@@ -282,11 +304,10 @@ fn looked_in(survey: &Survey) -> String {
 }
 
 fn remedies(missing: &MissingHeader) -> Vec<String> {
-    let package = missing.package.as_ref();
-    let install =
-        package.map(|package| format!("a package of pip has it: python3 -m pip install {package}"));
+    let commands = missing.remedies.iter();
+    let install = commands.map(|command| format!("this brings {}: {command}", missing.name));
     let name = "or name its directory: gatekeeper init --include DIR".to_owned();
-    install.into_iter().chain([name]).collect()
+    install.chain([name]).collect()
 }
 
 /// A file that lists nothing would be in the way of the next `init`.

@@ -1,5 +1,5 @@
-//! Reads how a build compiles its sources, from its `compile_commands.json`: directories of headers, macros, and what
-//! else changes a kernel's code. Only the paths of directories are looked at.
+//! Reads how a build compiles its sources, from its `compile_commands.json` or from the calls of nvcc that were recorded:
+//! directories of headers, macros, and what else changes a kernel's code. Only the paths of directories are looked at.
 
 use build::inventory::Compilation;
 use serde::Deserialize;
@@ -10,9 +10,19 @@ use system::{files, sources};
 /// The commands of a build, by the source that each compiles.
 #[derive(Clone, Debug, Default)]
 pub struct Commands {
-    /// The file, relative to the root.
-    pub path: String,
+    /// The file, relative to the root, or the build that was recorded.
+    pub origin: String,
     by_source: BTreeMap<String, Compilation>,
+    /// Sources that are not below the root.
+    pub outside: BTreeSet<PathBuf>,
+}
+
+/// A call of nvcc that a build made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedCall {
+    pub dir: PathBuf,
+    /// The compiler comes first.
+    pub words: Vec<String>,
 }
 
 /// Where builds leave it, by CMake's own habits: linked into the root, or in the directory of the build.
@@ -46,33 +56,71 @@ impl Commands {
         let text =
             files::read_text(&root.join(path), MOST_BYTES).map_err(|text| text.to_string())?;
         let all: Vec<Written> = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-        let root = std::path::absolute(root).map_err(|error| error.to_string())?;
-        // The paths in it are those of the tree as the build saw it.
-        let root = std::fs::canonicalize(&root).unwrap_or(root);
-        let mut by_source = BTreeMap::new();
+        let root = canonical(root)?;
+        let mut found = Self {
+            origin: path.to_owned(),
+            ..Self::default()
+        };
         for one in all {
             let dir = root.join(&one.directory);
-            let Some(source) = within(&root, &dir.join(&one.file)) else {
-                continue;
-            };
             let words = match (one.arguments, one.command) {
                 (Some(words), _) => words,
                 (None, Some(command)) => split_words(&command),
                 (None, None) => continue,
             };
-            // Where several targets compile it, the first stands for all.
-            let compiled = || Reader::new(&root, &dir).read(words);
-            by_source.entry(source).or_insert_with(compiled);
+            let reader = Reader::new(&root, &dir).read(words);
+            found.add(&root, &dir.join(&one.file), &reader.found);
         }
-        Ok(Self {
-            path: path.to_owned(),
-            by_source,
-        })
+        Ok(found)
+    }
+
+    /// Makes them of recorded calls: of each call all of its CUDA sources.
+    ///
+    /// # Errors
+    /// Why the root has no path.
+    pub fn from_calls(root: &Path, origin: String, calls: &[RecordedCall]) -> Result<Self, String> {
+        let root = canonical(root)?;
+        let mut found = Self {
+            origin,
+            ..Self::default()
+        };
+        for call in calls {
+            let reader = Reader::new(&root, &call.dir).read(call.words.clone());
+            for source in &reader.sources {
+                found.add(&root, &call.dir.join(source), &reader.found);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Where several targets compile a source, the first stands for all.
+    fn add(&mut self, root: &Path, source: &Path, compilation: &Compilation) {
+        match within(root, source) {
+            Some(source) => {
+                self.by_source
+                    .entry(source)
+                    .or_insert_with(|| compilation.clone());
+            }
+            None => {
+                self.outside.insert(source.to_owned());
+            }
+        }
+    }
+
+    /// Paths of the sources, relative to the root.
+    pub fn sources(&self) -> impl Iterator<Item = &String> {
+        self.by_source.keys()
     }
 
     pub fn of(&self, source: &str) -> Option<&Compilation> {
         self.by_source.get(source)
     }
+}
+
+/// The root as paths of a build begin with it.
+fn canonical(root: &Path) -> Result<PathBuf, String> {
+    let root = std::path::absolute(root).map_err(|error| error.to_string())?;
+    Ok(std::fs::canonicalize(&root).unwrap_or(root))
 }
 
 /// A path as gates.yaml has it, where it is in the repository.
@@ -108,6 +156,8 @@ struct Reader<'a> {
     dir: &'a Path,
     found: Compilation,
     seen: BTreeSet<String>,
+    /// The sources in CUDA that the call names.
+    sources: Vec<String>,
 }
 
 impl<'a> Reader<'a> {
@@ -117,12 +167,13 @@ impl<'a> Reader<'a> {
             dir,
             found: Compilation::default(),
             seen: BTreeSet::new(),
+            sources: Vec::new(),
         }
     }
 
-    fn read(mut self, words: Vec<String>) -> Compilation {
+    fn read(mut self, words: Vec<String>) -> Self {
         self.take(words, 0);
-        self.found
+        self
     }
 
     fn take(&mut self, words: Vec<String>, nested: usize) {
@@ -134,7 +185,7 @@ impl<'a> Reader<'a> {
                     match rest.strip_prefix('=').unwrap_or(rest) {
                         "" => words.next(),
                         // `-std` is no value of `-s`, but `-Idir` is one of `-I`.
-                        value if name.len() == 2 || rest.starts_with('=') => Some(value.to_owned()),
+                        value if name.len() <= 2 || rest.starts_with('=') => Some(value.to_owned()),
                         _ => None,
                     }
                 })
@@ -145,7 +196,11 @@ impl<'a> Reader<'a> {
                 let (name, value) = define.split_once('=').unwrap_or((&define, "1"));
                 self.found.define.retain(|(known, _)| known != name);
                 self.found.define.push((name.to_owned(), value.to_owned()));
-            } else if let Some(file) = value_of(&["--options-file", "-optf"]) {
+            } else if let Some(name) = value_of(&["-U", "--undefine-macro"]) {
+                self.found.define.retain(|(known, _)| *known != name);
+            } else if value_of(&["-include", "--pre-include"]).is_some() {
+                // A file that comes before the source is none.
+            } else if let Some(file) = value_of(&["--options-file", "-optf", "@"]) {
                 let text = files::read_text(&self.dir.join(file), MOST_OPTION_BYTES);
                 if let Ok(text) = text
                     && nested < MOST_NESTED
@@ -156,6 +211,11 @@ impl<'a> Reader<'a> {
                 let name = word.trim_start_matches('-');
                 if word.starts_with('-') && PLAIN.contains(&name) {
                     self.add_flag(word.clone());
+                }
+                // CMake compiles sources of its own to learn what the compiler is.
+                let is_probe = word.contains("CMakeCUDACompiler");
+                if !word.starts_with('-') && sources::extension(&word) == "cu" && !is_probe {
+                    self.sources.push(word.clone());
                 }
                 for valued in VALUED {
                     let (long, short) = (format!("--{valued}"), format!("-{valued}"));
@@ -177,7 +237,8 @@ impl<'a> Reader<'a> {
     /// The compiler knows its own headers, and what is not there is not needed.
     fn add_directory(&mut self, dir: &str) {
         let path = self.dir.join(dir);
-        if !path.is_dir() || path.join("cuda_runtime.h").exists() {
+        let mut above = path.ancestors();
+        if !path.is_dir() || above.any(|dir| dir.join("cuda_runtime.h").exists()) {
             return;
         }
         let dir = within(self.root, &path).or_else(|| path.to_str().map(str::to_owned));
@@ -264,7 +325,7 @@ mod tests {
         let path = root.join("build/compile_commands.json");
         std::fs::write(path, entry.to_string()).unwrap();
         let found = Commands::find(&root).unwrap().unwrap();
-        assert_eq!(found.path, "build/compile_commands.json");
+        assert_eq!(found.origin, "build/compile_commands.json");
         let own = |all: &[(&str, &str)]| -> Vec<(String, String)> {
             all.iter()
                 .map(|(name, value)| (name.to_string(), value.to_string()))
@@ -298,5 +359,43 @@ mod tests {
         std::fs::write(root.join("compile_commands.json"), "[{").unwrap();
         let why = Commands::find(&root).unwrap().unwrap_err();
         assert!(why.starts_with("compile_commands.json: "), "{why}");
+    }
+
+    #[test]
+    fn a_recorded_call_says_what_it_compiles_and_how() {
+        let tree = tempfile::tempdir().unwrap();
+        let root = std::fs::canonicalize(tree.path()).unwrap();
+        for dir in ["build", "include/cccl", "src"] {
+            std::fs::create_dir_all(root.join(dir)).unwrap();
+        }
+        std::fs::write(root.join("build/options"), "-DN=4 -I../src").unwrap();
+        std::fs::write(root.join("include/cuda_runtime.h"), "").unwrap();
+        let call = |words: &str| RecordedCall {
+            dir: root.join("build"),
+            words: split_words(words),
+        };
+        let calls = [
+            call("nvcc --version"),
+            call("nvcc -c CMakeFiles/3.28/CompilerIdCUDA/CMakeCUDACompilerId.cu"),
+            call(
+                "ccache /opt/nvcc @options -DHALF -UHALF -include first.cu -I../include/cccl -dc -MF x.d -MT k.cu.o \
+                 -x cu ../src/one.cu ../src/two.cu /elsewhere/three.cu -o one.o",
+            ),
+            call("nvcc -DN=5 ../src/two.cu"),
+        ];
+        let found = Commands::from_calls(&root, "`make`".to_owned(), &calls).unwrap();
+        assert_eq!(
+            found.sources().collect::<Vec<_>>(),
+            ["src/one.cu", "src/two.cu"]
+        );
+        assert_eq!(found.outside, [PathBuf::from("/elsewhere/three.cu")].into());
+        let compilation = Compilation {
+            include_dirs: vec!["src".to_owned()],
+            define: vec![("N".to_owned(), "4".to_owned())],
+            flags: Vec::new(),
+        };
+        for source in ["src/one.cu", "src/two.cu"] {
+            assert_eq!(found.of(source), Some(&compilation));
+        }
     }
 }

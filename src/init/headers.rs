@@ -1,4 +1,4 @@
-//! Headers that the repository lacks: where else they are looked for, and which package has them.
+//! Headers that the repository lacks, and where else they are looked for.
 
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -7,6 +7,9 @@ use system::process::{self, helper};
 
 /// Variables in which compilers look for directories of headers.
 const VARIABLES: [&str; 2] = ["CPATH", "CPLUS_INCLUDE_PATH"];
+
+/// Variables that name the directory of a toolkit.
+const HOMES: [&str; 2] = ["CUDA_HOME", "CUDA_PATH"];
 
 /// Directories of headers outside the repository, in the order in which they are asked.
 #[derive(Clone, Debug, Default)]
@@ -36,11 +39,25 @@ impl Elsewhere {
                 found.looked_in.push(none.to_owned());
             }
             Some(python) => {
-                for site in site_packages(&python) {
+                let Answers { sites, headers } = ask(&python);
+                for site in sites {
                     let place = site.join("nvidia/*/include");
                     found.looked_in.push(place.display().to_string());
                     found.dirs.extend(packaged(&site, major));
                 }
+                for dir in headers {
+                    found.looked_in.push(dir.display().to_string());
+                    found.dirs.push(dir);
+                }
+            }
+        }
+        // nvcc may be another one than that of this toolkit, and lack its libraries.
+        for name in HOMES {
+            if let Some(home) = std::env::var_os(name).map(PathBuf::from)
+                && home.is_absolute()
+            {
+                found.looked_in.push(name.to_owned());
+                found.dirs.push(home.join("include"));
             }
         }
         found
@@ -63,12 +80,36 @@ impl Elsewhere {
 /// A python may take long to start from a network's file system.
 const DEADLINE: Duration = Duration::from_secs(60);
 const MOST_OUTPUT: u64 = 1 << 16;
-const ASK: &str = "import site\nfor it in [*site.getsitepackages(), site.getusersitepackages()]: print('site=' + it)";
+/// Packages are found, and not imported: that would run their code, and torch takes seconds.
+const ASK: &str = r#"
+import importlib.util, os, site, sysconfig
+for path in [*site.getsitepackages(), site.getusersitepackages()]:
+    print("site=" + path)
+for package, below in [
+    ("torch", "include"),
+    ("torch", "include/torch/csrc/api/include"),
+    ("pybind11", "include"),
+    ("cutlass_library", "source/include"),
+]:
+    found = importlib.util.find_spec(package)
+    if found and found.origin:
+        print("headers=" + os.path.join(os.path.dirname(found.origin), below))
+print("headers=" + sysconfig.get_path("include"))
+"#;
 
-/// Where this python has its packages. It starts outside of the checkout and isolated, and can change nothing.
-fn site_packages(python: &Path) -> Vec<PathBuf> {
-    let mut ask = helper::command(python);
-    ask.args(["-I", "-B", "-c", ASK]);
+/// The answers of a python.
+#[derive(Debug, Default)]
+struct Answers {
+    /// Directories of packages.
+    sites: Vec<PathBuf>,
+    /// Directories of headers: those of packages, then its own.
+    headers: Vec<PathBuf>,
+}
+
+/// Asks a python for its directories. It starts outside of the checkout and isolated, and can change nothing.
+fn ask(python: &Path) -> Answers {
+    let mut command = helper::command(python);
+    command.args(["-I", "-B", "-c", ASK]);
     let rules = Rules {
         writes: &[],
         hidden: None,
@@ -77,16 +118,22 @@ fn site_packages(python: &Path) -> Vec<PathBuf> {
         memory: None,
         file: None,
     };
-    let ended = process::run_confined(ask, &rules, DEADLINE, MOST_OUTPUT);
+    let ended = process::run_confined(command, &rules, DEADLINE, MOST_OUTPUT);
     let said = match ended {
         Ok(Some(ended)) if ended.status.success() => ended.log,
-        _ => return Vec::new(),
+        _ => return Answers::default(),
     };
-    said.lines()
-        .filter_map(|line| line.strip_prefix("site="))
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
-        .collect()
+    let all = |key: &str| -> Vec<PathBuf> {
+        said.lines()
+            .filter_map(|line| line.strip_prefix(key))
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+            .collect()
+    };
+    Answers {
+        sites: all("site="),
+        headers: all("headers="),
+    }
 }
 
 /// `nvidia/cu13/include` of CUDA 13, `nvidia/cublas/include` before it. Where one has a whole toolkit, it comes last: its
@@ -111,66 +158,16 @@ fn packaged(site: &Path, major: &str) -> Vec<PathBuf> {
     dirs
 }
 
-/// The beginning of a header's name, and the package of an index of Python packages that has it. `*` is the release.
-const PACKAGES: [(&str, &str); 17] = [
-    ("cublas", "nvidia-cublas"),
-    ("curand", "nvidia-curand"),
-    ("cufft", "nvidia-cufft"),
-    ("cusolver", "nvidia-cusolver"),
-    ("cusparseLt", "nvidia-cusparselt-cu*"),
-    ("cusparse", "nvidia-cusparse"),
-    ("cudnn_frontend", "nvidia-cudnn-frontend"),
-    ("cudnn", "nvidia-cudnn-cu*"),
-    ("cutensor", "cutensor-cu*"),
-    ("nccl", "nvidia-nccl-cu*"),
-    ("npp", "nvidia-npp"),
-    ("nvjpeg", "nvidia-nvjpeg"),
-    ("nvrtc", "nvidia-cuda-nvrtc"),
-    ("cupti", "nvidia-cuda-cupti"),
-    ("nvtx3/", "nvidia-nvtx"),
-    ("nvml", "nvidia-nvml-dev"),
-    ("cufile", "nvidia-cufile"),
-];
-
-/// The package that has a header, for a release of the compiler.
-pub fn package_of(header: &str, major: &str) -> Option<String> {
-    let (_, package) = PACKAGES
-        .iter()
-        .find(|(begin, _)| header.starts_with(begin))?;
-    Some(match package.strip_suffix('*') {
-        Some(name) => format!("{name}{major}"),
-        // Packages have no release in their names from CUDA 13 on.
-        None if matches!(major, "11" | "12") && *package != "nvidia-cudnn-frontend" => {
-            format!("{package}-cu{major}")
-        }
-        None => (*package).to_owned(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_header_has_its_package_by_release() {
-        let package = |header, major| package_of(header, major);
-        assert_eq!(
-            package("cublas_v2.h", "13").as_deref(),
-            Some("nvidia-cublas")
-        );
-        assert_eq!(
-            package("cublas_v2.h", "12").as_deref(),
-            Some("nvidia-cublas-cu12")
-        );
-        assert_eq!(
-            package("cudnn.h", "13").as_deref(),
-            Some("nvidia-cudnn-cu13")
-        );
-        assert_eq!(
-            package("cudnn_frontend.h", "12").as_deref(),
-            Some("nvidia-cudnn-frontend")
-        );
-        assert_eq!(package("mpi.h", "13"), None);
+    fn a_python_says_where_its_headers_are() {
+        let answers = ask(&helper::find("python3").unwrap());
+        assert!(!answers.sites.is_empty());
+        let own = answers.headers.last().unwrap().file_name().unwrap();
+        assert!(own.to_str().unwrap().starts_with("python3"), "{answers:?}");
     }
 
     #[test]

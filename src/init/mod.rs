@@ -7,28 +7,31 @@ mod headers;
 mod launches;
 mod parts;
 mod probe;
+mod recorded;
 mod references;
 mod sizes;
 mod tolerances;
 mod write;
 
 pub use call::Found;
+pub use commands::Commands;
+pub use recorded::learn_build;
 pub use write::{SCHEMA, describe, write};
 
 use build::inventory::{self, Compilation, Inventory, ListedKernel};
+use build::missing::{find_remedies, missing_header};
 use build::signature::whole_name;
 use build::toolchain::Toolchain;
 use call::Call;
-use commands::{Commands, within};
+use commands::within;
 use headers::Elsewhere;
 use model::Arch;
 use ptxsim::Module;
 use rayon::prelude::*;
-use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, OnceLock};
 use system::cache::Cache;
 use system::error::{Error, Result};
 use system::files::Kind;
@@ -69,12 +72,12 @@ pub struct MissingHeader {
     pub name: String,
     /// Those that ask for it.
     pub sources: Vec<String>,
-    /// The package of Python's index that has it.
-    pub package: Option<String>,
+    /// Commands that may bring it.
+    pub remedies: Vec<String>,
 }
 
 impl Survey {
-    pub fn missing_headers(&self) -> Vec<MissingHeader> {
+    pub fn missing_headers(&self, root: &Path) -> Vec<MissingHeader> {
         let mut sources: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for broken in &self.broken {
             if let Some(name) = &broken.missing {
@@ -86,7 +89,7 @@ impl Survey {
             .map(|(name, sources)| MissingHeader {
                 name: name.to_owned(),
                 sources,
-                package: headers::package_of(name, &self.major),
+                remedies: find_remedies(root, name, &self.major),
             })
             .collect()
     }
@@ -109,6 +112,8 @@ pub struct Asked {
     /// Names and values of macros.
     pub define: Vec<(String, String)>,
     pub flags: Vec<String>,
+    /// How the build that was recorded compiles them.
+    pub build: Option<Commands>,
 }
 
 #[derive(Clone, Debug)]
@@ -248,6 +253,21 @@ impl Tree {
         Ok(())
     }
 
+    /// Keeps the sources that a build compiles. Its headers are no sources by themselves.
+    pub fn keep_built(&mut self, build: &Commands) {
+        let all = std::mem::take(&mut self.sources);
+        self.sources = build
+            .sources()
+            .filter(|source| all.contains(source))
+            .cloned()
+            .collect();
+        self.alone = Some(Vec::new());
+    }
+
+    pub fn sources(&self) -> &[String] {
+        &self.sources
+    }
+
     /// Headers of CUDA that may be sources by themselves.
     fn alone(&self) -> impl Iterator<Item = &String> {
         self.alone
@@ -331,7 +351,10 @@ pub fn survey(
     let scratch = cache.dir("scratch")?;
     let scratch = TemporaryDir::new_in(&scratch)
         .map_err(|error| Error::environment(format!("{}: {error}", scratch.display())))?;
-    let commands = Commands::find(root);
+    let commands = match &asked.build {
+        Some(build) => Some(Ok(build.clone())),
+        None => Commands::find(root),
+    };
     let dirs = asked.include_dirs.iter().map(|dir| include_dir(root, dir));
     let compiler = Compiler {
         root,
@@ -384,11 +407,11 @@ pub fn survey(
     let mut survey = Survey {
         sources: compiled.len(),
         commands: commands.as_ref().map(|command| match command {
-            Ok(commands) => Ok(commands.path.clone()),
+            Ok(commands) => Ok(commands.origin.clone()),
             Err(why) => Err(why.clone()),
         }),
         flags: asked.flags.clone(),
-        major: compiler.major().to_owned(),
+        major: toolchain.major().to_owned(),
         ..Survey::default()
     };
     let mut known = BTreeSet::new();
@@ -508,15 +531,29 @@ impl Compiler<'_> {
                 Ok(inventory) => break Ok(inventory),
                 Err(fault) => fault.message,
             };
+            if let Some(flag) = wanted_flag(&message)
+                && !compilation.flags.iter().any(|own| own == flag)
+            {
+                compilation.flags.push(flag.to_owned());
+                continue;
+            }
             let missing = missing_header(&message);
             let dir = missing.and_then(|name| self.directory_of(name));
-            match dir.filter(|dir| !compilation.include_dirs.contains(dir)) {
-                Some(dir) if added < MOST_DIRECTORIES => {
-                    added += 1;
-                    compilation.include_dirs.push(dir);
-                }
-                _ => break Err((first_error(&message), missing.map(str::to_owned))),
+            let Some(dir) = dir.filter(|_| added < MOST_DIRECTORIES) else {
+                break Err((first_error(&message), missing.map(str::to_owned)));
+            };
+            added += 1;
+            let is_toolkit = self.root.join(&dir).join("cuda_runtime.h").exists();
+            let (known, new) = if is_toolkit {
+                // Its release may be another one: nvcc's own headers come first.
+                (&mut compilation.flags, format!("-isystem={dir}"))
+            } else {
+                (&mut compilation.include_dirs, dir)
+            };
+            if known.contains(&new) {
+                break Err((first_error(&message), missing.map(str::to_owned)));
             }
+            known.push(new);
         };
         Ok(Compiled {
             source: source.to_owned(),
@@ -546,15 +583,12 @@ impl Compiler<'_> {
     fn directory_of(&self, header: &str) -> Option<String> {
         let own = self.tree.directory_of(header);
         own.or_else(|| {
-            let elsewhere = self.elsewhere.get_or_init(|| Elsewhere::find(self.major()));
+            let elsewhere = self
+                .elsewhere
+                .get_or_init(|| Elsewhere::find(self.toolchain.major()));
             let dir = elsewhere.directory_of(header)?;
             dir.to_str().map(str::to_owned)
         })
-    }
-
-    fn major(&self) -> &str {
-        let version = &self.toolchain.facts.version;
-        version.split('.').next().unwrap_or_default()
     }
 }
 
@@ -564,17 +598,18 @@ fn first_error(message: &str) -> String {
     first.unwrap_or_default().trim().to_owned()
 }
 
-/// The name of a header that neither the host compiler nor the device's has found.
-fn missing_header(message: &str) -> Option<&str> {
-    static MISSING: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(r#"fatal error: (\S+): No such file|could not open source file "([^"]+)"|cannot open source file "([^"]+)""#).ok()
-    });
-    let found = MISSING.as_ref()?.captures(message)?;
-    [1, 2, 3]
+/// Returns the flag that nvcc asks for, where it refuses a source for want of one.
+fn wanted_flag(message: &str) -> Option<&'static str> {
+    const ASKED: [(&str, &str); 3] = [
+        ("--expt-relaxed-constexpr", "--expt-relaxed-constexpr"),
+        ("--extended-lambda", "--extended-lambda"),
+        // As releases before CUDA 11.2 call it.
+        ("--expt-extended-lambda", "--extended-lambda"),
+    ];
+    ASKED
         .into_iter()
-        .filter_map(|at| found.get(at))
-        .map(|name| name.as_str())
-        .next()
+        .find(|(said, _)| message.contains(said))
+        .map(|(_, flag)| flag)
 }
 
 #[cfg(test)]
@@ -583,9 +618,6 @@ mod tests {
 
     #[test]
     fn a_missing_header_is_found_in_the_repository() {
-        let message = "src/k.cu:1:10: fatal error: util/math.cuh: No such file or directory\n";
-        assert_eq!(missing_header(message), Some("util/math.cuh"));
-        assert_eq!(missing_header("k.cu(3): error: x is undefined"), None);
         let tree = Tree {
             sources: vec!["src/k.cu".to_owned()],
             headers: [

@@ -29,6 +29,14 @@ const NOT_TYPED: &[(&str, &str)] = &[
         "the reader's own",
     ),
     (
+        "gatekeeper init --build -- sh -c 'cmake -B build-gates && cmake --build build-gates'",
+        "the reader's own",
+    ),
+    (
+        "gatekeeper init --build -- python setup.py build_ext",
+        "the reader's own",
+    ),
+    (
         "gatekeeper binary kernels.ptx --base-toolchain 13.0 --toolchain 13.3 --arch sm_90",
         "the reader's own",
     ),

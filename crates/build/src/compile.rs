@@ -9,6 +9,7 @@ use super::entry::{self, Named, Unresolved};
 use super::files::lexical;
 use super::header::TOOLKIT;
 use super::identity::{self, Cubin};
+use super::missing::{find_remedies, missing_header};
 use super::ptxas::PtxasReport;
 use super::refused;
 use crate::toolchain::{Toolchain, clean_command, find_breakage, list_architectures};
@@ -567,7 +568,7 @@ impl Workshop<'_> {
         let log = self.canonical(&ended.log);
         if !ended.status.success() {
             let failed = failure(&log, &ended, self.root)?;
-            let failed = failed.map_err(|fault| self.with_architectures(fault));
+            let failed = failed.map_err(|fault| self.with_remedies(self.with_architectures(fault)));
             return Ok(failed.map_err(|fault| {
                 match refused::find_collision(&fault.message, self.root, args) {
                     None => fault,
@@ -607,6 +608,20 @@ impl Workshop<'_> {
             ),
             ..fault
         }
+    }
+
+    /// Adds the commands that bring a header which is missing.
+    fn with_remedies(&self, mut fault: Fault) -> Fault {
+        let Some(header) = missing_header(&fault.message).map(str::to_owned) else {
+            return fault;
+        };
+        let remedies = find_remedies(self.root, &header, self.toolchain.major());
+        for command in remedies {
+            fault.message.push_str(&format!(
+                "\n{header} is missing: `{command}` brings it, and `include_dirs` in gates.yaml names its directory"
+            ));
+        }
+        fault
     }
 
     fn assemble(&self, args: &[String], ptx: &str) -> Result<std::result::Result<Ran, Fault>> {

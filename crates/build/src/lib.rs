@@ -20,6 +20,7 @@ mod header;
 mod identity;
 pub mod inputs;
 pub mod inventory;
+pub mod missing;
 pub mod ptxas;
 mod refused;
 pub mod search;

@@ -53,6 +53,11 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
+    /// Returns the first number of the release: `13`.
+    pub fn major(&self) -> &str {
+        self.facts.version.split('.').next().unwrap_or_default()
+    }
+
     /// Directories that are the compilers' own, wherever they are installed, and the compilers themselves.
     pub fn places(&self) -> Vec<PathBuf> {
         let mut programs = self.programs.clone();

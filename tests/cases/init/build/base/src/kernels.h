@@ -1,0 +1,3 @@
+#ifndef FACTOR
+#error "the build defines it"
+#endif

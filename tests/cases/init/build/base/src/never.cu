@@ -1,0 +1,1 @@
+__global__ void never(float* y) { y[threadIdx.x] = MISSING; }

@@ -1,0 +1,1 @@
+__global__ void outside(float* y) { y[threadIdx.x] = 1; }
