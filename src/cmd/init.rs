@@ -28,6 +28,9 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
+    if !root.is_dir() {
+        return Err(no_directory(path));
+    }
     let mut tree = Tree::find(root);
     tree.narrow(root, &asked.paths)?;
     if tree.is_empty() {
@@ -179,10 +182,12 @@ impl Draft<'_> {
             for named in &blocks.called {
                 if let Some(verdict) = failed(&named.name) {
                     is_right = false;
-                    let why = format!(
-                        "a run of it as it is called here does not pass: {}",
-                        verdict.reason.code()
-                    );
+                    // The call may be at fault: what its checks find is none of the kernel's findings.
+                    let code = verdict
+                        .reason
+                        .code()
+                        .replace("findings", "memory and races");
+                    let why = format!("a run of it as it is called here does not pass: {code}");
                     for at in &named.kernels {
                         if let Some(kernel) = self.survey.kernels.get_mut(*at) {
                             kernel.doubt(&why);
@@ -349,21 +354,24 @@ impl Existing {
     /// Returns true if the file has the kernel, or a comment on it.
     fn has(&self, kernel: &Surveyed) -> bool {
         let name = &kernel.kernel.name;
-        let template = name.split('<').next().unwrap_or(name);
-        let comments = || {
-            self.text
-                .lines()
-                .filter(|line| line.trim_start().starts_with('#'))
-        };
-        let is_noted = comments()
-            .filter_map(|line| line.split_once("entry: "))
-            .any(|(_, entry)| {
-                let entry = entry.trim_matches('"');
-                entry.split('<').next().unwrap_or(entry) == template
-            });
-        self.entries
-            .contains(&(kernel.source.clone(), without_spaces(name)))
-            || kernel.call.is_err() && is_noted
+        let template = name.split('<').next();
+        let bare = |line: &'_ str| line.trim_matches([' ', '#', '"']).to_owned();
+        let lines: Vec<String> = self.text.lines().map(bare).collect();
+        let is_noted = lines.windows(2).any(|pair| match pair {
+            [source, entry] => {
+                let value = |line: &str, key: &str| {
+                    Some(line.strip_prefix(key)?.trim_matches('"').to_owned())
+                };
+                let entry = value(entry, "entry: ");
+                value(source, "source: ").as_ref() == Some(&kernel.source)
+                    && entry.as_deref().and_then(|entry| entry.split('<').next()) == template
+            }
+            _ => false,
+        });
+        is_noted
+            || self
+                .entries
+                .contains(&(kernel.source.clone(), without_spaces(name)))
     }
 
     /// Returns the text with these blocks at the end of its kernels. All that was there stays as it was.
@@ -438,7 +446,7 @@ fn survey(args: &InitArgs, root: &Path, tree: &Tree, asked: &Asked) -> Result<Su
     }
     if survey.kernels.is_empty() {
         return Err(Error::usage(format!(
-            "{} compile, and have no kernel; nothing was written",
+            "there is no kernel in {}; nothing was written",
             counted(survey.sources, "source")
         ))
         .help("name the sources of kernels: gatekeeper init PATH; a template has kernels where a source asks for instances"));
@@ -562,16 +570,20 @@ fn exists(path: &Path) -> Error {
     .help("to write another file: gatekeeper init OTHER.yaml")
 }
 
+fn no_directory(path: &Path) -> Error {
+    Error::usage(format!(
+        "the directory of {} does not exist",
+        path.display()
+    ))
+    .help("create the directory first")
+}
+
 /// `create_new` in addition to the look before: two at once must not overwrite each other.
 fn create(path: &Path) -> Result<File> {
     let file = OpenOptions::new().write(true).create_new(true).open(path);
     file.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => exists(path),
-        ErrorKind::NotFound => Error::usage(format!(
-            "the directory of {} does not exist",
-            path.display()
-        ))
-        .help("create the directory first"),
+        ErrorKind::NotFound => no_directory(path),
         _ => Error::environment(format!("{} cannot be written: {error}", path.display())),
     })
 }

@@ -80,7 +80,7 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
     Ok(judgement.conclusion.into())
 }
 
-/// Runs once, as `run` does, and writes the results to `--out`. Returns the headline in the place of printing it.
+/// Runs once, as `run` does, and returns the headline. Nothing is printed or written: the results of an earlier run stay.
 pub(super) fn run_quietly(args: &RunArgs) -> Result<(Judgement, String)> {
     let selection = Selection {
         filters: args.filters.clone(),
@@ -88,11 +88,10 @@ pub(super) fn run_quietly(args: &RunArgs) -> Result<(Judgement, String)> {
     };
     let loaded = config::load(&args.config.config, &selection)?;
     let run = Run::new(args, selection, &loaded)?;
-    let record = run.execute(&run.compilers, loaded, &|| run.make_ready())?;
+    let record = run.execute(&run.compilers, loaded, &|| Ok(()))?;
     let index = Index::new(&record);
     let judgement = index.judge();
     let input = ReportInput::new(&index, &record, &judgement);
-    write_out(&args.out, &input)?;
     let headline = report::terminal::render(&input, terminal_options(Verbosity::Quiet));
     Ok((judgement, headline))
 }

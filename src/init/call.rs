@@ -22,6 +22,14 @@ pub struct Call {
 }
 
 impl Call {
+    /// Counts the extents that no name says.
+    pub fn numbers(&self) -> usize {
+        let factors = self.tensors().flat_map(|tensor| &tensor.size.factors);
+        factors
+            .filter(|factor| factor.parse::<u64>().is_ok())
+            .count()
+    }
+
     pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
         let parts = self.arguments.iter().flat_map(Argument::parts);
         parts.filter_map(|part| match part {

@@ -22,6 +22,8 @@ const SIDE: &str = "16";
 const BLOCKS: u64 = 4;
 /// Names that are replaced in one expression.
 const MOST_NAMES: usize = 64;
+/// Definitions that stand for one another.
+const MOST_NESTED: usize = 8;
 /// Larger files are no sources of people.
 const MOST_SOURCE: u64 = 4 << 20;
 
@@ -101,7 +103,17 @@ pattern!(
     CEIL_DIV,
     r"\b(?:\w+::)*\w*(?i-u:ceil_?div|div_?ceil|div_?up|cdiv|up_?div|div_?round_?up|divide_?and_?round_?up|ceil_?divide)\w*\s*(?:<[^<>()]*>)?\s*\("
 );
-pattern!(SUFFIX, r"\b(\d+)[uUlL]+\b");
+pattern!(MEMBER, r"\b(\w+)\.([xyz])\b");
+pattern!(
+    SMS,
+    r"\b(?:\w+(?:\.|->))?(?i-u:multiProcessorCount|\w*num_?SMs|sm_?count)\b"
+);
+pattern!(
+    THREADS_OF_SM,
+    r"\b(?:\w+(?:\.|->))?(?i-u:maxThreadsPerMultiProcessor|\w*threads_?per_?SM)\b"
+);
+pattern!(CEIL, r"\bceilf?\s*\(([^()/]+)/([^()/]+)\)");
+pattern!(SUFFIX, r"\b(\d+)(?:[uUlL]+|\.0*[fF]?)([^\w.]|$)");
 pattern!(SHIFT, r"\b(\d+)\s*<<\s*(\d+)\b");
 pattern!(SIZEOF, r"\bsizeof\s*\(\s*(\w+)\s*\)");
 pattern!(PLAIN, r"\((\w+)\)|\((\d+) \* (\d+)\)");
@@ -155,7 +167,7 @@ impl Texts {
     /// What is not known, as a part of a sentence.
     pub fn call_of(
         &self,
-        source: &str,
+        (source, define): (&str, &[(String, String)]),
         kernel: &ListedKernel,
         parts: &[Part],
         ptx: &str,
@@ -169,7 +181,8 @@ impl Texts {
             .find(|body| Some(body.file) == file)
             .or(bodies.first());
         let template = body.map_or(&[][..], |body| &body.template);
-        let own: HashMap<String, String> = template.iter().cloned().zip(instance.clone()).collect();
+        let instances = template.iter().cloned().zip(instance.clone());
+        let own: HashMap<String, String> = define.iter().cloned().chain(instances).collect();
         let mut sites: Vec<&Site> = self.sites.get(name).into_iter().flatten().collect();
         sites.sort_by_key(|site| {
             let is_instance = site.template.iter().eq(&instance);
@@ -213,6 +226,8 @@ struct Scope<'a> {
     bindings: HashMap<String, String>,
     /// Names that are sizes here.
     free: Vec<String>,
+    /// Definitions that are being followed.
+    depth: usize,
 }
 
 impl<'a> Scope<'a> {
@@ -228,6 +243,7 @@ impl<'a> Scope<'a> {
             before,
             bindings,
             free: Vec::new(),
+            depth: 0,
         }
     }
 
@@ -300,7 +316,13 @@ impl<'a> Scope<'a> {
                 }
             }
         }
-        let mut config = site.config.iter();
+        let mut config = site.config.clone();
+        for (text, value) in site.template.iter().zip(instance) {
+            for part in config.iter_mut().filter(|_| text.contains('.')) {
+                *part = part.replace(text.as_str(), value);
+            }
+        }
+        let mut config = config.iter();
         call.grid = self.extents(config.next(), "grid")?;
         call.block = self.extents(config.next(), "block")?;
         call.shared = match config.next() {
@@ -377,7 +399,35 @@ impl<'a> Scope<'a> {
 
     fn resolve_definition(&mut self, name: &str) -> Option<String> {
         let text = self.definition(name)?;
-        self.resolve(&text).ok()
+        self.nested(&text)
+    }
+
+    /// Resolves a definition. One that leads to itself has no value.
+    fn nested(&mut self, text: &str) -> Option<String> {
+        self.depth += 1;
+        let value = (self.depth < MOST_NESTED).then(|| self.resolve(text).ok());
+        self.depth -= 1;
+        value.flatten()
+    }
+
+    /// Replaces `block.x` by the first extent of a `dim3` that is defined here.
+    fn without_members(&mut self, text: &str) -> String {
+        let Some(found) = MEMBER.captures_iter(text).find_map(|found| {
+            let part = |at| found.get(at).map_or("", |part: regex::Match| part.as_str());
+            let axis = "xyz".find(part(2))?;
+            self.definition(part(1))
+                .filter(|value| value.starts_with("dim3"))?;
+            Some((part(0).to_owned(), part(1).to_owned(), axis))
+        }) else {
+            return text.to_owned();
+        };
+        let (member, name, axis) = found;
+        self.depth += 1;
+        let extents = (self.depth < MOST_NESTED).then(|| self.extents(Some(&name), "").ok());
+        self.depth -= 1;
+        let extents = extents.flatten().unwrap_or_default();
+        let extent = extents.get(axis).map_or("1", String::as_str);
+        text.replace(&member, &format!("({extent})"))
     }
 
     /// Returns an expression over sizes.
@@ -387,6 +437,7 @@ impl<'a> Scope<'a> {
     fn resolve(&mut self, text: &str) -> Result<String, String> {
         let mut text = as_expression(text);
         for _ in 0..MOST_NAMES {
+            text = self.without_members(&text);
             let open = words(&text).find(|word| !self.free.iter().any(|free| free == word));
             let Some(name) = open.map(str::to_owned) else {
                 break;
@@ -397,9 +448,13 @@ impl<'a> Scope<'a> {
                 .filter(|bound| **bound != name)
                 .cloned();
             let value = match bound.or_else(|| self.definition(&name)) {
+                value if BLOCK_SIZE.is_match(&name) => {
+                    let known = value.and_then(|value| self.nested(&value));
+                    let known = known.filter(|value| value.parse::<u32>().is_ok());
+                    let default = if name.contains("sqrt") { SIDE } else { THREADS };
+                    known.unwrap_or_else(|| default.to_owned())
+                }
                 Some(value) => as_expression(&value),
-                None if BLOCK_SIZE.is_match(&name) && name.contains("sqrt") => SIDE.to_owned(),
-                None if BLOCK_SIZE.is_match(&name) => THREADS.to_owned(),
                 None if sizes::is_size(&name) => {
                     self.free.push(name);
                     continue;
@@ -771,10 +826,7 @@ fn replace_word(text: &str, name: &str, value: &str) -> String {
 
 /// Writes an expression of C++ as one of gates.yaml.
 fn as_expression(text: &str) -> String {
-    let text = CEIL_DIV.replace_all(text, "ceil_div(");
-    let text = CAST.replace_all(&text, "$1");
-    let text = SUFFIX.replace_all(&text, "$1");
-    let text = SIZEOF.replace_all(&text, |found: &Captures| {
+    let text = SIZEOF.replace_all(text, |found: &Captures| {
         let bytes = match found.get(1).map_or("", |name| name.as_str()) {
             "float" | "int" | "unsigned" | "uint32_t" | "int32_t" => "4",
             "double" | "float2" | "int64_t" => "8",
@@ -784,6 +836,13 @@ fn as_expression(text: &str) -> String {
         };
         bytes.to_owned()
     });
+    let text = CEIL_DIV.replace_all(&text, "ceil_div(");
+    let text = CAST.replace_all(&text, "$1");
+    let text = SUFFIX.replace_all(&text, "$1$2");
+    let text = CEIL.replace_all(&text, "ceil_div($1,$2)");
+    // An H100 has as many.
+    let text = SMS.replace_all(&text, "132");
+    let text = THREADS_OF_SM.replace_all(&text, "2048");
     let text = SHIFT.replace_all(&text, |found: &Captures| {
         let number = |at| {
             found

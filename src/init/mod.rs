@@ -455,7 +455,13 @@ pub fn survey(
                 let call = match module.as_ref() {
                     Ok(module) => {
                         let bounds = inventory::launch_bounds(&inventory.ptx, &kernel.symbol);
-                        probe::find_call(module, &inventory.ptx, kernel, bounds, (texts, source))
+                        probe::find_call(
+                            module,
+                            &inventory.ptx,
+                            kernel,
+                            bounds,
+                            (texts, source, &compilation.define),
+                        )
                     }
                     Err(error) => Err(Unknown {
                         why: format!("the simulator cannot read its PTX: {error}"),

@@ -37,7 +37,7 @@ pub fn find_call(
     ptx: &str,
     kernel: &ListedKernel,
     bounds: LaunchBounds,
-    (texts, source): (&Texts, &str),
+    (texts, source, define): (&Texts, &str, &[(String, String)]),
 ) -> Result<Call, Unknown> {
     let unknown = |why: String| Unknown { why, launch: None };
     let program = module
@@ -46,7 +46,7 @@ pub fn find_call(
     let parts = parts_of(kernel, program).map_err(unknown)?;
     let read = texts
         .call_of(
-            source,
+            (source, define),
             kernel,
             &parts,
             binary::find_entry(ptx, &kernel.symbol).unwrap_or_default(),
@@ -54,21 +54,25 @@ pub fn find_call(
         )
         .map_err(unknown)?;
     let is_flat = read.block.len() == 1 && read.grid.len() == 1;
-    let mut refused = None;
-    for alignment in [Alignment::Ragged, Alignment::Whole] {
+    let observe = |alignment: Alignment| {
         let dims = sizes::values(&read.dims, alignment, is_flat);
-        let trial = Trial::new(program, module, kernel, &parts, &read, dims);
-        match trial.and_then(|trial| trial.observe()) {
-            Ok(call) => return Ok(call),
-            Err(why) => {
-                refused.get_or_insert(why);
-            }
-        }
+        let trial = Trial::new(program, module, kernel, &parts, &read, dims)?;
+        trial.observe()
+    };
+    let ragged = observe(Alignment::Ragged);
+    if ragged.as_ref().is_ok_and(|call| call.numbers() == 0) {
+        return ragged.map_err(unknown);
     }
-    Err(Unknown {
-        why: refused.unwrap_or_default(),
-        launch: Some((read.grid, read.block)),
-    })
+    // A kernel that does not look where it ends reaches whole tiles.
+    match (ragged, observe(Alignment::Whole)) {
+        (Ok(ragged), Ok(whole)) if whole.numbers() < ragged.numbers() => Ok(whole),
+        (Ok(ragged), _) => Ok(ragged),
+        (Err(_), Ok(whole)) => Ok(whole),
+        (Err(_), Err(why)) => Err(Unknown {
+            why,
+            launch: Some((read.grid, read.block)),
+        }),
+    }
 }
 
 /// The largest that an output needs: one limit is for all of them.
@@ -195,10 +199,13 @@ impl<'a> Trial<'a> {
             })
             .collect();
         for inputs in &drawn {
-            let launched = self.launch(&given, &|part, pointee, bytes| {
-                let drawn = inputs.tensors.get(&part.name);
-                let drawn =
-                    drawn.map_or_else(|| pattern(pointee, bytes), |tensor| tensor.bytes.clone());
+            let launched = self.launch(&given, &|at, pointee, bytes| {
+                let part = self.parts.get(at);
+                let drawn = part.and_then(|part| inputs.tensors.get(&part.name));
+                let drawn = drawn.map_or_else(
+                    || pattern(at, pointee, bytes),
+                    |tensor| tensor.bytes.clone(),
+                );
                 drawn.into_iter().take(bytes as usize).collect()
             });
             let launched = launched.map_err(|fault| format!("with other inputs {fault}"))?;
@@ -245,7 +252,7 @@ impl<'a> Trial<'a> {
                 })
             })
             .collect();
-        let launched = self.launch(&given, &|_, pointee, bytes| pattern(pointee, bytes))?;
+        let launched = self.launch(&given, &|at, pointee, bytes| pattern(at, pointee, bytes))?;
         reject(&launched.report)?;
         let fixed = self
             .read
@@ -305,7 +312,8 @@ impl<'a> Trial<'a> {
         });
         let mut given: Vec<Option<Given>> = given.collect();
         loop {
-            let launched = self.launch(&given, &|_, pointee, bytes| pattern(pointee, bytes))?;
+            let launched =
+                self.launch(&given, &|at, pointee, bytes| pattern(at, pointee, bytes))?;
             let is_unwritten =
                 |finding: &&Finding| finding.kind == FindingKind::UninitialisedGlobal;
             let unwritten: Vec<&Finding> = launched
@@ -353,7 +361,7 @@ impl<'a> Trial<'a> {
                     .memory
                     .read(base, bytes as usize)
                     .unwrap_or_default();
-                let before = pattern(pointee, bytes);
+                let before = pattern(at, pointee, bytes);
                 now.iter()
                     .zip(&before)
                     .filter(|(now, was)| now != was)
@@ -369,13 +377,13 @@ impl<'a> Trial<'a> {
     fn launch(
         &self,
         given: &[Option<Given>],
-        content: &dyn Fn(&Part, &Pointee, u64) -> Vec<u8>,
+        content: &dyn Fn(usize, &Pointee, u64) -> Vec<u8>,
     ) -> Result<Launched, String> {
         let mut memory = Memory::new(MOST_BYTES);
         self.module.place(&mut memory);
         let mut params = vec![0; self.program.parameter_bytes() as usize];
         let mut bases = Vec::new();
-        for (part, given) in self.parts.iter().zip(given) {
+        for (at, (part, given)) in self.parts.iter().zip(given).enumerate() {
             let mut base = None;
             let value = match (&part.kind, given) {
                 (PartKind::Pointer(pointee), Some(given)) => {
@@ -385,7 +393,7 @@ impl<'a> Trial<'a> {
                         .map_err(|error| error.to_string())?;
                     memory.skip(APART);
                     if given.is_filled {
-                        let content = content(part, pointee, bytes);
+                        let content = content(at, pointee, bytes);
                         memory
                             .write(address, &content)
                             .map_err(|error| error.to_string())?;
@@ -582,8 +590,8 @@ pub fn made_up(scalar: ScalarType) -> (&'static str, Vec<u8>) {
     }
 }
 
-/// Small numbers of the element's type.
-fn pattern(pointee: &Pointee, bytes: u64) -> Vec<u8> {
+/// Small numbers of the element's type. Those of two parts differ, so that a copy of one shows in the other.
+fn pattern(part: usize, pointee: &Pointee, bytes: u64) -> Vec<u8> {
     let encoded = |small: u64| -> Vec<u8> {
         let part = 0.25 + small as f32 / 16.0;
         match pointee.elem {
@@ -594,7 +602,11 @@ fn pattern(pointee: &Pointee, bytes: u64) -> Vec<u8> {
             elem => small.to_le_bytes().into_iter().take(elem.size()).collect(),
         }
     };
-    let values: Vec<u8> = (0..SMALL).flat_map(encoded).collect();
+    let first = part as u64;
+    let values: Vec<u8> = (first..first + SMALL)
+        .map(|small| small % SMALL)
+        .flat_map(encoded)
+        .collect();
     let mut content = values.repeat((bytes as usize).div_ceil(values.len().max(1)));
     content.truncate(bytes as usize);
     content

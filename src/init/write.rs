@@ -117,7 +117,7 @@ pub fn write(
             .iter()
             .filter_map(|kernel| Some((*kernel, kernel.call.as_ref().ok()?)))
             .collect();
-        let own = unused(first, all.len() > 1, &mut names);
+        let own = unused(first, &mut names);
         let alike = alike(&called);
         // Where variants do not go together, the first instance stands for the template.
         let choices = [alike.as_slice(), alike.get(..1).unwrap_or_default()];
@@ -275,20 +275,13 @@ fn shown(text: &str) -> String {
     shown
 }
 
-/// A name for a kernel that no other has: of several instances that of the template.
-fn unused(kernel: &Surveyed, is_family: bool, names: &mut BTreeSet<String>) -> String {
-    // A template's arguments may have colons.
-    let (name, arguments) = match kernel.kernel.name.split_once('<') {
-        Some((name, arguments)) => (name, arguments),
-        None => (kernel.kernel.name.as_str(), ""),
-    };
-    let own = name.rsplit("::").next().unwrap_or(name);
-    let own = if is_family {
-        own.to_owned()
-    } else {
-        format!("{own}<{arguments}")
-    };
-    numbered(&as_identifier(&own), names)
+/// A name for a kernel that no other has: of an instance that of the template.
+fn unused(kernel: &Surveyed, names: &mut BTreeSet<String>) -> String {
+    let name = kernel.kernel.name.split('<').next().unwrap_or_default();
+    numbered(
+        &as_identifier(name.rsplit("::").next().unwrap_or(name)),
+        names,
+    )
 }
 
 fn as_identifier(own: &str) -> String {
