@@ -154,7 +154,7 @@ impl Draft<'_> {
             let text = init::head(&self.survey, self.args.arch) + &blocks.text;
             return super::write_file(self.path, &text);
         };
-        let text = existing.with(&blocks.text)?;
+        let text = existing.with(&blocks.text);
         config::check(self.root, &text).map_err(|wrong| {
             Error::usage(format!("{} would be wrong with them: {}", self.path.display(), wrong.message))
                 .help("nothing was added; write the others to a file of their own: gatekeeper init OTHER.yaml")
@@ -323,7 +323,6 @@ impl Draft<'_> {
 
 /// A file to which kernels are added.
 struct Existing {
-    path: PathBuf,
     text: String,
     names: BTreeSet<String>,
     /// Source and entry of each kernel.
@@ -343,7 +342,6 @@ impl Existing {
                 .map(|name| (unit.source.clone(), without_spaces(name)))
         });
         Ok(Self {
-            path: path.to_owned(),
             text: files::read_text(path, MOST_TEXT)
                 .map_err(|error| Error::environment(format!("{}: {error}", path.display())))?,
             names: loaded.all.iter().map(|case| case.kernel.clone()).collect(),
@@ -375,7 +373,7 @@ impl Existing {
     }
 
     /// Returns the text with these blocks at the end of its kernels. All that was there stays as it was.
-    fn with(&self, blocks: &str) -> Result<String> {
+    fn with(&self, blocks: &str) -> String {
         let starts = std::iter::once(0).chain(self.text.match_indices('\n').map(|(at, _)| at + 1));
         let lines: Vec<(usize, &str)> = starts
             .map(|at| {
@@ -398,13 +396,6 @@ impl Existing {
             |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
         let indent = below.clone().find(|(_, line)| is_content(line));
         let indent = indent.map_or(2, |(_, line)| line.len() - line.trim_start().len());
-        if first.is_some() && indent == 0 {
-            return Err(Error::usage(format!(
-                "{}: its `kernels` are written on one line",
-                self.path.display()
-            ))
-            .help("write each kernel on lines of its own, below `kernels:`"));
-        }
         let next = below
             .clone()
             .find(|(_, line)| is_content(line) && !line.starts_with(' '));
@@ -424,7 +415,7 @@ impl Existing {
             .collect();
         let newline = if before.ends_with('\n') { "" } else { "\n" };
         let header = if first.is_some() { "" } else { "kernels:\n" };
-        Ok(format!("{before}{newline}\n{header}{indented}{after}"))
+        format!("{before}{newline}\n{header}{indented}{after}")
     }
 }
 
@@ -536,10 +527,12 @@ fn nothing_compiles(survey: &Survey, missing: &[MissingHeader]) -> Error {
     } else {
         names.join("; ")
     };
-    let mut error = Error::environment(format!(
-        "none of {} compiles: {why}; nothing was written",
-        counted(survey.sources, "source"),
-    ));
+    let all = counted(survey.sources, "source");
+    let what = match survey.sources - survey.broken.len() {
+        0 => format!("none of {all} compiles"),
+        rest => format!("{rest} of {all} compile, and have no kernel; the others do not"),
+    };
+    let mut error = Error::environment(format!("{what}: {why}; nothing was written"));
     if missing.is_empty() {
         return error.help("name what the build gives them: gatekeeper init --include DIR --define NAME=VALUE --flags FLAGS");
     }
