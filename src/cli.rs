@@ -78,7 +78,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Write a gates.yaml for the kernels of this directory, or a commented one to start from
+    /// Write a gates.yaml for the kernels of this directory
     Init(InitArgs),
     /// Build, check, measure and judge the kernels of gates.yaml
     Run(RunArgs),
@@ -704,10 +704,10 @@ pub struct ListArgs {
   gatekeeper init --provision        install the compiler first, if there is none
   gatekeeper init --build -- python setup.py build_ext   run the build, and compile each source as it does
 
-nvcc lists the kernels and their parameters; sizes and launches are tried in the simulator. Without sources the file
-is one to start from.
+nvcc lists the kernels and their parameters. Launches and the names of sizes are read in the sources, and the simulator
+shows how far a kernel reaches. A kernel whose call is not known is a comment in the file.
 
-Exit codes: 0, 2 wrong usage, 4 environment (no compiler, no source compiles without a header that is missing, ...).")]
+Exit codes: 0, 2 wrong usage (no source, no kernel), 3 no call is known, 4 environment (no compiler, nothing compiles).")]
 pub struct InitArgs {
     /// Sources (.cu, .cuh, .ptx) and directories of sources; a path that ends in .yaml is the file to write [default:
     /// all below the directory of the file]
@@ -725,6 +725,12 @@ pub struct InitArgs {
     /// The architecture to compile for
     #[arg(long, default_value = "sm_90", value_name = "ARCH")]
     pub arch: Arch,
+    /// Add the kernels that the file does not have, and leave the rest of it as it is
+    #[arg(long)]
+    pub append: bool,
+    /// Do not run the file once it is written
+    #[arg(long)]
+    pub no_run: bool,
     /// Install the pinned compiler into the cache directory if there is none
     #[arg(long)]
     pub provision: bool,

@@ -1,12 +1,15 @@
 //! `init`: a gates.yaml for what is there.
 
-use super::{counted, remark, say};
-use crate::cli::InitArgs;
-use crate::init::{self, Asked, Found, MissingHeader, Step, Survey, Surveyed, Tree};
+use super::{counted, remark, run, say};
+use crate::cli::{Cli, Command, InitArgs, RunArgs};
+use crate::init::{self, Asked, Blocks, MissingHeader, Step, Survey, Surveyed, Tree};
 use build::toolchain::{self, Toolchain};
-use model::DEFAULT_CONFIG;
+use clap::Parser;
+use config::Selection;
+use model::{Callable, DEFAULT_CONFIG, Outcome};
 use report::exit::Exit;
-use std::fs::{File, OpenOptions};
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use system::cache::Cache;
@@ -16,40 +19,65 @@ use system::files;
 pub fn run(args: &InitArgs) -> Result<Exit> {
     let (path, mut asked) = asked(args)?;
     let path = path.as_path();
-    if path.exists() {
-        return Err(exists(path));
-    }
+    let existing = match (args.append, path.exists()) {
+        (true, _) => Some(Existing::read(path)?),
+        (false, true) => return Err(exists(path)),
+        (false, false) => None,
+    };
     let root = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
+    if !root.is_dir() {
+        return Err(no_directory(path));
+    }
     let mut tree = if args.build {
         learn_build(args, root, &mut asked)?
     } else {
         Tree::find(root)
     };
     tree.narrow(root, &asked.paths)?;
-    let draft = if tree.is_empty() {
-        Draft::template()
-    } else {
-        list(args, root, &tree, &asked)?
+    if tree.is_empty() {
+        return Err(Error::usage(format!(
+            "there is no source of a kernel (.cu, .cuh, .ptx) below {}; nothing was written",
+            root.display()
+        ))
+        .help("run it where the sources are, or name them: gatekeeper init PATH"));
+    }
+    let survey = survey(args, root, &tree, &asked)?;
+    let mut draft = Draft {
+        args,
+        path,
+        root,
+        existing,
+        survey,
     };
-    let mut file = create(path)?;
-    file.write_all(draft.text.as_bytes()).map_err(|error| {
-        Error::environment(format!("{} cannot be written: {error}", path.display()))
-    })?;
-    let schema = write_schema(root)?;
-    let name = path.display();
-    let config = if path == Path::new(DEFAULT_CONFIG) {
-        String::new()
-    } else {
-        format!(" --config {name}")
-    };
-    say(&format!(
-        "wrote {name}{}\n{}{}\n  gatekeeper validate{config}\n  gatekeeper run{config}\n{schema}\
-         records and reports go to gatekeeper-out/: add it to .gitignore\n",
-        draft.summary, draft.remarks, draft.next
-    ))?;
+    if let Some(existing) = &draft.existing {
+        draft.survey.kernels.retain(|kernel| !existing.has(kernel));
+        if draft.survey.kernels.is_empty() {
+            say(&format!(
+                "{} has all kernels that there are; nothing was added",
+                path.display()
+            ))?;
+            return Ok(Exit::Held);
+        }
+    }
+    let mut blocks = draft.blocks();
+    if blocks.called.is_empty() {
+        return draft.leave_for_author(&blocks);
+    }
+    draft.write(&blocks)?;
+    write_schema(root)?;
+    let mut ran = None;
+    if !args.no_run {
+        ran = Some(draft.run(&mut blocks)?);
+    }
+    if blocks.called.is_empty() {
+        fs::remove_file(path)
+            .map_err(|error| Error::environment(format!("{}: {error}", path.display())))?;
+        return draft.leave_for_author(&blocks);
+    }
+    draft.say(&blocks, ran.as_deref())?;
     Ok(Exit::Held)
 }
 
@@ -106,106 +134,337 @@ fn asked(args: &InitArgs) -> Result<(PathBuf, Asked)> {
 const SCHEMA: &str = "gates.schema.json";
 
 /// Writes the schema that the first line of gates.yaml names. One that is there stays, as an earlier `init` wrote it.
-fn write_schema(root: &Path) -> Result<String> {
+fn write_schema(root: &Path) -> Result<()> {
     let path = root.join(SCHEMA);
     if path.exists() {
-        return Ok(String::new());
+        return Ok(());
     }
     let schema = serde_json::to_string_pretty(&config::schema())
         .map_err(|error| Error::environment(format!("{}: {error}", path.display())))?;
-    super::write_file(&path, &format!("{schema}\n"))?;
-    Ok(format!(
-        "{} tells editors the keys; `gatekeeper schema` prints it again\n",
-        path.strip_prefix(".").unwrap_or(&path).display()
-    ))
+    super::write_file(&path, &format!("{schema}\n"))
 }
 
-/// The text of a file, and what is said of it.
-struct Draft {
-    text: String,
-    /// Behind the name of the file.
-    summary: String,
-    /// Lines on what was found, and on what is missing.
-    remarks: String,
-    next: &'static str,
+/// What is there, and the file that is made of it.
+struct Draft<'a> {
+    args: &'a InitArgs,
+    path: &'a Path,
+    root: &'a Path,
+    /// With `--append`, the file as it is.
+    existing: Option<Existing>,
+    survey: Survey,
 }
 
-impl Draft {
-    fn template() -> Self {
-        Self {
-            text: format!("{}\n{}", init::SCHEMA, config::template()),
-            summary: String::new(),
-            remarks: String::new(),
-            next: "next: set `source` and `entry` to a kernel of yours, list its arguments, and then",
+impl Draft<'_> {
+    fn blocks(&self) -> Blocks {
+        let accepts = |text: &str| config::check(self.root, text).map_err(|wrong| wrong.message);
+        let names = self
+            .existing
+            .as_ref()
+            .map(|existing| existing.names.clone());
+        let head = init::head(&self.survey, self.args.arch);
+        init::write(
+            &self.survey.kernels,
+            &head,
+            names.unwrap_or_default(),
+            &accepts,
+        )
+    }
+
+    /// Writes the file. One that is there keeps its text, and is left as it is if the whole would be wrong.
+    fn write(&self, blocks: &Blocks) -> Result<()> {
+        let Some(existing) = &self.existing else {
+            let text = init::head(&self.survey, self.args.arch) + &blocks.text;
+            return super::write_file(self.path, &text);
+        };
+        let text = existing.with(&blocks.text);
+        config::check(self.root, &text).map_err(|wrong| {
+            Error::usage(format!("{} would be wrong with them: {}", self.path.display(), wrong.message))
+                .help("nothing was added; write the others to a file of their own: gatekeeper init OTHER.yaml")
+        })?;
+        super::write_file(self.path, &text)
+    }
+
+    /// Runs the file once, with what is new in it. What fails there becomes a comment: the call may be at fault, or the
+    /// kernel, and only the author knows. Returns the headline.
+    fn run(&mut self, blocks: &mut Blocks) -> Result<String> {
+        for _ in 0..2 {
+            let names = blocks.called.iter().map(|kernel| kernel.name.clone());
+            let ran = run::run_quietly(&self.run_args(names)?);
+            let (judgement, headline) = match ran {
+                Ok(ran) => ran,
+                Err(error) => return Ok(format!("not run: {error}")),
+            };
+            let failed = |name: &str| {
+                let mut verdicts = judgement.verdicts.iter();
+                verdicts.find(|verdict| {
+                    verdict.outcome == Outcome::Fail && verdict.subject.kernel() == name
+                })
+            };
+            let mut is_right = true;
+            for named in &blocks.called {
+                if let Some(verdict) = failed(&named.name) {
+                    is_right = false;
+                    // The call may be at fault: what its checks find is none of the kernel's findings.
+                    let code = verdict
+                        .reason
+                        .code()
+                        .replace("findings", "memory and races");
+                    let why = format!("a run of it as it is called here does not pass: {code}");
+                    for at in &named.kernels {
+                        if let Some(kernel) = self.survey.kernels.get_mut(*at) {
+                            kernel.doubt(&why);
+                        }
+                    }
+                }
+            }
+            if is_right {
+                return Ok(headline);
+            }
+            *blocks = self.blocks();
+            if blocks.called.is_empty() {
+                break;
+            }
+            self.write(blocks)?;
         }
+        Ok("not run again: what did not pass is a comment now".to_owned())
+    }
+
+    fn run_args(&self, names: impl Iterator<Item = String>) -> Result<RunArgs> {
+        let config = self.path.display().to_string();
+        let words = ["gatekeeper", "run", "--quiet", "--config", &config].map(str::to_owned);
+        let provision = self.args.provision.then(|| "--provision".to_owned());
+        let parsed = Cli::try_parse_from(words.into_iter().chain(provision).chain(names));
+        match parsed.map(|cli| cli.command) {
+            Ok(Command::Run(args)) => Ok(args),
+            _ => Err(Error::environment(format!("{config} cannot be run"))),
+        }
+    }
+
+    /// Where no call is known, a file of gates would ask nothing: what is known goes to another file.
+    fn leave_for_author(&self, blocks: &Blocks) -> Result<Exit> {
+        let open = counted(blocks.todo.len(), "kernel");
+        if self.existing.is_some() {
+            say(&format!(
+                "{open} not in {}, and no call of them is known; nothing was added",
+                self.path.display()
+            ))?;
+            return Ok(Exit::Undecided);
+        }
+        let path = self.path.with_extension("todo.yaml");
+        let text = init::head(&self.survey, self.args.arch) + &blocks.text;
+        create(&path)?.write_all(text.as_bytes()).map_err(|error| {
+            Error::environment(format!("{} cannot be written: {error}", path.display()))
+        })?;
+        let compiled = self.not_compiled();
+        say(&format!(
+            "wrote {}: no kernel with a call, {open} as TODO{compiled}\n{}next: complete one, and save it as {}",
+            path.display(),
+            self.missing(blocks),
+            self.path.display()
+        ))?;
+        Ok(Exit::Undecided)
+    }
+
+    fn not_compiled(&self) -> String {
+        match self.survey.broken.len() {
+            0 => String::new(),
+            count => format!(
+                "; {count} of {} did not compile",
+                counted(self.survey.sources, "source")
+            ),
+        }
+    }
+
+    /// `missing: the calls of gather and by_union`, and headers.
+    fn missing(&self, blocks: &Blocks) -> String {
+        let names: Vec<&str> = blocks.todo.iter().map(|todo| todo.name.as_str()).collect();
+        let more = names.len().saturating_sub(NAMED);
+        let more = match more {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let shown = names
+            .get(..NAMED.min(names.len()))
+            .unwrap_or_default()
+            .join(", ");
+        let calls = match names.len() {
+            0 => String::new(),
+            _ => format!("missing: the call of {shown}{more}; the reasons are in the file\n"),
+        };
+        let missing = self.survey.missing_headers(self.root);
+        let headers = missing
+            .iter()
+            .map(|header| missing_lines(header, &self.survey));
+        calls + &headers.collect::<String>()
+    }
+
+    fn say(&self, blocks: &Blocks, ran: Option<&str>) -> Result<()> {
+        let name = self.path.display();
+        let config = if self.path == Path::new(DEFAULT_CONFIG) {
+            String::new()
+        } else {
+            format!(" --config {name}")
+        };
+        let matched = match blocks
+            .called
+            .iter()
+            .filter(|kernel| kernel.has_reference)
+            .count()
+        {
+            0 => String::new(),
+            count => format!(", {count} with a built-in reference that matches"),
+        };
+        let did = if self.existing.is_some() {
+            "added to"
+        } else {
+            "wrote"
+        };
+        let open = blocks
+            .called
+            .iter()
+            .filter(|kernel| !kernel.has_reference)
+            .count();
+        let references = match (blocks.todo.is_empty(), open) {
+            (true, 0) => "look at the sizes and references".to_owned(),
+            (true, _) => format!(
+                "say what is right (`reference: none`, {})",
+                counted(open, "kernel")
+            ),
+            (false, _) => "complete the TODOs and each `reference: none`".to_owned(),
+        };
+        say(&format!(
+            "{did} {name}: {} with a call{matched}; {} as TODO{}\n{}{}next: {references} in {name}, and then gatekeeper run{config}",
+            counted(blocks.called.len(), "kernel"),
+            blocks.todo.len(),
+            self.not_compiled(),
+            self.missing(blocks),
+            ran.map_or_else(String::new, |ran| format!("{}\n", ran.trim_end())),
+        ))
     }
 }
 
-fn list(args: &InitArgs, root: &Path, tree: &Tree, asked: &Asked) -> Result<Draft> {
+/// A file to which kernels are added.
+struct Existing {
+    text: String,
+    names: BTreeSet<String>,
+    /// Source and entry of each kernel.
+    entries: BTreeSet<(String, String)>,
+}
+
+impl Existing {
+    fn read(path: &Path) -> Result<Self> {
+        let loaded = config::load(path, &Selection::default())?;
+        let entries = loaded.whole.plan.units.iter().flat_map(|unit| {
+            let names = match &unit.call {
+                Callable::Entries { names, .. } => names.as_slice(),
+                _ => &[],
+            };
+            names
+                .iter()
+                .map(|name| (unit.source.clone(), without_spaces(name)))
+        });
+        Ok(Self {
+            text: files::read_text(path, MOST_TEXT)
+                .map_err(|error| Error::environment(format!("{}: {error}", path.display())))?,
+            names: loaded.all.iter().map(|case| case.kernel.clone()).collect(),
+            entries: entries.collect(),
+        })
+    }
+
+    /// Returns true if the file has the kernel, or a comment on it.
+    fn has(&self, kernel: &Surveyed) -> bool {
+        let name = &kernel.kernel.name;
+        let template = name.split('<').next();
+        let bare = |line: &'_ str| line.trim_matches([' ', '#', '"']).to_owned();
+        let lines: Vec<String> = self.text.lines().map(bare).collect();
+        let is_noted = lines.windows(2).any(|pair| match pair {
+            [source, entry] => {
+                let value = |line: &str, key: &str| {
+                    Some(line.strip_prefix(key)?.trim_matches('"').to_owned())
+                };
+                let entry = value(entry, "entry: ");
+                value(source, "source: ").as_ref() == Some(&kernel.source)
+                    && entry.as_deref().and_then(|entry| entry.split('<').next()) == template
+            }
+            _ => false,
+        });
+        is_noted
+            || self
+                .entries
+                .contains(&(kernel.source.clone(), without_spaces(name)))
+    }
+
+    /// Returns the text with these blocks at the end of its kernels. All that was there stays as it was.
+    fn with(&self, blocks: &str) -> String {
+        let starts = std::iter::once(0).chain(self.text.match_indices('\n').map(|(at, _)| at + 1));
+        let lines: Vec<(usize, &str)> = starts
+            .map(|at| {
+                (
+                    at,
+                    self.text
+                        .get(at..)
+                        .and_then(|rest| rest.lines().next())
+                        .unwrap_or_default(),
+                )
+            })
+            .collect();
+        let first = lines
+            .iter()
+            .position(|(_, line)| line.starts_with("kernels:"));
+        let below = lines
+            .iter()
+            .skip(first.map_or(lines.len(), |first| first + 1));
+        let is_content =
+            |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+        let indent = below.clone().find(|(_, line)| is_content(line));
+        let indent = indent.map_or(2, |(_, line)| line.len() - line.trim_start().len());
+        let next = below
+            .clone()
+            .find(|(_, line)| is_content(line) && !line.starts_with(' '));
+        let end = next.map_or(self.text.len(), |(next, _)| {
+            let kept = below
+                .filter(|(at, line)| at < next && is_content(line))
+                .last();
+            kept.map_or(*next, |(at, line)| at + line.len() + 1)
+        });
+        let (before, after) = self.text.split_at_checked(end).unwrap_or((&self.text, ""));
+        let indented: String = blocks
+            .lines()
+            .map(|line| match line.strip_prefix("  ") {
+                Some(line) => format!("{:indent$}{line}\n", ""),
+                None => format!("{line}\n"),
+            })
+            .collect();
+        let newline = if before.ends_with('\n') { "" } else { "\n" };
+        let header = if first.is_some() { "" } else { "kernels:\n" };
+        format!("{before}{newline}\n{header}{indented}{after}")
+    }
+}
+
+/// Larger files of gates are written by nobody.
+const MOST_TEXT: u64 = 16 << 20;
+
+fn without_spaces(name: &str) -> String {
+    name.split_whitespace().collect()
+}
+
+/// Lists the kernels, with their calls.
+fn survey(args: &InitArgs, root: &Path, tree: &Tree, asked: &Asked) -> Result<Survey> {
     let cache = Cache::open()?;
     let toolchain = find_compiler(args, &cache)?;
     let step = |step: Step| remark(&line(step));
     let survey = init::survey(root, tree, asked, &toolchain, &cache, args.arch, &step)?;
-    let missing = survey.missing_headers(root);
-    if survey.broken.len() == survey.sources && !missing.is_empty() {
-        return Err(nothing_compiles(&survey, &missing));
+    if survey.kernels.is_empty() && !survey.broken.is_empty() {
+        return Err(nothing_compiles(&survey, &survey.missing_headers(root)));
     }
-    let accepts = |text: &str| config::check(root, text).map_err(|wrong| wrong.message);
-    let (text, kept) = init::write(&survey, args.arch, &accepts);
-    let all = survey.kernels.len();
-    let rest = match (all - kept, survey.broken.len()) {
-        (0, 0) => "",
-        _ => "; what is missing is named in it, with the reason",
-    };
-    let broken = match survey.broken.len() {
-        0 => String::new(),
-        count => format!(", of which {count} did not compile as they are"),
-    };
-    let matched = match survey
-        .kernels
-        .iter()
-        .filter(|kernel| {
-            let call = kernel.call.as_ref();
-            call.is_ok_and(|call| call.reference.whole.is_some())
-        })
-        .count()
-    {
-        0 => String::new(),
-        count => format!("; {} with a built-in reference that matches", count),
-    };
-    let summary = format!(
-        ": {kept} of {} in {}{broken}{matched}{rest}",
-        counted(all, "kernel"),
-        counted(survey.sources, "source")
-    );
-    let races = survey
-        .races()
-        .map(|(kernel, found)| race(root, kernel, found));
-    let missing = missing
-        .iter()
-        .map(|missing_header| missing_lines(missing_header, &survey));
-    let remarks: String = races.chain(missing).collect();
-    Ok(match kept {
-        // A file without kernels is none.
-        0 => {
-            let listed: Vec<&str> = text
-                .lines()
-                .filter(|line| line.trim_start().starts_with('#'))
-                .collect();
-            Draft {
-                text: format!("{}\n\n{}", listed.join("\n"), config::template()),
-                summary,
-                remarks,
-                next: "next: look at the kernels in its comments, set `source` and `entry` to one of them, list its arguments, and then",
-            }
-        }
-        _ => Draft {
-            text,
-            summary,
-            remarks,
-            next: "next: say what each is to compute (`reference`) and at which sizes, and then",
-        },
-    })
+    if survey.kernels.is_empty() {
+        return Err(Error::usage(format!(
+            "there is no kernel in {}; nothing was written",
+            counted(survey.sources, "source")
+        ))
+        .help("name the sources of kernels: gatekeeper init PATH; a template has kernels where a source asks for instances"));
+    }
+    Ok(survey)
 }
 
 fn line(step: Step) -> String {
@@ -222,50 +481,8 @@ fn line(step: Step) -> String {
             };
             format!("[{done}/{all}] {source}: {kernels}")
         }
-        Step::Tried { kernel, done, all } => format!("[{done}/{all}] tried {kernel}"),
+        Step::Read { kernel, done, all } => format!("[{done}/{all}] read {kernel}"),
     }
-}
-
-/// `finding: softmax (k.cu): a race in each of 24 launches`, and the lines of the source.
-fn race(root: &Path, kernel: &Surveyed, found: &Found) -> String {
-    let launches = match found.launches {
-        Some(count) => format!("in every launch that came to its end, {count} of {count}"),
-        None => "with other inputs than the first".to_owned(),
-    };
-    let mut text = format!(
-        "finding: {} in {}: {}, {launches}\n",
-        kernel.kernel.name,
-        kernel.source,
-        init::describe(found)
-    );
-    let mut lines: Vec<(&str, u32)> = found
-        .places
-        .iter()
-        .filter_map(|place| place.line.as_ref())
-        .map(|(file, line)| (file.as_str(), *line))
-        .collect();
-    lines.dedup();
-    for (file, number) in lines {
-        if let Some(line) = source_line(root, file, number) {
-            text.push_str(&format!("  {file}:{number} | {line}\n"));
-        }
-    }
-    text
-}
-
-/// Larger files are no sources of people.
-const MOST_SOURCE: u64 = 16 << 20;
-
-/// A source says itself which file a line is of: only those of the repository are shown.
-fn source_line(root: &Path, file: &str, number: u32) -> Option<String> {
-    let root = std::fs::canonicalize(root).ok()?;
-    let path = std::fs::canonicalize(root.join(file)).ok()?;
-    if !path.starts_with(&root) {
-        return None;
-    }
-    let text = files::read_text(&path, MOST_SOURCE).ok()?;
-    let line = text.lines().nth(number.checked_sub(1)? as usize)?;
-    Some(line.trim().to_owned())
 }
 
 /// The header, who asks for it, and how to get it.
@@ -322,12 +539,25 @@ fn nothing_compiles(survey: &Survey, missing: &[MissingHeader]) -> Error {
             )
         })
         .collect();
-    let mut error = Error::environment(format!(
-        "none of {} compiles: {}; nothing was written",
-        counted(survey.sources, "source"),
+    let first = survey
+        .broken
+        .first()
+        .map_or("", |broken| broken.why.as_str());
+    let why = if names.is_empty() {
+        first.to_owned()
+    } else {
         names.join("; ")
-    ))
-    .help(looked_in(survey));
+    };
+    let all = counted(survey.sources, "source");
+    let what = match survey.sources - survey.broken.len() {
+        0 => format!("none of {all} compiles"),
+        rest => format!("{rest} of {all} compile, and have no kernel; the others do not"),
+    };
+    let mut error = Error::environment(format!("{what}: {why}; nothing was written"));
+    if missing.is_empty() {
+        return error.help("name what the build gives them: gatekeeper init --include DIR --define NAME=VALUE --flags FLAGS");
+    }
+    error = error.help(looked_in(survey));
     for missing in missing {
         for help in remedies(missing) {
             error = error.help(help);
@@ -354,16 +584,20 @@ fn exists(path: &Path) -> Error {
     .help("to write another file: gatekeeper init OTHER.yaml")
 }
 
+fn no_directory(path: &Path) -> Error {
+    Error::usage(format!(
+        "the directory of {} does not exist",
+        path.display()
+    ))
+    .help("create the directory first")
+}
+
 /// `create_new` in addition to the look before: two at once must not overwrite each other.
 fn create(path: &Path) -> Result<File> {
     let file = OpenOptions::new().write(true).create_new(true).open(path);
     file.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => exists(path),
-        ErrorKind::NotFound => Error::usage(format!(
-            "the directory of {} does not exist",
-            path.display()
-        ))
-        .help("create the directory first"),
+        ErrorKind::NotFound => no_directory(path),
         _ => Error::environment(format!("{} cannot be written: {error}", path.display())),
     })
 }

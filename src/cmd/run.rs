@@ -80,6 +80,22 @@ fn run_once(args: &RunArgs) -> Result<Exit> {
     Ok(judgement.conclusion.into())
 }
 
+/// Runs once, as `run` does, and returns the headline. Nothing is printed or written: the results of an earlier run stay.
+pub(super) fn run_quietly(args: &RunArgs) -> Result<(Judgement, String)> {
+    let selection = Selection {
+        filters: args.filters.clone(),
+        ..Selection::default()
+    };
+    let loaded = config::load(&args.config.config, &selection)?;
+    let run = Run::new(args, selection, &loaded)?;
+    let record = run.execute(&run.compilers, loaded, &|| Ok(()))?;
+    let index = Index::new(&record);
+    let judgement = index.judge();
+    let input = ReportInput::new(&index, &record, &judgement);
+    let headline = report::terminal::render(&input, terminal_options(Verbosity::Quiet));
+    Ok((judgement, headline))
+}
+
 /// Says which part of a report is printed. All of it is written to `--out`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Printed {

@@ -3,27 +3,49 @@
 use super::sizes::{Dim, Product};
 use build::inventory::Pointee;
 use model::{Role, ScalarType};
-use ptxsim::{FindingKind, Place};
 use std::collections::BTreeMap;
 
 /// Integers of inputs are below it: they may be indices.
 pub const SMALL: u64 = 8;
 
-/// A call of a kernel that came to its end.
+/// A call of a kernel. Expressions are those of gates.yaml, over the dimensions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     pub dims: Vec<Dim>,
     pub arguments: Vec<Argument>,
     pub grid: Vec<String>,
-    pub block: Vec<u32>,
-    pub dynamic_shared: u32,
-    /// Whether every element of the outputs is written, and nothing is found.
-    pub is_whole: bool,
-    /// The first thing that the simulator finds wrong with it.
-    pub finding: Option<Found>,
+    pub block: Vec<String>,
+    pub dynamic_shared: String,
     /// A limit on the error of its outputs.
     pub max_err: Limit,
     pub reference: Matches,
+}
+
+impl Call {
+    /// Counts the extents that no name says.
+    pub fn numbers(&self) -> usize {
+        let factors = self.tensors().flat_map(|tensor| &tensor.size.factors);
+        factors
+            .filter(|factor| factor.parse::<u64>().is_ok())
+            .count()
+    }
+
+    pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
+        let parts = self.arguments.iter().flat_map(Argument::parts);
+        parts.filter_map(|part| match part {
+            Argument::Tensor(tensor) => Some(tensor),
+            _ => None,
+        })
+    }
+}
+
+/// A kernel whose call is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// What is missing, as a part of a sentence.
+    pub why: String,
+    /// The grid and the block, where the sources say them.
+    pub launch: Option<(Vec<String>, Vec<String>)>,
 }
 
 /// References that give what a kernel does.
@@ -33,29 +55,6 @@ pub struct Matches {
     pub whole: Option<Match>,
     /// References of single outputs, where a kernel has several: no built-in one computes them together.
     pub single: Vec<(String, Match)>,
-}
-
-/// A finding of the simulator, which every launch with these inputs has that came to its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    pub kind: FindingKind,
-    /// The source line, and for a race the other one.
-    pub places: Vec<Place>,
-    /// Launches that have findings; `None` where only other inputs lead to one.
-    pub launches: Option<usize>,
-}
-
-impl Found {
-    /// Threads that depend on an order that nothing enforces.
-    pub fn is_race(&self) -> bool {
-        matches!(
-            self.kind,
-            FindingKind::GlobalRace
-                | FindingKind::SharedRace
-                | FindingKind::WarpRace
-                | FindingKind::AsyncBeforeWait
-        )
-    }
 }
 
 /// A limit on an error, as gates.yaml has it, and where it comes from.
@@ -68,10 +67,10 @@ pub struct Limit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Argument {
     Tensor(Tensor),
-    /// One of the dimensions.
+    /// An integer, as an expression.
     Size {
         of: ScalarType,
-        dim: String,
+        value: String,
     },
     /// One that is made up.
     Value {
@@ -89,6 +88,13 @@ impl Argument {
         match self {
             Self::Struct(members) => members,
             other => std::slice::from_ref(other),
+        }
+    }
+
+    pub fn parts_mut(&mut self) -> &mut [Argument] {
+        match self {
+            Self::Struct(members) => members,
+            other => std::slice::from_mut(other),
         }
     }
 }

@@ -1,173 +1,957 @@
-//! Sizes and launches to try a kernel with, the plainest first. Pure.
+//! Reads how kernels are called from the text of sources: the launches that they write, the names of sizes, and of a
+//! kernel that nothing launches how it finds its elements.
+//!
+//! This is no parser of C++. A name stands for its nearest definition before the launch, then for a macro or a constant
+//! of any file. What it cannot follow has no value, and then the call is not known.
 
 use super::parts::{Part, PartKind};
-use super::sizes::{Dim, Further, Product};
+use super::sizes;
+use build::inventory::ListedKernel;
 use model::LaunchBounds;
+use model::expr::{Env, Expression};
+use regex::{Captures, Regex};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::LazyLock;
+use system::files;
 
-/// Sizes that tell products apart and are quick to run: with them launches are found.
-const QUICK: [u64; 6] = [4, 24, 160, 2, 28, 44];
-/// The same, which suit tiles.
-const SIZES: [[u64; 6]; 2] = [[96, 64, 160, 32, 48, 80], [128, 256, 64, 512, 32, 16]];
-const ONLY: [u64; 2] = [1000, 1024];
-/// The side of a square.
-const SIDE: u64 = 64;
-/// Sizes of a kernel that fixes its size itself.
-const FIXED: [u64; 3] = [1 << 10, 1 << 16, 1 << 20];
-const FURTHER: u64 = 16;
+/// Threads of a block where every number is right: callers choose it, or the kernel asks `blockDim`.
+const THREADS: &str = "256";
+const SIDE: &str = "16";
+/// Blocks of a kernel that takes any number of them.
+const BLOCKS: u64 = 4;
+/// Names that are replaced in one expression.
+const MOST_NAMES: usize = 64;
+/// Definitions that stand for one another.
+const MOST_NESTED: usize = 8;
+/// Larger files are no sources of people.
+const MOST_SOURCE: u64 = 4 << 20;
 
-/// Values for what a kernel takes as sizes.
-pub struct Sizes {
-    pub dims: Vec<Dim>,
-    pub further: Further,
-    /// Larger ones, for a call that is found with these.
-    pub larger: Option<Vec<Dim>>,
+/// A call as a source has it. Expressions are those of gates.yaml, over the dimensions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadCall {
+    pub dims: Vec<ReadDim>,
+    /// The values of integers, by the name of the part.
+    pub values: BTreeMap<String, String>,
+    pub grid: Vec<String>,
+    pub block: Vec<String>,
+    pub shared: String,
 }
 
-/// The plainest first.
-pub fn sizes_of(parts: &[Part]) -> Vec<Sizes> {
-    let names: Vec<String> = parts
-        .iter()
-        .filter(|part| matches!(part.kind, PartKind::Size(_)))
-        .map(|part| part.name.clone())
-        .collect();
-    let with = |names: &[String], values: &[u64], further| {
-        let values = values.iter().copied().chain(std::iter::repeat(FURTHER));
-        let dims = names.iter().zip(values).map(|(name, value)| Dim {
-            name: name.clone(),
-            value,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadDim {
+    pub name: String,
+    /// The only value that it has: that of a template's parameter.
+    pub fixed: Option<u64>,
+}
+
+impl ReadCall {
+    fn add_dim(&mut self, name: &str, fixed: Option<u64>) {
+        if self.dims.iter().all(|dim| dim.name != name) {
+            let name = name.to_owned();
+            self.dims.push(ReadDim { name, fixed });
+        }
+    }
+}
+
+/// A launch of a kernel, as written.
+struct Site {
+    file: usize,
+    /// From the function's begin to the launch.
+    before: String,
+    template: Vec<String>,
+    config: Vec<String>,
+    args: Vec<String>,
+}
+
+/// A kernel's definition.
+struct Body {
+    file: usize,
+    template: Vec<String>,
+    text: String,
+}
+
+/// All sources of a repository, without comments.
+#[derive(Default)]
+pub struct Texts {
+    files: Vec<String>,
+    sites: HashMap<String, Vec<Site>>,
+    bodies: HashMap<String, Vec<Body>>,
+    /// Macros and constants, with the file of each.
+    constants: HashMap<String, Vec<(usize, String)>>,
+}
+
+macro_rules! pattern {
+    ($name:ident, $text:literal) => {
+        static $name: LazyLock<Regex> = LazyLock::new(|| {
+            #[allow(clippy::unwrap_used, reason = "the text is constant")]
+            Regex::new($text).unwrap()
         });
-        Sizes {
-            dims: dims.collect(),
-            further,
-            larger: None,
-        }
     };
-    match names.len() {
-        0 => {
-            let made_up = ["N".to_owned()];
-            FIXED
-                .map(|value| with(&made_up, &[value], Further::Nothing))
-                .into()
+}
+
+pattern!(
+    CONSTANT,
+    r"(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n]+)$|\b(?:const|constexpr)\s+(?:static\s+)?(?:unsigned\s+)?(?:int|auto|unsigned|long|short|char|bool|u?int\d*_t|uint|size_t)\s+(\w+)\s*=\s*([^;]+);"
+);
+pattern!(WORD, r"[A-Za-z_]\w*");
+pattern!(
+    CAST,
+    r"\b(?:static_cast|const_cast|reinterpret_cast)\s*<[^<>]*>|\(\s*(?:const\s+)?(?:unsigned|int|long|short|char|float|uint|size_t|u?int\d+_t)(?:\s+(?:int|long|char))*\s*\)|\b(?:int|unsigned|uint|size_t|u?int\d+_t)\s*(\()|\bstd::"
+);
+pattern!(
+    CEIL_DIV,
+    r"\b(?:\w+::)*\w*(?i-u:ceil_?div|div_?ceil|div_?up|cdiv|up_?div|div_?round_?up|divide_?and_?round_?up|ceil_?divide)\w*\s*(?:<[^<>()]*>)?\s*\("
+);
+pattern!(MEMBER, r"\b(\w+)\.([xyz])\b");
+pattern!(
+    SMS,
+    r"\b(?:\w+(?:\.|->))?(?i-u:multiProcessorCount|\w*num_?SMs|sm_?count)\b"
+);
+pattern!(
+    THREADS_OF_SM,
+    r"\b(?:\w+(?:\.|->))?(?i-u:maxThreadsPerMultiProcessor|\w*threads_?per_?SM)\b"
+);
+pattern!(CEIL, r"\bceilf?\s*\(([^()/]+)/([^()/]+)\)");
+pattern!(SUFFIX, r"\b(\d+)(?:[uUlL]+|\.0*[fF]?)([^\w.]|$)");
+pattern!(SHIFT, r"\b(\d+)\s*<<\s*(\d+)\b");
+pattern!(SIZEOF, r"\bsizeof\s*\(\s*(\w+)\s*\)");
+pattern!(PLAIN, r"\((\w+)\)|\((\d+) \* (\d+)\)");
+pattern!(
+    BLOCK_SIZE,
+    r"^(?i-u:\w*block_?(?:size|dim)(?:_?x)?|\w*n?_?threads(?:_?(?:per|in)_?block)?|tpb|threads_?num)$"
+);
+pattern!(
+    LOOP,
+    r"for\s*\([^;]*threadIdx\.x[^;]*;[^;]*;[^;{)]*\+=\s*([\w.]+)"
+);
+pattern!(SHARED, r"__shared__\s+[\w:]+\s+\w+\s*\[\s*(\w+)\s*\]");
+
+impl Texts {
+    pub fn read<'a>(root: &Path, paths: impl Iterator<Item = &'a String>) -> Self {
+        let mut texts = Self::default();
+        for path in paths {
+            if let Ok(text) = files::read_text(&root.join(path), MOST_SOURCE) {
+                texts.add(path, &without_comments(&text));
+            }
         }
-        1 => {
-            let [first, second] = ONLY;
-            vec![
-                with(&names, &[first], Further::Nothing),
-                with(&names, &[second], Further::Nothing),
-                with(&names, &[SIDE], Further::Squares),
-                with(&names, &[SIDE], Further::Constants),
-            ]
+        texts
+    }
+
+    fn add(&mut self, path: &str, text: &str) {
+        let file = self.files.len();
+        self.files.push(path.to_owned());
+        for found in CONSTANT.captures_iter(text) {
+            let part = |at: usize| found.get(at).map(|part| part.as_str().trim().to_owned());
+            let named = part(1).zip(part(2)).or_else(|| part(3).zip(part(4)));
+            if let Some((name, value)) = named {
+                let known = self.constants.entry(name).or_default();
+                known.push((file, value));
+            }
         }
-        count => {
-            let [first, second] = &SIZES;
-            // Rows and columns: a row is longer than a warp.
-            let quick = match count {
-                2 => &QUICK[1..],
-                _ => &QUICK[..],
-            };
-            let plain = with(&names, first, Further::Nothing);
-            vec![
-                Sizes {
-                    larger: Some(plain.dims.clone()),
-                    ..with(&names, quick, Further::Nothing)
-                },
-                plain,
-                with(&names, second, Further::Nothing),
-                with(&names, first, Further::Squares),
-                with(&names, first, Further::Constants),
-            ]
+        for (at, _) in text.match_indices("<<<") {
+            if let Some((name, site)) = site(file, text, at) {
+                self.sites.entry(name).or_default().push(site);
+            }
+        }
+        for (at, keyword) in text.match_indices("__global__") {
+            if let Some((name, body)) = body(file, text, at, at + keyword.len()) {
+                self.bodies.entry(name).or_default().push(body);
+            }
+        }
+    }
+
+    /// Returns the call of a kernel: that of a launch, the source's own first, or what the kernel itself says.
+    ///
+    /// # Errors
+    /// What is not known, as a part of a sentence.
+    pub fn call_of(
+        &self,
+        (source, define): (&str, &[(String, String)]),
+        kernel: &ListedKernel,
+        parts: &[Part],
+        ptx: &str,
+        bounds: LaunchBounds,
+    ) -> Result<ReadCall, String> {
+        let (name, instance) = split_name(&kernel.name);
+        let file = self.files.iter().position(|path| path == source);
+        let bodies = self.bodies.get(name).map_or(&[][..], Vec::as_slice);
+        let body = bodies
+            .iter()
+            .find(|body| Some(body.file) == file)
+            .or(bodies.first());
+        let template = body.map_or(&[][..], |body| &body.template);
+        let instances = template.iter().cloned().zip(instance.clone());
+        let own: HashMap<String, String> = define.iter().cloned().chain(instances).collect();
+        let mut sites: Vec<&Site> = self.sites.get(name).into_iter().flatten().collect();
+        sites.sort_by_key(|site| {
+            let is_instance = site.template.iter().eq(&instance);
+            (Some(site.file) != file, !is_instance)
+        });
+        let mut refused = None;
+        for site in sites {
+            let mut scope = Scope::new(self, site.file, &site.before, own.clone());
+            let mut arguments = site.template.iter().zip(&instance);
+            let fits = arguments.all(|(text, value)| scope.fits(text, value));
+            scope.free.clear();
+            if !fits {
+                refused.get_or_insert("the sources launch other instances of it".to_owned());
+                continue;
+            }
+            for (text, value) in site.template.iter().zip(&instance) {
+                scope.bindings.insert(text.clone(), value.clone());
+            }
+            match scope.launched(site, kernel, parts, template, &instance) {
+                Ok(call) => return Ok(call),
+                Err(why) => {
+                    refused.get_or_insert(why);
+                }
+            }
+        }
+        if let Some(why) = refused {
+            return Err(why);
+        }
+        match body {
+            Some(body) => Scope::new(self, body.file, &body.text, own).inferred(parts, bounds),
+            None => of_ptx(parts, ptx, bounds),
         }
     }
 }
 
-/// An extent of a grid, as an expression and its value.
-pub type Extent = (String, u32);
-
-/// A block, and the grids to try with it.
-pub type Launches = (Vec<u32>, Vec<Vec<Extent>>);
-
-/// Grids of most threads come first: of those that write as much the first is taken, as a kernel that looks where it
-/// ends is whole by it, and one that does not reaches farther than its tensors can be.
-pub fn launches(
-    dims: &[Dim],
-    products: &[Product],
-    text: &str,
-    bounds: LaunchBounds,
-) -> Vec<Launches> {
-    let is_flat = !text.contains("%tid.y");
-    let blocks: Vec<Vec<u32>> = match (bounds.threads, is_flat) {
-        (Some(threads), true) => vec![vec![threads]],
-        (None, true) => [256, 128, 64, 32, 512, 1024]
-            .map(|thread_count| vec![thread_count])
-            .to_vec(),
-        (_, false) => vec![vec![16, 16], vec![32, 8], vec![32, 32], vec![8, 8]],
-    };
-    let fits = |product: &Product| product.value <= 1 << 16;
-    let mut all = Vec::new();
-    for block in blocks {
-        let mut found = Vec::new();
-        let (x, y) = (
-            block.first().copied().unwrap_or(1),
-            block.get(1).copied().unwrap_or(1),
-        );
-        if text.contains("%ctaid.y") || !is_flat {
-            let cover = |dim: &Dim, by: u32| -> Extent {
-                let blocks = dim.value.div_ceil(u64::from(by)) as u32;
-                match by {
-                    1 => (dim.name.clone(), blocks),
-                    _ => (format!("ceil_div({}, {by})", dim.name), blocks),
-                }
-            };
-            for second in dims {
-                for first in dims.iter().filter(|dim| dim.name != second.name) {
-                    found.push(vec![cover(first, x), cover(second, y)]);
-                }
-            }
-            for second in dims {
-                for first in dims.iter().filter(|dim| dim.name != second.name) {
-                    found.push(vec![cover(first, 1), cover(second, 1)]);
-                }
-            }
-            if let [only] = dims {
-                found.push(vec![cover(only, x), cover(only, y)]);
-            }
-        }
-        for product in products.iter().rev() {
-            let blocks = product.value.div_ceil(u64::from(x * y));
-            if let Ok(blocks) = u32::try_from(blocks) {
-                let text = match product.value {
-                    1 => product.text(),
-                    _ => format!("ceil_div({}, {})", product.text(), x * y),
-                };
-                found.push(vec![(text, blocks)]);
-            }
-        }
-        for product in products.iter().rev().filter(|product| fits(product)) {
-            found.push(vec![(product.text(), product.value as u32)]);
-        }
-        all.push((block, found));
-    }
-    all
+/// Names and their meaning at one place of a source.
+struct Scope<'a> {
+    texts: &'a Texts,
+    file: usize,
+    before: &'a str,
+    bindings: HashMap<String, String>,
+    /// Names that are sizes here.
+    free: Vec<String>,
+    /// Definitions that are being followed.
+    depth: usize,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::super::sizes::products;
-    use super::*;
+impl<'a> Scope<'a> {
+    fn new(
+        texts: &'a Texts,
+        file: usize,
+        before: &'a str,
+        bindings: HashMap<String, String>,
+    ) -> Self {
+        Self {
+            texts,
+            file,
+            before,
+            bindings,
+            free: Vec::new(),
+            depth: 0,
+        }
+    }
 
-    #[test]
-    fn every_product_of_the_first_sizes_has_a_value_of_its_own() {
-        for sizes in [&QUICK[..], &QUICK[1..], &SIZES[0][..4]] {
-            let dims: Vec<Dim> = sizes
+    /// Returns true if a launch with this template argument may be one of the instance that has the other.
+    fn fits(&mut self, text: &str, value: &str) -> bool {
+        match self.resolve(text) {
+            Ok(number) if number.parse::<i64>().is_ok() => {
+                number == *value || value.parse::<i64>().is_err()
+            }
+            _ => true,
+        }
+    }
+
+    fn launched(
+        &mut self,
+        site: &Site,
+        kernel: &ListedKernel,
+        parts: &[Part],
+        template: &[String],
+        instance: &[String],
+    ) -> Result<ReadCall, String> {
+        if site.args.len() != kernel.parameters.len() {
+            return Err("its launch has another number of arguments".to_owned());
+        }
+        let mut call = ReadCall::default();
+        // Members of structs have no argument of their own.
+        let is_plain = parts.len() == site.args.len();
+        let sized = || {
+            let parts = parts.iter().enumerate();
+            let sized = parts.filter(|(_, part)| matches!(part.kind, PartKind::Size(_)));
+            sized.map(|(at, part)| {
+                let text = site.args.get(at).filter(|_| is_plain);
+                (part, text.map_or("", |text| text.as_str()))
+            })
+        };
+        for (part, text) in sized() {
+            let is_named = model::expr::is_identifier(text) && !self.bindings.contains_key(text);
+            let depends = is_named
+                && self
+                    .resolve_definition(text)
+                    .is_some_and(|value| has_names(&value));
+            if is_named && !depends && (sizes::is_size(&part.name) || sizes::is_size(text)) {
+                call.add_dim(&part.name, None);
+                self.bindings.insert(text.to_owned(), part.name.clone());
+                self.free.push(part.name.clone());
+            }
+        }
+        for (part, text) in sized() {
+            let value = match text {
+                "" if sizes::is_size(&part.name) => Ok(part.name.clone()),
+                "" => Err(String::new()),
+                "true" => Ok("1".to_owned()),
+                "false" => Ok("0".to_owned()),
+                text => self.resolve(text),
+            };
+            let value = value.or_else(|why| {
+                let names: Vec<&str> = call.dims.iter().map(|dim| dim.name.as_str()).collect();
+                sizes::stride(&part.name, &names).ok_or(why)
+            });
+            let value = value.map_err(|_| unknown_size(&part.name))?;
+            for word in words(&value) {
+                call.add_dim(word, None);
+            }
+            call.values.insert(part.name.clone(), value);
+        }
+        if call.dims.is_empty() {
+            for (name, value) in template.iter().zip(instance) {
+                if let Ok(value) = value.parse() {
+                    call.add_dim(name, Some(value));
+                }
+            }
+        }
+        let mut config = site.config.clone();
+        for (text, value) in site.template.iter().zip(instance) {
+            for part in config.iter_mut().filter(|_| text.contains('.')) {
+                *part = part.replace(text.as_str(), value);
+            }
+        }
+        let mut config = config.iter();
+        call.grid = self.extents(config.next(), "grid")?;
+        call.block = self.extents(config.next(), "block")?;
+        call.shared = match config.next() {
+            Some(text) => self
+                .resolve(text)
+                .map_err(|name| unread("shared memory", &name))?,
+            None => "0".to_owned(),
+        };
+        let all = [&call.grid, &call.block]
+            .into_iter()
+            .flatten()
+            .chain([&call.shared]);
+        let names: Vec<String> = all
+            .flat_map(|text| words(text))
+            .map(str::to_owned)
+            .collect();
+        for name in names {
+            call.add_dim(&name, None);
+        }
+        Ok(call)
+    }
+
+    fn extents(&mut self, text: Option<&String>, what: &str) -> Result<Vec<String>, String> {
+        let mut text = text.ok_or_else(|| unread(what, ""))?.trim().to_owned();
+        for _ in 0..4 {
+            let inner = ["dim3(", "dim3{", "{"]
                 .iter()
-                .enumerate()
-                .map(|(at, value)| Dim {
-                    name: format!("n{at}"),
-                    value: *value,
-                })
-                .collect();
-            let all = products(&dims, Further::Nothing);
-            assert_eq!(all.len(), 1 << dims.len(), "{sizes:?}");
+                .find_map(|start| text.strip_prefix(start)?.strip_suffix([')', '}']));
+            if let Some(inner) = inner {
+                return split(inner)
+                    .iter()
+                    .map(|extent| self.resolve(extent).map_err(|name| unread(what, &name)))
+                    .collect();
+            }
+            match self.definition(&text) {
+                Some(found) => text = found.replace("dim3 {", "dim3{").replace("dim3 (", "dim3("),
+                None => break,
+            }
+        }
+        Ok(vec![
+            self.resolve(&text).map_err(|name| unread(what, &name))?,
+        ])
+    }
+
+    /// Returns the nearest definition before the launch, or a constant of this file, or of any.
+    fn definition(&self, name: &str) -> Option<String> {
+        if !model::expr::is_identifier(name) {
+            return None;
+        }
+        let found = self.before.rmatch_indices(name).find_map(|(at, _)| {
+            let (head, rest) = self.before.split_at_checked(at)?;
+            let rest = rest.get(name.len()..)?.trim_start();
+            if head.ends_with(|c: char| c.is_alphanumeric() || "_.>".contains(c)) {
+                return None;
+            }
+            if let Some(value) = rest.strip_prefix('=').filter(|rest| !rest.starts_with('=')) {
+                let end = end_of(value, ";,");
+                return Some(value.get(..end)?.trim().to_owned());
+            }
+            let statement = head.rsplit([';', '{', '}']).next()?.trim_start();
+            let is_dim3 = statement.trim_start_matches("const ").starts_with("dim3 ");
+            if is_dim3 && rest.starts_with(['(', '{']) {
+                let end = end_of(rest, ";,");
+                return Some(format!("dim3{}", rest.get(..end)?.trim()));
+            }
+            None
+        });
+        found.or_else(|| {
+            let all = self.texts.constants.get(name)?;
+            let own = all.iter().find(|(file, _)| *file == self.file);
+            own.or(all.first()).map(|(_, value)| value.clone())
+        })
+    }
+
+    fn resolve_definition(&mut self, name: &str) -> Option<String> {
+        let text = self.definition(name)?;
+        self.nested(&text)
+    }
+
+    /// Resolves a definition. One that leads to itself has no value.
+    fn nested(&mut self, text: &str) -> Option<String> {
+        self.depth += 1;
+        let value = (self.depth < MOST_NESTED).then(|| self.resolve(text).ok());
+        self.depth -= 1;
+        value.flatten()
+    }
+
+    /// Replaces `block.x` by the first extent of a `dim3` that is defined here.
+    fn without_members(&mut self, text: &str) -> String {
+        let Some(found) = MEMBER.captures_iter(text).find_map(|found| {
+            let part = |at| found.get(at).map_or("", |part: regex::Match| part.as_str());
+            let axis = "xyz".find(part(2))?;
+            self.definition(part(1))
+                .filter(|value| value.starts_with("dim3"))?;
+            Some((part(0).to_owned(), part(1).to_owned(), axis))
+        }) else {
+            return text.to_owned();
+        };
+        let (member, name, axis) = found;
+        self.depth += 1;
+        let extents = (self.depth < MOST_NESTED).then(|| self.extents(Some(&name), "").ok());
+        self.depth -= 1;
+        let extents = extents.flatten().unwrap_or_default();
+        let extent = extents.get(axis).map_or("1", String::as_str);
+        text.replace(&member, &format!("({extent})"))
+    }
+
+    /// Returns an expression over sizes.
+    ///
+    /// # Errors
+    /// The name or the text that has no value.
+    fn resolve(&mut self, text: &str) -> Result<String, String> {
+        let mut text = as_expression(text);
+        for _ in 0..MOST_NAMES {
+            text = self.without_members(&text);
+            let open = words(&text).find(|word| !self.free.iter().any(|free| free == word));
+            let Some(name) = open.map(str::to_owned) else {
+                break;
+            };
+            let bound = self
+                .bindings
+                .get(&name)
+                .filter(|bound| **bound != name)
+                .cloned();
+            let value = match bound.or_else(|| self.definition(&name)) {
+                value if BLOCK_SIZE.is_match(&name) => {
+                    let known = value.and_then(|value| self.nested(&value));
+                    let known = known.filter(|value| value.parse::<u32>().is_ok());
+                    let default = if name.contains("sqrt") { SIDE } else { THREADS };
+                    known.unwrap_or_else(|| default.to_owned())
+                }
+                Some(value) => as_expression(&value),
+                None if sizes::is_size(&name) => {
+                    self.free.push(name);
+                    continue;
+                }
+                None => return Err(name),
+            };
+            let is_plain = value.chars().all(|c| c.is_alphanumeric() || c == '_');
+            let value = if is_plain {
+                value
+            } else {
+                format!("({value})")
+            };
+            text = replace_word(&text, &name, &value);
+        }
+        let text = tidy(&text);
+        let parsed = Expression::parse(&text).map_err(|_| text.clone())?;
+        if parsed.names().is_empty() {
+            return parsed
+                .integer(&Env::new())
+                .map(|value| value.to_string())
+                .map_err(|_| text);
+        }
+        Ok(text)
+    }
+
+    /// What a kernel says itself: blocks and threads find their elements by an index, and compare it with an extent.
+    fn inferred(&mut self, parts: &[Part], bounds: LaunchBounds) -> Result<ReadCall, String> {
+        let mut call = named_sizes(parts)?;
+        self.free = call.dims.iter().map(|dim| dim.name.clone()).collect();
+        let text = flat_members(self.before, parts);
+        let is_flat = !text.contains("threadIdx.y");
+        let default = if is_flat { THREADS } else { SIDE };
+        for (at, axis) in ["x", "y", "z"].into_iter().enumerate() {
+            let (block, thread) = (format!("blockIdx.{axis}"), format!("threadIdx.{axis}"));
+            if !text.contains(&block) && !text.contains(&thread) && at > 0 {
+                break;
+            }
+            let index = index_of(&text, &block, &thread);
+            let width = index
+                .width
+                .clone()
+                .filter(|width| !width.starts_with("blockDim"));
+            let threads = if !text.contains(&thread) {
+                "1".to_owned()
+            } else if let Some(width) = width {
+                self.resolve(&width)
+                    .map_err(|name| unread("block", &name))?
+            } else if let (Some(threads), true) = (bounds.threads, is_flat) {
+                threads.to_string()
+            } else {
+                let stated = [LOOP.captures(&text), SHARED.captures(&text)];
+                let stated = stated
+                    .into_iter()
+                    .flatten()
+                    .filter(|_| index.width.is_none());
+                let mut stated =
+                    stated.filter_map(|found| self.resolve(found.get(1)?.as_str()).ok());
+                stated
+                    .next()
+                    .filter(|threads| threads.parse::<u32>().is_ok())
+                    .unwrap_or(default.to_owned())
+            };
+            let guard = index.guard.and_then(|guard| self.resolve(&guard).ok());
+            let blocks = match (guard, &index.width) {
+                _ if !text.contains(&block) => "1".to_owned(),
+                (Some(extent), Some(_)) => format!("ceil_div({extent}, {threads})"),
+                (Some(extent), None) => extent,
+                (None, Some(_)) if call.dims.len() == 1 && !call.values.is_empty() => {
+                    let only = call.dims.first().map_or("", |dim| dim.name.as_str());
+                    format!("ceil_div({only}, {threads})")
+                }
+                (None, _) => {
+                    let mut names = call.dims.iter().map(|dim| dim.name.clone());
+                    names.find(|name| sizes::is_rows(name)).unwrap_or_else(|| {
+                        let is_whole = index.width.is_none();
+                        let name = if is_whole { "rows" } else { "blocks" };
+                        let (name, fixed) = (name.to_owned(), Some(BLOCKS));
+                        call.dims.insert(0, ReadDim { name, fixed });
+                        if is_whole { "rows" } else { "blocks" }.to_owned()
+                    })
+                }
+            };
+            for name in words(&blocks).map(str::to_owned).collect::<Vec<_>>() {
+                call.add_dim(&name, None);
+                self.free.push(name);
+            }
+            call.grid.push(blocks);
+            call.block.push(threads);
+        }
+        call.shared = "0".to_owned();
+        if text.contains("extern __shared__") {
+            return Err("nothing says how much shared memory its launch has".to_owned());
+        }
+        Ok(call)
+    }
+}
+
+fn unread(what: &str, name: &str) -> String {
+    format!("the {what} of its launch is not known: `{name}`")
+}
+
+fn unknown_size(name: &str) -> String {
+    format!("`{name}` is no size by its name, and no launch says its value")
+}
+
+/// Takes all integers for sizes or strides, by their names.
+fn named_sizes(parts: &[Part]) -> Result<ReadCall, String> {
+    let mut call = ReadCall::default();
+    let integers = || {
+        parts
+            .iter()
+            .filter(|part| matches!(part.kind, PartKind::Size(_)))
+    };
+    let is_only = integers().count() == 1;
+    for part in integers()
+        .filter(|part| is_only && !sizes::is_stride(&part.name) || sizes::is_size(&part.name))
+    {
+        call.add_dim(&part.name, None);
+        call.values.insert(part.name.clone(), part.name.clone());
+    }
+    let names: Vec<String> = call.dims.iter().map(|dim| dim.name.clone()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for part in integers() {
+        if !call.values.contains_key(&part.name) {
+            let value =
+                sizes::stride(&part.name, &names).ok_or_else(|| unknown_size(&part.name))?;
+            call.values.insert(part.name.clone(), value);
         }
     }
+    Ok(call)
+}
+
+/// PTX without a source: a thread for each of `n` elements.
+fn of_ptx(parts: &[Part], ptx: &str, bounds: LaunchBounds) -> Result<ReadCall, String> {
+    let mut call = named_sizes(parts)?;
+    let is_linear = ["%ctaid.x", "%ntid.x", "%tid.x"]
+        .iter()
+        .all(|register| ptx.contains(register))
+        && !ptx.contains("%tid.y");
+    match call.dims.as_slice() {
+        [only] if is_linear => {
+            let threads = bounds
+                .threads
+                .map_or(THREADS.to_owned(), |threads| threads.to_string());
+            call.grid = vec![format!("ceil_div({}, {threads})", only.name)];
+            call.block = vec![threads];
+            call.shared = "0".to_owned();
+            Ok(call)
+        }
+        _ => Err("there is no source that launches it".to_owned()),
+    }
+}
+
+/// How a kernel uses its index along an axis.
+struct Index {
+    /// Threads that a block counts for, where threads of several blocks have one index.
+    width: Option<String>,
+    /// Where the index ends.
+    guard: Option<String>,
+}
+
+fn index_of(text: &str, block: &str, thread: &str) -> Index {
+    let mut found = Index {
+        width: None,
+        guard: None,
+    };
+    for statement in text
+        .split([';', '{', '}'])
+        .filter(|statement| statement.contains(block))
+    {
+        for part in split(statement).iter().filter(|part| part.contains(block)) {
+            let (name, value) = part.split_once('=').unwrap_or(("", part));
+            let value = as_expression(value).replace(['(', ')'], " ");
+            let factor = format!(r"([\w.]+)\s*\*\s*{block}|{block}\s*\*\s*([\w.]+)");
+            let factor = Regex::new(&factor).ok().filter(|_| value.contains(thread));
+            if let Some(factor) = factor.and_then(|factor| {
+                factor.captures(&value).map(|found| {
+                    let part = found.get(1).or(found.get(2));
+                    part.map(|part| part.as_str().to_owned())
+                })
+            }) {
+                found.width = factor;
+            }
+            let name = name.split_whitespace().last().unwrap_or_default();
+            if found.guard.is_none() && model::expr::is_identifier(name) {
+                found.guard = guard_of(text, name);
+            }
+        }
+    }
+    found
+}
+
+/// Returns what an index is compared with: `n` of `if (i < n)` and of `if (i >= n) return`.
+fn guard_of(text: &str, name: &str) -> Option<String> {
+    text.match_indices(name).find_map(|(at, _)| {
+        let (head, rest) = text.split_at_checked(at)?;
+        if head.ends_with(|c: char| c.is_alphanumeric() || "_.>".contains(c)) {
+            return None;
+        }
+        let rest = rest.get(name.len()..)?.trim_start();
+        let rest = rest.strip_prefix(">=").or_else(|| {
+            rest.strip_prefix('<')
+                .filter(|rest| !rest.starts_with(['<', '=']))
+        })?;
+        let end = end_of(rest, ";,&|?");
+        Some(rest.get(..end)?.trim().to_owned())
+    })
+}
+
+/// `params.to.rows` as the name of its part: `to_rows`.
+fn flat_members(text: &str, parts: &[Part]) -> String {
+    let mut text = text.to_owned();
+    for part in parts {
+        let part_name = part.name.clone();
+        let tail = part_name.replace('_', r"[._]");
+        if let Ok(member) = Regex::new(&format!(r"\b(\w+)\.{tail}\b")) {
+            let replaced = member.replace_all(&text, |found: &Captures| {
+                let part = |at| found.get(at).map_or("", |part: regex::Match| part.as_str());
+                let is_built_in = ["Idx", "Dim"].iter().any(|end| part(1).ends_with(end));
+                let kept = if is_built_in { part(0) } else { &part_name };
+                kept.to_owned()
+            });
+            text = replaced.into_owned();
+        }
+    }
+    text
+}
+
+/// `ns::k<float, 4>`: `k`, and its arguments.
+fn split_name(name: &str) -> (&str, Vec<String>) {
+    let (own, arguments) = match name.split_once('<') {
+        Some((own, rest)) => (own, rest.trim_end().strip_suffix('>').unwrap_or(rest)),
+        None => (name, ""),
+    };
+    let own = own.rsplit("::").next().unwrap_or(own);
+    (own, split_angles(arguments))
+}
+
+fn site(file: usize, text: &str, at: usize) -> Option<(String, Site)> {
+    let (head, rest) = text.split_at_checked(at)?;
+    let mut head_end = head.trim_end();
+    let mut template = Vec::new();
+    if let Some(inner) = head_end.strip_suffix('>') {
+        let mut depth = 1;
+        let open = inner.char_indices().rev().find(|(_, c)| {
+            depth += match c {
+                '>' => 1,
+                '<' => -1,
+                _ => 0,
+            };
+            depth == 0
+        })?;
+        template = split_angles(inner.get(open.0 + 1..)?);
+        head_end = inner.get(..open.0)?.trim_end();
+    }
+    let start = head_end
+        .rfind(|c: char| !c.is_alphanumeric() && c != '_')
+        .map_or(0, |at| at + 1);
+    let name = head_end.get(start..)?.to_owned();
+    let config = rest.strip_prefix("<<<")?;
+    let end = config.match_indices(">>>").map(|(at, _)| at).find(|at| {
+        let inner = config.get(..*at).unwrap_or_default();
+        inner.matches('(').count() == inner.matches(')').count()
+    })?;
+    let args = config.get(end + 3..)?.trim_start().strip_prefix('(')?;
+    let args = args.get(..end_of(args, ""))?;
+    let function = head.rfind("\n}").map_or(0, |at| at + 2);
+    let site = Site {
+        file,
+        before: head.get(function..)?.to_owned(),
+        template,
+        config: split(config.get(..end)?),
+        args: split(args),
+    };
+    Some((name, site))
+}
+
+fn body(file: usize, text: &str, at: usize, behind: usize) -> Option<(String, Body)> {
+    let mut rest = text.get(behind..)?;
+    let name = loop {
+        let open = rest.find('(')?;
+        let name = words_of(rest.get(..open)?).last()?;
+        rest = rest.get(open + 1..)?;
+        rest = rest.get(end_of(rest, "") + 1..)?;
+        if !name.starts_with("__") {
+            break name.to_owned();
+        }
+    };
+    let inner = rest.trim_start().strip_prefix('{')?;
+    let head = text.get(..at)?;
+    let head = head.rsplit([';', '}']).next()?;
+    let template = head.rfind("template").and_then(|at| {
+        let header = head.get(at..)?.split_once('<')?.1;
+        let parameters = header.rsplit_once('>')?.0;
+        let names = split_angles(parameters)
+            .into_iter()
+            .filter_map(|parameter| {
+                let own = parameter.split('=').next()?;
+                words_of(own).last().map(str::to_owned)
+            });
+        Some(names.collect())
+    });
+    let body = Body {
+        file,
+        template: template.unwrap_or_default(),
+        text: inner.get(..end_of(inner, ""))?.to_owned(),
+    };
+    Some((name, body))
+}
+
+/// Returns where a text ends that is closed by a bracket that it does not open, or by one of these characters.
+fn end_of(text: &str, stops: &str) -> usize {
+    let mut depth = 0;
+    let end = text.char_indices().find(|(_, c)| {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth -= 1,
+            _ => {}
+        }
+        depth < 0 || depth == 0 && stops.contains(*c)
+    });
+    end.map_or(text.len(), |(at, _)| at)
+}
+
+fn split_at(text: &str, is_angled: bool) -> Vec<String> {
+    let mut depth = 0;
+    let pieces = text.split(|c| {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth -= 1,
+            '<' if is_angled => depth += 1,
+            '>' if is_angled => depth -= 1,
+            _ => {}
+        }
+        c == ',' && depth == 0
+    });
+    let pieces = pieces.map(|piece| piece.trim().to_owned());
+    pieces.filter(|piece| !piece.is_empty()).collect()
+}
+
+fn split(text: &str) -> Vec<String> {
+    split_at(text, false)
+}
+
+fn split_angles(text: &str) -> Vec<String> {
+    split_at(text, true)
+}
+
+fn words_of(text: &str) -> impl Iterator<Item = &str> {
+    WORD.find_iter(text).map(|word| word.as_str())
+}
+
+/// The names of an expression.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    words_of(text).filter(|word| !["ceil_div", "min", "max"].contains(word))
+}
+
+fn has_names(text: &str) -> bool {
+    words(text).next().is_some()
+}
+
+fn replace_word(text: &str, name: &str, value: &str) -> String {
+    let replaced = WORD.replace_all(text, |word: &Captures| match word.get(0) {
+        Some(word) if word.as_str() == name => value.to_owned(),
+        word => word.map_or_else(String::new, |word| word.as_str().to_owned()),
+    });
+    replaced.into_owned()
+}
+
+/// Writes an expression of C++ as one of gates.yaml.
+fn as_expression(text: &str) -> String {
+    let text = SIZEOF.replace_all(text, |found: &Captures| {
+        let bytes = match found.get(1).map_or("", |name| name.as_str()) {
+            "float" | "int" | "unsigned" | "uint32_t" | "int32_t" => "4",
+            "double" | "float2" | "int64_t" => "8",
+            "half" | "__half" | "__nv_bfloat16" | "nv_bfloat16" => "2",
+            "float4" | "int4" => "16",
+            other => other,
+        };
+        bytes.to_owned()
+    });
+    let text = CEIL_DIV.replace_all(&text, "ceil_div(");
+    let text = CAST.replace_all(&text, "$1");
+    let text = SUFFIX.replace_all(&text, "$1$2");
+    let text = CEIL.replace_all(&text, "ceil_div($1,$2)");
+    // An H100 has as many.
+    let text = SMS.replace_all(&text, "132");
+    let text = THREADS_OF_SM.replace_all(&text, "2048");
+    let text = SHIFT.replace_all(&text, |found: &Captures| {
+        let number = |at| {
+            found
+                .get(at)
+                .and_then(|part| part.as_str().parse::<u32>().ok())
+        };
+        let shifted = number(1)
+            .zip(number(2))
+            .and_then(|(value, by)| u64::from(value).checked_shl(by));
+        shifted.map_or_else(String::new, |value| value.to_string())
+    });
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Removes what replacing names has left, and finds divisions that are rounded up: `(n + 255) / 256`.
+fn tidy(text: &str) -> String {
+    let mut text = text.to_owned();
+    for _ in 0..MOST_NAMES {
+        let bare = PLAIN.replace_all(&text, |found: &Captures| {
+            let part = |at| found.get(at).map(|part: regex::Match| part.as_str());
+            let factors = part(2)
+                .zip(part(3))
+                .and_then(|(one, other)| one.parse::<u64>().ok()?.checked_mul(other.parse().ok()?));
+            let before = found
+                .get(0)
+                .and_then(|all| text.get(..all.start()))
+                .unwrap_or_default();
+            match (part(1), factors) {
+                // The argument of a function.
+                _ if before.ends_with(char::is_alphanumeric) => {
+                    part(0).unwrap_or_default().to_owned()
+                }
+                (Some(plain), _) => plain.to_owned(),
+                (None, Some(product)) => product.to_string(),
+                (None, None) => part(0).unwrap_or_default().to_owned(),
+            }
+        });
+        let next = rounded_up(&bare).unwrap_or_else(|| bare.into_owned());
+        if next == text {
+            break;
+        }
+        text = next;
+    }
+    text
+}
+
+fn rounded_up(text: &str) -> Option<String> {
+    text.match_indices('/').find_map(|(at, _)| {
+        let head = text.get(..at)?.trim_end();
+        let inner = head.strip_suffix(')')?;
+        let mut depth = 1;
+        let open = inner.char_indices().rev().find(|(_, c)| {
+            depth += match c {
+                ')' => 1,
+                '(' => -1,
+                _ => 0,
+            };
+            depth == 0
+        })?;
+        let dividend = inner.get(open.0 + 1..)?;
+        let rest = text.get(at + 1..)?.trim_start();
+        let length = match rest.strip_prefix('(') {
+            Some(inside) => end_of(inside, "") + 2,
+            None => rest
+                .find(|c: char| !c.is_alphanumeric() && c != '_')
+                .unwrap_or(rest.len()),
+        };
+        let (divisor, behind) = rest.split_at_checked(length)?;
+        let less = divisor
+            .parse::<u64>()
+            .ok()
+            .and_then(|number| number.checked_sub(1));
+        let less = less.map_or_else(|| format!("{divisor} - 1"), |less| less.to_string());
+        let ends = [
+            format!(" + {divisor} - 1"),
+            format!(" + {less}"),
+            format!(" + ({divisor} - 1)"),
+        ];
+        let start = format!("{divisor} - 1 + ");
+        let own = ends
+            .iter()
+            .find_map(|end| dividend.strip_suffix(end.as_str()));
+        let own = own.or_else(|| dividend.strip_prefix(start.as_str()))?;
+        let (before, own, divisor) = (inner.get(..open.0)?, own.trim(), divisor.trim());
+        Some(format!("{before}ceil_div({own}, {divisor}){behind}"))
+    })
+}
+
+/// Leaves lines as they are, and joins those that end with a backslash.
+fn without_comments(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(['/', '"', '\\']) {
+        let (before, from) = rest.split_at(at);
+        kept.push_str(before);
+        let skipped = if from.starts_with("//") {
+            from.find('\n').unwrap_or(from.len())
+        } else if from.starts_with("/*") {
+            from.find("*/").map_or(from.len(), |end| end + 2)
+        } else if from.starts_with("\\\n") {
+            2
+        } else if let Some(string) = from.strip_prefix('"') {
+            // No string says anything of a launch.
+            string.find(['"', '\n']).map_or(from.len(), |end| end + 2)
+        } else {
+            kept.extend(from.chars().next());
+            1
+        };
+        rest = from.get(skipped..).unwrap_or_default();
+    }
+    kept + rest
 }

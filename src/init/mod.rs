@@ -1,5 +1,5 @@
-//! A gates.yaml from the sources of a repository: what the compiler lists, what the simulator finds out, and in comments
-//! what only the author knows.
+//! A gates.yaml from the sources of a repository: what the compiler lists, how the sources call it, and in comments what
+//! only the author knows.
 
 mod call;
 mod commands;
@@ -13,18 +13,18 @@ mod sizes;
 mod tolerances;
 mod write;
 
-pub use call::Found;
 pub use commands::Commands;
 pub use recorded::learn_build;
-pub use write::{SCHEMA, describe, write};
+pub use write::{Blocks, SCHEMA, head, write};
 
 use build::inventory::{self, Compilation, Inventory, ListedKernel};
 use build::missing::{find_remedies, missing_header};
 use build::signature::whole_name;
 use build::toolchain::Toolchain;
-use call::Call;
+use call::{Call, Unknown};
 use commands::within;
 use headers::Elsewhere;
+use launches::Texts;
 use model::Arch;
 use ptxsim::Module;
 use rayon::prelude::*;
@@ -93,14 +93,6 @@ impl Survey {
             })
             .collect()
     }
-
-    /// Kernels that race in every launch that was tried, and the finding.
-    pub fn races(&self) -> impl Iterator<Item = (&Surveyed, &Found)> {
-        self.kernels.iter().filter_map(|kernel| {
-            let found = kernel.call.as_ref().ok()?.finding.as_ref()?;
-            found.is_race().then_some((kernel, found))
-        })
-    }
 }
 
 /// The user's own part of how sources are compiled, and which.
@@ -123,7 +115,31 @@ pub struct Surveyed {
     pub kernel: ListedKernel,
     /// `ns::k<float>(float*, int)`
     pub signature: String,
-    pub call: std::result::Result<Call, String>,
+    pub call: std::result::Result<Call, Unknown>,
+}
+
+impl Surveyed {
+    /// Returns true if both are instances of one template.
+    fn is_instance_beside(&self, other: &Self) -> bool {
+        let template = |kernel: &Self| {
+            let (name, _) = kernel.kernel.name.split_once('<')?;
+            Some((
+                kernel.source.clone(),
+                name.to_owned(),
+                kernel.kernel.parameters.len(),
+            ))
+        };
+        template(self).is_some_and(|own| Some(own) == template(other))
+    }
+
+    /// Takes its call for unknown after all.
+    pub fn doubt(&mut self, why: &str) {
+        if let Ok(call) = &self.call {
+            let launch = Some((call.grid.clone(), call.block.clone()));
+            let why = why.to_owned();
+            self.call = Err(Unknown { why, launch });
+        }
+    }
 }
 
 /// Directories that are as deep hold no sources of a repository.
@@ -138,6 +154,8 @@ const MOST_DIRECTORIES: usize = 16;
 pub struct Tree {
     sources: Vec<String>,
     headers: Vec<String>,
+    /// Sources of the host, which may launch kernels.
+    hosts: Vec<String>,
     /// Those of the headers that were named; `None` where no path was.
     alone: Option<Vec<String>>,
     /// Files that were named themselves: sources, whoever includes them.
@@ -187,6 +205,7 @@ impl Tree {
                         Some("cuh" | "h" | "hpp" | "hxx" | "inl" | "inc") => {
                             tree.headers.push(path)
                         }
+                        Some("cpp" | "cc" | "cxx") => tree.hosts.push(path),
                         _ => {}
                     },
                     Kind::Directory | Kind::Special => {}
@@ -327,15 +346,15 @@ pub enum Step<'a> {
         all: usize,
         kernels: Option<usize>,
     },
-    /// One of the kernels is tried in the simulator.
-    Tried {
+    /// The call of one of the kernels is looked for.
+    Read {
         kernel: &'a str,
         done: usize,
         all: usize,
     },
 }
 
-/// Lists and tries every kernel.
+/// Lists every kernel, with its call where the sources say it.
 ///
 /// # Errors
 /// Environment, where the compiler or the cache cannot be used. Usage, where a directory is asked for that is none.
@@ -444,6 +463,10 @@ pub fn survey(
     let elsewhere = compiler.elsewhere.get();
     survey.looked_in = elsewhere.map_or_else(Vec::new, |search| search.looked_in.clone());
     let all = found.iter().map(|(.., kernels)| kernels.len()).sum();
+    let texts = &Texts::read(
+        root,
+        tree.sources.iter().chain(&tree.headers).chain(&tree.hosts),
+    );
     let done = &AtomicUsize::new(0);
     // Kernels of one source take as long as they do: each is a piece of work of its own.
     survey.kernels = found
@@ -455,11 +478,20 @@ pub fn survey(
                 let call = match module.as_ref() {
                     Ok(module) => {
                         let bounds = inventory::launch_bounds(&inventory.ptx, &kernel.symbol);
-                        probe::find_call(module, &inventory.ptx, kernel, bounds)
+                        probe::find_call(
+                            module,
+                            &inventory.ptx,
+                            kernel,
+                            bounds,
+                            (texts, source, &compilation.define),
+                        )
                     }
-                    Err(error) => Err(format!("the simulator cannot read its PTX: {error}")),
+                    Err(error) => Err(Unknown {
+                        why: format!("the simulator cannot read its PTX: {error}"),
+                        launch: None,
+                    }),
                 };
-                say(Step::Tried {
+                say(Step::Read {
                     kernel: &kernel.name,
                     done: 1 + done.fetch_add(1, Ordering::Relaxed),
                     all,
@@ -628,8 +660,7 @@ mod tests {
             ]
             .map(str::to_owned)
             .into(),
-            alone: None,
-            named: Vec::new(),
+            ..Tree::default()
         };
         assert_eq!(
             tree.directory_of("util/math.cuh").as_deref(),

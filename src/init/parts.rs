@@ -45,7 +45,9 @@ pub fn parts_of<'a>(
         let name = [name, joined.as_deref(), Some(&numbered)]
             .into_iter()
             .flatten()
-            .find(|name| model::expr::is_identifier(name) && !names.contains(*name))
+            .filter(|name| model::expr::is_identifier(name) && !names.contains(*name))
+            // No dimension can be named `count`.
+            .find(|name| model::Metric::from_name(name).is_none())
             .unwrap_or(&numbered)
             .to_owned();
         names.insert(name.clone());

@@ -1,199 +1,85 @@
-//! How a kernel may be called: launches and sizes are tried in the simulator, over tensors that grow where the kernel
-//! reaches past them. Only the author knows whether a call that runs is the one that is meant.
+//! Observes a call in the simulator: how far the kernel reaches into each tensor, which of them it reads and writes, and
+//! what it computes. The call is the one that the sources say, and no other is tried.
+//!
+//! Runs of a call: one over room to spare, which tells the extent of each tensor. Up to one more for each tensor over
+//! exactly these, which tell what is read before it is written. One for each seed, with inputs as `run` draws them, which
+//! tell whether the extents depend on the inputs, and what references are compared with. Sizes that do not divide by a
+//! tile are tried first, and where the call is not right with them, sizes that do.
 
-use super::call::{Argument, Call, Found, Limit, Matches, SMALL, Tensor};
-use super::launches::{Extent, Launches, launches, sizes_of};
+use super::call::{Argument, Call, Limit, Matches, SMALL, Tensor, Unknown};
+use super::launches::{ReadCall, Texts};
 use super::parts::{OTHER_PARAMETERS, Part, PartKind, parts_of};
 use super::references::{self, Observed};
-use super::sizes::{Dim, Product, products};
+use super::sizes::{self, Alignment, Dim, Product};
 use super::tolerances::{rounded_up, tolerance};
 use build::inventory::{ListedKernel, Member, ParameterKind, Pointee};
+use model::expr::{Env, ExprValue, Expression, Name};
 use model::{ElemType, LaunchBounds, Role, ScalarType};
-use nix::sys::resource::{UsageWho, getrusage};
-use ptxsim::{FaultKind, Finding, FindingKind, Limits, Memory, Module};
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use ptxsim::{FaultKind, Finding, FindingKind, Limits, Memory, Module, Report};
+use std::collections::BTreeMap;
 
-/// Time of the processor, for all trials of a kernel, and for one, whose tensors grow.
-const TIME: Duration = Duration::from_secs(1);
-const TIME_OF_ONE: Duration = Duration::from_millis(300);
-/// The most that a call with larger sizes may take: it is made a few times more.
-const TIME_OF_LARGER: Duration = Duration::from_millis(250);
-/// Warp instructions of one launch, while launches are looked for and once one is found.
-const INSTRUCTIONS_OF_TRIAL: u64 = 3_000_000;
+/// Warp instructions of one launch: what a run of one seed may take.
 const INSTRUCTIONS: u64 = 10_000_000;
 /// Addresses behind a tensor that belong to nothing else.
 const APART: u64 = 1 << 30;
 const MOST_BYTES: u64 = 1 << 30;
-const DYNAMIC_SHARED: u32 = 16 << 10;
-/// Inputs with which a call is tried again.
-const OTHER_INPUTS: u64 = 3;
+/// Room of one tensor while its extent is not known.
+const ROOM: std::ops::RangeInclusive<u64> = 1 << 16..=1 << 26;
 /// Seeds whose outputs references are compared with.
 const SEEDS: u64 = 2;
 
+/// Finds the call of a kernel in the sources, and observes it.
+///
 /// # Errors
-/// Why no call was found, as a part of a sentence.
+/// What is not known of it.
 pub fn find_call(
     module: &Module,
     ptx: &str,
     kernel: &ListedKernel,
     bounds: LaunchBounds,
-) -> Result<Call, String> {
+    (texts, source, define): (&Texts, &str, &[(String, String)]),
+) -> Result<Call, Unknown> {
+    let unknown = |why: String| Unknown { why, launch: None };
     let program = module
         .kernel(&kernel.symbol)
-        .map_err(|error| format!("the simulator cannot run it: {error}"))?;
-    let parts = parts_of(kernel, program)?;
-    let text = body(ptx, &kernel.symbol);
-    let began = time_of_thread();
-    let dynamic_shared = if ptx.contains(".extern .shared") {
-        DYNAMIC_SHARED
-    } else {
-        0
-    };
-    let mut best: Option<Best> = None;
-    let is_whole = |best: &Option<Best>| best.as_ref().is_some_and(|best| best.ended.call.is_whole);
-    let mut last = "no launch came to its end".to_owned();
-    // Goes with the quick sizes alone.
-    let mut coincidence = None;
-    // Launches that came to their end with a finding.
-    let mut suspect = 0;
-    for sizes in sizes_of(&parts) {
-        if is_whole(&best) {
-            break;
-        }
-        let trial_of = |dims: Vec<Dim>, may_grow| Trial {
-            module,
-            program,
+        .map_err(|error| unknown(format!("the simulator cannot run it: {error}")))?;
+    let parts = parts_of(kernel, program).map_err(unknown)?;
+    let read = texts
+        .call_of(
+            (source, define),
             kernel,
-            parts: &parts,
-            products: products(&dims, sizes.further),
-            dims,
-            dynamic_shared,
-            fill: Contents::Pattern(0),
-            may_grow,
-        };
-        let trial = trial_of(sizes.dims.clone(), true);
-        // Different expressions may give the same launch.
-        let mut known = BTreeSet::new();
-        for (block, grids) in launches(&trial.dims, &trial.products, text, bounds) {
-            for grid in grids {
-                if time_of_thread().saturating_sub(began) > TIME {
-                    break;
-                }
-                let blocks: Vec<u32> = grid.iter().map(|(_, blocks)| *blocks).collect();
-                if !known.insert((block.clone(), blocks)) {
-                    continue;
-                }
-                let ended = trial.run(trial.smallest(), &grid, &block);
-                suspect += usize::from(
-                    ended
-                        .as_ref()
-                        .is_ok_and(|run: &Ended| run.call.finding.is_some()),
-                );
-                match ended {
-                    Ok(ended)
-                        if best
-                            .as_ref()
-                            .is_none_or(|best| ended.rank() > best.ended.rank()) =>
-                    {
-                        best = Some(Best {
-                            ended,
-                            products: trial.products.clone(),
-                        });
-                    }
-                    Ok(_) => {}
-                    Err(why) => last = why,
-                }
-            }
-            if is_whole(&best) {
-                break;
-            }
-        }
-        let Some(dims) = sizes.larger.clone() else {
-            continue;
-        };
-        let Some(found) = best.take_if(|best| best.ended.call.is_whole) else {
-            continue;
-        };
-        let trial = trial_of(dims, false);
-        let launches = launches(&trial.dims, &trial.products, text, bounds);
-        best = match trial.enlarge(&found, launches) {
-            Enlarged::Slow => Some(found),
-            Enlarged::Ended(larger) => {
-                let suspects = larger.ended.call.finding.is_some();
-                suspect += usize::from(suspects);
-                // One with a finding may not be the launch that is meant: others are tried, too.
-                Some(*larger)
-            }
-            Enlarged::Broken => {
-                coincidence = Some(found);
-                None
-            }
-        };
-    }
-    let Best {
-        mut ended,
-        products,
-    } = best.or(coincidence).ok_or(last)?;
-    if let Some(finding) = &mut ended.call.finding {
-        finding.launches = Some(suspect);
-    }
-    let with = |fill, ended: &Ended| Trial {
-        module,
-        program,
-        kernel,
-        parts: &parts,
-        products: products.clone(),
-        dims: ended.call.dims.clone(),
-        dynamic_shared: ended.call.dynamic_shared,
-        fill,
-        may_grow: false,
+            &parts,
+            binary::find_entry(ptx, &kernel.symbol).unwrap_or_default(),
+            bounds,
+        )
+        .map_err(unknown)?;
+    let is_flat = read.block.len() == 1 && read.grid.len() == 1;
+    let observe = |alignment: Alignment| {
+        let dims = sizes::values(&read.dims, alignment, is_flat);
+        let trial = Trial::new(program, module, kernel, &parts, &read, dims)?;
+        trial.observe()
     };
-    // With other inputs it has to end, too, and what is found then counts as well.
-    for salt in 1..=OTHER_INPUTS {
-        let trial = with(Contents::Pattern(salt), &ended);
-        let again = trial.run(ended.tried.clone(), &ended.grid, &ended.call.block)?;
-        ended.call.finding = ended.call.finding.or(again.call.finding);
+    let ragged = observe(Alignment::Ragged);
+    if ragged.as_ref().is_ok_and(|call| call.numbers() == 0) {
+        return ragged.map_err(unknown);
     }
-    let case = references::case_of(&ended.call);
-    let drawn: Vec<_> = (1..=SEEDS)
-        .map_while(|seed| check::inputs::generate(&case, seed).ok())
-        .collect();
-    let mut observed = Vec::new();
-    for inputs in &drawn {
-        let trial = with(Contents::Drawn(inputs), &ended);
-        // Where inputs of a run lead it elsewhere, nothing is known of its outputs.
-        let Ok(again) = trial.run(trial.as_called(&ended), &ended.grid, &ended.call.block) else {
-            break;
-        };
-        let outputs = case
-            .tensors
-            .iter()
-            .filter(|tensor| tensor.role.is_result())
-            .filter_map(|tensor| {
-                let bytes = again.left.get(&tensor.name)?;
-                Some((tensor.name.clone(), check::decode(tensor, bytes).ok()?))
-            })
-            .collect();
-        observed.push(Observed { inputs, outputs });
+    // A kernel that does not look where it ends reaches whole tiles.
+    match (ragged, observe(Alignment::Whole)) {
+        (Ok(ragged), Ok(whole)) if whole.numbers() < ragged.numbers() => Ok(whole),
+        (Ok(ragged), _) => Ok(ragged),
+        (Err(_), Ok(whole)) => Ok(whole),
+        (Err(_), Err(why)) => Err(Unknown {
+            why,
+            launch: Some((read.grid, read.block)),
+        }),
     }
-    ended.call.max_err = limit(&ended.call, &observed);
-    if ended.call.finding.is_none() {
-        ended.call.reference = references::find_references(&ended.call, &observed);
-    }
-    Ok(ended.call)
 }
 
 /// The largest that an output needs: one limit is for all of them.
 fn limit(call: &Call, observed: &[Observed]) -> Limit {
     let Some((limit, elem, largest)) = call
-        .arguments
-        .iter()
-        .flat_map(Argument::parts)
-        .filter_map(|part| match part {
-            Argument::Tensor(tensor) if tensor.role.is_result() => Some(tensor),
-            _ => None,
-        })
+        .tensors()
+        .filter(|tensor| tensor.role.is_result())
         .map(|tensor| {
             let largest = references::largest(observed, &tensor.name);
             let largest = largest.filter(|largest| largest.is_finite() && *largest > 0.0);
@@ -217,442 +103,312 @@ fn limit(call: &Call, observed: &[Observed]) -> Limit {
     }
 }
 
-/// Time of the processor: the machine's other programs change nothing in what is found.
-fn time_of_thread() -> Duration {
-    let usage = getrusage(UsageWho::RUSAGE_THREAD);
-    usage.map_or(Duration::ZERO, |usage| {
-        let time = usage.user_time();
-        let seconds = Duration::from_secs(time.tv_sec().try_into().unwrap_or_default());
-        seconds + Duration::from_micros(time.tv_usec().try_into().unwrap_or_default())
-    })
+/// A call with its sizes.
+struct Trial<'a> {
+    program: &'a ptxsim::Kernel,
+    module: &'a Module,
+    kernel: &'a ListedKernel,
+    parts: &'a [Part<'a>],
+    read: &'a ReadCall,
+    dims: Vec<Dim>,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+    /// The values of integers, by the name of the part.
+    values: BTreeMap<&'a str, i64>,
 }
 
-/// The best call of those that were tried.
-struct Best {
-    ended: Ended,
-    products: Vec<Product>,
-}
-
-/// A call that was made again with larger sizes.
-enum Enlarged {
-    Ended(Box<Best>),
-    /// It takes long: the smaller ones will do.
-    Slow,
-    /// It does not go with other sizes than those that it was found with.
-    Broken,
+/// A tensor of a launch.
+#[derive(Clone, Copy)]
+struct Given {
+    elements: u64,
+    /// Whether it has values before the launch.
+    is_filled: bool,
 }
 
 /// A launch that came to its end.
-struct Ended {
-    call: Call,
-    /// Bytes.
-    written: u64,
-    tried: Vec<Option<Tried>>,
-    grid: Vec<Extent>,
-    /// The content of each tensor at the end, where inputs are those of a run.
-    left: BTreeMap<String, Vec<u8>>,
+struct Launched {
+    report: Report,
+    memory: Memory,
+    bases: Vec<Option<u64>>,
 }
 
-impl Ended {
-    /// Complete calls go before others, those without a race before those with one, and much work before little.
-    fn rank(&self) -> (bool, bool, u64) {
-        (
-            self.call.is_whole,
-            self.call.finding.is_none(),
-            self.written,
-        )
-    }
-}
-
-/// The code that an entry executes.
-fn body<'a>(ptx: &'a str, symbol: &str) -> &'a str {
-    let starts = ptx.match_indices(".entry ").map(|(at, _)| at);
-    let mut found = "";
-    for at in starts {
-        let rest = ptx.get(at..).unwrap_or_default();
-        let name = rest.trim_start_matches(".entry ").trim_start();
-        let is_it = name
-            .strip_prefix(symbol)
-            .is_some_and(|rest| rest.trim_start().starts_with('('));
-        if is_it {
-            found = rest;
-            break;
-        }
-    }
-    let end = found.find("\n}").unwrap_or(found.len());
-    found.get(..end).unwrap_or_default()
-}
-
-struct Trial<'a> {
-    module: &'a Module,
-    program: &'a ptxsim::Kernel,
-    kernel: &'a ListedKernel,
-    parts: &'a [Part<'a>],
-    dims: Vec<Dim>,
-    products: Vec<Product>,
-    dynamic_shared: u32,
-    fill: Contents<'a>,
-    may_grow: bool,
-}
-
-/// Inputs of a trial.
-#[derive(Clone, Copy)]
-enum Contents<'a> {
-    /// Small numbers, by a number that says which.
-    Pattern(u64),
-    /// As a run draws them.
-    Drawn(&'a check::inputs::Inputs),
-}
-
-/// A tensor of a trial: which of the products it has, and whether its values are asked for before it writes them.
-#[derive(Clone, Copy)]
-struct Tried {
-    product: usize,
-    is_read: bool,
-}
-
-impl Trial<'_> {
-    /// One element each.
-    fn smallest(&self) -> Vec<Option<Tried>> {
-        self.parts
-            .iter()
-            .map(|part| match part.kind {
-                PartKind::Pointer(pointee) => Some(Tried {
-                    product: 0,
-                    is_read: pointee.is_const,
-                }),
-                PartKind::Size(_) | PartKind::Value(_) => None,
-            })
-            .collect()
+impl<'a> Trial<'a> {
+    fn new(
+        program: &'a ptxsim::Kernel,
+        module: &'a Module,
+        kernel: &'a ListedKernel,
+        parts: &'a [Part<'a>],
+        read: &'a ReadCall,
+        dims: Vec<Dim>,
+    ) -> Result<Self, String> {
+        let named = |dim: &Dim| (Name::plain(&dim.name), ExprValue::Int(dim.value as i64));
+        let env: Env = dims.iter().map(named).collect();
+        let value = |text: &String| {
+            let parsed = Expression::parse(text).map_err(|error| format!("`{text}`: {error}"))?;
+            let value = parsed.integer(&env);
+            value.map_err(|error| format!("`{text}` has no value: {error}"))
+        };
+        let count = |text: &String| {
+            let count = value(text)?;
+            u32::try_from(count).map_err(|_| format!("`{text}` is {count}"))
+        };
+        let extents = |texts: &[String]| -> Result<[u32; 3], String> {
+            let mut all = [1; 3];
+            for (extent, text) in all.iter_mut().zip(texts) {
+                *extent = count(text)?;
+            }
+            Ok(all)
+        };
+        let values = read.values.iter();
+        let values = values.map(|(name, text)| Ok((name.as_str(), value(text)?)));
+        Ok(Self {
+            grid: extents(&read.grid)?,
+            block: extents(&read.block)?,
+            shared: count(&read.shared)?,
+            values: values.collect::<Result<_, String>>()?,
+            program,
+            module,
+            kernel,
+            parts,
+            read,
+            dims,
+        })
     }
 
-    /// The tensors of a call that came to its end, each drawn that has the role of an input.
-    fn as_called(&self, ended: &Ended) -> Vec<Option<Tried>> {
-        let roles: BTreeMap<&str, Role> = ended
-            .call
-            .arguments
-            .iter()
-            .flat_map(Argument::parts)
-            .filter_map(|part| match part {
-                Argument::Tensor(tensor) => Some((tensor.name.as_str(), tensor.role)),
-                _ => None,
-            })
+    fn observe(&self) -> Result<Call, String> {
+        let (extents, changed) = self.extents()?;
+        let (given, exact) = self.launch_exactly(&extents, &changed)?;
+        let mut call = self.call(&extents, &given, &exact)?;
+        let case = references::case_of(&call);
+        let drawn: Vec<_> = (1..=SEEDS)
+            .map_while(|seed| check::inputs::generate(&case, seed).ok())
             .collect();
-        self.parts
+        let mut observed = Vec::new();
+        let roles = roles(&call);
+        let given: Vec<Option<Given>> = self
+            .parts
             .iter()
-            .zip(&ended.tried)
-            .map(|(part, tried)| {
-                let role = roles.get(part.name.as_str())?;
-                Some(Tried {
-                    is_read: role.is_drawn(),
-                    ..(*tried)?
+            .zip(given)
+            .map(|(part, given)| {
+                let is_filled = roles.get(part.name.as_str())?.is_drawn();
+                Some(Given {
+                    is_filled,
+                    ..given?
                 })
             })
-            .collect()
+            .collect();
+        for inputs in &drawn {
+            let launched = self.launch(&given, &|at, pointee, bytes| {
+                let part = self.parts.get(at);
+                let drawn = part.and_then(|part| inputs.tensors.get(&part.name));
+                let drawn = drawn.map_or_else(
+                    || pattern(at, pointee, bytes),
+                    |tensor| tensor.bytes.clone(),
+                );
+                drawn.into_iter().take(bytes as usize).collect()
+            });
+            let launched = launched.map_err(|fault| format!("with other inputs {fault}"))?;
+            reject(&launched.report)?;
+            let outputs = case.tensors.iter().filter(|tensor| tensor.role.is_result());
+            let outputs = outputs.filter_map(|tensor| {
+                let at = self
+                    .parts
+                    .iter()
+                    .position(|part| part.name == tensor.name)?;
+                let base = (*launched.bases.get(at)?)?;
+                let bytes = (*given.get(at)?)?.elements * bytes_each(self.pointee(at)?);
+                let bytes = launched.memory.read(base, bytes as usize).ok()?;
+                Some((tensor.name.clone(), check::decode(tensor, bytes).ok()?))
+            });
+            let outputs = outputs.collect();
+            observed.push(Observed { inputs, outputs });
+        }
+        call.max_err = limit(&call, &observed);
+        call.reference = references::find_references(&call, &observed);
+        Ok(call)
     }
 
-    /// Makes the same call with the sizes of this trial.
-    fn enlarge(&self, found: &Best, launches: Vec<Launches>) -> Enlarged {
-        let call = &found.ended.call;
-        let grids = launches
-            .into_iter()
-            .find(|launch| launch.0 == call.block)
-            .map(|(_, grids)| grids)
-            .unwrap_or_default();
-        let is_same = |grid: &Vec<Extent>| grid.iter().map(|(text, _)| text).eq(&call.grid);
-        let grown: Option<Vec<_>> = found
-            .ended
-            .tried
+    fn pointee(&self, at: usize) -> Option<&'a Pointee> {
+        match self.parts.get(at)?.kind {
+            PartKind::Pointer(pointee) => Some(pointee),
+            PartKind::Size(_) | PartKind::Value(_) => None,
+        }
+    }
+
+    /// Returns how far the kernel reaches into each tensor, as products of the sizes, and whether it changes it.
+    fn extents(&self) -> Result<(Vec<Option<Product>>, Vec<bool>), String> {
+        let whole = self
+            .dims
             .iter()
-            .map(|tried| {
-                let Some(tried) = tried else {
-                    return Some(None);
-                };
-                let factors = &found.products.get(tried.product)?.factors;
-                let product = self
-                    .products
-                    .iter()
-                    .position(|product| product.factors == *factors)?;
-                Some(Some(Tried { product, ..*tried }))
+            .fold(1 << 10, |all: u64, dim| all.saturating_mul(dim.value));
+        let given: Vec<Option<Given>> = (0..self.parts.len())
+            .map(|at| {
+                let each = bytes_each(self.pointee(at)?);
+                let bytes = whole.saturating_mul(each).clamp(*ROOM.start(), *ROOM.end());
+                Some(Given {
+                    elements: bytes / each,
+                    is_filled: true,
+                })
             })
             .collect();
-        let (Some(grid), Some(grown)) = (grids.into_iter().find(is_same), grown) else {
-            return Enlarged::Broken;
-        };
-        let began = time_of_thread();
-        let ended = self.run(grown, &grid, &call.block);
-        if time_of_thread().saturating_sub(began) > TIME_OF_LARGER {
-            return Enlarged::Slow;
-        }
-        match ended {
-            Ok(ended) if ended.call.is_whole || ended.call.finding.is_some() => {
-                Enlarged::Ended(Box::new(Best {
-                    ended,
-                    products: self.products.clone(),
-                }))
-            }
-            Ok(_) | Err(_) => Enlarged::Broken,
-        }
-    }
-
-    fn content(&self, part: &Part, pointee: &Pointee, bytes: u64) -> Vec<u8> {
-        match self.fill {
-            Contents::Pattern(salt) => content(pointee, bytes, salt),
-            Contents::Drawn(inputs) => {
-                let drawn = inputs.tensors.get(&part.name);
-                let mut drawn = drawn.map_or_else(Vec::new, |tensor| tensor.bytes.clone());
-                drawn.resize(bytes as usize, 0);
-                drawn
-            }
-        }
-    }
-
-    /// Where inputs are those of a run, what each tensor holds.
-    fn left(
-        &self,
-        tried: &[Option<Tried>],
-        bases: &[Option<u64>],
-        memory: &Memory,
-    ) -> BTreeMap<String, Vec<u8>> {
-        if let Contents::Pattern(_) = self.fill {
-            return BTreeMap::new();
-        }
-        self.parts
+        let launched = self.launch(&given, &|at, pointee, bytes| pattern(at, pointee, bytes))?;
+        reject(&launched.report)?;
+        let fixed = self
+            .read
+            .grid
             .iter()
-            .zip(tried)
-            .zip(bases)
-            .filter_map(|((part, tried), base)| {
-                let PartKind::Pointer(pointee) = part.kind else {
-                    return None;
-                };
-                let bytes = self.size((*tried)?).value * bytes_each(pointee);
-                let held = memory.read((*base)?, bytes as usize).ok()?;
-                Some((part.name.clone(), held.to_vec()))
-            })
-            .collect()
-    }
-
-    fn run(
-        &self,
-        mut tried: Vec<Option<Tried>>,
-        grid: &[Extent],
-        block: &[u32],
-    ) -> Result<Ended, String> {
-        let began = time_of_thread();
-        loop {
-            if self.may_grow && time_of_thread().saturating_sub(began) > TIME_OF_ONE {
-                return Err("it takes too long in the simulator".to_owned());
-            }
-            let mut memory = Memory::new(MOST_BYTES);
-            self.module.place(&mut memory);
-            let (params, bases) = self.lay_out(&tried, &mut memory)?;
-            let extents = |of: &[u32]| {
-                let mut all = [1; 3];
-                all.iter_mut().zip(of).for_each(|(to, from)| *to = *from);
-                all
-            };
-            let blocks: Vec<u32> = grid.iter().map(|(_, blocks)| *blocks).collect();
-            let limits = Limits {
-                instructions: if self.may_grow {
-                    INSTRUCTIONS_OF_TRIAL
-                } else {
-                    INSTRUCTIONS
-                },
-                threads: 1,
-                ..Limits::default()
-            };
-            let ended = ptxsim::launch(
-                self.program,
-                extents(&blocks),
-                extents(block),
-                self.dynamic_shared,
-                &params,
-                &mut memory,
-                limits,
-            );
-            let at = |address: Option<u64>| {
-                let address = address?;
-                bases
-                    .iter()
-                    .enumerate()
-                    .filter_map(|(at, base)| Some((at, address.checked_sub((*base)?)?)))
-                    .find(|(_, offset)| *offset < APART)
-            };
-            match ended {
-                Err(fault) if fault.kind == FaultKind::OutOfBounds => {
-                    let Some((number, offset)) = at(fault.address) else {
-                        return Err(format!(
-                            "it reaches beyond all of its tensors ({})",
-                            fault.place.at
-                        ));
+            .chain(&self.read.block)
+            .chain(self.read.values.values());
+        let mut numbers: Vec<u64> = fixed.filter_map(|text| text.parse().ok()).collect();
+        numbers.push(self.block.map(u64::from).into_iter().product());
+        let reached =
+            self.parts
+                .iter()
+                .enumerate()
+                .zip(&launched.bases)
+                .map(|((at, part), base)| {
+                    let Some((pointee, base)) = self.pointee(at).zip(*base) else {
+                        return Ok(None);
                     };
-                    if !self.may_grow || !self.grow(&mut tried, number, offset) {
-                        let name = self.parts.get(number).map_or("", |part| &part.name);
-                        return Err(if self.may_grow {
-                            format!(
-                                "it reaches past `{name}`, of any size that its numbers give ({})",
-                                fault.place.at
-                            )
-                        } else {
-                            format!(
-                                "where it reaches in `{name}` depends on what its inputs hold ({})",
-                                fault.place.at
-                            )
-                        });
-                    }
-                }
-                Err(fault) if fault.kind == FaultKind::Budget => {
-                    return Err("it did not come to its end in the simulator".to_owned());
-                }
-                Err(fault) => {
-                    return Err(fault.message.lines().next().unwrap_or_default().to_owned());
-                }
-                Ok(report) => {
-                    let mut first = None;
-                    let mut reads = false;
-                    let mut lacks = false;
-                    for finding in &report.findings {
-                        match finding.kind {
-                            // The place is where something is stored that it went into.
-                            FindingKind::UninitialisedGlobal => {
-                                lacks = true;
-                                let place =
-                                    at(finding.address).and_then(|(at, _)| tried.get_mut(at));
-                                if let Some(Some(tried)) = place
-                                    && !tried.is_read
-                                {
-                                    tried.is_read = true;
-                                    reads = true;
-                                }
-                            }
-                            _ => {
-                                first.get_or_insert_with(|| found(finding));
-                            }
-                        }
-                    }
-                    // A result made of nothing has no value either, and does not show as written.
-                    if !reads && (lacks || self.written(&tried, &bases, &memory) == 0) {
-                        let each = self.parts.iter().zip(&mut tried).zip(&bases);
-                        for ((part, tried), base) in each {
-                            if let Some(tried) = tried
-                                && !tried.is_read
-                                && self.written_to(part, *tried, *base, &memory) == 0
-                            {
-                                tried.is_read = true;
-                                reads = true;
-                            }
-                        }
-                    }
-                    if reads {
-                        continue;
-                    }
-                    let (written, call) =
-                        self.call(&tried, &bases, &memory, (grid, block), first)?;
-                    return Ok(Ended {
-                        call,
-                        written,
-                        left: self.left(&tried, &bases, &memory),
-                        tried,
-                        grid: grid.to_vec(),
-                    });
-                }
+                    let bytes = launched
+                        .report
+                        .reached
+                        .get(&base)
+                        .copied()
+                        .unwrap_or_default();
+                    let elements = bytes.div_ceil(bytes_each(pointee)).max(1);
+                    let product = sizes::product_of(elements, &self.dims, &numbers);
+                    let names: Vec<&str> = self.dims.iter().map(|dim| dim.name.as_str()).collect();
+                    let why = || {
+                        format!(
+                            "it reaches {elements} elements of `{}`, which {} do not say",
+                            part.name,
+                            names.join(", ")
+                        )
+                    };
+                    product.map(Some).ok_or_else(why)
+                });
+        let changed = self
+            .written(&given, &launched)
+            .into_iter()
+            .map(|bytes| bytes > 0);
+        Ok((reached.collect::<Result<_, String>>()?, changed.collect()))
+    }
+
+    /// Launches over tensors of these extents, in which nothing has a value that the kernel does not read.
+    fn launch_exactly(
+        &self,
+        extents: &[Option<Product>],
+        changed: &[bool],
+    ) -> Result<(Vec<Option<Given>>, Launched), String> {
+        let given = extents.iter().enumerate().map(|(at, extent)| {
+            let elements = extent.as_ref()?.value;
+            let is_filled = self.pointee(at)?.is_const || changed.get(at) == Some(&false);
+            Some(Given {
+                elements,
+                is_filled,
+            })
+        });
+        let mut given: Vec<Option<Given>> = given.collect();
+        loop {
+            let launched =
+                self.launch(&given, &|at, pointee, bytes| pattern(at, pointee, bytes))?;
+            let is_unwritten =
+                |finding: &&Finding| finding.kind == FindingKind::UninitialisedGlobal;
+            let unwritten: Vec<&Finding> = launched
+                .report
+                .findings
+                .iter()
+                .filter(is_unwritten)
+                .collect();
+            let mut is_new = false;
+            for address in unwritten.iter().filter_map(|finding| finding.address) {
+                is_new |= fill(&mut given, &launched.bases, |base, _| {
+                    (base..base + APART).contains(&address)
+                });
+            }
+            // A result made of nothing has no value either, and does not show as written.
+            if !is_new
+                && (!unwritten.is_empty()
+                    || self
+                        .written(&given, &launched)
+                        .iter()
+                        .all(|bytes| *bytes == 0))
+            {
+                let written = self.written(&given, &launched);
+                is_new = fill(&mut given, &launched.bases, |_, at| {
+                    written.get(at) == Some(&0)
+                });
+            }
+            if !is_new {
+                reject(&launched.report)?;
+                return Ok((given, launched));
             }
         }
     }
 
-    /// Bytes that got a value.
-    fn written(&self, tried: &[Option<Tried>], bases: &[Option<u64>], memory: &Memory) -> u64 {
-        self.parts
-            .iter()
-            .zip(tried)
-            .zip(bases)
-            .filter_map(|((part, tried), base)| {
-                Some(self.written_to(part, (*tried)?, *base, memory))
-            })
-            .sum()
-    }
-
-    /// Whether any memory that had values before holds another value now.
-    fn written_to(&self, part: &Part, tried: Tried, base: Option<u64>, memory: &Memory) -> u64 {
-        let (PartKind::Pointer(pointee), Some(base)) = (&part.kind, base) else {
-            return 0;
-        };
-        let bytes = self.size(tried).value * bytes_each(pointee);
-        match (tried.is_read, pointee.is_const) {
-            (true, true) => 0,
-            (true, false) => {
-                let now = memory.read(base, bytes as usize).unwrap_or_default();
-                u64::from(*now != *self.content(part, pointee, bytes))
-            }
-            (false, _) => {
-                let left = memory.without_value(base, bytes as usize);
+    /// Bytes of each part that hold another value than before.
+    fn written(&self, given: &[Option<Given>], launched: &Launched) -> Vec<u64> {
+        let each = given.iter().zip(&launched.bases).enumerate();
+        let written = each.map(|(at, (given, base))| {
+            let (Some(pointee), Some(given), Some(base)) = (self.pointee(at), *given, *base) else {
+                return 0;
+            };
+            let bytes = given.elements * bytes_each(pointee);
+            if given.is_filled {
+                let now = launched
+                    .memory
+                    .read(base, bytes as usize)
+                    .unwrap_or_default();
+                let before = pattern(at, pointee, bytes);
+                now.iter()
+                    .zip(&before)
+                    .filter(|(now, was)| now != was)
+                    .count() as u64
+            } else {
+                let left = launched.memory.without_value(base, bytes as usize);
                 bytes - left.map_or(0, |gaps| gaps.iter().map(|gap| gap.len() as u64).sum())
             }
-        }
+        });
+        written.collect()
     }
 
-    /// Whether there is a larger size for a tensor that is reached at this offset.
-    fn grow(&self, tried: &mut [Option<Tried>], number: usize, offset: u64) -> bool {
-        let part = self.parts.get(number).map(|part| &part.kind);
-        let (Some(Some(tried)), Some(PartKind::Pointer(pointee))) = (tried.get_mut(number), part)
-        else {
-            return false;
-        };
-        let needed = offset / bytes_each(pointee);
-        // An access may begin inside and end outside.
-        let mut larger = self.products.iter().enumerate().skip(tried.product + 1);
-        match larger.find(|(_, product)| product.value > needed) {
-            Some((larger, _)) => {
-                tried.product = larger;
-                true
-            }
-            None => false,
-        }
-    }
-
-    fn size(&self, tried: Tried) -> Product {
-        let one = || Product {
-            factors: Vec::new(),
-            value: 1,
-        };
-        self.products
-            .get(tried.product)
-            .cloned()
-            .unwrap_or_else(one)
-    }
-
-    /// The parameter buffer, and where the tensor of each parameter lies.
-    fn lay_out(
+    fn launch(
         &self,
-        tried: &[Option<Tried>],
-        memory: &mut Memory,
-    ) -> Result<(Vec<u8>, Vec<Option<u64>>), String> {
+        given: &[Option<Given>],
+        content: &dyn Fn(usize, &Pointee, u64) -> Vec<u8>,
+    ) -> Result<Launched, String> {
+        let mut memory = Memory::new(MOST_BYTES);
+        self.module.place(&mut memory);
         let mut params = vec![0; self.program.parameter_bytes() as usize];
         let mut bases = Vec::new();
-        let mut sizes = self.dims.iter();
-        for (part, tried) in self.parts.iter().zip(tried) {
+        for (at, (part, given)) in self.parts.iter().zip(given).enumerate() {
             let mut base = None;
-            let value = match (&part.kind, tried) {
-                (PartKind::Pointer(pointee), Some(tried)) => {
-                    let count = self.size(*tried).value;
-                    let bytes = count * bytes_each(pointee);
+            let value = match (&part.kind, given) {
+                (PartKind::Pointer(pointee), Some(given)) => {
+                    let bytes = given.elements * bytes_each(pointee);
                     let address = memory
-                        .alloc("tensor", bytes)
+                        .alloc(&part.name, bytes)
                         .map_err(|error| error.to_string())?;
                     memory.skip(APART);
-                    if tried.is_read {
-                        let content = self.content(part, pointee, bytes);
+                    if given.is_filled {
+                        let content = content(at, pointee, bytes);
                         memory
                             .write(address, &content)
-                            .map_err(|memory| memory.to_string())?;
+                            .map_err(|error| error.to_string())?;
                     }
                     base = Some(address);
                     address.to_le_bytes().to_vec()
                 }
                 (PartKind::Pointer(_), None) => Vec::new(),
                 (PartKind::Size(scalar), _) => {
-                    let size = sizes.next().map_or(1, |dim| dim.value);
-                    size.to_le_bytes().into_iter().take(scalar.size()).collect()
+                    let value = self.values.get(part.name.as_str()).copied().unwrap_or(1);
+                    value
+                        .to_le_bytes()
+                        .into_iter()
+                        .take(scalar.size())
+                        .collect()
                 }
                 (PartKind::Value(scalar), _) => {
                     made_up(*scalar).1.into_iter().take(scalar.size()).collect()
@@ -660,79 +416,88 @@ impl Trial<'_> {
             };
             bases.push(base);
             let place = params.get_mut(part.offset..part.offset + value.len());
-            let place = place.ok_or(OTHER_PARAMETERS)?;
-            place.copy_from_slice(&value);
+            place.ok_or(OTHER_PARAMETERS)?.copy_from_slice(&value);
         }
-        Ok((params, bases))
+        let limits = Limits {
+            instructions: INSTRUCTIONS,
+            threads: 1,
+            ..Limits::default()
+        };
+        let ended = ptxsim::launch(
+            self.program,
+            self.grid,
+            self.block,
+            self.shared,
+            &params,
+            &mut memory,
+            limits,
+        );
+        let report = ended.map_err(|fault| match fault.kind {
+            FaultKind::OutOfBounds => format!(
+                "it reaches outside of what its sizes say ({})",
+                fault.place.at
+            ),
+            FaultKind::Budget => "it takes too long in the simulator".to_owned(),
+            _ => fault.message.lines().next().unwrap_or_default().to_owned(),
+        })?;
+        Ok(Launched {
+            report,
+            memory,
+            bases,
+        })
     }
 
     fn call(
         &self,
-        tried: &[Option<Tried>],
-        bases: &[Option<u64>],
-        memory: &Memory,
-        (grid, block): (&[Extent], &[u32]),
-        finding: Option<Found>,
-    ) -> Result<(u64, Call), String> {
-        let mut written = 0;
-        let mut is_whole = finding.is_none();
-        let mut given = Vec::new();
-        let mut sizes = self.dims.iter();
-        for ((part, tried), base) in self.parts.iter().zip(tried).zip(bases) {
-            given.push(match (&part.kind, tried, base) {
-                (PartKind::Pointer(pointee), Some(tried), Some(base)) => {
-                    let size = self.size(*tried);
-                    let bytes = size.value * bytes_each(pointee);
-                    let role = match (pointee.is_const, tried.is_read) {
-                        (true, _) => Role::In,
-                        (false, true) => {
-                            let before = self.content(part, pointee, bytes);
-                            let now = memory.read(*base, bytes as usize).unwrap_or_default();
-                            let changed = now.iter().zip(&before).filter(|(now, was)| now != was);
-                            match changed.count() as u64 {
-                                0 => Role::In,
-                                changed => {
-                                    written += changed;
-                                    Role::Inout
-                                }
-                            }
-                        }
-                        (false, false) => {
-                            let left = memory.without_value(*base, bytes as usize);
-                            let left: usize =
-                                left.map_or(0, |gaps| gaps.iter().map(|gap| gap.len()).sum());
-                            let done = bytes - left as u64;
-                            written += done;
-                            is_whole &= left == 0;
-                            match left == 0 {
-                                true => Role::Out,
-                                // In part: what is not written stays what it was.
-                                false if done > 0 => Role::Inout,
-                                false => Role::In,
-                            }
-                        }
-                    };
-                    Argument::Tensor(Tensor {
-                        name: part.name.clone(),
-                        role,
-                        pointee: (*pointee).clone(),
-                        size,
-                    })
-                }
-                (PartKind::Size(of), ..) => Argument::Size {
-                    of: *of,
-                    dim: sizes
-                        .next()
-                        .map_or_else(String::new, |dim| dim.name.clone()),
-                },
-                (PartKind::Value(of), ..) => Argument::Value {
-                    name: part.name.clone(),
-                    of: *of,
-                },
-                (PartKind::Pointer(_), ..) => return Err("a pointer has no tensor".to_owned()),
-            });
+        extents: &[Option<Product>],
+        given: &[Option<Given>],
+        exact: &Launched,
+    ) -> Result<Call, String> {
+        let written = self.written(given, exact);
+        if written.iter().all(|bytes| *bytes == 0) {
+            return Err("it writes nothing as it is called".to_owned());
         }
-        let mut given = given.into_iter();
+        let each = self
+            .parts
+            .iter()
+            .enumerate()
+            .map(|(at, part)| match part.kind {
+                PartKind::Pointer(pointee) => {
+                    let size = extents.get(at).cloned().flatten().ok_or(OTHER_PARAMETERS)?;
+                    let done = written.get(at).copied().unwrap_or_default();
+                    let is_filled = given
+                        .get(at)
+                        .is_some_and(|given| given.is_some_and(|given| given.is_filled));
+                    let role = match done {
+                        0 => Role::In,
+                        _ if pointee.is_const => Role::In,
+                        done if !is_filled && done == size.value * bytes_each(pointee) => Role::Out,
+                        // What is not written stays what it was.
+                        _ => Role::Inout,
+                    };
+                    let (name, pointee) = (part.name.clone(), pointee.clone());
+                    Ok(Argument::Tensor(Tensor {
+                        name,
+                        role,
+                        pointee,
+                        size,
+                    }))
+                }
+                PartKind::Size(of) => {
+                    let value = self
+                        .read
+                        .values
+                        .get(&part.name)
+                        .cloned()
+                        .unwrap_or_default();
+                    Ok(Argument::Size { of, value })
+                }
+                PartKind::Value(of) => Ok(Argument::Value {
+                    name: part.name.clone(),
+                    of,
+                }),
+            });
+        let mut each = each.collect::<Result<Vec<_>, String>>()?.into_iter();
         let arguments = self
             .kernel
             .parameters
@@ -743,37 +508,70 @@ impl Trial<'_> {
                         .iter()
                         .filter_map(|member| match member {
                             Member::Pad(bytes) => Some(Argument::Pad(*bytes)),
-                            _ => given.next(),
+                            _ => each.next(),
                         })
                         .collect(),
                 )),
-                _ => given.next(),
+                _ => each.next(),
             })
             .collect();
-        if written == 0 {
-            return Err("no launch that was tried writes anything".to_owned());
-        }
-        let call = Call {
+        Ok(Call {
             dims: self.dims.clone(),
             arguments,
-            grid: grid.iter().map(|(text, _)| text.clone()).collect(),
-            block: block.to_vec(),
-            dynamic_shared: self.dynamic_shared,
-            is_whole,
-            finding,
+            grid: self.read.grid.clone(),
+            block: self.read.block.clone(),
+            dynamic_shared: self.read.shared.clone(),
             max_err: Limit::default(),
             reference: Matches::default(),
-        };
-        Ok((written, call))
+        })
     }
 }
 
-fn found(finding: &Finding) -> Found {
-    Found {
-        kind: finding.kind,
-        places: finding.places.clone(),
-        launches: None,
+fn roles(call: &Call) -> BTreeMap<&str, Role> {
+    call.tensors()
+        .map(|tensor| (tensor.name.as_str(), tensor.role))
+        .collect()
+}
+
+/// Gives values to the tensors for which this is true; returns true if one had none.
+fn fill(
+    given: &mut [Option<Given>],
+    bases: &[Option<u64>],
+    is_read: impl Fn(u64, usize) -> bool,
+) -> bool {
+    let mut is_new = false;
+    for (at, (given, base)) in given.iter_mut().zip(bases).enumerate() {
+        if let (Some(given), Some(base)) = (given, *base)
+            && !given.is_filled
+            && is_read(base, at)
+        {
+            given.is_filled = true;
+            is_new = true;
+        }
     }
+    is_new
+}
+
+/// Refuses a call in which something is wrong: the call may be at fault, or the kernel, and only the author knows. Of lanes
+/// of one warp that nothing orders a run has a note alone.
+fn reject(report: &Report) -> Result<(), String> {
+    let wrong = report
+        .findings
+        .iter()
+        .find(|finding| finding.kind != FindingKind::WarpHazard);
+    wrong.map_or(Ok(()), |finding| {
+        let what = match finding.kind {
+            FindingKind::GlobalRace | FindingKind::SharedRace | FindingKind::WarpRace => {
+                "its threads race"
+            }
+            FindingKind::UninitialisedGlobal
+            | FindingKind::UninitialisedShared
+            | FindingKind::UninitialisedLocal => "it uses memory that nothing wrote",
+            _ => finding.message.lines().next().unwrap_or_default(),
+        };
+        let place = finding.places.first().map_or("", |place| place.at.as_str());
+        Err(format!("as the sources seem to call it, {what} ({place})"))
+    })
 }
 
 fn bytes_each(pointee: &Pointee) -> u64 {
@@ -792,15 +590,8 @@ pub fn made_up(scalar: ScalarType) -> (&'static str, Vec<u8>) {
     }
 }
 
-/// 2^64 over the golden ratio: multiples of it are all over the place.
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// Small numbers of the element's type.
-fn content(pointee: &Pointee, bytes: u64, salt: u64) -> Vec<u8> {
-    let small = |at: u64| match salt {
-        0 => at % SMALL,
-        _ => (at + 1).wrapping_mul(salt).wrapping_mul(SPREAD) >> 40 & (SMALL - 1),
-    };
+/// Small numbers of the element's type. Those of two parts differ, so that a copy of one shows in the other.
+fn pattern(part: usize, pointee: &Pointee, bytes: u64) -> Vec<u8> {
     let encoded = |small: u64| -> Vec<u8> {
         let part = 0.25 + small as f32 / 16.0;
         match pointee.elem {
@@ -811,12 +602,12 @@ fn content(pointee: &Pointee, bytes: u64, salt: u64) -> Vec<u8> {
             elem => small.to_le_bytes().into_iter().take(elem.size()).collect(),
         }
     };
-    let values: Vec<Vec<u8>> = (0..SMALL).map(encoded).collect();
-    let count = bytes / pointee.elem.size() as u64;
-    let mut content = Vec::with_capacity(bytes as usize);
-    for at in 0..count {
-        let value = values.get(small(at) as usize);
-        content.extend_from_slice(value.map_or(&[], Vec::as_slice));
-    }
+    let first = part as u64;
+    let values: Vec<u8> = (first..first + SMALL)
+        .map(|small| small % SMALL)
+        .flat_map(encoded)
+        .collect();
+    let mut content = values.repeat((bytes as usize).div_ceil(values.len().max(1)));
+    content.truncate(bytes as usize);
     content
 }

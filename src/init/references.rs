@@ -19,7 +19,9 @@ pub struct Observed<'a> {
 
 /// A case of these tensors, to draw inputs for and to ask references about.
 pub fn case_of(call: &Call) -> Case {
-    let tensors = tensors(call).map(|tensor| as_planned(tensor, vec![elements(tensor)]));
+    let tensors = call
+        .tensors()
+        .map(|tensor| as_planned(tensor, vec![elements(tensor)]));
     Case {
         id: CaseId::new("init", "default", "small"),
         dims: BTreeMap::new(),
@@ -33,16 +35,6 @@ pub fn case_of(call: &Call) -> Case {
         deadline_ms: 0,
         timed: false,
     }
-}
-
-fn tensors(call: &Call) -> impl Iterator<Item = &Tensor> {
-    call.arguments
-        .iter()
-        .flat_map(Argument::parts)
-        .filter_map(|part| match part {
-            Argument::Tensor(tensor) => Some(tensor),
-            _ => None,
-        })
 }
 
 fn elements(tensor: &Tensor) -> usize {
@@ -98,7 +90,8 @@ const FIRST: usize = 1 << 11;
 
 /// The references that give what a kernel does.
 pub fn find_references(call: &Call, observed: &[Observed]) -> Matches {
-    let outputs: Vec<&Tensor> = tensors(call)
+    let outputs: Vec<&Tensor> = call
+        .tensors()
         .filter(|tensor| tensor.role.is_result())
         .collect();
     match outputs.as_slice() {
@@ -124,7 +117,9 @@ fn find_reference(call: &Call, out: &Tensor, observed: &[Observed]) -> Option<Ma
     if !out.pointee.is_known || observed.is_empty() {
         return None;
     }
-    if tensors(call).any(|tensor| elements(tensor) > MOST_ELEMENTS)
+    if call
+        .tensors()
+        .any(|tensor| elements(tensor) > MOST_ELEMENTS)
         || is_constant(observed, &out.name)
     {
         return None;
@@ -147,7 +142,7 @@ fn find_reference(call: &Call, out: &Tensor, observed: &[Observed]) -> Option<Ma
         .map(|dim| (dim.name.as_str(), dim.value))
         .collect();
     let mut best: Option<(f64, Match)> = None;
-    let all: usize = tensors(call).map(elements).sum();
+    let all: usize = call.tensors().map(elements).sum();
     let mut work = 0;
     for candidate in candidates(call, out) {
         let Some(case) = candidate.case(&case, &values) else {
@@ -375,7 +370,8 @@ fn named<T: Copy + PartialEq>(all: &[(T, &'static str)], op: T) -> Option<&'stat
 
 /// The plainest first: of equally close ones the first is taken.
 fn candidates(call: &Call, out: &Tensor) -> Vec<Candidate> {
-    let inputs: Vec<&Tensor> = tensors(call)
+    let inputs: Vec<&Tensor> = call
+        .tensors()
         .filter(|tensor| tensor.pointee.is_known && matches!(tensor.role, Role::In | Role::Inout))
         .collect();
     let mut maker = Maker {

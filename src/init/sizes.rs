@@ -1,6 +1,9 @@
-//! Products of dimensions, as sizes of tensors and of grids. Pure.
+//! Names that say sizes, values for them, and products of them as sizes of tensors. Pure.
 
-/// A named size that a kernel is given, or that is made up for one that is given none.
+use super::launches::ReadDim;
+use model::expr::{Env, ExprValue, Expression, Name};
+
+/// A named size with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dim {
     pub name: String,
@@ -14,79 +17,290 @@ pub struct Product {
     pub value: u64,
 }
 
-/// With more dimensions than these, none are multiplied.
-const MULTIPLIED: usize = 6;
+/// Words that say a size, alone or in a name: `n_rows`, `seqLen`.
+const SIZES: &[&str] = &[
+    "n",
+    "m",
+    "k",
+    "b",
+    "t",
+    "c",
+    "h",
+    "w",
+    "d",
+    "v",
+    "p",
+    "s",
+    "l",
+    "r",
+    "size",
+    "len",
+    "length",
+    "count",
+    "num",
+    "total",
+    "rows",
+    "row",
+    "cols",
+    "col",
+    "columns",
+    "batch",
+    "bs",
+    "bsz",
+    "batches",
+    "seq",
+    "seqlen",
+    "dim",
+    "dims",
+    "heads",
+    "head",
+    "nh",
+    "hs",
+    "oc",
+    "ic",
+    "bt",
+    "vp",
+    "nx",
+    "ny",
+    "nz",
+    "height",
+    "width",
+    "depth",
+    "channels",
+    "channel",
+    "hidden",
+    "features",
+    "vocab",
+    "elements",
+    "elems",
+    "numel",
+    "groups",
+    "group",
+    "points",
+    "tokens",
+    "nbatch",
+    "hdim",
+    "kdim",
+    "vdim",
+    "nrows",
+    "ncols",
+    "nelem",
+    "parameters",
+    "params",
+    "inner",
+    "outer",
+    "na",
+    "nb",
+];
+/// Words that say something else, whatever else is in the name.
+const OTHERS: &[&str] = &[
+    "stride", "strides", "ld", "offset", "index", "idx", "id", "seed", "step", "pos", "axis",
+    "start", "begin", "end", "mode", "flag", "pad", "padding", "shift", "iter", "window", "type",
+    "splits", "split", "sms", "block", "blocks", "threads", "warps", "kernel",
+];
+/// What blocks often count, one each.
+const ROWS: &[&str] = &["rows", "row", "nrows", "m", "batch", "b", "tokens"];
+/// Words of small sizes, with values for two of them.
+const SMALL: [(&[&str], [u64; 2]); 2] = [
+    (&["b", "batch", "bs", "bsz", "batches", "nbatch"], [2, 3]),
+    (&["nh", "heads"], [4, 6]),
+];
 
-/// The factors of products, besides each dimension once.
+/// Whether sizes suit tiles, or are such that mistakes at an edge show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Further {
-    Nothing,
-    /// Each dimension twice: square matrices.
-    Squares,
-    /// Numbers that sources like to fix: widths of heads, tiles and vectors.
-    Constants,
+pub enum Alignment {
+    Ragged,
+    Whole,
 }
 
-const CONSTANTS: [u64; 8] = [2, 3, 4, 16, 32, 64, 128, 256];
-
-/// All products, the smallest first; of equal ones that of fewest factors. 1 is one of them.
-pub fn products(dims: &[Dim], further: Further) -> Vec<Product> {
-    let own = products_of(dims);
-    let mut all = own.clone();
-    for product in &own {
-        match further {
-            Further::Nothing => {}
-            Further::Squares => all.extend(dims.iter().filter_map(|dim| {
-                let is_there = product.factors.contains(&dim.name);
-                is_there.then(|| product.times(&dim.name, dim.value))
-            })),
-            Further::Constants => {
-                all.extend(CONSTANTS.map(|factor| product.times(&factor.to_string(), factor)));
-            }
+impl Alignment {
+    fn values(self, count: usize, is_flat: bool) -> &'static [u64] {
+        match (self, count, is_flat) {
+            (Self::Ragged, 1, true) => &[1000],
+            (Self::Whole, 1, true) => &[1024],
+            (Self::Ragged, ..) => &[96, 64, 160, 32, 48, 80],
+            // Products of any two or three are different.
+            (Self::Whole, ..) => &[128, 256, 384, 64, 320, 448],
         }
     }
-    all.sort_by_key(|product| (product.value, product.factors.len()));
-    all.dedup_by_key(|product| product.value);
-    all
 }
 
-fn products_of(dims: &[Dim]) -> Vec<Product> {
-    let dims = dims.get(..MULTIPLIED).unwrap_or(dims);
-    let all: Vec<Product> = (0..1usize << dims.len())
-        .map(|set| {
-            let chosen: Vec<&Dim> = dims
-                .iter()
-                .enumerate()
-                .filter(|(at, _)| set >> at & 1 == 1)
-                .map(|(_, dim)| dim)
-                .collect();
-            Product {
-                factors: chosen.iter().map(|dim| dim.name.clone()).collect(),
-                value: chosen
-                    .iter()
-                    .fold(1, |all, dim| dim.value.saturating_mul(all)),
-            }
+/// `numHeads_q` as `num`, `heads`, `q`.
+fn tokens(name: &str) -> Vec<String> {
+    let mut tokens = vec![String::new()];
+    let mut before = ' ';
+    for c in name.chars() {
+        if c == '_' || c.is_uppercase() && before.is_lowercase() {
+            tokens.push(String::new());
+        }
+        if let Some(last) = tokens.last_mut().filter(|_| c.is_alphabetic()) {
+            last.extend(c.to_lowercase());
+        }
+        before = c;
+    }
+    tokens
+}
+
+fn has_word(name: &str, words: &[&str]) -> bool {
+    tokens(name)
+        .iter()
+        .any(|token| words.contains(&token.as_str()))
+}
+
+pub fn is_size(name: &str) -> bool {
+    has_word(name, SIZES) && !has_word(name, OTHERS) && !is_stride(name)
+}
+
+pub fn is_rows(name: &str) -> bool {
+    has_word(name, ROWS)
+}
+
+pub fn is_stride(name: &str) -> bool {
+    let name = name.to_lowercase();
+    name.contains("stride") || matches!(name.as_str(), "ld" | "lda" | "ldb" | "ldc" | "ldx" | "ldy")
+}
+
+/// Returns a stride of contiguous tensors: the product of the sizes behind the one that it names (`batch_stride`), or the
+/// last size.
+pub fn stride(name: &str, dims: &[&str]) -> Option<String> {
+    if !is_stride(name) {
+        return None;
+    }
+    let own = tokens(name);
+    let names = |dim: &&&str| {
+        let words = tokens(dim);
+        let alike = |word: &String, token: &String| {
+            let word = word.trim_end_matches('s');
+            !word.is_empty() && word == token.trim_end_matches('s')
+        };
+        words
+            .iter()
+            .any(|word| own.iter().any(|token| alike(word, token)))
+    };
+    let behind = match dims.iter().rposition(|dim| names(&dim)) {
+        Some(at) => dims.get(at + 1..)?,
+        None => dims.get(dims.len().checked_sub(1)?..)?,
+    };
+    Some(if behind.is_empty() {
+        "1".to_owned()
+    } else {
+        behind.join(" * ")
+    })
+}
+
+/// Gives each size a value that suits its name. `is_flat`: one index runs over all of them.
+pub fn values(dims: &[ReadDim], alignment: Alignment, is_flat: bool) -> Vec<Dim> {
+    let count = dims.iter().filter(|dim| dim.fixed.is_none()).count();
+    let mut others = alignment.values(count, is_flat).iter().copied();
+    let mut small = SMALL.map(|(words, values)| (words, values.into_iter()));
+    let value_of = |dim: &ReadDim| {
+        let own = small
+            .iter_mut()
+            .find(|(words, _)| count > 1 && has_word(&dim.name, words));
+        let own = own.and_then(|(_, values)| values.next());
+        dim.fixed.or(own).or_else(|| others.next()).unwrap_or(16)
+    };
+    let values: Vec<u64> = dims.iter().map(value_of).collect();
+    let named = dims.iter().zip(values);
+    named
+        .map(|(dim, value)| Dim {
+            name: dim.name.clone(),
+            value,
         })
+        .collect()
+}
+
+/// With more dimensions than these, none are multiplied.
+const MULTIPLIED: usize = 6;
+/// Numbers that sources like to fix: widths of heads, tiles and vectors.
+const CONSTANTS: [u64; 9] = [2, 3, 4, 8, 16, 32, 64, 128, 256];
+/// Codes that one element holds.
+const PACKED: [u64; 3] = [2, 4, 8];
+
+/// Returns the plainest product of these dimensions, squares, numbers of the launch and usual constants with this value.
+pub fn product_of(value: u64, dims: &[Dim], numbers: &[u64]) -> Option<Product> {
+    let dims = dims.get(..MULTIPLIED).unwrap_or(dims);
+    let own = (0..1usize << dims.len()).map(|set| {
+        let chosen = dims.iter().enumerate().filter(|(at, _)| set >> at & 1 == 1);
+        Product::of(chosen.map(|(_, dim)| dim))
+    });
+    let own: Vec<Product> = own.collect();
+    let squares = own.iter().flat_map(|product| {
+        let twice = dims
+            .iter()
+            .filter(|dim| product.factors.contains(&dim.name));
+        twice.map(|dim| product.times(dim.name.clone(), dim.value))
+    });
+    let plain: Vec<Product> = own.iter().cloned().chain(squares).collect();
+    let multiplied = plain.iter().flat_map(|product| {
+        let numbers = numbers
+            .iter()
+            .chain(&CONSTANTS)
+            .filter(|number| **number > 1);
+        numbers.map(|number| product.times(number.to_string(), *number))
+    });
+    let packed = own
+        .iter()
+        .flat_map(|product| PACKED.iter().filter_map(|by| product.over(*by)));
+    let mut fitting: Vec<Product> = plain
+        .iter()
+        .cloned()
+        .chain(multiplied)
+        .chain(packed)
         .collect();
-    all
+    fitting.retain(|product| product.value == value);
+    let plainest = fitting.into_iter().min_by_key(|product| {
+        let numbers = product
+            .factors
+            .iter()
+            .filter(|factor| !model::expr::is_identifier(factor));
+        (numbers.count(), product.factors.len())
+    });
+    plainest.or_else(|| {
+        // Nothing has another size than this one.
+        dims.is_empty().then(|| Product {
+            factors: vec![value.to_string()],
+            value,
+        })
+    })
 }
 
 impl Product {
-    fn times(&self, name: &str, value: u64) -> Self {
-        let own = self.factors.iter().cloned();
-        Self {
-            factors: own.chain([name.to_owned()]).collect(),
-            value: self.value.saturating_mul(value),
-        }
+    /// Returns its value with other sizes.
+    pub fn with(&self, dims: &[Dim]) -> Option<u64> {
+        let named = |dim: &Dim| (Name::plain(&dim.name), ExprValue::Int(dim.value as i64));
+        let env: Env = dims.iter().map(named).collect();
+        let factors = self.factors.iter().map(|factor| {
+            let factor = Expression::parse(factor).ok()?.integer(&env).ok()?;
+            u64::try_from(factor).ok()
+        });
+        factors.product()
     }
 
-    /// `n * m`, as an expression of gates.yaml.
-    pub fn text(&self) -> String {
-        if self.factors.is_empty() {
-            "1".to_owned()
-        } else {
-            self.factors.join(" * ")
-        }
+    fn of<'a>(dims: impl Iterator<Item = &'a Dim>) -> Self {
+        let one = Self {
+            factors: Vec::new(),
+            value: 1,
+        };
+        dims.fold(one, |product, dim| {
+            product.times(dim.name.clone(), dim.value)
+        })
+    }
+
+    fn times(&self, name: String, value: u64) -> Self {
+        let mut product = self.clone();
+        product.factors.push(name);
+        product.value = self.value.saturating_mul(value);
+        product
+    }
+
+    /// Divides the last dimension.
+    fn over(&self, by: u64) -> Option<Self> {
+        let mut product = self.clone();
+        let last = product.factors.last_mut()?;
+        *last = format!("{last} / {by}");
+        product.value = self.value / by;
+        self.value.is_multiple_of(by).then_some(product)
     }
 }
 
@@ -94,32 +308,69 @@ impl Product {
 mod tests {
     use super::*;
 
-    #[test]
-    fn products_are_in_order_and_each_size_is_there_once() {
-        let dim = |name: &str, value| Dim {
+    fn dim(name: &str, value: u64) -> Dim {
+        Dim {
             name: name.to_owned(),
             value,
-        };
-        let all = products(&[dim("n", 6), dim("m", 2), dim("k", 3)], Further::Nothing);
-        let shown: Vec<_> = all.iter().map(|size| (size.text(), size.value)).collect();
-        let want = [
-            ("1", 1),
-            ("m", 2),
-            ("k", 3),
-            ("n", 6),
-            ("n * m", 12),
-            ("n * k", 18),
-            ("n * m * k", 36),
-        ];
-        assert_eq!(shown, want.map(|(text, value)| (text.to_owned(), value)));
-        let texts = |further| -> Vec<String> {
-            let all = products(&[dim("n", 5)], further);
-            all.iter().map(Product::text).collect()
-        };
-        assert_eq!(texts(Further::Squares), ["1", "n", "n * n"]);
+        }
+    }
+
+    #[test]
+    fn names_say_sizes_and_strides() {
+        for name in ["n", "N", "rows", "num_heads", "seqLen", "OC", "hidden_dim"] {
+            assert!(is_size(name), "{name}");
+        }
+        for name in [
+            "flag",
+            "row_stride",
+            "seed",
+            "lda",
+            "head_idx",
+            "window_size",
+            "causal",
+        ] {
+            assert!(!is_size(name), "{name}");
+        }
+        let dims = ["batch", "rows", "cols"];
         assert_eq!(
-            texts(Further::Constants)[..6],
-            ["1", "2", "3", "4", "n", "n * 2"]
+            stride("x_batch_stride", &dims).as_deref(),
+            Some("rows * cols")
+        );
+        assert_eq!(stride("row_stride", &dims).as_deref(), Some("cols"));
+        assert_eq!(stride("lda", &dims).as_deref(), Some("cols"));
+        assert_eq!(stride("seed", &dims), None);
+    }
+
+    #[test]
+    fn every_product_of_the_first_sizes_has_a_value_of_its_own() {
+        for alignment in [Alignment::Ragged, Alignment::Whole] {
+            let dims = ["x", "y", "z"].map(|name| ReadDim {
+                name: name.to_owned(),
+                fixed: None,
+            });
+            let dims = values(&dims, alignment, true);
+            for set in 1..8usize {
+                let chosen = dims.iter().enumerate().filter(|(at, _)| set >> at & 1 == 1);
+                let product = Product::of(chosen.map(|(_, dim)| dim));
+                assert_eq!(product_of(product.value, &dims, &[]), Some(product));
+            }
+        }
+    }
+
+    #[test]
+    fn the_plainest_product_is_taken() {
+        let dims = [dim("n", 6), dim("m", 2)];
+        let shown =
+            |value| product_of(value, &dims, &[5]).map(|product| product.factors.join(" * "));
+        assert_eq!(shown(1).as_deref(), Some(""));
+        assert_eq!(shown(6).as_deref(), Some("n"));
+        assert_eq!(shown(36).as_deref(), Some("n * n"));
+        assert_eq!(shown(30).as_deref(), Some("n * 5"));
+        assert_eq!(shown(3).as_deref(), Some("n / 2"));
+        assert_eq!(shown(7), None);
+        assert_eq!(
+            product_of(7, &[], &[]).map(|product| product.factors),
+            Some(vec!["7".to_owned()])
         );
     }
 }

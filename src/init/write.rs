@@ -1,77 +1,59 @@
-//! Writes the findings as a gates.yaml. Pure.
+//! Writes kernels with their calls as a gates.yaml, and those without as comments. Pure.
 
-use super::call::{Argument, Call, Found, Match, SMALL, Tensor};
+use super::call::{Argument, Call, Match, SMALL, Tensor, Unknown};
 use super::probe::made_up;
 use super::{Survey, Surveyed};
-use build::inventory::Compilation;
+use build::inventory::{Compilation, ListedKernel, Member, ParameterKind};
 use model::{Arch, Role};
-use ptxsim::FindingKind;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// `accepts`: whether a text is a right file of gates; what is wrong with it otherwise.
-/// With the number of kernels that the file has; none of it is a file that does nothing.
-pub fn write(
-    survey: &Survey,
-    arch: Arch,
-    accepts: &dyn Fn(&str) -> Result<(), String>,
-) -> (String, usize) {
+/// Variants that one kernel is given. An instance more is counted in a comment.
+const MOST_VARIANTS: usize = 12;
+
+/// What is written for kernels.
+#[derive(Clone, Debug, Default)]
+pub struct Blocks {
+    /// Below `kernels:`, those with a call first.
+    pub text: String,
+    /// Names of those with a call.
+    pub called: Vec<Named>,
+    /// Those that are comments.
+    pub todo: Vec<Todo>,
+}
+
+/// A kernel of the file, and the surveyed ones that it stands for: the instances of a template.
+#[derive(Clone, Debug)]
+pub struct Named {
+    pub name: String,
+    pub kernels: Vec<usize>,
+    pub has_reference: bool,
+}
+
+/// A comment of the file, and why it is none of its kernels.
+#[derive(Clone, Debug)]
+pub struct Todo {
+    pub name: String,
+    pub why: String,
+}
+
+/// Where editors find the keys of this file, next to it.
+pub const SCHEMA: &str = "# yaml-language-server: $schema=gates.schema.json";
+
+/// The beginning of a file, to the line `kernels:`.
+pub fn head(survey: &Survey, arch: Arch) -> String {
     let mut flags = "-O3".to_owned();
     for flag in &survey.flags {
         let _ = write!(flags, ", {}", quoted(flag));
     }
-    let head = format!(
-        "{SCHEMA}\n# Written by `gatekeeper init`: what nvcc lists, with sizes and launches that came to their end in the simulator.\n\
-         # Run it with: gatekeeper run\n\
+    let mut text = format!(
+        "{SCHEMA}\n# Written by `gatekeeper init` from the sources: their launches, and the names of sizes. Run it with: gatekeeper run\n\
          #\n\
-         # Yours to say, for each kernel: whether it is called so, the sizes that matter (`shapes`), and what its outputs\n\
-         # are compared with. A reference that `matches` gave what the kernel does, and whether that is right is yours to\n\
-         # say, too. Instead of `reference: none` write binary, unary, gemm, sdpa, softmax, layer_norm, rms_norm, reduce or\n\
-         # transpose with the tensors' names, or `user` with a C function of yours (docs/gates.md). As long as a kernel has\n\
-         # no reference, a run of it is inconclusive (exit code 3).\n\
+         # Yours to say, for each kernel: the sizes that matter (`shapes`), and what its outputs are compared with. A reference\n\
+         # that `matches` gives what the kernel does; whether that is right is yours to say. Instead of `reference: none` name\n\
+         # a built-in one, or `user` with a function of yours (docs/gates.md). A kernel without a reference is inconclusive.\n\
          version: 1\narchitectures: [{arch}]\nflags: [{flags}]\n"
     );
-    let mut names = BTreeSet::new();
-    let (mut kept, mut left, mut doubtful) = (String::new(), String::new(), String::new());
-    let mut count = 0;
-    for kernel in &survey.kernels {
-        let refused = match &kernel.call {
-            Err(why) => why.clone(),
-            Ok(call) => {
-                let text = of_kernel(&unused(kernel, &mut names), kernel, call);
-                match (accepts(&format!("{head}\nkernels:\n{text}")), &call.finding) {
-                    (Ok(()), Some(finding)) => {
-                        let _ = writeln!(
-                            doubtful,
-                            "\n  # As called here it has {}. Does it expect another launch, or other sizes?",
-                            shown(&describe(finding))
-                        );
-                        doubtful.extend(
-                            text.lines()
-                                .map(|line| line.strip_prefix("  ").unwrap_or(line))
-                                .map(|line| format!("  # {line}\n")),
-                        );
-                        continue;
-                    }
-                    (Ok(()), None) => {
-                        count += 1;
-                        kept.push('\n');
-                        kept.push_str(&text);
-                        continue;
-                    }
-                    (Err(why), _) => why,
-                }
-            }
-        };
-        let why = shown(&refused);
-        let _ = writeln!(
-            left,
-            "# {} in {}\n#   {why}",
-            shown(&kernel.signature),
-            kernel.source
-        );
-    }
-    let mut text = head;
     match &survey.commands {
         Some(Ok(path)) => {
             let _ = write!(
@@ -85,56 +67,194 @@ pub fn write(
         }
         None => {}
     }
-    if !left.is_empty() {
-        let _ = write!(
-            text,
-            "\n# Not here, for no call of it was found: write these by hand (docs/gates.md).\n{left}"
-        );
-    }
     if !survey.broken.is_empty() {
         text.push_str("\n# Not compiled by itself; what it needs goes to `include_dirs`, `define` and `flags`:\n");
         for broken in &survey.broken {
             let _ = writeln!(text, "# {}\n#   {}", broken.source, shown(&broken.why));
         }
     }
-    if survey
+    let dirs = survey
         .kernels
         .iter()
-        .flat_map(|kernel| &kernel.compilation.include_dirs)
-        .any(|dir| dir.starts_with('/'))
-    {
+        .flat_map(|kernel| &kernel.compilation.include_dirs);
+    if dirs.into_iter().any(|dir| dir.starts_with('/')) {
         text.push_str(
             "\n# Whole paths in `include_dirs` are those of this machine; `${NAME}` takes them from the environment.\n",
         );
     }
-    text.push_str("\nkernels:\n");
-    text.push_str(kept.trim_start_matches('\n'));
-    text.push_str(&doubtful);
-    (text, count)
+    text + "\nkernels:\n"
 }
 
-/// Where editors find the keys of this file, next to it.
-pub const SCHEMA: &str = "# yaml-language-server: $schema=gates.schema.json";
+/// Writes the kernels below `head`, whose names are not among `names`. `accepts`: whether a text is a right file of gates;
+/// what is wrong with it otherwise.
+pub fn write(
+    kernels: &[Surveyed],
+    head: &str,
+    mut names: BTreeSet<String>,
+    accepts: &dyn Fn(&str) -> Result<(), String>,
+) -> Blocks {
+    let mut blocks = Blocks::default();
+    let mut comments = String::new();
+    let mut families: Vec<Vec<usize>> = Vec::new();
+    for (at, kernel) in kernels.iter().enumerate() {
+        let of_kernel = |first: usize| {
+            kernels
+                .get(first)
+                .is_some_and(|other| kernel.is_instance_beside(other))
+        };
+        let family = families
+            .iter_mut()
+            .find(|family| family.first().is_some_and(|first| of_kernel(*first)));
+        match family {
+            Some(family) => family.push(at),
+            None => families.push(vec![at]),
+        }
+    }
+    for family in families {
+        let all: Vec<&Surveyed> = family.iter().filter_map(|at| kernels.get(*at)).collect();
+        let Some(first) = all.first() else { continue };
+        let called: Vec<(&Surveyed, &Call)> = all
+            .iter()
+            .filter_map(|kernel| Some((*kernel, kernel.call.as_ref().ok()?)))
+            .collect();
+        let own = unused(first, &mut names);
+        let alike = alike(&called);
+        // Where variants do not go together, the first instance stands for the template.
+        let choices = [alike.as_slice(), alike.get(..1).unwrap_or_default()];
+        let mut wrong = None;
+        let accepted = choices
+            .into_iter()
+            .filter(|choice| !choice.is_empty())
+            .find_map(|chosen| {
+                let text = of_kernel(&own, chosen, &all);
+                match accepts(&format!("{head}{text}")) {
+                    Ok(()) => Some((text, &chosen.first()?.1)),
+                    Err(why) => {
+                        wrong = Some(why);
+                        None
+                    }
+                }
+            });
+        if let Some((text, call)) = accepted {
+            let separator = if blocks.text.is_empty() { "" } else { "\n" };
+            let _ = write!(blocks.text, "{separator}{text}");
+            let has_reference = call.reference.whole.is_some();
+            blocks.called.push(Named {
+                name: own,
+                kernels: family,
+                has_reference,
+            });
+            continue;
+        }
+        let of_call = |kernel: &&Surveyed| kernel.call.as_ref().err().cloned();
+        let unknown = wrong.map(|why| Unknown { why, launch: None });
+        let unknown = unknown.or_else(|| all.iter().find_map(of_call));
+        if let Some(unknown) = unknown {
+            comments.push('\n');
+            comments.push_str(&todo(&own, first, &unknown, all.len() - 1));
+            blocks.todo.push(Todo {
+                name: own,
+                why: unknown.why,
+            });
+        }
+    }
+    blocks.text.push_str(&comments);
+    blocks
+}
 
-/// `a race in each of 12 launches (k.cu:3)`
-pub fn describe(found: &Found) -> String {
-    let kind = match found.kind {
-        FindingKind::GlobalRace | FindingKind::SharedRace | FindingKind::WarpRace => "a race",
-        FindingKind::WarpHazard => "lanes of a warp that no `__syncwarp()` orders",
-        FindingKind::UninitialisedGlobal
-        | FindingKind::UninitialisedShared
-        | FindingKind::UninitialisedLocal => "an output made of memory that nothing wrote",
-        FindingKind::AsyncBeforeWait => "data that is used before its copy is waited for",
-        FindingKind::ExitedBlock => "shared memory of a block that may have ended",
-        FindingKind::BarrierByPart => "a barrier that threads have left out",
-        FindingKind::InvalidMembers
-        | FindingKind::WrongLayout
-        | FindingKind::InvalidFree
-        | FindingKind::Leak => "a finding of the simulator",
+/// The first call, and those that differ from it in what variants can replace. A size that the first writes otherwise is
+/// written as there.
+fn alike<'a>(called: &[(&'a Surveyed, &Call)]) -> Vec<(&'a Surveyed, Call)> {
+    let Some((_, first)) = called.first() else {
+        return Vec::new();
     };
-    match found.places.first() {
-        Some(place) => format!("{kind} ({})", place.at),
-        None => kind.to_owned(),
+    let names = |call: &Call| {
+        let names = call.dims.iter().map(|dim| dim.name.clone());
+        names.collect::<Vec<_>>()
+    };
+    let is_alike = |call: &Call| arguments(call) == arguments(first) && names(call) == names(first);
+    called
+        .iter()
+        .filter(|(_, call)| is_alike(call))
+        .take(MOST_VARIANTS)
+        .map(|(kernel, call)| {
+            let mut call = (*call).clone();
+            let dims = call.dims.clone();
+            let parts = call.arguments.iter_mut().flat_map(Argument::parts_mut);
+            let tensors = parts.filter_map(|part| match part {
+                Argument::Tensor(tensor) => Some(tensor),
+                _ => None,
+            });
+            for (tensor, other) in tensors.zip(first.tensors()) {
+                if other.size.with(&dims) == Some(tensor.size.value) {
+                    tensor.size.factors.clone_from(&other.size.factors);
+                }
+            }
+            (*kernel, call)
+        })
+        .collect()
+}
+
+/// A kernel that the file does not run: what is known of it, and what is missing.
+fn todo(name: &str, kernel: &Surveyed, unknown: &Unknown, others: usize) -> String {
+    let mut text = format!("  # TODO {name}: {}\n", shown(&unknown.why));
+    let mut line = |line: String| {
+        let _ = writeln!(text, "  # {line}");
+    };
+    line(format!("{name}:    # {}", shown(&kernel.signature)));
+    line(format!("  source: {}", quoted(&kernel.source)));
+    line(format!("  entry: {}", quoted(&kernel.kernel.name)));
+    if others > 0 {
+        line(format!("  # {others} more of this template"));
+    }
+    line(format!("  args: [{}]", listed_parameters(&kernel.kernel)));
+    line(match &unknown.launch {
+        Some((grid, block)) => format!("  {}", launch(grid, block, "0")),
+        None => "  launch: {grid: [TODO], block: [TODO]}".to_owned(),
+    });
+    text
+}
+
+fn listed_parameters(kernel: &ListedKernel) -> String {
+    let parameters = kernel.parameters.iter().enumerate().map(|(at, parameter)| {
+        let numbered = format!("p{at}");
+        let name = parameter.name.as_ref().unwrap_or(&numbered);
+        match &parameter.kind {
+            ParameterKind::Pointer(_) => format!("{{tensor: {name}}}"),
+            ParameterKind::Scalar(scalar) => format!("{{{}: {name}}}", scalar.name()),
+            ParameterKind::Struct(members) => {
+                let bytes: usize = members.iter().map(Member::bytes).sum();
+                format!("{name} (a struct, {bytes} bytes)")
+            }
+            ParameterKind::Other(what) => format!("{name} ({what})"),
+        }
+    });
+    parameters.collect::<Vec<_>>().join(", ")
+}
+
+fn launch(grid: &[String], block: &[String], shared: &str) -> String {
+    let list = |all: &[String]| {
+        all.iter()
+            .map(|text| expression(text))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let shared = match shared {
+        "0" => String::new(),
+        bytes => format!(", dynamic_shared: {}", expression(bytes)),
+    };
+    format!(
+        "launch: {{grid: [{}], block: [{}]{shared}}}",
+        list(grid),
+        list(block)
+    )
+}
+
+/// A number, or an expression in quotes where it needs them.
+fn expression(text: &str) -> String {
+    match text.parse::<i64>() {
+        Ok(number) => number.to_string(),
+        Err(_) => quoted(text),
     }
 }
 
@@ -155,16 +275,16 @@ fn shown(text: &str) -> String {
     shown
 }
 
-/// A name for a kernel that no other has.
+/// A name for a kernel that no other has: of an instance that of the template.
 fn unused(kernel: &Surveyed, names: &mut BTreeSet<String>) -> String {
-    let own = kernel.kernel.name.split("::").last().unwrap_or_default();
-    // A template's arguments may have colons.
-    let own = match kernel.kernel.name.split_once('<') {
-        Some((name, arguments)) => {
-            format!("{}<{arguments}", name.rsplit("::").next().unwrap_or(name))
-        }
-        None => own.to_owned(),
-    };
+    let name = kernel.kernel.name.split('<').next().unwrap_or_default();
+    numbered(
+        &as_identifier(name.rsplit("::").next().unwrap_or(name)),
+        names,
+    )
+}
+
+fn as_identifier(own: &str) -> String {
     let mut name = String::new();
     for c in own.chars() {
         match c.is_ascii_alphanumeric() || c == '_' {
@@ -173,8 +293,11 @@ fn unused(kernel: &Surveyed, names: &mut BTreeSet<String>) -> String {
             false => name.push('_'),
         }
     }
-    let name = name.trim_end_matches('_').to_owned();
-    let mut numbered = name.clone();
+    name.trim_end_matches('_').to_owned()
+}
+
+fn numbered(name: &str, names: &mut BTreeSet<String>) -> String {
+    let mut numbered = name.to_owned();
     let mut number = 2;
     while !names.insert(numbered.clone()) {
         numbered = format!("{name}_{number}");
@@ -183,88 +306,172 @@ fn unused(kernel: &Surveyed, names: &mut BTreeSet<String>) -> String {
     numbered
 }
 
-fn of_kernel(name: &str, kernel: &Surveyed, call: &Call) -> String {
+/// A block of the file: a kernel, with its instances as variants. `all`: the whole family.
+fn of_kernel(name: &str, instances: &[(&Surveyed, Call)], all: &[&Surveyed]) -> String {
     let mut text = String::new();
+    let Some((kernel, call)) = instances.first() else {
+        return text;
+    };
+    let mut taken = BTreeSet::new();
+    let variants: Vec<String> = instances
+        .iter()
+        .map(|(kernel, _)| {
+            let arguments = kernel
+                .kernel
+                .name
+                .split_once('<')
+                .map_or("default", |(_, arguments)| arguments);
+            let own = as_identifier(arguments);
+            let own = if own.starts_with(|c: char| c.is_ascii_alphabetic()) {
+                own
+            } else {
+                format!("of_{own}")
+            };
+            numbered(&own, &mut taken)
+        })
+        .collect();
+    let is_family = instances.len() > 1;
     let _ = writeln!(text, "  {name}:");
     let _ = writeln!(text, "    # {}", shown(&kernel.signature));
     let _ = writeln!(text, "    source: {}", quoted(&kernel.source));
-    let _ = writeln!(text, "    entry: {}", quoted(&kernel.kernel.name));
-    text.push_str(&of_compilation(&kernel.compilation));
-    let dims: Vec<String> = call
-        .dims
-        .iter()
-        .map(|dim| format!("{}: {}", quoted(&dim.name), dim.value))
-        .collect();
-    let _ = writeln!(text, "    shapes:\n      small: {{{}}}", dims.join(", "));
-    if !call.is_whole {
-        text.push_str("    # No launch that was tried writes all of an output: look at sizes, roles and launch.\n");
+    if !is_family {
+        let _ = writeln!(text, "    entry: {}", quoted(&kernel.kernel.name));
     }
-    text.push_str("    tensors:\n");
-    let parts = || call.arguments.iter().flat_map(Argument::parts);
-    for part in parts() {
-        if let Argument::Tensor(tensor) = part {
-            let _ = writeln!(
-                text,
-                "      {}",
-                of_tensor(tensor, call.reference.whole.as_ref())
-            );
+    if all.len() > instances.len() {
+        let written = |kernel: &&&Surveyed| {
+            instances
+                .iter()
+                .all(|(instance, _)| instance.kernel != kernel.kernel)
+        };
+        let mut others = all
+            .iter()
+            .filter(written)
+            .map(|kernel| kernel.kernel.name.as_str());
+        let first = shown(others.next().unwrap_or_default());
+        let _ = writeln!(
+            text,
+            "    # {} more of this template, such as {first}",
+            all.len() - instances.len()
+        );
+    }
+    text.push_str(&of_compilation(&kernel.compilation));
+    let shape = |call: &Call| -> String {
+        let dims = call.dims.iter();
+        let dims: Vec<String> = dims
+            .map(|dim| format!("{}: {}", quoted(&dim.name), dim.value))
+            .collect();
+        dims.join(", ")
+    };
+    let mut shapes: Vec<(&str, String)> = vec![("small", shape(call))];
+    for (variant, (_, call)) in variants.iter().zip(instances) {
+        if shapes.iter().all(|(_, known)| *known != shape(call)) {
+            shapes.push((variant, shape(call)));
         }
     }
-    if parts().any(|part| matches!(part, Argument::Value { .. })) {
+    text.push_str("    shapes:\n");
+    for (name, dims) in &shapes {
+        let _ = writeln!(text, "      {name}: {{{dims}}}");
+    }
+    if is_family {
+        text.push_str("    variants:\n");
+        for (variant, (instance, own)) in variants.iter().zip(instances) {
+            let mut keys = format!("entry: {}", quoted(&instance.kernel.name));
+            if let Some((name, _)) = shapes
+                .iter()
+                .find(|(_, known)| *known == shape(own) && shapes.len() > 1)
+            {
+                let _ = write!(keys, ", shapes: [{name}]");
+            }
+            let tensors: Vec<String> = own
+                .tensors()
+                .zip(call.tensors())
+                .map(|(tensor, first)| (of_tensor(tensor, own), of_tensor(first, call)))
+                .filter(|(tensor, first)| tensor != first)
+                .map(|(tensor, _)| tensor)
+                .collect();
+            if !tensors.is_empty() {
+                let _ = write!(keys, ", tensors: {{{}}}", tensors.join(", "));
+            }
+            let [own_launch, first] =
+                [own, call].map(|call| launch(&call.grid, &call.block, &call.dynamic_shared));
+            if own_launch != first {
+                let _ = write!(keys, ", {own_launch}");
+            }
+            if reference(own).0 != reference(call).0 {
+                let _ = write!(keys, ", reference: {}", reference(own).0);
+            }
+            if own.max_err.value != call.max_err.value {
+                let _ = write!(keys, ", gates: {{max_err: {}}}", own.max_err.value);
+            }
+            let _ = writeln!(text, "      {variant}: {{{keys}}}");
+        }
+    }
+    text.push_str("    tensors:\n");
+    for tensor in call.tensors() {
+        let remark = if tensor.pointee.is_known {
+            ""
+        } else {
+            "    # bytes: of what type?"
+        };
+        let _ = writeln!(text, "      {}{remark}", of_tensor(tensor, call));
+    }
+    let parts = call.arguments.iter().flat_map(Argument::parts);
+    if parts
+        .into_iter()
+        .any(|part| matches!(part, Argument::Value { .. }))
+    {
         text.push_str("    # Numbers are made up: say those that you call it with.\n");
     }
     text.push_str("    args:\n");
-    for argument in &call.arguments {
-        write_argument(&mut text, 6, argument);
-    }
-    let grid: Vec<String> = call.grid.iter().map(|grid| quoted(grid)).collect();
-    let block: Vec<String> = call.block.iter().map(u32::to_string).collect();
-    let shared = match call.dynamic_shared {
-        0 => String::new(),
-        bytes => format!(", dynamic_shared: {bytes}"),
-    };
+    text.push_str(&arguments(call));
     let _ = writeln!(
         text,
-        "    launch: {{grid: [{}], block: [{}]{shared}}}",
-        grid.join(", "),
-        block.join(", ")
+        "    {}",
+        launch(&call.grid, &call.block, &call.dynamic_shared)
     );
-    let _ = match (&call.reference.whole, call.reference.single.as_slice()) {
-        (None, []) => writeln!(text, "    reference: none    # what is right?"),
-        (None, single) => {
-            let matched: Vec<String> = single
-                .iter()
-                .map(|(out, found)| format!("{out} matches {}", shown_match(found)))
-                .collect();
-            writeln!(
-                text,
-                "    # {}: a `user` reference computes several outputs.\n    reference: none    # what is right?",
-                matched.join(", ")
-            )
-        }
-        (Some(found), _) => {
-            let keys: Vec<String> = found
-                .keys
-                .iter()
-                .map(|(key, value)| match *key {
-                    "axes" | "permutation" => format!("{key}: {value}"),
-                    _ => format!("{key}: {}", quoted_word(value)),
-                })
-                .collect();
-            writeln!(
-                text,
-                "    reference: {{{}: {{{}}}}}    # matches {}",
-                found.name,
-                keys.join(", "),
-                shown_match(found)
-            )
-        }
-    };
+    let (value, remark) = reference(call);
+    let _ = writeln!(text, "    reference: {value}    # {remark}");
     let _ = writeln!(
         text,
         "    gates:\n      max_err: {}    # {}",
         call.max_err.value, call.max_err.because
     );
+    text
+}
+
+/// The reference of a call, and what is said of it.
+fn reference(call: &Call) -> (String, String) {
+    let Some(found) = &call.reference.whole else {
+        let single = call.reference.single.iter();
+        let matched: Vec<String> = single
+            .map(|(out, found)| format!("{out} matches {}", shown_match(found)))
+            .collect();
+        let remark = match matched.as_slice() {
+            [] => "what is right?".to_owned(),
+            _ => format!(
+                "{}: a `user` reference computes several outputs",
+                matched.join(", ")
+            ),
+        };
+        return ("none".to_owned(), remark);
+    };
+    let keys: Vec<String> = found
+        .keys
+        .iter()
+        .map(|(key, value)| match *key {
+            "axes" | "permutation" => format!("{key}: {value}"),
+            _ => format!("{key}: {}", quoted_word(value)),
+        })
+        .collect();
+    let value = format!("{{{}: {{{}}}}}", found.name, keys.join(", "));
+    (value, format!("matches {}", shown_match(found)))
+}
+
+fn arguments(call: &Call) -> String {
+    let mut text = String::new();
+    for argument in &call.arguments {
+        write_argument(&mut text, 6, argument);
+    }
     text
 }
 
@@ -311,7 +518,7 @@ fn of_compilation(compilation: &Compilation) -> String {
 fn write_argument(text: &mut String, indent: usize, argument: &Argument) {
     let (value, remark) = match argument {
         Argument::Tensor(tensor) => (format!("tensor: {}", quoted(&tensor.name)), None),
-        Argument::Size { of, dim } => (format!("{}: {}", of.name(), quoted(dim)), None),
+        Argument::Size { of, value } => (format!("{}: {}", of.name(), expression(value)), None),
         Argument::Value { of, name } => {
             let value = format!("{}: {}", of.name(), made_up(*of).0);
             (value, Some(name))
@@ -338,17 +545,14 @@ fn quoted_word(text: &str) -> String {
     }
 }
 
-fn of_tensor(tensor: &Tensor, reference: Option<&Match>) -> String {
+fn of_tensor(tensor: &Tensor, call: &Call) -> String {
     let own = tensor.size.factors.iter();
     let count = (tensor.pointee.count > 1).then(|| tensor.pointee.count.to_string());
     let own = || own.clone().cloned().chain(count.clone()).collect();
+    let reference = call.reference.whole.as_ref();
     let matched = reference.and_then(|reference| reference.shapes.get(&tensor.name));
     let shape: Vec<String> = matched.cloned().unwrap_or_else(own);
-    let of_factor = |factor: &String| match factor.parse::<u64>() {
-        Ok(number) => number.to_string(),
-        Err(_) => quoted(factor),
-    };
-    let shape: Vec<String> = shape.iter().map(of_factor).collect();
+    let shape: Vec<String> = shape.iter().map(|factor| expression(factor)).collect();
     let role = match tensor.role {
         Role::In => "",
         Role::Out => "role: out, ",
@@ -363,13 +567,8 @@ fn of_tensor(tensor: &Tensor, reference: Option<&Match>) -> String {
     } else {
         String::new()
     };
-    let remark = if tensor.pointee.is_known {
-        ""
-    } else {
-        "    # bytes: of what type?"
-    };
     format!(
-        "{}: {{{role}type: {}, shape: [{}]{fill}}}{remark}",
+        "{}: {{{role}type: {}, shape: [{}]{fill}}}",
         quoted(&tensor.name),
         elem.name(),
         shape.join(", ")

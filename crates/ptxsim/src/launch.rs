@@ -11,7 +11,7 @@ use crate::parallel;
 use crate::program::*;
 use crate::report::*;
 use model::Launch;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of registers and local memory of a block: far above what a compiler writes.
 const MAX_BLOCK_STATE: u64 = 1 << 30;
@@ -145,6 +145,7 @@ pub(crate) fn launch(
     };
     let held = Held::by(memory, cooperative && program.asks_for_workspace());
     let memory = &mut *held.0;
+    let mut reached = BTreeMap::new();
     let (mut outcome, full, unjudged) = match parallel::run(&job, memory) {
         Some(outcome) => (outcome, false, Unjudged::default()),
         None => {
@@ -165,10 +166,13 @@ pub(crate) fn launch(
             })?;
             machine.tell_what_is_left();
             machine.tell_leaks();
-            let (full, unjudged) = machine
-                .global
-                .take()
-                .map_or((false, Unjudged::default()), |g| (g.full, g.unjudged));
+            let shadow = machine.global.take();
+            if let Some(shadow) = &shadow {
+                reached = machine.memory.reached(|number| shadow.reach(number));
+            }
+            let (full, unjudged) = shadow.map_or((false, Unjudged::default()), |shadow| {
+                (shadow.full, shadow.unjudged)
+            });
             (machine.outcome(), full, unjudged)
         }
     };
@@ -190,6 +194,7 @@ pub(crate) fn launch(
         findings: outcome.findings.ranked(limits.findings),
         printed: outcome.printed,
         not_judged,
+        reached,
     })
 }
 

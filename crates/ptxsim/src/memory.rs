@@ -5,6 +5,7 @@ use crate::heap::Heap;
 use crate::image::{Bound, Image};
 use crate::program::{HEAP_BASE, HOST_BASE, IMAGE_BASE, MODULE_BASE};
 use crate::turn::{Turn, mixed};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -378,6 +379,14 @@ impl Memory {
 
     pub(crate) fn remove(&mut self, base: u64) {
         self.allocations.retain(|a| a.base != base);
+    }
+
+    /// Returns what is reached of each allocation, by its address.
+    pub(crate) fn reached(&self, reach: impl Fn(usize) -> usize) -> BTreeMap<u64, u64> {
+        let numbered = self.allocations.iter().enumerate();
+        numbered
+            .map(|(number, allocation)| (allocation.base, reach(number) as u64))
+            .collect()
     }
 
     /// The content of each allocation.

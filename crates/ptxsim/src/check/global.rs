@@ -412,6 +412,16 @@ impl GlobalShadow {
         true
     }
 
+    /// Returns the end of what was read or written of an allocation, in bytes from its start.
+    pub fn reach(&self, allocation: usize) -> usize {
+        let pages = self.pages.get(allocation).into_iter().flatten();
+        let last = pages.enumerate().filter_map(|(number, page)| {
+            let end = page.as_ref()?.end()?;
+            Some(number * PAGE + end)
+        });
+        last.last().unwrap_or(0)
+    }
+
     /// Calls back with every place that was written: allocation, offset, bytes.
     pub fn written(&self, mut each: impl FnMut(usize, usize, usize)) {
         for (a, pages) in self.pages.iter().enumerate() {

@@ -197,6 +197,13 @@ impl Page {
             )
     }
 
+    /// Returns the end of the last place that was accessed, in bytes.
+    pub fn end(&self) -> Option<usize> {
+        let last = |cells: &Vec<Cell>| cells.iter().rposition(|cell| *cell != 0);
+        let last = last(&self.reads).max(last(&self.writes))?;
+        Some((last + 1) << self.shift)
+    }
+
     pub fn bytes(&self) -> u64 {
         (self.reads.len() + self.second.len() + self.writes.len()) as u64 * 4
     }
