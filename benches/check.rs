@@ -20,6 +20,7 @@ fn tensor(name: &str, role: Role, elem: ElemType, dims: &[usize]) -> Tensor {
         fill: (role == Role::In).then_some(Fill::Normal {
             mean: Num(0.0),
             std: Num(1.0),
+            special: model::SpecialShares::new(),
         }),
         ..Tensor::new(name, role, elem, dims.to_vec())
     }

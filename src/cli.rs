@@ -703,6 +703,7 @@ pub struct ListArgs {
   gatekeeper init --include third_party/include --define BLOCK=128 --flags -std=c++20
   gatekeeper init --provision        install the compiler first, if there is none
   gatekeeper init --build -- python setup.py build_ext   run the build, and compile each source as it does
+  gatekeeper init --program -- python test.py            run the program, and write the calls that it makes
 
 nvcc lists the kernels and their parameters. Launches and the names of sizes are read in the sources, and the simulator
 shows how far a kernel reaches. A kernel whose call is not known is a comment in the file.
@@ -735,10 +736,13 @@ pub struct InitArgs {
     #[arg(long)]
     pub provision: bool,
     /// Run the build that follows two dashes, and compile each source as it does
-    #[arg(long, requires = "command")]
+    #[arg(long, requires = "command", group = "learn")]
     pub build: bool,
-    /// The command of --build
-    #[arg(last = true, value_name = "COMMAND", requires = "build")]
+    /// Run the program that follows two dashes on this machine's GPU, and write the calls that it makes
+    #[arg(long, requires = "command", group = "learn")]
+    pub program: bool,
+    /// The command of --build or --program
+    #[arg(last = true, value_name = "COMMAND", requires = "learn")]
     pub command: Vec<String>,
 }
 

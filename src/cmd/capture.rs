@@ -28,25 +28,9 @@ pub fn run(args: &CaptureArgs) -> Result<Exit> {
         most_bytes: args.max_memory,
         random_inputs: args.random_inputs,
     };
-    let [program, arguments @ ..] = args.command.as_slice() else {
-        return Err(
-            Error::usage("no program is named").help("gatekeeper capture -- python bench.py")
-        );
-    };
-    let mut command = Command::new(program);
-    inject(command.args(arguments), &library, &request)?;
-    let status = command.status().map_err(|error| {
-        Error::usage(format!("`{program}` cannot be run: {error}"))
-            .help("the program follows two dashes: gatekeeper capture -- python bench.py")
-    })?;
-    let captured = Capture::read(&out).map_err(|damage| Error::environment(damage.to_string()))?;
+    let (captured, ended) = run_captured(&args.command, &library, &request)?;
     say(&lay_out(&captured))?;
-    if !status.success() {
-        return Err(
-            Error::environment(format!("`{program}` failed ({})", how(status)))
-                .help("run it without gatekeeper to see whether it fails then, too"),
-        );
-    }
+    ended?;
     if captured.launches().next().is_none() {
         return Err(explain_nothing(&captured, &request));
     }
@@ -62,6 +46,39 @@ pub fn run(args: &CaptureArgs) -> Result<Exit> {
         args.out.display()
     ));
     Ok(Exit::Held)
+}
+
+/// Runs a program, and reads the launches that were captured. The second is how it ended.
+///
+/// # Errors
+/// Usage, where it cannot be started. Environment, where the capture cannot be read.
+pub fn run_captured(
+    words: &[String],
+    library: &Path,
+    request: &Request,
+) -> Result<(Capture, Result<()>)> {
+    let [program, arguments @ ..] = words else {
+        return Err(
+            Error::usage("no program is named").help("gatekeeper capture -- python bench.py")
+        );
+    };
+    let mut command = Command::new(program);
+    inject(command.args(arguments), library, request)?;
+    let status = command.status().map_err(|error| {
+        Error::usage(format!("`{program}` cannot be run: {error}"))
+            .help("the program follows two dashes: gatekeeper capture -- python bench.py")
+    })?;
+    let captured =
+        Capture::read(&request.out).map_err(|damage| Error::environment(damage.to_string()))?;
+    let ended = if status.success() {
+        Ok(())
+    } else {
+        Err(
+            Error::environment(format!("`{program}` failed ({})", how(status)))
+                .help("run it without gatekeeper to see whether it fails then, too"),
+        )
+    };
+    Ok((captured, ended))
 }
 
 /// A line for each kernel in each region, and one for each reason why launches were left out.

@@ -1,9 +1,12 @@
 //! `init`: a gates.yaml for what is there.
 
+use super::capture::run_captured;
 use super::{counted, remark, run, say};
 use crate::cli::{Cli, Command, InitArgs, RunArgs};
 use crate::init::{self, Asked, Blocks, MissingHeader, Step, Survey, Surveyed, Tree};
+use crate::injection::{explain_nothing, find_library};
 use build::toolchain::{self, Toolchain};
+use capture::{Capture, Request};
 use clap::Parser;
 use config::Selection;
 use model::{Callable, DEFAULT_CONFIG, Outcome};
@@ -15,6 +18,7 @@ use std::path::{Path, PathBuf};
 use system::cache::Cache;
 use system::error::{Error, Result};
 use system::files;
+use system::temporary::TemporaryDir;
 
 pub fn run(args: &InitArgs) -> Result<Exit> {
     let (path, mut asked) = asked(args)?;
@@ -37,6 +41,13 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
         Tree::find(root)
     };
     tree.narrow(root, &asked.paths)?;
+    // It runs first: what is wrong with it is known in seconds, and compiling may take minutes.
+    let launched = args.program.then(|| capture_program(args)).transpose()?;
+    if tree.is_empty()
+        && let Some(captured) = &launched
+    {
+        return gate_program(args, path, root, &init::find_others(&[], captured));
+    }
     if tree.is_empty() {
         return Err(Error::usage(format!(
             "there is no source of a kernel (.cu, .cuh, .ptx) below {}; nothing was written",
@@ -44,7 +55,14 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
         ))
         .help("run it where the sources are, or name them: gatekeeper init PATH"));
     }
-    let survey = survey(args, root, &tree, &asked)?;
+    let mut survey = survey(args, root, &tree, &asked)?;
+    if let Some(captured) = &launched {
+        init::take_calls(&mut survey.kernels, captured);
+        let others = init::find_others(&survey.kernels, captured);
+        if survey.kernels.iter().all(|kernel| kernel.call.is_err()) && !others.is_empty() {
+            return gate_program(args, path, root, &others);
+        }
+    }
     let mut draft = Draft {
         args,
         path,
@@ -81,16 +99,69 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
     Ok(Exit::Held)
 }
 
-/// # Errors
-/// Usage, in CI: a build that a pull request can change is nothing to learn from there.
-fn learn_build(args: &InitArgs, root: &Path, asked: &mut Asked) -> Result<Tree> {
-    let ci = std::env::var("CI").unwrap_or_default();
-    if !matches!(ci.as_str(), "" | "0" | "false") {
-        return Err(Error::usage(
-            "--build runs a build with your rights, and is not for CI (CI is set)",
-        )
-        .help("run it where you develop, and commit gates.yaml"));
+/// Captures the first launch of each kernel of a program. Only sizes and values are used of it: the memory is gone when this
+/// returns.
+fn capture_program(args: &InitArgs) -> Result<Capture> {
+    refuse_in_ci("--program")?;
+    let library = find_library()?;
+    let scratch = Cache::open()?.dir("scratch")?;
+    let out = TemporaryDir::new_in(&scratch)
+        .map_err(|error| Error::environment(format!("{}: {error}", scratch.display())))?;
+    let request = Request {
+        out: out.path().to_owned(),
+        kernels: Vec::new(),
+        regions: Vec::new(),
+        launches: 1,
+        most_bytes: MOST_BYTES,
+        random_inputs: false,
+    };
+    remark(&format!("running `{}`", args.command.join(" ")));
+    let (captured, ended) = run_captured(&args.command, &library, &request)?;
+    ended?;
+    if captured.launches().next().is_none() {
+        return Err(explain_nothing(&captured, &request));
     }
+    Ok(captured)
+}
+
+/// Writes a file with the program in it, for kernels that no source here has.
+fn gate_program(args: &InitArgs, path: &Path, root: &Path, symbols: &[&str]) -> Result<Exit> {
+    if args.append {
+        return Err(Error::usage(
+            "no source here has a kernel that the program launches, and --append adds kernels of sources",
+        )
+        .help("add the program to `programs` by hand: docs/gates.md"));
+    }
+    let text = init::write_program(&args.command, symbols);
+    config::check(root, &text).map_err(|wrong| Error::environment(wrong.message))?;
+    create(path)?.write_all(text.as_bytes()).map_err(|error| {
+        Error::environment(format!("{} cannot be written: {error}", path.display()))
+    })?;
+    write_schema(root)?;
+    say(&format!(
+        "wrote {}: the program, which launches {} that no source here has\n\
+         next: commit it, change something, and then: gatekeeper run --base HEAD",
+        path.display(),
+        counted(symbols.len(), "kernel")
+    ))?;
+    Ok(Exit::Held)
+}
+
+/// # Errors
+/// Usage, in CI: a command that a pull request can change is nothing to learn from there.
+fn refuse_in_ci(option: &str) -> Result<()> {
+    let ci = std::env::var("CI").unwrap_or_default();
+    if matches!(ci.as_str(), "" | "0" | "false") {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "{option} runs a command with your rights, and is not for CI (CI is set)"
+    ))
+    .help("run it where you develop, and commit gates.yaml"))
+}
+
+fn learn_build(args: &InitArgs, root: &Path, asked: &mut Asked) -> Result<Tree> {
+    refuse_in_ci("--build")?;
     let cache = Cache::open()?;
     let toolchain = find_compiler(args, &cache)?;
     let (tree, build) = init::learn_build(root, &args.command, &toolchain, &cache, &remark)?;
@@ -132,6 +203,9 @@ fn asked(args: &InitArgs) -> Result<(PathBuf, Asked)> {
 }
 
 const SCHEMA: &str = "gates.schema.json";
+
+/// The most memory that a launch may reach, as of `capture`.
+const MOST_BYTES: u64 = 4 << 30;
 
 /// Writes the schema that the first line of gates.yaml names. One that is there stays, as an earlier `init` wrote it.
 fn write_schema(root: &Path) -> Result<()> {
@@ -422,9 +496,7 @@ impl Existing {
             .clone()
             .find(|(_, line)| is_content(line) && !line.starts_with(' '));
         let end = next.map_or(self.text.len(), |(next, _)| {
-            let kept = below
-                .filter(|(at, line)| at < next && is_content(line))
-                .last();
+            let kept = below.rev().find(|(at, line)| at < next && is_content(line));
             kept.map_or(*next, |(at, line)| at + line.len() + 1)
         });
         let (before, after) = self.text.split_at_checked(end).unwrap_or((&self.text, ""));

@@ -4,6 +4,7 @@
 mod call;
 mod commands;
 mod headers;
+mod launched;
 mod launches;
 mod parts;
 mod probe;
@@ -14,6 +15,7 @@ mod tolerances;
 mod write;
 
 pub use commands::Commands;
+pub use launched::{find_others, take_calls, write_program};
 pub use recorded::learn_build;
 pub use write::{Blocks, SCHEMA, head, write};
 

@@ -254,7 +254,12 @@ pub fn product_of(value: u64, dims: &[Dim], numbers: &[u64]) -> Option<Product> 
             .factors
             .iter()
             .filter(|factor| !model::expr::is_identifier(factor));
-        (numbers.count(), product.factors.len())
+        // A number alone follows no size.
+        let follows_none = product
+            .factors
+            .iter()
+            .all(|factor| factor.parse::<u64>().is_ok());
+        (numbers.count(), follows_none, product.factors.len())
     });
     plainest.or_else(|| {
         // Nothing has another size than this one.

@@ -284,7 +284,7 @@ fn unused(kernel: &Surveyed, names: &mut BTreeSet<String>) -> String {
     )
 }
 
-fn as_identifier(own: &str) -> String {
+pub fn as_identifier(own: &str) -> String {
     let mut name = String::new();
     for c in own.chars() {
         match c.is_ascii_alphanumeric() || c == '_' {
@@ -576,7 +576,7 @@ fn of_tensor(tensor: &Tensor, call: &Call) -> String {
 }
 
 /// As a word of YAML, in quotes where it may be read as something else.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '/' | '.');
     let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '.'));
     // Some readers take these for true, false or nothing.

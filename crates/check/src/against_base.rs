@@ -195,7 +195,7 @@ fn add(all: &mut ReferenceComparison, seed: u64, differing: u64, facts: ErrorFac
     };
     let is_larger = |(_, known): &(u64, Worst)| apart(&worst) > apart(known);
     if all.largest.as_ref().is_none_or(is_larger) {
-        all.largest = Some((seed, worst));
+        all.largest = Some((seed, *worst));
     }
 }
 

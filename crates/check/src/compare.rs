@@ -5,8 +5,8 @@
 
 use super::compared::{Compared, is_in};
 use super::layout::index;
-use super::{Outputs, Values, order, reading};
-use half::{bf16, f16};
+use super::reading::{self, normal_float};
+use super::{Outputs, Values, order};
 use model::{Compare, ElemType, ErrorFacts, Location, Num, Tensor, Worst};
 use rayon::prelude::*;
 
@@ -140,19 +140,21 @@ fn of_one(
             0 => Num(f64::NAN),
             _ => Num(sums.over as f64 / elements as f64),
         }),
-        worst: worst.map(|at| Worst {
-            at: Location {
-                tensor: tensor.name.clone(),
-                index: index(&tensor.dims, at),
-            },
-            got: Num(element(got, at, tensor)),
-            want: Num(element(want, at, tensor)),
-            reading: match (got, want) {
-                (Values::I64(got), Values::I64(want)) if tensor.address.is_some() => {
-                    reading::read(got, want, tensor)
-                }
-                _ => None,
-            },
+        worst: worst.map(|at| {
+            Box::new(Worst {
+                at: Location {
+                    tensor: tensor.name.clone(),
+                    index: index(&tensor.dims, at),
+                },
+                got: Num(element(got, at, tensor)),
+                want: Num(element(want, at, tensor)),
+                reading: match (got, want) {
+                    (Values::I64(got), Values::I64(want)) if tensor.address.is_some() => {
+                        reading::read(got, want, tensor).map(Box::new)
+                    }
+                    _ => None,
+                },
+            })
         }),
     })
 }
@@ -256,30 +258,13 @@ fn word_error(floats: Option<ElemType>, got: i64, want: i64) -> Difference {
     if got == want {
         return Difference::Apart(0.0, 0.0);
     }
-    match (normal_float(floats, got), normal_float(floats, want)) {
+    let float = |word| normal_float(floats?, word);
+    match (float(got), float(want)) {
         (Some(got), Some(want)) => {
             let larger = got.abs().max(want.abs());
             Difference::Apart((got - want).abs() / larger, 1.0)
         }
         _ => Difference::Apart(f64::INFINITY, 1.0),
-    }
-}
-
-/// The float that a word is; `None` of 0, denormal and infinite ones, and of NaN.
-fn normal_float(floats: Option<ElemType>, word: i64) -> Option<f64> {
-    let bits = u32::try_from(word).ok()?;
-    let half = u16::try_from(word);
-    match floats? {
-        ElemType::F32 => Some(f32::from_bits(bits))
-            .filter(|float| float.is_normal())
-            .map(f64::from),
-        ElemType::F16 => Some(f16::from_bits(half.ok()?))
-            .filter(|float| float.is_normal())
-            .map(f64::from),
-        ElemType::Bf16 => Some(bf16::from_bits(half.ok()?))
-            .filter(|float| float.is_normal())
-            .map(f64::from),
-        _ => None,
     }
 }
 
@@ -289,7 +274,10 @@ fn element(values: &Values, at: usize, tensor: &Tensor) -> f64 {
         Values::F64(values) => values[at],
         Values::I64(values) => {
             let integer = values[at];
-            normal_float(tensor.floats, integer).unwrap_or(integer as f64)
+            tensor
+                .floats
+                .and_then(|floats| normal_float(floats, integer))
+                .unwrap_or(integer as f64)
         }
     }
 }
@@ -348,6 +336,7 @@ fn worse(one: ErrorFacts, other: ErrorFacts) -> ErrorFacts {
 mod tests {
     use super::*;
     use crate::testing::output;
+    use half::f16;
     use model::Expr;
     use proptest::prelude::*;
 

@@ -100,8 +100,8 @@ impl Candidate {
                 continue;
             }
             let numbers = (
-                float(self.reading.elem, got)?,
-                float(self.reading.elem, want)?,
+                normal_float(self.reading.elem, got.into())?,
+                normal_float(self.reading.elem, want.into())?,
             );
             self.is_usual &= USUAL.contains(&numbers.0.abs()) && USUAL.contains(&numbers.1.abs());
             let share = (numbers.0 - numbers.1).abs() / numbers.0.abs().max(numbers.1.abs());
@@ -120,22 +120,22 @@ impl Candidate {
     }
 }
 
-/// The float that bits are; `None` of 0, of denormal and infinite ones, and of NaN: a tolerance is not for these.
-fn float(elem: ElemType, bits: u32) -> Option<f64> {
-    let half = bits as u16;
-    let number = match elem {
-        ElemType::F32 => f32::from_bits(bits)
-            .is_normal()
-            .then(|| f64::from(f32::from_bits(bits))),
-        ElemType::F16 => f16::from_bits(half)
-            .is_normal()
-            .then(|| f64::from(f16::from_bits(half))),
-        ElemType::Bf16 => bf16::from_bits(half)
-            .is_normal()
-            .then(|| f64::from(bf16::from_bits(half))),
+/// The float that a word is; `None` of 0, denormal and infinite ones, and of NaN.
+pub fn normal_float(floats: ElemType, word: i64) -> Option<f64> {
+    let bits = u32::try_from(word).ok()?;
+    let half = u16::try_from(word);
+    match floats {
+        ElemType::F32 => Some(f32::from_bits(bits))
+            .filter(|float| float.is_normal())
+            .map(f64::from),
+        ElemType::F16 => Some(f16::from_bits(half.ok()?))
+            .filter(|float| float.is_normal())
+            .map(f64::from),
+        ElemType::Bf16 => Some(bf16::from_bits(half.ok()?))
+            .filter(|float| float.is_normal())
+            .map(f64::from),
         _ => None,
-    };
-    number
+    }
 }
 
 /// Steps from one float to another of the same sign.

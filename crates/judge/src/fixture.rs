@@ -356,7 +356,7 @@ pub fn check_facts() -> CheckFacts {
             mean_err: Num(0.0001),
             rel_l2: Num(0.0005),
             over_tolerance: Some(Num(0.0)),
-            worst: Some(Worst {
+            worst: Some(Box::new(Worst {
                 at: Location {
                     tensor: "out".into(),
                     index: vec![0, 3, 17],
@@ -364,7 +364,7 @@ pub fn check_facts() -> CheckFacts {
                 got: Num(0.501),
                 want: Num(0.5),
                 reading: None,
-            }),
+            })),
         },
         original: None,
         codec: None,

@@ -641,7 +641,7 @@ pub struct ErrorFacts {
     /// Share of elements for which `!(err <= tolerance)`, non-finite ones included.
     pub over_tolerance: Option<Num>,
     /// The first non-finite element if there is one, else the one with the largest error.
-    pub worst: Option<Worst>,
+    pub worst: Option<Box<Worst>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -652,7 +652,7 @@ pub struct Worst {
     pub want: Num,
     /// What differs in captured memory, as floats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reading: Option<Reading>,
+    pub reading: Option<Box<Reading>>,
 }
 
 /// Differing words of captured memory, read as floats.

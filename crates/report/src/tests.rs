@@ -73,9 +73,11 @@ pub fn broken() -> Record {
         |seed, facts| {
             if seed == 2 {
                 facts.error.non_finite = 12;
-                facts.error.worst = facts.error.worst.take().map(|worst| Worst {
-                    got: Num(f64::NAN),
-                    ..worst
+                facts.error.worst = facts.error.worst.take().map(|worst| {
+                    Box::new(Worst {
+                        got: Num(f64::NAN),
+                        ..*worst
+                    })
                 });
             }
         },

@@ -107,7 +107,7 @@ fn worst_element(view: View, subject: &Subject, metric: Metric) -> Option<(u64, 
         .iter()
         .filter_map(|&seed| Some((seed, &view.check(id, seed).ok()?.error)));
     let (seed, errors) = errors.max_by(|(_, a), (_, b)| a.max_err.0.total_cmp(&b.max_err.0))?;
-    Some((seed, errors.worst.clone()?))
+    Some((seed, errors.worst.as_deref()?.clone()))
 }
 
 /// With the first seed of which an element is not finite, if that is why.

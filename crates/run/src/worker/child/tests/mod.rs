@@ -16,7 +16,8 @@ use check::reference::user::HiddenFrom;
 use fake::{Fake, VARIABLES};
 use model::{
     Arg, Binary, Case, CaseId, CheckFacts, Codec, CodecScheme, Determinism, ElemType, Fault,
-    FaultKind, Fill, Location, Mode, Num, Reference, Role, Schedule, Seen, Singles, Step, Tensor,
+    FaultKind, Fill, Location, Mode, Num, Reference, Role, Schedule, Seen, Singles, SpecialShares,
+    Step, Tensor,
 };
 use std::collections::BTreeMap;
 use std::path::PathBuf;
