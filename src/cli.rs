@@ -702,8 +702,8 @@ pub struct ListArgs {
   gatekeeper init gpu/gates.yaml     in another directory; its paths are relative to that one
   gatekeeper init --include third_party/include --define BLOCK=128 --flags -std=c++20
   gatekeeper init --provision        install the compiler first, if there is none
-  gatekeeper init --build -- python setup.py build_ext   run the build, and compile each source as it does
-  gatekeeper init --program -- python test.py            run the program, and write the calls that it makes
+  gatekeeper init --build -- python setup.py build_ext    run the build, and compile as it does
+  gatekeeper init --program -- python test.py             run the program, and write its calls
 
 nvcc lists the kernels and their parameters. Launches and the names of sizes are read in the sources, and the simulator
 shows how far a kernel reaches. A kernel whose call is not known is a comment in the file.

@@ -8,7 +8,7 @@ use super::write::{SCHEMA, as_identifier, quoted};
 use build::inventory::{ListedKernel, Member, ParameterKind, Pointee};
 use build::signature::qualified;
 use capture::{Capture, LaunchRecord};
-use model::{Role, ScalarType};
+use model::{Number, Role, ScalarType};
 use std::path::Path;
 
 /// Gives each kernel the call with which the program launched it first.
@@ -64,7 +64,9 @@ pub fn write_program(command: &[String], symbols: &[&str]) -> String {
     };
     let mut names: Vec<String> = symbols
         .iter()
-        .map(|symbol| format!("*{}*", unqualified(symbol)))
+        .map(|symbol| unqualified(symbol))
+        .filter(|name| !name.is_empty())
+        .map(|name| format!("*{name}*"))
         .collect();
     names.sort_unstable();
     names.dedup();
@@ -84,7 +86,7 @@ pub fn write_program(command: &[String], symbols: &[&str]) -> String {
 
 /// The name of a kernel without namespaces, template arguments and parameters.
 fn unqualified(symbol: &str) -> String {
-    let name = qualified(symbol);
+    let name = qualified(symbol).replace("(anonymous namespace)::", "");
     let name = name.split(['<', '(']).next().unwrap_or_default();
     name.rsplit("::").next().unwrap_or(name).to_owned()
 }
@@ -239,10 +241,16 @@ impl Reader<'_> {
         if value == 0 {
             return Err(format!("`{name}` leads to less than one element"));
         }
-        let role = if pointee.is_const || allocation.after.is_none() {
+        // Where the same values were there before, nothing has changed, and the type alone says what it may write. Whether
+        // it reads what it overwrites, a capture does not say.
+        let has_changes = self
+            .launch
+            .allocations
+            .iter()
+            .any(|allocation| allocation.after.is_some());
+        let role = if pointee.is_const || (has_changes && allocation.after.is_none()) {
             Role::In
         } else {
-            // Whether it reads what it overwrites, a capture does not say.
             Role::Inout
         };
         Ok(Argument::Tensor(Tensor {
@@ -259,7 +267,7 @@ impl Reader<'_> {
     fn scalar(&mut self, name: &str, of: ScalarType, bytes: &[u8]) -> Result<Argument, String> {
         let number = number_of(of, bytes).ok_or(OTHER_PARAMETERS)?;
         let value = match number {
-            Number::Whole(value) => match u64::try_from(value) {
+            Value::Whole(value) => match u64::try_from(value) {
                 Ok(size) if size > 1 && model::expr::is_identifier(name) => {
                     let name = name.to_owned();
                     self.dims.push(Dim { name, value: size });
@@ -270,32 +278,32 @@ impl Reader<'_> {
                 }
                 _ => value.to_string(),
             },
-            Number::Float(value) if value.is_finite() => value.to_string(),
-            Number::Float(_) => return Err(format!("`{name}` is not finite in the program")),
+            Value::Float(value) if value.is_finite() => value.to_string(),
+            Value::Float(_) => return Err(format!("`{name}` is not finite in the program")),
         };
         Ok(Argument::Size { of, value })
     }
 }
 
-enum Number {
+enum Value {
     Whole(i128),
     Float(f64),
 }
 
-fn number_of(of: ScalarType, bytes: &[u8]) -> Option<Number> {
+fn number_of(of: ScalarType, bytes: &[u8]) -> Option<Value> {
     let bytes = bytes.get(..of.size())?;
     let mut wide = [0; 8];
     wide.get_mut(..bytes.len())?.copy_from_slice(bytes);
     let bits = u64::from_le_bytes(wide);
     let unused = 64 - 8 * bytes.len() as u32;
-    Some(match of {
-        ScalarType::F64 => Number::Float(f64::from_bits(bits)),
-        ScalarType::F32 => Number::Float(f32::from_bits(bits as u32).into()),
-        ScalarType::F16 => Number::Float(half::f16::from_bits(bits as u16).into()),
-        ScalarType::Bf16 => Number::Float(half::bf16::from_bits(bits as u16).into()),
-        ScalarType::I8 | ScalarType::I16 | ScalarType::I32 | ScalarType::I64 => {
-            Number::Whole((((bits << unused) as i64) >> unused).into())
+    Some(match (of.number(), of) {
+        (Number::Signed(_), _) => Value::Whole((((bits << unused) as i64) >> unused).into()),
+        (Number::Bool | Number::Unsigned(_), _) => Value::Whole(bits.into()),
+        (Number::Float(_), ScalarType::F64) => Value::Float(f64::from_bits(bits)),
+        (Number::Float(_), ScalarType::F32) => Value::Float(f32::from_bits(bits as u32).into()),
+        (Number::Float(_), ScalarType::Bf16) => {
+            Value::Float(half::bf16::from_bits(bits as u16).into())
         }
-        _ => Number::Whole(bits.into()),
+        (Number::Float(_), _) => Value::Float(half::f16::from_bits(bits as u16).into()),
     })
 }

@@ -223,6 +223,8 @@ fn help_is_as_agreed() {
         for example in examples {
             let typed = example.split("  ").next().unwrap();
             let typed = typed.split(['>', '&']).next().unwrap();
+            // What follows is a command of the user's.
+            let typed = typed.split(" -- ").next().unwrap();
             let parsed = gatekeeper()
                 .args(typed.split_whitespace().map(|word| word.trim_matches('\'')))
                 .arg("--help")

@@ -22,7 +22,7 @@ fn a_run_without_a_baseline_for_its_gpu_says_which_gpus_have_one() {
     let said = stdout(&run(dir.path(), &["judge", &record], 3));
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     let says = "the baselines are for NVIDIA H200, this is NVIDIA H100 80GB HBM3; accept what it measured with \
-                `gatekeeper baseline update`";
+                `gatekeeper baseline update 'k'`";
     assert!(said.contains(says), "{said}");
     // Another run would end in the same way.
     assert!(said.contains("$ gatekeeper baseline update"), "{said}");
