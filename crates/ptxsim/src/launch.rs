@@ -145,9 +145,8 @@ pub(crate) fn launch(
     };
     let held = Held::by(memory, cooperative && program.asks_for_workspace());
     let memory = &mut *held.0;
-    let mut reached = BTreeMap::new();
-    let (mut outcome, full, unjudged) = match parallel::run(&job, memory) {
-        Some(outcome) => (outcome, false, Unjudged::default()),
+    let (mut outcome, reached, full, unjudged) = match parallel::run(&job, memory) {
+        Some((outcome, reached)) => (outcome, reached, false, Unjudged::default()),
         None => {
             let room = memory.room_for_checks();
             let mut machine = job.machine(memory, room);
@@ -167,13 +166,13 @@ pub(crate) fn launch(
             machine.tell_what_is_left();
             machine.tell_leaks();
             let shadow = machine.global.take();
-            if let Some(shadow) = &shadow {
-                reached = machine.memory.reached(|number| shadow.reach(number));
-            }
+            let reached = shadow.as_ref().map_or_else(BTreeMap::new, |shadow| {
+                machine.memory.reached(|number| shadow.reach(number))
+            });
             let (full, unjudged) = shadow.map_or((false, Unjudged::default()), |shadow| {
                 (shadow.full, shadow.unjudged)
             });
-            (machine.outcome(), full, unjudged)
+            (machine.outcome(), reached, full, unjudged)
         }
     };
     let mut not_judged = Vec::new();

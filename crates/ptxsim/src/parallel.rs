@@ -16,6 +16,7 @@ use crate::memory::{Bytes, Memory};
 use crate::program::{AddressSpace, Op, Order};
 use crate::report::{Cost, Finding, Findings, MAX_PRINTED};
 use crate::schedule::Share;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Parts per thread: blocks differ in what they cost.
@@ -42,8 +43,8 @@ struct Shard {
     written: Vec<Option<Bytes>>,
 }
 
-/// `None`: the blocks have to run one after the other.
-pub fn run(job: &Job, memory: &mut Memory) -> Option<Outcome> {
+/// Returns the outcome, and what is reached of each allocation. `None`: the blocks have to run one after the other.
+pub fn run(job: &Job, memory: &mut Memory) -> Option<(Outcome, BTreeMap<u64, u64>)> {
     let room = memory.room_for_checks();
     // Each thread may come to copy all buffers.
     let fitting = (room / (memory.bytes() + (4 << 20))) as usize;
@@ -95,7 +96,11 @@ pub fn run(job: &Job, memory: &mut Memory) -> Option<Outcome> {
     if !apart || printed >= MAX_PRINTED || instructions >= job.limits.instructions {
         return None;
     }
-    Some(join(job, memory, shares))
+    let reached = memory.reached(|number| {
+        let all = shares.iter().map(|share| share.global.reach(number));
+        all.max().unwrap_or_default()
+    });
+    Some((join(job, memory, shares), reached))
 }
 
 /// Nothing in the kernel reaches other blocks at once. Accesses through generic addresses are seen
@@ -259,7 +264,7 @@ mod tests {
             let value = &value.to_le_bytes()[..size as usize];
             params[at as usize..][..size as usize].copy_from_slice(value);
         }
-        run(&job(kernel, &params, 8, threads), &mut memory)
+        run(&job(kernel, &params, 8, threads), &mut memory).map(|(outcome, _)| outcome)
     }
 
     #[test]

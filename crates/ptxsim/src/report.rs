@@ -453,7 +453,6 @@ pub struct Report {
     /// Output of `printf`, a line or a part of one for each call, in the order of this library's
     /// schedule; at most [`MAX_PRINTED`].
     pub printed: Vec<String>,
-    /// How many bytes of each allocation the launch reaches, by its address. Empty where blocks ran on several threads,
-    /// or without checks.
+    /// How many bytes of each allocation the launch reaches, by its address. Empty without checks.
     pub reached: BTreeMap<u64, u64>,
 }

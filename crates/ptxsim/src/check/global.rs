@@ -414,12 +414,13 @@ impl GlobalShadow {
 
     /// Returns the end of what was read or written of an allocation, in bytes from its start.
     pub fn reach(&self, allocation: usize) -> usize {
-        let pages = self.pages.get(allocation).into_iter().flatten();
-        let last = pages.enumerate().filter_map(|(number, page)| {
-            let end = page.as_ref()?.end()?;
-            Some(number * PAGE + end)
-        });
-        last.last().unwrap_or(0)
+        let pages = self.pages.get(allocation).map_or(&[][..], Vec::as_slice);
+        pages
+            .iter()
+            .enumerate()
+            .rev()
+            .find_map(|(number, page)| Some(number * PAGE + page.as_ref()?.end()?))
+            .unwrap_or(0)
     }
 
     /// Calls back with every place that was written: allocation, offset, bytes.
