@@ -577,6 +577,9 @@ impl Compiler<'_> {
                 break Err((first_error(&message), missing.map(str::to_owned)));
             };
             added += 1;
+            if self.root.join(&dir).join("torch/extension.h").exists() {
+                compilation.flags.extend(PYTORCH_FLAGS.map(str::to_owned));
+            }
             let is_toolkit = self.root.join(&dir).join("cuda_runtime.h").exists();
             let (known, new) = if is_toolkit {
                 // Its release may be another one: nvcc's own headers come first.
@@ -626,19 +629,30 @@ impl Compiler<'_> {
     }
 }
 
+/// PyTorch compiles every extension with these, unless a build takes them away: its own operators would be ambiguous.
+const PYTORCH_FLAGS: [&str; 4] = [
+    "-D__CUDA_NO_HALF_OPERATORS__",
+    "-D__CUDA_NO_HALF_CONVERSIONS__",
+    "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
+    "-D__CUDA_NO_HALF2_OPERATORS__",
+];
+
 fn first_error(message: &str) -> String {
     let is_error = |line: &&str| line.contains("error");
     let first = message.lines().find(is_error).or(message.lines().next());
     first.unwrap_or_default().trim().to_owned()
 }
 
-/// Returns the flag that nvcc asks for, where it refuses a source for want of one.
+/// Returns the flag that nvcc or a header asks for, where a source is refused for want of one.
 fn wanted_flag(message: &str) -> Option<&'static str> {
-    const ASKED: [(&str, &str); 3] = [
+    const ASKED: [(&str, &str); 5] = [
         ("--expt-relaxed-constexpr", "--expt-relaxed-constexpr"),
         ("--extended-lambda", "--extended-lambda"),
         // As releases before CUDA 11.2 call it.
         ("--expt-extended-lambda", "--extended-lambda"),
+        // As PyTorch's headers do.
+        ("C++17 or later", "-std=c++17"),
+        ("C++20 or later", "-std=c++20"),
     ];
     ASKED
         .into_iter()
