@@ -578,7 +578,8 @@ impl Compiler<'_> {
             };
             added += 1;
             if self.root.join(&dir).join("torch/extension.h").exists() {
-                compilation.flags.extend(PYTORCH_FLAGS.map(str::to_owned));
+                let own = PYTORCH_MACROS.map(|name| (name.to_owned(), "1".to_owned()));
+                compilation.define.extend(own);
             }
             let is_toolkit = self.root.join(&dir).join("cuda_runtime.h").exists();
             let (known, new) = if is_toolkit {
@@ -630,11 +631,11 @@ impl Compiler<'_> {
 }
 
 /// PyTorch compiles every extension with these, unless a build takes them away: its own operators would be ambiguous.
-const PYTORCH_FLAGS: [&str; 4] = [
-    "-D__CUDA_NO_HALF_OPERATORS__",
-    "-D__CUDA_NO_HALF_CONVERSIONS__",
-    "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
-    "-D__CUDA_NO_HALF2_OPERATORS__",
+const PYTORCH_MACROS: [&str; 4] = [
+    "__CUDA_NO_HALF_OPERATORS__",
+    "__CUDA_NO_HALF_CONVERSIONS__",
+    "__CUDA_NO_BFLOAT16_CONVERSIONS__",
+    "__CUDA_NO_HALF2_OPERATORS__",
 ];
 
 fn first_error(message: &str) -> String {
