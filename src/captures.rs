@@ -404,8 +404,6 @@ struct Key {
 /// The parameters of a launch that lead into an allocation, with the types that the kernel's name has for them. A struct by
 /// value may have several pointers, of types that nobody knows.
 fn find_pointers(launch: &LaunchRecord, allocation: &Allocation) -> Vec<Pointer> {
-    /// Digits of a pointer.
-    const DIGITS: usize = 16;
     let types = parameters(&launch.kernel).unwrap_or_default();
     let ends = allocation.address.saturating_add(allocation.before.bytes);
     launch
@@ -419,11 +417,7 @@ fn find_pointers(launch: &LaunchRecord, allocation: &Allocation) -> Vec<Pointer>
                 Pointee::Whole(_) => Some(ElemType::I32),
             });
             parameter
-                .bytes
-                .as_bytes()
-                .chunks_exact(DIGITS)
-                .filter_map(|digits| u64::from_str_radix(str::from_utf8(digits).ok()?, 16).ok())
-                .map(u64::swap_bytes)
+                .addresses()
                 .filter(|address| (allocation.address..ends).contains(address))
                 .map(move |address| Pointer {
                     parameter: number,

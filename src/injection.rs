@@ -10,6 +10,9 @@ use system::error::{Error, Result};
 const PLACES: [&str; 2] = ["", "../lib/gatekeeper"];
 const LIBRARY: &str = "libgatekeeper_inject.so";
 
+/// The most memory that a captured launch may reach, in bytes, unless `capture` is told another limit.
+pub const MOST_BYTES: u64 = 4 << 30;
+
 /// # Errors
 /// Environment, where this program came without it.
 pub fn find_library() -> Result<PathBuf> {

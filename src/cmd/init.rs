@@ -4,7 +4,7 @@ use super::capture::run_captured;
 use super::{counted, remark, run, say};
 use crate::cli::{Cli, Command, InitArgs, RunArgs};
 use crate::init::{self, Asked, Blocks, MissingHeader, Step, Survey, Surveyed, Tree};
-use crate::injection::{explain_nothing, find_library};
+use crate::injection::{MOST_BYTES, explain_nothing, find_library};
 use build::toolchain::{self, Toolchain};
 use capture::{Capture, Request};
 use clap::Parser;
@@ -83,6 +83,10 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
     let mut blocks = draft.blocks();
     if blocks.called.is_empty() {
         return draft.leave_for_author(&blocks);
+    }
+    if draft.existing.is_none() {
+        // Another `init` may have written it meanwhile: nothing of others is overwritten.
+        create(path)?;
     }
     draft.write(&blocks)?;
     write_schema(root)?;
@@ -203,9 +207,6 @@ fn asked(args: &InitArgs) -> Result<(PathBuf, Asked)> {
 }
 
 const SCHEMA: &str = "gates.schema.json";
-
-/// The most memory that a launch may reach, as of `capture`.
-const MOST_BYTES: u64 = 4 << 30;
 
 /// Writes the schema that the first line of gates.yaml names. One that is there stays, as an earlier `init` wrote it.
 fn write_schema(root: &Path) -> Result<()> {

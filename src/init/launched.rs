@@ -107,7 +107,7 @@ fn call_of(launch: &LaunchRecord, kernel: &ListedKernel) -> Result<Call, String>
     };
     for ((at, parameter), captured) in kernel.parameters.iter().enumerate().zip(&launch.parameters)
     {
-        let bytes = bytes_of(&captured.bytes).ok_or(OTHER_PARAMETERS)?;
+        let bytes = captured.decode().ok_or(OTHER_PARAMETERS)?;
         let numbered = format!("p{at}");
         let name = parameter.name.as_deref().unwrap_or(&numbered);
         let argument = reader.read(name, &parameter.kind, &bytes)?;
@@ -155,15 +155,6 @@ fn call_of(launch: &LaunchRecord, kernel: &ListedKernel) -> Result<Call, String>
 fn numbers(of: [u32; 3]) -> Vec<String> {
     let used = 3 - of.iter().rev().take_while(|count| **count == 1).count();
     of.iter().take(used.max(1)).map(u32::to_string).collect()
-}
-
-/// The bytes of hexadecimal digits.
-fn bytes_of(digits: &str) -> Option<Vec<u8>> {
-    digits
-        .as_bytes()
-        .chunks(2)
-        .map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok())
-        .collect()
 }
 
 /// Reads the values of one launch.
@@ -231,7 +222,7 @@ impl Reader<'_> {
             .launch
             .parameters
             .iter()
-            .filter_map(|other| Some(u64::from_str_radix(&other.bytes, 16).ok()?.swap_bytes()))
+            .flat_map(|other| other.addresses())
             .filter(|other| *other > address)
             .chain([ends(allocation.address, allocation.before.bytes)])
             .min()

@@ -5,7 +5,7 @@ mod groups;
 mod side;
 
 use crate::captures::{self, Form, LoadedLaunches, Origin};
-use crate::injection::{explain_nothing, find_library, inject};
+use crate::injection::{MOST_BYTES, explain_nothing, find_library, inject};
 use build::signature::whole_name;
 use capture::{Capture, Request};
 use config::{Loaded, Program, ProgramLimit};
@@ -23,9 +23,6 @@ use std::path::Path;
 use std::sync::Arc;
 use system::cache::Cache;
 use system::error::{Error, Result};
-
-/// The most memory that a captured launch may reach, in bytes: as of `capture`.
-const MOST_BYTES: u64 = 4 << 30;
 
 /// How programs are run.
 pub struct Setting<'a> {

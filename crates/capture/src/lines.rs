@@ -116,6 +116,25 @@ pub struct Parameter {
     pub maps: Vec<PlacedMap>,
 }
 
+impl Parameter {
+    /// Returns `None` where its text is not hexadecimal.
+    pub fn decode(&self) -> Option<Vec<u8>> {
+        self.bytes
+            .as_bytes()
+            .chunks(2)
+            .map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok())
+            .collect()
+    }
+
+    /// Returns the words in it that may be addresses: its own value, or those of a struct's members.
+    pub fn addresses(&self) -> impl Iterator<Item = u64> {
+        let bytes = self.decode().unwrap_or_default();
+        let (words, _) = bytes.as_chunks();
+        let addresses: Vec<u64> = words.iter().copied().map(u64::from_le_bytes).collect();
+        addresses.into_iter()
+    }
+}
+
 /// A tensor map in a parameter or in memory: bytes that only the driver can read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
