@@ -24,6 +24,8 @@ const BLOCKS: u64 = 4;
 const MOST_NAMES: usize = 64;
 /// Definitions that stand for one another.
 const MOST_NESTED: usize = 8;
+/// Bytes of an expression in which names are replaced by their definitions: longer ones say nothing to a reader either.
+const LONGEST: usize = 4096;
 /// Larger files are no sources of people.
 const MOST_SOURCE: u64 = 4 << 20;
 
@@ -453,6 +455,10 @@ impl<'a> Scope<'a> {
                     let known = known.filter(|value| value.parse::<u32>().is_ok());
                     let default = if name.contains("sqrt") { SIDE } else { THREADS };
                     known.unwrap_or_else(|| default.to_owned())
+                }
+                // `n = cat(n, n)` would double the text with each turn, and so would two that lead to each other.
+                Some(value) if words(&value).any(|word| word == name) || text.len() > LONGEST => {
+                    return Err(name);
                 }
                 Some(value) => as_expression(&value),
                 None if sizes::is_size(&name) => {
