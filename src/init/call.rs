@@ -16,6 +16,7 @@ pub struct Call {
     pub grid: Vec<String>,
     pub block: Vec<String>,
     pub dynamic_shared: String,
+    pub captured: Captured,
     /// A limit on the error of its outputs.
     pub max_err: Limit,
     pub reference: Matches,
@@ -37,6 +38,17 @@ impl Call {
             _ => None,
         })
     }
+}
+
+/// What only a program says of a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Captured {
+    pub cluster: Option<[u32; 3]>,
+    pub cooperative: bool,
+    /// Sizes of its other shapes, by the names of the first.
+    pub shapes: Vec<Vec<Dim>>,
+    /// Calls with other sizes, of which no shape is written.
+    pub others: usize,
 }
 
 /// A kernel whose call is not known.
@@ -67,8 +79,9 @@ pub struct Limit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Argument {
     Tensor(Tensor),
-    /// An integer, as an expression.
+    /// A number, as an expression.
     Size {
+        name: String,
         of: ScalarType,
         value: String,
     },
@@ -80,6 +93,8 @@ pub enum Argument {
     /// Its members.
     Struct(Vec<Argument>),
     Pad(usize),
+    /// A null pointer, with its name.
+    Null(String),
 }
 
 impl Argument {

@@ -1,7 +1,7 @@
 //! Calls of kernels as a program made them: real sizes, values and launches. Pure.
 
 use super::Surveyed;
-use super::call::{Argument, Call, Limit, Matches, Tensor, Unknown};
+use super::call::{Argument, Call, Captured, Limit, Matches, Tensor, Unknown};
 use super::sizes::{Dim, Product, product_of};
 use super::tolerances::{rounded_up, tolerance};
 use super::write::{SCHEMA, as_identifier, quoted};
@@ -11,23 +11,152 @@ use capture::{Capture, LaunchRecord};
 use model::{Number, Role, ScalarType};
 use std::path::Path;
 
-/// Gives each kernel the call with which the program launched it first.
-pub fn take_calls(kernels: &mut [Surveyed], captured: &Capture) {
+/// Shapes that one kernel is given. Calls with more sizes are counted in a comment.
+const MOST_SHAPES: usize = 4;
+
+/// Gives each kernel the calls with which the program launched it: what differs between them is a dimension.
+pub fn take_calls(kernels: &mut [Surveyed], launches: &Capture) {
     for kernel in kernels {
-        let launch = captured
+        let of_kernel = launches
             .launches()
-            .find(|launch| launch.kernel == kernel.kernel.symbol);
-        kernel.call = match launch {
-            Some(launch) => call_of(launch, &kernel.kernel).map_err(|why| Unknown {
-                why,
-                launch: Some((numbers(launch.grid), numbers(launch.block))),
-            }),
-            None => Err(Unknown {
-                why: "the program does not launch it".to_owned(),
-                launch: None,
-            }),
+            .filter(|launch| launch.kernel == kernel.kernel.symbol);
+        let mut calls: Vec<Call> = Vec::new();
+        let mut unknown = Unknown {
+            why: "the program does not launch it".to_owned(),
+            launch: None,
         };
+        for launch in of_kernel {
+            match call_of(launch, &kernel.kernel) {
+                Ok(call) if calls.contains(&call) => {}
+                Ok(call) => calls.push(call),
+                Err(why) => {
+                    let [grid, block] = [launch.grid, launch.block].map(numbers);
+                    let launch = Some((trimmed(grid), trimmed(block)));
+                    unknown = Unknown { why, launch };
+                }
+            }
+        }
+        let mut calls = calls.into_iter();
+        kernel.call = calls.next().ok_or(unknown).map(|first| {
+            let mut call = calls.fold(first, |first, other| add_shape(&first, other));
+            call.grid = trimmed(call.grid);
+            call.block = trimmed(call.block);
+            call
+        });
     }
+}
+
+/// Returns a call with the sizes of another as one more shape, or with that one counted where it differs in more.
+fn add_shape(first: &Call, other: Call) -> Call {
+    let is_full = first.captured.shapes.len() + 1 >= MOST_SHAPES;
+    let merged = if is_full { None } else { merge(first, other) };
+    merged.unwrap_or_else(|| {
+        let mut call = first.clone();
+        call.captured.others += 1;
+        call
+    })
+}
+
+/// Returns `None` where the calls differ in what no dimension can say.
+fn merge(first: &Call, mut other: Call) -> Option<Call> {
+    let mut call = first.clone();
+    let launch = |call: &Call| (call.captured.cluster, call.captured.cooperative);
+    if launch(first) != launch(&other) {
+        return None;
+    }
+    let value = |text: &str, dims: &[Dim]| {
+        let named = dims.iter().find(|dim| dim.name == *text);
+        named.map_or_else(|| text.parse().ok(), |dim| Some(dim.value))
+    };
+    let other_dims = std::mem::take(&mut other.dims);
+    let mut shape = Shape {
+        dims: first.dims.clone(),
+        added: Vec::new(),
+    };
+    let (own, others) = (texts(&mut call), texts(&mut other));
+    if own.len() != others.len() {
+        return None;
+    }
+    for ((name, text), (other_name, other_text)) in own.into_iter().zip(others) {
+        if name != other_name {
+            return None;
+        }
+        let known = shape.dims.iter_mut().find(|dim| dim.name == *text);
+        match known {
+            Some(dim) => dim.value = value(other_text, &other_dims)?,
+            None if text == other_text => {}
+            None => {
+                let now = value(other_text, &other_dims)?;
+                *text = shape.add(&name, value(text, &[])?, now);
+            }
+        }
+    }
+    let own = call.arguments.iter_mut().flat_map(Argument::parts_mut);
+    let others = other.arguments.iter().flat_map(Argument::parts);
+    for pair in own.zip(others) {
+        match pair {
+            (Argument::Tensor(own), Argument::Tensor(other)) => {
+                if other.role == Role::Inout {
+                    own.role = Role::Inout;
+                }
+                if own.size.with(&shape.dims) != Some(other.size.value) {
+                    let name = format!("{}_size", own.name);
+                    let name = shape.add(&name, own.size.value, other.size.value);
+                    own.size.factors = vec![name];
+                }
+            }
+            (own, other) if std::mem::discriminant(own) == std::mem::discriminant(other) => {}
+            _ => return None,
+        }
+    }
+    call.dims.extend(shape.added.iter().cloned());
+    for dims in &mut call.captured.shapes {
+        dims.extend(shape.added.iter().cloned());
+    }
+    if call.dims != shape.dims && !call.captured.shapes.contains(&shape.dims) {
+        call.captured.shapes.push(shape.dims);
+    }
+    Some(call)
+}
+
+/// One more shape of a call.
+struct Shape {
+    dims: Vec<Dim>,
+    /// Dimensions that the call has not had yet, with its own values.
+    added: Vec<Dim>,
+}
+
+impl Shape {
+    /// Adds a dimension, and returns its name.
+    fn add(&mut self, name: &str, own: u64, value: u64) -> String {
+        let mut name = name.to_owned();
+        while self.dims.iter().any(|dim| dim.name == name) {
+            name.push('_');
+        }
+        self.added.push(Dim {
+            name: name.clone(),
+            value: own,
+        });
+        self.dims.push(Dim {
+            name: name.clone(),
+            value,
+        });
+        name
+    }
+}
+
+/// The texts of a call that may be a size, and a name for each.
+fn texts(call: &mut Call) -> Vec<(String, &mut String)> {
+    let axes = |what| ["x", "y", "z"].map(|axis| format!("{what}_{axis}"));
+    let mut texts: Vec<_> = axes("grid").into_iter().zip(&mut call.grid).collect();
+    texts.extend(axes("block").into_iter().zip(&mut call.block));
+    texts.push(("shared_bytes".to_owned(), &mut call.dynamic_shared));
+    let parts = call.arguments.iter_mut().flat_map(Argument::parts_mut);
+    texts.extend(parts.filter_map(|part| match part {
+        Argument::Size { name, value, .. } => Some((name.clone(), value)),
+        _ => None,
+    }));
+    texts
 }
 
 /// Names of the kernels that the program launched and no source has, each once.
@@ -94,9 +223,6 @@ fn unqualified(symbol: &str) -> String {
 const OTHER_PARAMETERS: &str = "the program launched it with other parameters than its source has";
 
 fn call_of(launch: &LaunchRecord, kernel: &ListedKernel) -> Result<Call, String> {
-    if launch.cluster.is_some() || launch.cooperative {
-        return Err("the program launched it with clusters or as a cooperative grid".to_owned());
-    }
     if launch.parameters.len() != kernel.parameters.len() {
         return Err(OTHER_PARAMETERS.to_owned());
     }
@@ -132,6 +258,11 @@ fn call_of(launch: &LaunchRecord, kernel: &ListedKernel) -> Result<Call, String>
         grid: numbers(launch.grid),
         block: numbers(launch.block),
         dynamic_shared: launch.dynamic_shared.to_string(),
+        captured: Captured {
+            cluster: launch.cluster,
+            cooperative: launch.cooperative,
+            ..Captured::default()
+        },
         max_err: Limit::default(),
         reference: Matches::default(),
     };
@@ -153,8 +284,15 @@ fn call_of(launch: &LaunchRecord, kernel: &ListedKernel) -> Result<Call, String>
 }
 
 fn numbers(of: [u32; 3]) -> Vec<String> {
-    let used = 3 - of.iter().rev().take_while(|count| **count == 1).count();
-    of.iter().take(used.max(1)).map(u32::to_string).collect()
+    of.iter().map(u32::to_string).collect()
+}
+
+/// Removes what a launch need not say.
+fn trimmed(mut extents: Vec<String>) -> Vec<String> {
+    while extents.len() > 1 && extents.last().is_some_and(|extent| extent == "1") {
+        extents.pop();
+    }
+    extents
 }
 
 /// Reads the values of one launch.
@@ -205,7 +343,7 @@ impl Reader<'_> {
     fn tensor(&self, name: &str, pointee: &Pointee, bytes: &[u8]) -> Result<Argument, String> {
         let address = u64::from_le_bytes(bytes.try_into().map_err(|_| OTHER_PARAMETERS)?);
         if address == 0 {
-            return Err(format!("`{name}` is a null pointer in the program"));
+            return Ok(Argument::Null(name.to_owned()));
         }
         let ends = |start: u64, bytes: u64| start.saturating_add(bytes);
         let allocation = self
@@ -272,7 +410,8 @@ impl Reader<'_> {
             Value::Float(value) if value.is_finite() => value.to_string(),
             Value::Float(_) => return Err(format!("`{name}` is not finite in the program")),
         };
-        Ok(Argument::Size { of, value })
+        let name = name.to_owned();
+        Ok(Argument::Size { name, of, value })
     }
 }
 

@@ -6,15 +6,15 @@
 //! tell whether the extents depend on the inputs, and what references are compared with. Sizes that do not divide by a
 //! tile are tried first, and where the call is not right with them, sizes that do.
 
-use super::call::{Argument, Call, Limit, Matches, SMALL, Tensor, Unknown};
-use super::launches::{ReadCall, Texts};
+use super::call::{Argument, Call, Captured, Limit, Matches, SMALL, Tensor, Unknown};
+use super::launches::{Answers, ReadCall, Texts};
 use super::parts::{OTHER_PARAMETERS, Part, PartKind, parts_of};
 use super::references::{self, Observed};
 use super::sizes::{self, Alignment, Dim, Product};
 use super::tolerances::{rounded_up, tolerance};
-use build::inventory::{ListedKernel, Member, ParameterKind, Pointee};
+use build::inventory::{self, ListedKernel, Member, ParameterKind, Pointee};
 use model::expr::{Env, ExprValue, Expression, Name};
-use model::{ElemType, LaunchBounds, Role, ScalarType};
+use model::{ElemType, Role, ScalarType};
 use ptxsim::{FaultKind, Finding, FindingKind, Limits, Memory, Module, Report};
 use std::collections::BTreeMap;
 
@@ -28,50 +28,78 @@ const ROOM: std::ops::RangeInclusive<u64> = 1 << 16..=1 << 26;
 /// Seeds whose outputs references are compared with.
 const SEEDS: u64 = 2;
 
-/// Finds the call of a kernel in the sources, and observes it.
-///
-/// # Errors
-/// What is not known of it.
-pub fn find_call(
-    module: &Module,
-    ptx: &str,
-    kernel: &ListedKernel,
-    bounds: LaunchBounds,
-    (texts, source, define): (&Texts, &str, &[(String, String)]),
-) -> Result<Call, Unknown> {
-    let unknown = |why: String| Unknown { why, launch: None };
-    let program = module
-        .kernel(&kernel.symbol)
-        .map_err(|error| unknown(format!("the simulator cannot run it: {error}")))?;
-    let parts = parts_of(kernel, program).map_err(unknown)?;
-    let read = texts
-        .call_of(
-            (source, define),
-            kernel,
-            &parts,
-            binary::find_entry(ptx, &kernel.symbol).unwrap_or_default(),
-            bounds,
-        )
-        .map_err(unknown)?;
-    let is_flat = read.block.len() == 1 && read.grid.len() == 1;
-    let observe = |alignment: Alignment| {
-        let dims = sizes::values(&read.dims, alignment, is_flat);
-        let trial = Trial::new(program, module, kernel, &parts, &read, dims)?;
-        trial.observe()
-    };
-    let ragged = observe(Alignment::Ragged);
-    if ragged.as_ref().is_ok_and(|call| call.numbers() == 0) {
-        return ragged.map_err(unknown);
+/// A source with its code, among all texts.
+#[derive(Clone, Copy)]
+pub struct Origin<'a> {
+    pub module: &'a Module,
+    pub ptx: &'a str,
+    pub texts: &'a Texts,
+    pub source: &'a str,
+    pub define: &'a [(String, String)],
+}
+
+impl<'a> Origin<'a> {
+    /// Returns what only the compiler can say of these kernels' calls.
+    pub fn questions(self, kernels: &[ListedKernel]) -> Vec<String> {
+        let answers = Answers::collecting();
+        for kernel in kernels {
+            if let Ok((_, parts)) = self.parts(kernel) {
+                let _ = self.read(kernel, &parts, &answers);
+            }
+        }
+        answers.questions()
     }
-    // A kernel that does not look where it ends reaches whole tiles.
-    match (ragged, observe(Alignment::Whole)) {
-        (Ok(ragged), Ok(whole)) if whole.numbers() < ragged.numbers() => Ok(whole),
-        (Ok(ragged), _) => Ok(ragged),
-        (Err(_), Ok(whole)) => Ok(whole),
-        (Err(_), Err(why)) => Err(Unknown {
-            why,
-            launch: Some((read.grid, read.block)),
-        }),
+
+    fn parts<'k>(
+        self,
+        kernel: &'k ListedKernel,
+    ) -> Result<(&'a ptxsim::Kernel, Vec<Part<'k>>), String> {
+        let program = self.module.kernel(&kernel.symbol);
+        let program = program.map_err(|error| format!("the simulator cannot run it: {error}"))?;
+        let entry = binary::find_entry(self.ptx, &kernel.symbol).unwrap_or_default();
+        Ok((program, parts_of(kernel, program, entry)?))
+    }
+
+    fn read(
+        self,
+        kernel: &ListedKernel,
+        parts: &[Part],
+        answers: &Answers,
+    ) -> Result<ReadCall, String> {
+        let entry = binary::find_entry(self.ptx, &kernel.symbol).unwrap_or_default();
+        let bounds = inventory::launch_bounds(self.ptx, &kernel.symbol);
+        let place = (self.source, self.define, answers);
+        self.texts.call_of(place, kernel, parts, entry, bounds)
+    }
+
+    /// Finds the call of a kernel in the sources, and observes it.
+    ///
+    /// # Errors
+    /// What is not known of it.
+    pub fn find_call(self, kernel: &ListedKernel, answers: &Answers) -> Result<Call, Unknown> {
+        let unknown = |why: String| Unknown { why, launch: None };
+        let (program, parts) = self.parts(kernel).map_err(unknown)?;
+        let read = self.read(kernel, &parts, answers).map_err(unknown)?;
+        let is_flat = read.block.len() == 1 && read.grid.len() == 1;
+        let observe = |alignment: Alignment| {
+            let dims = sizes::values(&read.dims, alignment, is_flat);
+            let trial = Trial::new(program, self.module, kernel, &parts, &read, dims)?;
+            trial.observe()
+        };
+        let ragged = observe(Alignment::Ragged);
+        if ragged.as_ref().is_ok_and(|call| call.numbers() == 0) {
+            return ragged.map_err(unknown);
+        }
+        // A kernel that does not look where it ends reaches whole tiles.
+        match (ragged, observe(Alignment::Whole)) {
+            (Ok(ragged), Ok(whole)) if whole.numbers() < ragged.numbers() => Ok(whole),
+            (Ok(ragged), _) => Ok(ragged),
+            (Err(_), Ok(whole)) => Ok(whole),
+            (Err(_), Err(why)) => Err(Unknown {
+                why,
+                launch: Some((read.grid, read.block)),
+            }),
+        }
     }
 }
 
@@ -229,9 +257,14 @@ impl<'a> Trial<'a> {
         Ok(call)
     }
 
+    /// Returns what a part leads to; `None` of what is no pointer, or a null pointer.
     fn pointee(&self, at: usize) -> Option<&'a Pointee> {
-        match self.parts.get(at)?.kind {
-            PartKind::Pointer(pointee) => Some(pointee),
+        let part = self.parts.get(at)?;
+        match part.kind {
+            PartKind::Pointer(pointee) => match self.read.pointees.get(&part.name) {
+                Some(other) => other.as_ref(),
+                None => Some(pointee),
+            },
             PartKind::Size(_) | PartKind::Value(_) => None,
         }
     }
@@ -386,7 +419,8 @@ impl<'a> Trial<'a> {
         for (at, (part, given)) in self.parts.iter().zip(given).enumerate() {
             let mut base = None;
             let value = match (&part.kind, given) {
-                (PartKind::Pointer(pointee), Some(given)) => {
+                (PartKind::Pointer(_), Some(given)) => {
+                    let pointee = self.pointee(at).ok_or(OTHER_PARAMETERS)?;
                     let bytes = given.elements * bytes_each(pointee);
                     let address = memory
                         .alloc(&part.name, bytes)
@@ -462,7 +496,10 @@ impl<'a> Trial<'a> {
             .iter()
             .enumerate()
             .map(|(at, part)| match part.kind {
-                PartKind::Pointer(pointee) => {
+                PartKind::Pointer(_) => {
+                    let Some(pointee) = self.pointee(at) else {
+                        return Ok(Argument::Null(part.name.clone()));
+                    };
                     let size = extents.get(at).cloned().flatten().ok_or(OTHER_PARAMETERS)?;
                     let done = written.get(at).copied().unwrap_or_default();
                     let is_filled = given
@@ -490,7 +527,8 @@ impl<'a> Trial<'a> {
                         .get(&part.name)
                         .cloned()
                         .unwrap_or_default();
-                    Ok(Argument::Size { of, value })
+                    let name = part.name.clone();
+                    Ok(Argument::Size { name, of, value })
                 }
                 PartKind::Value(of) => Ok(Argument::Value {
                     name: part.name.clone(),
@@ -521,6 +559,7 @@ impl<'a> Trial<'a> {
             grid: self.read.grid.clone(),
             block: self.read.block.clone(),
             dynamic_shared: self.read.shared.clone(),
+            captured: Captured::default(),
             max_err: Limit::default(),
             reference: Matches::default(),
         })

@@ -41,13 +41,18 @@ pub struct Todo {
 pub const SCHEMA: &str = "# yaml-language-server: $schema=gates.schema.json";
 
 /// The beginning of a file, to the line `kernels:`.
-pub fn head(survey: &Survey, arch: Arch) -> String {
+pub fn head(survey: &Survey, arch: Arch, is_of_program: bool) -> String {
+    let origin = if is_of_program {
+        "`gatekeeper init --program`: the calls that the program made"
+    } else {
+        "`gatekeeper init` from the sources: their launches, and the names of sizes"
+    };
     let mut flags = "-O3".to_owned();
     for flag in &survey.flags {
         let _ = write!(flags, ", {}", quoted(flag));
     }
     let mut text = format!(
-        "{SCHEMA}\n# Written by `gatekeeper init` from the sources: their launches, and the names of sizes. Run it with: gatekeeper run\n\
+        "{SCHEMA}\n# Written by {origin}. Run it with: gatekeeper run\n\
          #\n\
          # Yours to say, for each kernel: the sizes that matter (`shapes`), and what its outputs are compared with. A reference\n\
          # that `matches` gives what the kernel does; whether that is right is yours to say. Instead of `reference: none` name\n\
@@ -209,7 +214,7 @@ fn todo(name: &str, kernel: &Surveyed, unknown: &Unknown, others: usize) -> Stri
     }
     line(format!("  args: [{}]", listed_parameters(&kernel.kernel)));
     line(match &unknown.launch {
-        Some((grid, block)) => format!("  {}", launch(grid, block, "0")),
+        Some((grid, block)) => format!("  {}", launch(grid, block, "")),
         None => "  launch: {grid: [TODO], block: [TODO]}".to_owned(),
     });
     text
@@ -232,22 +237,36 @@ fn listed_parameters(kernel: &ListedKernel) -> String {
     parameters.collect::<Vec<_>>().join(", ")
 }
 
-fn launch(grid: &[String], block: &[String], shared: &str) -> String {
+fn launch(grid: &[String], block: &[String], more: &str) -> String {
     let list = |all: &[String]| {
         all.iter()
             .map(|text| expression(text))
             .collect::<Vec<_>>()
             .join(", ")
     };
-    let shared = match shared {
-        "0" => String::new(),
-        bytes => format!(", dynamic_shared: {}", expression(bytes)),
-    };
     format!(
-        "launch: {{grid: [{}], block: [{}]{shared}}}",
+        "launch: {{grid: [{}], block: [{}]{more}}}",
         list(grid),
         list(block)
     )
+}
+
+fn launch_of(call: &Call) -> String {
+    let mut more = String::new();
+    if let Some(cluster) = call.captured.cluster {
+        let _ = write!(more, ", cluster: {cluster:?}");
+    }
+    if call.dynamic_shared != "0" {
+        let _ = write!(
+            more,
+            ", dynamic_shared: {}",
+            expression(&call.dynamic_shared)
+        );
+    }
+    if call.captured.cooperative {
+        more.push_str(", cooperative: true");
+    }
+    launch(&call.grid, &call.block, &more)
 }
 
 /// A number, or an expression in quotes where it needs them.
@@ -355,32 +374,45 @@ fn of_kernel(name: &str, instances: &[(&Surveyed, Call)], all: &[&Surveyed]) -> 
         );
     }
     text.push_str(&of_compilation(&kernel.compilation));
-    let shape = |call: &Call| -> String {
-        let dims = call.dims.iter();
-        let dims: Vec<String> = dims
-            .map(|dim| format!("{}: {}", quoted(&dim.name), dim.value))
-            .collect();
-        dims.join(", ")
-    };
-    let mut shapes: Vec<(&str, String)> = vec![("small", shape(call))];
+    let mut shapes: Vec<(String, String)> = Vec::new();
+    let mut own_shapes: Vec<Vec<String>> = Vec::new();
     for (variant, (_, call)) in variants.iter().zip(instances) {
-        if shapes.iter().all(|(_, known)| *known != shape(call)) {
-            shapes.push((variant, shape(call)));
+        let all = std::iter::once(&call.dims).chain(&call.captured.shapes);
+        let mut own = Vec::new();
+        for (at, dims) in all.enumerate() {
+            let dims = dims
+                .iter()
+                .map(|dim| format!("{}: {}", quoted(&dim.name), dim.value));
+            let dims = dims.collect::<Vec<_>>().join(", ");
+            let known = shapes.iter().find(|(_, known)| *known == dims);
+            let name = match (known, shapes.len(), at) {
+                (Some((name, _)), ..) => name.clone(),
+                (None, 0, _) => "small".to_owned(),
+                (None, _, 0) => variant.clone(),
+                (None, _, at) if is_family => format!("{variant}_{}", at + 1),
+                (None, _, at) => format!("shape_{}", at + 1),
+            };
+            if known.is_none() {
+                shapes.push((name.clone(), dims));
+            }
+            own.push(name);
         }
+        own_shapes.push(own);
     }
     text.push_str("    shapes:\n");
     for (name, dims) in &shapes {
         let _ = writeln!(text, "      {name}: {{{dims}}}");
     }
+    let others: usize = instances.iter().map(|(_, call)| call.captured.others).sum();
+    if others > 0 {
+        let _ = writeln!(text, "      # {others} more calls of the program differ");
+    }
     if is_family {
         text.push_str("    variants:\n");
-        for (variant, (instance, own)) in variants.iter().zip(instances) {
+        for ((variant, (instance, own)), names) in variants.iter().zip(instances).zip(own_shapes) {
             let mut keys = format!("entry: {}", quoted(&instance.kernel.name));
-            if let Some((name, _)) = shapes
-                .iter()
-                .find(|(_, known)| *known == shape(own) && shapes.len() > 1)
-            {
-                let _ = write!(keys, ", shapes: [{name}]");
+            if names.len() < shapes.len() {
+                let _ = write!(keys, ", shapes: [{}]", names.join(", "));
             }
             let tensors: Vec<String> = own
                 .tensors()
@@ -392,8 +424,7 @@ fn of_kernel(name: &str, instances: &[(&Surveyed, Call)], all: &[&Surveyed]) -> 
             if !tensors.is_empty() {
                 let _ = write!(keys, ", tensors: {{{}}}", tensors.join(", "));
             }
-            let [own_launch, first] =
-                [own, call].map(|call| launch(&call.grid, &call.block, &call.dynamic_shared));
+            let [own_launch, first] = [own, call].map(launch_of);
             if own_launch != first {
                 let _ = write!(keys, ", {own_launch}");
             }
@@ -424,11 +455,7 @@ fn of_kernel(name: &str, instances: &[(&Surveyed, Call)], all: &[&Surveyed]) -> 
     }
     text.push_str("    args:\n");
     text.push_str(&arguments(call));
-    let _ = writeln!(
-        text,
-        "    {}",
-        launch(&call.grid, &call.block, &call.dynamic_shared)
-    );
+    let _ = writeln!(text, "    {}", launch_of(call));
     let (value, remark) = reference(call);
     let _ = writeln!(text, "    reference: {value}    # {remark}");
     let _ = writeln!(
@@ -518,12 +545,16 @@ fn of_compilation(compilation: &Compilation) -> String {
 fn write_argument(text: &mut String, indent: usize, argument: &Argument) {
     let (value, remark) = match argument {
         Argument::Tensor(tensor) => (format!("tensor: {}", quoted(&tensor.name)), None),
-        Argument::Size { of, value } => (format!("{}: {}", of.name(), expression(value)), None),
+        Argument::Size { of, value, .. } => (format!("{}: {}", of.name(), expression(value)), None),
         Argument::Value { of, name } => {
             let value = format!("{}: {}", of.name(), made_up(*of).0);
             (value, Some(name))
         }
         Argument::Pad(bytes) => (format!("pad: {bytes}"), None),
+        Argument::Null(name) => {
+            let _ = writeln!(text, "{:indent$}- nullptr    # {name}", "");
+            return;
+        }
         Argument::Struct(members) => {
             let _ = writeln!(text, "{:indent$}- struct:", "");
             for member in members {

@@ -135,52 +135,96 @@ impl Compilation {
     }
 }
 
-/// As a run compiles it, and with names of parameters where the source compiles without optimisation, too.
-///
-/// # Errors
-/// Where the machine failed. The inner error is the source's.
-pub fn list(
-    root: &Path,
-    toolchain: &Toolchain,
-    scratch: &Path,
-    source: &str,
-    compilation: &Compilation,
-    arch: Arch,
-) -> Result<std::result::Result<Inventory, Fault>> {
-    let toolkit = &toolchain.include;
-    let toolkit = std::fs::canonicalize(toolkit).unwrap_or_else(|_| toolkit.clone());
-    let compile = |debug: &str| {
-        let dir = scratch.join(debug.trim_start_matches('-'));
+/// A source, and all that decides how it is compiled.
+#[derive(Clone, Copy)]
+pub struct Listing<'a> {
+    pub root: &'a Path,
+    pub toolchain: &'a Toolchain,
+    pub scratch: &'a Path,
+    pub source: &'a str,
+    pub compilation: &'a Compilation,
+    pub arch: Arch,
+}
+
+impl Listing<'_> {
+    /// Compiles the source with text behind it. `debug` is also the name of the directory.
+    fn compile(&self, debug: &str, behind: &str) -> Result<std::result::Result<Listed, Fault>> {
+        let dir = self.scratch.join(debug.trim_start_matches('-'));
         std::fs::create_dir_all(&dir).map_err(|error| {
             system::error::Error::environment(format!("{}: {error}", dir.display()))
         })?;
         let shop = Workshop {
-            root,
-            toolchain,
+            root: self.root,
+            toolchain: self.toolchain,
             scratch: &dir,
             outside: &[],
             hidden: None,
             deadline: compile::DEADLINE,
         };
-        let virtual_arch = arch.to_string().replacen("sm_", "compute_", 1);
+        let virtual_arch = self.arch.to_string().replacen("sm_", "compute_", 1);
         let mut args = vec![
             "-gencode".to_owned(),
-            format!("arch={virtual_arch},code={arch}"),
+            format!("arch={virtual_arch},code={}", self.arch),
             debug.to_owned(),
             "-w".to_owned(),
         ];
-        args.extend(compilation.arguments());
-        compile::compile_to_list(shop, source, &args)
-    };
-    let listed = match compile("-lineinfo")? {
+        args.extend(self.compilation.arguments());
+        compile::compile_to_list(shop, self.source, behind, &args)
+    }
+}
+
+/// As a run compiles it, and with names of parameters where the source compiles without optimisation, too.
+///
+/// # Errors
+/// Where the machine failed. The inner error is the source's.
+pub fn list(listing: Listing) -> Result<std::result::Result<Inventory, Fault>> {
+    let toolkit = &listing.toolchain.include;
+    let toolkit = std::fs::canonicalize(toolkit).unwrap_or_else(|_| toolkit.clone());
+    let listed = match listing.compile("-lineinfo", "")? {
         Ok(listed) => listed,
         Err(fault) => return Ok(Err(fault)),
     };
-    let described = match compile("-G")? {
+    let described = match listing.compile("-G", "")? {
         Ok(debugged) => describe(&debugged.cubin).unwrap_or_default(),
         Err(_) => HashMap::new(),
     };
     Ok(Ok(inventory(listed, &described, &toolkit)))
+}
+
+/// The template that the compiler is asked with. It is never defined.
+const ASKED: &str = "gatekeeper_asks";
+
+/// Asks the compiler for the types of a source by these names, by the name: `traits<32>::input_t` is `float`. `number<N>`
+/// in one stands for an expression. The compiler makes no code: it refuses an object of an incomplete type, and names
+/// the type as it is after all substitution.
+///
+/// # Errors
+/// Where the machine failed.
+pub fn name_types(listing: Listing, names: &[String]) -> Result<HashMap<String, String>> {
+    let mut behind = format!(
+        "template <typename> struct {ASKED};\nnamespace gatekeeper {{ template <long long> struct number; }}\n"
+    );
+    for (line, name) in (1..).zip(names) {
+        let name = name.replace("number<", "gatekeeper::number<");
+        behind.push_str(&format!(
+            "#line {line} \"{ASKED}\"\n{ASKED}<{name}> {ASKED}_{line};\n"
+        ));
+    }
+    let Err(refused) = listing.compile("-Xcudafe=--error_limit=1000000", &behind)? else {
+        return Ok(HashMap::new());
+    };
+    let answer = |line: &str| {
+        let (line, said) = line
+            .strip_prefix(ASKED)?
+            .strip_prefix('(')?
+            .split_once(')')?;
+        let name = names.get(line.parse::<usize>().ok()?.checked_sub(1)?)?;
+        let (_, answer) = said.rsplit_once(&format!("\"{ASKED}<"))?;
+        let (answer, _) = answer.split_once("\"")?;
+        let answer = answer.strip_suffix('>')?.replace("gatekeeper::", "");
+        Some((name.clone(), answer.trim().to_owned()))
+    };
+    Ok(refused.message.lines().filter_map(answer).collect())
 }
 
 /// Larger files of PTX are made by no compiler.
@@ -895,23 +939,25 @@ fn of_base(encoding: gimli::DwAte, bytes: usize) -> Option<ScalarType> {
 
 /// The toolkit's own: half precision, and vectors of one type.
 fn of_struct(name: &str, bytes: usize) -> Option<(ElemType, usize)> {
-    let elem = match name.trim_end_matches(|name: char| name.is_ascii_digit()) {
-        "__half" | "half" => ElemType::F16,
-        "__nv_bfloat" if name == "__nv_bfloat16" => ElemType::Bf16,
-        "__nv_bfloat" => return (name == "__nv_bfloat162").then_some((ElemType::Bf16, 2)),
-        "__nv_fp8_e4m" => ElemType::E4m3,
-        "__nv_fp8_e5m" => ElemType::E5m2,
-        "float" => ElemType::F32,
-        "double" => ElemType::F64,
-        "int" => ElemType::I32,
+    let elem = match name.trim_end_matches(['1', '2', '3', '4']) {
+        "__nv_bfloat16" => ElemType::Bf16,
         "uint" => ElemType::U32,
-        "short" => ElemType::I16,
         "ushort" => ElemType::U16,
-        "char" => ElemType::I8,
         "uchar" => ElemType::U8,
-        "long" | "longlong" | "ulong" | "ulonglong" => ElemType::I64,
-        _ => return None,
+        "longlong" | "ulong" | "ulonglong" => ElemType::I64,
+        base => element_named(name).or_else(|| element_named(base))?,
     };
     let count = bytes / elem.size();
     (count > 0 && bytes.is_multiple_of(elem.size())).then_some((elem, count))
+}
+
+/// Returns the element type of this name, whatever namespace it is in. PyTorch's own are without underscores.
+pub fn element_named(name: &str) -> Option<ElemType> {
+    Some(match name.rsplit("::").next()? {
+        "half" | "Half" => ElemType::F16,
+        "nv_bfloat16" | "BFloat16" => ElemType::Bf16,
+        "__nv_fp8_e4m3" | "Float8_e4m3fn" => ElemType::E4m3,
+        "__nv_fp8_e5m2" | "Float8_e5m2" => ElemType::E5m2,
+        own => return scalar_named(own).and_then(element),
+    })
 }
