@@ -2,7 +2,7 @@
 
 use super::sizes::{Dim, Product};
 use build::inventory::Pointee;
-use model::{Role, ScalarType};
+use model::{Reference, Role, ScalarType};
 use std::collections::BTreeMap;
 
 /// Integers of inputs are below it: they may be indices.
@@ -19,7 +19,8 @@ pub struct Call {
     pub captured: Captured,
     /// A limit on the error of its outputs.
     pub max_err: Limit,
-    pub reference: Matches,
+    /// What gives the same.
+    pub reference: Option<Match>,
 }
 
 impl Call {
@@ -29,6 +30,14 @@ impl Call {
         factors
             .filter(|factor| factor.parse::<u64>().is_ok())
             .count()
+    }
+
+    pub fn tensors_mut(&mut self) -> impl Iterator<Item = &mut Tensor> {
+        let parts = self.arguments.iter_mut().flat_map(Argument::parts_mut);
+        parts.filter_map(|part| match part {
+            Argument::Tensor(tensor) => Some(tensor),
+            _ => None,
+        })
     }
 
     pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
@@ -58,15 +67,6 @@ pub struct Unknown {
     pub why: String,
     /// The grid and the block, where the sources say them.
     pub launch: Option<(Vec<String>, Vec<String>)>,
-}
-
-/// References that give what a kernel does.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Matches {
-    /// The reference of a kernel with one output.
-    pub whole: Option<Match>,
-    /// References of single outputs, where a kernel has several: no built-in one computes them together.
-    pub single: Vec<(String, Match)>,
 }
 
 /// A limit on an error, as gates.yaml has it, and where it comes from.
@@ -125,11 +125,7 @@ pub struct Tensor {
 /// A reference that gives what the kernel does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Match {
-    pub name: &'static str,
-    /// `softmax`, and of a reference that has operations which one: `add`.
-    pub computes: &'static str,
-    /// As gates.yaml has it, without its name: `x: a, out: b`.
-    pub keys: Vec<(&'static str, String)>,
+    pub reference: Reference,
     /// Its dimensions of each tensor, as expressions.
     pub shapes: BTreeMap<String, Vec<String>>,
     pub max_err: f64,

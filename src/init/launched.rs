@@ -1,11 +1,12 @@
 //! Calls of kernels as a program made them: real sizes, values and launches. Pure.
 
 use super::Surveyed;
-use super::call::{Argument, Call, Captured, Limit, Matches, Tensor, Unknown};
+use super::call::{Argument, Call, Captured, Limit, Tensor, Unknown};
+use super::parts::{PartKind, nested, parts_of};
 use super::sizes::{Dim, Product, product_of};
 use super::tolerances::{rounded_up, tolerance};
 use super::write::{SCHEMA, as_identifier, quoted};
-use build::inventory::{ListedKernel, Member, ParameterKind, Pointee};
+use build::inventory::{ListedKernel, Pointee};
 use build::signature::qualified;
 use capture::{Capture, LaunchRecord};
 use model::{Number, Role, ScalarType};
@@ -30,133 +31,135 @@ pub fn take_calls(kernels: &mut [Surveyed], launches: &Capture) {
                 Ok(call) if calls.contains(&call) => {}
                 Ok(call) => calls.push(call),
                 Err(why) => {
-                    let [grid, block] = [launch.grid, launch.block].map(numbers);
-                    let launch = Some((trimmed(grid), trimmed(block)));
-                    unknown = Unknown { why, launch };
+                    let [grid, block] = [launch.grid, launch.block].map(|extents| {
+                        let texts = extents.iter().map(u32::to_string);
+                        trimmed(texts.collect())
+                    });
+                    unknown = Unknown {
+                        why,
+                        launch: Some((grid, block)),
+                    };
                 }
             }
         }
         let mut calls = calls.into_iter();
-        kernel.call = calls.next().ok_or(unknown).map(|first| {
-            let mut call = calls.fold(first, |first, other| add_shape(&first, other));
-            call.grid = trimmed(call.grid);
-            call.block = trimmed(call.block);
-            call
-        });
+        kernel.call = calls
+            .next()
+            .ok_or(unknown)
+            .map(|first| combine(first, calls));
     }
 }
 
-/// Returns a call with the sizes of another as one more shape, or with that one counted where it differs in more.
-fn add_shape(first: &Call, other: Call) -> Call {
-    let is_full = first.captured.shapes.len() + 1 >= MOST_SHAPES;
-    let merged = if is_full { None } else { merge(first, other) };
-    merged.unwrap_or_else(|| {
-        let mut call = first.clone();
-        call.captured.others += 1;
+/// Makes one call of several: those that differ in dimensions alone are its shapes, and the others are counted.
+fn combine(first: Call, others: impl Iterator<Item = Call>) -> Call {
+    let outline = |call: &Call| {
+        let mut call = call.clone();
+        call.max_err = Limit::default();
+        for dim in &mut call.dims {
+            dim.value = 0;
+        }
+        for tensor in call.tensors_mut() {
+            (tensor.role, tensor.size.value) = (Role::In, 0);
+        }
         call
-    })
-}
-
-/// Returns `None` where the calls differ in what no dimension can say.
-fn merge(first: &Call, mut other: Call) -> Option<Call> {
+    };
     let mut call = first.clone();
-    let launch = |call: &Call| (call.captured.cluster, call.captured.cooperative);
-    if launch(first) != launch(&other) {
-        return None;
-    }
-    let value = |text: &str, dims: &[Dim]| {
-        let named = dims.iter().find(|dim| dim.name == *text);
-        named.map_or_else(|| text.parse().ok(), |dim| Some(dim.value))
-    };
-    let other_dims = std::mem::take(&mut other.dims);
-    let mut shape = Shape {
-        dims: first.dims.clone(),
-        added: Vec::new(),
-    };
-    let (own, others) = (texts(&mut call), texts(&mut other));
-    if own.len() != others.len() {
-        return None;
-    }
-    for ((name, text), (other_name, other_text)) in own.into_iter().zip(others) {
-        if name != other_name {
-            return None;
+    for other in others {
+        if call.captured.shapes.len() + 1 >= MOST_SHAPES || outline(&other) != outline(&first) {
+            call.captured.others += 1;
+            continue;
         }
-        let known = shape.dims.iter_mut().find(|dim| dim.name == *text);
-        match known {
-            Some(dim) => dim.value = value(other_text, &other_dims)?,
-            None if text == other_text => {}
-            None => {
-                let now = value(other_text, &other_dims)?;
-                *text = shape.add(&name, value(text, &[])?, now);
+        // What one launch leaves as it is another may write.
+        for (tensor, other) in call.tensors_mut().zip(other.tensors()) {
+            if other.role == Role::Inout {
+                tensor.role = Role::Inout;
             }
         }
+        call.captured.shapes.push(other.dims);
     }
-    let own = call.arguments.iter_mut().flat_map(Argument::parts_mut);
-    let others = other.arguments.iter().flat_map(Argument::parts);
-    for pair in own.zip(others) {
-        match pair {
-            (Argument::Tensor(own), Argument::Tensor(other)) => {
-                if other.role == Role::Inout {
-                    own.role = Role::Inout;
-                }
-                if own.size.with(&shape.dims) != Some(other.size.value) {
-                    let name = format!("{}_size", own.name);
-                    let name = shape.add(&name, own.size.value, other.size.value);
-                    own.size.factors = vec![name];
-                }
-            }
-            (own, other) if std::mem::discriminant(own) == std::mem::discriminant(other) => {}
-            _ => return None,
+    close(&mut call);
+    call
+}
+
+/// Takes out the dimensions that are needless: numbers of a launch that are the same in all shapes, and sizes of tensors
+/// that are products of others.
+fn close(call: &mut Call) {
+    let shapes = call.captured.shapes.iter().chain([&call.dims]).cloned();
+    let shapes: Vec<Vec<Dim>> = shapes.collect();
+    let value = |shape: &[Dim], name: &str| {
+        let dim = shape.iter().find(|dim| dim.name == name);
+        dim.map(|dim| dim.value)
+    };
+    let scalars: Vec<String> = call
+        .arguments
+        .iter()
+        .flat_map(Argument::parts)
+        .filter_map(|part| match part {
+            Argument::Size { value, .. } => Some(value.clone()),
+            _ => None,
+        })
+        .collect();
+    let sizes: Vec<Dim> = call
+        .dims
+        .iter()
+        .filter(|dim| dim.value > 1 && scalars.contains(&dim.name))
+        .cloned()
+        .collect();
+    let mut sized = Vec::new();
+    for tensor in call.tensors_mut() {
+        let own = tensor.size.factors.concat();
+        let named = product_of(tensor.size.value, &sizes, &[]);
+        let is_same = |named: &Product| {
+            let mut shapes = shapes.iter();
+            shapes.all(|shape| named.with(shape) == value(shape, &own))
+        };
+        if let Some(named) = named.filter(is_same) {
+            tensor.size = named;
+        }
+        sized.push(own);
+    }
+    for dim in call.dims.clone() {
+        let is_fixed = shapes
+            .iter()
+            .all(|shape| value(shape, &dim.name) == Some(dim.value));
+        let names = |tensor: &Tensor| tensor.size.factors.contains(&dim.name);
+        // The size of a tensor that has another name now.
+        let is_replaced = sized.contains(&dim.name) && !call.tensors().any(names);
+        if (sizes.contains(&dim) || !is_fixed) && !is_replaced {
+            continue;
+        }
+        let number = dim.value.to_string();
+        let launch = call.grid.iter_mut().chain(&mut call.block);
+        let parts = call.arguments.iter_mut().flat_map(Argument::parts_mut);
+        let texts = parts.flat_map(|part| match part {
+            Argument::Size { value, .. } => std::slice::from_mut(value),
+            Argument::Tensor(tensor) => tensor.size.factors.as_mut_slice(),
+            _ => &mut [],
+        });
+        let texts = launch.chain([&mut call.dynamic_shared]).chain(texts);
+        for text in texts.filter(|text| **text == dim.name) {
+            text.clone_from(&number);
+        }
+        call.dims.retain(|own| own.name != dim.name);
+        for shape in &mut call.captured.shapes {
+            shape.retain(|own| own.name != dim.name);
         }
     }
-    call.dims.extend(shape.added.iter().cloned());
-    for dims in &mut call.captured.shapes {
-        dims.extend(shape.added.iter().cloned());
-    }
-    if call.dims != shape.dims && !call.captured.shapes.contains(&shape.dims) {
-        call.captured.shapes.push(shape.dims);
-    }
-    Some(call)
+    call.grid = trimmed(std::mem::take(&mut call.grid));
+    call.block = trimmed(std::mem::take(&mut call.block));
 }
 
-/// One more shape of a call.
-struct Shape {
-    dims: Vec<Dim>,
-    /// Dimensions that the call has not had yet, with its own values.
-    added: Vec<Dim>,
-}
-
-impl Shape {
-    /// Adds a dimension, and returns its name.
-    fn add(&mut self, name: &str, own: u64, value: u64) -> String {
-        let mut name = name.to_owned();
-        while self.dims.iter().any(|dim| dim.name == name) {
-            name.push('_');
-        }
-        self.added.push(Dim {
-            name: name.clone(),
-            value: own,
-        });
-        self.dims.push(Dim {
-            name: name.clone(),
-            value,
-        });
-        name
+/// Adds a dimension, and returns its name, which none has yet.
+fn add_dim(dims: &mut Vec<Dim>, name: &str, value: u64) -> String {
+    let mut name = name.to_owned();
+    while dims.iter().any(|dim| dim.name == name) || !model::expr::is_identifier(&name) {
+        name.push('_');
     }
-}
-
-/// The texts of a call that may be a size, and a name for each.
-fn texts(call: &mut Call) -> Vec<(String, &mut String)> {
-    let axes = |what| ["x", "y", "z"].map(|axis| format!("{what}_{axis}"));
-    let mut texts: Vec<_> = axes("grid").into_iter().zip(&mut call.grid).collect();
-    texts.extend(axes("block").into_iter().zip(&mut call.block));
-    texts.push(("shared_bytes".to_owned(), &mut call.dynamic_shared));
-    let parts = call.arguments.iter_mut().flat_map(Argument::parts_mut);
-    texts.extend(parts.filter_map(|part| match part {
-        Argument::Size { name, value, .. } => Some((name.clone(), value)),
-        _ => None,
-    }));
-    texts
+    dims.push(Dim {
+        name: name.clone(),
+        value,
+    });
+    name
 }
 
 /// Names of the kernels that the program launched and no source has, each once.
@@ -229,42 +232,48 @@ fn call_of(launch: &LaunchRecord, kernel: &ListedKernel) -> Result<Call, String>
     let mut reader = Reader {
         launch,
         dims: Vec::new(),
-        arguments: Vec::new(),
     };
-    for ((at, parameter), captured) in kernel.parameters.iter().enumerate().zip(&launch.parameters)
-    {
-        let bytes = captured.decode().ok_or(OTHER_PARAMETERS)?;
-        let numbered = format!("p{at}");
-        let name = parameter.name.as_deref().unwrap_or(&numbered);
-        let argument = reader.read(name, &parameter.kind, &bytes)?;
-        reader.arguments.push(argument);
+    let decoded = launch.parameters.iter().map(|captured| captured.decode());
+    let decoded: Vec<_> = decoded.collect::<Option<_>>().ok_or(OTHER_PARAMETERS)?;
+    let mut arguments = Vec::new();
+    for part in parts_of(kernel, "")? {
+        let own = part.offset..part.offset + part.bytes();
+        let bytes = decoded.get(part.parameter);
+        let bytes = bytes
+            .and_then(|bytes| bytes.get(own))
+            .ok_or(OTHER_PARAMETERS)?;
+        arguments.push(match part.kind {
+            PartKind::Pointer(pointee) => reader.tensor(&part.name, pointee, bytes)?,
+            PartKind::Size(of) | PartKind::Value(of) => reader.scalar(&part.name, of, bytes)?,
+        });
     }
-    let Reader {
-        dims,
-        mut arguments,
-        ..
-    } = reader;
-    // Extents of tensors are named once all sizes are known.
-    for part in arguments.iter_mut().flat_map(Argument::parts_mut) {
-        if let Argument::Tensor(tensor) = part
-            && let Some(named) = product_of(tensor.size.value, &dims, &[])
-        {
-            tensor.size = named;
+    let mut dims = reader.dims;
+    for argument in &mut arguments {
+        if let Argument::Tensor(tensor) = argument {
+            let name = format!("{}_size", tensor.name);
+            tensor.size.factors = vec![add_dim(&mut dims, &name, tensor.size.value)];
         }
     }
+    let mut extents = |what: &str, extents: [u32; 3]| -> Vec<String> {
+        let axes = ["x", "y", "z"].into_iter().zip(extents);
+        axes.map(|(axis, count)| add_dim(&mut dims, &format!("{what}_{axis}"), count.into()))
+            .collect()
+    };
+    let (grid, block) = (extents("grid", launch.grid), extents("block", launch.block));
+    let dynamic_shared = add_dim(&mut dims, "shared_bytes", launch.dynamic_shared.into());
     let call = Call {
         dims,
-        arguments,
-        grid: numbers(launch.grid),
-        block: numbers(launch.block),
-        dynamic_shared: launch.dynamic_shared.to_string(),
+        arguments: nested(kernel, arguments),
+        grid,
+        block,
+        dynamic_shared,
         captured: Captured {
             cluster: launch.cluster,
             cooperative: launch.cooperative,
             ..Captured::default()
         },
         max_err: Limit::default(),
-        reference: Matches::default(),
+        reference: None,
     };
     let limit = call
         .tensors()
@@ -283,10 +292,6 @@ fn call_of(launch: &LaunchRecord, kernel: &ListedKernel) -> Result<Call, String>
     })
 }
 
-fn numbers(of: [u32; 3]) -> Vec<String> {
-    of.iter().map(u32::to_string).collect()
-}
-
 /// Removes what a launch need not say.
 fn trimmed(mut extents: Vec<String>) -> Vec<String> {
     while extents.len() > 1 && extents.last().is_some_and(|extent| extent == "1") {
@@ -299,47 +304,9 @@ fn trimmed(mut extents: Vec<String>) -> Vec<String> {
 struct Reader<'a> {
     launch: &'a LaunchRecord,
     dims: Vec<Dim>,
-    arguments: Vec<Argument>,
 }
 
 impl Reader<'_> {
-    fn read(&mut self, name: &str, kind: &ParameterKind, bytes: &[u8]) -> Result<Argument, String> {
-        match kind {
-            ParameterKind::Pointer(pointee) => self.tensor(name, pointee, bytes),
-            ParameterKind::Scalar(scalar) => self.scalar(name, *scalar, bytes),
-            ParameterKind::Struct(members) => self.members(name, members, bytes),
-            ParameterKind::Other(what) => Err(format!("`{name}` is {what}")),
-        }
-    }
-
-    fn members(
-        &mut self,
-        within: &str,
-        members: &[Member],
-        bytes: &[u8],
-    ) -> Result<Argument, String> {
-        let mut at = 0usize;
-        let mut read = Vec::new();
-        for member in members {
-            let size = member.bytes();
-            if !matches!(member, Member::Pad(_)) {
-                at = at.next_multiple_of(size);
-            }
-            let own = bytes.get(at..at + size).ok_or(OTHER_PARAMETERS)?;
-            at += size;
-            read.push(match member {
-                Member::Pointer(name, pointee) => {
-                    self.tensor(&format!("{within}_{name}"), pointee, own)?
-                }
-                Member::Scalar(name, scalar) | Member::Element(name, scalar) => {
-                    self.scalar(&format!("{within}_{name}"), *scalar, own)?
-                }
-                Member::Pad(size) => Argument::Pad(*size),
-            });
-        }
-        Ok(Argument::Struct(read))
-    }
-
     fn tensor(&self, name: &str, pointee: &Pointee, bytes: &[u8]) -> Result<Argument, String> {
         let address = u64::from_le_bytes(bytes.try_into().map_err(|_| OTHER_PARAMETERS)?);
         if address == 0 {
@@ -397,15 +364,8 @@ impl Reader<'_> {
         let number = number_of(of, bytes).ok_or(OTHER_PARAMETERS)?;
         let value = match number {
             Value::Whole(value) => match u64::try_from(value) {
-                Ok(size) if size > 1 && model::expr::is_identifier(name) => {
-                    let name = name.to_owned();
-                    self.dims.push(Dim { name, value: size });
-                    self.dims
-                        .last()
-                        .map(|dim| dim.name.clone())
-                        .unwrap_or_default()
-                }
-                _ => value.to_string(),
+                Ok(size) => add_dim(&mut self.dims, name, size),
+                Err(_) => value.to_string(),
             },
             Value::Float(value) if value.is_finite() => value.to_string(),
             Value::Float(_) => return Err(format!("`{name}` is not finite in the program")),

@@ -6,7 +6,7 @@
 
 use super::parts::{Part, PartKind};
 use super::sizes;
-use build::inventory::{ListedKernel, Pointee, element_named};
+use build::inventory::{ListedKernel, Pointee, element_named, vector_named};
 use model::LaunchBounds;
 use model::expr::{Env, Expression};
 use regex::{Captures, Regex};
@@ -232,7 +232,6 @@ impl Texts {
         (source, define, answers): (&str, &[(String, String)], &Answers),
         kernel: &ListedKernel,
         parts: &[Part],
-        ptx: &str,
         bounds: LaunchBounds,
     ) -> Result<ReadCall, String> {
         let (name, instance) = split_name(&kernel.name);
@@ -282,7 +281,7 @@ impl Texts {
                 let text = flat_members(&body.text, parts);
                 Scope::new(self, body.file, &text, own, answers).inferred(parts, bounds)
             }
-            None => of_ptx(parts, ptx, bounds),
+            None => Err("there is no source that launches it".to_owned()),
         };
         Ok(ReadCall { pointees, ..call? })
     }
@@ -820,27 +819,6 @@ fn named_sizes(parts: &[Part]) -> Result<ReadCall, String> {
     Ok(call)
 }
 
-/// PTX without a source: a thread for each of `n` elements.
-fn of_ptx(parts: &[Part], ptx: &str, bounds: LaunchBounds) -> Result<ReadCall, String> {
-    let mut call = named_sizes(parts)?;
-    let is_linear = ["%ctaid.x", "%ntid.x", "%tid.x"]
-        .iter()
-        .all(|register| ptx.contains(register))
-        && !ptx.contains("%tid.y");
-    match call.dims.as_slice() {
-        [only] if is_linear => {
-            let threads = bounds
-                .threads
-                .map_or(THREADS.to_owned(), |threads| threads.to_string());
-            call.grid = vec![format!("ceil_div({}, {threads})", only.name)];
-            call.block = vec![threads];
-            call.shared = "0".to_owned();
-            Ok(call)
-        }
-        _ => Err("there is no source that launches it".to_owned()),
-    }
-}
-
 /// How a kernel uses its index along an axis.
 struct Index {
     /// Threads that a block counts for, where threads of several blocks have one index.
@@ -1064,14 +1042,9 @@ fn replace_word(text: &str, name: &str, value: &str) -> String {
 /// Writes an expression of C++ as one of gates.yaml.
 fn as_expression(text: &str) -> String {
     let text = SIZEOF.replace_all(text, |found: &Captures| {
-        let bytes = match found.get(1).map_or("", |name| name.as_str()) {
-            "float" | "int" | "unsigned" | "uint32_t" | "int32_t" => "4",
-            "double" | "float2" | "int64_t" => "8",
-            "half" | "__half" | "__nv_bfloat16" | "nv_bfloat16" => "2",
-            "float4" | "int4" => "16",
-            other => other,
-        };
-        bytes.to_owned()
+        let name = found.get(1).map_or("", |name| name.as_str());
+        let bytes = vector_named(name).map(|(elem, count)| elem.size() * count);
+        bytes.map_or_else(|| name.to_owned(), |bytes| bytes.to_string())
     });
     let text = CEIL_DIV.replace_all(&text, "ceil_div(");
     let text = CAST.replace_all(&text, "$1");

@@ -475,37 +475,18 @@ pub fn survey(
     survey.kernels = found
         .par_iter()
         .flat_map(|(source, compilation, inventory, kernels)| {
-            let module = Module::load(&inventory.ptx).map_err(|error| error.to_string());
-            let module = Arc::new(module);
-            let questions = module.as_ref().as_ref().map(|module| {
-                let origin = Origin {
-                    module,
-                    ptx: &inventory.ptx,
-                    texts,
-                    source,
-                    define: &compilation.define,
-                };
-                origin.questions(kernels)
-            });
-            let questions = questions.unwrap_or_default();
-            let answers = Arc::new(compiler.answer(source, compilation, &questions));
+            let origin = Origin {
+                module: Module::load(&inventory.ptx).map_err(|error| error.to_string()),
+                ptx: &inventory.ptx,
+                texts,
+                source,
+                define: &compilation.define,
+            };
+            let answers = compiler.answer(source, compilation, &origin.questions(kernels));
+            let known = Arc::new((origin, answers));
             kernels.par_iter().map(move |kernel| {
-                let call = match module.as_ref() {
-                    Ok(module) => {
-                        let origin = Origin {
-                            module,
-                            ptx: &inventory.ptx,
-                            texts,
-                            source,
-                            define: &compilation.define,
-                        };
-                        origin.find_call(kernel, &answers)
-                    }
-                    Err(error) => Err(Unknown {
-                        why: format!("the simulator cannot read its PTX: {error}"),
-                        launch: None,
-                    }),
-                };
+                let (origin, answers) = known.as_ref();
+                let call = origin.find_call(kernel, answers);
                 say(Step::Read {
                     kernel: &kernel.name,
                     done: 1 + done.fetch_add(1, Ordering::Relaxed),

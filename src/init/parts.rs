@@ -1,5 +1,6 @@
 //! The values that a kernel gets, one by one, with their names and where each lies. Pure.
 
+use super::call::Argument;
 use build::inventory::{ListedKernel, Member, ParameterKind, Pointee};
 use model::ScalarType;
 use regex::Regex;
@@ -16,9 +17,18 @@ pub struct Part<'a> {
     pub member: Option<&'a str>,
     /// Whether the code of the kernel loads it.
     pub is_read: bool,
-    /// In the parameter buffer.
+    /// Within the parameter.
     pub offset: usize,
     pub kind: PartKind<'a>,
+}
+
+impl Part<'_> {
+    pub fn bytes(&self) -> usize {
+        match self.kind {
+            PartKind::Pointer(_) => 8,
+            PartKind::Size(scalar) | PartKind::Value(scalar) => scalar.size(),
+        }
+    }
 }
 
 pub enum PartKind<'a> {
@@ -26,8 +36,6 @@ pub enum PartKind<'a> {
     Size(ScalarType),
     Value(ScalarType),
 }
-
-pub const OTHER_PARAMETERS: &str = "its parameters are not those of its PTX";
 
 /// `ld.param.v2.b32 {%r1, %r2}, [k_param_0+8]`, also by a register with an address: `[%rd1+-8]`.
 static LOAD: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -71,33 +79,27 @@ fn loads(entry: &str, symbol: &str, parameter: usize) -> Option<Vec<Range<usize>
     is_known.then_some(all)
 }
 
-/// `entry`: its PTX.
+/// Returns what a kernel gets. `entry`: its PTX, where it is known.
 ///
 /// # Errors
 /// A part without a value, as a part of a sentence.
-pub fn parts_of<'a>(
-    kernel: &'a ListedKernel,
-    program: &ptxsim::Kernel,
-    entry: &str,
-) -> Result<Vec<Part<'a>>, String> {
+pub fn parts_of<'a>(kernel: &'a ListedKernel, entry: &str) -> Result<Vec<Part<'a>>, String> {
     use ScalarType::{I32, I64, U32, U64};
-    let places = program.parameters();
-    if places.len() != kernel.parameters.len() {
-        return Err(OTHER_PARAMETERS.to_owned());
-    }
     let mut names = BTreeSet::new();
     let mut parts: Vec<Part> = Vec::new();
-    let mut add =
-        |place: &Place<'a>, member: Option<&'a str>, offset: usize, kind: PartKind<'a>| {
-            let (fallback, bytes) = match kind {
-                PartKind::Pointer(_) => ("t", 8),
-                PartKind::Size(scalar) | PartKind::Value(scalar) => ("n", scalar.size()),
+    for (parameter, listed) in kernel.parameters.iter().enumerate() {
+        let loads = loads(entry, &kernel.symbol, parameter);
+        let within = listed.name.as_deref();
+        let mut add = |member: Option<&'a str>, offset: usize, kind: PartKind<'a>| {
+            let fallback = match kind {
+                PartKind::Pointer(_) => "t",
+                PartKind::Size(_) | PartKind::Value(_) => "n",
             };
             let joined = member
-                .zip(place.name)
+                .zip(within)
                 .map(|(name, within)| format!("{within}_{name}"));
             let numbered = format!("{fallback}{}", parts.len());
-            let name = [member.or(place.name), joined.as_deref(), Some(&numbered)]
+            let name = [member.or(within), joined.as_deref(), Some(&numbered)]
                 .into_iter()
                 .flatten()
                 .filter(|name| model::expr::is_identifier(name) && !names.contains(*name))
@@ -106,81 +108,70 @@ pub fn parts_of<'a>(
                 .unwrap_or(&numbered)
                 .to_owned();
             names.insert(name.clone());
-            let is_loaded = |load: &Range<usize>| load.start < offset + bytes && offset < load.end;
-            parts.push(Part {
+            let mut part = Part {
                 name,
-                parameter: place.parameter,
+                parameter,
                 member,
-                is_read: place
-                    .loads
-                    .as_ref()
-                    .is_none_or(|loads| loads.iter().any(is_loaded)),
-                offset: place.begin + offset,
+                is_read: true,
+                offset,
                 kind,
-            });
+            };
+            let end = offset + part.bytes();
+            let is_loaded = |load: &Range<usize>| load.start < end && offset < load.end;
+            part.is_read = loads
+                .as_ref()
+                .is_none_or(|loads| loads.iter().any(is_loaded));
+            parts.push(part);
         };
-    let of_scalar = |scalar: ScalarType| match scalar {
-        I32 | U32 | I64 | U64 => PartKind::Size(scalar),
-        _ => PartKind::Value(scalar),
-    };
-    for (at, (parameter, (begin, bytes))) in kernel.parameters.iter().zip(places).enumerate() {
-        let place = Place {
-            parameter: at,
-            name: parameter.name.as_deref(),
-            begin: begin as usize,
-            loads: loads(entry, &kernel.symbol, at),
+        let of_scalar = |scalar: ScalarType| match scalar {
+            I32 | U32 | I64 | U64 => PartKind::Size(scalar),
+            _ => PartKind::Value(scalar),
         };
-        let taken = match &parameter.kind {
-            ParameterKind::Pointer(pointee) => {
-                add(&place, None, 0, PartKind::Pointer(pointee));
-                8
-            }
-            ParameterKind::Scalar(scalar) => {
-                add(&place, None, 0, of_scalar(*scalar));
-                scalar.size()
-            }
+        match &listed.kind {
+            ParameterKind::Pointer(pointee) => add(None, 0, PartKind::Pointer(pointee)),
+            ParameterKind::Scalar(scalar) => add(None, 0, of_scalar(*scalar)),
             ParameterKind::Struct(members) => {
                 let mut at = 0usize;
-                let mut align = 1;
                 for member in members {
                     let bytes = member.bytes();
                     if !matches!(member, Member::Pad(_)) {
                         at = at.next_multiple_of(bytes);
-                        align = align.max(bytes);
                     }
                     match member {
                         Member::Pointer(name, pointee) => {
-                            add(&place, Some(name), at, PartKind::Pointer(pointee));
+                            add(Some(name), at, PartKind::Pointer(pointee));
                         }
-                        Member::Scalar(name, scalar) => {
-                            add(&place, Some(name), at, of_scalar(*scalar));
-                        }
+                        Member::Scalar(name, scalar) => add(Some(name), at, of_scalar(*scalar)),
                         Member::Element(name, scalar) => {
-                            add(&place, Some(name), at, PartKind::Value(*scalar));
+                            add(Some(name), at, PartKind::Value(*scalar));
                         }
                         Member::Pad(_) => {}
                     }
                     at += bytes;
                 }
-                at.next_multiple_of(align)
             }
             ParameterKind::Other(what) => {
-                let name = place.name.unwrap_or("a parameter");
+                let name = within.unwrap_or("a parameter");
                 return Err(format!("`{name}` is {what}"));
             }
-        };
-        if taken != bytes as usize {
-            return Err(OTHER_PARAMETERS.to_owned());
         }
     }
     Ok(parts)
 }
 
-/// A parameter that parts belong to.
-struct Place<'a> {
-    parameter: usize,
-    name: Option<&'a str>,
-    /// In the parameter buffer.
-    begin: usize,
-    loads: Option<Vec<Range<usize>>>,
+/// Puts the arguments of all parts into the structs that these belong to.
+pub fn nested(kernel: &ListedKernel, arguments: Vec<Argument>) -> Vec<Argument> {
+    let mut arguments = arguments.into_iter();
+    let parameters = kernel.parameters.iter();
+    let nested = parameters.filter_map(|parameter| match &parameter.kind {
+        ParameterKind::Struct(members) => {
+            let members = members.iter().filter_map(|member| match member {
+                Member::Pad(bytes) => Some(Argument::Pad(*bytes)),
+                _ => arguments.next(),
+            });
+            Some(Argument::Struct(members.collect()))
+        }
+        _ => arguments.next(),
+    });
+    nested.collect()
 }

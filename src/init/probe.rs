@@ -6,18 +6,19 @@
 //! tell whether the extents depend on the inputs, and what references are compared with. Sizes that do not divide by a
 //! tile are tried first, and where the call is not right with them, sizes that do.
 
-use super::call::{Argument, Call, Captured, Limit, Matches, SMALL, Tensor, Unknown};
+use super::call::{Argument, Call, Captured, Limit, SMALL, Tensor, Unknown};
 use super::launches::{Answers, ReadCall, Texts};
-use super::parts::{OTHER_PARAMETERS, Part, PartKind, parts_of};
+use super::parts::{Part, PartKind, nested, parts_of};
 use super::references::{self, Observed};
 use super::sizes::{self, Alignment, Dim, Product};
 use super::tolerances::{rounded_up, tolerance};
-use build::inventory::{self, ListedKernel, Member, ParameterKind, Pointee};
+use build::inventory::{self, ListedKernel, Pointee};
 use model::expr::{Env, ExprValue, Expression, Name};
 use model::{ElemType, Role, ScalarType};
 use ptxsim::{FaultKind, Finding, FindingKind, Limits, Memory, Module, Report};
 use std::collections::BTreeMap;
 
+const OTHER_PARAMETERS: &str = "its parameters are not those of its PTX";
 /// Warp instructions of one launch: what a run of one seed may take.
 const INSTRUCTIONS: u64 = 10_000_000;
 /// Addresses behind a tensor that belong to nothing else.
@@ -29,21 +30,21 @@ const ROOM: std::ops::RangeInclusive<u64> = 1 << 16..=1 << 26;
 const SEEDS: u64 = 2;
 
 /// A source with its code, among all texts.
-#[derive(Clone, Copy)]
 pub struct Origin<'a> {
-    pub module: &'a Module,
+    /// Why the simulator cannot read it otherwise.
+    pub module: Result<Module, String>,
     pub ptx: &'a str,
     pub texts: &'a Texts,
     pub source: &'a str,
     pub define: &'a [(String, String)],
 }
 
-impl<'a> Origin<'a> {
+impl Origin<'_> {
     /// Returns what only the compiler can say of these kernels' calls.
-    pub fn questions(self, kernels: &[ListedKernel]) -> Vec<String> {
+    pub fn questions(&self, kernels: &[ListedKernel]) -> Vec<String> {
         let answers = Answers::collecting();
         for kernel in kernels {
-            if let Ok((_, parts)) = self.parts(kernel) {
+            if let Ok((.., parts)) = self.parts(kernel) {
                 let _ = self.read(kernel, &parts, &answers);
             }
         }
@@ -51,39 +52,50 @@ impl<'a> Origin<'a> {
     }
 
     fn parts<'k>(
-        self,
+        &self,
         kernel: &'k ListedKernel,
-    ) -> Result<(&'a ptxsim::Kernel, Vec<Part<'k>>), String> {
-        let program = self.module.kernel(&kernel.symbol);
+    ) -> Result<(&Module, &ptxsim::Kernel, Vec<Part<'k>>), String> {
+        let module = self.module.as_ref();
+        let module =
+            module.map_err(|error| format!("the simulator cannot read its PTX: {error}"))?;
+        let program = module.kernel(&kernel.symbol);
         let program = program.map_err(|error| format!("the simulator cannot run it: {error}"))?;
         let entry = binary::find_entry(self.ptx, &kernel.symbol).unwrap_or_default();
-        Ok((program, parts_of(kernel, program, entry)?))
+        let parts = parts_of(kernel, entry)?;
+        let places = program.parameters();
+        let fits = |part: &Part| {
+            let place = places.get(part.parameter);
+            place.is_some_and(|(_, bytes)| part.offset + part.bytes() <= *bytes as usize)
+        };
+        if places.len() != kernel.parameters.len() || !parts.iter().all(fits) {
+            return Err(OTHER_PARAMETERS.to_owned());
+        }
+        Ok((module, program, parts))
     }
 
     fn read(
-        self,
+        &self,
         kernel: &ListedKernel,
         parts: &[Part],
         answers: &Answers,
     ) -> Result<ReadCall, String> {
-        let entry = binary::find_entry(self.ptx, &kernel.symbol).unwrap_or_default();
         let bounds = inventory::launch_bounds(self.ptx, &kernel.symbol);
         let place = (self.source, self.define, answers);
-        self.texts.call_of(place, kernel, parts, entry, bounds)
+        self.texts.call_of(place, kernel, parts, bounds)
     }
 
     /// Finds the call of a kernel in the sources, and observes it.
     ///
     /// # Errors
     /// What is not known of it.
-    pub fn find_call(self, kernel: &ListedKernel, answers: &Answers) -> Result<Call, Unknown> {
+    pub fn find_call(&self, kernel: &ListedKernel, answers: &Answers) -> Result<Call, Unknown> {
         let unknown = |why: String| Unknown { why, launch: None };
-        let (program, parts) = self.parts(kernel).map_err(unknown)?;
+        let (module, program, parts) = self.parts(kernel).map_err(unknown)?;
         let read = self.read(kernel, &parts, answers).map_err(unknown)?;
         let is_flat = read.block.len() == 1 && read.grid.len() == 1;
         let observe = |alignment: Alignment| {
             let dims = sizes::values(&read.dims, alignment, is_flat);
-            let trial = Trial::new(program, self.module, kernel, &parts, &read, dims)?;
+            let trial = Trial::new(program, module, kernel, &parts, &read, dims)?;
             trial.observe()
         };
         let ragged = observe(Alignment::Ragged);
@@ -253,7 +265,7 @@ impl<'a> Trial<'a> {
             observed.push(Observed { inputs, outputs });
         }
         call.max_err = limit(&call, &observed);
-        call.reference = references::find_references(&call, &observed);
+        call.reference = references::find_reference(&call, &observed);
         Ok(call)
     }
 
@@ -415,6 +427,8 @@ impl<'a> Trial<'a> {
         let mut memory = Memory::new(MOST_BYTES);
         self.module.place(&mut memory);
         let mut params = vec![0; self.program.parameter_bytes() as usize];
+        let begins = self.program.parameters().into_iter();
+        let begins: Vec<usize> = begins.map(|(begin, _)| begin as usize).collect();
         let mut bases = Vec::new();
         for (at, (part, given)) in self.parts.iter().zip(given).enumerate() {
             let mut base = None;
@@ -449,7 +463,8 @@ impl<'a> Trial<'a> {
                 }
             };
             bases.push(base);
-            let place = params.get_mut(part.offset..part.offset + value.len());
+            let begin = begins.get(part.parameter).copied().unwrap_or_default() + part.offset;
+            let place = params.get_mut(begin..begin + value.len());
             place.ok_or(OTHER_PARAMETERS)?.copy_from_slice(&value);
         }
         let limits = Limits {
@@ -535,24 +550,7 @@ impl<'a> Trial<'a> {
                     of,
                 }),
             });
-        let mut each = each.collect::<Result<Vec<_>, String>>()?.into_iter();
-        let arguments = self
-            .kernel
-            .parameters
-            .iter()
-            .filter_map(|parameter| match &parameter.kind {
-                ParameterKind::Struct(members) => Some(Argument::Struct(
-                    members
-                        .iter()
-                        .filter_map(|member| match member {
-                            Member::Pad(bytes) => Some(Argument::Pad(*bytes)),
-                            _ => each.next(),
-                        })
-                        .collect(),
-                )),
-                _ => each.next(),
-            })
-            .collect();
+        let arguments = nested(self.kernel, each.collect::<Result<_, String>>()?);
         Ok(Call {
             dims: self.dims.clone(),
             arguments,
@@ -561,7 +559,7 @@ impl<'a> Trial<'a> {
             dynamic_shared: self.read.shared.clone(),
             captured: Captured::default(),
             max_err: Limit::default(),
-            reference: Matches::default(),
+            reference: None,
         })
     }
 }

@@ -1,10 +1,12 @@
 //! Writes kernels with their calls as a gates.yaml, and those without as comments. Pure.
 
-use super::call::{Argument, Call, Match, SMALL, Tensor, Unknown};
+use super::call::{Argument, Call, SMALL, Tensor, Unknown};
 use super::probe::made_up;
+use super::references::MADE_UP;
 use super::{Survey, Surveyed};
 use build::inventory::{Compilation, ListedKernel, Member, ParameterKind};
 use model::{Arch, Role};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -143,7 +145,7 @@ pub fn write(
         if let Some((text, call)) = accepted {
             let separator = if blocks.text.is_empty() { "" } else { "\n" };
             let _ = write!(blocks.text, "{separator}{text}");
-            let has_reference = call.reference.whole.is_some();
+            let has_reference = call.reference.is_some();
             blocks.called.push(Named {
                 name: own,
                 kernels: family,
@@ -185,12 +187,7 @@ fn alike<'a>(called: &[(&'a Surveyed, &Call)]) -> Vec<(&'a Surveyed, Call)> {
         .map(|(kernel, call)| {
             let mut call = (*call).clone();
             let dims = call.dims.clone();
-            let parts = call.arguments.iter_mut().flat_map(Argument::parts_mut);
-            let tensors = parts.filter_map(|part| match part {
-                Argument::Tensor(tensor) => Some(tensor),
-                _ => None,
-            });
-            for (tensor, other) in tensors.zip(first.tensors()) {
+            for (tensor, other) in call.tensors_mut().zip(first.tensors()) {
                 if other.size.with(&dims) == Some(tensor.size.value) {
                     tensor.size.factors.clone_from(&other.size.factors);
                 }
@@ -466,32 +463,60 @@ fn of_kernel(name: &str, instances: &[(&Surveyed, Call)], all: &[&Surveyed]) -> 
     text
 }
 
+/// The order in which people write the keys of a reference. Others follow.
+const KEYS: [&str; 8] = ["q", "k", "v", "x", "a", "b", "out", "op"];
+/// Keys that a reference need not say, with these values.
+const DEFAULTS: [(&str, f64); 3] = [("alpha", 1.0), ("beta", 0.0), ("eps", 1e-5)];
+
 /// The reference of a call, and what is said of it.
 fn reference(call: &Call) -> (String, String) {
-    let Some(found) = &call.reference.whole else {
-        let single = call.reference.single.iter();
-        let matched: Vec<String> = single
-            .map(|(out, found)| format!("{out} matches {}", shown_match(found)))
-            .collect();
-        let remark = match matched.as_slice() {
-            [] => "what is right?".to_owned(),
-            _ => format!(
-                "{}: a `user` reference computes several outputs",
-                matched.join(", ")
-            ),
-        };
-        return ("none".to_owned(), remark);
+    let none = ("none".to_owned(), "what is right?".to_owned());
+    let Some(found) = &call.reference else {
+        return none;
     };
-    let keys: Vec<String> = found
-        .keys
+    let written = serde_json::to_value(&found.reference).unwrap_or_default();
+    let whole = written
+        .as_object()
+        .and_then(|written| written.iter().next());
+    let Some((name, keys)) = whole.and_then(|(name, keys)| Some((name, keys.as_object()?))) else {
+        return none;
+    };
+    let is_said = |key: &str, value: &Value| match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::Number(number) => {
+            let number = number.as_f64();
+            let default = DEFAULTS.iter().find(|(named, _)| *named == key);
+            default.is_none_or(|(_, default)| number != Some(*default))
+                // That of attention follows from its shape.
+                && (key != "scale" || number == Some(MADE_UP))
+        }
+        _ => true,
+    };
+    let mut keys: Vec<_> = keys
         .iter()
-        .map(|(key, value)| match *key {
-            "axes" | "permutation" => format!("{key}: {value}"),
-            _ => format!("{key}: {}", quoted_word(value)),
+        .filter(|(key, value)| is_said(key, value))
+        .collect();
+    keys.sort_by_key(|(key, _)| {
+        let place = KEYS.iter().position(|known| known == key);
+        place.unwrap_or(KEYS.len())
+    });
+    let computes = keys.iter().find(|(key, _)| *key == "op");
+    let computes = computes.and_then(|(_, op)| op.as_str()).unwrap_or(name);
+    let keys: Vec<String> = keys
+        .iter()
+        .map(|(key, value)| match value {
+            Value::String(text) => format!("{key}: {}", quoted(text)),
+            other => format!("{key}: {}", other.to_string().replace(',', ", ")),
         })
         .collect();
-    let value = format!("{{{}: {{{}}}}}", found.name, keys.join(", "));
-    (value, format!("matches {}", shown_match(found)))
+    let error = match found.max_err {
+        0.0 => "exactly".to_owned(),
+        error => format!("{error:.0e}"),
+    };
+    (
+        format!("{{{name}: {{{}}}}}", keys.join(", ")),
+        format!("matches {computes} ({error})"),
+    )
 }
 
 fn arguments(call: &Call) -> String {
@@ -500,15 +525,6 @@ fn arguments(call: &Call) -> String {
         write_argument(&mut text, 6, argument);
     }
     text
-}
-
-/// `softmax (3e-9)`
-fn shown_match(found: &Match) -> String {
-    let error = match found.max_err {
-        0.0 => "exactly".to_owned(),
-        error => format!("{error:.0e}"),
-    };
-    format!("{} ({error})", found.computes)
 }
 
 fn of_compilation(compilation: &Compilation) -> String {
@@ -567,20 +583,11 @@ fn write_argument(text: &mut String, indent: usize, argument: &Argument) {
     let _ = writeln!(text, "{:indent$}- {{{value}}}{remark}", "");
 }
 
-/// A value of a reference: a name, a number or a yes.
-fn quoted_word(text: &str) -> String {
-    if text == "true" || text.parse::<f64>().is_ok() {
-        text.to_owned()
-    } else {
-        quoted(text)
-    }
-}
-
 fn of_tensor(tensor: &Tensor, call: &Call) -> String {
     let own = tensor.size.factors.iter();
     let count = (tensor.pointee.count > 1).then(|| tensor.pointee.count.to_string());
     let own = || own.clone().cloned().chain(count.clone()).collect();
-    let reference = call.reference.whole.as_ref();
+    let reference = call.reference.as_ref();
     let matched = reference.and_then(|reference| reference.shapes.get(&tensor.name));
     let shape: Vec<String> = matched.cloned().unwrap_or_else(own);
     let shape: Vec<String> = shape.iter().map(|factor| expression(factor)).collect();
