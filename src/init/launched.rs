@@ -3,8 +3,8 @@
 use super::Surveyed;
 use super::call::{Argument, Call, Captured, Limit, Tensor, Unknown};
 use super::parts::{PartKind, nested, parts_of};
+use super::probe::limit;
 use super::sizes::{Dim, Product, product_of};
-use super::tolerances::{rounded_up, tolerance};
 use super::write::{SCHEMA, as_identifier, quoted};
 use build::inventory::{ListedKernel, Pointee};
 use build::signature::qualified;
@@ -261,7 +261,7 @@ fn call_of(launch: &LaunchRecord, kernel: &ListedKernel) -> Result<Call, String>
     };
     let (grid, block) = (extents("grid", launch.grid), extents("block", launch.block));
     let dynamic_shared = add_dim(&mut dims, "shared_bytes", launch.dynamic_shared.into());
-    let call = Call {
+    let mut call = Call {
         dims,
         arguments: nested(kernel, arguments),
         grid,
@@ -275,21 +275,11 @@ fn call_of(launch: &LaunchRecord, kernel: &ListedKernel) -> Result<Call, String>
         max_err: Limit::default(),
         reference: None,
     };
-    let limit = call
-        .tensors()
-        .filter(|tensor| tensor.role.is_result())
-        .map(|tensor| (tolerance(tensor.pointee.elem, 1.0), tensor.pointee.elem))
-        .max_by(|one, other| one.0.total_cmp(&other.0));
-    let Some((limit, elem)) = limit else {
+    if !call.tensors().any(|tensor| tensor.role.is_result()) {
         return Err("it wrote to no memory that a parameter leads to".to_owned());
-    };
-    Ok(Call {
-        max_err: Limit {
-            value: rounded_up(limit),
-            because: format!("rounding of {}, values up to 1", elem.name()),
-        },
-        ..call
-    })
+    }
+    call.max_err = limit(&call, &[]);
+    Ok(call)
 }
 
 /// Removes what a launch need not say.

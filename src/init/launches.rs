@@ -159,14 +159,6 @@ pattern!(
     POINTER_CAST,
     r"\b(?:reinterpret|static)_cast\s*<\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*[^>]*>\s*\(\s*(\w+)"
 );
-pattern!(
-    SMS,
-    r"\b(?:\w+(?:\.|->))?(?i-u:multiProcessorCount|\w*num_?SMs|sm_?count)\b"
-);
-pattern!(
-    THREADS_OF_SM,
-    r"\b(?:\w+(?:\.|->))?(?i-u:maxThreadsPerMultiProcessor|\w*threads_?per_?SM)\b"
-);
 pattern!(CEIL, r"\bceilf?\s*\(([^()/]+)/([^()/]+)\)");
 pattern!(SUFFIX, r"\b(\d+)(?:[uUlL]+|\.0*[fF]?)([^\w.]|$)");
 pattern!(SHIFT, r"\b(\d+)\s*<<\s*(\d+)\b");
@@ -176,11 +168,6 @@ pattern!(
     BLOCK_SIZE,
     r"^(?i-u:\w*block_?(?:size|dim)(?:_?x)?|\w*n?_?threads(?:_?(?:per|in)_?block)?|tpb|threads_?num)$"
 );
-pattern!(
-    LOOP,
-    r"for\s*\([^;]*threadIdx\.x[^;]*;[^;]*;[^;{)]*\+=\s*([\w.]+)"
-);
-pattern!(SHARED, r"__shared__\s+[\w:]+\s+\w+\s*\[\s*(\w+)\s*\]");
 
 impl Texts {
     pub fn read<'a>(root: &Path, paths: impl Iterator<Item = &'a String>) -> Self {
@@ -475,14 +462,9 @@ impl<'a> Scope<'a> {
                 self.free.push(part.name.clone());
             }
         }
-        let is_stride = |part: &Part, text: &str| text.is_empty() && sizes::is_stride(&part.name);
         let mut strides = Vec::new();
         for (part, text) in sized() {
             let value = match text {
-                _ if is_stride(part, text) => {
-                    strides.push(part);
-                    continue;
-                }
                 "" if sizes::is_size(&part.name) => Ok(part.name.clone()),
                 "" => Err(String::new()),
                 "true" => Ok("1".to_owned()),
@@ -506,15 +488,7 @@ impl<'a> Scope<'a> {
                 }
             }
         }
-        let mut config = site.config.iter().map(|text| {
-            let mut config = flat_members(text, parts);
-            for (text, value) in site.template.iter().zip(instance) {
-                if text.contains('.') {
-                    config = config.replace(text.as_str(), value);
-                }
-            }
-            config
-        });
+        let mut config = site.config.iter().map(|text| flat_members(text, parts));
         call.grid = self.extents(config.next(), "grid")?;
         call.block = self.extents(config.next(), "block")?;
         call.shared = match config.next() {
@@ -540,24 +514,20 @@ impl<'a> Scope<'a> {
             parts.iter().any(is_it) && !launched.iter().any(|own| own == name)
         };
         call.dims.retain(|dim| !unread(&dim.name));
-        let mut known: Vec<&str> = call.dims.iter().map(|dim| dim.name.as_str()).collect();
+        let known: Vec<&str> = call.dims.iter().map(|dim| dim.name.as_str()).collect();
         let mut more = Vec::new();
         let names: Vec<&str> = strides.iter().map(|part| part.name.as_str()).collect();
         let members: Vec<&str> = all.iter().map(|dim| dim.name.as_str()).collect();
         for part in strides {
             let stride = sizes::stride_of_axes(&part.name, &names, &members);
             let stride = stride.or_else(|| sizes::stride(&part.name, &known));
-            let value = match stride {
-                Some(stride) => stride,
-                None if !part.is_read => "0".to_owned(),
-                None => return Err(unknown_size(&part.name)),
-            };
+            let unread = (!part.is_read).then(|| "0".to_owned());
+            let value = stride.or(unread).ok_or_else(|| unknown_size(&part.name))?;
             if part.is_read {
                 more.extend(words(&value).map(str::to_owned));
             }
             call.values.insert(part.name.clone(), value);
         }
-        known.clear();
         for name in more {
             call.add_dim(&name, self.fixed(&name));
         }
@@ -736,17 +706,7 @@ impl<'a> Scope<'a> {
             } else if let (Some(threads), true) = (bounds.threads, is_flat) {
                 threads.to_string()
             } else {
-                let stated = [LOOP.captures(text), SHARED.captures(text)];
-                let stated = stated
-                    .into_iter()
-                    .flatten()
-                    .filter(|_| index.width.is_none());
-                let mut stated =
-                    stated.filter_map(|found| self.resolve(found.get(1)?.as_str()).ok());
-                stated
-                    .next()
-                    .filter(|threads| threads.parse::<u32>().is_ok())
-                    .unwrap_or(default.to_owned())
+                default.to_owned()
             };
             let guard = index.guard.and_then(|guard| self.resolve(&guard).ok());
             let blocks = match (guard, &index.width) {
@@ -1050,9 +1010,6 @@ fn as_expression(text: &str) -> String {
     let text = CAST.replace_all(&text, "$1");
     let text = SUFFIX.replace_all(&text, "$1$2");
     let text = CEIL.replace_all(&text, "ceil_div($1,$2)");
-    // An H100 has as many.
-    let text = SMS.replace_all(&text, "132");
-    let text = THREADS_OF_SM.replace_all(&text, "2048");
     let text = SHIFT.replace_all(&text, |found: &Captures| {
         let number = |at| {
             found

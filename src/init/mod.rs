@@ -483,10 +483,16 @@ pub fn survey(
                 define: &compilation.define,
             };
             let answers = compiler.answer(source, compilation, &origin.questions(kernels));
-            let known = Arc::new((origin, answers));
+            let observed = origin.worthwhile(kernels, &answers);
+            let known = Arc::new((origin, answers, observed));
             kernels.par_iter().map(move |kernel| {
-                let (origin, answers) = known.as_ref();
-                let call = origin.find_call(kernel, answers);
+                let (origin, answers, observed) = known.as_ref();
+                let call = if observed.contains(kernel.symbol.as_str()) {
+                    origin.find_call(kernel, answers)
+                } else {
+                    let why = "other instances of its template were observed".to_owned();
+                    Err(Unknown { why, launch: None })
+                };
                 say(Step::Read {
                     kernel: &kernel.name,
                     done: 1 + done.fetch_add(1, Ordering::Relaxed),

@@ -118,11 +118,7 @@ pub fn find_reference(call: &Call, observed: &[Observed]) -> Option<Match> {
         let Some(case) = candidate.case(&case, &values) else {
             continue;
         };
-        let cost = match &candidate.reference {
-            // Each row of the output asks for all keys.
-            Reference::Sdpa { .. } => all.saturating_mul(candidate.keys_of_attention(&case)),
-            _ => all,
-        };
+        let cost = all.saturating_mul(candidate.keys_of_attention(&case));
         if cost > MOST_WORK - work {
             continue;
         }
@@ -199,7 +195,7 @@ impl Candidate {
         Some(case)
     }
 
-    /// The length of a sequence.
+    /// The length of a sequence, for all of which each row of the output asks; 1 of any other reference.
     fn keys_of_attention(&self, case: &Case) -> usize {
         let Reference::Sdpa { k, .. } = &self.reference else {
             return 1;
@@ -277,7 +273,6 @@ fn candidates(call: &Call, out: &Tensor) -> Vec<Candidate> {
         maker.elementwise(x);
         maker.rows(x, &inputs);
         maker.reduce(x);
-        maker.transpose(x);
     }
     for a in &inputs {
         for b in inputs.iter().filter(|b| b.name != a.name) {
@@ -448,30 +443,6 @@ impl Maker<'_> {
                 };
                 self.add(reference, &[(x, &shape), (self.out, &kept)]);
             }
-        }
-    }
-
-    fn transpose(&mut self, x: &Tensor) {
-        let [first, second] = self.out_factors.as_slice() else {
-            return;
-        };
-        if elements(x) != elements(self.out) {
-            return;
-        }
-        let orders = [
-            [first.clone(), second.clone()],
-            [second.clone(), first.clone()],
-        ];
-        let out = self.out.name.clone();
-        for shape in orders {
-            let mut turned = shape.clone();
-            turned.reverse();
-            let reference = Reference::Transpose {
-                x: x.name.clone(),
-                out: out.clone(),
-                permutation: vec![1, 0],
-            };
-            self.add(reference, &[(x, &turned), (self.out, &shape)]);
         }
     }
 
