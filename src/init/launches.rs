@@ -356,7 +356,10 @@ impl<'a> Scope<'a> {
     fn pointees(&self, parts: &[Part]) -> BTreeMap<String, Option<Pointee>> {
         let optional: Vec<&str> = OPTIONAL
             .captures_iter(self.before)
-            .filter_map(|found| Some(found.extract::<1>().1[0]))
+            .map(|found| {
+                let [name] = found.extract().1;
+                name
+            })
             .collect();
         parts
             .iter()
@@ -438,9 +441,8 @@ impl<'a> Scope<'a> {
         }
         let mut call = ReadCall::default();
         let sized = || {
-            let parts = parts.iter();
-            let sized = parts.filter(|part| matches!(part.kind, PartKind::Size(_)));
-            sized.map(|part| {
+            let is_size = |part: &&Part| matches!(part.kind, PartKind::Size(_));
+            parts.iter().filter(is_size).map(|part| {
                 // Members of structs have no argument of their own.
                 let text = site.args.get(part.parameter);
                 let text = text.filter(|_| part.member.is_none());
@@ -497,11 +499,8 @@ impl<'a> Scope<'a> {
                 .map_err(|name| unread("shared memory", &name))?,
             None => "0".to_owned(),
         };
-        let all = [&call.grid, &call.block];
-        let launched: Vec<String> = all
-            .into_iter()
-            .flatten()
-            .chain([&call.shared])
+        let texts = call.grid.iter().chain(&call.block).chain([&call.shared]);
+        let launched: Vec<String> = texts
             .flat_map(|text| words(text))
             .map(str::to_owned)
             .collect();
