@@ -103,7 +103,10 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
     Ok(Exit::Held)
 }
 
-/// Captures the first launch of each kernel of a program. Only sizes and values are used of it: the memory is gone when this
+/// Launches of each kernel that are captured: their sizes may differ.
+const LAUNCHES: u32 = 8;
+
+/// Captures the first launches of each kernel of a program. Only sizes and values are used of it: the memory is gone when this
 /// returns.
 fn capture_program(args: &InitArgs) -> Result<Capture> {
     refuse_in_ci("--program")?;
@@ -115,7 +118,7 @@ fn capture_program(args: &InitArgs) -> Result<Capture> {
         out: out.path().to_owned(),
         kernels: Vec::new(),
         regions: Vec::new(),
-        launches: 1,
+        launches: LAUNCHES,
         most_bytes: MOST_BYTES,
         random_inputs: false,
     };
@@ -236,7 +239,7 @@ impl Draft<'_> {
             .existing
             .as_ref()
             .map(|existing| existing.names.clone());
-        let head = init::head(&self.survey, self.args.arch);
+        let head = init::head(&self.survey, self.args.arch, self.args.program);
         init::write(
             &self.survey.kernels,
             &head,
@@ -248,7 +251,7 @@ impl Draft<'_> {
     /// Writes the file. One that is there keeps its text, and is left as it is if the whole would be wrong.
     fn write(&self, blocks: &Blocks) -> Result<()> {
         let Some(existing) = &self.existing else {
-            let text = init::head(&self.survey, self.args.arch) + &blocks.text;
+            let text = init::head(&self.survey, self.args.arch, self.args.program) + &blocks.text;
             return super::write_file(self.path, &text);
         };
         let text = existing.with(&blocks.text);
@@ -326,7 +329,7 @@ impl Draft<'_> {
             return Ok(Exit::Undecided);
         }
         let path = self.path.with_extension("todo.yaml");
-        let text = init::head(&self.survey, self.args.arch) + &blocks.text;
+        let text = init::head(&self.survey, self.args.arch, self.args.program) + &blocks.text;
         create(&path)?.write_all(text.as_bytes()).map_err(|error| {
             Error::environment(format!("{} cannot be written: {error}", path.display()))
         })?;

@@ -2,7 +2,7 @@
 
 use super::sizes::{Dim, Product};
 use build::inventory::Pointee;
-use model::{Role, ScalarType};
+use model::{Reference, Role, ScalarType};
 use std::collections::BTreeMap;
 
 /// Integers of inputs are below it: they may be indices.
@@ -16,9 +16,11 @@ pub struct Call {
     pub grid: Vec<String>,
     pub block: Vec<String>,
     pub dynamic_shared: String,
+    pub captured: Captured,
     /// A limit on the error of its outputs.
     pub max_err: Limit,
-    pub reference: Matches,
+    /// What gives the same.
+    pub reference: Option<Match>,
 }
 
 impl Call {
@@ -30,6 +32,14 @@ impl Call {
             .count()
     }
 
+    pub fn tensors_mut(&mut self) -> impl Iterator<Item = &mut Tensor> {
+        let parts = self.arguments.iter_mut().flat_map(Argument::parts_mut);
+        parts.filter_map(|part| match part {
+            Argument::Tensor(tensor) => Some(tensor),
+            _ => None,
+        })
+    }
+
     pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
         let parts = self.arguments.iter().flat_map(Argument::parts);
         parts.filter_map(|part| match part {
@@ -39,6 +49,17 @@ impl Call {
     }
 }
 
+/// What only a program says of a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Captured {
+    pub cluster: Option<[u32; 3]>,
+    pub cooperative: bool,
+    /// Sizes of its other shapes, by the names of the first.
+    pub shapes: Vec<Vec<Dim>>,
+    /// Calls with other sizes, of which no shape is written.
+    pub others: usize,
+}
+
 /// A kernel whose call is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown {
@@ -46,15 +67,6 @@ pub struct Unknown {
     pub why: String,
     /// The grid and the block, where the sources say them.
     pub launch: Option<(Vec<String>, Vec<String>)>,
-}
-
-/// References that give what a kernel does.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Matches {
-    /// The reference of a kernel with one output.
-    pub whole: Option<Match>,
-    /// References of single outputs, where a kernel has several: no built-in one computes them together.
-    pub single: Vec<(String, Match)>,
 }
 
 /// A limit on an error, as gates.yaml has it, and where it comes from.
@@ -67,8 +79,9 @@ pub struct Limit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Argument {
     Tensor(Tensor),
-    /// An integer, as an expression.
+    /// A number, as an expression.
     Size {
+        name: String,
         of: ScalarType,
         value: String,
     },
@@ -80,6 +93,8 @@ pub enum Argument {
     /// Its members.
     Struct(Vec<Argument>),
     Pad(usize),
+    /// A null pointer, with its name.
+    Null(String),
 }
 
 impl Argument {
@@ -110,11 +125,7 @@ pub struct Tensor {
 /// A reference that gives what the kernel does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Match {
-    pub name: &'static str,
-    /// `softmax`, and of a reference that has operations which one: `add`.
-    pub computes: &'static str,
-    /// As gates.yaml has it, without its name: `x: a, out: b`.
-    pub keys: Vec<(&'static str, String)>,
+    pub reference: Reference,
     /// Its dimensions of each tensor, as expressions.
     pub shapes: BTreeMap<String, Vec<String>>,
     pub max_err: f64,

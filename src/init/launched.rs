@@ -1,33 +1,165 @@
 //! Calls of kernels as a program made them: real sizes, values and launches. Pure.
 
 use super::Surveyed;
-use super::call::{Argument, Call, Limit, Matches, Tensor, Unknown};
+use super::call::{Argument, Call, Captured, Limit, Tensor, Unknown};
+use super::parts::{PartKind, nested, parts_of};
+use super::probe::limit;
 use super::sizes::{Dim, Product, product_of};
-use super::tolerances::{rounded_up, tolerance};
 use super::write::{SCHEMA, as_identifier, quoted};
-use build::inventory::{ListedKernel, Member, ParameterKind, Pointee};
+use build::inventory::{ListedKernel, Pointee};
 use build::signature::qualified;
 use capture::{Capture, LaunchRecord};
 use model::{Number, Role, ScalarType};
 use std::path::Path;
 
-/// Gives each kernel the call with which the program launched it first.
-pub fn take_calls(kernels: &mut [Surveyed], captured: &Capture) {
+/// Shapes that one kernel is given. Calls with more sizes are counted in a comment.
+const MOST_SHAPES: usize = 4;
+
+/// Gives each kernel the calls with which the program launched it: what differs between them is a dimension.
+pub fn take_calls(kernels: &mut [Surveyed], launches: &Capture) {
     for kernel in kernels {
-        let launch = captured
+        let of_kernel = launches
             .launches()
-            .find(|launch| launch.kernel == kernel.kernel.symbol);
-        kernel.call = match launch {
-            Some(launch) => call_of(launch, &kernel.kernel).map_err(|why| Unknown {
-                why,
-                launch: Some((numbers(launch.grid), numbers(launch.block))),
-            }),
-            None => Err(Unknown {
-                why: "the program does not launch it".to_owned(),
-                launch: None,
-            }),
+            .filter(|launch| launch.kernel == kernel.kernel.symbol);
+        let mut calls: Vec<Call> = Vec::new();
+        let mut unknown = Unknown {
+            why: "the program does not launch it".to_owned(),
+            launch: None,
         };
+        for launch in of_kernel {
+            match call_of(launch, &kernel.kernel) {
+                Ok(call) if calls.contains(&call) => {}
+                Ok(call) => calls.push(call),
+                Err(why) => {
+                    let [grid, block] = [launch.grid, launch.block].map(|extents| {
+                        let texts = extents.iter().map(u32::to_string);
+                        trimmed(texts.collect())
+                    });
+                    unknown = Unknown {
+                        why,
+                        launch: Some((grid, block)),
+                    };
+                }
+            }
+        }
+        let mut calls = calls.into_iter();
+        kernel.call = calls
+            .next()
+            .ok_or(unknown)
+            .map(|first| combine(first, calls));
     }
+}
+
+/// Makes one call of several: those that differ in dimensions alone are its shapes, and the others are counted.
+fn combine(first: Call, others: impl Iterator<Item = Call>) -> Call {
+    let outline = |call: &Call| {
+        let mut call = call.clone();
+        call.max_err = Limit::default();
+        for dim in &mut call.dims {
+            dim.value = 0;
+        }
+        for tensor in call.tensors_mut() {
+            (tensor.role, tensor.size.value) = (Role::In, 0);
+        }
+        call
+    };
+    let mut call = first.clone();
+    for other in others {
+        if call.captured.shapes.len() + 1 >= MOST_SHAPES || outline(&other) != outline(&first) {
+            call.captured.others += 1;
+            continue;
+        }
+        // What one launch leaves as it is another may write.
+        for (tensor, other) in call.tensors_mut().zip(other.tensors()) {
+            if other.role == Role::Inout {
+                tensor.role = Role::Inout;
+            }
+        }
+        call.captured.shapes.push(other.dims);
+    }
+    close(&mut call);
+    call
+}
+
+/// Takes out the dimensions that are needless: numbers of a launch that are the same in all shapes, and sizes of tensors
+/// that are products of others.
+fn close(call: &mut Call) {
+    let shapes = call.captured.shapes.iter().chain([&call.dims]).cloned();
+    let shapes: Vec<Vec<Dim>> = shapes.collect();
+    let value = |shape: &[Dim], name: &str| {
+        let dim = shape.iter().find(|dim| dim.name == name);
+        dim.map(|dim| dim.value)
+    };
+    let scalars: Vec<String> = call
+        .arguments
+        .iter()
+        .flat_map(Argument::parts)
+        .filter_map(|part| match part {
+            Argument::Size { value, .. } => Some(value.clone()),
+            _ => None,
+        })
+        .collect();
+    let sizes: Vec<Dim> = call
+        .dims
+        .iter()
+        .filter(|dim| dim.value > 1 && scalars.contains(&dim.name))
+        .cloned()
+        .collect();
+    let mut sized = Vec::new();
+    for tensor in call.tensors_mut() {
+        let own = tensor.size.factors.concat();
+        let named = product_of(tensor.size.value, &sizes, &[]);
+        let is_same = |named: &Product| {
+            let mut shapes = shapes.iter();
+            shapes.all(|shape| named.with(shape) == value(shape, &own))
+        };
+        if let Some(named) = named.filter(is_same) {
+            tensor.size = named;
+        }
+        sized.push(own);
+    }
+    for dim in call.dims.clone() {
+        let is_fixed = shapes
+            .iter()
+            .all(|shape| value(shape, &dim.name) == Some(dim.value));
+        let names = |tensor: &Tensor| tensor.size.factors.contains(&dim.name);
+        // The size of a tensor that has another name now.
+        let is_replaced = sized.contains(&dim.name) && !call.tensors().any(names);
+        if (sizes.contains(&dim) || !is_fixed) && !is_replaced {
+            continue;
+        }
+        let number = dim.value.to_string();
+        let launch = call.grid.iter_mut().chain(&mut call.block);
+        let parts = call.arguments.iter_mut().flat_map(Argument::parts_mut);
+        let texts = parts.flat_map(|part| match part {
+            Argument::Size { value, .. } => std::slice::from_mut(value),
+            Argument::Tensor(tensor) => tensor.size.factors.as_mut_slice(),
+            _ => &mut [],
+        });
+        let texts = launch.chain([&mut call.dynamic_shared]).chain(texts);
+        for text in texts.filter(|text| **text == dim.name) {
+            text.clone_from(&number);
+        }
+        call.dims.retain(|own| own.name != dim.name);
+        for shape in &mut call.captured.shapes {
+            shape.retain(|own| own.name != dim.name);
+        }
+    }
+    call.grid = trimmed(std::mem::take(&mut call.grid));
+    call.block = trimmed(std::mem::take(&mut call.block));
+}
+
+/// Adds a dimension, and returns its name, which none has yet.
+fn add_dim(dims: &mut Vec<Dim>, name: &str, value: u64) -> String {
+    let mut name = name.to_owned();
+    while dims.iter().any(|dim| dim.name == name) || !model::expr::is_identifier(&name) {
+        name.push('_');
+    }
+    dims.push(Dim {
+        name: name.clone(),
+        value,
+    });
+    name
 }
 
 /// Names of the kernels that the program launched and no source has, each once.
@@ -94,118 +226,81 @@ fn unqualified(symbol: &str) -> String {
 const OTHER_PARAMETERS: &str = "the program launched it with other parameters than its source has";
 
 fn call_of(launch: &LaunchRecord, kernel: &ListedKernel) -> Result<Call, String> {
-    if launch.cluster.is_some() || launch.cooperative {
-        return Err("the program launched it with clusters or as a cooperative grid".to_owned());
-    }
     if launch.parameters.len() != kernel.parameters.len() {
         return Err(OTHER_PARAMETERS.to_owned());
     }
     let mut reader = Reader {
         launch,
         dims: Vec::new(),
-        arguments: Vec::new(),
     };
-    for ((at, parameter), captured) in kernel.parameters.iter().enumerate().zip(&launch.parameters)
-    {
-        let bytes = captured.decode().ok_or(OTHER_PARAMETERS)?;
-        let numbered = format!("p{at}");
-        let name = parameter.name.as_deref().unwrap_or(&numbered);
-        let argument = reader.read(name, &parameter.kind, &bytes)?;
-        reader.arguments.push(argument);
+    let decoded = launch.parameters.iter().map(|captured| captured.decode());
+    let decoded: Vec<_> = decoded.collect::<Option<_>>().ok_or(OTHER_PARAMETERS)?;
+    let mut arguments = Vec::new();
+    for part in parts_of(kernel, "")? {
+        let own = part.offset..part.offset + part.bytes();
+        let bytes = decoded.get(part.parameter);
+        let bytes = bytes
+            .and_then(|bytes| bytes.get(own))
+            .ok_or(OTHER_PARAMETERS)?;
+        arguments.push(match part.kind {
+            PartKind::Pointer(pointee) => reader.tensor(&part.name, pointee, bytes)?,
+            PartKind::Size(of) | PartKind::Value(of) => reader.scalar(&part.name, of, bytes)?,
+        });
     }
-    let Reader {
-        dims,
-        mut arguments,
-        ..
-    } = reader;
-    // Extents of tensors are named once all sizes are known.
-    for part in arguments.iter_mut().flat_map(Argument::parts_mut) {
-        if let Argument::Tensor(tensor) = part
-            && let Some(named) = product_of(tensor.size.value, &dims, &[])
-        {
-            tensor.size = named;
+    let mut dims = reader.dims;
+    for argument in &mut arguments {
+        if let Argument::Tensor(tensor) = argument {
+            let name = format!("{}_size", tensor.name);
+            tensor.size.factors = vec![add_dim(&mut dims, &name, tensor.size.value)];
         }
     }
-    let call = Call {
+    let mut extents = |what: &str, extents: [u32; 3]| -> Vec<String> {
+        let axes = ["x", "y", "z"].into_iter().zip(extents);
+        axes.map(|(axis, count)| add_dim(&mut dims, &format!("{what}_{axis}"), count.into()))
+            .collect()
+    };
+    let (grid, block) = (extents("grid", launch.grid), extents("block", launch.block));
+    let dynamic_shared = add_dim(&mut dims, "shared_bytes", launch.dynamic_shared.into());
+    let mut call = Call {
         dims,
-        arguments,
-        grid: numbers(launch.grid),
-        block: numbers(launch.block),
-        dynamic_shared: launch.dynamic_shared.to_string(),
-        max_err: Limit::default(),
-        reference: Matches::default(),
-    };
-    let limit = call
-        .tensors()
-        .filter(|tensor| tensor.role.is_result())
-        .map(|tensor| (tolerance(tensor.pointee.elem, 1.0), tensor.pointee.elem))
-        .max_by(|one, other| one.0.total_cmp(&other.0));
-    let Some((limit, elem)) = limit else {
-        return Err("it wrote to no memory that a parameter leads to".to_owned());
-    };
-    Ok(Call {
-        max_err: Limit {
-            value: rounded_up(limit),
-            because: format!("rounding of {}, values up to 1", elem.name()),
+        arguments: nested(kernel, arguments),
+        grid,
+        block,
+        dynamic_shared,
+        captured: Captured {
+            cluster: launch.cluster,
+            cooperative: launch.cooperative,
+            ..Captured::default()
         },
-        ..call
-    })
+        max_err: Limit::default(),
+        reference: None,
+    };
+    if !call.tensors().any(|tensor| tensor.role.is_result()) {
+        return Err("it wrote to no memory that a parameter leads to".to_owned());
+    }
+    call.max_err = limit(&call, &[]);
+    Ok(call)
 }
 
-fn numbers(of: [u32; 3]) -> Vec<String> {
-    let used = 3 - of.iter().rev().take_while(|count| **count == 1).count();
-    of.iter().take(used.max(1)).map(u32::to_string).collect()
+/// Removes what a launch need not say.
+fn trimmed(mut extents: Vec<String>) -> Vec<String> {
+    while extents.len() > 1 && extents.last().is_some_and(|extent| extent == "1") {
+        extents.pop();
+    }
+    extents
 }
 
 /// Reads the values of one launch.
 struct Reader<'a> {
     launch: &'a LaunchRecord,
     dims: Vec<Dim>,
-    arguments: Vec<Argument>,
 }
 
 impl Reader<'_> {
-    fn read(&mut self, name: &str, kind: &ParameterKind, bytes: &[u8]) -> Result<Argument, String> {
-        match kind {
-            ParameterKind::Pointer(pointee) => self.tensor(name, pointee, bytes),
-            ParameterKind::Scalar(scalar) => self.scalar(name, *scalar, bytes),
-            ParameterKind::Struct(members) => self.members(name, members, bytes),
-            ParameterKind::Other(what) => Err(format!("`{name}` is {what}")),
-        }
-    }
-
-    fn members(
-        &mut self,
-        within: &str,
-        members: &[Member],
-        bytes: &[u8],
-    ) -> Result<Argument, String> {
-        let mut at = 0usize;
-        let mut read = Vec::new();
-        for member in members {
-            let size = member.bytes();
-            if !matches!(member, Member::Pad(_)) {
-                at = at.next_multiple_of(size);
-            }
-            let own = bytes.get(at..at + size).ok_or(OTHER_PARAMETERS)?;
-            at += size;
-            read.push(match member {
-                Member::Pointer(name, pointee) => {
-                    self.tensor(&format!("{within}_{name}"), pointee, own)?
-                }
-                Member::Scalar(name, scalar) | Member::Element(name, scalar) => {
-                    self.scalar(&format!("{within}_{name}"), *scalar, own)?
-                }
-                Member::Pad(size) => Argument::Pad(*size),
-            });
-        }
-        Ok(Argument::Struct(read))
-    }
-
     fn tensor(&self, name: &str, pointee: &Pointee, bytes: &[u8]) -> Result<Argument, String> {
         let address = u64::from_le_bytes(bytes.try_into().map_err(|_| OTHER_PARAMETERS)?);
         if address == 0 {
-            return Err(format!("`{name}` is a null pointer in the program"));
+            return Ok(Argument::Null(name.to_owned()));
         }
         let ends = |start: u64, bytes: u64| start.saturating_add(bytes);
         let allocation = self
@@ -259,20 +354,14 @@ impl Reader<'_> {
         let number = number_of(of, bytes).ok_or(OTHER_PARAMETERS)?;
         let value = match number {
             Value::Whole(value) => match u64::try_from(value) {
-                Ok(size) if size > 1 && model::expr::is_identifier(name) => {
-                    let name = name.to_owned();
-                    self.dims.push(Dim { name, value: size });
-                    self.dims
-                        .last()
-                        .map(|dim| dim.name.clone())
-                        .unwrap_or_default()
-                }
-                _ => value.to_string(),
+                Ok(size) => add_dim(&mut self.dims, name, size),
+                Err(_) => value.to_string(),
             },
             Value::Float(value) if value.is_finite() => value.to_string(),
             Value::Float(_) => return Err(format!("`{name}` is not finite in the program")),
         };
-        Ok(Argument::Size { of, value })
+        let name = name.to_owned();
+        Ok(Argument::Size { name, of, value })
     }
 }
 

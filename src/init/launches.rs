@@ -6,13 +6,13 @@
 
 use super::parts::{Part, PartKind};
 use super::sizes;
-use build::inventory::ListedKernel;
+use build::inventory::{ListedKernel, Pointee, element_named, vector_named};
 use model::LaunchBounds;
 use model::expr::{Env, Expression};
 use regex::{Captures, Regex};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex};
 use system::files;
 
 /// Threads of a block where every number is right: callers choose it, or the kernel asks `blockDim`.
@@ -38,6 +38,8 @@ pub struct ReadCall {
     pub grid: Vec<String>,
     pub block: Vec<String>,
     pub shared: String,
+    /// What pointers lead to where that is not what their type says, by the name of the part: `None` of a null pointer.
+    pub pointees: BTreeMap<String, Option<Pointee>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +58,50 @@ impl ReadCall {
     }
 }
 
+/// What the compiler says of types and constants that the text does not tell.
+#[derive(Default)]
+pub struct Answers {
+    known: HashMap<String, String>,
+    /// Questions are collected, and answered by any number meanwhile; `None` where no more are asked.
+    open: Option<Mutex<BTreeSet<String>>>,
+}
+
+impl Answers {
+    pub fn collecting() -> Self {
+        Self {
+            open: Some(Mutex::default()),
+            ..Self::default()
+        }
+    }
+
+    pub fn new(known: HashMap<String, String>) -> Self {
+        Self { known, open: None }
+    }
+
+    /// Returns what was asked, as [`build::inventory::name_types`] takes it.
+    pub fn questions(self) -> Vec<String> {
+        let asked = self.open.and_then(|asked| asked.into_inner().ok());
+        asked.unwrap_or_default().into_iter().collect()
+    }
+
+    fn of_type(&self, name: &str) -> Option<String> {
+        if let Some(mut asked) = self.open.as_ref().and_then(|asked| asked.lock().ok()) {
+            asked.insert(name.to_owned());
+            return Some("1".to_owned());
+        }
+        self.known.get(name).cloned()
+    }
+
+    fn of_number(&self, expression: &str) -> Option<String> {
+        let answer = self.of_type(&format!("number<(long long)({expression})>"))?;
+        let digits = answer.strip_prefix("number<").unwrap_or(&answer);
+        let digits = digits.trim_end_matches(['>', 'L']);
+        digits.parse::<i64>().is_ok().then(|| digits.to_owned())
+    }
+}
+
 /// A launch of a kernel, as written.
+#[derive(Clone)]
 struct Site {
     file: usize,
     /// From the function's begin to the launch.
@@ -106,13 +151,15 @@ pattern!(
     r"\b(?:\w+::)*\w*(?i-u:ceil_?div|div_?ceil|div_?up|cdiv|up_?div|div_?round_?up|divide_?and_?round_?up|ceil_?divide)\w*\s*(?:<[^<>()]*>)?\s*\("
 );
 pattern!(MEMBER, r"\b(\w+)\.([xyz])\b");
+pattern!(MEMBERS, r"\b([A-Za-z_]\w*)((?:(?:\.|->)[A-Za-z_]\w*)+)");
+pattern!(QUALIFIED, r"\b(\w+)((?:::\w+)+)\b");
+// A kernel that a launch names by a variable.
+pattern!(POINTED, r"\bauto\s*\*?\s*(?:const\s+)?(\w+)\s*=\s*([^;]+);");
+pattern!(CALLABLE, r"^&?\s*[\w:]+(?:<.*>)?$");
+pattern!(OPTIONAL, r"\b(\w+)\s*[!=]=\s*(?:nullptr|NULL)\b");
 pattern!(
-    SMS,
-    r"\b(?:\w+(?:\.|->))?(?i-u:multiProcessorCount|\w*num_?SMs|sm_?count)\b"
-);
-pattern!(
-    THREADS_OF_SM,
-    r"\b(?:\w+(?:\.|->))?(?i-u:maxThreadsPerMultiProcessor|\w*threads_?per_?SM)\b"
+    POINTER_CAST,
+    r"\b(?:reinterpret|static)_cast\s*<\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*[^>]*>\s*\(\s*(\w+)"
 );
 pattern!(CEIL, r"\bceilf?\s*\(([^()/]+)/([^()/]+)\)");
 pattern!(SUFFIX, r"\b(\d+)(?:[uUlL]+|\.0*[fF]?)([^\w.]|$)");
@@ -123,11 +170,6 @@ pattern!(
     BLOCK_SIZE,
     r"^(?i-u:\w*block_?(?:size|dim)(?:_?x)?|\w*n?_?threads(?:_?(?:per|in)_?block)?|tpb|threads_?num)$"
 );
-pattern!(
-    LOOP,
-    r"for\s*\([^;]*threadIdx\.x[^;]*;[^;]*;[^;{)]*\+=\s*([\w.]+)"
-);
-pattern!(SHARED, r"__shared__\s+[\w:]+\s+\w+\s*\[\s*(\w+)\s*\]");
 
 impl Texts {
     pub fn read<'a>(root: &Path, paths: impl Iterator<Item = &'a String>) -> Self {
@@ -153,6 +195,13 @@ impl Texts {
         }
         for (at, _) in text.match_indices("<<<") {
             if let Some((name, site)) = site(file, text, at) {
+                for (name, template) in pointed_kernels(&site.before, &name) {
+                    let site = Site {
+                        template,
+                        ..site.clone()
+                    };
+                    self.sites.entry(name).or_default().push(site);
+                }
                 self.sites.entry(name).or_default().push(site);
             }
         }
@@ -169,10 +218,9 @@ impl Texts {
     /// What is not known, as a part of a sentence.
     pub fn call_of(
         &self,
-        (source, define): (&str, &[(String, String)]),
+        (source, define, answers): (&str, &[(String, String)], &Answers),
         kernel: &ListedKernel,
         parts: &[Part],
-        ptx: &str,
         bounds: LaunchBounds,
     ) -> Result<ReadCall, String> {
         let (name, instance) = split_name(&kernel.name);
@@ -190,21 +238,25 @@ impl Texts {
             let is_instance = site.template.iter().eq(&instance);
             (Some(site.file) != file, !is_instance)
         });
+        let mut pointees = BTreeMap::new();
+        if let Some(body) = body {
+            let text = flat_members(&body.text, parts);
+            let scope = Scope::new(self, body.file, &text, own.clone(), answers);
+            pointees = scope.pointees(parts);
+        }
         let mut refused = None;
         for site in sites {
-            let mut scope = Scope::new(self, site.file, &site.before, own.clone());
+            let before = flat_members(&site.before, parts);
+            let mut scope = Scope::new(self, site.file, &before, own.clone(), answers);
             let mut arguments = site.template.iter().zip(&instance);
-            let fits = arguments.all(|(text, value)| scope.fits(text, value));
+            let fits = arguments.all(|(text, value)| scope.unify(text, value));
             scope.free.clear();
             if !fits {
                 refused.get_or_insert("the sources launch other instances of it".to_owned());
                 continue;
             }
-            for (text, value) in site.template.iter().zip(&instance) {
-                scope.bindings.insert(text.clone(), value.clone());
-            }
             match scope.launched(site, kernel, parts, template, &instance) {
-                Ok(call) => return Ok(call),
+                Ok(call) => return Ok(ReadCall { pointees, ..call }),
                 Err(why) => {
                     refused.get_or_insert(why);
                 }
@@ -213,11 +265,35 @@ impl Texts {
         if let Some(why) = refused {
             return Err(why);
         }
-        match body {
-            Some(body) => Scope::new(self, body.file, &body.text, own).inferred(parts, bounds),
-            None => of_ptx(parts, ptx, bounds),
-        }
+        let call = match body {
+            Some(body) => {
+                let text = flat_members(&body.text, parts);
+                Scope::new(self, body.file, &text, own, answers).inferred(parts, bounds)
+            }
+            None => Err("there is no source that launches it".to_owned()),
+        };
+        Ok(ReadCall { pointees, ..call? })
     }
+}
+
+/// Returns the kernels that a variable may lead to, with their template arguments: `auto f = p ? &a<T> : &b<T>`.
+fn pointed_kernels(before: &str, variable: &str) -> Vec<(String, Vec<String>)> {
+    let found = POINTED
+        .captures_iter(before)
+        .filter(|found| found.get(1).map(|name| name.as_str()) == Some(variable));
+    let Some(value) = found.last().and_then(|found| found.get(2)) else {
+        return Vec::new();
+    };
+    let value = value.as_str().replace("::", "\0");
+    value
+        .split(['?', ':'])
+        .map(|kernel| kernel.trim().replace('\0', "::"))
+        .filter(|kernel| CALLABLE.is_match(kernel))
+        .map(|kernel| {
+            let (name, template) = split_name(kernel.trim_start_matches(['&', ' ']));
+            (name.to_owned(), template)
+        })
+        .collect()
 }
 
 /// Names and their meaning at one place of a source.
@@ -225,6 +301,9 @@ struct Scope<'a> {
     texts: &'a Texts,
     file: usize,
     before: &'a str,
+    /// Those of the template that the place is in.
+    parameters: Vec<String>,
+    answers: &'a Answers,
     bindings: HashMap<String, String>,
     /// Names that are sizes here.
     free: Vec<String>,
@@ -238,25 +317,117 @@ impl<'a> Scope<'a> {
         file: usize,
         before: &'a str,
         bindings: HashMap<String, String>,
+        answers: &'a Answers,
     ) -> Self {
         Self {
             texts,
             file,
             before,
+            parameters: template_parameters(before),
+            answers,
             bindings,
             free: Vec::new(),
             depth: 0,
         }
     }
 
-    /// Returns true if a launch with this template argument may be one of the instance that has the other.
-    fn fits(&mut self, text: &str, value: &str) -> bool {
-        match self.resolve(text) {
-            Ok(number) if number.parse::<i64>().is_ok() => {
-                number == *value || value.parse::<i64>().is_err()
-            }
-            _ => true,
+    /// Binds the names in a template argument of a launch to what an instance has there; false where the two contradict.
+    fn unify(&mut self, text: &str, value: &str) -> bool {
+        if text.ends_with('>') && value.ends_with('>') {
+            let ((name, texts), (other, values)) = (split_name(text), split_name(value));
+            let mut arguments = texts.iter().zip(&values);
+            return name == other && arguments.all(|(text, value)| self.unify(text, value));
         }
+        let number = |text: &str| text.parse::<i64>().ok();
+        let definition = self.definition(text);
+        let is_parameter = model::expr::is_identifier(text) && definition.is_none();
+        let own = self.resolve(text).ok().and_then(|own| number(&own));
+        let differs = own
+            .zip(number(value))
+            .is_some_and(|(own, value)| own != value);
+        if differs && !is_parameter {
+            return false;
+        }
+        let alias = definition.filter(|alias| alias.ends_with('>'));
+        self.bindings.insert(text.to_owned(), value.to_owned());
+        alias.is_none_or(|alias| !value.ends_with('>') || self.unify(&alias, value))
+    }
+
+    /// Returns what pointers lead to: of a `void*` what the kernel takes it for. Those that it asks whether they are null
+    /// are null in a struct, where the caller chooses some, and so are those that it does not read.
+    fn pointees(&self, parts: &[Part]) -> BTreeMap<String, Option<Pointee>> {
+        let optional: Vec<&str> = OPTIONAL
+            .captures_iter(self.before)
+            .map(|found| {
+                let [name] = found.extract().1;
+                name
+            })
+            .collect();
+        parts
+            .iter()
+            .filter_map(|part| {
+                let PartKind::Pointer(pointee) = part.kind else {
+                    return None;
+                };
+                let name = part.name.as_str();
+                let is_null = optional.contains(&name) || !part.is_read;
+                if part.member.is_some() && is_null {
+                    return Some((name.to_owned(), None));
+                }
+                let casts = POINTER_CAST.captures_iter(self.before);
+                let mut casts = casts.map(|cast| cast.extract::<2>().1);
+                let [elem, _] = casts.find(|[_, pointer]| *pointer == name)?;
+                let elem = element_named(&self.type_of(elem)?)?;
+                let known = Pointee {
+                    elem,
+                    count: 1,
+                    is_known: true,
+                    ..pointee.clone()
+                };
+                (!pointee.is_known).then(|| (name.to_owned(), Some(known)))
+            })
+            .collect()
+    }
+
+    /// Returns a type without the names that stand for it here.
+    fn type_of(&self, name: &str) -> Option<String> {
+        let mut name = name.to_owned();
+        for _ in 0..MOST_NESTED {
+            let next = self.bindings.get(&name).cloned();
+            let Some(next) = next.or_else(|| self.definition(&name)) else {
+                break;
+            };
+            name = next.trim_start_matches("typename ").to_owned();
+        }
+        match name.split_once("::") {
+            Some((head, member)) if self.bindings.contains_key(head) => {
+                let of = self.bindings.get(head)?;
+                self.answers.of_type(&format!("{of}::{member}"))
+            }
+            _ => Some(name),
+        }
+    }
+
+    /// Replaces constants of types by their values: `Traits::THREADS`.
+    fn without_qualified(&self, text: &str) -> String {
+        let replaced = QUALIFIED.replace_all(text, |found: &Captures| {
+            let [whole, head, member] =
+                [0, 1, 2].map(|at| found.get(at).map_or("", |part| part.as_str()));
+            let of = self.type_of(head).unwrap_or_default();
+            let value = self.answers.of_number(&format!("{of}{member}"));
+            value.unwrap_or_else(|| whole.to_owned())
+        });
+        replaced.into_owned()
+    }
+
+    /// Returns the number that a template argument of the launch says for a size: 4 of `kWidth` for `width`.
+    fn fixed(&self, size: &str) -> Option<u64> {
+        let plain = |name: &str| name.replace('_', "").to_lowercase();
+        let bound = self.bindings.iter().find(|(name, _)| {
+            let constant = name.strip_prefix('k').unwrap_or_default();
+            constant.starts_with(char::is_uppercase) && plain(constant) == plain(size)
+        })?;
+        bound.1.parse().ok()
     }
 
     fn launched(
@@ -271,13 +442,12 @@ impl<'a> Scope<'a> {
             return Err("its launch has another number of arguments".to_owned());
         }
         let mut call = ReadCall::default();
-        // Members of structs have no argument of their own.
-        let is_plain = parts.len() == site.args.len();
         let sized = || {
-            let parts = parts.iter().enumerate();
-            let sized = parts.filter(|(_, part)| matches!(part.kind, PartKind::Size(_)));
-            sized.map(|(at, part)| {
-                let text = site.args.get(at).filter(|_| is_plain);
+            let is_size = |part: &&Part| matches!(part.kind, PartKind::Size(_));
+            parts.iter().filter(is_size).map(|part| {
+                // Members of structs have no argument of their own.
+                let text = site.args.get(part.parameter);
+                let text = text.filter(|_| part.member.is_none());
                 (part, text.map_or("", |text| text.as_str()))
             })
         };
@@ -287,12 +457,16 @@ impl<'a> Scope<'a> {
                 && self
                     .resolve_definition(text)
                     .is_some_and(|value| has_names(&value));
-            if is_named && !depends && (sizes::is_size(&part.name) || sizes::is_size(text)) {
-                call.add_dim(&part.name, None);
+            let is_own = text.is_empty() && sizes::is_size(&part.name);
+            if is_own
+                || is_named && !depends && (sizes::is_size(&part.name) || sizes::is_size(text))
+            {
+                call.add_dim(&part.name, self.fixed(&part.name));
                 self.bindings.insert(text.to_owned(), part.name.clone());
                 self.free.push(part.name.clone());
             }
         }
+        let mut strides = Vec::new();
         for (part, text) in sized() {
             let value = match text {
                 "" if sizes::is_size(&part.name) => Ok(part.name.clone()),
@@ -301,15 +475,15 @@ impl<'a> Scope<'a> {
                 "false" => Ok("0".to_owned()),
                 text => self.resolve(text),
             };
-            let value = value.or_else(|why| {
-                let names: Vec<&str> = call.dims.iter().map(|dim| dim.name.as_str()).collect();
-                sizes::stride(&part.name, &names).ok_or(why)
-            });
-            let value = value.map_err(|_| unknown_size(&part.name))?;
-            for word in words(&value) {
-                call.add_dim(word, None);
+            match value {
+                Ok(value) => {
+                    for word in words(&value) {
+                        call.add_dim(word, None);
+                    }
+                    call.values.insert(part.name.clone(), value);
+                }
+                Err(_) => strides.push(part),
             }
-            call.values.insert(part.name.clone(), value);
         }
         if call.dims.is_empty() {
             for (name, value) in template.iter().zip(instance) {
@@ -318,36 +492,57 @@ impl<'a> Scope<'a> {
                 }
             }
         }
-        let mut config = site.config.clone();
-        for (text, value) in site.template.iter().zip(instance) {
-            for part in config.iter_mut().filter(|_| text.contains('.')) {
-                *part = part.replace(text.as_str(), value);
-            }
-        }
-        let mut config = config.iter();
+        let mut config = site.config.iter().map(|text| flat_members(text, parts));
         call.grid = self.extents(config.next(), "grid")?;
         call.block = self.extents(config.next(), "block")?;
         call.shared = match config.next() {
             Some(text) => self
-                .resolve(text)
+                .resolve(&text)
                 .map_err(|name| unread("shared memory", &name))?,
             None => "0".to_owned(),
         };
-        let all = [&call.grid, &call.block]
-            .into_iter()
-            .flatten()
-            .chain([&call.shared]);
-        let names: Vec<String> = all
+        let texts = call.grid.iter().chain(&call.block).chain([&call.shared]);
+        let launched: Vec<String> = texts
             .flat_map(|text| words(text))
             .map(str::to_owned)
             .collect();
-        for name in names {
-            call.add_dim(&name, None);
+        for name in &launched {
+            call.add_dim(name, None);
+        }
+        let all = call.dims.clone();
+        let unread = |name: &str| {
+            let is_it = |part: &Part| part.name == name && !part.is_read && part.member.is_some();
+            parts.iter().any(is_it) && !launched.iter().any(|own| own == name)
+        };
+        call.dims.retain(|dim| !unread(&dim.name));
+        let known: Vec<&str> = call.dims.iter().map(|dim| dim.name.as_str()).collect();
+        let mut more = Vec::new();
+        let names: Vec<&str> = strides.iter().map(|part| part.name.as_str()).collect();
+        let members: Vec<&str> = all.iter().map(|dim| dim.name.as_str()).collect();
+        for part in strides {
+            let stride = sizes::stride_of_axes(&part.name, &names, &members);
+            let stride = stride.or_else(|| sizes::stride(&part.name, &known));
+            let unread = (!part.is_read).then(|| "0".to_owned());
+            let value = stride.or(unread).ok_or_else(|| unknown_size(&part.name))?;
+            if part.is_read {
+                more.extend(words(&value).map(str::to_owned));
+            }
+            call.values.insert(part.name.clone(), value);
+        }
+        for name in more {
+            call.add_dim(&name, self.fixed(&name));
+        }
+        // What the kernel does not read may hold anything.
+        let dims: Vec<String> = call.dims.iter().map(|dim| dim.name.clone()).collect();
+        for value in call.values.values_mut() {
+            if words(value).any(|word| !dims.iter().any(|dim| dim == word)) {
+                *value = "0".to_owned();
+            }
         }
         Ok(call)
     }
 
-    fn extents(&mut self, text: Option<&String>, what: &str) -> Result<Vec<String>, String> {
+    fn extents(&mut self, text: Option<String>, what: &str) -> Result<Vec<String>, String> {
         let mut text = text.ok_or_else(|| unread(what, ""))?.trim().to_owned();
         for _ in 0..4 {
             let inner = ["dim3(", "dim3{", "{"]
@@ -380,11 +575,13 @@ impl<'a> Scope<'a> {
             if head.ends_with(|c: char| c.is_alphanumeric() || "_.>".contains(c)) {
                 return None;
             }
+            let statement = head.rsplit([';', '{', '}']).next()?.trim_start();
             if let Some(value) = rest.strip_prefix('=').filter(|rest| !rest.starts_with('=')) {
-                let end = end_of(value, ";,");
+                // Commas of a type are in angles.
+                let is_type = statement.starts_with("using ");
+                let end = end_of(value, if is_type { ";" } else { ";," });
                 return Some(value.get(..end)?.trim().to_owned());
             }
-            let statement = head.rsplit([';', '{', '}']).next()?.trim_start();
             let is_dim3 = statement.trim_start_matches("const ").starts_with("dim3 ");
             if is_dim3 && rest.starts_with(['(', '{']) {
                 let end = end_of(rest, ";,");
@@ -393,6 +590,9 @@ impl<'a> Scope<'a> {
             None
         });
         found.or_else(|| {
+            if self.parameters.iter().any(|parameter| parameter == name) {
+                return None;
+            }
             let all = self.texts.constants.get(name)?;
             let own = all.iter().find(|(file, _)| *file == self.file);
             own.or(all.first()).map(|(_, value)| value.clone())
@@ -425,7 +625,7 @@ impl<'a> Scope<'a> {
         };
         let (member, name, axis) = found;
         self.depth += 1;
-        let extents = (self.depth < MOST_NESTED).then(|| self.extents(Some(&name), "").ok());
+        let extents = (self.depth < MOST_NESTED).then(|| self.extents(Some(name), "").ok());
         self.depth -= 1;
         let extents = extents.flatten().unwrap_or_default();
         let extent = extents.get(axis).map_or("1", String::as_str);
@@ -437,9 +637,9 @@ impl<'a> Scope<'a> {
     /// # Errors
     /// The name or the text that has no value.
     fn resolve(&mut self, text: &str) -> Result<String, String> {
-        let mut text = as_expression(text);
+        let mut text = as_expression(&self.without_qualified(text));
         for _ in 0..MOST_NAMES {
-            text = self.without_members(&text);
+            text = self.without_members(&self.without_qualified(&text));
             let open = words(&text).find(|word| !self.free.iter().any(|free| free == word));
             let Some(name) = open.map(str::to_owned) else {
                 break;
@@ -490,7 +690,7 @@ impl<'a> Scope<'a> {
     fn inferred(&mut self, parts: &[Part], bounds: LaunchBounds) -> Result<ReadCall, String> {
         let mut call = named_sizes(parts)?;
         self.free = call.dims.iter().map(|dim| dim.name.clone()).collect();
-        let text = flat_members(self.before, parts);
+        let text = self.before;
         let is_flat = !text.contains("threadIdx.y");
         let default = if is_flat { THREADS } else { SIDE };
         for (at, axis) in ["x", "y", "z"].into_iter().enumerate() {
@@ -498,7 +698,7 @@ impl<'a> Scope<'a> {
             if !text.contains(&block) && !text.contains(&thread) && at > 0 {
                 break;
             }
-            let index = index_of(&text, &block, &thread);
+            let index = index_of(text, &block, &thread);
             let width = index
                 .width
                 .clone()
@@ -511,17 +711,7 @@ impl<'a> Scope<'a> {
             } else if let (Some(threads), true) = (bounds.threads, is_flat) {
                 threads.to_string()
             } else {
-                let stated = [LOOP.captures(&text), SHARED.captures(&text)];
-                let stated = stated
-                    .into_iter()
-                    .flatten()
-                    .filter(|_| index.width.is_none());
-                let mut stated =
-                    stated.filter_map(|found| self.resolve(found.get(1)?.as_str()).ok());
-                stated
-                    .next()
-                    .filter(|threads| threads.parse::<u32>().is_ok())
-                    .unwrap_or(default.to_owned())
+                default.to_owned()
             };
             let guard = index.guard.and_then(|guard| self.resolve(&guard).ok());
             let blocks = match (guard, &index.width) {
@@ -585,33 +775,13 @@ fn named_sizes(parts: &[Part]) -> Result<ReadCall, String> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     for part in integers() {
         if !call.values.contains_key(&part.name) {
-            let value =
-                sizes::stride(&part.name, &names).ok_or_else(|| unknown_size(&part.name))?;
+            let unread = (!part.is_read).then(|| "0".to_owned());
+            let value = sizes::stride(&part.name, &names).or(unread);
+            let value = value.ok_or_else(|| unknown_size(&part.name))?;
             call.values.insert(part.name.clone(), value);
         }
     }
     Ok(call)
-}
-
-/// PTX without a source: a thread for each of `n` elements.
-fn of_ptx(parts: &[Part], ptx: &str, bounds: LaunchBounds) -> Result<ReadCall, String> {
-    let mut call = named_sizes(parts)?;
-    let is_linear = ["%ctaid.x", "%ntid.x", "%tid.x"]
-        .iter()
-        .all(|register| ptx.contains(register))
-        && !ptx.contains("%tid.y");
-    match call.dims.as_slice() {
-        [only] if is_linear => {
-            let threads = bounds
-                .threads
-                .map_or(THREADS.to_owned(), |threads| threads.to_string());
-            call.grid = vec![format!("ceil_div({}, {threads})", only.name)];
-            call.block = vec![threads];
-            call.shared = "0".to_owned();
-            Ok(call)
-        }
-        _ => Err("there is no source that launches it".to_owned()),
-    }
 }
 
 /// How a kernel uses its index along an axis.
@@ -670,23 +840,22 @@ fn guard_of(text: &str, name: &str) -> Option<String> {
     })
 }
 
-/// `params.to.rows` as the name of its part: `to_rows`.
+/// Replaces `params.to.rows` by the name of its part: `to_rows`.
 fn flat_members(text: &str, parts: &[Part]) -> String {
-    let mut text = text.to_owned();
-    for part in parts {
-        let part_name = part.name.clone();
-        let tail = part_name.replace('_', r"[._]");
-        if let Ok(member) = Regex::new(&format!(r"\b(\w+)\.{tail}\b")) {
-            let replaced = member.replace_all(&text, |found: &Captures| {
-                let part = |at| found.get(at).map_or("", |part: regex::Match| part.as_str());
-                let is_built_in = ["Idx", "Dim"].iter().any(|end| part(1).ends_with(end));
-                let kept = if is_built_in { part(0) } else { &part_name };
-                kept.to_owned()
-            });
-            text = replaced.into_owned();
-        }
-    }
-    text
+    let replaced = MEMBERS.replace_all(text, |found: &Captures| {
+        let [whole, first, rest] =
+            [0, 1, 2].map(|at| found.get(at).map_or("", |part| part.as_str()));
+        let member = rest
+            .replace("->", ".")
+            .replacen('.', "", 1)
+            .replace('.', "_");
+        let is_built_in = first.ends_with("Idx") || first.ends_with("Dim");
+        let part = parts
+            .iter()
+            .find(|part| part.member == Some(&member) && !is_built_in);
+        part.map_or(whole, |part| &part.name).to_owned()
+    });
+    replaced.into_owned()
 }
 
 /// `ns::k<float, 4>`: `k`, and its arguments.
@@ -752,23 +921,28 @@ fn body(file: usize, text: &str, at: usize, behind: usize) -> Option<(String, Bo
     let inner = rest.trim_start().strip_prefix('{')?;
     let head = text.get(..at)?;
     let head = head.rsplit([';', '}']).next()?;
-    let template = head.rfind("template").and_then(|at| {
-        let header = head.get(at..)?.split_once('<')?.1;
-        let parameters = header.rsplit_once('>')?.0;
-        let names = split_angles(parameters)
-            .into_iter()
-            .filter_map(|parameter| {
-                let own = parameter.split('=').next()?;
-                words_of(own).last().map(str::to_owned)
-            });
-        Some(names.collect())
-    });
     let body = Body {
         file,
-        template: template.unwrap_or_default(),
+        template: template_parameters(head),
         text: inner.get(..end_of(inner, ""))?.to_owned(),
     };
     Some((name, body))
+}
+
+/// Returns the names of the last template's parameters.
+fn template_parameters(text: &str) -> Vec<String> {
+    let header = text.rfind("template").and_then(|at| {
+        let header = text.get(at..)?.split_once('<')?.1;
+        let end = header.find(['(', '{', ';']).unwrap_or(header.len());
+        Some(header.get(..end)?.rsplit_once('>')?.0)
+    });
+    split_angles(header.unwrap_or_default())
+        .into_iter()
+        .filter_map(|parameter| {
+            let own = parameter.split('=').next()?;
+            words_of(own).last().map(str::to_owned)
+        })
+        .collect()
 }
 
 /// Returns where a text ends that is closed by a bracket that it does not open, or by one of these characters.
@@ -833,22 +1007,14 @@ fn replace_word(text: &str, name: &str, value: &str) -> String {
 /// Writes an expression of C++ as one of gates.yaml.
 fn as_expression(text: &str) -> String {
     let text = SIZEOF.replace_all(text, |found: &Captures| {
-        let bytes = match found.get(1).map_or("", |name| name.as_str()) {
-            "float" | "int" | "unsigned" | "uint32_t" | "int32_t" => "4",
-            "double" | "float2" | "int64_t" => "8",
-            "half" | "__half" | "__nv_bfloat16" | "nv_bfloat16" => "2",
-            "float4" | "int4" => "16",
-            other => other,
-        };
-        bytes.to_owned()
+        let name = found.get(1).map_or("", |name| name.as_str());
+        let bytes = vector_named(name).map(|(elem, count)| elem.size() * count);
+        bytes.map_or_else(|| name.to_owned(), |bytes| bytes.to_string())
     });
     let text = CEIL_DIV.replace_all(&text, "ceil_div(");
     let text = CAST.replace_all(&text, "$1");
     let text = SUFFIX.replace_all(&text, "$1$2");
     let text = CEIL.replace_all(&text, "ceil_div($1,$2)");
-    // An H100 has as many.
-    let text = SMS.replace_all(&text, "132");
-    let text = THREADS_OF_SM.replace_all(&text, "2048");
     let text = SHIFT.replace_all(&text, |found: &Captures| {
         let number = |at| {
             found

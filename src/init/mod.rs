@@ -19,15 +19,16 @@ pub use launched::{find_others, take_calls, write_program};
 pub use recorded::learn_build;
 pub use write::{Blocks, SCHEMA, head, write};
 
-use build::inventory::{self, Compilation, Inventory, ListedKernel};
+use build::inventory::{self, Compilation, Inventory, ListedKernel, Listing};
 use build::missing::{find_remedies, missing_header};
 use build::signature::whole_name;
 use build::toolchain::Toolchain;
 use call::{Call, Unknown};
 use commands::within;
 use headers::Elsewhere;
-use launches::Texts;
+use launches::{Answers, Texts};
 use model::Arch;
+use probe::Origin;
 use ptxsim::Module;
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -474,24 +475,23 @@ pub fn survey(
     survey.kernels = found
         .par_iter()
         .flat_map(|(source, compilation, inventory, kernels)| {
-            let module = Module::load(&inventory.ptx).map_err(|error| error.to_string());
-            let module = Arc::new(module);
+            let origin = Origin {
+                module: Module::load(&inventory.ptx).map_err(|error| error.to_string()),
+                ptx: &inventory.ptx,
+                texts,
+                source,
+                define: &compilation.define,
+            };
+            let answers = compiler.answer(source, compilation, &origin.questions(kernels));
+            let observed = origin.worthwhile(kernels, &answers);
+            let known = Arc::new((origin, answers, observed));
             kernels.par_iter().map(move |kernel| {
-                let call = match module.as_ref() {
-                    Ok(module) => {
-                        let bounds = inventory::launch_bounds(&inventory.ptx, &kernel.symbol);
-                        probe::find_call(
-                            module,
-                            &inventory.ptx,
-                            kernel,
-                            bounds,
-                            (texts, source, &compilation.define),
-                        )
-                    }
-                    Err(error) => Err(Unknown {
-                        why: format!("the simulator cannot read its PTX: {error}"),
-                        launch: None,
-                    }),
+                let (origin, answers, observed) = known.as_ref();
+                let call = if observed.contains(kernel.symbol.as_str()) {
+                    origin.find_call(kernel, answers)
+                } else {
+                    let why = "other instances of its template were observed".to_owned();
+                    Err(Unknown { why, launch: None })
                 };
                 say(Step::Read {
                     kernel: &kernel.name,
@@ -549,18 +549,14 @@ impl Compiler<'_> {
             let scratch = TemporaryDir::new_in(self.scratch).map_err(|error| {
                 Error::environment(format!("{}: {error}", self.scratch.display()))
             })?;
-            let flags = self.asked.flags.iter().chain(&compilation.flags);
-            let listed = inventory::list(
-                self.root,
-                self.toolchain,
-                scratch.path(),
+            let listed = inventory::list(Listing {
+                root: self.root,
+                toolchain: self.toolchain,
+                scratch: scratch.path(),
                 source,
-                &Compilation {
-                    flags: flags.cloned().collect(),
-                    ..compilation.clone()
-                },
-                self.arch,
-            )?;
+                compilation: &self.with_flags(&compilation),
+                arch: self.arch,
+            })?;
             let message = match listed {
                 Ok(inventory) => break Ok(inventory),
                 Err(fault) => fault.message,
@@ -598,6 +594,32 @@ impl Compiler<'_> {
             compilation,
             inventory,
         })
+    }
+
+    /// Asks the compiler for types of a source by their names. What it does not answer is not known.
+    fn answer(&self, source: &str, compilation: &Compilation, names: &[String]) -> Answers {
+        let scratch = TemporaryDir::new_in(self.scratch);
+        let (Ok(scratch), false) = (scratch, names.is_empty()) else {
+            return Answers::default();
+        };
+        let listing = Listing {
+            root: self.root,
+            toolchain: self.toolchain,
+            scratch: scratch.path(),
+            source,
+            compilation: &self.with_flags(compilation),
+            arch: self.arch,
+        };
+        Answers::new(inventory::name_types(listing, names).unwrap_or_default())
+    }
+
+    /// As a source is compiled: with the flags of all sources.
+    fn with_flags(&self, compilation: &Compilation) -> Compilation {
+        let flags = self.asked.flags.iter().chain(&compilation.flags);
+        Compilation {
+            flags: flags.cloned().collect(),
+            ..compilation.clone()
+        }
     }
 
     /// Options of the user go before those of the build.

@@ -6,18 +6,21 @@
 //! tell whether the extents depend on the inputs, and what references are compared with. Sizes that do not divide by a
 //! tile are tried first, and where the call is not right with them, sizes that do.
 
-use super::call::{Argument, Call, Limit, Matches, SMALL, Tensor, Unknown};
-use super::launches::{ReadCall, Texts};
-use super::parts::{OTHER_PARAMETERS, Part, PartKind, parts_of};
+use super::call::{Argument, Call, Captured, Limit, SMALL, Tensor, Unknown};
+use super::launches::{Answers, ReadCall, Texts};
+use super::parts::{Part, PartKind, nested, parts_of};
 use super::references::{self, Observed};
 use super::sizes::{self, Alignment, Dim, Product};
 use super::tolerances::{rounded_up, tolerance};
-use build::inventory::{ListedKernel, Member, ParameterKind, Pointee};
+use build::inventory::{self, ListedKernel, Pointee};
 use model::expr::{Env, ExprValue, Expression, Name};
-use model::{ElemType, LaunchBounds, Role, ScalarType};
+use model::{ElemType, Role, ScalarType};
 use ptxsim::{FaultKind, Finding, FindingKind, Limits, Memory, Module, Report};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+const OTHER_PARAMETERS: &str = "its parameters are not those of its PTX";
+/// Instances of one template that are observed. A file has fewer variants of one kernel.
+const MOST_OBSERVED: usize = 16;
 /// Warp instructions of one launch: what a run of one seed may take.
 const INSTRUCTIONS: u64 = 10_000_000;
 /// Addresses behind a tensor that belong to nothing else.
@@ -28,55 +31,115 @@ const ROOM: std::ops::RangeInclusive<u64> = 1 << 16..=1 << 26;
 /// Seeds whose outputs references are compared with.
 const SEEDS: u64 = 2;
 
-/// Finds the call of a kernel in the sources, and observes it.
-///
-/// # Errors
-/// What is not known of it.
-pub fn find_call(
-    module: &Module,
-    ptx: &str,
-    kernel: &ListedKernel,
-    bounds: LaunchBounds,
-    (texts, source, define): (&Texts, &str, &[(String, String)]),
-) -> Result<Call, Unknown> {
-    let unknown = |why: String| Unknown { why, launch: None };
-    let program = module
-        .kernel(&kernel.symbol)
-        .map_err(|error| unknown(format!("the simulator cannot run it: {error}")))?;
-    let parts = parts_of(kernel, program).map_err(unknown)?;
-    let read = texts
-        .call_of(
-            (source, define),
-            kernel,
-            &parts,
-            binary::find_entry(ptx, &kernel.symbol).unwrap_or_default(),
-            bounds,
-        )
-        .map_err(unknown)?;
-    let is_flat = read.block.len() == 1 && read.grid.len() == 1;
-    let observe = |alignment: Alignment| {
-        let dims = sizes::values(&read.dims, alignment, is_flat);
-        let trial = Trial::new(program, module, kernel, &parts, &read, dims)?;
-        trial.observe()
-    };
-    let ragged = observe(Alignment::Ragged);
-    if ragged.as_ref().is_ok_and(|call| call.numbers() == 0) {
-        return ragged.map_err(unknown);
+/// A source with its code, among all texts.
+pub struct Origin<'a> {
+    /// Why the simulator cannot read it otherwise.
+    pub module: Result<Module, String>,
+    pub ptx: &'a str,
+    pub texts: &'a Texts,
+    pub source: &'a str,
+    pub define: &'a [(String, String)],
+}
+
+impl Origin<'_> {
+    /// Returns what only the compiler can say of these kernels' calls.
+    pub fn questions(&self, kernels: &[ListedKernel]) -> Vec<String> {
+        let answers = Answers::collecting();
+        for kernel in kernels {
+            if let Ok((.., parts)) = self.parts(kernel) {
+                let _ = self.read(kernel, &parts, &answers);
+            }
+        }
+        answers.questions()
     }
-    // A kernel that does not look where it ends reaches whole tiles.
-    match (ragged, observe(Alignment::Whole)) {
-        (Ok(ragged), Ok(whole)) if whole.numbers() < ragged.numbers() => Ok(whole),
-        (Ok(ragged), _) => Ok(ragged),
-        (Err(_), Ok(whole)) => Ok(whole),
-        (Err(_), Err(why)) => Err(Unknown {
-            why,
-            launch: Some((read.grid, read.block)),
-        }),
+
+    /// Returns the symbols of the kernels to observe: of each template the first few instances whose call is known.
+    pub fn worthwhile<'k>(
+        &self,
+        kernels: &'k [ListedKernel],
+        answers: &Answers,
+    ) -> BTreeSet<&'k str> {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut chosen = BTreeSet::new();
+        for kernel in kernels {
+            let parts = self.parts(kernel);
+            let read = parts.and_then(|(.., parts)| self.read(kernel, &parts, answers));
+            let template = kernel.name.split('<').next().unwrap_or_default();
+            let count = counts.entry(template).or_default();
+            *count += usize::from(read.is_ok());
+            if *count <= MOST_OBSERVED || read.is_err() {
+                chosen.insert(kernel.symbol.as_str());
+            }
+        }
+        chosen
+    }
+
+    fn parts<'k>(
+        &self,
+        kernel: &'k ListedKernel,
+    ) -> Result<(&Module, &ptxsim::Kernel, Vec<Part<'k>>), String> {
+        let module = self.module.as_ref();
+        let module =
+            module.map_err(|error| format!("the simulator cannot read its PTX: {error}"))?;
+        let program = module.kernel(&kernel.symbol);
+        let program = program.map_err(|error| format!("the simulator cannot run it: {error}"))?;
+        let entry = binary::find_entry(self.ptx, &kernel.symbol).unwrap_or_default();
+        let parts = parts_of(kernel, entry)?;
+        let places = program.parameters();
+        let fits = |part: &Part| {
+            let place = places.get(part.parameter);
+            place.is_some_and(|(_, bytes)| part.offset + part.bytes() <= *bytes as usize)
+        };
+        if places.len() != kernel.parameters.len() || !parts.iter().all(fits) {
+            return Err(OTHER_PARAMETERS.to_owned());
+        }
+        Ok((module, program, parts))
+    }
+
+    fn read(
+        &self,
+        kernel: &ListedKernel,
+        parts: &[Part],
+        answers: &Answers,
+    ) -> Result<ReadCall, String> {
+        let bounds = inventory::launch_bounds(self.ptx, &kernel.symbol);
+        let place = (self.source, self.define, answers);
+        self.texts.call_of(place, kernel, parts, bounds)
+    }
+
+    /// Finds the call of a kernel in the sources, and observes it.
+    ///
+    /// # Errors
+    /// What is not known of it.
+    pub fn find_call(&self, kernel: &ListedKernel, answers: &Answers) -> Result<Call, Unknown> {
+        let unknown = |why: String| Unknown { why, launch: None };
+        let (module, program, parts) = self.parts(kernel).map_err(unknown)?;
+        let read = self.read(kernel, &parts, answers).map_err(unknown)?;
+        let is_flat = read.block.len() == 1 && read.grid.len() == 1;
+        let observe = |alignment: Alignment| {
+            let dims = sizes::values(&read.dims, alignment, is_flat);
+            let trial = Trial::new(program, module, kernel, &parts, &read, dims)?;
+            trial.observe()
+        };
+        let ragged = observe(Alignment::Ragged);
+        if ragged.as_ref().is_ok_and(|call| call.numbers() == 0) {
+            return ragged.map_err(unknown);
+        }
+        // A kernel that does not look where it ends reaches whole tiles.
+        match (ragged, observe(Alignment::Whole)) {
+            (Ok(ragged), Ok(whole)) if whole.numbers() < ragged.numbers() => Ok(whole),
+            (Ok(ragged), _) => Ok(ragged),
+            (Err(_), Ok(whole)) => Ok(whole),
+            (Err(_), Err(why)) => Err(Unknown {
+                why,
+                launch: Some((read.grid, read.block)),
+            }),
+        }
     }
 }
 
 /// The largest that an output needs: one limit is for all of them.
-fn limit(call: &Call, observed: &[Observed]) -> Limit {
+pub fn limit(call: &Call, observed: &[Observed]) -> Limit {
     let Some((limit, elem, largest)) = call
         .tensors()
         .filter(|tensor| tensor.role.is_result())
@@ -225,13 +288,18 @@ impl<'a> Trial<'a> {
             observed.push(Observed { inputs, outputs });
         }
         call.max_err = limit(&call, &observed);
-        call.reference = references::find_references(&call, &observed);
+        call.reference = references::find_reference(&call, &observed);
         Ok(call)
     }
 
+    /// Returns what a part leads to; `None` of what is no pointer, or a null pointer.
     fn pointee(&self, at: usize) -> Option<&'a Pointee> {
-        match self.parts.get(at)?.kind {
-            PartKind::Pointer(pointee) => Some(pointee),
+        let part = self.parts.get(at)?;
+        match part.kind {
+            PartKind::Pointer(pointee) => match self.read.pointees.get(&part.name) {
+                Some(other) => other.as_ref(),
+                None => Some(pointee),
+            },
             PartKind::Size(_) | PartKind::Value(_) => None,
         }
     }
@@ -382,11 +450,14 @@ impl<'a> Trial<'a> {
         let mut memory = Memory::new(MOST_BYTES);
         self.module.place(&mut memory);
         let mut params = vec![0; self.program.parameter_bytes() as usize];
+        let begins = self.program.parameters().into_iter();
+        let begins: Vec<usize> = begins.map(|(begin, _)| begin as usize).collect();
         let mut bases = Vec::new();
         for (at, (part, given)) in self.parts.iter().zip(given).enumerate() {
             let mut base = None;
             let value = match (&part.kind, given) {
-                (PartKind::Pointer(pointee), Some(given)) => {
+                (PartKind::Pointer(_), Some(given)) => {
+                    let pointee = self.pointee(at).ok_or(OTHER_PARAMETERS)?;
                     let bytes = given.elements * bytes_each(pointee);
                     let address = memory
                         .alloc(&part.name, bytes)
@@ -415,7 +486,8 @@ impl<'a> Trial<'a> {
                 }
             };
             bases.push(base);
-            let place = params.get_mut(part.offset..part.offset + value.len());
+            let begin = begins.get(part.parameter).copied().unwrap_or_default() + part.offset;
+            let place = params.get_mut(begin..begin + value.len());
             place.ok_or(OTHER_PARAMETERS)?.copy_from_slice(&value);
         }
         let limits = Limits {
@@ -462,7 +534,10 @@ impl<'a> Trial<'a> {
             .iter()
             .enumerate()
             .map(|(at, part)| match part.kind {
-                PartKind::Pointer(pointee) => {
+                PartKind::Pointer(_) => {
+                    let Some(pointee) = self.pointee(at) else {
+                        return Ok(Argument::Null(part.name.clone()));
+                    };
                     let size = extents.get(at).cloned().flatten().ok_or(OTHER_PARAMETERS)?;
                     let done = written.get(at).copied().unwrap_or_default();
                     let is_filled = given
@@ -490,39 +565,24 @@ impl<'a> Trial<'a> {
                         .get(&part.name)
                         .cloned()
                         .unwrap_or_default();
-                    Ok(Argument::Size { of, value })
+                    let name = part.name.clone();
+                    Ok(Argument::Size { name, of, value })
                 }
                 PartKind::Value(of) => Ok(Argument::Value {
                     name: part.name.clone(),
                     of,
                 }),
             });
-        let mut each = each.collect::<Result<Vec<_>, String>>()?.into_iter();
-        let arguments = self
-            .kernel
-            .parameters
-            .iter()
-            .filter_map(|parameter| match &parameter.kind {
-                ParameterKind::Struct(members) => Some(Argument::Struct(
-                    members
-                        .iter()
-                        .filter_map(|member| match member {
-                            Member::Pad(bytes) => Some(Argument::Pad(*bytes)),
-                            _ => each.next(),
-                        })
-                        .collect(),
-                )),
-                _ => each.next(),
-            })
-            .collect();
+        let arguments = nested(self.kernel, each.collect::<Result<_, String>>()?);
         Ok(Call {
             dims: self.dims.clone(),
             arguments,
             grid: self.read.grid.clone(),
             block: self.read.block.clone(),
             dynamic_shared: self.read.shared.clone(),
+            captured: Captured::default(),
             max_err: Limit::default(),
-            reference: Matches::default(),
+            reference: None,
         })
     }
 }

@@ -1,10 +1,10 @@
 //! Which built-in reference computes what a kernel does: each that fits its tensors is tried on the inputs and outputs
 //! of launches in the simulator.
 
-use super::call::{Argument, Call, Match, Matches, SMALL, Tensor};
+use super::call::{Argument, Call, Match, SMALL, Tensor};
 use super::tolerances::tolerance;
 use check::inputs::{Inputs, View};
-use check::{Compared, Outputs, Values, compare, reference};
+use check::{Compared, Outputs, compare, reference};
 use model::{
     Binary, Case, CaseId, Determinism, Fill, Num, ReduceOp, Reference, Role, ScalarType,
     SpecialShares, Unary,
@@ -67,16 +67,10 @@ pub fn largest(observed: &[Observed], output: &str) -> Option<f64> {
     let values = observed
         .iter()
         .filter_map(|observation| observation.outputs.get(output));
-    let largest = values.map(|values| match values {
-        Values::F32(all) => all
-            .iter()
-            .fold(0.0, |most: f64, value| most.max(f64::from(value.abs()))),
-        Values::F64(all) => all
-            .iter()
-            .fold(0.0, |most: f64, value| most.max(value.abs())),
-        Values::I64(all) => all.iter().fold(0.0, |most: f64, value| {
-            most.max(value.unsigned_abs() as f64)
-        }),
+    let largest = values.map(|values| {
+        let all = values.floats();
+        all.iter()
+            .fold(0.0, |most: f64, value| most.max(f64::from(value.abs())))
     });
     largest.reduce(f64::max)
 }
@@ -84,36 +78,15 @@ pub fn largest(observed: &[Observed], output: &str) -> Option<f64> {
 /// Longer tensors are not worth the time.
 const MOST_ELEMENTS: usize = 1 << 21;
 /// Elements of all references of a kernel that are computed as a whole.
-const MOST_WORK: usize = 1 << 25;
-/// Elements by which most references are told apart.
-const FIRST: usize = 1 << 11;
+const MOST_WORK: usize = 1 << 27;
 
-/// The references that give what a kernel does.
-pub fn find_references(call: &Call, observed: &[Observed]) -> Matches {
-    let outputs: Vec<&Tensor> = call
-        .tensors()
-        .filter(|tensor| tensor.role.is_result())
-        .collect();
-    match outputs.as_slice() {
-        [only] => Matches {
-            whole: find_reference(call, only, observed),
-            single: Vec::new(),
-        },
-        several => {
-            let found = several.iter().filter_map(|out| {
-                let found = find_reference(call, out, observed)?;
-                Some((out.name.clone(), found))
-            });
-            Matches {
-                whole: None,
-                single: found.collect(),
-            }
-        }
-    }
-}
-
-/// The reference of an output that comes closest, of those within the tolerance of its type at every launch.
-fn find_reference(call: &Call, out: &Tensor, observed: &[Observed]) -> Option<Match> {
+/// Returns the reference that gives what a kernel with one output does: of those within the tolerance of its type at every
+/// launch the closest.
+pub fn find_reference(call: &Call, observed: &[Observed]) -> Option<Match> {
+    let mut outputs = call.tensors().filter(|tensor| tensor.role.is_result());
+    let (out, None) = (outputs.next()?, outputs.next()) else {
+        return None;
+    };
     if !out.pointee.is_known || observed.is_empty() {
         return None;
     }
@@ -126,9 +99,6 @@ fn find_reference(call: &Call, out: &Tensor, observed: &[Observed]) -> Option<Ma
     }
     let limit = tolerance(out.pointee.elem, largest(observed, &out.name)?);
     let mut case = case_of(call);
-    // A reference that is built in computes one output. Another that is an input, too, is one here.
-    case.tensors
-        .retain(|tensor| tensor.role != Role::Out || tensor.name == out.name);
     for other in case
         .tensors
         .iter_mut()
@@ -148,46 +118,24 @@ fn find_reference(call: &Call, out: &Tensor, observed: &[Observed]) -> Option<Ma
         let Some(case) = candidate.case(&case, &values) else {
             continue;
         };
-        let is_near = observed.first().is_some_and(|observation| {
-            let first = candidate.first_rows(&case, observation);
-            first.is_none_or(|(case, inputs, outputs)| {
-                let first = Observed {
-                    inputs: &inputs,
-                    outputs,
-                };
-                error_of(&case, &first).is_some_and(|error| error.max <= limit)
-            })
-        });
-        if !is_near {
-            continue;
-        }
-        let cost = match &candidate.reference {
-            // Each row of the output asks for all keys.
-            Reference::Sdpa { .. } => all.saturating_mul(candidate.keys_of_attention(&case)),
-            _ => all,
-        };
+        let cost = all.saturating_mul(candidate.keys_of_attention(&case));
         if cost > MOST_WORK - work {
             continue;
         }
         work += cost;
-        let errors = observed
-            .iter()
-            .map(|observation| error_of(&case, observation));
         // The first launch that differs ends it.
-        let worst = errors
-            .into_iter()
-            .try_fold((0.0, 0.0), |(mean, max): (f64, f64), error| {
-                let error = error.filter(|error| error.max <= limit)?;
-                Some((mean.max(error.mean), max.max(error.max)))
+        let worst = observed
+            .iter()
+            .try_fold((0.0, 0.0), |(mean, max): (f64, f64), observation| {
+                let error = error_of(&case, observation).filter(|(_, own)| *own <= limit)?;
+                Some((mean.max(error.0), max.max(error.1)))
             });
         // Rounding may make the largest error the same for two functions that are close.
         if let Some((mean_err, max_err)) = worst
             && best.as_ref().is_none_or(|(least, _)| mean_err < *least)
         {
             let found = Match {
-                computes: candidate.computes,
-                name: candidate.name,
-                keys: candidate.keys,
+                reference: candidate.reference,
                 shapes: candidate.shapes,
                 max_err,
             };
@@ -202,10 +150,9 @@ fn is_constant(observed: &[Observed], output: &str) -> bool {
     let mut values = observed
         .iter()
         .filter_map(|observation| observation.outputs.get(output));
-    let all_alike = |values: &Values| match values {
-        Values::F32(all) => all.windows(2).all(|pair| pair.first() == pair.last()),
-        Values::F64(all) => all.windows(2).all(|pair| pair.first() == pair.last()),
-        Values::I64(all) => all.windows(2).all(|pair| pair.first() == pair.last()),
+    let all_alike = |values: &check::Values| {
+        let all = values.floats();
+        all.windows(2).all(|pair| pair.first() == pair.last())
     };
     let Some(first) = values.next() else {
         return true;
@@ -213,30 +160,17 @@ fn is_constant(observed: &[Observed], output: &str) -> bool {
     all_alike(first) && values.all(|values| values == first)
 }
 
-/// Errors of the elements of an output.
-struct Errors {
-    mean: f64,
-    max: f64,
-}
-
-/// The errors of a launch; `None` where the reference does not suit it, or one of the two is no number.
-fn error_of(case: &Case, observed: &Observed) -> Option<Errors> {
+/// The mean and the largest error of a launch; `None` where the reference does not suit it, or one of the two is no number.
+fn error_of(case: &Case, observed: &Observed) -> Option<(f64, f64)> {
     let want = reference::built_in(case, observed.inputs, View::Seen).ok()?;
-    let got = observed
-        .outputs
-        .iter()
-        .filter(|(name, _)| want.contains_key(*name))
-        .map(|(name, values)| (name.clone(), values.clone()));
-    let facts = compare::errors(&got.collect(), &want, &case.tensors, &Compared::all(), None);
-    let facts = facts.ok()?;
+    let mut got = observed.outputs.clone();
+    got.retain(|name, _| want.contains_key(name));
+    let facts = compare::errors(&got, &want, &case.tensors, &Compared::all(), None).ok()?;
     let (mean, max) = (facts.mean_err.0, facts.max_err.0);
-    (facts.non_finite == 0 && max.is_finite()).then_some(Errors { mean, max })
+    (facts.non_finite == 0 && max.is_finite()).then_some((mean, max))
 }
 
 struct Candidate {
-    name: &'static str,
-    computes: &'static str,
-    keys: Vec<(&'static str, String)>,
     shapes: BTreeMap<String, Vec<String>>,
     reference: Reference,
 }
@@ -260,10 +194,8 @@ impl Candidate {
         }
         Some(case)
     }
-}
 
-impl Candidate {
-    /// The length of a sequence.
+    /// The length of a sequence, for all of which each row of the output asks; 1 of any other reference.
     fn keys_of_attention(&self, case: &Case) -> usize {
         let Reference::Sdpa { k, .. } = &self.reference else {
             return 1;
@@ -271,45 +203,6 @@ impl Candidate {
         let keys = case.tensors.iter().find(|tensor| tensor.name == *k);
         keys.and_then(|tensor| tensor.dims.get(2).copied())
             .unwrap_or(1)
-    }
-
-    /// The case of the first rows alone, where no row depends on another; `None` where they do, or there are few.
-    fn first_rows(&self, case: &Case, observed: &Observed) -> Option<(Case, Inputs, Outputs)> {
-        let out = match &self.reference {
-            Reference::Unary { out, .. }
-            | Reference::Binary { out, .. }
-            | Reference::Softmax { out, .. }
-            | Reference::LayerNorm { out, .. }
-            | Reference::RmsNorm { out, .. } => out,
-            _ => return None,
-        };
-        let whole = case.tensors.iter().find(|tensor| tensor.name == *out)?;
-        let (all, columns) = (whole.len(), *whole.dims.last()?);
-        let rows = (FIRST / columns.max(1)).max(1);
-        if rows * columns >= all {
-            return None;
-        }
-        let mut part = case.clone();
-        let mut inputs = observed.inputs.clone();
-        let mut outputs = observed.outputs.clone();
-        for tensor in part.tensors.iter_mut().filter(|tensor| tensor.len() == all) {
-            tensor.dims = vec![rows, columns];
-            if let Some(data) = inputs.tensors.get_mut(&tensor.name) {
-                data.seen = beginning(&data.seen, rows * columns);
-            }
-            if let Some(values) = outputs.get_mut(&tensor.name) {
-                *values = beginning(values, rows * columns);
-            }
-        }
-        Some((part, inputs, outputs))
-    }
-}
-
-fn beginning(values: &Values, count: usize) -> Values {
-    match values {
-        Values::F32(all) => Values::F32(all.iter().copied().take(count).collect()),
-        Values::F64(all) => Values::F64(all.iter().copied().take(count).collect()),
-        Values::I64(all) => Values::I64(all.iter().copied().take(count).collect()),
     }
 }
 
@@ -333,40 +226,30 @@ fn factors(tensor: &Tensor) -> Vec<String> {
     factors
 }
 
-const UNARY: [(Unary, &str); 11] = [
-    (Unary::Copy, "copy"),
-    (Unary::Neg, "neg"),
-    (Unary::Abs, "abs"),
-    (Unary::Relu, "relu"),
-    (Unary::Gelu, "gelu"),
-    (Unary::GeluTanh, "gelu_tanh"),
-    (Unary::Silu, "silu"),
-    (Unary::Sigmoid, "sigmoid"),
-    (Unary::Tanh, "tanh"),
-    (Unary::Exp, "exp"),
-    (Unary::Sqrt, "sqrt"),
+const UNARY: [Unary; 11] = [
+    Unary::Copy,
+    Unary::Neg,
+    Unary::Abs,
+    Unary::Relu,
+    Unary::Gelu,
+    Unary::GeluTanh,
+    Unary::Silu,
+    Unary::Sigmoid,
+    Unary::Tanh,
+    Unary::Exp,
+    Unary::Sqrt,
 ];
 
-const BINARY: [(Binary, &str); 6] = [
-    (Binary::Add, "add"),
-    (Binary::Sub, "sub"),
-    (Binary::Mul, "mul"),
-    (Binary::Div, "div"),
-    (Binary::Min, "min"),
-    (Binary::Max, "max"),
+const BINARY: [Binary; 6] = [
+    Binary::Add,
+    Binary::Sub,
+    Binary::Mul,
+    Binary::Div,
+    Binary::Min,
+    Binary::Max,
 ];
 
-const REDUCE: [(ReduceOp, &str); 4] = [
-    (ReduceOp::Sum, "sum"),
-    (ReduceOp::Mean, "mean"),
-    (ReduceOp::Max, "max"),
-    (ReduceOp::Min, "min"),
-];
-
-fn named<T: Copy + PartialEq>(all: &[(T, &'static str)], op: T) -> Option<&'static str> {
-    let found = all.iter().find(|(known, _)| *known == op);
-    found.map(|(_, name)| *name)
-}
+const REDUCE: [ReduceOp; 4] = [ReduceOp::Sum, ReduceOp::Mean, ReduceOp::Max, ReduceOp::Min];
 
 /// The plainest first: of equally close ones the first is taken.
 fn candidates(call: &Call, out: &Tensor) -> Vec<Candidate> {
@@ -390,7 +273,6 @@ fn candidates(call: &Call, out: &Tensor) -> Vec<Candidate> {
         maker.elementwise(x);
         maker.rows(x, &inputs);
         maker.reduce(x);
-        maker.transpose(x);
     }
     for a in &inputs {
         for b in inputs.iter().filter(|b| b.name != a.name) {
@@ -410,7 +292,7 @@ fn candidates(call: &Call, out: &Tensor) -> Vec<Candidate> {
 }
 
 /// The number that `init` makes up for an argument.
-const MADE_UP: f64 = 0.5;
+pub const MADE_UP: f64 = 0.5;
 
 fn takes_numbers(call: &Call) -> bool {
     call.arguments
@@ -441,32 +323,12 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    fn add(
-        &mut self,
-        name: &'static str,
-        keys: &[(&'static str, &str)],
-        shapes: &[(&Tensor, &[String])],
-        reference: Reference,
-    ) {
-        let mut keys: Vec<(&'static str, String)> = keys
+    fn add(&mut self, reference: Reference, shapes: &[(&Tensor, &[String])]) {
+        let shapes = shapes
             .iter()
-            .map(|(key, value)| (*key, (*value).to_owned()))
-            .collect();
-        keys.retain(|(_, value)| !value.is_empty());
-        let computes = match &reference {
-            Reference::Unary { op, .. } => named(&UNARY, *op),
-            Reference::Binary { op, .. } => named(&BINARY, *op),
-            Reference::Reduce { op, .. } => named(&REDUCE, *op),
-            _ => None,
-        };
-        let shapes = shapes.iter();
+            .map(|(tensor, shape)| (tensor.name.clone(), shape.to_vec()));
         self.all.push(Candidate {
-            name,
-            computes: computes.unwrap_or(name),
-            keys,
-            shapes: shapes
-                .map(|(tensor, shape)| (tensor.name.clone(), shape.to_vec()))
-                .collect(),
+            shapes: shapes.collect(),
             reference,
         });
     }
@@ -477,19 +339,13 @@ impl Maker<'_> {
         if elements(x) != elements(self.out) {
             return;
         }
-        for (op, name) in UNARY {
+        for op in UNARY {
             let reference = Reference::Unary {
                 x: x_name.clone(),
                 out: out.clone(),
                 op,
             };
-            let keys = [("x", x_name.as_str()), ("out", &out), ("op", name)];
-            self.add(
-                "unary",
-                &keys,
-                &[(x, &shape), (self.out, &shape)],
-                reference,
-            );
+            self.add(reference, &[(x, &shape), (self.out, &shape)]);
         }
     }
 
@@ -500,21 +356,15 @@ impl Maker<'_> {
             return;
         }
         let out = self.out.name.clone();
-        for (op, name) in BINARY {
+        for op in BINARY {
             let reference = Reference::Binary {
                 a: a.name.clone(),
                 b: b.name.clone(),
                 out: out.clone(),
                 op,
             };
-            let keys = [
-                ("a", a.name.as_str()),
-                ("b", &b.name),
-                ("out", &out),
-                ("op", name),
-            ];
             let shapes: [(&Tensor, &[String]); 3] = [(a, &shape), (b, &shape), (self.out, &shape)];
-            self.add("binary", &keys, &shapes, reference);
+            self.add(reference, &shapes);
         }
     }
 
@@ -534,7 +384,7 @@ impl Maker<'_> {
                 x: name.to_owned(),
                 out: out.clone(),
             };
-            self.add("softmax", &[("x", name), ("out", &out)], &shapes, softmax);
+            self.add(softmax, &shapes);
             let weights: Vec<&str> = inputs
                 .iter()
                 .filter(|input| factors(input) == [column.clone()] && input.name != x.name)
@@ -543,24 +393,13 @@ impl Maker<'_> {
             let choices = weights.iter().map(|weight| Some(*weight)).chain([None]);
             for gamma in choices {
                 for eps in self.epsilons.clone() {
-                    let text = match eps {
-                        1e-5 => String::new(),
-                        eps => format!("{eps:e}"),
-                    };
-                    let gamma_key = gamma.unwrap_or_default();
                     let reference = Reference::RmsNorm {
                         x: name.to_owned(),
                         out: out.clone(),
                         gamma: gamma.map(str::to_owned),
                         eps: Num(eps),
                     };
-                    let keys = [
-                        ("x", name),
-                        ("out", out.as_str()),
-                        ("gamma", gamma_key),
-                        ("eps", text.as_str()),
-                    ];
-                    self.add("rms_norm", &keys, &shapes, reference);
+                    self.add(reference, &shapes);
                     let others = weights.iter().filter(|weight| Some(**weight) != gamma);
                     for beta in others.map(|weight| Some(*weight)).chain([None]) {
                         let reference = Reference::LayerNorm {
@@ -570,14 +409,7 @@ impl Maker<'_> {
                             beta: beta.map(str::to_owned),
                             eps: Num(eps),
                         };
-                        let keys = [
-                            ("x", name),
-                            ("out", out.as_str()),
-                            ("gamma", gamma_key),
-                            ("beta", beta.unwrap_or_default()),
-                            ("eps", text.as_str()),
-                        ];
-                        self.add("layer_norm", &keys, &shapes, reference);
+                        self.add(reference, &shapes);
                     }
                 }
             }
@@ -602,61 +434,15 @@ impl Maker<'_> {
         let before = ([rest.clone(), kept.clone()].concat(), 0);
         for (shape, first) in [behind, before] {
             let axes: Vec<usize> = (first..first + rest.len()).collect();
-            let text = format!("{axes:?}");
-            for (op, name) in REDUCE {
+            for op in REDUCE {
                 let reference = Reference::Reduce {
                     x: x.name.clone(),
                     out: out.clone(),
                     op,
                     axes: axes.clone(),
                 };
-                let keys = [
-                    ("x", x.name.as_str()),
-                    ("out", &out),
-                    ("op", name),
-                    ("axes", &text),
-                ];
-                self.add(
-                    "reduce",
-                    &keys,
-                    &[(x, &shape), (self.out, &kept)],
-                    reference,
-                );
+                self.add(reference, &[(x, &shape), (self.out, &kept)]);
             }
-        }
-    }
-
-    fn transpose(&mut self, x: &Tensor) {
-        let [first, second] = self.out_factors.as_slice() else {
-            return;
-        };
-        if elements(x) != elements(self.out) {
-            return;
-        }
-        let orders = [
-            [first.clone(), second.clone()],
-            [second.clone(), first.clone()],
-        ];
-        let out = self.out.name.clone();
-        for shape in orders {
-            let mut turned = shape.clone();
-            turned.reverse();
-            let reference = Reference::Transpose {
-                x: x.name.clone(),
-                out: out.clone(),
-                permutation: vec![1, 0],
-            };
-            let keys = [
-                ("x", x.name.as_str()),
-                ("out", &out),
-                ("permutation", "[1, 0]"),
-            ];
-            self.add(
-                "transpose",
-                &keys,
-                &[(x, &turned), (self.out, &shape)],
-                reference,
-            );
         }
     }
 
@@ -688,9 +474,9 @@ impl Maker<'_> {
                     continue;
                 };
                 let usual = 1.0 / (width as f64).sqrt();
-                let made_up = self.takes_numbers.then_some((MADE_UP, "0.5"));
-                for (scale, said) in [(usual, "")].into_iter().chain(made_up) {
-                    for (causal, said_causal) in [(false, ""), (true, "true")] {
+                let made_up = self.takes_numbers.then_some(MADE_UP);
+                for scale in [usual].into_iter().chain(made_up) {
+                    for causal in [false, true] {
                         let reference = Reference::Sdpa {
                             q: q.name.clone(),
                             k: k.name.clone(),
@@ -699,18 +485,9 @@ impl Maker<'_> {
                             scale: Num(scale),
                             causal,
                         };
-                        let out = self.out;
-                        let keys = [
-                            ("q", q.name.as_str()),
-                            ("k", &k.name),
-                            ("v", &v.name),
-                            ("out", &out.name),
-                            ("scale", said),
-                            ("causal", said_causal),
-                        ];
                         let shape = shape.as_slice();
-                        let shapes = [q, k, v, out].map(|tensor| (tensor, shape));
-                        self.add("sdpa", &keys, &shapes, reference);
+                        let shapes = [q, k, v, self.out].map(|tensor| (tensor, shape));
+                        self.add(reference, &shapes);
                     }
                 }
             }
@@ -779,15 +556,6 @@ impl Maker<'_> {
                     transpose_b,
                     epilogue: None,
                 };
-                let yes = |is_set| if is_set { "true" } else { "" };
-                let keys = [
-                    ("a", a.name.as_str()),
-                    ("b", &b.name),
-                    ("out", &out),
-                    ("bias", bias.unwrap_or_default()),
-                    ("transpose_a", yes(transpose_a)),
-                    ("transpose_b", yes(transpose_b)),
-                ];
                 let shape_of_a = turned(&m, &k, transpose_a);
                 let shape_of_b = turned(&k, &n, transpose_b);
                 let shape_of_out = turned(&m, &n, false);
@@ -802,7 +570,7 @@ impl Maker<'_> {
                     (b, &shape_of_b),
                     (self.out, &shape_of_out),
                 ]);
-                self.add("gemm", &keys, &shapes, reference);
+                self.add(reference, &shapes);
             }
         }
     }

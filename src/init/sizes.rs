@@ -188,6 +188,56 @@ pub fn stride(name: &str, dims: &[&str]) -> Option<String> {
     })
 }
 
+/// Letters for dimensions, and words for their sizes.
+const AXES: [(&str, &[&str]); 3] = [
+    ("b", &["batch"]),
+    ("c", &["dim", "channels"]),
+    ("l", &["len", "seqlen", "length"]),
+];
+
+/// Returns the stride of a tensor that has one for each of its dimensions, the outermost first (`x_batch_stride`,
+/// `x_c_stride`): the product of the sizes behind it, where the names say all of these.
+pub fn stride_of_axes(name: &str, strides: &[&str], sizes: &[&str]) -> Option<String> {
+    fn axis_of(name: &str) -> Option<(&str, &str)> {
+        name.strip_suffix("_stride")?.rsplit_once('_')
+    }
+    let (tensor, own) = axis_of(name)?;
+    let axes = strides.iter().filter_map(|stride| axis_of(stride));
+    let axes: Vec<&str> = axes
+        .filter(|(other, _)| *other == tensor)
+        .map(|(_, axis)| axis)
+        .collect();
+    if axes.len() < 2 {
+        return None;
+    }
+    let size_of = |axis: &str| {
+        let others = AXES.iter().find(|(letter, _)| *letter == axis);
+        let others = others.map_or(&[][..], |(_, words)| words);
+        let is_named = |size: &&&str| {
+            let words = tokens(size);
+            words
+                .iter()
+                .any(|word| word == axis || others.contains(&word.as_str()))
+        };
+        // A tensor's own size: `conv_state_len` of `conv_state_l_stride`.
+        let is_own = |size: &&&str| {
+            size.strip_prefix(tensor)
+                .is_some_and(|size| size.starts_with('_'))
+        };
+        let named = sizes.iter().filter(is_named);
+        named.clone().find(is_own).or(named.clone().next()).copied()
+    };
+    let sizes: Vec<&str> = axes
+        .iter()
+        .map(|axis| size_of(axis))
+        .collect::<Option<_>>()?;
+    let at = axes.iter().position(|axis| *axis == own)?;
+    Some(match sizes.get(at + 1..)? {
+        [] => "1".to_owned(),
+        behind => behind.join(" * "),
+    })
+}
+
 /// Gives each size a value that suits its name. `is_flat`: one index runs over all of them.
 pub fn values(dims: &[ReadDim], alignment: Alignment, is_flat: bool) -> Vec<Dim> {
     let count = dims.iter().filter(|dim| dim.fixed.is_none()).count();

@@ -1,10 +1,12 @@
 //! Writes kernels with their calls as a gates.yaml, and those without as comments. Pure.
 
-use super::call::{Argument, Call, Match, SMALL, Tensor, Unknown};
+use super::call::{Argument, Call, SMALL, Tensor, Unknown};
 use super::probe::made_up;
+use super::references::MADE_UP;
 use super::{Survey, Surveyed};
 use build::inventory::{Compilation, ListedKernel, Member, ParameterKind};
 use model::{Arch, Role};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -41,13 +43,18 @@ pub struct Todo {
 pub const SCHEMA: &str = "# yaml-language-server: $schema=gates.schema.json";
 
 /// The beginning of a file, to the line `kernels:`.
-pub fn head(survey: &Survey, arch: Arch) -> String {
+pub fn head(survey: &Survey, arch: Arch, is_of_program: bool) -> String {
+    let origin = if is_of_program {
+        "`gatekeeper init --program`: the calls that the program made"
+    } else {
+        "`gatekeeper init` from the sources: their launches, and the names of sizes"
+    };
     let mut flags = "-O3".to_owned();
     for flag in &survey.flags {
         let _ = write!(flags, ", {}", quoted(flag));
     }
     let mut text = format!(
-        "{SCHEMA}\n# Written by `gatekeeper init` from the sources: their launches, and the names of sizes. Run it with: gatekeeper run\n\
+        "{SCHEMA}\n# Written by {origin}. Run it with: gatekeeper run\n\
          #\n\
          # Yours to say, for each kernel: the sizes that matter (`shapes`), and what its outputs are compared with. A reference\n\
          # that `matches` gives what the kernel does; whether that is right is yours to say. Instead of `reference: none` name\n\
@@ -138,7 +145,7 @@ pub fn write(
         if let Some((text, call)) = accepted {
             let separator = if blocks.text.is_empty() { "" } else { "\n" };
             let _ = write!(blocks.text, "{separator}{text}");
-            let has_reference = call.reference.whole.is_some();
+            let has_reference = call.reference.is_some();
             blocks.called.push(Named {
                 name: own,
                 kernels: family,
@@ -180,12 +187,7 @@ fn alike<'a>(called: &[(&'a Surveyed, &Call)]) -> Vec<(&'a Surveyed, Call)> {
         .map(|(kernel, call)| {
             let mut call = (*call).clone();
             let dims = call.dims.clone();
-            let parts = call.arguments.iter_mut().flat_map(Argument::parts_mut);
-            let tensors = parts.filter_map(|part| match part {
-                Argument::Tensor(tensor) => Some(tensor),
-                _ => None,
-            });
-            for (tensor, other) in tensors.zip(first.tensors()) {
+            for (tensor, other) in call.tensors_mut().zip(first.tensors()) {
                 if other.size.with(&dims) == Some(tensor.size.value) {
                     tensor.size.factors.clone_from(&other.size.factors);
                 }
@@ -209,7 +211,7 @@ fn todo(name: &str, kernel: &Surveyed, unknown: &Unknown, others: usize) -> Stri
     }
     line(format!("  args: [{}]", listed_parameters(&kernel.kernel)));
     line(match &unknown.launch {
-        Some((grid, block)) => format!("  {}", launch(grid, block, "0")),
+        Some((grid, block)) => format!("  {}", launch(grid, block, "")),
         None => "  launch: {grid: [TODO], block: [TODO]}".to_owned(),
     });
     text
@@ -232,22 +234,36 @@ fn listed_parameters(kernel: &ListedKernel) -> String {
     parameters.collect::<Vec<_>>().join(", ")
 }
 
-fn launch(grid: &[String], block: &[String], shared: &str) -> String {
+fn launch(grid: &[String], block: &[String], more: &str) -> String {
     let list = |all: &[String]| {
         all.iter()
             .map(|text| expression(text))
             .collect::<Vec<_>>()
             .join(", ")
     };
-    let shared = match shared {
-        "0" => String::new(),
-        bytes => format!(", dynamic_shared: {}", expression(bytes)),
-    };
     format!(
-        "launch: {{grid: [{}], block: [{}]{shared}}}",
+        "launch: {{grid: [{}], block: [{}]{more}}}",
         list(grid),
         list(block)
     )
+}
+
+fn launch_of(call: &Call) -> String {
+    let mut more = String::new();
+    if let Some(cluster) = call.captured.cluster {
+        let _ = write!(more, ", cluster: {cluster:?}");
+    }
+    if call.dynamic_shared != "0" {
+        let _ = write!(
+            more,
+            ", dynamic_shared: {}",
+            expression(&call.dynamic_shared)
+        );
+    }
+    if call.captured.cooperative {
+        more.push_str(", cooperative: true");
+    }
+    launch(&call.grid, &call.block, &more)
 }
 
 /// A number, or an expression in quotes where it needs them.
@@ -355,32 +371,45 @@ fn of_kernel(name: &str, instances: &[(&Surveyed, Call)], all: &[&Surveyed]) -> 
         );
     }
     text.push_str(&of_compilation(&kernel.compilation));
-    let shape = |call: &Call| -> String {
-        let dims = call.dims.iter();
-        let dims: Vec<String> = dims
-            .map(|dim| format!("{}: {}", quoted(&dim.name), dim.value))
-            .collect();
-        dims.join(", ")
-    };
-    let mut shapes: Vec<(&str, String)> = vec![("small", shape(call))];
+    let mut shapes: Vec<(String, String)> = Vec::new();
+    let mut own_shapes: Vec<Vec<String>> = Vec::new();
     for (variant, (_, call)) in variants.iter().zip(instances) {
-        if shapes.iter().all(|(_, known)| *known != shape(call)) {
-            shapes.push((variant, shape(call)));
+        let all = std::iter::once(&call.dims).chain(&call.captured.shapes);
+        let mut own = Vec::new();
+        for (at, dims) in all.enumerate() {
+            let dims = dims
+                .iter()
+                .map(|dim| format!("{}: {}", quoted(&dim.name), dim.value));
+            let dims = dims.collect::<Vec<_>>().join(", ");
+            let known = shapes.iter().find(|(_, known)| *known == dims);
+            let name = match (known, shapes.len(), at) {
+                (Some((name, _)), ..) => name.clone(),
+                (None, 0, _) => "small".to_owned(),
+                (None, _, 0) => variant.clone(),
+                (None, _, at) if is_family => format!("{variant}_{}", at + 1),
+                (None, _, at) => format!("shape_{}", at + 1),
+            };
+            if known.is_none() {
+                shapes.push((name.clone(), dims));
+            }
+            own.push(name);
         }
+        own_shapes.push(own);
     }
     text.push_str("    shapes:\n");
     for (name, dims) in &shapes {
         let _ = writeln!(text, "      {name}: {{{dims}}}");
     }
+    let others: usize = instances.iter().map(|(_, call)| call.captured.others).sum();
+    if others > 0 {
+        let _ = writeln!(text, "      # {others} more calls of the program differ");
+    }
     if is_family {
         text.push_str("    variants:\n");
-        for (variant, (instance, own)) in variants.iter().zip(instances) {
+        for ((variant, (instance, own)), names) in variants.iter().zip(instances).zip(own_shapes) {
             let mut keys = format!("entry: {}", quoted(&instance.kernel.name));
-            if let Some((name, _)) = shapes
-                .iter()
-                .find(|(_, known)| *known == shape(own) && shapes.len() > 1)
-            {
-                let _ = write!(keys, ", shapes: [{name}]");
+            if names.len() < shapes.len() {
+                let _ = write!(keys, ", shapes: [{}]", names.join(", "));
             }
             let tensors: Vec<String> = own
                 .tensors()
@@ -392,8 +421,7 @@ fn of_kernel(name: &str, instances: &[(&Surveyed, Call)], all: &[&Surveyed]) -> 
             if !tensors.is_empty() {
                 let _ = write!(keys, ", tensors: {{{}}}", tensors.join(", "));
             }
-            let [own_launch, first] =
-                [own, call].map(|call| launch(&call.grid, &call.block, &call.dynamic_shared));
+            let [own_launch, first] = [own, call].map(launch_of);
             if own_launch != first {
                 let _ = write!(keys, ", {own_launch}");
             }
@@ -424,11 +452,7 @@ fn of_kernel(name: &str, instances: &[(&Surveyed, Call)], all: &[&Surveyed]) -> 
     }
     text.push_str("    args:\n");
     text.push_str(&arguments(call));
-    let _ = writeln!(
-        text,
-        "    {}",
-        launch(&call.grid, &call.block, &call.dynamic_shared)
-    );
+    let _ = writeln!(text, "    {}", launch_of(call));
     let (value, remark) = reference(call);
     let _ = writeln!(text, "    reference: {value}    # {remark}");
     let _ = writeln!(
@@ -439,32 +463,60 @@ fn of_kernel(name: &str, instances: &[(&Surveyed, Call)], all: &[&Surveyed]) -> 
     text
 }
 
+/// The order in which people write the keys of a reference. Others follow.
+const KEYS: [&str; 8] = ["q", "k", "v", "x", "a", "b", "out", "op"];
+/// Keys that a reference need not say, with these values.
+const DEFAULTS: [(&str, f64); 3] = [("alpha", 1.0), ("beta", 0.0), ("eps", 1e-5)];
+
 /// The reference of a call, and what is said of it.
 fn reference(call: &Call) -> (String, String) {
-    let Some(found) = &call.reference.whole else {
-        let single = call.reference.single.iter();
-        let matched: Vec<String> = single
-            .map(|(out, found)| format!("{out} matches {}", shown_match(found)))
-            .collect();
-        let remark = match matched.as_slice() {
-            [] => "what is right?".to_owned(),
-            _ => format!(
-                "{}: a `user` reference computes several outputs",
-                matched.join(", ")
-            ),
-        };
-        return ("none".to_owned(), remark);
+    let none = ("none".to_owned(), "what is right?".to_owned());
+    let Some(found) = &call.reference else {
+        return none;
     };
-    let keys: Vec<String> = found
-        .keys
+    let written = serde_json::to_value(&found.reference).unwrap_or_default();
+    let whole = written
+        .as_object()
+        .and_then(|written| written.iter().next());
+    let Some((name, keys)) = whole.and_then(|(name, keys)| Some((name, keys.as_object()?))) else {
+        return none;
+    };
+    let is_said = |key: &str, value: &Value| match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::Number(number) => {
+            let number = number.as_f64();
+            let default = DEFAULTS.iter().find(|(named, _)| *named == key);
+            default.is_none_or(|(_, default)| number != Some(*default))
+                // That of attention follows from its shape.
+                && (key != "scale" || number == Some(MADE_UP))
+        }
+        _ => true,
+    };
+    let mut keys: Vec<_> = keys
         .iter()
-        .map(|(key, value)| match *key {
-            "axes" | "permutation" => format!("{key}: {value}"),
-            _ => format!("{key}: {}", quoted_word(value)),
+        .filter(|(key, value)| is_said(key, value))
+        .collect();
+    keys.sort_by_key(|(key, _)| {
+        let place = KEYS.iter().position(|known| known == key);
+        place.unwrap_or(KEYS.len())
+    });
+    let computes = keys.iter().find(|(key, _)| *key == "op");
+    let computes = computes.and_then(|(_, op)| op.as_str()).unwrap_or(name);
+    let keys: Vec<String> = keys
+        .iter()
+        .map(|(key, value)| match value {
+            Value::String(text) => format!("{key}: {}", quoted(text)),
+            other => format!("{key}: {}", other.to_string().replace(',', ", ")),
         })
         .collect();
-    let value = format!("{{{}: {{{}}}}}", found.name, keys.join(", "));
-    (value, format!("matches {}", shown_match(found)))
+    let error = match found.max_err {
+        0.0 => "exactly".to_owned(),
+        error => format!("{error:.0e}"),
+    };
+    (
+        format!("{{{name}: {{{}}}}}", keys.join(", ")),
+        format!("matches {computes} ({error})"),
+    )
 }
 
 fn arguments(call: &Call) -> String {
@@ -473,15 +525,6 @@ fn arguments(call: &Call) -> String {
         write_argument(&mut text, 6, argument);
     }
     text
-}
-
-/// `softmax (3e-9)`
-fn shown_match(found: &Match) -> String {
-    let error = match found.max_err {
-        0.0 => "exactly".to_owned(),
-        error => format!("{error:.0e}"),
-    };
-    format!("{} ({error})", found.computes)
 }
 
 fn of_compilation(compilation: &Compilation) -> String {
@@ -518,12 +561,16 @@ fn of_compilation(compilation: &Compilation) -> String {
 fn write_argument(text: &mut String, indent: usize, argument: &Argument) {
     let (value, remark) = match argument {
         Argument::Tensor(tensor) => (format!("tensor: {}", quoted(&tensor.name)), None),
-        Argument::Size { of, value } => (format!("{}: {}", of.name(), expression(value)), None),
+        Argument::Size { of, value, .. } => (format!("{}: {}", of.name(), expression(value)), None),
         Argument::Value { of, name } => {
             let value = format!("{}: {}", of.name(), made_up(*of).0);
             (value, Some(name))
         }
         Argument::Pad(bytes) => (format!("pad: {bytes}"), None),
+        Argument::Null(name) => {
+            let _ = writeln!(text, "{:indent$}- nullptr    # {name}", "");
+            return;
+        }
         Argument::Struct(members) => {
             let _ = writeln!(text, "{:indent$}- struct:", "");
             for member in members {
@@ -536,20 +583,11 @@ fn write_argument(text: &mut String, indent: usize, argument: &Argument) {
     let _ = writeln!(text, "{:indent$}- {{{value}}}{remark}", "");
 }
 
-/// A value of a reference: a name, a number or a yes.
-fn quoted_word(text: &str) -> String {
-    if text == "true" || text.parse::<f64>().is_ok() {
-        text.to_owned()
-    } else {
-        quoted(text)
-    }
-}
-
 fn of_tensor(tensor: &Tensor, call: &Call) -> String {
     let own = tensor.size.factors.iter();
     let count = (tensor.pointee.count > 1).then(|| tensor.pointee.count.to_string());
     let own = || own.clone().cloned().chain(count.clone()).collect();
-    let reference = call.reference.whole.as_ref();
+    let reference = call.reference.as_ref();
     let matched = reference.and_then(|reference| reference.shapes.get(&tensor.name));
     let shape: Vec<String> = matched.cloned().unwrap_or_else(own);
     let shape: Vec<String> = shape.iter().map(|factor| expression(factor)).collect();

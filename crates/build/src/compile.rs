@@ -422,19 +422,21 @@ pub struct Listed {
     pub included: Vec<String>,
 }
 
-/// Compiles a source, or a header by itself, with these arguments.
+/// Compiles a source, or a header by itself, with these arguments, and with text behind it.
 ///
 /// # Errors
 /// Where the machine failed, which is no fault of the source.
 pub fn compile_to_list(
     shop: Workshop,
     source: &str,
+    behind: &str,
     args: &[String],
 ) -> Result<std::result::Result<Listed, Fault>> {
+    // nvcc compiles no header.
+    let is_whole = source.ends_with(".cu") && behind.is_empty();
     let request = NvccCall {
         args: args.to_vec(),
-        // nvcc compiles no header.
-        generated: (!source.ends_with(".cu")).then(String::new),
+        generated: (!is_whole).then(|| behind.to_owned()),
     };
     let ran = match shop.run(args, Input::Source(source, &request), Wanted::Cubin)? {
         Ok(ran) => ran,

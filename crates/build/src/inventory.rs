@@ -135,52 +135,96 @@ impl Compilation {
     }
 }
 
-/// As a run compiles it, and with names of parameters where the source compiles without optimisation, too.
-///
-/// # Errors
-/// Where the machine failed. The inner error is the source's.
-pub fn list(
-    root: &Path,
-    toolchain: &Toolchain,
-    scratch: &Path,
-    source: &str,
-    compilation: &Compilation,
-    arch: Arch,
-) -> Result<std::result::Result<Inventory, Fault>> {
-    let toolkit = &toolchain.include;
-    let toolkit = std::fs::canonicalize(toolkit).unwrap_or_else(|_| toolkit.clone());
-    let compile = |debug: &str| {
-        let dir = scratch.join(debug.trim_start_matches('-'));
+/// A source, and all that decides how it is compiled.
+#[derive(Clone, Copy)]
+pub struct Listing<'a> {
+    pub root: &'a Path,
+    pub toolchain: &'a Toolchain,
+    pub scratch: &'a Path,
+    pub source: &'a str,
+    pub compilation: &'a Compilation,
+    pub arch: Arch,
+}
+
+impl Listing<'_> {
+    /// Compiles the source with text behind it. `debug` is also the name of the directory.
+    fn compile(&self, debug: &str, behind: &str) -> Result<std::result::Result<Listed, Fault>> {
+        let dir = self.scratch.join(debug.trim_start_matches('-'));
         std::fs::create_dir_all(&dir).map_err(|error| {
             system::error::Error::environment(format!("{}: {error}", dir.display()))
         })?;
         let shop = Workshop {
-            root,
-            toolchain,
+            root: self.root,
+            toolchain: self.toolchain,
             scratch: &dir,
             outside: &[],
             hidden: None,
             deadline: compile::DEADLINE,
         };
-        let virtual_arch = arch.to_string().replacen("sm_", "compute_", 1);
+        let virtual_arch = self.arch.to_string().replacen("sm_", "compute_", 1);
         let mut args = vec![
             "-gencode".to_owned(),
-            format!("arch={virtual_arch},code={arch}"),
+            format!("arch={virtual_arch},code={}", self.arch),
             debug.to_owned(),
             "-w".to_owned(),
         ];
-        args.extend(compilation.arguments());
-        compile::compile_to_list(shop, source, &args)
-    };
-    let listed = match compile("-lineinfo")? {
+        args.extend(self.compilation.arguments());
+        compile::compile_to_list(shop, self.source, behind, &args)
+    }
+}
+
+/// As a run compiles it, and with names of parameters where the source compiles without optimisation, too.
+///
+/// # Errors
+/// Where the machine failed. The inner error is the source's.
+pub fn list(listing: Listing) -> Result<std::result::Result<Inventory, Fault>> {
+    let toolkit = &listing.toolchain.include;
+    let toolkit = std::fs::canonicalize(toolkit).unwrap_or_else(|_| toolkit.clone());
+    let listed = match listing.compile("-lineinfo", "")? {
         Ok(listed) => listed,
         Err(fault) => return Ok(Err(fault)),
     };
-    let described = match compile("-G")? {
+    let described = match listing.compile("-G", "")? {
         Ok(debugged) => describe(&debugged.cubin).unwrap_or_default(),
         Err(_) => HashMap::new(),
     };
     Ok(Ok(inventory(listed, &described, &toolkit)))
+}
+
+/// The template that the compiler is asked with. It is never defined.
+const ASKED: &str = "gatekeeper_asks";
+
+/// Asks the compiler for the types of a source by these names, by the name: `traits<32>::input_t` is `float`. `number<N>`
+/// in one stands for an expression. The compiler makes no code: it refuses an object of an incomplete type, and names
+/// the type as it is after all substitution.
+///
+/// # Errors
+/// Where the machine failed.
+pub fn name_types(listing: Listing, names: &[String]) -> Result<HashMap<String, String>> {
+    let mut behind = format!(
+        "template <typename> struct {ASKED};\nnamespace gatekeeper {{ template <long long> struct number; }}\n"
+    );
+    for (line, name) in (1..).zip(names) {
+        let name = name.replace("number<", "gatekeeper::number<");
+        behind.push_str(&format!(
+            "#line {line} \"{ASKED}\"\n{ASKED}<{name}> {ASKED}_{line};\n"
+        ));
+    }
+    let Err(refused) = listing.compile("-Xcudafe=--error_limit=1000000", &behind)? else {
+        return Ok(HashMap::new());
+    };
+    let answer = |line: &str| {
+        let (line, said) = line
+            .strip_prefix(ASKED)?
+            .strip_prefix('(')?
+            .split_once(')')?;
+        let name = names.get(line.parse::<usize>().ok()?.checked_sub(1)?)?;
+        let (_, answer) = said.rsplit_once(&format!("\"{ASKED}<"))?;
+        let (answer, _) = answer.split_once("\"")?;
+        let answer = answer.strip_suffix('>')?.replace("gatekeeper::", "");
+        Some((name.clone(), answer.trim().to_owned()))
+    };
+    Ok(refused.message.lines().filter_map(answer).collect())
 }
 
 /// Larger files of PTX are made by no compiler.
@@ -210,132 +254,13 @@ pub fn list_ptx(root: &Path, source: &str) -> Result<std::result::Result<Invento
     let kernels = named.iter().map(|&symbol| ListedKernel {
         symbol: symbol.to_owned(),
         name: name(symbol, &named),
-        parameters: by_use(by_signature(symbol, &ptx), symbol, &ptx),
+        parameters: by_signature(symbol, &ptx),
     });
     Ok(Ok(Inventory {
         kernels: kernels.collect(),
         included: vec![source.to_owned()],
         ptx: ptx.clone(),
     }))
-}
-
-/// Parameters whose types no name tells: those that are used as an address are pointers, to what is loaded and stored
-/// there; other words are integers.
-fn by_use(listed: Vec<ListedParameter>, symbol: &str, ptx: &str) -> Vec<ListedParameter> {
-    if parameters(symbol).is_some() {
-        return listed;
-    }
-    let slots = slots(ptx, symbol).unwrap_or_default();
-    let used = Uses::of(ptx, symbol);
-    listed
-        .into_iter()
-        .zip(slots)
-        .enumerate()
-        .map(|(at, (parameter, slot))| {
-            let kind = match (used.get(at), slot.kind, slot.bytes) {
-                (Some(pointee), SlotKind::Word, 8) => ParameterKind::Pointer(pointee),
-                (_, SlotKind::Word, 4) => ParameterKind::Scalar(ScalarType::I32),
-                (_, SlotKind::Word, 8) => ParameterKind::Scalar(ScalarType::I64),
-                (_, SlotKind::Float, 4) => ParameterKind::Scalar(ScalarType::F32),
-                (_, SlotKind::Float, 8) => ParameterKind::Scalar(ScalarType::F64),
-                _ => parameter.kind,
-            };
-            ListedParameter { kind, ..parameter }
-        })
-        .collect()
-}
-
-/// Accesses through each parameter of an entry.
-#[derive(Debug, Default)]
-struct Uses(HashMap<usize, Pointee>);
-
-impl Uses {
-    /// Follows addresses from the parameters through the registers, which compilers write once each.
-    fn of(ptx: &str, symbol: &str) -> Self {
-        let mut uses = Self::default();
-        let mut held: HashMap<&str, usize> = HashMap::new();
-        let body = binary::find_entry(ptx, symbol);
-        let number = |word: &str| -> Option<usize> {
-            let rest = word.strip_prefix(symbol)?.strip_prefix("_param_")?;
-            rest.parse().ok()
-        };
-        let lines = body.into_iter().flat_map(str::lines);
-        for line in lines.take_while(|line| *line != "}") {
-            let line = line.trim().trim_end_matches(';');
-            let line = match line.strip_prefix('@') {
-                Some(guarded) => guarded.split_once(' ').map_or("", |(_, rest)| rest),
-                None => line,
-            };
-            let Some((operation, operands)) = line.split_once(char::is_whitespace) else {
-                continue;
-            };
-            let is_word = |c: char| c.is_ascii_alphanumeric() || "%_$".contains(c);
-            let words: Vec<&str> = operands
-                .split(|c| !is_word(c))
-                .filter(|word| !word.is_empty())
-                .collect();
-            let address = operands.split_once('[').and_then(|(_, rest)| {
-                let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-                rest.get(..end)
-            });
-            let is_access = ["ld.", "st.", "red.", "atom."]
-                .iter()
-                .any(|start| operation.starts_with(start));
-            match (is_access, address) {
-                (true, Some(address)) if operation.starts_with("ld.param") => {
-                    if let (Some(to), Some(at)) = (words.first(), number(address)) {
-                        held.insert(to, at);
-                    }
-                }
-                (true, Some(address)) => {
-                    if let Some(at) = held.get(address) {
-                        uses.add(*at, operation);
-                    }
-                }
-                _ => {
-                    let mut words = words.into_iter();
-                    let to = words.next();
-                    let is_address = ["cvta.", "add.", "mov.", "mad.", "sub.", "selp."];
-                    let is_address = is_address.iter().any(|start| operation.starts_with(start));
-                    let from = words.filter_map(|word| held.get(word).copied()).next();
-                    if let (Some(to), Some(from), true) = (to, from, is_address) {
-                        held.insert(to, from);
-                    }
-                }
-            }
-        }
-        uses
-    }
-
-    /// `ld.global.nc.v4.f32`
-    fn add(&mut self, at: usize, operation: &str) {
-        let elem = match operation.rsplit('.').next().unwrap_or_default() {
-            "f32" => Some(ElemType::F32),
-            "f64" => Some(ElemType::F64),
-            "s32" | "u32" => Some(ElemType::I32),
-            "s64" | "u64" => Some(ElemType::I64),
-            "s8" => Some(ElemType::I8),
-            "u8" => Some(ElemType::U8),
-            // Bits of anything.
-            _ => None,
-        };
-        let is_written = !operation.starts_with("ld.");
-        let pointee = self.0.entry(at).or_insert(Pointee {
-            is_const: true,
-            elem: elem.unwrap_or(ElemType::U8),
-            count: 1,
-            is_known: elem.is_some(),
-        });
-        pointee.is_const &= !is_written;
-        if elem != Some(pointee.elem) {
-            pointee.elem = ElemType::U8;
-            pointee.is_known = false;
-        }
-    }
-
-    fn get(&self, at: usize) -> Option<Pointee> {
-        self.0.get(&at).cloned()
-    }
 }
 
 fn inventory(listed: Listed, described: &HashMap<String, Described>, toolkit: &Path) -> Inventory {
@@ -895,23 +820,38 @@ fn of_base(encoding: gimli::DwAte, bytes: usize) -> Option<ScalarType> {
 
 /// The toolkit's own: half precision, and vectors of one type.
 fn of_struct(name: &str, bytes: usize) -> Option<(ElemType, usize)> {
-    let elem = match name.trim_end_matches(|name: char| name.is_ascii_digit()) {
-        "__half" | "half" => ElemType::F16,
-        "__nv_bfloat" if name == "__nv_bfloat16" => ElemType::Bf16,
-        "__nv_bfloat" => return (name == "__nv_bfloat162").then_some((ElemType::Bf16, 2)),
-        "__nv_fp8_e4m" => ElemType::E4m3,
-        "__nv_fp8_e5m" => ElemType::E5m2,
-        "float" => ElemType::F32,
-        "double" => ElemType::F64,
-        "int" => ElemType::I32,
-        "uint" => ElemType::U32,
-        "short" => ElemType::I16,
-        "ushort" => ElemType::U16,
-        "char" => ElemType::I8,
-        "uchar" => ElemType::U8,
-        "long" | "longlong" | "ulong" | "ulonglong" => ElemType::I64,
-        _ => return None,
-    };
+    let (elem, _) = vector_named(name)?;
     let count = bytes / elem.size();
     (count > 0 && bytes.is_multiple_of(elem.size())).then_some((elem, count))
+}
+
+/// Returns the element type of a vector of this name, and how many it has: `float4`.
+pub fn vector_named(name: &str) -> Option<(ElemType, usize)> {
+    if let Some(elem) = element_named(name) {
+        return Some((elem, 1));
+    }
+    let base = name.trim_end_matches(['1', '2', '3', '4']);
+    let elem = match base {
+        "__nv_bfloat16" => ElemType::Bf16,
+        "uint" | "unsigned" => ElemType::U32,
+        "ushort" => ElemType::U16,
+        "uchar" => ElemType::U8,
+        "longlong" | "ulong" | "ulonglong" => ElemType::I64,
+        base => element_named(base)?,
+    };
+    Some((elem, name.get(base.len()..)?.parse().unwrap_or(1)))
+}
+
+/// Returns the element type of this name, whatever namespace it is in. PyTorch's own are without underscores.
+pub fn element_named(name: &str) -> Option<ElemType> {
+    Some(match name.rsplit("::").next()? {
+        "half" | "Half" => ElemType::F16,
+        "nv_bfloat16" | "BFloat16" => ElemType::Bf16,
+        "__nv_fp8_e4m3" | "Float8_e4m3fn" => ElemType::E4m3,
+        "__nv_fp8_e5m2" | "Float8_e5m2" => ElemType::E5m2,
+        "int32_t" => ElemType::I32,
+        "uint32_t" => ElemType::U32,
+        "int64_t" => ElemType::I64,
+        own => return scalar_named(own).and_then(element),
+    })
 }

@@ -129,8 +129,3 @@ fn describe_alternatives(schema: &mut serde_json::Value) {
         }
     }
 }
-
-/// The file that `gatekeeper init` writes: the smallest useful one, with comments.
-pub fn template() -> &'static str {
-    include_str!("template.yaml")
-}
