@@ -380,7 +380,7 @@ pub struct RunArgs {
     /// Write inputs, outputs and references of every checked case as .npy files into this directory
     #[arg(long, value_name = "DIR", help_heading = OUTPUT, hide_short_help = true)]
     pub dump: Option<PathBuf>,
-    /// Simulate every case, also where an earlier run has simulated the same
+    /// Build every program and simulate every case, also where an earlier run did the same
     #[arg(long, help_heading = MEASURING, hide_short_help = true)]
     pub fresh: bool,
     /// Run again whenever a source or gates file is saved, until Ctrl-C

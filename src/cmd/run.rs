@@ -247,6 +247,7 @@ impl<'a> Run<'a> {
         let setting = Setting {
             form: Form::of(self.args.device),
             trusted: self.args.trust_programs,
+            fresh: self.args.fresh,
             cache: &self.cache,
             on: &on,
         };

@@ -2,7 +2,9 @@
 //! From there on `pipeline` and the judge treat them like cases of kernels.
 
 mod groups;
+mod kept;
 mod side;
+mod tree;
 
 use crate::captures::{self, Form, LoadedLaunches, Origin};
 use crate::injection::{MOST_BYTES, explain_nothing, find_library, inject};
@@ -16,19 +18,22 @@ use model::{
 };
 use pipeline::event::Event;
 use pipeline::{BaseSide, Change};
-use side::Side;
+use side::{Ended, Side};
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
 use system::cache::Cache;
 use system::error::{Error, Result};
+use wording::reasons::is_of_xla;
 
 /// How programs are run.
+#[derive(Clone, Copy)]
 pub struct Setting<'a> {
     pub form: Form,
     /// They are confined like rivals, unless whoever runs this trusts them.
     pub trusted: bool,
+    /// Nothing is taken of what earlier runs built.
+    pub fresh: bool,
     pub cache: &'a Cache,
     pub on: &'a (dyn Fn(Event) + Sync),
 }
@@ -51,14 +56,11 @@ pub fn add(change: &mut Change, setting: &Setting) -> Result<Kept> {
     let mut ours = Launches::default();
     let mut is_base = false;
     if !head.programs.is_empty() {
-        let side = Side::head(&head.root, setting)?;
-        // Before its programs run, which may write to it.
+        let make = |setting: &Setting| Side::head(&head.root, &head.programs, setting);
+        let (side, launches) = run_side(&make, &head.programs, setting)?;
         let apart = base.as_ref().and_then(|base| base.apart.as_ref());
         is_base = apart.is_some_and(|apart| side.has_tree(&apart.top));
-        let mut library = Library::default();
-        for program in &head.programs {
-            ours.add(run(program, &side, &mut library, setting)?);
-        }
+        ours = launches;
         ours.check_globs(&head.programs)?;
         kept = Some(Box::new(side) as Box<dyn Any + Send + Sync>);
     }
@@ -199,11 +201,9 @@ fn add_to_base(
     }
     let mut theirs = Launches::default();
     if !both.is_empty() {
-        let side = Side::base(&base.root, apart, setting)?;
-        let mut library = Library::default();
-        for program in &both {
-            theirs.add(run(program, &side, &mut library, setting)?);
-        }
+        let make = |setting: &Setting| Side::base(&base.root, apart, &both, setting);
+        let (side, launches) = run_side(&make, &both, setting)?;
+        theirs = launches;
         let tree = std::mem::replace(&mut base.files, Box::new(()));
         base.files = Box::new((tree, side));
     }
@@ -242,7 +242,13 @@ impl Launches {
         self.seen.extend(other.seen);
     }
 
-    /// Where a limit is on times, and a program does not launch the same kernels on both sides.
+    fn has_broken(&self) -> bool {
+        let mut gaps = self.plan.uncaptured.iter();
+        gaps.any(|gap| matches!(gap.why, CaptureGap::Broke(_)))
+    }
+
+    /// Notes that a program does not launch the same kernels on both sides, where a limit is on times. Where XLA chose them,
+    /// each one that is gone fails without that, too.
     fn note_other_kernels(&mut self, programs: &[Program], head: &Self, groups: &[Group]) {
         for program in programs {
             let is_timed = program.limits.iter().any(|limit| !limit.is_of_kernels());
@@ -253,7 +259,7 @@ impl Launches {
                 .iter()
                 .any(|case| case.id.kernel == program.name);
             let is_gone = head.plan.gap(&program.every_launch()).is_some() || has_none;
-            if !is_timed || has_gap || is_gone {
+            if has_gap || is_gone {
                 continue;
             }
             let own = groups
@@ -275,7 +281,9 @@ impl Launches {
             };
             let ours = kernels(&head.plan, places(|group| &group.new, &head.plan));
             let theirs = kernels(&self.plan, places(|group| &group.gone, &self.plan));
-            if ours != theirs {
+            let mut gone = theirs.difference(&ours);
+            let is_noted = is_timed || gone.any(|kernel| is_of_xla(kernel));
+            if ours != theirs && is_noted {
                 self.plan.uncaptured.push(Uncaptured {
                     case: program.every_launch(),
                     why: CaptureGap::OtherKernels(OtherKernels {
@@ -445,21 +453,6 @@ impl Launches {
     }
 }
 
-/// The library that is loaded into programs, looked for once.
-#[derive(Default)]
-struct Library(Option<Arc<Path>>);
-
-impl Library {
-    fn path(&mut self) -> Result<Arc<Path>> {
-        if let Some(found) = &self.0 {
-            return Ok(Arc::clone(found));
-        }
-        let found: Arc<Path> = find_library()?.into();
-        self.0 = Some(Arc::clone(&found));
-        Ok(found)
-    }
-}
-
 /// Whether a glob fits a kernel, by its mangled or its readable name.
 fn fits(glob: &str, (symbol, readable): &(String, String)) -> bool {
     Request::fits(glob, symbol, readable)
@@ -476,38 +469,90 @@ fn request(program: &Program, out: &Path, kernels: Vec<String>) -> Request {
     }
 }
 
-/// Builds a program, runs it, and reads what it launched.
-fn run(
-    program: &Program,
-    side: &Side,
-    library: &mut Library,
+/// Makes a side and runs its programs there. If they fail with what an earlier run built, it may be that which is wrong, and
+/// they are built and run once more.
+fn run_side(
+    make: &dyn Fn(&Setting) -> Result<Side>,
+    programs: &[Program],
     setting: &Setting,
-) -> Result<Launches> {
-    let library = library.path()?;
+) -> Result<(Side, Launches)> {
+    let side = make(setting)?;
+    let launches = run_all(programs, &side, setting)?;
+    if !side.is_taken || !launches.has_broken() {
+        return Ok((side, launches));
+    }
+    // Two sides cannot be in one directory.
+    drop(side);
+    let fresh = Setting {
+        fresh: true,
+        ..*setting
+    };
+    run_side(make, programs, &fresh)
+}
+
+/// Builds all programs of a side, and then runs them. What was built is kept unless one of them fails.
+fn run_all(programs: &[Program], side: &Side, setting: &Setting) -> Result<Launches> {
+    let library = find_library()?;
+    if side.is_taken {
+        let text = format!("an earlier run built {side} programs (--fresh builds them again)");
+        say(setting, &text);
+    }
+    let mut built: BTreeMap<&[String], Ended> = BTreeMap::new();
+    for program in programs.iter().filter(|_| !side.is_taken) {
+        let Some(words) = program.build.as_deref() else {
+            continue;
+        };
+        say(
+            setting,
+            &format!("building {side} program {}", program.name),
+        );
+        if !built.contains_key(words) {
+            built.insert(words, side.build(words, program.deadline_ms)?);
+        }
+    }
+    let staged = if built.values().all(Ended::is_ok) {
+        side.stage(!built.is_empty())
+    } else {
+        None
+    };
+    let mut launches = Launches::default();
+    for program in programs {
+        let built = program.build.as_deref().and_then(|words| built.get(words));
+        launches.add(match built {
+            Some(Err(said)) => broken(program, format!("its build {said}")),
+            Some(Ok(_)) | None => run(program, side, &library, setting)?,
+        });
+    }
+    if let Some(staged) = staged.filter(|_| !launches.has_broken()) {
+        side.keep(&staged);
+    }
+    Ok(launches)
+}
+
+fn broken(program: &Program, message: String) -> Launches {
+    let mut launches = Launches::default();
+    launches.plan.uncaptured.push(Uncaptured {
+        case: program.every_launch(),
+        why: CaptureGap::Broke(Fault::new(FaultKind::Program, message)),
+        declared: program.declared.clone(),
+    });
+    launches
+}
+
+/// Runs a program, and reads what it launched.
+fn run(program: &Program, side: &Side, library: &Path, setting: &Setting) -> Result<Launches> {
     let gap = |case: CaseId, why: CaptureGap| Uncaptured {
         case,
         why,
         declared: program.declared.clone(),
     };
-    let broke = |message: String| {
-        let fault = Fault::new(FaultKind::Program, message);
-        let mut launches = Launches::default();
-        let gap = gap(program.every_launch(), CaptureGap::Broke(fault));
-        launches.plan.uncaptured.push(gap);
-        launches
-    };
+    let broke = |message| broken(program, message);
     let name = &program.name;
-    if let Some(build) = &program.build {
-        say(setting, &format!("building {side} program {name}"));
-        if let Err(said) = side.build(build, program.deadline_ms)? {
-            return Ok(broke(format!("its build {said}")));
-        }
-    }
     say(setting, &format!("capturing {side} program {name}"));
     let out = side.make_dir(&format!("capture-{name}"))?;
     let request = request(program, &out, program.kernels.clone());
     let mut command = side.command(&program.command)?;
-    inject(&mut command, &library, &request)?;
+    inject(&mut command, library, &request)?;
     if let Err(said) = side.run(command, program.deadline_ms)? {
         return Ok(broke(format!("its command {said}")));
     }

@@ -2,23 +2,24 @@
 //! own Python. Neither side finds what the other made.
 
 use super::Setting;
+use super::kept::{self, Kept};
+use super::tree::{self, Age};
+use config::Program;
 use pipeline::Apart;
 use records::repo;
 use run::rivals::TOLD;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 use std::time::Duration;
 use system::error::{Error, Result};
-use system::files;
 use system::process;
 use system::process::confine::{self, Hidden, Metadata, Rules, Sockets};
 use system::temporary::TemporaryDir;
+use wording::escape::PRINTED;
 
 /// Variables that a program may see in addition to what a rival may: which compilers build it, and how.
 const TOLD_TO_BUILDS: [&str; 6] = ["CC", "CXX", "CUDAHOSTCXX", "CMAKE_", "MAX_JOBS", "NVCC_"];
@@ -37,8 +38,17 @@ const CACHES: [(&str, &str); 7] = [
     ("TMPDIR", "tmp"),
 ];
 
-/// How much of the end of a program's output is kept.
-const LOG: u64 = 8 << 10;
+/// The tree in the directory of a side.
+const TREE: &str = "tree";
+
+/// How long a program of the machine may take to say what it is.
+const MOMENT_MS: u64 = 30_000;
+
+/// How much of the end of a program's output is read for its error.
+const LOG: u64 = 64 << 10;
+
+/// Lines of it that are shown.
+const MOST_LINES: usize = 12;
 
 /// The largest file that it may write.
 const LARGEST_FILE: u64 = 64 << 30;
@@ -62,7 +72,7 @@ for name in "pip", "pip3":
 pub enum Failure {
     /// There is no such program.
     Missing(String),
-    /// `failed (exit code 1):` and the end of its output.
+    /// `failed (exit code 1): ImportError: no x`, and the last lines of its output.
     Ended(String),
 }
 
@@ -75,20 +85,24 @@ impl fmt::Display for Failure {
     }
 }
 
-/// How a command ended.
-type Ended = std::result::Result<(), Failure>;
+/// How a command ended, and what it printed if that was right.
+pub type Ended = std::result::Result<String, Failure>;
 
 pub struct Side {
     name: &'static str,
     /// Its tree, and all that its programs make.
     dir: TemporaryDir,
     /// The directory of gates.yaml in the tree.
-    root: PathBuf,
+    below: PathBuf,
+    /// The digest of the tree, as it was copied.
+    pub tree: String,
     /// Head's tree, of the base.
     hidden: Option<Hidden>,
     trusted: bool,
-    /// Commands that made programs, which are run once.
-    built: Mutex<Vec<(Vec<String>, Ended)>>,
+    /// Where what it builds is kept for later runs, unless another run is there.
+    kept: Option<Kept>,
+    /// An earlier run built all of it.
+    pub is_taken: bool,
 }
 
 impl fmt::Display for Side {
@@ -99,65 +113,81 @@ impl fmt::Display for Side {
 
 impl Side {
     /// A copy of the working tree, without what git ignores: a stranger's program writes to no checkout.
-    pub fn head(root: &Path, setting: &Setting) -> Result<Self> {
+    pub fn head(root: &Path, programs: &[Program], setting: &Setting) -> Result<Self> {
         let root = absolute(root)?;
-        Self::make("head's", None, setting, |tree| match repo::top(&root) {
-            Ok(top) => {
-                let top = real(&top);
-                let files = repo::present(&top)?;
-                copy_these(&top, &files, tree).map_err(|error| cannot_write(tree, &error))?;
-                Ok(tree.join(root.strip_prefix(&top).unwrap_or(Path::new(""))))
+        let top = repo::top(&root).map(|top| real(&top));
+        let checkout = top.as_ref().unwrap_or(&root);
+        let below = root.strip_prefix(checkout).unwrap_or(Path::new(""));
+        Self::make("head's", checkout, below, programs, setting, |tree| {
+            if top.is_ok() {
+                tree::copy_these(checkout, &repo::present(checkout)?, tree)
+            } else {
+                tree::copy(checkout, tree, Age::Old)
             }
-            Err(_) => {
-                copy(&root, tree).map_err(|error| cannot_write(tree, &error))?;
-                Ok(tree.to_owned())
-            }
+            .map_err(|error| cannot_write(tree, &error))
         })
     }
 
-    /// A copy of the base's tree, as other runs use the tree itself. Its programs do not read head's.
-    pub fn base(root: &Path, apart: &Apart, setting: &Setting) -> Result<Self> {
+    /// A copy of the base's tree, as other runs use the tree itself. Its programs do not read head's, but for their own
+    /// directory and for Python's.
+    pub fn base(
+        root: &Path,
+        apart: &Apart,
+        programs: &[Program],
+        setting: &Setting,
+    ) -> Result<Self> {
         let below = root.strip_prefix(&apart.top).unwrap_or(Path::new(""));
-        let hidden = Some(real(&apart.head_top));
-        Self::make("the base's", hidden, setting, |tree| {
-            copy(&apart.top, tree).map_err(|error| cannot_write(tree, &error))?;
-            Ok(tree.join(below))
-        })
+        let hidden = real(&apart.head_top);
+        let mut side = Self::make("the base's", &hidden, below, programs, setting, |tree| {
+            tree::copy(&apart.top, tree, Age::Old).map_err(|error| cannot_write(tree, &error))
+        })?;
+        let pythons = ["VIRTUAL_ENV", "CONDA_PREFIX"].map(of_variable);
+        let inside = pythons
+            .into_iter()
+            .flatten()
+            .chain([side.dir.path().to_owned()])
+            .map(|dir| real(&dir));
+        side.hidden = Some(Hidden {
+            but: inside
+                .filter(|path| path.starts_with(&hidden) && *path != hidden)
+                .collect(),
+            dir: hidden,
+        });
+        Ok(side)
     }
 
-    /// `hidden`: the tree that its programs do not read, but for its own directory and for Python's.
+    /// `checkout`: the top of head's files, and `below` the directory of gates.yaml from the top of this side's.
     fn make(
         name: &'static str,
-        hidden: Option<PathBuf>,
+        checkout: &Path,
+        below: &Path,
+        programs: &[Program],
         setting: &Setting,
-        fill: impl FnOnce(&Path) -> Result<PathBuf>,
+        fill: impl FnOnce(&Path) -> Result<()>,
     ) -> Result<Self> {
         // The one place that belongs to neither tree.
         let scratch = setting.cache.dir("scratch")?;
         let dir = TemporaryDir::new_in(&scratch).map_err(|error| cannot_write(&scratch, &error))?;
-        let root = fill(&dir.path().join("tree"))?;
-        let hidden = hidden.map(|tree| {
-            let pythons = ["VIRTUAL_ENV", "CONDA_PREFIX"].map(of_variable);
-            let inside = pythons
-                .into_iter()
-                .flatten()
-                .chain([dir.path().to_owned()])
-                .map(|dir| real(&dir));
-            Hidden {
-                but: inside
-                    .filter(|path| path.starts_with(&tree) && *path != tree)
-                    .collect(),
-                dir: tree,
-            }
-        });
-        let side = Self {
+        let tree = dir.path().join(TREE);
+        fill(&tree)?;
+        let mut side = Self {
             name,
+            below: below.to_owned(),
+            tree: tree::digest(&tree).map_err(|error| cannot_write(&tree, &error))?,
             dir,
-            root,
-            hidden,
+            hidden: None,
             trusted: setting.trusted,
-            built: Mutex::default(),
+            kept: None,
+            is_taken: false,
         };
+        let key = kept::find_key(&side, checkout, programs, setting)?;
+        if let Some((kept, dir)) = key.and_then(|key| Kept::open(setting.cache, key)) {
+            let failed = |error| cannot_write(dir.path(), &error);
+            fs::rename(&tree, dir.path().join(TREE)).map_err(failed)?;
+            side.is_taken = !setting.fresh && kept.take(dir.path()).map_err(failed)?;
+            side.dir = dir;
+            side.kept = Some(kept);
+        }
         for (_, place) in CACHES {
             side.make_dir(place)?;
         }
@@ -166,7 +196,36 @@ impl Side {
 
     /// Whether its tree has the same files as another, and no others.
     pub fn has_tree(&self, other: &Path) -> bool {
-        is_same(&self.dir.path().join("tree"), other).unwrap_or(false)
+        tree::digest(other).is_ok_and(|digest| digest == self.tree)
+    }
+
+    /// Copies what the builds made, for later runs. A cache that cannot be written costs the next run its time.
+    pub fn stage(&self, is_built: bool) -> Option<TemporaryDir> {
+        let kept = self.kept.as_ref().filter(|_| !self.is_taken)?;
+        kept.stage(self.dir.path(), is_built).ok()
+    }
+
+    /// Keeps what was staged, and what the programs compiled.
+    pub fn keep(&self, staged: &TemporaryDir) {
+        if let Some(kept) = &self.kept {
+            let _ = kept.keep(staged, self.dir.path());
+        }
+    }
+
+    /// The variables of this process that its programs see.
+    pub fn variables(&self) -> BTreeMap<OsString, OsString> {
+        std::env::vars_os()
+            .filter(|(name, _)| self.trusted || confine::is_told(name, &told()))
+            .collect()
+    }
+
+    /// Returns what a program of the machine prints, or how it failed.
+    pub fn ask(&self, words: &[&str]) -> Result<String> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let mut command = self.command(&words)?;
+        command.current_dir("/");
+        let ended = self.run(command, MOMENT_MS)?;
+        Ok(ended.unwrap_or_else(|failure| failure.to_string()))
     }
 
     /// A directory in its own.
@@ -176,21 +235,12 @@ impl Side {
         Ok(dir)
     }
 
-    /// Runs what makes a program, unless it did already.
+    /// Runs what makes a program.
     pub fn build(&self, words: &[String], deadline_ms: u64) -> Result<Ended> {
-        let mut built = self
-            .built
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some((_, ended)) = built.iter().find(|(done, _)| done == words) {
-            return Ok(ended.clone());
-        }
-        if built.is_empty() {
+        if !self.environment().is_dir() {
             self.make_environment(deadline_ms)?;
         }
-        let ended = self.run(self.command(words)?, deadline_ms)?;
-        built.push((words.to_vec(), ended.clone()));
-        Ok(ended)
+        self.run(self.command(words)?, deadline_ms)
     }
 
     fn environment(&self) -> PathBuf {
@@ -203,8 +253,7 @@ impl Side {
         python.args(["-I", "-c", ENVIRONMENT]);
         python.arg(self.environment()).current_dir("/");
         match self.run(python, deadline_ms)? {
-            Ok(()) => Ok(()),
-            Err(Failure::Missing(_)) => Ok(()),
+            Ok(_) | Err(Failure::Missing(_)) => Ok(()),
             Err(said) => Err(Error::environment(format!(
                 "a Python environment for {self} programs cannot be made: {said}"
             ))),
@@ -216,15 +265,16 @@ impl Side {
         let [program, arguments @ ..] = words else {
             return Err(Error::usage("it has no command"));
         };
+        let root = self.dir.path().join(TREE).join(&self.below);
         // A name without a slash is looked for in PATH.
         let mut command = if program.contains('/') {
-            Command::new(self.root.join(program))
+            Command::new(root.join(program))
         } else {
             Command::new(program)
         };
-        command.args(arguments).current_dir(&self.root);
+        command.args(arguments).current_dir(&root);
         if !self.trusted {
-            confine::tell(&mut command, &[&TOLD[..], &TOLD_TO_BUILDS].concat());
+            confine::tell(&mut command, &told());
         }
         for (variable, place) in CACHES {
             command.env(variable, self.dir.path().join(place));
@@ -267,8 +317,8 @@ impl Side {
             process::run_confined(command, &rules, deadline, LOG)
         };
         Ok(match ended {
-            Ok(Some(ended)) if ended.status.success() => Ok(()),
-            Ok(Some(ended)) => Err(Failure::Ended(ended.failure())),
+            Ok(Some(ended)) if ended.status.success() => Ok(ended.log),
+            Ok(Some(ended)) => Err(Failure::Ended(describe(&ended))),
             Ok(None) => Err(Failure::Ended(format!(
                 "did not end within {} s, and was killed",
                 deadline.as_secs()
@@ -279,6 +329,42 @@ impl Side {
             Err(error) => Err(Failure::Ended(format!("cannot be started: {error}"))),
         })
     }
+}
+
+/// Says how a program ended and its error, and then its last lines as it printed them.
+fn describe(ended: &process::Ended) -> String {
+    let how = process::how(ended.status);
+    // A bar that shows progress is written over itself.
+    let lines: Vec<&str> = ended
+        .log
+        .trim_end()
+        .lines()
+        .filter_map(|line| line.rsplit('\r').next())
+        .collect();
+    let Some(error) = find_error(&lines) else {
+        return format!("failed ({how})");
+    };
+    let last = lines.get(lines.len().saturating_sub(MOST_LINES)..);
+    let last = last.filter(|last| *last != [error]).unwrap_or_default();
+    std::iter::once(format!("failed ({how}): {}", error.trim()))
+        .chain(last.iter().map(|line| format!("{PRINTED}{line}")))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// The line of the last exception that Python did not catch, else the last line: more may follow an exception, such as its own
+/// lines and warnings at exit.
+fn find_error<'a>(lines: &[&'a str]) -> Option<&'a str> {
+    let raised = lines
+        .iter()
+        .rposition(|line| line.starts_with("Traceback (most recent call last):"))
+        .and_then(|at| lines.get(at + 1..))
+        .and_then(|after| after.iter().find(|line| !line.starts_with(' ')));
+    raised.or(lines.last()).copied()
+}
+
+fn told() -> Vec<&'static str> {
+    [&TOLD[..], &TOLD_TO_BUILDS].concat()
 }
 
 fn of_variable(name: &str) -> Option<PathBuf> {
@@ -298,67 +384,4 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
     Error::environment(format!("{} cannot be written: {error}", path.display()))
         .help("set GATEKEEPER_CACHE to another directory")
-}
-
-/// Whether two trees have the same files, with the same rights to start them, and the same links.
-fn is_same(one: &Path, other: &Path) -> std::io::Result<bool> {
-    let (about, about_other) = (fs::symlink_metadata(one)?, fs::symlink_metadata(other)?);
-    let kinds = (about.file_type(), about_other.file_type());
-    if kinds.0 != kinds.1 {
-        return Ok(false);
-    }
-    if kinds.0.is_symlink() {
-        return Ok(fs::read_link(one)? == fs::read_link(other)?);
-    }
-    if kinds.0.is_file() {
-        let is_program = |about: &fs::Metadata| about.permissions().mode() & 0o111 != 0;
-        let is_alike =
-            about.len() == about_other.len() && is_program(&about) == is_program(&about_other);
-        return Ok(is_alike && files::read(one, LARGEST_FILE)? == files::read(other, LARGEST_FILE)?);
-    }
-    if !kinds.0.is_dir() {
-        return Ok(false);
-    }
-    let names = |dir: &Path| -> std::io::Result<BTreeSet<OsString>> {
-        let entries = fs::read_dir(dir)?;
-        entries.map(|entry| Ok(entry?.file_name())).collect()
-    };
-    let own = names(one)?;
-    if own != names(other)? {
-        return Ok(false);
-    }
-    own.iter().try_fold(true, |is_so_far, name| {
-        Ok(is_so_far && is_same(&one.join(name), &other.join(name))?)
-    })
-}
-
-/// Files with their rights, and links as they are.
-fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
-    let kind = fs::symlink_metadata(from)?.file_type();
-    if kind.is_symlink() {
-        return std::os::unix::fs::symlink(fs::read_link(from)?, to);
-    }
-    if !kind.is_dir() {
-        return fs::copy(from, to).map(drop);
-    }
-    fs::create_dir(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        copy(&entry.path(), &to.join(entry.file_name()))?;
-    }
-    Ok(())
-}
-
-fn copy_these(from: &Path, files: &BTreeSet<PathBuf>, to: &Path) -> std::io::Result<()> {
-    fs::create_dir(to)?;
-    for file in files {
-        let place = to.join(file);
-        fs::create_dir_all(place.parent().unwrap_or(to))?;
-        match copy(&from.join(file), &place) {
-            // Git knows it, and it was removed.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            copied => copied?,
-        }
-    }
-    Ok(())
 }

@@ -535,7 +535,7 @@ fn wrapped(text: &str, indent: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for paragraph in text.lines() {
         let paragraph = escape::within_line(paragraph);
-        if paragraph.chars().count() <= room {
+        if paragraph.chars().count() <= room || paragraph.starts_with(escape::PRINTED) {
             lines.push(format!("{indent}{paragraph}").trim_end().to_owned());
             continue;
         }
@@ -584,6 +584,17 @@ fn words(paragraph: &str, room: usize) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_that_a_program_printed_is_not_wrapped() {
+        let text = "its command failed: E: no\n  │   File \"a b\", line 1\u{1b}[2J";
+        let shown = [
+            "  its command failed:",
+            "  E: no",
+            "    │   File \"a b\", line 1\\u{1b}[2J",
+        ];
+        assert_eq!(wrapped(text, "  ", 22), shown);
+    }
 
     #[test]
     fn a_text_that_is_cut_keeps_its_last_paragraph() {

@@ -40,6 +40,18 @@ impl TemporaryDir {
         })
     }
 
+    /// With exactly this name, which a process that is killed leaves.
+    ///
+    /// # Errors
+    /// Where it is there already, or `dir` cannot be written.
+    pub fn named(dir: &Path, name: &str) -> io::Result<Self> {
+        let dir = Builder::new().prefix(name).rand_bytes(0).tempdir_in(dir)?;
+        Ok(Self {
+            _unfinished: Unfinished::new(dir.path()),
+            dir,
+        })
+    }
+
     pub fn path(&self) -> &Path {
         self.dir.path()
     }

@@ -1,6 +1,9 @@
 //! Text from outside, harmless in each kind of output: what a compiler or a kernel printed, names and reasons in files
 //! of the tree, paths, fields of a record. All of it, in one place.
 
+/// Begins a line of a message that a program printed: it is shown as it is, and not wrapped like a sentence.
+pub const PRINTED: &str = "  │ ";
+
 /// A line without control characters, nor those that turn the direction of what follows.
 pub fn visible(line: &str) -> String {
     let mut out = String::with_capacity(line.len());

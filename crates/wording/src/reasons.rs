@@ -1322,11 +1322,12 @@ fn other_kernels(kernels: &OtherKernels) -> String {
 
 /// JAX's compiler times kernels while it compiles, and each process may choose others.
 const TUNED_BY_XLA: &str = "XLA, which JAX compiles with, tries kernels and may choose others in each process, also where \
-     nothing was changed: turn that off with `command: [env, XLA_FLAGS=--xla_gpu_autotune_level=0, python, ...]`, or mark a \
-     region behind the first call of each function";
+     nothing was changed: turn that off with `command: [env, XLA_FLAGS=--xla_gpu_autotune_level=0, python, ...]`, or capture \
+     only what follows the first call of each function, which the program marks `with gatekeeper.region(\"decode\"):`, and \
+     gates.yaml names as `regions: [decode]`";
 
-/// Whether a kernel is called as XLA calls what it makes: `loop_add_fusion_3`, `gemm_fusion_dot_12`, `wrapped_add`.
-fn is_of_xla(kernel: &str) -> bool {
+/// Returns true if a kernel is called as XLA calls what it makes: `loop_add_fusion_3`, `gemm_fusion_dot_12`, `wrapped_add`.
+pub fn is_of_xla(kernel: &str) -> bool {
     kernel.contains("_fusion") || kernel.starts_with("wrapped_")
 }
 

@@ -18,8 +18,11 @@ pub struct Entry {
     pub used: SystemTime,
 }
 
+/// The directory of what programs built.
+pub const PROGRAMS: &str = "programs";
+
 /// The name of a part for people, its directory, and how far below it the entries are.
-const PARTS: [(&str, &str, u32); 10] = [
+const PARTS: [(&str, &str, u32); 11] = [
     ("compilers", "toolchains", 1),
     ("builds", "build/objects", 1),
     ("builds", "build/manifests", 1),
@@ -30,6 +33,7 @@ const PARTS: [(&str, &str, u32); 10] = [
     ("reference programs", "reference-programs", 1),
     ("base revisions", "trees", 2),
     ("built-in kernels", "builtin", 1),
+    ("built programs", PROGRAMS, 1),
 ];
 
 /// The most that may remain in the cache, by size and by age.

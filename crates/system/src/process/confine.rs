@@ -18,6 +18,7 @@ use seccompiler::{
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::DirEntry;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -126,11 +127,15 @@ fn landlock_version() -> libc::c_long {
 /// there, too.
 pub fn tell(command: &mut Command, told: &[&str]) {
     for (name, _) in std::env::vars_os() {
-        let text = name.to_string_lossy();
-        if !told.iter().any(|prefix| text.starts_with(prefix)) {
+        if !is_told(&name, told) {
             command.env_remove(&name);
         }
     }
+}
+
+pub fn is_told(name: &OsStr, told: &[&str]) -> bool {
+    let name = name.to_string_lossy();
+    told.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Rules, as far as they can be made before there is a process to follow them.
