@@ -55,9 +55,8 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
         ))
         .help("run it where the sources are, or name them: gatekeeper init PATH"));
     }
-    let mut survey = survey(args, root, &tree, &asked)?;
+    let survey = survey(args, root, &tree, &asked, launched.as_ref())?;
     if let Some(captured) = &launched {
-        init::take_calls(&mut survey.kernels, captured);
         let others = init::find_others(&survey.kernels, captured);
         if survey.kernels.iter().all(|kernel| kernel.call.is_err()) && !others.is_empty() {
             return gate_program(args, path, root, &others);
@@ -525,11 +524,19 @@ fn without_spaces(name: &str) -> String {
 }
 
 /// Lists the kernels, with their calls.
-fn survey(args: &InitArgs, root: &Path, tree: &Tree, asked: &Asked) -> Result<Survey> {
+fn survey(
+    args: &InitArgs,
+    root: &Path,
+    tree: &Tree,
+    asked: &Asked,
+    launches: Option<&Capture>,
+) -> Result<Survey> {
     let cache = Cache::open()?;
     let toolchain = find_compiler(args, &cache)?;
     let step = |step: Step| remark(&line(step));
-    let survey = init::survey(root, tree, asked, &toolchain, &cache, args.arch, &step)?;
+    let survey = init::survey(
+        root, tree, asked, &toolchain, &cache, args.arch, launches, &step,
+    )?;
     if survey.kernels.is_empty() && !survey.broken.is_empty() {
         return Err(nothing_compiles(&survey, &survey.missing_headers(root)));
     }

@@ -15,39 +15,40 @@ use std::path::Path;
 /// Shapes that one kernel is given. Calls with more sizes are counted in a comment.
 const MOST_SHAPES: usize = 4;
 
-/// Gives each kernel the calls with which the program launched it: what differs between them is a dimension.
-pub fn take_calls(kernels: &mut [Surveyed], launches: &Capture) {
-    for kernel in kernels {
-        let of_kernel = launches
-            .launches()
-            .filter(|launch| launch.kernel == kernel.kernel.symbol);
-        let mut calls: Vec<Call> = Vec::new();
-        let mut unknown = Unknown {
-            why: "the program does not launch it".to_owned(),
-            launch: None,
-        };
-        for launch in of_kernel {
-            match call_of(launch, &kernel.kernel) {
-                Ok(call) if calls.contains(&call) => {}
-                Ok(call) => calls.push(call),
-                Err(why) => {
-                    let [grid, block] = [launch.grid, launch.block].map(|extents| {
-                        let texts = extents.iter().map(u32::to_string);
-                        trimmed(texts.collect())
-                    });
-                    unknown = Unknown {
-                        why,
-                        launch: Some((grid, block)),
-                    };
-                }
+/// Returns the calls with which a program launched a kernel: what differs between them is a dimension.
+///
+/// # Errors
+/// What is not known of them, or that there are none.
+pub fn find_call(kernel: &ListedKernel, launches: &Capture) -> Result<Call, Unknown> {
+    let mut calls: Vec<Call> = Vec::new();
+    let mut unknown = Unknown {
+        why: "the program does not launch it".to_owned(),
+        launch: None,
+    };
+    for launch in launches
+        .launches()
+        .filter(|launch| launch.kernel == kernel.symbol)
+    {
+        match call_of(launch, kernel) {
+            Ok(call) if calls.contains(&call) => {}
+            Ok(call) => calls.push(call),
+            Err(why) => {
+                let [grid, block] = [launch.grid, launch.block].map(|extents| {
+                    let texts = extents.iter().map(u32::to_string);
+                    trimmed(texts.collect())
+                });
+                unknown = Unknown {
+                    why,
+                    launch: Some((grid, block)),
+                };
             }
         }
-        let mut calls = calls.into_iter();
-        kernel.call = calls
-            .next()
-            .ok_or(unknown)
-            .map(|first| combine(first, calls));
     }
+    let mut calls = calls.into_iter();
+    calls
+        .next()
+        .ok_or(unknown)
+        .map(|first| combine(first, calls))
 }
 
 /// Makes one call of several: those that differ in dimensions alone are its shapes, and the others are counted.

@@ -15,7 +15,7 @@ mod tolerances;
 mod write;
 
 pub use commands::Commands;
-pub use launched::{find_others, take_calls, write_program};
+pub use launched::{find_others, write_program};
 pub use recorded::learn_build;
 pub use write::{Blocks, SCHEMA, head, write};
 
@@ -24,6 +24,7 @@ use build::missing::{find_remedies, missing_header};
 use build::signature::whole_name;
 use build::toolchain::Toolchain;
 use call::{Call, Unknown};
+use capture::Capture;
 use commands::within;
 use headers::Elsewhere;
 use launches::{Answers, Texts};
@@ -339,6 +340,9 @@ fn include_dir(root: &Path, dir: &Path) -> Result<String> {
     dir.ok_or_else(|| wrong("its name is not UTF-8"))
 }
 
+/// Instances of one template that are observed. A file has fewer variants of one kernel.
+const MOST_OBSERVED: usize = 16;
+
 /// A step that has ended.
 #[derive(Clone, Copy, Debug)]
 pub enum Step<'a> {
@@ -357,7 +361,7 @@ pub enum Step<'a> {
     },
 }
 
-/// Lists every kernel, with its call where the sources say it.
+/// Lists every kernel, with its call where the sources say it, or with the calls of a program's launches.
 ///
 /// # Errors
 /// Environment, where the compiler or the cache cannot be used. Usage, where a directory is asked for that is none.
@@ -368,6 +372,7 @@ pub fn survey(
     toolchain: &Toolchain,
     cache: &Cache,
     arch: Arch,
+    launches: Option<&Capture>,
     say: &(dyn Fn(Step) + Sync),
 ) -> Result<Survey> {
     let scratch = cache.dir("scratch")?;
@@ -482,12 +487,26 @@ pub fn survey(
                 source,
                 define: &compilation.define,
             };
-            let answers = compiler.answer(source, compilation, &origin.questions(kernels));
-            let observed = origin.worthwhile(kernels, &answers);
-            let known = Arc::new((origin, answers, observed));
-            kernels.par_iter().map(move |kernel| {
-                let (origin, answers, observed) = known.as_ref();
-                let call = if observed.contains(kernel.symbol.as_str()) {
+            let answers = match launches {
+                Some(_) => Answers::default(),
+                None => compiler.answer(source, compilation, &origin.questions(kernels)),
+            };
+            let mut instances: BTreeMap<&str, usize> = BTreeMap::new();
+            let numbered: Vec<(usize, &ListedKernel)> = kernels
+                .iter()
+                .map(|kernel| {
+                    let template = kernel.name.split('<').next().unwrap_or_default();
+                    let instance = instances.entry(template).or_default();
+                    *instance += 1;
+                    (*instance, kernel)
+                })
+                .collect();
+            let known = Arc::new((origin, answers));
+            numbered.into_par_iter().map(move |(instance, kernel)| {
+                let (origin, answers) = known.as_ref();
+                let call = if let Some(launches) = launches {
+                    launched::find_call(kernel, launches)
+                } else if instance <= MOST_OBSERVED {
                     origin.find_call(kernel, answers)
                 } else {
                     let why = "other instances of its template were observed".to_owned();

@@ -16,11 +16,9 @@ use build::inventory::{self, ListedKernel, Pointee};
 use model::expr::{Env, ExprValue, Expression, Name};
 use model::{ElemType, Role, ScalarType};
 use ptxsim::{FaultKind, Finding, FindingKind, Limits, Memory, Module, Report};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 const OTHER_PARAMETERS: &str = "its parameters are not those of its PTX";
-/// Instances of one template that are observed. A file has fewer variants of one kernel.
-const MOST_OBSERVED: usize = 16;
 /// Warp instructions of one launch: what a run of one seed may take.
 const INSTRUCTIONS: u64 = 10_000_000;
 /// Addresses behind a tensor that belong to nothing else.
@@ -51,27 +49,6 @@ impl Origin<'_> {
             }
         }
         answers.questions()
-    }
-
-    /// Returns the symbols of the kernels to observe: of each template the first few instances whose call is known.
-    pub fn worthwhile<'k>(
-        &self,
-        kernels: &'k [ListedKernel],
-        answers: &Answers,
-    ) -> BTreeSet<&'k str> {
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut chosen = BTreeSet::new();
-        for kernel in kernels {
-            let parts = self.parts(kernel);
-            let read = parts.and_then(|(.., parts)| self.read(kernel, &parts, answers));
-            let template = kernel.name.split('<').next().unwrap_or_default();
-            let count = counts.entry(template).or_default();
-            *count += usize::from(read.is_ok());
-            if *count <= MOST_OBSERVED || read.is_err() {
-                chosen.insert(kernel.symbol.as_str());
-            }
-        }
-        chosen
     }
 
     fn parts<'k>(
