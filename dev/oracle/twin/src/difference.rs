@@ -57,7 +57,7 @@ fn difference(what: &str, new: &str, old: &str) -> Option<Difference> {
         let (new, old) = (left.next(), right.next());
         let line = new.or(old).unwrap_or_default();
         let depth = line.len() - line.trim_start().len();
-        // An entry without a name is known by its number among its neighbours.
+        // An entry without a name is known by its type, or its number among its neighbours.
         let mut number = 0;
         while let Some((last, name)) = path.last() {
             if *last < depth {
@@ -70,7 +70,10 @@ fn difference(what: &str, new: &str, old: &str) -> Option<Difference> {
         }
         let name = match line.trim_start().split_once(": ") {
             Some((name, _)) => name.trim_matches('"').to_owned(),
-            None => number.to_string(),
+            None => match line.trim_end_matches([' ', '(', '{']).trim_start() {
+                name if line.ends_with(['(', '{']) && !name.is_empty() => name.to_owned(),
+                _ => number.to_string(),
+            },
         };
         path.push((depth, name));
         if new != old || new.is_none() {
@@ -120,7 +123,7 @@ mod tests {
         assert_eq!(first(outer(2, None), outer(2, None)), None);
         let differs = first(outer(2, None), outer(3, Some(1))).unwrap();
         assert_eq!((&*differs.new, &*differs.old), ("_times: 2,", "_times: 3,"));
-        assert_eq!(differs.field, "it.0._all.2._times");
+        assert_eq!(differs.field, "it.Outer._all.Inner._times");
     }
 
     #[test]

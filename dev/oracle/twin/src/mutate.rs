@@ -294,16 +294,17 @@ mod tests {
         let first: Vec<String> = (0..500).map(of).collect();
         assert!((0..500).all(|number| first[number as usize] == of(number)));
         let unchanged = first.iter().filter(|text| *text == TEXT.trim_end()).count();
-        assert!(unchanged < 50, "{unchanged}");
+        assert!(unchanged < 100, "{unchanged}");
     }
 
     #[test]
     fn what_is_changed_is_an_instruction_of_the_kernel() {
+        let declared = TEXT.find("mov").unwrap();
         for number in 0..500 {
+            let is_damaged = Random::new(number).below(16) == 0;
             let text = mutated(TEXT, "k", &mut Random::new(number));
-            // All but damage leave what is not an instruction.
-            let is_damaged = !text.contains(".param .u64 a");
-            assert!(is_damaged || text.contains(".reg .b32") || text.lines().count() < 11);
+            assert!(is_damaged || text.starts_with(TEXT[..declared].trim_end()));
+            assert!(is_damaged || text.ends_with('}'));
         }
     }
 }
