@@ -248,9 +248,11 @@ pub(crate) fn looks(
         });
     }
     let pointers = |at: Option<usize>| {
-        let word = at.and_then(|at| params.get(at..at + 8)?.try_into().ok());
         // A parameter whose place is not known may be one.
-        word.is_none_or(|word| memory.find(u64::from_le_bytes(word), 0).is_some())
+        let Some(at) = at else { return true };
+        // What follows the last whole word is too short for one.
+        let word = params.get(at..at + 8).and_then(|word| word.try_into().ok());
+        word.is_some_and(|word| memory.find(u64::from_le_bytes(word), 0).is_some())
     };
     let taken = Flow::of_pointers(program, pointers).taken(program);
     all.extend(taken.map(|inst| look(Circumstance::Addresses, inst)));

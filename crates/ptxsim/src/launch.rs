@@ -123,6 +123,8 @@ pub(crate) fn launch(
              shared memory, {MULTIPROCESSORS} multiprocessors hold {most} at a time at most"
         ));
     }
+    #[cfg(feature = "switches")]
+    crate::switch::begin(program);
     place(variables, memory);
     let job = Job {
         program,

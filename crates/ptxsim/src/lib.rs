@@ -110,6 +110,10 @@ mod quick;
 mod regs;
 mod report;
 mod schedule;
+#[cfg(feature = "switches")]
+pub mod switch;
+#[cfg(not(feature = "switches"))]
+mod switch;
 mod tensor_map;
 mod turn;
 

@@ -18,6 +18,7 @@ use crate::flow::Register;
 use crate::program::mma::Mma;
 use crate::program::*;
 use crate::regs::Class;
+use crate::switch::{Observer, is_off};
 use std::collections::HashMap;
 
 /// What a register may hold, whichever instruction wrote it.
@@ -75,7 +76,7 @@ impl Origins {
     #[inline(always)]
     pub fn hold(&self, pc: u32, space: AddressSpace, from: u64, bytes: u64) -> bool {
         let set = self.of.get(pc as usize).copied().unwrap_or_default();
-        set == 0 || self.holds(set, space, from, bytes)
+        set == 0 || self.holds(set, space, from, bytes) || is_off(Observer::Bounds, pc)
     }
 
     fn holds(&self, set: u64, space: AddressSpace, from: u64, bytes: u64) -> bool {

@@ -6,6 +6,7 @@ use super::undefined::{Origin, Unwritten};
 use crate::program::*;
 use crate::regs::{Class, LANES, Regs, lanes};
 use crate::report::*;
+use crate::switch::{Observer, is_off};
 
 pub type Addresses = [u64; LANES];
 
@@ -215,6 +216,9 @@ impl Machine<'_> {
         pc: u32,
     ) -> Option<Origin> {
         let missing = self.memory.at(i).missing(at, bytes as usize)?;
+        if is_off(Observer::Initialisation, pc) {
+            return None;
+        }
         let unwritten = Origin {
             instruction: pc,
             from: Unwritten::Global(i, missing),

@@ -11,6 +11,7 @@ use crate::check::race::{Strength, Who};
 use crate::program::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
+use crate::switch::{Observer, is_off};
 use std::collections::VecDeque;
 
 impl Machine<'_> {
@@ -47,7 +48,7 @@ impl Machine<'_> {
             self.aligned(b, w, s, &source, bytes)?;
             self.count_global(s, &source, bytes);
             let cost = &mut self.costs[s.pc as usize];
-            cost.requests -= 1;
+            cost.requests -= u64::from(!is_off(Observer::Cost, s.pc));
             let sizes = &w.regs.r32[size as usize].0;
             let whole = lanes(reading).all(|l| sizes[l] == bytes)
                 && (bytes < 16 || whole_sectors(&target, &source, reading));
@@ -150,7 +151,7 @@ impl Machine<'_> {
         bytes: u32,
         what: impl Fn(&Self, u64, u32) -> String,
     ) {
-        if b.in_flight.is_empty() {
+        if b.in_flight.is_empty() || is_off(Observer::Copies, s.pc) {
             return;
         }
         for l in lanes(s.mask) {

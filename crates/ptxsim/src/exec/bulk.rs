@@ -26,6 +26,7 @@ use crate::check::race::{Strength, Who};
 use crate::program::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
+use crate::switch::{Observer, is_off};
 use model::{MapElement, Swizzle};
 use std::mem;
 use std::ops::Range;
@@ -471,7 +472,9 @@ impl Machine<'_> {
             };
             if let Some(to) = to {
                 for copy in &copies {
-                    if let Some((_, swizzle)) = stretch.tensor {
+                    if let Some((_, swizzle)) = stretch.tensor
+                        && !is_off(Observer::Layouts, s.pc)
+                    {
                         to.layouts.note(copy.to, swizzle);
                     }
                     to.in_flight.begin(copy.to, copy.bytes, s.pc);
@@ -675,6 +678,9 @@ impl Machine<'_> {
         s: Site,
         (shared, bytes): (u32, u32),
     ) {
+        if is_off(Observer::SharedRaces, s.pc) {
+            return;
+        }
         let program = self.program;
         let by_copy = |at: u32| {
             matches!(
@@ -731,7 +737,7 @@ impl Machine<'_> {
         a: &Addresses,
         bytes: u32,
     ) {
-        if b.being_read.is_empty() {
+        if b.being_read.is_empty() || is_off(Observer::Copies, s.pc) {
             return;
         }
         for l in lanes(s.mask) {
@@ -779,7 +785,7 @@ impl Machine<'_> {
         s: Site,
     ) {
         for read in w.bulk_reads.take(s.mask) {
-            if CHECKS {
+            if CHECKS && !is_off(Observer::Copies, read.instruction) {
                 let at = At::lane(b, w, s.pc, read.lane).address(u64::from(read.from));
                 self.find(
                     FindingKind::AsyncBeforeWait,
@@ -839,6 +845,9 @@ impl Machine<'_> {
             let Some(copy) = d.copies.first() else {
                 continue;
             };
+            if is_off(Observer::Copies, copy.instruction) {
+                continue;
+            }
             let at = At::thread(b.id, d.warp * LANES as u32 + d.lane, copy.instruction);
             let at = at.address(u64::from(copy.to));
             self.find(FindingKind::AsyncBeforeWait, at, None, |m| {

@@ -4,6 +4,7 @@ use super::address::{Addresses, Site};
 use super::state::Machine;
 use crate::regs::{LANES, lanes};
 use crate::report::Cost;
+use crate::switch::{Observer, is_off};
 
 /// Wavefronts or sectors, and the fewest possible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -202,6 +203,9 @@ impl Machine<'_> {
 
     #[inline(always)]
     pub fn add_shared(&mut self, s: Site, passes: Passes) {
+        if is_off(Observer::Cost, s.pc) {
+            return;
+        }
         let cost = &mut self.costs[s.pc as usize];
         cost.requests += 1;
         cost.wavefronts += passes.taken;
@@ -210,6 +214,9 @@ impl Machine<'_> {
 
     #[inline(always)]
     pub fn add_global(&mut self, s: Site, bytes: u32, passes: Passes) {
+        if is_off(Observer::Cost, s.pc) {
+            return;
+        }
         let cost = &mut self.costs[s.pc as usize];
         cost.requests += 1;
         cost.global_requests += 1;

@@ -13,6 +13,7 @@ use crate::image::{
 use crate::program::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
+use crate::switch::{Observer, is_off};
 
 /// A texel's number along each axis.
 type Place = [i64; 3];
@@ -25,7 +26,7 @@ impl Machine<'_> {
         t: &TextureFetch,
         s: Site,
     ) -> Run<()> {
-        self.costs[s.pc as usize].requests += 1;
+        self.costs[s.pc as usize].requests += u64::from(!is_off(Observer::Cost, s.pc));
         let handles = addresses(&w.regs, t.access.address, 0);
         for l in lanes(s.mask) {
             let at = At::lane(b, w, s.pc, l as u32).address(handles[l]);
@@ -105,7 +106,7 @@ impl Machine<'_> {
         t: &SurfaceAccess,
         s: Site,
     ) -> Run<()> {
-        self.costs[s.pc as usize].requests += 1;
+        self.costs[s.pc as usize].requests += u64::from(!is_off(Observer::Cost, s.pc));
         let bytes = t.access.bytes();
         let handles = addresses(&w.regs, t.access.address, 0);
         // By allocation: what all lanes do there is looked at as one access.

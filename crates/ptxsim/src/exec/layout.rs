@@ -6,6 +6,7 @@ use super::state::*;
 use crate::program::wgmma::Descriptor;
 use crate::program::*;
 use crate::report::*;
+use crate::switch::{Observer, is_off};
 use model::Swizzle;
 
 /// Bytes that a swizzle moves as one.
@@ -52,6 +53,9 @@ fn bytes_of(swizzle: Swizzle) -> &'static str {
 
 impl Machine<'_> {
     pub fn check_layout(&mut self, b: &BlockState, w: &Warp, d: &Described, s: Site) {
+        if is_off(Observer::Layouts, s.pc) {
+            return;
+        }
         let start = d.descriptor.start;
         let at = At::lane(b, w, s.pc, 0).address(u64::from(start));
         let kind = FindingKind::WrongLayout;

@@ -8,6 +8,7 @@ use super::watch::{Does, strength};
 use crate::program::*;
 use crate::regs::{Class, LANES, Regs, lanes};
 use crate::report::*;
+use crate::switch::{Observer, is_off};
 
 #[inline(always)]
 pub fn word(bytes: &[u8], width: u32) -> u64 {
@@ -182,7 +183,10 @@ impl Machine<'_> {
                     for l in lanes(mask) {
                         let at = (w.first_thread as usize + l) * size + a[l] as usize;
                         deposit(&mut w.regs, access, &b.local[at..at + bytes as usize], l);
-                        if CHECKS && let Some(first) = b.local_known.missing(at, bytes as usize) {
+                        if CHECKS
+                            && let Some(first) = b.local_known.missing(at, bytes as usize)
+                            && !is_off(Observer::Initialisation, s.pc)
+                        {
                             let unwritten = Origin {
                                 instruction: s.pc,
                                 from: Unwritten::Local((a[l] as usize + first - at) as u32),

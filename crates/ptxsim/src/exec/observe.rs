@@ -12,6 +12,7 @@ use crate::check::race::{Past, Strength, Who};
 use crate::program::Op;
 use crate::regs::{LANES, lanes};
 use crate::report::{At, FindingKind};
+use crate::switch::{Observer, is_off};
 
 impl Machine<'_> {
     /// Checks of a read of shared memory that lies within it, or of an atomic.
@@ -36,6 +37,9 @@ impl Machine<'_> {
                 }
             }
             return self.race_on_shared::<0>(b, w, s, a, bytes, strength, &[[]; LANES]);
+        }
+        if is_off(Observer::SharedRaces, s.pc) {
+            return;
         }
         if self.cluster.shadow.is_some() {
             let scoped = of_strength(strength);
@@ -104,6 +108,9 @@ impl Machine<'_> {
         strength: Strength,
         values: &[[u8; N]; LANES],
     ) {
+        if is_off(Observer::SharedRaces, s.pc) {
+            return;
+        }
         if self.cluster.shadow.is_some() {
             let scoped = of_strength(strength);
             self.watch_shared(b, w, b, (s, a, bytes), scoped, Remote::Write(None));
@@ -267,7 +274,7 @@ impl BlockState {
     /// its way there; `pc` reads it now.
     pub fn undefined_in_shared(&self, at: usize, bytes: usize, pc: u32) -> Option<Origin> {
         let missing = self.shared_known.missing(at, bytes)?;
-        if self.in_flight.to(at, bytes).is_some() {
+        if self.in_flight.to(at, bytes).is_some() || is_off(Observer::Initialisation, pc) {
             return None;
         }
         let unwritten = Origin {

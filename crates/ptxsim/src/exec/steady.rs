@@ -16,6 +16,7 @@ use crate::check::race::{Plain, Shadow};
 use crate::program::*;
 use crate::regs::{ALL, Class, LANES, Regs, Word, lanes};
 use crate::report::{FindingKind, Findings};
+use crate::switch::{Observer, is_any_off, is_off};
 
 /// Where an access goes: the space, and its lowest address there.
 #[derive(Clone, Copy)]
@@ -62,7 +63,7 @@ impl Machine<'_> {
         access: &Access,
         s: Site,
     ) -> bool {
-        if access.order != Order::Weak || access.guess {
+        if access.order != Order::Weak || access.guess || is_any_off(s.pc) {
             return false;
         }
         let bytes = access.bytes();
@@ -161,6 +162,9 @@ impl Machine<'_> {
 
     /// As the checks of a store to shared memory, of its races alone. The access is aligned and lies in shared memory.
     pub fn steady_race(&mut self, b: &mut BlockState, w: &Warp, access: &Access, s: Site) -> bool {
+        if is_off(Observer::SharedRaces, s.pc) {
+            return true;
+        }
         let Some(lowest) = self.arranged(&w.regs, access, s) else {
             return false;
         };

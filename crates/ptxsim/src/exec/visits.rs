@@ -16,6 +16,7 @@ use crate::check::race::Strength;
 use crate::program::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
+use crate::switch::{Observer, is_off};
 
 /// An access to shared memory of another block.
 #[derive(Clone, Copy)]
@@ -44,14 +45,15 @@ impl Machine<'_> {
             let (at, n) = (a[l] as usize, bytes as usize);
             let by = At::lane(b, w, s.pc, l as u32).address(a[l]);
             let way = if writes { "written" } else { "read" };
-            if let Some(copy) = owner.in_flight.to(at, n) {
+            let sees_copies = !is_off(Observer::Copies, s.pc);
+            if let Some(copy) = owner.in_flight.to(at, n).filter(|_| sees_copies) {
                 let other = Some(Other::instruction(copy));
                 self.find(FindingKind::AsyncBeforeWait, by, other, |m| {
                     let (owner, copy) = (owner.id, m.copy_at(copy));
                     format!("shared memory {at:#x} of block {owner:?} is {way} while {copy} is still in flight")
                 });
             }
-            if let Some(copy) = owner.being_read.to(at, n).filter(|_| writes) {
+            if let Some(copy) = owner.being_read.to(at, n).filter(|_| writes && sees_copies) {
                 let other = Some(Other::instruction(copy));
                 self.find(FindingKind::AsyncBeforeWait, by, other, |m| {
                     let (owner, copy) = (owner.id, m.copy_at(copy));
@@ -193,6 +195,9 @@ impl Machine<'_> {
         scoped: Scoped,
         does: Remote,
     ) {
+        if is_off(Observer::SharedRaces, s.pc) {
+            return;
+        }
         let Some(clocks) = &b.shadow else { return };
         let Some(mut shadow) = self.cluster.shadow.take() else {
             return;

@@ -13,6 +13,7 @@ use crate::check::race::{Strength, WARPS};
 use crate::program::{Access, Fence, Order, Scope};
 use crate::regs::{LANES, lanes};
 use crate::report::{At, FindingKind};
+use crate::switch::{Observer, is_off};
 
 /// The strength of a load or a store. A guess goes with atomics as if it were one.
 pub fn strength(access: &Access) -> Strength {
@@ -222,6 +223,9 @@ impl Machine<'_> {
     ) -> Vec<Conflict> {
         let (write, together) = (together.is_some(), together.unwrap_or_default());
         let mut found = Vec::new();
+        if is_off(Observer::GlobalRaces, s.pc) {
+            return found;
+        }
         let allocation = self.memory.at(i);
         if let (Some(global), Some(clocks), false) =
             (&mut self.global, &b.shadow, allocation.read_only)

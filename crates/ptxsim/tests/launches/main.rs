@@ -16,6 +16,7 @@ mod inlined;
 mod kernels;
 mod language;
 mod matrix;
+mod observers;
 mod robust;
 mod sparse;
 mod system;

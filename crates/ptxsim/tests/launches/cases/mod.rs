@@ -44,22 +44,8 @@ use std::path::{Path, PathBuf};
 #[test]
 fn launches_end_as_their_files_say() {
     let filter = std::env::var("PTXSIM_CASES").unwrap_or_default();
-    let mut files: Vec<PathBuf> = ["cases", "fixtures"]
-        .into_iter()
-        .flat_map(|directory| std::fs::read_dir(tests().join(directory)).unwrap())
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.to_str().unwrap().contains(&filter))
-        .filter(|path| {
-            let is_source = path
-                .extension()
-                .is_some_and(|end| end == "ptx" || end == "cu");
-            is_source
-                && std::fs::read_to_string(path)
-                    .unwrap()
-                    .contains("\n//@ kernel ")
-        })
-        .collect();
-    files.sort();
+    let mut files = files();
+    files.retain(|path| path.to_str().unwrap().contains(&filter));
     let problems: Vec<String> = std::thread::scope(|scope| {
         let runs: Vec<_> = files
             .iter()
@@ -74,6 +60,53 @@ fn launches_end_as_their_files_say() {
 
 fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
+}
+
+/// Returns the files with cases, in order.
+fn files() -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = ["cases", "fixtures"]
+        .into_iter()
+        .flat_map(|directory| std::fs::read_dir(tests().join(directory)).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| {
+            let is_source = path
+                .extension()
+                .is_some_and(|end| end == "ptx" || end == "cu");
+            is_source
+                && std::fs::read_to_string(path)
+                    .unwrap()
+                    .contains("\n//@ kernel ")
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+/// A case of a file, and a function that launches it and returns where it is not as annotated.
+///
+/// Only `tests/observers` launches it.
+#[allow(dead_code)]
+pub struct Launchable<'a> {
+    pub file: &'a str,
+    pub name: &'a str,
+    /// The PTX of its module.
+    pub text: &'a str,
+    pub problems: &'a dyn Fn() -> Vec<String>,
+}
+
+pub fn each_case(mut each: impl FnMut(Launchable)) {
+    for path in files() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let source = Source::read(&path, &text);
+        for case in source.cases() {
+            each(Launchable {
+                file: &source.file_name,
+                name: case.name,
+                text: &case.text,
+                problems: &|| run::problems(&source, &case),
+            });
+        }
+    }
 }
 
 /// Launches the cases of a file in their order, and returns where they are not as annotated.

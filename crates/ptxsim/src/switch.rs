@@ -1,0 +1,187 @@
+//! Observers that do not see one kind of access: for the test that each of them is missed where it is gone
+//! (`tests/observers`). Without the feature `switches` all of them see everything, and this is nothing.
+
+/// A check, or the counting, of accesses to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Observer {
+    SharedRaces,
+    GlobalRaces,
+    Initialisation,
+    /// Bounds of the variable that an address was computed from.
+    Bounds,
+    /// Asynchronous copies that are still writing, or still reading.
+    Copies,
+    /// Descriptors of `wgmma`.
+    Layouts,
+    Cost,
+}
+
+#[cfg(feature = "switches")]
+impl Observer {
+    pub const ALL: [Self; 7] = [
+        Self::SharedRaces,
+        Self::GlobalRaces,
+        Self::Initialisation,
+        Self::Bounds,
+        Self::Copies,
+        Self::Layouts,
+        Self::Cost,
+    ];
+}
+
+#[cfg(not(feature = "switches"))]
+#[inline(always)]
+pub fn is_off(_: Observer, _pc: u32) -> bool {
+    false
+}
+
+#[cfg(not(feature = "switches"))]
+#[inline(always)]
+pub fn is_any_off(_pc: u32) -> bool {
+    false
+}
+
+#[cfg(feature = "switches")]
+pub use on::{AccessKind, begin, is_any_off, is_off, switch_off};
+
+#[cfg(feature = "switches")]
+mod on {
+    use super::Observer;
+    use crate::program::mma::Mma;
+    use crate::program::*;
+    use std::sync::RwLock;
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum AccessKind {
+        Generic,
+        Global,
+        Shared,
+        /// Of another block of the cluster, as the instruction says.
+        Distributed,
+        Local,
+        Parameter,
+        Atomic,
+        /// `cp.async`
+        AsyncCopy,
+        /// `cp.async.bulk` and `cp.reduce.async.bulk` of a line.
+        Bulk,
+        /// The same of a box of a tensor.
+        Tensor,
+        /// From the block's shared memory to that of another one.
+        BulkDistributed,
+        /// `st.async` and `red.async`
+        AsyncStore,
+        Mbarrier,
+        /// `ldmatrix` and `stmatrix`
+        Matrix,
+        /// Loads and stores of `wmma`
+        Fragment,
+        Wgmma,
+        Texture,
+        Surface,
+        /// `tensormap.replace` and `tensormap.cp_fenceproxy`
+        TensorMap,
+    }
+
+    impl AccessKind {
+        pub const ALL: [Self; 19] = [
+            Self::Generic,
+            Self::Global,
+            Self::Shared,
+            Self::Distributed,
+            Self::Local,
+            Self::Parameter,
+            Self::Atomic,
+            Self::AsyncCopy,
+            Self::Bulk,
+            Self::Tensor,
+            Self::BulkDistributed,
+            Self::AsyncStore,
+            Self::Mbarrier,
+            Self::Matrix,
+            Self::Fragment,
+            Self::Wgmma,
+            Self::Texture,
+            Self::Surface,
+            Self::TensorMap,
+        ];
+
+        /// Returns the kind of access that an instruction makes, if it makes one.
+        pub fn of(op: &Op) -> Option<Self> {
+            let of_space = |space| match space {
+                AddressSpace::Generic => Self::Generic,
+                AddressSpace::Global => Self::Global,
+                AddressSpace::Shared => Self::Shared,
+                AddressSpace::Cluster => Self::Distributed,
+                AddressSpace::Local => Self::Local,
+                AddressSpace::Param => Self::Parameter,
+            };
+            Some(match op {
+                Op::Load(access) | Op::Store(access) => of_space(access.space),
+                Op::Atom(_) => Self::Atomic,
+                Op::CpAsync { .. } => Self::AsyncCopy,
+                Op::Bulk(copy) => match copy.global {
+                    BulkGlobal::Line(_) => Self::Bulk,
+                    BulkGlobal::Box { .. } => Self::Tensor,
+                    BulkGlobal::Shared(_) => Self::BulkDistributed,
+                },
+                Op::AsyncStore(_) => Self::AsyncStore,
+                Op::Mbarrier(_) => Self::Mbarrier,
+                Op::Mma(mma) => match &**mma {
+                    Mma::LdMatrix { .. } | Mma::StMatrix { .. } => Self::Matrix,
+                    Mma::WmmaLoad(_) | Mma::WmmaStore(_) => Self::Fragment,
+                    _ => return None,
+                },
+                Op::Wgmma(_) => Self::Wgmma,
+                Op::Texture(_) => Self::Texture,
+                Op::Surface(_) => Self::Surface,
+                Op::ReplaceField(_) | Op::PublishMap { .. } => Self::TensorMap,
+                _ => return None,
+            })
+        }
+    }
+
+    struct Switch {
+        off: Option<(Observer, AccessKind)>,
+        /// Kinds of the instructions of the kernel that was launched last.
+        kinds: Vec<Option<AccessKind>>,
+    }
+
+    static SWITCH: RwLock<Switch> = RwLock::new(Switch {
+        off: None,
+        kinds: Vec::new(),
+    });
+
+    /// Switches off one observer for one kind of access, or none, in all launches of this process from now on. They must
+    /// come one after the other.
+    #[allow(clippy::unwrap_used)]
+    pub fn switch_off(off: Option<(Observer, AccessKind)>) {
+        SWITCH.write().unwrap().off = off;
+    }
+
+    /// A launch begins.
+    #[allow(clippy::unwrap_used)]
+    pub fn begin(program: &Program) {
+        let kinds = program
+            .code
+            .iter()
+            .map(|inst| AccessKind::of(&inst.op))
+            .collect();
+        SWITCH.write().unwrap().kinds = kinds;
+    }
+
+    #[allow(clippy::unwrap_used)]
+    pub fn is_off(observer: Observer, pc: u32) -> bool {
+        let switch = SWITCH.read().unwrap();
+        let Some((off, kind)) = switch.off else {
+            return false;
+        };
+        off == observer && switch.kinds.get(pc as usize) == Some(&Some(kind))
+    }
+    /// Returns true if any observer is off for the access of an instruction.
+    #[allow(clippy::unwrap_used)]
+    pub fn is_any_off(pc: u32) -> bool {
+        let off = SWITCH.read().unwrap().off;
+        off.is_some_and(|(observer, _)| is_off(observer, pc))
+    }
+}

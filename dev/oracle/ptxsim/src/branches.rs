@@ -1,0 +1,238 @@
+//! Whether two instructions are of one stream, as far as the branches of a program tell it.
+
+use crate::flow::{Register, Use};
+use crate::program::{Access, AddressSpace, Inst, Op, Program, Special};
+use crate::regs::Class;
+use std::collections::HashSet;
+
+/// The last jump back of any lanes of the warp.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    pub from: u32,
+    pub epoch: u32,
+    /// Where the lanes that jumped had met before.
+    pub met: Option<u32>,
+}
+
+/// Why two accesses are of different streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Apart {
+    Branches,
+    Iterations,
+    /// A value that one of them reads decides a branch.
+    Decides,
+}
+
+/// The relation between two instructions, as far as the code alone tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    Apart(Apart),
+    /// One stream; the first is in a loop, or not.
+    Straight {
+        loops: bool,
+    },
+}
+
+/// Branches of a program, and what decides them.
+pub struct Branches {
+    /// From where to where.
+    all: Vec<(u32, u32)>,
+    /// Calls, and tables that jump back: no order of instructions can be told from their numbers.
+    irregular: bool,
+    deciding: HashSet<Register>,
+    /// For each instruction, how many instructions before it access memory.
+    accesses: Vec<u32>,
+}
+
+impl Branches {
+    pub fn of(program: &Program) -> Branches {
+        let (mut all, mut irregular) = (Vec::new(), false);
+        let varying = varying(program);
+        let mut accesses = vec![0];
+        for (from, inst) in (0..).zip(&program.code) {
+            let before = accesses.last().copied().unwrap_or(0);
+            accesses.push(before + u32::from(accesses_memory(&inst.op)));
+            let guard = inst.guard_register();
+            let parts = guard.is_none_or(|guard| varying.contains(&(Class::Pred, guard)));
+            match &inst.op {
+                // Lanes that jump back or not have left the loop, or are in the next iteration.
+                Op::Branch(to) if parts || *to <= from => all.push((from, *to)),
+                Op::BranchIndexed(to) => {
+                    irregular |= to.iter().any(|to| *to <= from);
+                    all.extend(to.iter().map(|to| (from, *to)));
+                }
+                Op::Call(_) | Op::CallIndirect(_) => irregular = true,
+                Op::Exit | Op::Return => all.push((from, u32::MAX)),
+                _ => {}
+            }
+        }
+        Branches {
+            all,
+            irregular,
+            deciding: deciding(program),
+            accesses,
+        }
+    }
+
+    /// Whether all that lanes accessed in the epoch of a jump back came after it.
+    pub fn is_after(&self, turn: Turn) -> bool {
+        let before = |at: u32| self.accesses.get(at as usize);
+        turn.met
+            .is_some_and(|met| met < turn.from && before(met) == before(turn.from))
+    }
+
+    /// How the code leads from one instruction to a later one.
+    pub fn way(&self, program: &Program, first: u32, then: u32) -> Way {
+        let inst = |at: u32| program.code.get(at as usize);
+        // A copy arrives at a time of its own.
+        let copies = |op: &Op| matches!(op, Op::CpAsync { .. } | Op::Bulk(_));
+        let is_copy = |at| inst(at).is_none_or(|inst| copies(&inst.op));
+        if self.irregular || is_copy(first) || is_copy(then) {
+            return Way::Apart(Apart::Branches);
+        }
+        if first >= then {
+            return Way::Apart(Apart::Iterations);
+        }
+        let mut loops = false;
+        for &(from, to) in &self.all {
+            let between = |at: u32| (first + 1..=then).contains(&at);
+            let leaves = (first..then).contains(&from) && to > then;
+            let enters = from < first && between(to);
+            if leaves || enters {
+                return Way::Apart(Apart::Branches);
+            }
+            if to <= first && from >= first {
+                if from < then {
+                    return Way::Apart(Apart::Iterations);
+                }
+                loops = true;
+            }
+        }
+        let decides = |inst: &Inst| {
+            let mut decides = false;
+            inst.registers(|how, r| decides |= how == Use::Write && self.deciding.contains(&r));
+            decides
+        };
+        if [first, then].into_iter().filter_map(inst).any(decides) {
+            Way::Apart(Apart::Decides)
+        } else {
+            Way::Straight { loops }
+        }
+    }
+}
+
+/// Registers that a branch, or who takes part in an exchange, hangs on, through whatever is worked out of
+/// them, in this lane or another.
+fn deciding(program: &Program) -> HashSet<Register> {
+    let mut all = HashSet::new();
+    for inst in &program.code {
+        let jumps = matches!(
+            inst.op,
+            Op::Branch(_)
+                | Op::BranchIndexed(_)
+                | Op::Call(_)
+                | Op::CallIndirect(_)
+                | Op::Return
+                | Op::Exit
+                | Op::Trap
+                | Op::Barrier { .. }
+                | Op::WarpSync
+                | Op::Shfl { .. }
+                | Op::Vote { .. }
+                | Op::Match { .. }
+                | Op::Redux(_)
+                | Op::Elect
+        );
+        inst.registers(|how, r| {
+            if jumps && how == Use::Control {
+                all.insert(r);
+            }
+        });
+    }
+    loop {
+        let before = all.len();
+        for inst in program.code.iter().rev() {
+            let mut writes = false;
+            inst.registers(|how, r| writes |= how == Use::Write && all.contains(&r));
+            if writes {
+                inst.registers(|how, r| {
+                    if how != Use::Write {
+                        all.insert(r);
+                    }
+                });
+            }
+        }
+        if all.len() == before {
+            return all;
+        }
+    }
+}
+
+fn accesses_memory(op: &Op) -> bool {
+    !matches!(
+        op,
+        Op::Alu(_)
+            | Op::Branch(_)
+            | Op::WarpSync
+            | Op::Barrier { .. }
+            | Op::Shfl { .. }
+            | Op::Vote { .. }
+            | Op::Match { .. }
+            | Op::Redux(_)
+            | Op::Elect
+            | Op::ActiveMask
+            | Op::Clock { .. }
+            | Op::Sleep
+            | Op::Nop
+    )
+}
+
+/// Registers in which lanes of a warp may hold different values. A value that several instructions write may
+/// depend on which of them a lane has executed.
+fn varying(program: &Program) -> HashSet<Register> {
+    let mut all: HashSet<Register> = HashSet::new();
+    let of_lane = |special: &Special| {
+        !matches!(
+            special,
+            Special::Ntid(_) | Special::Ctaid(_) | Special::Nctaid(_) | Special::NWarpId
+        )
+    };
+    all.extend(
+        program
+            .specials
+            .iter()
+            .filter(|(special, ..)| of_lane(special))
+            .map(|(_, class, r)| (*class, *r)),
+    );
+    let mut written = HashSet::new();
+    for inst in &program.code {
+        let parameter = |a: &Access| a.space == AddressSpace::Param;
+        let plain = match &inst.op {
+            Op::Alu(_) => true,
+            Op::Load(a) => parameter(a),
+            _ => false,
+        };
+        inst.registers(|how, r| {
+            if how == Use::Write && (!written.insert(r) || !plain) {
+                all.insert(r);
+            }
+        });
+    }
+    loop {
+        let before = all.len();
+        for inst in &program.code {
+            let mut reads = false;
+            inst.registers(|how, r| reads |= how != Use::Write && all.contains(&r));
+            if reads {
+                inst.registers(|how, r| {
+                    if how == Use::Write {
+                        all.insert(r);
+                    }
+                });
+            }
+        }
+        if all.len() == before {
+            return all;
+        }
+    }
+}

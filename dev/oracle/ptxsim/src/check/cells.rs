@@ -1,0 +1,291 @@
+//! The remembered accesses to each place in shared memory: the last write and two reads. Eight
+//! neighbouring places share a block, field by field, so that they are looked at together.
+
+use super::race::Strength;
+
+/// An access, as far as it is remembered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// The epoch of the warp; 0: nobody.
+    pub epoch: u32,
+    /// One, for a write.
+    pub lanes: u32,
+    pub mark: Mark,
+}
+
+/// Instruction, strength and warp; of reads, whether other instructions of the warp read there too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark(u32);
+
+/// Instructions that a mark can tell apart.
+pub const MAX_INSTRUCTIONS: usize = 1 << 24;
+
+const SEVERAL: u32 = 1 << 7;
+
+impl Mark {
+    pub fn new(instruction: u32, strength: Strength, warp: u32) -> Mark {
+        Mark((instruction << 8) | ((strength as u32) << 5) | (warp % 32))
+    }
+
+    #[inline(always)]
+    pub fn warp(self) -> u32 {
+        self.0 % 32
+    }
+
+    pub fn strength(self) -> Strength {
+        match self.0 >> 5 & 3 {
+            0 => Strength::Weak,
+            1 => Strength::Volatile,
+            2 => Strength::Strong,
+            _ => Strength::Atomic,
+        }
+    }
+
+    pub fn instruction(self) -> u32 {
+        self.0 >> 8
+    }
+
+    /// It stands for reads of other instructions too, in the same epoch.
+    pub fn several(self) -> bool {
+        self.0 & SEVERAL != 0
+    }
+}
+
+/// Places in a block.
+pub const BLOCK: usize = 8;
+
+/// A value for each place of a block.
+pub type Row = [u32; BLOCK];
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Accesses {
+    epochs: Row,
+    lanes: Row,
+    marks: Row,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(align(32))]
+struct Block {
+    written: Accesses,
+    /// The newest first.
+    read: [Accesses; 2],
+    /// No write here has a later epoch, and no read: mostly that is all that has to be looked at.
+    last_write: u32,
+    last_read: u32,
+}
+
+/// The accesses of one warp's lanes in one block of places: the lanes of each place, none where they do
+/// nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touch {
+    /// From the block of the lowest place of the access.
+    pub block: u32,
+    pub lanes: Row,
+}
+
+const NONE: Row = [0; BLOCK];
+
+/// The accesses that are ordered before a warp's present ones.
+#[derive(Clone, Copy)]
+pub struct Before {
+    pub warp: u32,
+    /// Up to this epoch of its own.
+    pub own: u32,
+    /// Up to this epoch of every other warp.
+    pub others: u32,
+}
+
+impl Before {
+    /// Whether that holds for accesses up to this epoch, of whatever warp.
+    #[inline(always)]
+    fn has_all_until(self, epoch: u32) -> bool {
+        epoch <= self.own.min(self.others)
+    }
+}
+
+#[inline(always)]
+fn all_ones(yes: bool) -> u32 {
+    0_u32.wrapping_sub(u32::from(yes))
+}
+
+#[inline(always)]
+fn pick(mask: u32, yes: u32, no: u32) -> u32 {
+    no ^ (yes ^ no) & mask
+}
+
+#[inline(always)]
+fn row(f: impl Fn(usize) -> u32) -> Row {
+    let mut out = [0; BLOCK];
+    for (i, out) in out.iter_mut().enumerate() {
+        *out = f(i);
+    }
+    out
+}
+
+#[inline(always)]
+pub fn some(row: Row) -> bool {
+    row.iter().fold(0, |x, y| x | y) != 0
+}
+
+impl Accesses {
+    fn at(&self, i: usize) -> Seen {
+        Seen {
+            epoch: self.epochs[i],
+            lanes: self.lanes[i],
+            mark: Mark(self.marks[i]),
+        }
+    }
+
+    fn set(&mut self, i: usize, seen: Seen) {
+        self.epochs[i] = seen.epoch;
+        self.lanes[i] = seen.lanes;
+        self.marks[i] = seen.mark.0;
+    }
+
+    /// All ones at places of this block that may have no order with what `by` does there.
+    #[inline(always)]
+    fn late(&self, before: Before, by: &Row) -> Row {
+        row(|i| {
+            let limit = pick(
+                all_ones(self.marks[i] % 32 == before.warp),
+                before.own,
+                before.others,
+            );
+            all_ones(self.epochs[i] > limit) & all_ones(by[i] != 0)
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cells(Vec<Block>);
+
+impl Cells {
+    pub fn new(places: usize) -> Cells {
+        Cells(vec![Block::default(); places.div_ceil(BLOCK)])
+    }
+
+    pub fn written(&self, place: usize) -> Seen {
+        self.0[place / BLOCK].written.at(place % BLOCK)
+    }
+
+    pub fn read(&self, place: usize) -> [Seen; 2] {
+        self.0[place / BLOCK].read.map(|r| r.at(place % BLOCK))
+    }
+
+    /// A write forgets the reads before it.
+    pub fn note_write(&mut self, place: usize, seen: Seen) {
+        let (block, i) = (&mut self.0[place / BLOCK], place % BLOCK);
+        block.written.set(i, seen);
+        block.last_write = block.last_write.max(seen.epoch);
+        block.read[0].epochs[i] = 0;
+        block.read[1].epochs[i] = 0;
+    }
+
+    pub fn note_read(&mut self, place: usize, seen: Seen) {
+        let (block, i) = (&mut self.0[place / BLOCK], place % BLOCK);
+        block.last_read = block.last_read.max(seen.epoch);
+        let [r0, r1] = &mut block.read;
+        let (old0, old1) = (r0.at(i), r1.at(i));
+        let mine = |s: Seen| s.epoch == 0 || s.mark.warp() == seen.mark.warp();
+        let earlier = if mine(old0) {
+            old0
+        } else {
+            // Where several other warps came, the first one stays.
+            r1.set(i, if mine(old1) { old0 } else { old1 });
+            old1
+        };
+        let mut now = seen;
+        if earlier.epoch == seen.epoch && mine(earlier) {
+            now.lanes |= earlier.lanes;
+            if earlier.mark.strength() < seen.mark.strength() {
+                let (instruction, warp) = (seen.mark.instruction(), seen.mark.warp());
+                now.mark = Mark::new(instruction, earlier.mark.strength(), warp);
+            }
+            if earlier.mark.several() || earlier.mark.instruction() != seen.mark.instruction() {
+                now.mark.0 |= SEVERAL;
+            }
+        }
+        r0.set(i, now);
+    }
+
+    /// The places of a touch whose last write may have no order with it; of which block.
+    #[inline(always)]
+    pub fn late_writes(&self, base: usize, touch: &Touch, before: Before) -> Row {
+        let block = &self.0[base + touch.block as usize];
+        if before.has_all_until(block.last_write) {
+            NONE
+        } else {
+            block.written.late(before, &touch.lanes)
+        }
+    }
+
+    /// As [`Cells::late_writes`], of the reads.
+    #[inline(always)]
+    pub fn late_reads(&self, base: usize, touch: &Touch, before: Before) -> Row {
+        let block = &self.0[base + touch.block as usize];
+        if before.has_all_until(block.last_read) {
+            return NONE;
+        }
+        let [r0, r1] = &block.read;
+        let (a, b) = (r0.late(before, &touch.lanes), r1.late(before, &touch.lanes));
+        row(|i| a[i] | b[i])
+    }
+
+    /// Weak writes: [`Cells::note_write`] at each place of a touch.
+    #[inline(always)]
+    pub fn note_writes(&mut self, base: usize, touch: &Touch, epoch: u32, mark: Mark) {
+        let block = &mut self.0[base + touch.block as usize];
+        block.last_write = block.last_write.max(epoch);
+        let (old, by) = (*block, &touch.lanes);
+        let here = row(|i| all_ones(by[i] != 0));
+        block.written = Accesses {
+            epochs: row(|i| pick(here[i], epoch, old.written.epochs[i])),
+            lanes: row(|i| pick(here[i], by[i], old.written.lanes[i])),
+            marks: row(|i| pick(here[i], mark.0, old.written.marks[i])),
+        };
+        block.read[0].epochs = row(|i| old.read[0].epochs[i] & !here[i]);
+        block.read[1].epochs = row(|i| old.read[1].epochs[i] & !here[i]);
+    }
+
+    /// Weak reads: [`Cells::note_read`] at each place of a touch.
+    #[inline(always)]
+    pub fn note_reads(&mut self, base: usize, touch: &Touch, epoch: u32, mark: Mark) {
+        let block = &mut self.0[base + touch.block as usize];
+        block.last_read = block.last_read.max(epoch);
+        let [r0, r1] = &mut block.read;
+        let (old, by, me) = (*r0, &touch.lanes, mark.warp());
+        let mine =
+            |a: &Accesses, i: usize| all_ones(a.epochs[i] == 0) | all_ones(a.marks[i] % 32 == me);
+        let here = row(|i| all_ones(by[i] != 0));
+        let mine0 = row(|i| mine(&old, i));
+        // Epoch, lanes and mark of the warp's own read before, if there is one.
+        let mut own = (old.epochs, old.lanes, old.marks);
+        if some(row(|i| here[i] & !mine0[i])) {
+            let second = *r1;
+            let mine1 = row(|i| mine(&second, i));
+            // Seldom, as the second reader stays: not worth to be done at once.
+            let moves = row(|i| here[i] & !mine0[i] & mine1[i]);
+            if some(moves) {
+                for i in (0..BLOCK).filter(|&i| moves[i] != 0) {
+                    r1.set(i, old.at(i));
+                }
+            }
+            own = (
+                row(|i| pick(mine0[i], old.epochs[i], second.epochs[i] & mine1[i])),
+                row(|i| pick(mine0[i], old.lanes[i], second.lanes[i])),
+                row(|i| pick(mine0[i], old.marks[i], second.marks[i])),
+            );
+        }
+        let now = row(|i| all_ones(own.0[i] == epoch));
+        let lanes = row(|i| by[i] | own.1[i] & now[i]);
+        // Only the instruction can differ: a stronger read before is as good as a weak one.
+        let other = |i: usize| all_ones((own.2[i] ^ mark.0) & !(3 << 5) != 0);
+        let marks = row(|i| mark.0 | now[i] & other(i) & SEVERAL);
+        *r0 = Accesses {
+            epochs: row(|i| pick(here[i], epoch, old.epochs[i])),
+            lanes: row(|i| pick(here[i], lanes[i], old.lanes[i])),
+            marks: row(|i| pick(here[i], marks[i], old.marks[i])),
+        };
+    }
+}

@@ -1,0 +1,265 @@
+//! A warp's knowledge of other blocks: which of their accesses happened before its own, by the base
+//! causality order of the PTX ISA (8.9.5).
+//!
+//! Between blocks the only edges begin at a strong write of global memory that a strong read (of another
+//! block) reads. Two kinds of patterns make an edge of it (8.8, 8.9.4):
+//! - *Release and acquire.* The thread that writes has fenced before, or the write is a release; the
+//!   thread that reads fences behind it, or the read is an acquire. A fence of another thread is not
+//!   enough, on either side, not even with a barrier between.
+//! - *Two fence.sc*, which `membar` is too. They are in Fence-SC order, whichever threads execute them. If
+//!   the one comes before the write, by barriers too, and the other behind the read, it is this order:
+//!   the other way round, the read would come before the write that it reads.
+//!
+//! Whatever comes before the first fence in causality order is handed on, that of other threads as well:
+//! a barrier and then a fence of one thread is enough for all of the block.
+//!
+//! Where a barrier stands for a fence that the ISA asks for, as in programs that work, whether they may
+//! count on it is left open ([`Side`]).
+
+use crate::program::Fence;
+use std::rc::Rc;
+
+/// Warp of the launch (block times warps of a block, plus warp) and epoch, sorted by warp.
+#[derive(Clone, Default)]
+pub struct Sparse(Option<Rc<Vec<(u64, u32)>>>);
+
+impl Sparse {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    pub fn of(entries: Vec<(u64, u32)>) -> Sparse {
+        Sparse((!entries.is_empty()).then(|| Rc::new(entries)))
+    }
+
+    /// 0: nothing is known of that warp.
+    pub fn epoch_of(&self, warp: u64) -> u32 {
+        let Some(all) = &self.0 else { return 0 };
+        match all.binary_search_by_key(&warp, |e| e.0) {
+            Ok(at) => all[at].1,
+            Err(_) => 0,
+        }
+    }
+
+    pub fn join(&mut self, other: &Sparse) {
+        let Some(theirs) = &other.0 else { return };
+        let Some(mine) = &mut self.0 else {
+            self.0 = Some(theirs.clone());
+            return;
+        };
+        if Rc::ptr_eq(mine, theirs) {
+            return;
+        }
+        // A ticket counter that blocks draw from one after the other only ever grows at its end.
+        if let (Some(last), Some(first)) = (mine.last(), theirs.first())
+            && last.0 < first.0
+            && let Some(mine) = Rc::get_mut(mine)
+        {
+            mine.extend_from_slice(theirs);
+            return;
+        }
+        // Mostly one side has all of it, and is shared from then on.
+        match covers(mine, theirs) {
+            (true, _) => return,
+            (false, true) => {
+                self.0 = Some(theirs.clone());
+                return;
+            }
+            (false, false) => {}
+        }
+        let mut all = Vec::with_capacity(mine.len().max(theirs.len()));
+        let (mut a, mut b) = (mine.iter().peekable(), theirs.iter().peekable());
+        loop {
+            all.push(match (a.peek(), b.peek()) {
+                (Some(x), Some(y)) if x.0 == y.0 => {
+                    let both = (x.0, x.1.max(y.1));
+                    a.next();
+                    b.next();
+                    both
+                }
+                (Some(x), Some(y)) if x.0 > y.0 => {
+                    let y = **y;
+                    b.next();
+                    y
+                }
+                (Some(x), _) => {
+                    let x = **x;
+                    a.next();
+                    x
+                }
+                (None, Some(y)) => {
+                    let y = **y;
+                    b.next();
+                    y
+                }
+                (None, None) => break,
+            });
+        }
+        self.0 = Some(Rc::new(all));
+    }
+}
+
+/// Whether the one has no earlier epoch of any warp than the other, and the other way round.
+fn covers(a: &[(u64, u32)], b: &[(u64, u32)]) -> (bool, bool) {
+    let (mut of_a, mut of_b) = (a.len() >= b.len(), b.len() >= a.len());
+    let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
+    while of_a || of_b {
+        match (a.peek(), b.peek()) {
+            (Some(x), Some(y)) if x.0 == y.0 => {
+                (of_a, of_b) = (of_a && x.1 >= y.1, of_b && y.1 >= x.1);
+                a.next();
+                b.next();
+            }
+            (Some(x), Some(y)) if x.0 > y.0 => {
+                of_a = false;
+                b.next();
+            }
+            (Some(_), _) => {
+                of_b = false;
+                a.next();
+            }
+            (None, Some(_)) => {
+                of_a = false;
+                b.next();
+            }
+            (None, None) => break,
+        }
+    }
+    (of_a, of_b)
+}
+
+/// The accesses before a strong write, by how it was made ready to be handed on.
+#[derive(Clone, Default)]
+pub struct Handed {
+    /// By a fence of the writer, or as the write is a release.
+    pub released: Sparse,
+    /// By a fence.sc of anybody.
+    pub sc: Sparse,
+    /// By a fence of another warp of the block, from which barriers lead here.
+    pub passed: Sparse,
+}
+
+impl Handed {
+    pub fn is_empty(&self) -> bool {
+        self.released.is_empty() && self.sc.is_empty() && self.passed.is_empty()
+    }
+
+    pub fn join(&mut self, other: &Handed) {
+        self.released.join(&other.released);
+        self.sc.join(&other.sc);
+        self.passed.join(&other.passed);
+    }
+}
+
+/// On whose side of a flag a barrier stands for a fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    /// Only barriers follow on the read, and perhaps fences of others.
+    Reader,
+    /// Who wrote the flag did not fence; others had, before a barrier.
+    Writer,
+}
+
+/// A warp's knowledge of other blocks, and what it has ready to hand on.
+#[derive(Clone, Default)]
+pub struct Inter {
+    pub known: Sparse,
+    pub ready: Handed,
+    /// Handed on to it by reads that were no acquire, and no fence since; `sc`: to anybody from whom
+    /// barriers lead here, and no fence.sc since.
+    pub seen: Handed,
+    /// Not known but for a doubt, of the reader's side and of the writer's.
+    pub by_reader: Sparse,
+    pub by_writer: Sparse,
+    /// The last instruction that read what is in `seen` or in doubt.
+    pub flag: u32,
+    /// Something was seen since lanes met.
+    unmet: bool,
+}
+
+impl Inter {
+    /// Takes over what another warp of the block hands on at a barrier.
+    pub fn join(&mut self, other: &Inter) {
+        self.known.join(&other.known);
+        self.ready.sc.join(&other.ready.sc);
+        self.ready.passed.join(&other.ready.released);
+        self.ready.passed.join(&other.ready.passed);
+        if other.seen.is_empty() && other.by_reader.is_empty() && other.by_writer.is_empty() {
+            return;
+        }
+        self.seen.sc.join(&other.seen.sc);
+        self.by_reader.join(&other.seen.released);
+        self.by_reader.join(&other.seen.passed);
+        self.by_reader.join(&other.by_reader);
+        self.by_writer.join(&other.by_writer);
+        self.flag = other.flag;
+    }
+
+    /// Reads what `handed` says at an instruction.
+    pub fn see(&mut self, handed: &Handed, acquire: bool, instruction: u32) {
+        self.seen.sc.join(&handed.sc);
+        self.flag = instruction;
+        if acquire {
+            self.known.join(&handed.released);
+            self.by_writer.join(&handed.passed);
+        } else {
+            self.seen.released.join(&handed.released);
+            self.seen.passed.join(&handed.passed);
+            self.unmet = true;
+        }
+    }
+
+    /// Lanes of the warp meet, or it meets others.
+    pub fn meet(&mut self) {
+        if std::mem::take(&mut self.unmet) {
+            self.by_reader.join(&self.seen.released);
+            self.by_reader.join(&self.seen.passed);
+        }
+    }
+
+    /// A fence, when all of `block` comes before it.
+    pub fn fence(&mut self, fence: Fence, block: &Sparse) {
+        if fence.acquire {
+            self.known.join(&std::mem::take(&mut self.seen.released));
+            self.by_writer.join(&std::mem::take(&mut self.seen.passed));
+        }
+        if fence.sc {
+            self.known.join(&std::mem::take(&mut self.seen.sc));
+        }
+        if fence.release {
+            let all = self.handed_by_release(block);
+            if fence.sc {
+                self.ready.sc.join(&all.released);
+            }
+            self.ready.join(&all);
+        }
+    }
+
+    /// The accesses that a release hands on, when all of `block` comes before it; doubts are handed on, too.
+    pub fn handed_by_release(&self, block: &Sparse) -> Handed {
+        let mut handed = Handed {
+            released: block.clone(),
+            sc: Sparse::default(),
+            passed: self.by_reader.clone(),
+        };
+        handed.released.join(&self.known);
+        handed.passed.join(&self.by_writer);
+        handed
+    }
+
+    /// Whether the epoch of a warp is known but for a doubt.
+    pub fn doubt(&self, warp: u64, epoch: u32) -> Option<Side> {
+        if epoch <= self.by_writer.epoch_of(warp) {
+            Some(Side::Writer)
+        } else if epoch <= self.by_reader.epoch_of(warp) {
+            Some(Side::Reader)
+        } else {
+            None
+        }
+    }
+
+    /// Whether it would be known, had the warp fenced behind the flag that it read.
+    pub fn unfenced(&self, warp: u64, epoch: u32) -> bool {
+        epoch <= self.seen.released.epoch_of(warp) || epoch <= self.seen.passed.epoch_of(warp)
+    }
+}

@@ -1,0 +1,568 @@
+//! Remembers the accesses to a page of global memory: for each place the last write, and two reads.
+//!
+//! Two are enough for a block whose warps meet at whole barriers, and for blocks that nothing orders:
+//! of two reads without order, each later write has none with one of them. Where flags or barriers of
+//! some warps order, a third read can matter. It is not kept by place, but the page remembers which
+//! warps read so and in which epoch at the latest: a write that comes after all of them is in order,
+//! of another one nobody knows.
+//!
+//! Of writes the last one is enough as long as each comes after the one before: this is FastTrack's epoch (Flanagan and
+//! Freund, "FastTrack: efficient and precise dynamic race detection", PLDI 2009). But two strong writes may go without
+//! order and not race, and so may two that store the same value. Then the last one says nothing of the others, and the
+//! place gets a list of those that it hides: FastTrack's read vector, which exists only where it is needed. A list has
+//! one entry for each warp, lane and strength at most. The next write that comes after all of it empties it. Where there
+//! is no more room for lists, the report says that not all races are found.
+
+use super::race::Strength;
+use crate::quick::QuickMap;
+
+pub const PAGE: usize = 4096;
+
+/// A read or a write: flags, number of the stamp, [`MANY`], lane.
+pub type Cell = u32;
+
+pub const LANE: u32 = 31;
+/// Set on a read: other lanes of the warp read as well.
+pub const MANY: u32 = 1 << 5;
+pub const STAMP_SHIFT: u32 = 6;
+/// All of a cell but its flags.
+pub const KEPT: u32 = (1 << 30) - 1;
+const STAMP: u32 = KEPT & !(LANE | MANY);
+/// Set on a first read: the second one is of another block.
+const PAIR: u32 = 1 << 31;
+/// Set on a second read: a third is forgotten, a weak one or a strong one.
+const FORGOT_WEAK: u32 = 1 << 31;
+const FORGOT_STRONG: u32 = 1 << 30;
+const FORGOT: u32 = FORGOT_WEAK | FORGOT_STRONG;
+
+#[derive(Default)]
+pub struct Page {
+    /// log2 of the bytes of a place.
+    pub shift: u32,
+    /// 0 for none; empty until needed.
+    reads: Vec<Cell>,
+    second: Vec<Cell>,
+    pub writes: Vec<Cell>,
+    /// Reads that are forgotten, and which of them was the last.
+    forgotten: Vec<Forgotten>,
+    last: usize,
+    /// Writes that a later one hides without coming after them, by place.
+    hidden: QuickMap<usize, Hidden>,
+    /// There was no room for second reads, or for those.
+    lost: bool,
+}
+
+/// The writes of a place that its last one does not come after, sorted by the warp's number in the launch.
+#[derive(Clone, Default)]
+pub struct Hidden {
+    pub all: Vec<HiddenWrite>,
+    /// One of them may race with a strong access of the device.
+    pub has_weak: bool,
+}
+
+/// Writes by some lanes of a warp at one instruction.
+#[derive(Clone, Copy, Debug)]
+pub struct HiddenWrite {
+    pub cell: Cell,
+    pub lanes: u32,
+}
+
+impl Hidden {
+    /// Bytes that a list takes for each entry, and the map for the list.
+    const ENTRY: u64 = size_of::<HiddenWrite>() as u64;
+    const LIST: u64 = 64;
+}
+
+/// The remainder of a warp's forgotten reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Forgotten {
+    /// The warp's number in the launch.
+    pub warp: u64,
+    /// The epoch of the newest.
+    pub epoch: u32,
+    /// That read, all together.
+    pub lanes: u32,
+}
+
+/// The known facts on a read, for deciding whether to keep it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reader {
+    pub block: u32,
+    /// The warp's number in the block.
+    pub warp: u32,
+    pub epoch: u32,
+    pub strength: Strength,
+}
+
+/// Where the bytes come from that a page grows by.
+pub struct Room<'a> {
+    pub used: &'a mut u64,
+    pub limit: u64,
+}
+
+impl Room<'_> {
+    fn give_back(&mut self, bytes: u64) {
+        *self.used = self.used.saturating_sub(bytes);
+    }
+
+    pub fn take(&mut self, bytes: u64) -> bool {
+        let fits = *self.used + bytes <= self.limit;
+        *self.used += if fits { bytes } else { 0 };
+        fits
+    }
+}
+
+/// The next state of a place that was read before, when it is read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Nothing before matters any more.
+    Replace,
+    /// The first stays, the new one is the second.
+    Second { pair: bool },
+    /// The second becomes the first, the new one is the second; the first did not matter any more.
+    Later { pair: bool },
+    /// As `Second`, and a second is forgotten.
+    ForgetSecond { pair: bool, strong: bool },
+    /// As `Later`, and the first is forgotten.
+    ForgetFirst { pair: bool, strong: bool },
+    /// The new one is forgotten.
+    ForgetNew,
+    /// It is of the warp, epoch and instruction of the first or the second.
+    Join { second: bool },
+}
+
+/// Reads by the lanes of a warp at one instruction.
+pub struct Reading<O> {
+    pub order: O,
+    /// Blocks of the launch may be ordered.
+    pub blocks_meet: bool,
+    /// The last step on this page, which lanes side by side mostly share.
+    memo: Option<(u32, u32, Step)>,
+    page: usize,
+}
+
+impl<O> Reading<O> {
+    pub fn new(order: O, blocks_meet: bool) -> Reading<O> {
+        Reading {
+            order,
+            blocks_meet,
+            memo: None,
+            page: usize::MAX,
+        }
+    }
+
+    /// The next accesses are on this page.
+    #[inline(always)]
+    pub fn turn_to(&mut self, page: usize) {
+        if self.page != page {
+            (self.page, self.memo) = (page, None);
+        }
+    }
+}
+
+/// How a new read is compared with those that are kept.
+pub trait Order {
+    fn reader(&self, cell: Cell) -> Reader;
+    /// Whether it comes before the new one, so that whatever is ordered after that is after both.
+    fn before(&self, cell: Cell, new: Cell) -> bool;
+    /// Number of a warp in the launch.
+    fn warp_of_launch(&self, reader: Reader) -> u64;
+    /// Whether all that races with the older of two accesses by one lane, and comes after neither, races with the newer.
+    fn replaces(&self, newer: Cell, older: Cell) -> bool;
+}
+
+impl Page {
+    pub fn new(shift: u32) -> Page {
+        Page {
+            shift,
+            ..Page::default()
+        }
+    }
+
+    pub fn has(&self, write: bool) -> bool {
+        !if write { &self.writes } else { &self.reads }.is_empty()
+    }
+
+    /// All that is kept by place.
+    pub fn cells(&self) -> impl Iterator<Item = &Cell> {
+        self.reads
+            .iter()
+            .chain(&self.second)
+            .chain(&self.writes)
+            .chain(
+                self.hidden
+                    .values()
+                    .flat_map(|hidden| &hidden.all)
+                    .map(|write| &write.cell),
+            )
+    }
+
+    /// Returns the end of the last place that was accessed, in bytes.
+    pub fn end(&self) -> Option<usize> {
+        let last = |cells: &Vec<Cell>| cells.iter().rposition(|cell| *cell != 0);
+        let last = last(&self.reads).max(last(&self.writes))?;
+        Some((last + 1) << self.shift)
+    }
+
+    pub fn bytes(&self) -> u64 {
+        (self.reads.len() + self.second.len() + self.writes.len()) as u64 * 4
+    }
+
+    pub fn cells_mut(&mut self) -> impl Iterator<Item = &mut Cell> {
+        let reads = self.reads.iter_mut().chain(&mut self.second);
+        let hidden = self
+            .hidden
+            .values_mut()
+            .flat_map(|hidden| &mut hidden.all)
+            .map(|write| &mut write.cell);
+        reads.chain(&mut self.writes).chain(hidden)
+    }
+
+    /// Bytes that [`Page::provide`] will add.
+    pub fn cost(page: Option<&Page>, shift: u32, write: bool) -> u64 {
+        let shift = page.map_or(shift, |p| p.shift.min(shift));
+        let cells = |n: bool| u64::from(n) * (PAGE as u64 >> shift) * 4;
+        let held = page.map_or(0, Page::bytes);
+        let (reads, writes) = page.map_or((false, false), |p| (p.has(false), p.has(true)));
+        let second = page.is_some_and(|p| !p.second.is_empty());
+        cells(reads || !write) + cells(second) + cells(writes || write) - held
+    }
+
+    /// Makes places as small as `1 << shift`, and room for reads or writes.
+    pub fn provide(&mut self, shift: u32, write: bool) {
+        if shift < self.shift {
+            let times = 1 << (self.shift - shift);
+            for cells in [&mut self.reads, &mut self.second, &mut self.writes] {
+                *cells = cells
+                    .iter()
+                    .flat_map(|&c| std::iter::repeat_n(c, times))
+                    .collect();
+            }
+            self.hidden = std::mem::take(&mut self.hidden)
+                .into_iter()
+                .flat_map(|(at, hidden)| {
+                    (at * times..(at + 1) * times).map(move |at| (at, hidden.clone()))
+                })
+                .collect();
+            self.shift = shift;
+        }
+        let cells = if write {
+            &mut self.writes
+        } else {
+            &mut self.reads
+        };
+        if cells.is_empty() {
+            *cells = vec![0; PAGE >> self.shift];
+        }
+    }
+
+    /// Notes a read.
+    #[inline(always)]
+    pub fn read(
+        &mut self,
+        at: usize,
+        new: Cell,
+        reading: &mut Reading<impl Order>,
+        room: &mut Room,
+    ) {
+        let first = self.reads[at];
+        if first == 0 {
+            self.reads[at] = new;
+        } else if first & KEPT != new && (first & PAIR == 0 || reading.blocks_meet) {
+            self.read_again(at, new, reading, room);
+        }
+    }
+
+    fn read_again(
+        &mut self,
+        at: usize,
+        new: Cell,
+        reading: &mut Reading<impl Order>,
+        room: &mut Room,
+    ) {
+        let first = self.reads[at] & KEPT;
+        let second = self.second.get(at).copied().unwrap_or(0);
+        let key = (first & STAMP, second & (STAMP | FORGOT));
+        if let Some((f, s, step)) = reading.memo
+            && (f, s) == key
+        {
+            if let Some(gone) = gone(step, first, second, new)
+                && let Some(last) = self.forgotten.get_mut(self.last)
+            {
+                last.lanes |= lanes(gone);
+            }
+            return self.apply(at, step, new);
+        }
+        let (step, shared) = decide(first, second & KEPT, new, &reading.order);
+        let mut shared = shared;
+        if let Some(gone) = gone(step, first, second, new) {
+            let reader = reading.order.reader(gone);
+            let gone = Forgotten {
+                warp: reading.order.warp_of_launch(reader),
+                epoch: reader.epoch,
+                lanes: lanes(gone),
+            };
+            self.forget(gone, room);
+            let flag = forgot(reader.strength > Strength::Weak);
+            if step == Step::ForgetNew
+                && second & flag == 0
+                && let Some(cell) = self.second.get_mut(at)
+            {
+                // The next place needs its flag as well.
+                *cell |= flag;
+                shared = false;
+            }
+        }
+        if matches!(step, Step::Second { .. }) && self.second.is_empty() {
+            if !room.take((PAGE as u64 >> self.shift) * 4) {
+                self.lost = true;
+                return;
+            }
+            self.second = vec![0; PAGE >> self.shift];
+        }
+        self.apply(at, step, new);
+        reading.memo = shared.then_some((key.0, key.1, step));
+    }
+
+    fn apply(&mut self, at: usize, step: Step, new: Cell) {
+        let first = self.reads[at] & KEPT;
+        let second = self.second.get(at).copied().unwrap_or(0);
+        let flag = |pair: bool| if pair { PAIR } else { 0 };
+        let others = |cell: Cell| {
+            let more = (cell ^ new) & LANE != 0 || new & MANY != 0;
+            if more { MANY } else { 0 }
+        };
+        let (a, b) = match step {
+            Step::Replace => (new, second & FORGOT),
+            Step::Second { pair } => (first | flag(pair), new | second & FORGOT),
+            Step::Later { pair } => (second & KEPT | flag(pair), new | second & FORGOT),
+            Step::ForgetSecond { pair, strong } => {
+                (first | flag(pair), new | second & FORGOT | forgot(strong))
+            }
+            Step::ForgetFirst { pair, strong } => (
+                second & KEPT | flag(pair),
+                new | second & FORGOT | forgot(strong),
+            ),
+            Step::ForgetNew => return,
+            Step::Join { second: false } => (self.reads[at] | others(first), second),
+            Step::Join { second: true } => (self.reads[at], second | others(second)),
+        };
+        self.reads[at] = a;
+        if let Some(cell) = self.second.get_mut(at) {
+            *cell = b;
+        }
+    }
+
+    fn forget(&mut self, gone: Forgotten, room: &mut Room) {
+        if let Some((at, known)) = self
+            .forgotten
+            .iter_mut()
+            .enumerate()
+            .rev()
+            .find(|(_, f)| f.warp == gone.warp)
+        {
+            known.epoch = known.epoch.max(gone.epoch);
+            known.lanes |= gone.lanes;
+            self.last = at;
+        } else if room.take(size_of::<Forgotten>() as u64) {
+            self.last = self.forgotten.len();
+            self.forgotten.push(gone);
+        } else {
+            (self.lost, self.last) = (true, usize::MAX);
+        }
+    }
+
+    /// The reads of a place.
+    #[inline(always)]
+    pub fn readers(&self, at: usize) -> [Cell; 2] {
+        let of = |cells: &[Cell]| cells.get(at).map_or(0, |c| c & KEPT);
+        [of(&self.reads), of(&self.second)]
+    }
+
+    /// Whether a read of a place was forgotten that may have no order with a write of this strength:
+    /// `knows` says which have.
+    pub fn forgot(&self, at: usize, write: Strength, knows: impl Fn(&Forgotten) -> bool) -> bool {
+        let matters = match write {
+            Strength::Weak => FORGOT,
+            Strength::Volatile | Strength::Strong | Strength::Atomic => FORGOT_WEAK,
+        };
+        let some = self.second.get(at).is_some_and(|c| c & matters != 0);
+        self.lost || some && !self.forgotten.iter().all(knows)
+    }
+
+    #[inline(always)]
+    pub fn has_hidden(&self) -> bool {
+        !self.hidden.is_empty()
+    }
+
+    /// Returns the writes that the last one of a place hides.
+    pub fn hidden(&self, at: usize) -> Option<&Hidden> {
+        self.hidden.get(&at)
+    }
+
+    /// Keeps a write that the next one of its place does not come after; false where there is no room for it.
+    #[cold]
+    pub fn hide(
+        &mut self,
+        at: usize,
+        write: HiddenWrite,
+        order: &impl Order,
+        room: &mut Room,
+    ) -> bool {
+        if !self.hidden.contains_key(&at) && !room.take(Hidden::LIST) {
+            return false;
+        }
+        let hidden = self.hidden.entry(at).or_default();
+        let number = |write: &HiddenWrite| order.warp_of_launch(order.reader(write.cell));
+        let warp = number(&write);
+        let from = hidden.all.partition_point(|known| number(known) < warp);
+        let to = hidden.all.partition_point(|known| number(known) <= warp);
+        // Whoever comes after what a lane did last comes after what it did before.
+        for known in hidden.all.get_mut(from..to).unwrap_or_default() {
+            if order.replaces(write.cell, known.cell) {
+                known.lanes &= !write.lanes;
+            }
+        }
+        let before = hidden.all.len();
+        hidden.all.retain(|known| known.lanes != 0);
+        let same = |known: &&mut HiddenWrite| (known.cell ^ write.cell) & !LANE == 0;
+        if let Some(known) = hidden.all.iter_mut().skip(from).take(to - from).find(same) {
+            known.lanes |= write.lanes;
+            return true;
+        }
+        room.give_back(Hidden::ENTRY * (before - hidden.all.len()) as u64);
+        hidden.has_weak |= order.reader(write.cell).strength == Strength::Weak;
+        let fits = room.take(Hidden::ENTRY);
+        if fits {
+            hidden.all.insert(from, write);
+        }
+        fits
+    }
+
+    /// Forgets those hidden writes of a place that `stays` does not hold for.
+    #[cold]
+    pub fn reveal(&mut self, at: usize, room: &mut Room, stays: impl Fn(&HiddenWrite) -> bool) {
+        let Some(hidden) = self.hidden.get_mut(&at) else {
+            return;
+        };
+        let before = hidden.all.len();
+        hidden.all.retain(stays);
+        room.give_back(Hidden::ENTRY * (before - hidden.all.len()) as u64);
+        if hidden.all.is_empty() {
+            self.hidden.remove(&at);
+            room.give_back(Hidden::LIST);
+        }
+    }
+
+    /// A write makes the reads before it a matter of the past.
+    #[inline(always)]
+    pub fn clear_reads(&mut self, at: usize) {
+        self.reads[at] = 0;
+        if let Some(cell) = self.second.get_mut(at) {
+            *cell = 0;
+        }
+    }
+
+    /// Whether this page wrote what the other wrote or read.
+    pub fn clobbers(&self, other: &Page) -> bool {
+        if self.writes.is_empty() {
+            return false;
+        }
+        let theirs = |i: usize| {
+            [&other.reads, &other.writes]
+                .iter()
+                .any(|cells| cells.get(i >> other.shift).is_some_and(|&c| c != 0))
+        };
+        let step = 1 << self.shift.min(other.shift);
+        (0..PAGE)
+            .step_by(step)
+            .any(|i| self.writes.get(i >> self.shift).is_some_and(|&c| c != 0) && theirs(i))
+    }
+}
+
+/// Which one a step forgets.
+fn gone(step: Step, first: Cell, second: Cell, new: Cell) -> Option<Cell> {
+    match step {
+        Step::ForgetNew => Some(new),
+        Step::ForgetFirst { .. } => Some(first),
+        Step::ForgetSecond { .. } => Some(second & KEPT),
+        Step::Replace | Step::Second { .. } | Step::Later { .. } | Step::Join { .. } => None,
+    }
+}
+
+fn lanes(cell: Cell) -> u32 {
+    if cell & MANY != 0 {
+        u32::MAX
+    } else {
+        1 << (cell & LANE)
+    }
+}
+
+fn forgot(strong: bool) -> u32 {
+    if strong { FORGOT_STRONG } else { FORGOT_WEAK }
+}
+
+/// Decides the step, and whether it is the same for all lanes of the warp where the same two have read.
+fn decide(first: Cell, second: Cell, new: Cell, order: &impl Order) -> (Step, bool) {
+    let (a, n) = (order.reader(first), order.reader(new));
+    let same_warp = |x: Reader| (x.block, x.warp) == (n.block, n.warp);
+    let pair = |x: Reader| x.block != n.block;
+    let joins = |cell: Cell| cell != 0 && (cell ^ new) & STAMP == 0;
+    if joins(first) || joins(second) {
+        return (
+            Step::Join {
+                second: !joins(first),
+            },
+            false,
+        );
+    }
+    let keeps = |cell: Cell| cell != 0 && !order.before(cell, new);
+    if second == 0 {
+        let step = if keeps(first) {
+            Step::Second { pair: pair(a) }
+        } else {
+            Step::Replace
+        };
+        return (step, !same_warp(a));
+    }
+    let b = order.reader(second);
+    let shared = !same_warp(a) && !same_warp(b);
+    let step = match (keeps(first), keeps(second)) {
+        (false, false) => Step::Replace,
+        (true, false) => Step::Second { pair: pair(a) },
+        (false, true) => Step::Later { pair: pair(b) },
+        (true, true) => third(a, b, n),
+    };
+    (step, shared)
+}
+
+/// A third read without order: which of them is forgotten.
+fn third(a: Reader, b: Reader, n: Reader) -> Step {
+    let pair = |x: Reader| x.block != n.block;
+    let strong = |x: Reader| x.strength > Strength::Weak;
+    let (without_a, without_b) = (
+        Step::ForgetFirst {
+            pair: pair(b),
+            strong: strong(a),
+        },
+        Step::ForgetSecond {
+            pair: pair(a),
+            strong: strong(b),
+        },
+    );
+    // A weak read has fewer writes that it does not race with.
+    match (strong(a), strong(b), strong(n)) {
+        (true, false, false) => return without_a,
+        (false, true, false) => return without_b,
+        (false, false, true) => return Step::ForgetNew,
+        _ => {}
+    }
+    if a.block == b.block && n.block != a.block {
+        return without_b;
+    }
+    let one_warp = (a.block, a.warp) == (b.block, b.warp);
+    if one_warp && n.block == a.block && n.warp != a.warp {
+        return without_b;
+    }
+    Step::ForgetNew
+}

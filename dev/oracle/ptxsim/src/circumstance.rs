@@ -1,0 +1,454 @@
+//! Facts of the machine and of the moment that a program can see, and that no result may depend on: the number of its
+//! multiprocessor, of its warp's slot, of the grid, the clock, the size of shared memory with what the system adds,
+//! the driver's registers, and where memory lies.
+//!
+//! A launch can be run with other values of them ([`crate::Limits::varied`]). All else stays: blocks and warps take
+//! turns as before, so that sums of floats come to the same bits. Any difference then depends on what was varied. That
+//! is exact where following values through branches is not: a kernel may pick its work by the multiprocessor it
+//! is on, and still compute the same.
+//!
+//! A second launch takes as long as the first. So the program is asked first which of them it reads, and whether an
+//! address can come to be anything but an address.
+//!
+//! Of two of them one other value is not enough ([`Turn`]). Where all bits of two addresses change, neither their
+//! distance nor their bits' difference does, and no two arrangements put any three buffers into all orders. And a clock that is faster
+//! by a fixed factor leaves low bits of a difference as they were. What this can miss: a limit between the two rates and
+//! real ones, the order of blocks that `malloc` gives, and addresses of shared and local memory, which have one place.
+
+use crate::flow::{Register, Use};
+use crate::memory::Memory;
+use crate::program::Place;
+use crate::program::{AddressSpace, HOST_BASE, Inst, MODULE_BASE, Op, Program, Special};
+use crate::regs::Class;
+use crate::turn::{Turn, mixed};
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Circumstance {
+    /// `%smid`, `%nsmid`.
+    Multiprocessor,
+    /// `%warpid`, `%nwarpid`.
+    WarpSlot,
+    /// `%gridid`.
+    GridNumber,
+    /// `%clock`, `%globaltimer`, `%pm`.
+    Time,
+    /// `%total_smem_size`: the system rounds it up as the GPU needs.
+    SharedSize,
+    /// `%envreg`.
+    DriverRegister,
+    /// Bits of addresses above the alignment that an allocation promises.
+    Addresses,
+}
+
+impl Circumstance {
+    pub const ALL: [Self; 7] = [
+        Self::Multiprocessor,
+        Self::WarpSlot,
+        Self::GridNumber,
+        Self::Time,
+        Self::SharedSize,
+        Self::DriverRegister,
+        Self::Addresses,
+    ];
+}
+
+/// A set of them, and the values that they have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Circumstances {
+    set: u8,
+    turn: Turn,
+}
+
+impl Circumstances {
+    pub fn has(self, one: Circumstance) -> bool {
+        self.set >> one as u8 & 1 == 1
+    }
+
+    /// Returns those of the set that have other values in the second turn, with these; none where no value is new.
+    pub fn in_second_turn(self) -> Option<Self> {
+        let twice = [Circumstance::Time, Circumstance::Addresses];
+        let twice: Self = twice.into_iter().filter(|one| self.has(*one)).collect();
+        (twice.set != 0).then_some(Self {
+            turn: Turn::Second,
+            ..twice
+        })
+    }
+
+    /// Returns one of the set alone, with the same value.
+    pub fn only(self, one: Circumstance) -> Self {
+        Self {
+            set: self.set & 1 << one as u8,
+            ..self
+        }
+    }
+
+    /// Returns where memory lies, if not where it usually does.
+    pub fn moved(self) -> Option<Turn> {
+        self.has(Circumstance::Addresses).then_some(self.turn)
+    }
+}
+
+impl FromIterator<Circumstance> for Circumstances {
+    fn from_iter<T: IntoIterator<Item = Circumstance>>(all: T) -> Self {
+        Self {
+            set: all.into_iter().fold(0, |set, one| set | 1 << one as u8),
+            turn: Turn::First,
+        }
+    }
+}
+
+/// Where a program looks at one of them first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    pub at: Circumstance,
+    pub place: Place,
+}
+
+/// Multiprocessors of an H100, where they are varied.
+const MULTIPROCESSORS: u32 = 132;
+/// Slots for warps of a multiprocessor of sm_90.
+const WARP_SLOTS: u32 = 64;
+/// Bytes by which shared memory grows: its allocation unit.
+const SHARED_UNIT: u32 = 128;
+/// Bits of an address that no allocation changes: 256 bytes, as cudaMalloc promises.
+const ALIGNED: u64 = 255;
+
+impl Circumstances {
+    /// Multiprocessors that the program names: it may do something else on one of them alone.
+    pub(crate) fn named(self, program: &Program) -> Vec<u32> {
+        let all = program.constants32.iter().map(|(_, value)| *value);
+        let mut named: Vec<u32> = if self.has(Circumstance::Multiprocessor) {
+            // On the first one all is as usual.
+            all.filter(|number| (1..MULTIPROCESSORS).contains(number))
+                .collect()
+        } else {
+            Vec::new()
+        };
+        named.sort_unstable_by(|a, b| b.cmp(a));
+        named
+    }
+
+    /// The value of a special register for a warp of a block, where it is varied. `named` is as above.
+    pub(crate) fn special(
+        self,
+        special: Special,
+        (block, warp): (u32, u32),
+        named: &[u32],
+    ) -> Option<u32> {
+        let value = match of_special(special)? {
+            one if !self.has(one) => return None,
+            Circumstance::Multiprocessor if special == Special::NSmId => MULTIPROCESSORS,
+            // Evenly over all of them, neighbours apart.
+            Circumstance::Multiprocessor => named
+                .get(block as usize)
+                .copied()
+                .unwrap_or(block.wrapping_mul(37).wrapping_add(11) % MULTIPROCESSORS),
+            Circumstance::WarpSlot if special == Special::NWarpId => WARP_SLOTS,
+            // The warps of a block are apart, and begin anywhere.
+            Circumstance::WarpSlot => {
+                (block.wrapping_mul(5).wrapping_add(warp).wrapping_add(1)) % WARP_SLOTS
+            }
+            Circumstance::GridNumber => 41,
+            Circumstance::DriverRegister => 0x5eed,
+            Circumstance::SharedSize | Circumstance::Time | Circumstance::Addresses => return None,
+        };
+        Some(value)
+    }
+
+    /// Returns the clock of a warp that has executed so much. Usually that itself: no GPU is faster. Else as many
+    /// cycles for each instruction as one takes that waits for memory, or a few, from another moment on, and not evenly,
+    /// so that each bit of a difference changes. Never slower, as a program may wait for the clock, and not as slow as a
+    /// GPU that is shared, as it may give up waiting for something else.
+    pub(crate) fn time(self, executed: u64, (block, warp): (u32, u32)) -> u64 {
+        let (cycles, from) = match self.turn {
+            _ if !self.has(Circumstance::Time) => return executed,
+            Turn::First => (1 << 10, 0x0012_3456_4abc_bcdf),
+            Turn::Second => (1 << 4, 0x0065_4321_1543_2100),
+        };
+        let warp = u64::from(block) << 32 | u64::from(warp) << 24;
+        let uneven = mixed(executed ^ warp) % cycles;
+        executed.wrapping_mul(cycles).wrapping_add(from + uneven)
+    }
+
+    /// Shared memory of a block: more of it is really there.
+    pub(crate) fn shared_bytes(self, bytes: u32, most: u32) -> u32 {
+        let more = bytes.next_multiple_of(SHARED_UNIT) + SHARED_UNIT;
+        if self.has(Circumstance::SharedSize) && more <= most {
+            more
+        } else {
+            bytes
+        }
+    }
+}
+
+fn of_special(special: Special) -> Option<Circumstance> {
+    match special {
+        Special::SmId | Special::NSmId => Some(Circumstance::Multiprocessor),
+        Special::WarpId | Special::NWarpId => Some(Circumstance::WarpSlot),
+        Special::GridId => Some(Circumstance::GridNumber),
+        Special::TotalSharedSize => Some(Circumstance::SharedSize),
+        Special::DriverRegister | Special::Workspace { .. } => Some(Circumstance::DriverRegister),
+        Special::Tid(_)
+        | Special::Ntid(_)
+        | Special::Ctaid(_)
+        | Special::Nctaid(_)
+        | Special::LaneId
+        | Special::LaneMaskEq
+        | Special::LaneMaskLe
+        | Special::LaneMaskLt
+        | Special::LaneMaskGe
+        | Special::LaneMaskGt
+        | Special::DynamicSharedSize
+        | Special::ReservedShared { .. }
+        | Special::ClusterCtaid(_)
+        | Special::ClusterNctaid(_)
+        | Special::ClusterId(_)
+        | Special::NClusterId(_)
+        | Special::ClusterCtarank
+        | Special::ClusterNctarank
+        | Special::IsExplicitCluster => None,
+    }
+}
+
+/// The circumstances that a launch of the program with these parameters looks at, each once.
+pub(crate) fn looks(
+    program: &Program,
+    params: &[u8],
+    cooperative: bool,
+    memory: &Memory,
+) -> Vec<Look> {
+    let look = |at: Circumstance, inst: &Inst| Look {
+        at,
+        place: program.where_from(inst),
+    };
+    let mut all = Vec::new();
+    let mut told = BTreeSet::new();
+    let special: HashMap<Register, Special> = program
+        .specials
+        .iter()
+        .filter(|(special, ..)| of_special(*special).is_some())
+        .map(|(special, class, register)| ((*class, *register), *special))
+        .collect();
+    for inst in &program.code {
+        if matches!(inst.op, Op::Clock { .. }) && told.insert(Circumstance::Time) {
+            all.push(look(Circumstance::Time, inst));
+        }
+        if special.is_empty() {
+            continue;
+        }
+        inst.registers(|_, register| {
+            if let Some(special) = special.get(&register)
+                && let Some(at) = of_special(*special)
+                && !is_workspace(program, *special, inst, cooperative)
+                && told.insert(at)
+            {
+                all.push(look(at, inst));
+            }
+        });
+    }
+    let pointers = |at: Option<usize>| {
+        // A parameter whose place is not known may be one.
+        let Some(at) = at else { return true };
+        // What follows the last whole word is too short for one.
+        let word = params.get(at..at + 8).and_then(|word| word.try_into().ok());
+        word.is_some_and(|word| memory.find(u64::from_le_bytes(word), 0).is_some())
+    };
+    let taken = Flow::of_pointers(program, pointers).taken(program);
+    all.extend(taken.map(|inst| look(Circumstance::Addresses, inst)));
+    all
+}
+
+/// Whether this is how cooperative groups ask for the grid's workspace: the launch says whether there is one.
+fn is_workspace(program: &Program, special: Special, inst: &Inst, cooperative: bool) -> bool {
+    let source = program.sources.get(inst.source as usize);
+    let is_own = source.is_some_and(|source| program.lines.is_own(source.loc));
+    matches!(special, Special::Workspace { .. }) && (cooperative || !is_own)
+}
+
+/// The first instruction that writes to a variable of the module, as far as the program says.
+pub(crate) fn writer(program: &Program, from: u64, bytes: u64) -> Option<&Inst> {
+    let holds = |value: u64| value >= from && value - from < bytes;
+    let flow = Flow::run(
+        program,
+        program
+            .constants64
+            .iter()
+            .filter(|(_, value)| holds(*value))
+            .map(|(r, _)| (Class::R64, *r))
+            .collect(),
+        |_| false,
+    );
+    program.code.iter().find(|inst| match &inst.op {
+        Op::Store(to) => flow.reaches(to.address),
+        Op::Atom(to) => flow.reaches(to.access.address),
+        _ => false,
+    })
+}
+
+/// Registers that hold addresses, and those that hold something made of one. Whichever way the program
+/// goes: a register counts if any instruction puts one there.
+struct Flow {
+    addresses: HashSet<Register>,
+    /// The low bits of these, too, may differ from those of an address.
+    made: HashSet<Register>,
+}
+
+impl Flow {
+    /// Follows the addresses that the host, the module and the heap give. `is_pointer` takes the offset of a parameter,
+    /// where it is known.
+    fn of_pointers(program: &Program, is_pointer: impl Fn(Option<usize>) -> bool) -> Self {
+        let place = |(class, register): Register, offset: i64| {
+            let narrow = program
+                .constants32
+                .iter()
+                .map(|(r, v)| (Class::R32, *r, u64::from(*v)));
+            let wide = program
+                .constants64
+                .iter()
+                .map(|(r, v)| (Class::R64, *r, *v));
+            let mut all = narrow.chain(wide);
+            let (.., base) = all.find(|(c, r, _)| (*c, *r) == (class, register))?;
+            usize::try_from(base.wrapping_add(offset as u64)).ok()
+        };
+        let variables = program
+            .constants64
+            .iter()
+            .filter(|(_, value)| (MODULE_BASE..HOST_BASE).contains(value))
+            .map(|(register, _)| (Class::R64, *register))
+            .collect();
+        Self::run(program, variables, |inst| match &inst.op {
+            Op::Load(from) if from.space == AddressSpace::Param => {
+                let at = place(from.address, from.offset);
+                let mut elements = 0..from.registers.len() * from.width as usize;
+                // Part of a pointer, too, is made of one.
+                at.is_none() || elements.any(|n| is_pointer(at.map(|at| (at + n) & !7)))
+            }
+            Op::Malloc => true,
+            _ => false,
+        })
+    }
+
+    /// From some registers on, and what some instructions give.
+    fn run(program: &Program, addresses: HashSet<Register>, gives: impl Fn(&Inst) -> bool) -> Self {
+        let mut flow = Self {
+            addresses,
+            made: HashSet::new(),
+        };
+        // Calls hand their arguments on in local memory.
+        let mut in_local = false;
+        let small = small_constants(program);
+        loop {
+            let before = (flow.addresses.len(), flow.made.len(), in_local);
+            for inst in &program.code {
+                let (mut from_address, mut from_made) = (false, false);
+                let (mut zero, mut low) = (false, false);
+                let mut writes = Vec::new();
+                inst.registers(|how, register| match how {
+                    Use::Value => {
+                        from_address |= flow.addresses.contains(&register);
+                        from_made |= flow.made.contains(&register);
+                        zero |= small.get(&register) == Some(&0);
+                        low |= small.contains_key(&register);
+                    }
+                    Use::Write => writes.push(register),
+                    Use::Address | Use::Control => {}
+                });
+                let local = |space| matches!(space, AddressSpace::Local | AddressSpace::Param);
+                let keeps = match &inst.op {
+                    Op::Store(to) if local(to.space) => {
+                        in_local |= from_address || from_made;
+                        continue;
+                    }
+                    Op::Load(from) => {
+                        let is_given = gives(inst) || in_local && local(from.space);
+                        if !is_given {
+                            continue;
+                        }
+                        from_address = true;
+                        from.width == 8
+                    }
+                    Op::Malloc if gives(inst) => {
+                        from_address = true;
+                        true
+                    }
+                    Op::Alu(_) => {
+                        let form = form(program, inst);
+                        // Whether there is one at all does not depend on where it lies.
+                        let is_null =
+                            zero && (form.starts_with("setp.eq") || form.starts_with("setp.ne"));
+                        if !from_made && (is_null || low && form.starts_with("and.b")) {
+                            continue;
+                        }
+                        keeps_addresses(inst, form)
+                    }
+                    Op::Atom(_) | Op::Mbarrier(_) => continue,
+                    _ => false,
+                };
+                for register in writes {
+                    match keeps && !from_made {
+                        true if from_address && register.0 != Class::Pred => {
+                            flow.addresses.insert(register);
+                        }
+                        _ if from_address || from_made => {
+                            flow.made.insert(register);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            if before == (flow.addresses.len(), flow.made.len(), in_local) {
+                return flow;
+            }
+        }
+    }
+
+    fn reaches(&self, register: Register) -> bool {
+        self.addresses.contains(&register) || self.made.contains(&register)
+    }
+
+    /// The first instruction for which an address is more than an address.
+    fn taken<'a>(&self, program: &'a Program) -> Option<&'a Inst> {
+        program.code.iter().find(|inst| {
+            let in_memory = match &inst.op {
+                Op::Store(to) => !matches!(to.space, AddressSpace::Local | AddressSpace::Param),
+                Op::Atom(_) => true,
+                Op::Free | Op::Print(_) => return false,
+                _ => false,
+            };
+            let mut taken = false;
+            inst.registers(|how, register| {
+                taken |= match how {
+                    Use::Value => in_memory && self.reaches(register),
+                    Use::Address => self.made.contains(&register),
+                    Use::Control => self.reaches(register),
+                    Use::Write => false,
+                };
+            });
+            taken
+        })
+    }
+}
+
+fn form<'a>(program: &'a Program, inst: &Inst) -> &'a str {
+    let source = program.sources.get(inst.source as usize);
+    source.map_or("", |source| source.form.as_str())
+}
+
+/// Whether the result has the low bits of an address, or is one.
+fn keeps_addresses(inst: &Inst, form: &str) -> bool {
+    let mut whole = true;
+    inst.registers(|_, (class, _)| whole &= class == Class::R64);
+    // With narrower registers, `mov` may take one part of a value or join several.
+    let copies = whole && form.starts_with("mov.");
+    let keeping = ["cvta.", "add.", "sub.", "selp.", "mad.lo.", "cvt.u32.u64"];
+    copies || keeping.iter().any(|prefix| form.starts_with(prefix))
+}
+
+/// Constants that are at most what alignment fixes of an address: as a mask they leave only that.
+fn small_constants(program: &Program) -> HashMap<Register, u64> {
+    program
+        .constants()
+        .filter(|(_, value)| *value <= ALIGNED)
+        .collect()
+}

@@ -1,0 +1,145 @@
+//! Counts the costs of a launch, as named numbers that are the same on every run and machine.
+//!
+//! [`Counter`] is the table of them. One of the *gate* tier equals what a GPU's own counters say of the same launch,
+//! where the launch does not put it in [`Doubt`](crate::Doubt); CALIBRATION.md has the comparison.
+
+use crate::report::{Cost, Counters, Kind, LineCost};
+use model::{Counter, LineCount, Tier, Withheld};
+use std::collections::BTreeMap;
+
+/// Grows whenever the same launch may count differently than before: part of a baseline's key.
+pub const COUNTER_MODEL: u32 = 3;
+
+impl Counters {
+    /// Zero where the launch did nothing of the kind.
+    pub fn get(&self, counter: Counter) -> u64 {
+        value(counter, &self.by_kind)
+    }
+
+    /// All of them: those that a gate can rest on in this launch, and the others.
+    pub fn split(&self, withheld: &BTreeMap<Counter, Withheld>) -> [BTreeMap<Counter, u64>; 2] {
+        let (gated, others) = Counter::ALL
+            .into_iter()
+            .filter(|counter| self.tells(*counter))
+            .map(|counter| (counter, self.get(counter)))
+            .partition(|(counter, _)| {
+                counter.tier() == Tier::Gate && !withheld.contains_key(counter)
+            });
+        [gated, others]
+    }
+
+    /// Whether a report of this launch has it: those of bulk copies and of `wgmma` only where it has some.
+    fn tells(&self, counter: Counter) -> bool {
+        use Kind::*;
+        let rare = [BulkLoad, BulkStore, BulkReduction, WarpgroupMatrix];
+        let adds = |kind: &Kind| added_quantity(counter, *kind).is_some();
+        let of_rare = rare.iter().any(adds) && counter.tier() == Tier::Gate;
+        !of_rare || self.by_kind.keys().any(adds)
+    }
+
+    /// The source lines that count most of it, at most so many, the largest first; of equal ones in the
+    /// order of their names. `k.cu:5 inlined at k.cu:40`, where that is the same for all of the line.
+    pub fn lines(&self, counter: Counter, most: usize) -> Vec<LineCount> {
+        let mut lines: Vec<(&String, &LineCost, u64)> = self
+            .by_line
+            .iter()
+            .map(|(line, cost)| (line, cost, value(counter, &cost.by_kind)))
+            .filter(|(.., count)| *count > 0)
+            .collect();
+        lines.sort_by_key(|(.., count)| std::cmp::Reverse(*count));
+        lines.truncate(most);
+        lines
+            .into_iter()
+            .map(|(line, cost, count)| {
+                let mut inlined = cost.inlined.iter();
+                let how = match (inlined.next(), inlined.next()) {
+                    (Some(one), None) => one,
+                    (None, _) => "",
+                    _ => " inlined at several places",
+                };
+                LineCount {
+                    place: format!("{line}{how}"),
+                    count,
+                    text: None,
+                }
+            })
+            .collect()
+    }
+}
+
+/// A field of [`Cost`] that counters are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    Issued,
+    Lanes,
+    Requests,
+    GlobalRequests,
+    Sectors,
+    IdealSectors,
+    Wavefronts,
+    IdealWavefronts,
+    Divergent,
+}
+
+impl Cost {
+    fn get(&self, quantity: Quantity) -> u64 {
+        match quantity {
+            Quantity::Issued => self.issued,
+            Quantity::Lanes => self.lanes,
+            Quantity::Requests => self.requests,
+            Quantity::GlobalRequests => self.global_requests,
+            Quantity::Sectors => self.sectors,
+            Quantity::IdealSectors => self.ideal_sectors,
+            Quantity::Wavefronts => self.wavefronts,
+            Quantity::IdealWavefronts => self.ideal_wavefronts,
+            Quantity::Divergent => self.divergent,
+        }
+    }
+}
+
+/// The quantity that instructions of this kind add to this counter; `None`: nothing. Whoever counts machine code asks
+/// the same.
+pub fn added_quantity(counter: Counter, kind: Kind) -> Option<Quantity> {
+    use {Kind as K, Quantity as Q};
+    // On hardware a copy is a load.
+    let is_global_load = matches!(kind, K::GlobalLoad | K::AsyncCopy);
+    let stores_to_shared = matches!(kind, K::SharedStore | K::MatrixStore);
+    let (adds, quantity) = match counter {
+        Counter::Instructions => (true, Q::Issued),
+        Counter::LaneInstructions => (true, Q::Lanes),
+        Counter::GlobalLoadRequests => (is_global_load, Q::GlobalRequests),
+        Counter::GlobalLoadSectors => (is_global_load, Q::Sectors),
+        Counter::GlobalLoadSectorsIdeal => (is_global_load, Q::IdealSectors),
+        Counter::GlobalStoreRequests => (kind == K::GlobalStore, Q::GlobalRequests),
+        Counter::GlobalStoreSectors => (kind == K::GlobalStore, Q::Sectors),
+        Counter::GlobalStoreSectorsIdeal => (kind == K::GlobalStore, Q::IdealSectors),
+        Counter::SharedLoadRequests => (kind == K::SharedLoad, Q::Requests),
+        Counter::SharedLoadWavefronts => (kind == K::SharedLoad, Q::Wavefronts),
+        Counter::SharedLoadWavefrontsIdeal => (kind == K::SharedLoad, Q::IdealWavefronts),
+        Counter::SharedStoreRequests => (kind == K::SharedStore, Q::Requests),
+        Counter::SharedStoreWavefronts => (stores_to_shared, Q::Wavefronts),
+        Counter::SharedStoreWavefrontsIdeal => (stores_to_shared, Q::IdealWavefronts),
+        Counter::AsyncCopySectors => (kind == K::AsyncCopy, Q::Sectors),
+        Counter::AsyncCopyWavefronts => (kind == K::AsyncCopy, Q::Wavefronts),
+        Counter::BulkLoads => (kind == K::BulkLoad, Q::Requests),
+        Counter::BulkLoadSectors => (kind == K::BulkLoad, Q::Sectors),
+        Counter::BulkStores => (kind == K::BulkStore, Q::Requests),
+        Counter::BulkStoreSectors => (kind == K::BulkStore, Q::Sectors),
+        Counter::BulkReductions => (kind == K::BulkReduction, Q::Requests),
+        Counter::BulkReductionSectors => (kind == K::BulkReduction, Q::Sectors),
+        Counter::WgmmaInstructions => (kind == K::WarpgroupMatrix, Q::Requests),
+        Counter::WgmmaWavefronts => (kind == K::WarpgroupMatrix, Q::Wavefronts),
+        Counter::MatrixInstructions => (kind == K::Matrix, Q::Issued),
+        Counter::MatrixLoads => (kind == K::MatrixLoad, Q::Requests),
+        Counter::MatrixLoadWavefronts => (kind == K::MatrixLoad, Q::Wavefronts),
+        Counter::Atomics => (kind == K::Atomic, Q::Requests),
+        Counter::Barriers => (kind == K::Barrier, Q::Issued),
+        Counter::DivergentBranches => (kind == K::Branch, Q::Divergent),
+    };
+    adds.then_some(quantity)
+}
+
+fn value(counter: Counter, by_kind: &BTreeMap<Kind, Cost>) -> u64 {
+    let added = |(kind, cost): (&Kind, &Cost)| Some(cost.get(added_quantity(counter, *kind)?));
+    by_kind.iter().filter_map(added).sum()
+}

@@ -1,0 +1,498 @@
+//! Arithmetic, logic, moves, comparisons, conversions.
+
+use super::float_forms::modifiers;
+use super::scope::numbered;
+use super::{Decoder, Load, class};
+use crate::alu::*;
+use crate::exec::{cmp_ops, float_ops, int_ops, packed_ops};
+use crate::parse::ast::*;
+use crate::regs::Class;
+
+impl Decoder<'_> {
+    pub(super) fn arithmetic(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        match words[0] {
+            "mov" => self.mov(i, words),
+            "setp" | "set" => self.compare(i, words),
+            "selp" | "slct" => self.select(i, words),
+            "cvt" if words.get(1) != Some(&"pack") => self.convert(i, words),
+            "addc" | "subc" | "madc" => self.carry(i, words),
+            "add" | "sub" | "mad" if words.contains(&"cc") => self.carry(i, words),
+            "dp4a" => self.dp4a(i, words),
+            "dp2a" => self.word_op(i, int_ops::dp2a(&words[1..])),
+            "prmt" if words.len() == 3 && words[1] == "b32" => {
+                self.word_op(i, int_ops::prmt(words[2]))
+            }
+            "testp" => self.testp(i, words),
+            _ if self.newer_floats(i, words)? => Ok(()),
+            _ => match packed_ops::lookup(words) {
+                Some(op) => self.plain(i, op, Ty::B32),
+                None => self.table(i, words),
+            },
+        }
+    }
+
+    /// Everything whose operands are a destination and sources in order.
+    fn table(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        let ty = self.known(i, words.last().and_then(|w| Ty::parse(w)))?;
+        let middle = self.known(i, words.get(1..words.len() - 1))?;
+        if ty == Ty::Pred {
+            let op = self.known(i, cmp_ops::predicate_logic(words[0]))?;
+            return self.plain(i, op, ty);
+        }
+        let is_float = matches!(
+            ty,
+            Ty::F16 | Ty::F16x2 | Ty::Bf16 | Ty::Bf16x2 | Ty::F32 | Ty::F64
+        );
+        let op = if is_float {
+            let m = self.known(i, modifiers(middle))?;
+            float_ops::lookup(words[0], ty, m)
+        } else {
+            let mut key = vec![words[0]];
+            key.extend(middle.iter().filter(|w| **w != "pred"));
+            int_ops::lookup(&key, ty)
+        };
+        match op {
+            // The addend of a wide product is as wide as it.
+            Some(op) if words.contains(&"wide") => self.plain_with(i, op, ty, Ty::B32),
+            Some(op) => self.plain(i, op, ty),
+            None => self.unsupported(i, ""),
+        }
+    }
+
+    pub(super) fn plain(&mut self, i: &Instruction, op: AluOp, ty: Ty) -> Load<()> {
+        self.plain_with(i, op, ty, ty)
+    }
+
+    /// `third`: the type of the third source, where it differs.
+    fn plain_with(&mut self, i: &Instruction, op: AluOp, ty: Ty, third: Ty) -> Load<()> {
+        self.expect_operands(i, op.classes().len()..=op.classes().len())?;
+        let mut o = Vec::with_capacity(6);
+        for (n, &class) in op.classes().iter().enumerate() {
+            let operand = self.operand(i, n)?;
+            let ty = if n == 3 { third } else { ty };
+            o.push(if n == 0 {
+                self.destination(i, operand, class)?
+            } else {
+                self.value(
+                    i,
+                    operand,
+                    class,
+                    if class == super::class(ty) {
+                        ty
+                    } else {
+                        Ty::B32
+                    },
+                )?
+            });
+        }
+        self.alu(op, &o);
+        Ok(())
+    }
+
+    fn mov(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        self.expect_operands(i, 2..=2)?;
+        let ty = self.known(i, words.last().and_then(|w| Ty::parse(w)))?;
+        let (to, from) = (self.operand(i, 0)?, self.operand(i, 1)?);
+        if let Operand::Name(name) = from {
+            let clock = match name.as_str() {
+                "%clock" | "%clock_hi" => Some(false),
+                "%clock64" | "%globaltimer" => Some(true),
+                "%globaltimer_lo" | "%globaltimer_hi" => Some(false),
+                name if numbered(name, "%pm", 7) => Some(false),
+                name => numbered(name.strip_suffix("_64").unwrap_or(""), "%pm", 7).then_some(true),
+            };
+            if let Some(wide) = clock {
+                let d = self.destination(i, to, if wide { Class::R64 } else { Class::R32 })?;
+                self.emit(crate::program::Op::Clock { wide }, [d, 0, 0, 0, 0, 0]);
+                return Ok(());
+            }
+        }
+        match (to, from) {
+            _ if ty == Ty::B128 => self.mov_wide(i, to, from),
+            (Operand::Vector(parts), _) => self.unpack(i, parts, from, ty),
+            (_, Operand::Vector(parts)) => self.pack(i, to, parts, ty),
+            _ => {
+                let class = class(ty);
+                let d = self.destination(i, to, class)?;
+                let a = self.value(i, from, class, ty)?;
+                let op = match class {
+                    Class::Pred => op1::<cmp_ops::PredMov>(),
+                    Class::R32 => op1::<int_ops::w32::Mov>(),
+                    Class::R64 => op1::<int_ops::w64::Mov>(),
+                };
+                self.alu(op, &[d, a]);
+                Ok(())
+            }
+        }
+    }
+
+    /// mov.b128: from one to another, or from and to two or four parts.
+    fn mov_wide(&mut self, i: &Instruction, to: &Operand, from: &Operand) -> Load<()> {
+        let mov = op1::<int_ops::w64::Mov>();
+        match (to, from) {
+            (Operand::Vector(parts), _) => {
+                let halves = self.wide(i, from, false)?;
+                match parts.as_slice() {
+                    [low, high] => {
+                        for (part, half) in [low, high].into_iter().zip(halves) {
+                            let d = self.destination(i, part, Class::R64)?;
+                            self.alu(mov, &[d, half]);
+                        }
+                    }
+                    [a, b, c, d] => {
+                        for (pair, half) in [[a, b], [c, d]].into_iter().zip(halves) {
+                            let words = [op1::<int_ops::LowWord>(), op1::<int_ops::HighWord>()];
+                            for (part, word) in pair.into_iter().zip(words) {
+                                let d = self.destination(i, part, Class::R32)?;
+                                self.alu(word, &[d, half]);
+                            }
+                        }
+                    }
+                    _ => return self.unsupported(i, "this way to unpack a value"),
+                }
+            }
+            (_, Operand::Vector(parts)) => {
+                let d = self.wide(i, to, true)?;
+                match parts.as_slice() {
+                    [low, high] => {
+                        for (part, d) in [low, high].into_iter().zip(d) {
+                            let a = self.value(i, part, Class::R64, Ty::B64)?;
+                            self.alu(mov, &[d, a]);
+                        }
+                    }
+                    [a, b, c, e] => {
+                        for (pair, d) in [[a, b], [c, e]].into_iter().zip(d) {
+                            let low = self.value(i, pair[0], Class::R32, Ty::B32)?;
+                            let high = self.value(i, pair[1], Class::R32, Ty::B32)?;
+                            self.alu(op2::<int_ops::PackWords>(), &[d, low, high]);
+                        }
+                    }
+                    _ => return self.unsupported(i, "this way to pack a value"),
+                }
+            }
+            _ => {
+                let (d, a) = (self.wide(i, to, true)?, self.wide(i, from, false)?);
+                for (d, a) in d.into_iter().zip(a) {
+                    self.alu(mov, &[d, a]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn unpack(&mut self, i: &Instruction, parts: &[Operand], from: &Operand, ty: Ty) -> Load<()> {
+        let a = self.value(i, from, class(ty), ty)?;
+        match (ty.bytes(), parts) {
+            (4, [low, high]) => {
+                // Through temporaries: a part may be the source.
+                let (low, high) = (
+                    self.destination(i, low, Class::R32)?,
+                    self.destination(i, high, Class::R32)?,
+                );
+                let t = self.register(Class::R32);
+                self.alu(op1::<int_ops::w32::Mov>(), &[t, a]);
+                self.alu(op1::<int_ops::LowHalf>(), &[low, t]);
+                self.alu(op1::<int_ops::HighHalf>(), &[high, t]);
+            }
+            (8, [low, high]) => {
+                let (low, high) = (
+                    self.destination(i, low, Class::R32)?,
+                    self.destination(i, high, Class::R32)?,
+                );
+                self.alu(op1::<int_ops::LowWord>(), &[low, a]);
+                self.alu(op1::<int_ops::HighWord>(), &[high, a]);
+            }
+            (8, [p0, p1, p2, p3]) => {
+                for (word, pair) in [
+                    (op1::<int_ops::LowWord>(), [p0, p1]),
+                    (op1::<int_ops::HighWord>(), [p2, p3]),
+                ] {
+                    let t = self.register(Class::R32);
+                    self.alu(word, &[t, a]);
+                    for (half, part) in [op1::<int_ops::LowHalf>(), op1::<int_ops::HighHalf>()]
+                        .into_iter()
+                        .zip(pair)
+                    {
+                        let d = self.destination(i, part, Class::R32)?;
+                        self.alu(half, &[d, t]);
+                    }
+                }
+            }
+            _ => return self.unsupported(i, "this way to unpack a value"),
+        }
+        Ok(())
+    }
+
+    fn pack(&mut self, i: &Instruction, to: &Operand, parts: &[Operand], ty: Ty) -> Load<()> {
+        let d = self.destination(i, to, class(ty))?;
+        let mut r = Vec::new();
+        for part in parts {
+            let narrow = if ty.bytes() as usize == 2 * parts.len() {
+                Ty::B16
+            } else {
+                Ty::B32
+            };
+            r.push(self.value(i, part, Class::R32, narrow)?);
+        }
+        match (ty.bytes(), r.as_slice()) {
+            (4, &[low, high]) => self.alu(op2::<int_ops::PackHalves>(), &[d, low, high]),
+            (8, &[low, high]) => self.alu(op2::<int_ops::PackWords>(), &[d, low, high]),
+            (8, &[a, b, c, e]) => {
+                let (low, high) = (self.register(Class::R32), self.register(Class::R32));
+                self.alu(op2::<int_ops::PackHalves>(), &[low, a, b]);
+                self.alu(op2::<int_ops::PackHalves>(), &[high, c, e]);
+                self.alu(op2::<int_ops::PackWords>(), &[d, low, high]);
+            }
+            _ => return self.unsupported(i, "this way to pack a value"),
+        }
+        Ok(())
+    }
+
+    /// `setp.lt.and.s32 %p|%q, a, b, c` and `set.lt.u32.f32 d, a, b`.
+    fn compare(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        let ty = self.known(i, words.last().and_then(|w| Ty::parse(w)))?;
+        let (mut flush, mut combine, mut relation, mut result) = (false, None, None, None);
+        for &word in &words[1..words.len() - 1] {
+            match word {
+                "ftz" => flush = true,
+                "and" | "or" | "xor" => combine = Some(word),
+                w if words[0] == "set" && Ty::parse(w).is_some() => result = Ty::parse(w),
+                w if relation.is_none() => relation = Some(w),
+                _ => return self.unsupported(i, ""),
+            }
+        }
+        let packed = matches!(ty, Ty::F16x2 | Ty::Bf16x2);
+        let element = match ty {
+            Ty::F16x2 => Ty::F16,
+            Ty::Bf16x2 => Ty::Bf16,
+            ty => ty,
+        };
+        let op = self.known(i, relation.and_then(|r| cmp_ops::lookup(r, element, flush)))?;
+        self.expect_operands(i, 3..=4)?;
+        let a = self.value(i, self.operand(i, 1)?, class(ty), ty)?;
+        let b = self.value(i, self.operand(i, 2)?, class(ty), ty)?;
+        let other = match (combine, i.operands.get(3)) {
+            (None, None) => None,
+            (Some(word), Some(Operand::Name(name))) => Some((word, self.predicate(name, i)?)),
+            (Some(word), Some(Operand::Not(name))) => {
+                let (c, t) = (self.predicate(name, i)?, self.register(Class::Pred));
+                self.alu(op1::<cmp_ops::PredNot>(), &[t, c]);
+                Some((word, t))
+            }
+            _ => return self.unsupported(i, "this combination"),
+        };
+        let (p, q) = match self.operand(i, 0)? {
+            Operand::Pair(p, q) if words[0] == "setp" => (
+                self.predicate_or_sink(p, i)?,
+                Some(self.predicate_or_sink(q, i)?),
+            ),
+            Operand::Name(p) if words[0] == "setp" && !packed => {
+                (self.predicate_or_sink(p, i)?, None)
+            }
+            _ if words[0] == "setp" => return self.unsupported(i, "this destination"),
+            _ => (
+                self.register(Class::Pred),
+                packed.then(|| self.register(Class::Pred)),
+            ),
+        };
+        if q.is_none() && other.is_none() {
+            self.alu(op, &[p, a, b]);
+        } else {
+            self.keep_guard();
+            let (t, n) = (self.register(Class::Pred), self.register(Class::Pred));
+            self.alu(op, &[t, a, b]);
+            if packed {
+                let (high_a, high_b) = (self.register(Class::R32), self.register(Class::R32));
+                self.alu(op1::<int_ops::HighHalf>(), &[high_a, a]);
+                self.alu(op1::<int_ops::HighHalf>(), &[high_b, b]);
+                self.alu(op, &[n, high_a, high_b]);
+            } else {
+                self.alu(op1::<cmp_ops::PredNot>(), &[n, t]);
+            }
+            for (to, from) in [(Some(p), t), (q, n)] {
+                let Some(to) = to else { continue };
+                match other {
+                    // Both results need c, which may be p: p is written last.
+                    Some((word, c)) => {
+                        let keep = self.register(Class::Pred);
+                        let logic = self.known(i, cmp_ops::predicate_logic(word))?;
+                        self.alu(logic, &[keep, from, c]);
+                        if Some(to) == q {
+                            self.alu(op1::<cmp_ops::PredMov>(), &[to, keep]);
+                        } else {
+                            self.alu(op1::<cmp_ops::PredMov>(), &[t, keep]);
+                        }
+                    }
+                    None => self.alu(op1::<cmp_ops::PredMov>(), &[to, from]),
+                }
+            }
+            if other.is_some() {
+                self.alu(op1::<cmp_ops::PredMov>(), &[p, t]);
+            }
+        }
+        if let Some(result) = result {
+            self.store_comparison(i, (ty, result), p, q)?;
+        }
+        Ok(())
+    }
+
+    /// The value that `set` writes for true: 1.0 or all ones. Where halves are compared, each has its own.
+    fn store_comparison(
+        &mut self,
+        i: &Instruction,
+        (compared, result): (Ty, Ty),
+        p: u32,
+        q: Option<u32>,
+    ) -> Load<()> {
+        let one = match (result, q) {
+            (Ty::F32, None) => 0x3f80_0000,
+            (Ty::F16, None) => 0x3c00,
+            (Ty::Bf16, None) => 0x3f80,
+            (Ty::U32 | Ty::S32, None) => u32::MAX,
+            (Ty::U16 | Ty::S16, None) if matches!(compared, Ty::F16 | Ty::Bf16) => 0xffff,
+            (Ty::F16x2, Some(_)) if compared == Ty::F16x2 => 0x3c00,
+            (Ty::Bf16x2, Some(_)) if compared == Ty::Bf16x2 => 0x3f80,
+            (Ty::U32 | Ty::S32, Some(_)) => 0xffff,
+            _ => return self.unsupported(i, ""),
+        };
+        let d = self.destination(i, self.operand(i, 0)?, Class::R32)?;
+        let (low, zero) = (self.constant32(one), self.constant32(0));
+        let select = op3::<int_ops::w32::Selp>();
+        let Some(q) = q else {
+            self.alu(select, &[d, low, zero, p]);
+            return Ok(());
+        };
+        let high = self.constant32(one << 16);
+        let (a, b) = (self.register(Class::R32), self.register(Class::R32));
+        self.alu(select, &[a, low, zero, p]);
+        self.alu(select, &[b, high, zero, q]);
+        self.alu(op2::<int_ops::w32::Or>(), &[d, a, b]);
+        Ok(())
+    }
+
+    /// Several steps are guarded by what the predicate was before the first.
+    fn keep_guard(&mut self) {
+        if self.guard != 0 {
+            let (register, negated) = (self.guard / 2 - 1, self.guard % 2);
+            let kept = self.register(Class::Pred);
+            // It is the steps themselves that count.
+            let first = std::mem::replace(&mut self.first_step, false);
+            self.guard = 0;
+            self.alu(op1::<cmp_ops::PredMov>(), &[kept, register]);
+            self.first_step = first;
+            self.guard = (kept + 1) * 2 + negated;
+        }
+    }
+
+    fn predicate_or_sink(&self, name: &str, i: &Instruction) -> Load<u32> {
+        if name == "_" {
+            Ok(0)
+        } else {
+            self.predicate(name, i)
+        }
+    }
+
+    fn select(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        let is_slct = words[0] == "slct";
+        let ftz = words.get(1) == Some(&"ftz");
+        let at = if is_slct {
+            1 + usize::from(ftz)
+        } else {
+            words.len() - 1
+        };
+        let ty = self.known(i, words.get(at).and_then(|w| Ty::parse(w)))?;
+        let (op, third) = match (class(ty), is_slct, words.get(at + 1..)) {
+            (Class::R32, false, _) => (op3::<int_ops::w32::Selp>(), Ty::Pred),
+            (Class::R64, false, _) => (op3::<int_ops::w64::Selp>(), Ty::Pred),
+            (Class::R32, true, Some(["s32"])) if !ftz => (op3::<int_ops::w32::Slct>(), Ty::S32),
+            (Class::R64, true, Some(["s32"])) if !ftz => (op3::<int_ops::w64::Slct>(), Ty::S32),
+            (Class::R32, true, Some(["f32"])) if ftz => (op3::<int_ops::w32::SlctFtz>(), Ty::F32),
+            (Class::R64, true, Some(["f32"])) if ftz => (op3::<int_ops::w64::SlctFtz>(), Ty::F32),
+            (Class::R32, true, Some(["f32"])) => (op3::<int_ops::w32::SlctF>(), Ty::F32),
+            (Class::R64, true, Some(["f32"])) => (op3::<int_ops::w64::SlctF>(), Ty::F32),
+            _ => return self.unsupported(i, ""),
+        };
+        self.plain_with(i, op, ty, third)
+    }
+
+    fn testp(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        let [_, property, ty] = words else {
+            return self.unsupported(i, "");
+        };
+        match Ty::parse(ty).and_then(|ty| Some((cmp_ops::property(property, ty)?, ty))) {
+            Some((op, ty)) => self.plain(i, op, ty),
+            None => self.unsupported(i, ""),
+        }
+    }
+
+    /// An operation on words, if there is one.
+    fn word_op(&mut self, i: &Instruction, op: Option<AluOp>) -> Load<()> {
+        match op {
+            Some(op) => self.plain(i, op, Ty::B32),
+            None => self.unsupported(i, ""),
+        }
+    }
+
+    fn dp4a(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        let op = match words {
+            [_, "u32", "u32"] => op3::<int_ops::Dp4aUU>(),
+            [_, "u32", "s32"] => op3::<int_ops::Dp4aUS>(),
+            [_, "s32", "u32"] => op3::<int_ops::Dp4aSU>(),
+            [_, "s32", "s32"] => op3::<int_ops::Dp4aSS>(),
+            _ => return self.unsupported(i, ""),
+        };
+        self.plain(i, op, Ty::B32)
+    }
+
+    /// Extended-precision integers (PTX ISA 9.7.2): the carry is a register of its own.
+    fn carry(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        let ty = self.known(i, words.last().and_then(|w| Ty::parse(w)))?;
+        let wide = match ty {
+            Ty::U32 | Ty::S32 | Ty::B32 => false,
+            Ty::U64 | Ty::S64 | Ty::B64 => true,
+            _ => return self.unsupported(i, ""),
+        };
+        let c = class(ty);
+        let flag = match self.carry {
+            Some(r) => r,
+            None => {
+                let r = self.register(Class::R32);
+                self.carry = Some(r);
+                r
+            }
+        };
+        let out = words.contains(&"cc");
+        let d = self.destination(i, self.operand(i, 0)?, c)?;
+        let mut a = self.value(i, self.operand(i, 1)?, c, ty)?;
+        let mut b = self.value(i, self.operand(i, 2)?, c, ty)?;
+        let takes = words[0].ends_with('c');
+        let mut subtract = words[0].starts_with("sub");
+        if words[0].starts_with("mad") {
+            let half = words[1];
+            let product = self.known(i, int_ops::lookup(&["mul", half], ty))?;
+            let t = self.register(c);
+            self.alu(product, &[t, a, b]);
+            a = t;
+            b = self.value(i, self.operand(i, 3)?, c, ty)?;
+            subtract = false;
+        }
+        let zero = self.constant32(0);
+        let taken = if takes { flag } else { zero };
+        use int_ops::{w32, w64};
+        let (sum, carry) = match (wide, subtract) {
+            (false, false) => (op3::<w32::Addc>(), op3::<w32::CarryOut3>()),
+            (false, true) => (op3::<w32::Subc>(), op3::<w32::BorrowOut3>()),
+            (true, false) => (op3::<w64::Addc>(), op3::<w64::CarryOut3>()),
+            (true, true) => (op3::<w64::Subc>(), op3::<w64::BorrowOut3>()),
+        };
+        let next = self.register(Class::R32);
+        if out {
+            self.alu(carry, &[next, a, b, taken]);
+        }
+        self.alu(sum, &[d, a, b, taken]);
+        if out {
+            self.alu(op1::<w32::Mov>(), &[flag, next]);
+        }
+        Ok(())
+    }
+}

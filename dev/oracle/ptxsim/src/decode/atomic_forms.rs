@@ -1,0 +1,152 @@
+//! Atomics and reductions (PTX ISA 9.7.13.5 and 6).
+
+use super::memory_forms::order;
+use super::{Decoder, Load, class};
+use crate::parse::ast::*;
+use crate::program::*;
+use crate::regs::Class;
+
+/// The operation on elements of a type.
+pub(super) fn operation(name: &str, ty: Ty) -> Option<AtomOp> {
+    let signed = ty.is_signed();
+    Some(match (name, ty) {
+        ("add", Ty::F32) => AtomOp::AddF32,
+        ("add", Ty::F64) => AtomOp::AddF64,
+        ("add", Ty::F16x2) => AtomOp::AddF16x2,
+        ("add", Ty::Bf16x2) => AtomOp::AddBf16x2,
+        ("add", Ty::F16) => AtomOp::AddF16,
+        ("add", Ty::Bf16) => AtomOp::AddBf16,
+        ("add", Ty::U32 | Ty::S32 | Ty::U64 | Ty::S64) => AtomOp::Add,
+        ("exch", _) if ty.bytes() >= 4 => AtomOp::Exch,
+        ("cas", _) => AtomOp::Cas,
+        (_, Ty::B128) => return None,
+        ("and", _) => AtomOp::And,
+        ("or", _) => AtomOp::Or,
+        ("xor", _) => AtomOp::Xor,
+        ("min", _) if signed => AtomOp::MinS,
+        ("max", _) if signed => AtomOp::MaxS,
+        ("min", Ty::U32 | Ty::U64) => AtomOp::MinU,
+        ("max", Ty::U32 | Ty::U64) => AtomOp::MaxU,
+        ("min", Ty::F16) => AtomOp::MinF16,
+        ("min", Ty::Bf16) => AtomOp::MinBf16,
+        ("max", Ty::F16) => AtomOp::MaxF16,
+        ("max", Ty::Bf16) => AtomOp::MaxBf16,
+        ("inc", Ty::U32) => AtomOp::Inc,
+        ("dec", Ty::U32) => AtomOp::Dec,
+        _ => return None,
+    })
+}
+
+impl Decoder<'_> {
+    pub(super) fn atomic(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        let mut space = AddressSpace::Generic;
+        let (mut name, mut ty, mut count) = (None, None, 1);
+        for &word in &words[1..] {
+            match word {
+                "relaxed" | "acquire" | "release" | "acq_rel" | "cta" | "cluster" | "gpu"
+                | "sys" | "noftz" => {}
+                "v2" => count = 2,
+                "v4" => count = 4,
+                "v8" => count = 8,
+                "add" | "and" | "or" | "xor" | "exch" | "cas" | "min" | "max" | "inc" | "dec" => {
+                    name = Some(word)
+                }
+                w => match (self.state_space(w), Ty::parse(w)) {
+                    (Some(s), _) => space = s,
+                    (_, Some(t)) => ty = Some(t),
+                    _ => return self.unsupported(i, ""),
+                },
+            }
+        }
+        let (Some(name), Some(ty)) = (name, ty) else {
+            return self.unsupported(i, "");
+        };
+        // Only bulk copies have minima and maxima of single halves.
+        let is_half = matches!(ty, Ty::F16 | Ty::Bf16) && matches!(name, "min" | "max");
+        let op = self.known(i, operation(name, ty).filter(|_| !is_half))?;
+        // Sums of vectors of up to 16 bytes, in global memory.
+        let float = matches!(ty, Ty::F32 | Ty::F16 | Ty::Bf16 | Ty::F16x2 | Ty::Bf16x2);
+        let vector = count > 1;
+        let elsewhere = !matches!(space, AddressSpace::Global | AddressSpace::Generic);
+        if vector && (!float || name != "add" || elsewhere || ty.bytes() * count > 16) {
+            return self.unsupported(i, "");
+        }
+        let is_red = words[0] == "red";
+        let first = usize::from(!is_red);
+        let needed = first + 2 + usize::from(op == AtomOp::Cas);
+        self.expect_operands(i, needed..=needed)?;
+        let count = count as usize;
+        let destinations = if is_red {
+            Vec::new()
+        } else {
+            self.elements(i, 0, (ty, count), true)?
+        };
+        let (space, address, offset) = self.address(i, self.operand(i, first)?, space)?;
+        let b = self.elements(i, first + 1, (ty, count), false)?;
+        let c = match op {
+            AtomOp::Cas => self.elements(i, first + 2, (ty, count), false)?,
+            _ => b.clone(),
+        };
+        let class = if ty == Ty::B128 {
+            Class::R64
+        } else {
+            class(ty)
+        };
+        let width = ty.bytes().min(8);
+        let access = Access {
+            space,
+            width,
+            signed: false,
+            registers: b.into_iter().map(|r| (class, r)).collect(),
+            narrow: false,
+            address,
+            offset,
+            order: order(words, true),
+            guess: false,
+        };
+        self.watch_shared(space, width);
+        self.emit(
+            Op::Atom(Box::new(Atomic {
+                access,
+                op,
+                class,
+                destinations,
+                c,
+                answers: false,
+            })),
+            [0; 6],
+        );
+        Ok(())
+    }
+
+    /// Registers of a scalar, of a vector, or of the halves of 128 bits.
+    fn elements(
+        &mut self,
+        i: &Instruction,
+        operand: usize,
+        (ty, count): (Ty, usize),
+        write: bool,
+    ) -> Load<Vec<u32>> {
+        let operand = self.operand(i, operand)?;
+        if ty == Ty::B128 {
+            return Ok(self.wide(i, operand, write)?.to_vec());
+        }
+        let elements = match operand {
+            Operand::Vector(v) if v.len() == count && count > 1 => v.as_slice(),
+            // Nothing of the old value is wanted.
+            Operand::Name(name) if write && name == "_" => return Ok(vec![0; count]),
+            _ if count > 1 => return self.invalid(i.pos, "expected a vector in braces"),
+            one => std::slice::from_ref(one),
+        };
+        elements
+            .iter()
+            .map(|e| {
+                if write {
+                    self.destination(i, e, class(ty))
+                } else {
+                    self.value(i, e, class(ty), ty)
+                }
+            })
+            .collect()
+    }
+}

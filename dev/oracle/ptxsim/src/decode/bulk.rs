@@ -1,0 +1,378 @@
+//! Bulk copies (PTX ISA 9.7.9.25.4 and 9.7.9.25.5): of bytes side by side, and of boxes of tensors. They
+//! go to the block's own shared memory, or to that of blocks of its cluster.
+
+use super::atomic_forms::operation;
+use super::{Decoder, Load};
+use crate::parse::ast::*;
+use crate::program::*;
+use crate::regs::Class;
+use model::MapElement;
+
+impl Decoder<'_> {
+    /// `words` come after `cp.async.bulk`.
+    pub(super) fn bulk(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        match words {
+            ["commit_group"] => self.emit(Op::BulkCommit, [0; 6]),
+            ["wait_group", rest @ ..] if matches!(rest, [] | ["read"]) => {
+                let keep = self.groups_to_keep(i)?;
+                let reads_only = !rest.is_empty();
+                self.emit(Op::BulkWait { keep, reads_only }, [0; 6]);
+            }
+            [
+                "shared::cluster" | "shared::cta",
+                "global",
+                "mbarrier::complete_tx::bytes",
+                hints @ ..,
+            ] => self.bulk_copy(i, true, hints, None)?,
+            [
+                "shared::cluster",
+                "shared::cta",
+                "mbarrier::complete_tx::bytes",
+            ] => {
+                self.uses_clusters = true;
+                self.bulk_copy(i, true, &[], None)?;
+            }
+            ["global", "shared::cta", "bulk_group", hints @ ..] => {
+                self.bulk_copy(i, false, hints, None)?;
+            }
+            ["prefetch", "L2", "global", hints @ ..] => self.bulk_prefetch(i, hints)?,
+            ["prefetch", "tensor", dimensions, "L2", "global", rest @ ..] => {
+                self.tensor_prefetch(i, dimensions, mode_of(rest, "im2col"))?;
+            }
+            [
+                "tensor",
+                dimensions,
+                "shared::cluster" | "shared::cta",
+                "global",
+                rest @ ..,
+            ] => match mode_of(rest, "im2col") {
+                (mode, ["mbarrier::complete_tx::bytes", hints @ ..]) => {
+                    self.tensor_copy(i, (dimensions, mode), true, hints, None)?;
+                }
+                _ => return self.unsupported(i, ""),
+            },
+            ["tensor", dimensions, "global", "shared::cta", rest @ ..] => {
+                match mode_of(rest, "im2col_no_offs") {
+                    (mode, ["bulk_group", hints @ ..]) => {
+                        self.tensor_copy(i, (dimensions, mode), false, hints, None)?;
+                    }
+                    _ => return self.unsupported(i, ""),
+                }
+            }
+            _ => return self.unsupported(i, ""),
+        }
+        Ok(())
+    }
+
+    /// As copies to global memory, with an operation (PTX ISA, "cp.reduce.async.bulk" and "...tensor"). `words` come
+    /// after `cp.reduce.async.bulk`.
+    pub(super) fn bulk_reduction(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        match words {
+            ["global", "shared::cta", "bulk_group", rest @ ..] => {
+                let (hints, rest) = match rest {
+                    ["L2::cache_hint", rest @ ..] => (&["L2::cache_hint"][..], rest),
+                    rest => (&[][..], rest),
+                };
+                let (name, ty) = match rest {
+                    ["add", "noftz", ty @ ("f16" | "bf16")] => ("add", Ty::parse(ty)),
+                    ["add", "f16" | "bf16"] => return self.unsupported(i, "without .noftz"),
+                    [name, ty] => (*name, Ty::parse(ty)),
+                    _ => return self.unsupported(i, ""),
+                };
+                let ty = self.known(i, ty.filter(|ty| reduces(name, *ty)))?;
+                let op = self.known(i, operation(name, ty))?;
+                self.bulk_copy(i, false, hints, Some(Reduction::Elements(op, ty.bytes())))
+            }
+            [
+                "tensor",
+                dimensions,
+                "global",
+                "shared::cta",
+                name,
+                rest @ ..,
+            ] => {
+                let (mode, ["bulk_group", hints @ ..]) = mode_of(rest, "im2col_no_offs") else {
+                    return self.unsupported(i, "");
+                };
+                let elements = operations_by_element(name);
+                if elements.is_empty() {
+                    return self.unsupported(i, "");
+                }
+                let reduction = Some(Reduction::ByMap(elements));
+                self.tensor_copy(i, (dimensions, mode), false, hints, reduction)
+            }
+            _ => self.unsupported(i, ""),
+        }
+    }
+
+    /// [to], [map, {coordinates}], [mbarrier], {offsets} of im2col, or [map, {coordinates}], [from]
+    fn tensor_copy(
+        &mut self,
+        i: &Instruction,
+        (dimensions, mode): (&str, Mode),
+        to_shared: bool,
+        hints: &[&str],
+        reduction: Option<Reduction>,
+    ) -> Load<()> {
+        let offsets = (mode == Mode::Im2col && to_shared).then_some(3);
+        let operands = 2 + usize::from(offsets.is_some());
+        let multicast = self.multicast(i, operands, to_shared, hints)?;
+        let (shared, tensor) = if to_shared { (0, 1) } else { (1, 0) };
+        let copy = BulkCopy {
+            shared: self.bulk_place(i, self.operand(i, shared)?, shared_side(to_shared))?,
+            global: self.bulk_box(i, tensor, (dimensions, mode), offsets)?,
+            barrier: if to_shared {
+                Some(self.bulk_place(i, self.operand(i, 2)?, AddressSpace::Cluster)?)
+            } else {
+                None
+            },
+            reduction,
+            multicast,
+        };
+        self.watch_shared(AddressSpace::Shared, 4);
+        self.emit(Op::Bulk(Box::new(copy)), [0; 6]);
+        Ok(())
+    }
+
+    /// [map, {coordinates}], and the operand of {offsets} of im2col, if there is one
+    fn bulk_box(
+        &mut self,
+        i: &Instruction,
+        operand: usize,
+        (dimensions, mode): (&str, Mode),
+        offsets: Option<usize>,
+    ) -> Load<BulkGlobal> {
+        let Operand::Element { base, at } = self.operand(i, operand)? else {
+            return self.invalid(i.pos, "expected a tensor map and coordinates in brackets");
+        };
+        let at = match at.as_slice() {
+            [Operand::Vector(at)] => at.as_slice(),
+            at => at,
+        };
+        if dimensions != format!("{}d", at.len()) {
+            let what = format!("{} coordinates for `{dimensions}`", at.len());
+            return self.invalid(i.pos, what);
+        }
+        let map = Operand::Address {
+            base: Some(base.clone()),
+            offset: 0,
+        };
+        let at: Vec<u32> = at
+            .iter()
+            .map(|c| self.value(i, c, Class::R32, Ty::S32))
+            .collect::<Load<_>>()?;
+        let walk = match mode {
+            Mode::Tile => Walk::Tiles,
+            Mode::Im2col if !(3..=5).contains(&at.len()) => {
+                return self.invalid(i.pos, "im2col takes 3 to 5 coordinates");
+            }
+            Mode::Im2col => Walk::Pixels(self.offsets(i, offsets, at.len() - 2)?),
+        };
+        Ok(BulkGlobal::Box {
+            map: self.bulk_place(i, &map, AddressSpace::Generic)?,
+            at,
+            walk,
+        })
+    }
+
+    /// One for each dimension of space.
+    fn offsets(&mut self, i: &Instruction, operand: Option<usize>, count: usize) -> Load<Vec<u32>> {
+        let Some(operand) = operand else {
+            return Ok(Vec::new());
+        };
+        let offsets = match self.operand(i, operand)? {
+            Operand::Vector(offsets) => offsets.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        if offsets.len() != count {
+            let what = format!("{} offsets of im2col in place of {count}", offsets.len());
+            return self.invalid(i.pos, what);
+        }
+        offsets
+            .iter()
+            .map(|o| self.value(i, o, Class::R32, Ty::U16))
+            .collect()
+    }
+
+    /// [from], bytes
+    fn bulk_prefetch(&mut self, i: &Instruction, hints: &[&str]) -> Load<()> {
+        let hint = self.known(i, operands_of_hints(hints))?;
+        self.expect_operands(i, 2 + hint..=2 + hint)?;
+        let from = self.bulk_place(i, self.operand(i, 0)?, AddressSpace::Global)?;
+        let bytes = self.value(i, self.operand(i, 1)?, Class::R32, Ty::U32)?;
+        let prefetch = Box::new(BulkPrefetch(BulkGlobal::Line(from)));
+        self.emit(Op::BulkPrefetch(prefetch), [0, 0, bytes, 0, 0, 0]);
+        Ok(())
+    }
+
+    /// [map, {coordinates}], {offsets} of im2col
+    fn tensor_prefetch(
+        &mut self,
+        i: &Instruction,
+        dimensions: &str,
+        (mode, hints): (Mode, &[&str]),
+    ) -> Load<()> {
+        let hint = self.known(i, operands_of_hints(hints))?;
+        let offsets = (mode == Mode::Im2col).then_some(1);
+        let operands = 1 + usize::from(offsets.is_some()) + hint;
+        self.expect_operands(i, operands..=operands)?;
+        let prefetch = BulkPrefetch(self.bulk_box(i, 0, (dimensions, mode), offsets)?);
+        self.emit(Op::BulkPrefetch(Box::new(prefetch)), [0; 6]);
+        Ok(())
+    }
+
+    /// The register of `.multicast::cluster`, behind so many operands and the mbarrier, before a hint.
+    fn multicast(
+        &mut self,
+        i: &Instruction,
+        operands: usize,
+        to_shared: bool,
+        hints: &[&str],
+    ) -> Load<Option<u32>> {
+        let (hints, goes) = match hints {
+            ["multicast::cluster", rest @ ..] if to_shared => (rest, true),
+            all => (all, false),
+        };
+        let hint = self.known(i, operands_of_hints(hints))?;
+        let mask = operands + usize::from(to_shared);
+        let operands = mask + usize::from(goes) + hint;
+        self.expect_operands(i, operands..=operands)?;
+        if !goes {
+            return Ok(None);
+        }
+        self.uses_clusters = true;
+        let mask = self.value(i, self.operand(i, mask)?, Class::R32, Ty::U16)?;
+        Ok(Some(mask))
+    }
+
+    pub(super) fn bulk_place(
+        &mut self,
+        i: &Instruction,
+        operand: &Operand,
+        space: AddressSpace,
+    ) -> Load<BulkPlace> {
+        let (own, address, offset) = self.address(i, operand, space)?;
+        // The name of a parameter stands for its generic address.
+        let window = match (space, own) {
+            (AddressSpace::Generic, AddressSpace::Param) => PARAM_WINDOW as i64,
+            _ => 0,
+        };
+        Ok(BulkPlace {
+            address,
+            offset: offset + window,
+        })
+    }
+
+    /// [to], [from], bytes, and to shared memory [mbarrier]
+    fn bulk_copy(
+        &mut self,
+        i: &Instruction,
+        to_shared: bool,
+        hints: &[&str],
+        reduction: Option<Reduction>,
+    ) -> Load<()> {
+        let from_shared = to_shared && i.words.get(4).is_some_and(|w| w == "shared::cta");
+        let multicast = self.multicast(i, 3, to_shared, hints)?;
+        let (shared, global) = if to_shared { (0, 1) } else { (1, 0) };
+        let shared = self.bulk_place(i, self.operand(i, shared)?, shared_side(to_shared))?;
+        let global = if from_shared {
+            BulkGlobal::Shared(self.bulk_place(
+                i,
+                self.operand(i, global)?,
+                AddressSpace::Shared,
+            )?)
+        } else {
+            BulkGlobal::Line(self.bulk_place(i, self.operand(i, global)?, AddressSpace::Global)?)
+        };
+        let barrier = if to_shared {
+            Some(self.bulk_place(i, self.operand(i, 3)?, AddressSpace::Cluster)?)
+        } else {
+            None
+        };
+        let bytes = self.value(i, self.operand(i, 2)?, Class::R32, Ty::U32)?;
+        let copy = BulkCopy {
+            shared,
+            global,
+            barrier,
+            reduction,
+            multicast,
+        };
+        self.watch_shared(AddressSpace::Shared, 4);
+        self.emit(Op::Bulk(Box::new(copy)), [0, 0, bytes, 0, 0, 0]);
+        Ok(())
+    }
+}
+
+/// Where the shared side of a copy lies.
+fn shared_side(to_shared: bool) -> AddressSpace {
+    if to_shared {
+        AddressSpace::Cluster
+    } else {
+        AddressSpace::Shared
+    }
+}
+
+/// How an instruction says that its copy goes through a tensor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Tile,
+    Im2col,
+}
+
+/// The mode that words begin with, and the others. Tiles are what is copied where no mode is given.
+fn mode_of<'a, 'b>(words: &'a [&'b str], im2col: &str) -> (Mode, &'a [&'b str]) {
+    match words {
+        ["tile", rest @ ..] => (Mode::Tile, rest),
+        [word, rest @ ..] if *word == im2col => (Mode::Im2col, rest),
+        all => (Mode::Tile, all),
+    }
+}
+
+/// Whether a copy reduces elements of this type by this operation (PTX ISA, "cp.reduce.async.bulk", and what ptxas
+/// 13.0.88 takes for sm_90).
+fn reduces(name: &str, ty: Ty) -> bool {
+    use Ty::*;
+    match name {
+        "add" => matches!(ty, U32 | S32 | U64 | F32 | F64 | F16 | Bf16),
+        "min" | "max" => matches!(ty, U32 | S32 | U64 | S64 | F16 | Bf16),
+        "inc" | "dec" => ty == U32,
+        "and" | "or" | "xor" => matches!(ty, B32 | B64),
+        _ => false,
+    }
+}
+
+/// The operation on each element that a tensor map can have; nothing for those that it does not take.
+fn operations_by_element(name: &str) -> Vec<(MapElement, AtomOp)> {
+    use MapElement::*;
+    let is_bitwise = matches!(name, "and" | "or" | "xor");
+    let elements = [U32, I32, U64, I64, F16, Bf16, F32, F64];
+    elements
+        .into_iter()
+        .filter_map(|element| {
+            let ty = match element {
+                U32 | I32 if is_bitwise => Ty::B32,
+                U64 | I64 if is_bitwise => Ty::B64,
+                U32 => Ty::U32,
+                I32 => Ty::S32,
+                U64 => Ty::U64,
+                I64 => Ty::S64,
+                F16 => Ty::F16,
+                Bf16 => Ty::Bf16,
+                F32 => Ty::F32,
+                F64 => Ty::F64,
+                U8 | U16 | Tf32 => return None,
+            };
+            let op = operation(name, ty).filter(|_| reduces(name, ty))?;
+            Some((element, op))
+        })
+        .collect()
+}
+
+/// How many operands hints bring, if they are known.
+fn operands_of_hints(hints: &[&str]) -> Option<usize> {
+    match hints {
+        [] => Some(0),
+        ["L2::cache_hint"] => Some(1),
+        _ => None,
+    }
+}

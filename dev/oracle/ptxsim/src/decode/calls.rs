@@ -1,0 +1,413 @@
+//! Calls. Arguments and results of a function lie at fixed places in local memory, and its registers
+//! are its own: so a function that may be entered again has to be put aside before.
+
+use super::scope::Symbol;
+use super::{Decoder, Load, Placed};
+use crate::parse::ast::*;
+use crate::program::*;
+use crate::regs::Class;
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+impl Decoder<'_> {
+    pub(super) fn call(&mut self, i: &Instruction) -> Load<()> {
+        let mut lists = i.operands.iter().filter_map(|o| match o {
+            Operand::List(l) => Some(l.as_slice()),
+            _ => None,
+        });
+        let returns_first = matches!(i.operands.first(), Some(Operand::List(_)));
+        let returns = if returns_first {
+            lists.next().unwrap_or(&[])
+        } else {
+            &[]
+        };
+        let params = lists.next().unwrap_or(&[]);
+        let Some(Operand::Name(name)) = i.operands.get(usize::from(returns_first)) else {
+            return self.invalid(i.pos, "expected the name of a function");
+        };
+        let scopes = &self.scopes;
+        let slot = |n: usize, needed: u32| match params.get(n) {
+            Some(Operand::Name(name)) => match scopes.get(name) {
+                Some(Symbol::Local(at, bytes)) if bytes >= needed => Some(at),
+                _ => None,
+            },
+            _ => None,
+        };
+        match name.as_str() {
+            "vprintf" => {
+                let [Some(text), Some(arguments)] = [slot(0, 8), slot(1, 8)] else {
+                    return self.unsupported(i, "arguments that are not .param variables");
+                };
+                let count = self.register(Class::R32);
+                self.emit(Op::Print([text, arguments]), [count, 0, 0, 0, 0, 0]);
+                if let Some(Operand::Name(n)) = returns.first()
+                    && let Some(Symbol::Local(at, 4..)) = self.scopes.get(n)
+                {
+                    let access = self.argument(at, (Class::R32, count));
+                    self.emit(Op::Store(Box::new(access)), [0; 6]);
+                }
+                return Ok(());
+            }
+            // void __assertfail(text, file, line, function, size_t)
+            "__assertfail" => {
+                let told = match (slot(0, 8), slot(1, 8), slot(2, 4), slot(3, 8)) {
+                    (Some(text), Some(file), Some(line), Some(function)) => {
+                        Some([text, file, function, line])
+                    }
+                    _ => None,
+                };
+                self.emit(Op::Assert(told), [0; 6]);
+                return Ok(());
+            }
+            // CUDA C++ programming guide, "Dynamic Global Memory Allocation and Operations".
+            "malloc" | "free" if !self.has_body(name) => {
+                let Some(from) = slot(0, 8) else {
+                    return self.unsupported(i, "arguments that are not .param variables");
+                };
+                let (result, given) = (self.register(Class::R64), self.register(Class::R64));
+                let read = self.argument(from, (Class::R64, given));
+                self.emit(Op::Load(Box::new(read)), [0; 6]);
+                let o = [result, given, 0, 0, 0, 0];
+                if name == "free" {
+                    self.emit(Op::Free, o);
+                    return Ok(());
+                }
+                self.emit(Op::Malloc, o);
+                if let Some(Operand::Name(n)) = returns.first()
+                    && let Some(Symbol::Local(at, 8..)) = self.scopes.get(n)
+                {
+                    let write = self.argument(at, (Class::R64, result));
+                    self.emit(Op::Store(Box::new(write)), [0; 6]);
+                }
+                return Ok(());
+            }
+            _ => {}
+        }
+        let slots = |d: &Self, list: &[Operand]| -> Load<Vec<(u32, u32)>> {
+            list.iter()
+                .map(|o| match o {
+                    Operand::Name(n) => match d.scopes.get(n) {
+                        Some(Symbol::Local(at, bytes)) => Ok((at, bytes)),
+                        _ => d.unsupported(i, "arguments that are not .param variables"),
+                    },
+                    _ => d.unsupported(i, "arguments that are not .param variables"),
+                })
+                .collect()
+        };
+        let (from, to) = (slots(self, params)?, slots(self, returns)?);
+        if matches!(self.scopes.get(name), Some(Symbol::Register(..))) {
+            return self.call_indirect(i, name, &from, &to);
+        }
+        let module = self.module;
+        let known = |f: &&Function| f.name == *name && f.body.is_some() && !f.is_entry;
+        let Some(callee) = module.functions.iter().find(known) else {
+            return self.unsupported(i, &format!("`{name}` has no body in this module"));
+        };
+        let callee = self.declare(callee)?;
+        if !fit(&callee.params, &from) || !fit(&callee.returns, &to) {
+            return self.invalid(i.pos, format!("`{name}` takes different arguments"));
+        }
+        let caller = self
+            .caller
+            .clone()
+            .filter(|c| self.calls.needs_frame(c, name));
+        let frame = caller.map(|caller| self.frame_of(&caller));
+        let over = frame.and_then(|frame| self.save(frame));
+        for (&(from, _), &(to, bytes)) in from.iter().zip(&callee.params) {
+            self.emit(Op::CopyLocal { from, to, bytes }, [0; 6]);
+        }
+        self.calls_to_patch.push((self.code.len(), 0, name.clone()));
+        self.emit(Op::Call(u32::MAX), [0; 6]);
+        let results = callee.returns.iter().zip(&to);
+        match frame {
+            Some(frame) => {
+                let result = |(&(from, bytes), &(to, _)): (&(u32, u32), &(u32, u32))| CallResult {
+                    from: ResultPlace::At(from),
+                    to,
+                    bytes,
+                };
+                let results = results.map(result).collect();
+                self.emit(Op::Restore { frame, results }, [0; 6]);
+                self.land(over);
+            }
+            None => {
+                for (&(from, bytes), &(to, _)) in results {
+                    self.emit(Op::CopyLocal { from, to, bytes }, [0; 6]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn has_body(&self, name: &str) -> bool {
+        self.module
+            .functions
+            .iter()
+            .any(|f| f.name == name && f.body.is_some())
+    }
+
+    /// An argument of a call: where it lies in local memory, and the register that it is read to or written from.
+    fn argument(&mut self, at: u32, register: (Class, u32)) -> Access {
+        Access {
+            space: AddressSpace::Local,
+            width: if register.0 == Class::R64 { 8 } else { 4 },
+            signed: false,
+            registers: vec![register],
+            narrow: false,
+            address: (Class::R64, self.constant64(u64::from(at))),
+            offset: 0,
+            order: Order::Weak,
+            guess: false,
+        }
+    }
+
+    /// The function is one of those whose address the module takes and whose arguments fit.
+    fn call_indirect(
+        &mut self,
+        i: &Instruction,
+        target: &str,
+        from: &[(u32, u32)],
+        to: &[(u32, u32)],
+    ) -> Load<()> {
+        let target = self.value(i, &Operand::Name(target.into()), Class::R64, Ty::U64)?;
+        let module = self.module;
+        let mut fitting = Vec::new();
+        for name in self.calls.taken.clone() {
+            let Some((address, f)) = function(module, &name) else {
+                continue;
+            };
+            let callee = self.declare(f)?;
+            if fit(&callee.params, from) && fit(&callee.returns, to) {
+                fitting.push((name, address, callee));
+            }
+        }
+        let back = |caller: &String| {
+            fitting
+                .iter()
+                .map(|(name, ..)| name)
+                .any(|name| self.calls.needs_frame(caller, name))
+        };
+        let caller = self.caller.clone().filter(back);
+        let frame = caller.map(|caller| self.frame_of(&caller));
+        let over = frame.and_then(|frame| self.save(frame));
+        for (_, _, callee) in &fitting {
+            for (&(from, _), &(to, bytes)) in from.iter().zip(&callee.params) {
+                self.emit(Op::CopyLocal { from, to, bytes }, [0; 6]);
+            }
+        }
+        for (n, (name, ..)) in fitting.iter().enumerate() {
+            self.calls_to_patch.push((self.code.len(), n, name.clone()));
+        }
+        let o = [0, target, 0, 0, 0, 0];
+        self.emit(
+            Op::CallIndirect(
+                fitting
+                    .iter()
+                    .map(|(_, address, _)| (*address, u32::MAX))
+                    .collect(),
+            ),
+            o,
+        );
+        let results = to.iter().enumerate().map(|(n, &(to, bytes))| {
+            let slot = |f: &(String, u64, Placed)| Some((f.1, f.2.returns.get(n)?.0));
+            let from: Box<[(u64, u32)]> = fitting.iter().filter_map(slot).collect();
+            (from, to, bytes)
+        });
+        match frame {
+            Some(frame) => {
+                let result = |(from, to, bytes)| CallResult {
+                    from: ResultPlace::OfFunction(from),
+                    to,
+                    bytes,
+                };
+                let results = results.map(result).collect();
+                self.emit(Op::Restore { frame, results }, o);
+                self.land(over);
+            }
+            None => {
+                for (from, to, bytes) in results {
+                    self.emit(Op::CopyResult { from, to, bytes }, o);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a function aside. Where its call has a guard, lanes without it go past all of the call:
+    /// the guard's register is another activation's until it is taken back. To be `land`ed.
+    fn save(&mut self, frame: u32) -> Option<usize> {
+        let over = (self.guard != 0).then_some(self.code.len());
+        if over.is_some() {
+            self.guard ^= 1;
+            self.emit(Op::Branch(u32::MAX), [0; 6]);
+            self.guard = 0;
+        }
+        self.emit(Op::Save(frame), [0; 6]);
+        over
+    }
+
+    fn land(&mut self, over: Option<usize>) {
+        let here = self.code.len() as u32;
+        if let Some(inst) = over.and_then(|at| self.code.get_mut(at)) {
+            inst.op = Op::Branch(here);
+        }
+    }
+
+    /// The frame of a function that may be entered again while it waits for a call.
+    fn frame_of(&mut self, caller: &str) -> u32 {
+        let next = self.frame_numbers.len() as u32;
+        *self.frame_numbers.entry(caller.into()).or_insert(next)
+    }
+
+    /// Where the arguments and the results of a function lie.
+    pub(super) fn declare(&mut self, f: &Function) -> Load<Placed> {
+        if let Some(placed) = self.placed.get(&f.name) {
+            return Ok(placed.clone());
+        }
+        let mut placed = Placed::default();
+        for (list, vars) in [
+            (&mut placed.params, &f.params),
+            (&mut placed.returns, &f.returns),
+        ] {
+            for var in vars {
+                if var.space == Space::Reg {
+                    return self
+                        .invalid(var.pos, "parameters in registers (.reg) are not supported");
+                }
+                list.push(self.local_slot(var)?);
+            }
+        }
+        self.placed.insert(f.name.clone(), placed.clone());
+        Ok(placed)
+    }
+
+    /// When all that is called has been placed.
+    pub(super) fn patch_calls(&mut self) -> Load<()> {
+        for (at, which, name) in std::mem::take(&mut self.calls_to_patch) {
+            let Some(&entry) = self.entries.get(&name) else {
+                let pos = self
+                    .code
+                    .get(at)
+                    .and_then(|i| self.sources.get(i.source as usize));
+                let pos = pos.map_or(Pos::default(), |s| s.pos);
+                return self.invalid(pos, format!("a call of `{name}`, which was not decoded"));
+            };
+            match &mut self.code[at].op {
+                Op::Call(to) => *to = entry,
+                Op::CallIndirect(all) => all[which].1 = entry,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// As many, and each as large.
+fn fit(ours: &[(u32, u32)], theirs: &[(u32, u32)]) -> bool {
+    ours.iter().map(|s| s.1).eq(theirs.iter().map(|s| s.1))
+}
+
+/// A function with a body, and its address.
+fn function<'m>(module: &'m Module, name: &str) -> Option<(u64, &'m Function)> {
+    let (n, f) = module
+        .functions
+        .iter()
+        .enumerate()
+        .find(|(_, f)| f.name == name && f.body.is_some() && !f.is_entry)?;
+    Some((address(n), f))
+}
+
+/// The address of the n-th function of a module.
+pub(super) fn address(n: usize) -> u64 {
+    FUNCTION_BASE + 16 * n as u64
+}
+
+/// Who may call whom.
+#[derive(Default)]
+pub(super) struct Calls {
+    edges: HashMap<String, BTreeSet<String>>,
+    /// Functions whose address the module takes.
+    pub taken: BTreeSet<String>,
+}
+
+impl Calls {
+    pub fn of(module: &Module) -> Calls {
+        let names: HashSet<&str> = module
+            .functions
+            .iter()
+            .filter(|f| f.body.is_some() && !f.is_entry)
+            .map(|f| f.name.as_str())
+            .collect();
+        let mut calls = Calls::default();
+        let mut indirect = Vec::new();
+        for init in module.variables.iter().flat_map(|v| &v.init) {
+            if let Init::Symbol { name, .. } = init
+                && names.contains(name.as_str())
+            {
+                calls.taken.insert(name.clone());
+            }
+        }
+        for f in &module.functions {
+            let edges = calls.edges.entry(f.name.clone()).or_default();
+            for statement in f.body.iter().flatten() {
+                let Statement::Instruction(i) = statement else {
+                    continue;
+                };
+                let is_call = i.words.first().is_some_and(|w| w == "call");
+                for operand in &i.operands {
+                    let Operand::Name(name) = operand else {
+                        continue;
+                    };
+                    match (is_call, names.contains(name.as_str())) {
+                        (true, true) => drop(edges.insert(name.clone())),
+                        (true, false) if name.starts_with('%') => indirect.push(f.name.clone()),
+                        (false, true) => drop(calls.taken.insert(name.clone())),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        for caller in indirect {
+            let taken = calls.taken.iter().cloned();
+            calls.edges.entry(caller).or_default().extend(taken);
+        }
+        calls
+    }
+
+    /// The functions that a function may call itself.
+    pub fn direct(&self, name: &str) -> impl Iterator<Item = &String> {
+        self.edges.get(name).into_iter().flatten()
+    }
+
+    /// Whether a function may be entered again before it has returned.
+    pub fn recurs(&self, name: &str) -> bool {
+        self.direct(name).any(|callee| self.reaches(callee, name))
+    }
+
+    /// Whether a caller is put aside while it calls: it may be entered again, or what is called may
+    /// come to a function with activations of its own, which lie above those of the caller.
+    pub fn needs_frame(&self, caller: &str, callee: &str) -> bool {
+        let recurs = || self.recurs(caller) && self.reach(callee, |name| self.recurs(name));
+        self.reaches(callee, caller) || recurs()
+    }
+
+    /// Whether a call of one function may come to another.
+    pub fn reaches(&self, from: &str, to: &str) -> bool {
+        self.reach(from, |name| name == to)
+    }
+
+    /// Whether a call of a function may come to one of some, itself among them.
+    fn reach(&self, from: &str, one: impl Fn(&str) -> bool) -> bool {
+        let (mut seen, mut open) = (HashSet::from([from]), vec![from]);
+        while let Some(name) = open.pop() {
+            if one(name) {
+                return true;
+            }
+            open.extend(
+                self.direct(name)
+                    .map(String::as_str)
+                    .filter(|n| seen.insert(n)),
+            );
+        }
+        false
+    }
+}

@@ -1,0 +1,149 @@
+//! Arithmetic that sm_100 added, in steps of what was there: pairs of f32, f32 with f16 or bf16, and the extreme of
+//! three (PTX ISA, "add", "sub", "mul", "fma", and "min" and "max" of f32).
+
+use super::{Decoder, Load};
+use crate::alu::*;
+use crate::exec::{convert_ops, float_ops, int_ops};
+use crate::num::round::Round;
+use crate::parse::ast::*;
+use crate::regs::Class;
+
+/// The words between the name of an instruction of floats and its type.
+pub(super) fn modifiers(words: &[&str]) -> Option<float_ops::Modifiers> {
+    let mut m = float_ops::Modifiers {
+        mode: Round::Nearest,
+        ftz: false,
+        sat: false,
+        nan: false,
+        xorsign: false,
+        relu: false,
+        approx: false,
+    };
+    for (n, word) in words.iter().enumerate() {
+        match *word {
+            "xorsign" if words.get(n + 1) == Some(&"abs") => m.xorsign = true,
+            "abs" if m.xorsign => {}
+            "ftz" => m.ftz = true,
+            "sat" => m.sat = true,
+            "NaN" => m.nan = true,
+            "relu" => m.relu = true,
+            "approx" => m.approx = true,
+            // Within 2 ulp everywhere: as well as rounded.
+            "full" => {}
+            w => m.mode = Round::parse(w)?,
+        }
+    }
+    Some(m)
+}
+
+impl Decoder<'_> {
+    /// False: it is none of these.
+    pub(super) fn newer_floats(&mut self, i: &Instruction, words: &[&str]) -> Load<bool> {
+        match words {
+            [name @ ("add" | "sub" | "mul" | "fma"), middle @ .., "f32x2"] => {
+                self.pairs_of_floats(i, name, middle)?;
+            }
+            [
+                name @ ("add" | "sub" | "fma"),
+                middle @ ..,
+                "f32",
+                narrow @ ("f16" | "bf16"),
+            ] => {
+                self.mixed_floats(i, name, middle, narrow)?;
+            }
+            [name @ ("min" | "max"), middle @ .., "f32"] if i.operands.len() == 4 => {
+                self.extreme_of_three(i, name, middle)?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn single_op(&self, i: &Instruction, name: &str, middle: &[&str]) -> Load<AluOp> {
+        let op = modifiers(middle).and_then(|m| float_ops::lookup(name, Ty::F32, m));
+        self.known(i, op)
+    }
+
+    fn pairs_of_floats(&mut self, i: &Instruction, name: &str, middle: &[&str]) -> Load<()> {
+        let op = self.single_op(i, name, middle)?;
+        let sources = op.classes().len() - 1;
+        self.expect_operands(i, sources + 1..=sources + 1)?;
+        let d = self.destination(i, self.operand(i, 0)?, Class::R64)?;
+        let mut halves = [
+            vec![self.register(Class::R32)],
+            vec![self.register(Class::R32)],
+        ];
+        for n in 1..=sources {
+            let both = self.value(i, self.operand(i, n)?, Class::R64, Ty::B64)?;
+            let words = [op1::<int_ops::LowWord>(), op1::<int_ops::HighWord>()];
+            for (half, word) in halves.iter_mut().zip(words) {
+                let register = self.register(Class::R32);
+                self.alu(word, &[register, both]);
+                half.push(register);
+            }
+        }
+        for half in &halves {
+            self.alu(op, half);
+        }
+        self.alu(
+            op2::<int_ops::PackWords>(),
+            &[d, halves[0][0], halves[1][0]],
+        );
+        Ok(())
+    }
+
+    /// All but the last source are narrow.
+    fn mixed_floats(
+        &mut self,
+        i: &Instruction,
+        name: &str,
+        middle: &[&str],
+        narrow: &str,
+    ) -> Load<()> {
+        let op = self.single_op(i, name, middle)?;
+        let sources = op.classes().len() - 1;
+        self.expect_operands(i, sources + 1..=sources + 1)?;
+        let mut o = vec![self.destination(i, self.operand(i, 0)?, Class::R32)?];
+        let (ty, widen) = match narrow {
+            "f16" => (Ty::F16, op1::<convert_ops::HalfToF32>()),
+            _ => (Ty::Bf16, op1::<convert_ops::Bf16ToF32>()),
+        };
+        for n in 1..sources {
+            let a = self.value(i, self.operand(i, n)?, Class::R32, ty)?;
+            let wide = self.register(Class::R32);
+            self.alu(widen, &[wide, a]);
+            o.push(wide);
+        }
+        o.push(self.value(i, self.operand(i, sources)?, Class::R32, Ty::F32)?);
+        self.alu(op, &o);
+        Ok(())
+    }
+
+    fn extreme_of_three(&mut self, i: &Instruction, name: &str, middle: &[&str]) -> Load<()> {
+        let (of_magnitudes, rest) = match middle {
+            [rest @ .., "abs"] => (true, rest),
+            rest => (false, rest),
+        };
+        if rest.contains(&"xorsign") {
+            return self.unsupported(i, "");
+        }
+        let op = self.single_op(i, name, rest)?;
+        let d = self.destination(i, self.operand(i, 0)?, Class::R32)?;
+        let mut sources = Vec::new();
+        for n in 1..4 {
+            let a = self.value(i, self.operand(i, n)?, Class::R32, Ty::F32)?;
+            sources.push(if of_magnitudes {
+                let magnitude = self.register(Class::R32);
+                let abs = self.single_op(i, "abs", &[])?;
+                self.alu(abs, &[magnitude, a]);
+                magnitude
+            } else {
+                a
+            });
+        }
+        let first = self.register(Class::R32);
+        self.alu(op, &[first, sources[0], sources[1]]);
+        self.alu(op, &[d, first, sources[2]]);
+        Ok(())
+    }
+}

@@ -1,0 +1,279 @@
+//! Textures and surfaces by handle (PTX ISA 9.7.10, 9.7.11).
+
+use super::scope::Symbol;
+use super::{Decoder, Load, class};
+use crate::image::Geometry;
+use crate::parse::ast::*;
+use crate::program::*;
+use crate::regs::Class;
+
+const NO_MIPMAPS: &str = "only the levels of an image without mipmaps are read";
+
+fn geometry(word: &str) -> Option<Geometry> {
+    let (rank, layered) = match word {
+        "1d" => (1, false),
+        "2d" => (2, false),
+        "3d" => (3, false),
+        "a1d" => (1, true),
+        "a2d" => (2, true),
+        _ => return None,
+    };
+    Some(Geometry { rank, layered })
+}
+
+impl Decoder<'_> {
+    pub(super) fn image(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        match words {
+            ["tex", rest @ ..] => self.texture(i, rest),
+            ["tld4", channel, "2d", "v4", dtype, "f32"] => self.gather(i, channel, dtype),
+            ["suld", "b", rest @ ..] => self.surface(i, rest, false),
+            ["sust", "b", rest @ ..] => self.surface(i, rest, true),
+            ["txq" | "suq", asked, "b32"] => self.query(i, asked),
+            ["sust", "p", ..] => self.unsupported(i, "formatted stores to surfaces"),
+            ["sured", ..] => self.unsupported(i, "reductions on surfaces"),
+            _ => self.unsupported(i, "this form of textures and surfaces"),
+        }
+    }
+
+    /// A handle in a register, and what stands behind it in the brackets.
+    fn handle<'i>(
+        &mut self,
+        i: &'i Instruction,
+        operand: &'i Operand,
+    ) -> Load<(u32, &'i [Operand])> {
+        let (base, at): (&str, &[Operand]) = match operand {
+            Operand::Element { base, at } => (base, at),
+            Operand::Address {
+                base: Some(base),
+                offset: 0,
+            } => (base, &[]),
+            _ => return self.invalid(i.pos, "expected a texture or surface in brackets"),
+        };
+        match self.scopes.get(base) {
+            Some(Symbol::Register(Class::R64, r, _)) => Ok((r, at)),
+            _ => self.unsupported(
+                i,
+                "texture and surface references, and separate samplers; objects (cudaTextureObject_t) are",
+            ),
+        }
+    }
+
+    /// Registers of x, y, z and of the layer. PTX writes four for three coordinates, and for a 2D layer too.
+    fn texel(
+        &mut self,
+        i: &Instruction,
+        at: &[Operand],
+        geometry: Geometry,
+        ty: Ty,
+    ) -> Load<(Vec<u32>, Option<u32>)> {
+        let one;
+        let written: &[Operand] = match at {
+            [Operand::Vector(all)] => all,
+            [scalar] => {
+                one = [scalar.clone()];
+                &one
+            }
+            _ => return self.unsupported(i, "separate samplers"),
+        };
+        let axes = usize::from(geometry.rank);
+        let first = usize::from(geometry.layered);
+        if written.len() < first + axes {
+            return self.invalid(i.pos, "too few coordinates");
+        }
+        let layer = match written.first() {
+            Some(layer) if geometry.layered => Some(self.value(i, layer, Class::R32, Ty::U32)?),
+            _ => None,
+        };
+        let axes = &written[first..first + axes];
+        Ok((
+            axes.iter()
+                .map(|x| self.value(i, x, Class::R32, ty))
+                .collect::<Load<_>>()?,
+            layer,
+        ))
+    }
+
+    fn four(&mut self, i: &Instruction) -> Load<Vec<(Class, u32)>> {
+        let Operand::Vector(all) = self.operand(i, 0)? else {
+            return self.unsupported(i, "whether texels are resident");
+        };
+        if all.len() != 4 {
+            return self.unsupported(i, "vectors of other than four elements");
+        }
+        all.iter()
+            .map(|to| Ok((Class::R32, self.destination(i, to, Class::R32)?)))
+            .collect()
+    }
+
+    fn fetch_access(handle: u32, registers: Vec<(Class, u32)>) -> Access {
+        Access {
+            space: AddressSpace::Global,
+            width: 4,
+            signed: false,
+            registers,
+            narrow: false,
+            address: (Class::R64, handle),
+            offset: 0,
+            order: Order::Weak,
+            guess: false,
+        }
+    }
+
+    fn texture(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        let (more, words) = match words {
+            ["level", rest @ ..] => (1, rest),
+            ["grad", rest @ ..] => (2, rest),
+            ["base", ..] => return self.unsupported(i, NO_MIPMAPS),
+            rest => (0, rest),
+        };
+        let [geometry_word, "v4", dtype @ ("f32" | "s32" | "u32"), ctype] = words else {
+            return self.unsupported(i, "this form of textures");
+        };
+        let Some(geometry) = geometry(geometry_word) else {
+            return self.unsupported(
+                i,
+                "textures other than of 1, 2 and 3 dimensions and their layers",
+            );
+        };
+        let (coordinates, ty) = match *ctype {
+            "f32" => (Coordinates::Float, Ty::F32),
+            "s32" => (Coordinates::Integer, Ty::S32),
+            _ => return self.unsupported(i, ""),
+        };
+        // Without mipmaps every level is the first: what it is, or would be by the gradients, is not asked.
+        if i.operands.len() != 2 + more {
+            return self.unsupported(i, "offsets and depth comparisons of textures");
+        }
+        let (handle, at) = self.handle(i, self.operand(i, 1)?)?;
+        let (at, layer) = self.texel(i, at, geometry, ty)?;
+        let registers = self.four(i)?;
+        self.emit(
+            Op::Texture(Box::new(TextureFetch {
+                access: Self::fetch_access(handle, registers),
+                geometry,
+                fetch: Fetch::Filtered,
+                coordinates,
+                float: *dtype == "f32",
+                at,
+                layer,
+            })),
+            [0; 6],
+        );
+        Ok(())
+    }
+
+    fn gather(&mut self, i: &Instruction, channel: &str, dtype: &str) -> Load<()> {
+        let channel = match channel {
+            "r" => 0,
+            "g" => 1,
+            "b" => 2,
+            "a" => 3,
+            _ => return self.unsupported(i, ""),
+        };
+        if !matches!(dtype, "f32" | "s32" | "u32") {
+            return self.unsupported(i, "");
+        }
+        if i.operands.len() != 2 {
+            return self.unsupported(i, "offsets and depth comparisons of textures");
+        }
+        let geometry = Geometry {
+            rank: 2,
+            layered: false,
+        };
+        let (handle, at) = self.handle(i, self.operand(i, 1)?)?;
+        let (at, layer) = self.texel(i, at, geometry, Ty::F32)?;
+        let registers = self.four(i)?;
+        self.emit(
+            Op::Texture(Box::new(TextureFetch {
+                access: Self::fetch_access(handle, registers),
+                geometry,
+                fetch: Fetch::Gather(channel),
+                coordinates: Coordinates::Float,
+                float: dtype == "f32",
+                at,
+                layer,
+            })),
+            [0; 6],
+        );
+        Ok(())
+    }
+
+    /// `suld.b` and `sust.b`: geometry, cache operator, vector, type, what is done outside.
+    fn surface(&mut self, i: &Instruction, words: &[&str], store: bool) -> Load<()> {
+        let Some((geometry, rest)) = words
+            .split_first()
+            .and_then(|(word, rest)| Some((geometry(word)?, rest)))
+        else {
+            return self.unsupported(
+                i,
+                "surfaces other than of 1, 2 and 3 dimensions and their layers",
+            );
+        };
+        let (mut count, mut ty, mut outside) = (1, None, OutsideSurface::Trap);
+        for &word in rest {
+            match word {
+                "v2" => count = 2,
+                "v4" => count = 4,
+                "b8" | "b16" | "b32" | "b64" => ty = Ty::parse(word),
+                "trap" => outside = OutsideSurface::Trap,
+                "clamp" => outside = OutsideSurface::Clamp,
+                "zero" => outside = OutsideSurface::Zero,
+                "ca" | "cg" | "cs" | "cv" | "wb" | "wt" => {}
+                _ => return self.unsupported(i, ""),
+            }
+        }
+        let ty = self.known(i, ty)?;
+        self.expect_operands(i, 2..=2)?;
+        let (image, value) = if store { (0, 1) } else { (1, 0) };
+        let (handle, at) = self.handle(i, self.operand(i, image)?)?;
+        let (at, layer) = self.texel(i, at, geometry, Ty::S32)?;
+        let value = self.operand(i, value)?;
+        let elements = match value {
+            Operand::Vector(all) => all.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        if elements.len() != count {
+            return self.invalid(i.pos, "the vector's length is not the instruction's");
+        }
+        let mut registers = Vec::new();
+        for element in elements {
+            let r = if store {
+                self.value(i, element, class(ty), ty)?
+            } else {
+                self.destination(i, element, class(ty))?
+            };
+            registers.push((class(ty), r));
+        }
+        self.emit(
+            Op::Surface(Box::new(SurfaceAccess {
+                access: Access {
+                    width: ty.bytes(),
+                    ..Self::fetch_access(handle, registers)
+                },
+                store,
+                geometry,
+                outside,
+                at,
+                layer,
+            })),
+            [0; 6],
+        );
+        Ok(())
+    }
+
+    fn query(&mut self, i: &Instruction, asked: &str) -> Load<()> {
+        let asked = match asked {
+            "width" => ImageQuery::Width,
+            "height" => ImageQuery::Height,
+            "depth" => ImageQuery::Depth,
+            "array_size" => ImageQuery::Layers,
+            "normalized_coords" => ImageQuery::NormalizedCoordinates,
+            _ => return self.unsupported(i, "this query of textures and surfaces"),
+        };
+        self.expect_operands(i, 2..=2)?;
+        let (handle, _) = self.handle(i, self.operand(i, 1)?)?;
+        let to = self.destination(i, self.operand(i, 0)?, Class::R32)?;
+        self.emit(Op::ImageQuery(asked), [to, handle, 0, 0, 0, 0]);
+        Ok(())
+    }
+}

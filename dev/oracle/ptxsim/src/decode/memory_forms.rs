@@ -1,0 +1,419 @@
+//! Loads, stores, atomics, asynchronous copies, address conversions (PTX ISA 9.7.9, 9.7.13).
+
+use super::scope::Symbol;
+use super::{Decoder, Load, class};
+use crate::alu::*;
+use crate::exec::{cmp_ops, int_ops};
+use crate::parse::ast::*;
+use crate::program::*;
+use crate::regs::Class;
+
+impl Decoder<'_> {
+    pub(super) fn memory(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        match words[0] {
+            "st" | "red" if words.get(1) == Some(&"async") => self.async_store(i, words),
+            "ld" | "ldu" | "st" => self.load_store(i, words),
+            "atom" | "red" => self.atomic(i, words),
+            "cp" => self.copy(i, words),
+            "cvta" => self.convert_address(i, words),
+            "isspacep" => self.is_space(i, words),
+            // Hints without an effect that a program could see.
+            "prefetch" | "prefetchu" | "discard" | "applypriority" => {
+                self.emit(Op::Nop, [0; 6]);
+                Ok(())
+            }
+            "createpolicy" => self.create_policy(i, words),
+            _ => self.unsupported(i, ""),
+        }
+    }
+
+    /// A policy for the cache is a hint, too; its 64 bits are opaque (PTX ISA, "createpolicy").
+    fn create_policy(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        let is_priority = |w: &&str| w.starts_with("L2::evict_");
+        let operands = match words {
+            [_, "fractional", rest @ .., "b64"] if rest.iter().all(is_priority) => 1..=2,
+            [_, "range", rest @ .., "b64"]
+                if rest.iter().all(|w| *w == "global" || is_priority(w)) =>
+            {
+                4..=4
+            }
+            [_, "cvt", "L2", "b64"] => 2..=2,
+            _ => return self.unsupported(i, ""),
+        };
+        self.expect_operands(i, operands)?;
+        let d = self.destination(i, self.operand(i, 0)?, Class::R64)?;
+        let none = self.constant64(0);
+        self.alu(op1::<int_ops::w64::Mov>(), &[d, none]);
+        Ok(())
+    }
+
+    pub(super) fn state_space(&self, word: &str) -> Option<AddressSpace> {
+        Some(match word {
+            "global" | "const" => AddressSpace::Global,
+            "shared" | "shared::cta" => AddressSpace::Shared,
+            "shared::cluster" => AddressSpace::Cluster,
+            "local" => AddressSpace::Local,
+            "param" | "param::entry" | "param::func" => AddressSpace::Param,
+            _ => return None,
+        })
+    }
+
+    /// The address operand: its space may turn from .param to local, where function parameters are.
+    pub(super) fn address(
+        &mut self,
+        i: &Instruction,
+        operand: &Operand,
+        space: AddressSpace,
+    ) -> Load<(AddressSpace, (Class, u32), i64)> {
+        let Operand::Address { base, offset } = operand else {
+            return self.invalid(i.pos, "expected an address in brackets");
+        };
+        let Some(name) = base else {
+            let r = self.constant64(*offset as u64);
+            return Ok((space, (Class::R64, r), 0));
+        };
+        match self.scopes.get(name) {
+            Some(Symbol::Register(Class::R32, r, _))
+                if matches!(
+                    space,
+                    AddressSpace::Shared
+                        | AddressSpace::Cluster
+                        | AddressSpace::Local
+                        | AddressSpace::Param
+                ) =>
+            {
+                Ok((space, (Class::R32, r), *offset))
+            }
+            Some(Symbol::Register(Class::R64, r, _)) => Ok((space, (Class::R64, r), *offset)),
+            Some(Symbol::Register(..)) => self.invalid(
+                i.pos,
+                format!("`{name}` is not a register that holds an address"),
+            ),
+            Some(symbol) => {
+                let own = match symbol {
+                    Symbol::Local(..) | Symbol::Frame(_) => AddressSpace::Local,
+                    Symbol::Shared(_) | Symbol::DynamicShared => AddressSpace::Shared,
+                    Symbol::Parameter(_) => AddressSpace::Param,
+                    _ => AddressSpace::Global,
+                };
+                let fits = space == own
+                    || space == AddressSpace::Generic
+                    || space == AddressSpace::Cluster && own == AddressSpace::Shared
+                    || space == AddressSpace::Param && own == AddressSpace::Local;
+                if !fits {
+                    return self.invalid(
+                        i.pos,
+                        format!("`{name}` is not in the state space of `{}`", i.form()),
+                    );
+                }
+                let r = self.symbol_address(i, name, symbol, 0, Class::R64)?;
+                Ok((own, (Class::R64, r), *offset))
+            }
+            None => self.invalid(i.pos, format!("`{name}` is not declared")),
+        }
+    }
+
+    fn load_store(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        let is_store = words[0] == "st";
+        let mut space = AddressSpace::Generic;
+        let mut count = 1;
+        let mut ty = None;
+        let mut operands = 2;
+        for &word in &words[1..] {
+            match word {
+                "v2" => count = 2,
+                "v4" => count = 4,
+                "v8" => count = 8,
+                "volatile"
+                | "weak"
+                | "relaxed"
+                | "acquire"
+                | "release"
+                | "nc"
+                | "cta"
+                | "cluster"
+                | "gpu"
+                | "sys"
+                | "ca"
+                | "cg"
+                | "cs"
+                | "lu"
+                | "cv"
+                | "wb"
+                | "wt"
+                | "L1::evict_normal"
+                | "L1::evict_unchanged"
+                | "L1::evict_first"
+                | "L1::evict_last"
+                | "L1::no_allocate"
+                | "L2::64B"
+                | "L2::128B"
+                | "L2::256B"
+                | "L2::evict_first"
+                | "L2::evict_last"
+                | "L2::evict_normal" => {}
+                "L2::cache_hint" => operands = 3,
+                w => match (self.state_space(w), Ty::parse(w)) {
+                    (Some(s), _) => space = s,
+                    (_, Some(t)) if t != Ty::Pred => ty = Some(t),
+                    _ => return self.unsupported(i, ""),
+                },
+            }
+        }
+        let ty = self.known(i, ty)?;
+        self.expect_operands(i, operands..=operands)?;
+        let (address, value) = if is_store { (0, 1) } else { (1, 0) };
+        let (space, address, offset) = self.address(i, self.operand(i, address)?, space)?;
+        if is_store && space == AddressSpace::Param {
+            return self.unsupported(i, "a kernel's own parameters cannot be written");
+        }
+        let one = std::slice::from_ref(self.operand(i, value)?);
+        let elements = match self.operand(i, value)? {
+            Operand::Vector(v) if v.len() == count => v.as_slice(),
+            Operand::Vector(_) => {
+                return self.invalid(i.pos, "the vector's length is not the instruction's");
+            }
+            _ if count == 1 => one,
+            _ => return self.invalid(i.pos, "expected a vector in braces"),
+        };
+        let mut registers = Vec::new();
+        let mut narrow = false;
+        if ty == Ty::B128 {
+            let [value] = elements else {
+                return self.unsupported(i, "");
+            };
+            let halves = self.wide(i, value, !is_store)?;
+            registers.extend(halves.map(|r| (Class::R64, r)));
+        }
+        let elements = if ty == Ty::B128 { &[] } else { elements };
+        for e in elements {
+            // Registers may be wider than what is loaded (PTX ISA 9.4.1).
+            let declared = self.class_of(e);
+            let c = declared.map_or(class(ty), |(c, _)| c);
+            if c == Class::Pred || c == Class::R32 && ty.bytes() == 8 {
+                return self.invalid(
+                    i.pos,
+                    "a register is smaller than the value that it receives",
+                );
+            }
+            narrow |= declared.is_some_and(|(_, t)| t.bytes() == 2);
+            let r = if is_store {
+                self.value(i, e, c, ty)?
+            } else {
+                self.destination(i, e, c)?
+            };
+            registers.push((c, r));
+        }
+        let access = Box::new(Access {
+            space,
+            // 128 bits go as two of 64: nobody sees what is between them.
+            width: ty.bytes().min(8),
+            signed: ty.is_signed(),
+            registers,
+            narrow,
+            address,
+            offset,
+            order: order(words, false),
+            guess: false,
+        });
+        self.watch_shared(space, ty.bytes().min(8));
+        self.emit(
+            if is_store {
+                Op::Store(access)
+            } else {
+                Op::Load(access)
+            },
+            [0; 6],
+        );
+        Ok(())
+    }
+
+    pub(super) fn watch_shared(&mut self, space: AddressSpace, width: u32) {
+        self.uses_clusters |= space == AddressSpace::Cluster;
+        if matches!(
+            space,
+            AddressSpace::Shared | AddressSpace::Cluster | AddressSpace::Generic
+        ) {
+            self.shared_granule = self.shared_granule.min(width);
+        }
+    }
+
+    /// cp.async (PTX ISA 9.7.9.25.3).
+    fn copy(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        match words {
+            ["cp", "async", "commit_group"] => self.emit(Op::CpCommit, [0; 6]),
+            ["cp", "async", "wait_all"] => {
+                self.emit(Op::CpCommit, [0; 6]);
+                self.emit(Op::CpWait(0), [0; 6]);
+            }
+            ["cp", "async", "wait_group"] => {
+                let keep = self.groups_to_keep(i)?;
+                self.emit(Op::CpWait(keep), [0; 6]);
+            }
+            ["cp", "async", "bulk", rest @ ..] => self.bulk(i, rest)?,
+            ["cp", "reduce", "async", "bulk", rest @ ..] => self.bulk_reduction(i, rest)?,
+            ["cp", "async", "mbarrier", "arrive", rest @ ..] => self.copies_arrive(i, rest)?,
+            ["cp", "async", "ca" | "cg", rest @ ..]
+                if !rest.iter().any(|w| w.contains("mbarrier")) =>
+            {
+                if !rest.starts_with(&["shared", "global"])
+                    && !rest.starts_with(&["shared::cta", "global"])
+                {
+                    return self.unsupported(i, "");
+                }
+                let hint = usize::from(rest.contains(&"L2::cache_hint"));
+                self.expect_operands(i, 3..=4 + hint)?;
+                let Operand::Number(Number::Int(bytes @ (4 | 8 | 16))) = self.operand(i, 2)? else {
+                    return self.invalid(i.pos, "cp.async copies 4, 8 or 16 bytes");
+                };
+                let bytes = *bytes as u32;
+                let size = match i.operands.get(3) {
+                    Some(operand) if i.operands.len() == 4 + hint || hint == 0 => match operand {
+                        // ignore-src: nothing is read where it holds, and zeros are written.
+                        Operand::Name(n) if self.predicate(n, i).is_ok() => {
+                            let ignore = self.predicate(n, i)?;
+                            let read = self.register(Class::R32);
+                            let (none, all) = (self.constant32(0), self.constant32(bytes));
+                            self.alu(op3::<int_ops::w32::Selp>(), &[read, none, all, ignore]);
+                            read
+                        }
+                        operand => self.value(i, operand, Class::R32, Ty::U32)?,
+                    },
+                    _ => self.constant32(bytes),
+                };
+                let (_, to, to_offset) =
+                    self.address(i, self.operand(i, 0)?, AddressSpace::Shared)?;
+                let (_, from, from_offset) =
+                    self.address(i, self.operand(i, 1)?, AddressSpace::Global)?;
+                let access = |space, address, offset| {
+                    Box::new(Access {
+                        space,
+                        width: bytes,
+                        signed: false,
+                        registers: vec![(Class::R32, 0)],
+                        narrow: false,
+                        address,
+                        offset,
+                        order: Order::Weak,
+                        guess: false,
+                    })
+                };
+                let op = Op::CpAsync {
+                    to: access(AddressSpace::Shared, to, to_offset),
+                    from: access(AddressSpace::Global, from, from_offset),
+                    bytes,
+                };
+                self.watch_shared(AddressSpace::Shared, 4);
+                self.emit(op, [0, 0, size, 0, 0, 0]);
+            }
+            _ => return self.unsupported(i, ""),
+        }
+        Ok(())
+    }
+
+    /// The most groups of copies that may stay under way after a wait.
+    pub(super) fn groups_to_keep(&self, i: &Instruction) -> Load<u32> {
+        match self.operand(i, 0)? {
+            Operand::Number(Number::Int(n)) => Ok((*n).min(1 << 20) as u32),
+            _ => self.invalid(i.pos, "the number of groups must be a constant"),
+        }
+    }
+
+    fn window(space: AddressSpace) -> u64 {
+        match space {
+            AddressSpace::Shared | AddressSpace::Cluster => SHARED_WINDOW,
+            AddressSpace::Local => LOCAL_WINDOW,
+            AddressSpace::Param => PARAM_WINDOW,
+            _ => 0,
+        }
+    }
+
+    fn convert_address(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        let (to, space) = match words {
+            ["cvta", "to", space, "u64"] => (true, *space),
+            ["cvta", space, "u64"] => (false, *space),
+            _ => return self.unsupported(i, ""),
+        };
+        let space = self.known(i, self.state_space(space))?;
+        self.expect_operands(i, 2..=2)?;
+        let d = self.destination(i, self.operand(i, 0)?, Class::R64)?;
+        let a = self.value(i, self.operand(i, 1)?, Class::R64, Ty::U64)?;
+        // A parameter of a device function lives in local memory, whose window differs.
+        let space = match self.operand(i, 1)? {
+            Operand::Name(n) | Operand::Offset(n, _)
+                if matches!(
+                    self.scopes.get(n),
+                    Some(Symbol::Local(..) | Symbol::Frame(_))
+                ) =>
+            {
+                AddressSpace::Local
+            }
+            _ => space,
+        };
+        let base = self.constant64(Self::window(space));
+        self.alu(
+            if to {
+                op2::<int_ops::w64::Sub>()
+            } else {
+                op2::<int_ops::w64::Add>()
+            },
+            &[d, a, base],
+        );
+        Ok(())
+    }
+
+    fn is_space(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        let space = self.known(i, words.get(1).and_then(|w| self.state_space(w)))?;
+        self.expect_operands(i, 2..=2)?;
+        let Operand::Name(p) = self.operand(i, 0)? else {
+            return self.unsupported(i, "");
+        };
+        let p = self.predicate(p, i)?;
+        let a = self.value(i, self.operand(i, 1)?, Class::R64, Ty::U64)?;
+        let word = self.register(Class::R32);
+        if space == AddressSpace::Shared {
+            // That of another block of the cluster is none.
+            let own = self.special(Special::ClusterCtarank, Class::R32);
+            self.alu(op2::<int_ops::IsOwnShared>(), &[word, a, own]);
+            self.alu(op1::<cmp_ops::NotZero>(), &[p, word]);
+            return Ok(());
+        }
+        // Each window is one value of the upper 32 bits.
+        self.alu(op1::<int_ops::HighWord>(), &[word, a]);
+        let (op, limit) = match space {
+            AddressSpace::Global => ("ge", (MODULE_BASE >> 32) as u32),
+            space => ("eq", (Self::window(space) >> 32) as u32),
+        };
+        let limit = self.constant32(limit);
+        let op = self.known(i, cmp_ops::lookup(op, Ty::U32, false))?;
+        self.alu(op, &[p, word, limit]);
+        Ok(())
+    }
+}
+
+/// That of the device where nothing is said.
+pub(super) fn scope(words: &[&str]) -> Scope {
+    let says = |w: &str| words.contains(&w);
+    match (says("cta"), says("cluster")) {
+        (true, _) => Scope::Block,
+        (_, true) => Scope::Cluster,
+        _ => Scope::Device,
+    }
+}
+
+/// Atomics are relaxed where they say nothing; loads and stores are weak.
+pub(super) fn order(words: &[&str], atomic: bool) -> Order {
+    let says = |w: &str| words.contains(&w);
+    let strong = [
+        "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio",
+    ];
+    if !atomic && !strong.into_iter().any(says) {
+        return Order::Weak;
+    }
+    Order::Strong {
+        release: says("release") || says("acq_rel"),
+        acquire: says("acquire") || says("acq_rel"),
+        scope: scope(words),
+        volatile: says("volatile"),
+    }
+}

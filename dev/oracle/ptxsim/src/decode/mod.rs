@@ -1,0 +1,730 @@
+//! `ast::Module` -> `Program`: names become register numbers and addresses, dotted words become
+//! operations. Anything that is not implemented is refused here, with its line; nothing is left for run time.
+//!
+//! Callees come before their caller in the code array. The scheduler runs the lanes with the
+//! lowest instruction number first, so that lanes inside a callee return before the rest goes on.
+
+mod arith;
+mod atomic_forms;
+mod bulk;
+mod calls;
+mod clusters;
+mod control;
+mod convert;
+mod float_forms;
+mod image_forms;
+mod layout;
+mod matrix_forms;
+mod mbarrier;
+mod memory_forms;
+mod operand;
+mod scaled_forms;
+mod scope;
+mod tensormap_forms;
+mod warp_forms;
+mod wgmma_forms;
+
+pub use layout::lay_out;
+
+use crate::alu::{AluOp, Operands};
+use crate::parse::ast::*;
+use crate::parse::lines::LineId;
+use crate::program::*;
+use crate::regs::Class;
+use scope::{Scopes, Symbol};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Why a module cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    #[error(transparent)]
+    Parse(#[from] crate::parse::ParseError),
+    /// The form is valid PTX, or may be, and this library does not execute it.
+    #[error("PTX line {}, column {}: `{form}` is not supported{detail} ({source_line})", pos.line, pos.column)]
+    Unsupported {
+        pos: Pos,
+        form: String,
+        detail: String,
+        source_line: String,
+    },
+    #[error("PTX line {}, column {}: {message}", pos.line, pos.column)]
+    Invalid { pos: Pos, message: String },
+}
+
+pub(crate) type Load<T> = Result<T, LoadError>;
+
+/// The parts that all entries of a module share, found once: a module may have hundreds.
+pub struct Common {
+    calls: calls::Calls,
+    asks_for_reserved: bool,
+}
+
+impl Common {
+    pub fn of(module: &Module) -> Self {
+        Self {
+            calls: calls::Calls::of(module),
+            asks_for_reserved: asks_for_reserved(module),
+        }
+    }
+}
+
+pub fn decode(
+    module: &Module,
+    common: &Common,
+    entry: &Function,
+    variables: &[ModuleVariable],
+) -> Load<Program> {
+    let mut d = Decoder::new(module, common, variables);
+    d.kernel(entry)?;
+    d.patch_calls()?;
+    let mut frames = vec![Frame::default(); d.frame_numbers.len()];
+    for (name, n) in &d.frame_numbers {
+        if let (Some(to), Some(frame)) = (frames.get_mut(*n as usize), d.frames.get(name)) {
+            *to = frame.clone();
+        }
+    }
+    let base = d.local_bytes.next_multiple_of(16);
+    let largest = d.frames.values().map(|f| f.stack).max().unwrap_or(0);
+    let stack = (largest > 0).then_some(Stack {
+        pointer: d.stack_pointer,
+        largest,
+    });
+    let mut constants32: Vec<(u32, u32)> = d.constants32.into_iter().map(|(v, r)| (r, v)).collect();
+    let mut constants64: Vec<(u32, u64)> = d.constants64.into_iter().map(|(v, r)| (r, v)).collect();
+    for ((class, register), value, _) in &d.addresses {
+        match class {
+            Class::R64 => constants64.push((*register, *value)),
+            _ => constants32.push((*register, *value as u32)),
+        }
+    }
+    if let Some(stack) = stack {
+        constants64.push((stack.pointer, u64::from(base)));
+        d.local_bytes = base + STACK_BYTES;
+    }
+    let [pred, r32, r64] = d.registers;
+    let entry_registers = entry_registers(entry, &d.code);
+    Ok(Program {
+        name: entry.name.clone(),
+        code: d.code,
+        fragments: Vec::new(),
+        entry: d.entry,
+        sources: d.sources,
+        lines: module.lines.clone(),
+        registers: [pred, r32, r64],
+        constants32,
+        constants64,
+        addresses: d
+            .addresses
+            .into_iter()
+            .map(|(register, _, variable)| (register, variable))
+            .collect(),
+        specials: d
+            .specials
+            .into_iter()
+            .map(|((s, c), r)| (s, c, r))
+            .collect(),
+        shared: d.shared,
+        shared_bytes: d.shared_bytes,
+        reserved_shared: d.reserved_shared,
+        local_bytes: d.local_bytes,
+        frames,
+        stack,
+        parameters: d.parameters,
+        parameter_bytes: d.parameter_bytes,
+        max_threads: entry.max_threads,
+        required_threads: entry.required_threads,
+        entry_registers,
+        clusters: entry.clusters.clone(),
+        uses_clusters: d.uses_clusters,
+        shared_granule: d.shared_granule.clamp(1, 4),
+    })
+}
+
+/// Registers of a multiprocessor.
+const REGISTERS: u32 = 1 << 16;
+/// A thread has a multiple of so many.
+const REGISTER_UNIT: u32 = 8;
+
+/// Registers of a thread at the entry of a kernel with `setmaxnreg`: those of `.maxnreg`; or as many as fit with
+/// `.minnctapersm` blocks of its size on a multiprocessor, but no more than the largest `setmaxnreg.inc` asks for. `None`:
+/// the kernel states neither, and ptxas ignores `setmaxnreg` ("unable to determine register count at entry"). Seen with
+/// ptxas 13.0.88.
+fn entry_registers(entry: &Function, code: &[Inst]) -> Option<u32> {
+    let changes = code.iter().filter_map(|inst| match inst.op {
+        Op::SetRegisters(change) => Some(change),
+        _ => None,
+    });
+    if let (Some(count), true) = (entry.max_registers, changes.clone().next().is_some()) {
+        return Some(count.next_multiple_of(REGISTER_UNIT));
+    }
+    let threads = entry.required_threads.or(entry.max_threads)?;
+    let threads = threads
+        .iter()
+        .try_fold(1_u32, |all, n| all.checked_mul(*n))?;
+    let resident = threads
+        .next_multiple_of(32)
+        .checked_mul(entry.min_blocks?)?;
+    let fitting = REGISTERS.checked_div(resident)? / REGISTER_UNIT * REGISTER_UNIT;
+    let wanted = changes.filter(|change| change.takes).map(|c| c.count).max();
+    Some(fitting.min(wanted.unwrap_or(256)))
+}
+
+/// Whether something of a module looks where the system's shared memory is.
+fn asks_for_reserved(module: &Module) -> bool {
+    let reserved =
+        |o: &Operand| matches!(o, Operand::Name(n) if n.starts_with("%reserved_smem_offset_"));
+    let bodies = module
+        .functions
+        .iter()
+        .flat_map(|f| f.body.iter().flatten());
+    bodies.into_iter().any(|s| match s {
+        Statement::Instruction(i) => i.operands.iter().any(reserved),
+        _ => false,
+    })
+}
+
+/// Functions that call functions: each takes stack of this library.
+const MAX_CALLS: usize = 256;
+
+/// A device function that has been placed.
+#[derive(Clone, Default)]
+struct Placed {
+    /// Local address and bytes.
+    params: Vec<(u32, u32)>,
+    returns: Vec<(u32, u32)>,
+}
+
+struct Decoder<'a> {
+    module: &'a Module,
+    variables: &'a [ModuleVariable],
+    code: Vec<Inst>,
+    entry: u32,
+    sources: Vec<Source>,
+    registers: [u32; 3],
+    constants32: BTreeMap<u32, u32>,
+    constants64: BTreeMap<u64, u32>,
+    /// Registers with an address in a variable, and that address.
+    addresses: Vec<((Class, u32), u64, Variable)>,
+    specials: BTreeMap<(Special, Class), u32>,
+    shared: Vec<SharedVariable>,
+    shared_bytes: u32,
+    reserved_shared: u32,
+    local_bytes: u32,
+    parameters: Vec<Parameter>,
+    parameter_bytes: u32,
+    shared_granule: u32,
+    uses_clusters: bool,
+    scopes: Scopes,
+    placed: HashMap<String, Placed>,
+    placing: HashSet<String>,
+    /// Entries of functions whose body is placed.
+    entries: HashMap<String, u32>,
+    calls: &'a calls::Calls,
+    /// Instruction, which of its targets, function.
+    calls_to_patch: Vec<(usize, usize, String)>,
+    /// The function at work; none for the kernel, which nobody calls.
+    caller: Option<String>,
+    frame_numbers: HashMap<String, u32>,
+    frames: HashMap<String, Frame>,
+    /// Nobody's, where no function needs it.
+    stack_pointer: u32,
+    /// Bytes of variables of each activation of the function at work, which may be entered again.
+    activation: Option<u32>,
+    /// Branches whose label is not placed yet: instruction, which target, scope, label.
+    pending: Vec<(usize, usize, usize, String, Pos)>,
+    branch_lists: HashMap<String, Vec<String>>,
+    carry: Option<u32>,
+    is_kernel: bool,
+    kernel: String,
+    /// The instruction at work.
+    guard: u32,
+    first_step: bool,
+}
+
+impl<'a> Decoder<'a> {
+    fn new(module: &'a Module, common: &'a Common, variables: &'a [ModuleVariable]) -> Self {
+        let reserved_shared = if common.asks_for_reserved {
+            RESERVED_SHARED
+        } else {
+            0
+        };
+        Decoder {
+            module,
+            variables,
+            code: Vec::new(),
+            entry: 0,
+            sources: Vec::new(),
+            // Number 0 of each file is where results go that nobody wants.
+            registers: [1, 1, 1],
+            constants32: BTreeMap::new(),
+            constants64: BTreeMap::new(),
+            addresses: Vec::new(),
+            specials: BTreeMap::new(),
+            shared: Vec::new(),
+            shared_bytes: reserved_shared,
+            reserved_shared,
+            local_bytes: 0,
+            parameters: Vec::new(),
+            parameter_bytes: 0,
+            shared_granule: 16,
+            uses_clusters: false,
+            scopes: Scopes::default(),
+            placed: HashMap::new(),
+            placing: HashSet::new(),
+            entries: HashMap::new(),
+            calls: &common.calls,
+            calls_to_patch: Vec::new(),
+            caller: None,
+            frame_numbers: HashMap::new(),
+            frames: HashMap::new(),
+            stack_pointer: 0,
+            activation: None,
+            pending: Vec::new(),
+            branch_lists: HashMap::new(),
+            carry: None,
+            is_kernel: true,
+            kernel: String::new(),
+            guard: 0,
+            first_step: true,
+        }
+    }
+
+    fn register(&mut self, class: Class) -> u32 {
+        let n = &mut self.registers[class as usize];
+        *n += 1;
+        *n - 1
+    }
+
+    fn constant32(&mut self, value: u32) -> u32 {
+        if let Some(&r) = self.constants32.get(&value) {
+            return r;
+        }
+        let r = self.register(Class::R32);
+        self.constants32.insert(value, r);
+        r
+    }
+
+    fn constant64(&mut self, value: u64) -> u32 {
+        if let Some(&r) = self.constants64.get(&value) {
+            return r;
+        }
+        let r = self.register(Class::R64);
+        self.constants64.insert(value, r);
+        r
+    }
+
+    /// A register with an address in a variable, apart from equal numbers and addresses in others.
+    fn address_in(&mut self, variable: Variable, address: u64, class: Class) -> u32 {
+        let known = self
+            .addresses
+            .iter()
+            .find(|((of, _), value, other)| (*of, *value, other) == (class, address, &variable));
+        if let Some(((_, register), ..)) = known {
+            return *register;
+        }
+        let register = self.register(class);
+        self.addresses.push(((class, register), address, variable));
+        register
+    }
+
+    fn special(&mut self, special: Special, class: Class) -> u32 {
+        if let Some(&r) = self.specials.get(&(special, class)) {
+            return r;
+        }
+        let r = self.register(class);
+        self.specials.insert((special, class), r);
+        r
+    }
+
+    fn emit(&mut self, op: Op, o: Operands) {
+        let source = self.sources.len().saturating_sub(1) as u32;
+        self.code.push(Inst {
+            op,
+            o,
+            guard: self.guard,
+            source,
+            counts: self.first_step,
+        });
+        self.first_step = false;
+    }
+
+    fn alu(&mut self, op: AluOp, operands: &[u32]) {
+        let mut o = [0; 6];
+        o[..operands.len()].copy_from_slice(operands);
+        self.emit(Op::Alu(op), o);
+    }
+
+    fn unsupported<T>(&self, i: &Instruction, detail: &str) -> Load<T> {
+        self.not_built(i.pos, i.form(), i.loc, detail)
+    }
+
+    /// Refuses an instruction with the number of those like it in the kernel: how much it is that is not built.
+    fn refuse_all<T>(
+        &self,
+        i: &Instruction,
+        what: &str,
+        is_like: impl Fn(&Instruction) -> bool,
+    ) -> Load<T> {
+        let (mut reached, mut open) = (HashSet::new(), vec![&self.kernel]);
+        while let Some(name) = open.pop() {
+            if reached.insert(name) {
+                open.extend(self.calls.direct(name));
+            }
+        }
+        let places = match self
+            .module
+            .functions
+            .iter()
+            .filter(|f| reached.contains(&f.name))
+            .flat_map(|f| f.body.iter().flatten())
+            .filter(|s| matches!(s, Statement::Instruction(other) if is_like(other)))
+            .count()
+        {
+            1 => "1 place".to_owned(),
+            n => format!("{n} places"),
+        };
+        self.unsupported(i, &format!("{what}, {places} in this kernel"))
+    }
+
+    fn known<T>(&self, i: &Instruction, part: Option<T>) -> Load<T> {
+        part.map_or_else(|| self.unsupported(i, ""), Ok)
+    }
+
+    fn not_built<T>(&self, pos: Pos, form: String, loc: LineId, detail: &str) -> Load<T> {
+        let place = self.module.lines.place(loc);
+        Err(LoadError::Unsupported {
+            pos,
+            form,
+            detail: if detail.is_empty() {
+                String::new()
+            } else {
+                format!(": {detail}")
+            },
+            source_line: place.unwrap_or_else(|| "no source line".into()),
+        })
+    }
+
+    fn invalid<T>(&self, pos: Pos, message: impl Into<String>) -> Load<T> {
+        Err(LoadError::Invalid {
+            pos,
+            message: message.into(),
+        })
+    }
+
+    fn kernel(&mut self, f: &Function) -> Load<()> {
+        self.kernel.clone_from(&f.name);
+        self.scopes.open();
+        for var in &self.module.variables {
+            if var.space == Space::Shared {
+                self.shared_variable(var)?;
+            }
+        }
+        for v in self.variables {
+            self.scopes.insert(&v.name, Symbol::Address(v.address));
+        }
+        for (n, f) in self.module.functions.iter().enumerate() {
+            if f.body.is_some() && !f.is_entry {
+                self.scopes
+                    .insert(&f.name, Symbol::Address(calls::address(n)));
+            }
+        }
+        if let Some((directive, pos)) = &f.clusters.refused {
+            let line_of = |s: &Statement| match s {
+                Statement::Instruction(i) => Some((self.module.lines.at(i.loc), i.loc)),
+                _ => None,
+            };
+            let first = f
+                .body
+                .iter()
+                .flatten()
+                .filter_map(line_of)
+                .filter(|(at, _)| at.line > 0)
+                .min();
+            let (_, loc) = first.unwrap_or_default();
+            return self.not_built(*pos, directive.clone(), loc, "grids that count clusters");
+        }
+        // Before the registers of the functions, which are put aside.
+        self.stack_pointer = self.register(Class::R64);
+        self.callees(f)?;
+        self.is_kernel = true;
+        self.caller = None;
+        self.activation = None;
+        self.scopes.open();
+        for p in &f.params {
+            let Some(bytes) = p.bytes().filter(|&b| b <= 32764) else {
+                return self.invalid(p.pos, "a kernel's parameters take at most 32764 bytes");
+            };
+            let offset = self.parameter_bytes.next_multiple_of(p.natural_align());
+            self.parameter_bytes = offset + bytes as u32;
+            self.parameters.push(Parameter {
+                offset,
+                bytes: bytes as u32,
+            });
+            self.scopes.insert(&p.name, Symbol::Parameter(offset));
+        }
+        self.entry = self.code.len() as u32;
+        self.body(f)
+    }
+
+    /// Places what `f` calls, before it.
+    fn callees(&mut self, f: &Function) -> Load<()> {
+        let names: Vec<String> = self.calls.direct(&f.name).cloned().collect();
+        for name in names {
+            if self.entries.contains_key(&name) || !self.placing.insert(name.clone()) {
+                continue;
+            }
+            let module = self.module;
+            let body = |g: &&Function| g.name == name && g.body.is_some() && !g.is_entry;
+            let Some(callee) = module.functions.iter().find(body) else {
+                continue;
+            };
+            if self.placing.len() > MAX_CALLS {
+                return self.invalid(callee.pos, "calls are nested too deeply");
+            }
+            self.callees(callee)?;
+            self.function(callee)?;
+            self.placing.remove(&name);
+        }
+        Ok(())
+    }
+
+    fn local_slot(&mut self, var: &Var) -> Load<(u32, u32)> {
+        let Some(bytes) = var.bytes().filter(|&b| b <= 512 << 10) else {
+            return self.invalid(var.pos, "local memory is at most 512 KiB");
+        };
+        let at = self.local_bytes.next_multiple_of(var.natural_align());
+        self.local_bytes = at + bytes as u32;
+        if self.local_bytes > 512 << 10 {
+            return self.invalid(var.pos, "local memory is at most 512 KiB");
+        }
+        Ok((at, bytes as u32))
+    }
+
+    fn function(&mut self, f: &Function) -> Load<()> {
+        let placed = self.declare(f)?;
+        self.is_kernel = false;
+        self.caller = Some(f.name.clone());
+        self.scopes.open();
+        let (mut locals, slots) = (Vec::new(), placed.params.iter().chain(&placed.returns));
+        for (var, slot) in f.params.iter().chain(&f.returns).zip(slots) {
+            self.scopes.insert(&var.name, Symbol::Local(slot.0, slot.1));
+            locals.push(*slot);
+        }
+        self.activation = self.calls.recurs(&f.name).then_some(0);
+        let (registers, local) = (self.registers, self.local_bytes);
+        self.entries.insert(f.name.clone(), self.code.len() as u32);
+        self.body(f)?;
+        let [p, r, d] = [0, 1, 2].map(|n| (registers[n], self.registers[n]));
+        locals.push((local, self.local_bytes - local));
+        let frame = Frame {
+            registers: [p, r, d],
+            locals,
+            stack: self.activation.unwrap_or(0).next_multiple_of(16),
+        };
+        self.frames.insert(f.name.clone(), frame);
+        Ok(())
+    }
+
+    /// The scope is open already and is closed here.
+    fn body(&mut self, f: &Function) -> Load<()> {
+        self.pending.clear();
+        self.branch_lists.clear();
+        self.carry = None;
+        let statements = f.body.as_deref().unwrap_or(&[]);
+        for statement in statements {
+            if let Statement::BranchTargets(name, targets) = statement {
+                self.branch_lists.insert(name.clone(), targets.clone());
+            }
+        }
+        let mut last = f.pos;
+        for statement in statements {
+            match statement {
+                Statement::Open => self.scopes.open(),
+                Statement::Close => self.scopes.close(),
+                Statement::Label(name, pos) => {
+                    if !self.scopes.insert_label(name, self.code.len() as u32) {
+                        return self.invalid(*pos, format!("duplicate label `{name}`"));
+                    }
+                }
+                Statement::Variable(var) => self.variable(var)?,
+                Statement::BranchTargets(..) => {}
+                Statement::Instruction(i) => {
+                    last = i.pos;
+                    self.instruction(i)?;
+                }
+            }
+        }
+        // A body may end without `ret`.
+        self.guard = 0;
+        self.sources.push(Source {
+            pos: last,
+            loc: LineId::default(),
+            form: "end of the body".into(),
+        });
+        self.first_step = false;
+        self.emit(if self.is_kernel { Op::Exit } else { Op::Return }, [0; 6]);
+        for (at, which, scope, label, pos) in std::mem::take(&mut self.pending) {
+            let Some(target) = self.scopes.label(scope, &label) else {
+                return self.invalid(pos, format!("there is no label `{label}`"));
+            };
+            match &mut self.code[at].op {
+                Op::Branch(to) => *to = target,
+                Op::BranchIndexed(all) => all[which] = target,
+                _ => {}
+            }
+        }
+        self.scopes.close();
+        Ok(())
+    }
+
+    fn shared_variable(&mut self, var: &Var) -> Load<()> {
+        let Some(bytes) = var.bytes().filter(|&b| b <= 256 << 10) else {
+            return self.invalid(var.pos, "shared memory is at most 256 KiB");
+        };
+        if var.elements == 0 || var.is_extern && bytes == 0 {
+            // All dynamic arrays begin where static memory ends, at the widest alignment.
+            self.scopes.insert(&var.name, Symbol::DynamicShared);
+            return Ok(());
+        }
+        let offset = self.shared_bytes.next_multiple_of(var.natural_align());
+        self.shared_bytes = offset + bytes as u32;
+        self.shared.push(SharedVariable {
+            name: var.name.clone(),
+            offset,
+            bytes: bytes as u32,
+        });
+        self.scopes.insert(&var.name, Symbol::Shared(offset));
+        Ok(())
+    }
+
+    fn variable(&mut self, var: &Var) -> Load<()> {
+        match var.space {
+            Space::Reg => {
+                let (class, each) = match var.ty {
+                    Ty::B128 => (Class::R64, 2),
+                    ty => (class(ty), 1),
+                };
+                match var.count {
+                    // Each element by itself: nothing is done with the whole.
+                    None if var.vector != 1 && each == 1 => {
+                        for element in ["x", "y", "z", "w"].iter().take(var.vector as usize) {
+                            let register = self.register(class);
+                            let symbol = Symbol::Register(class, register, var.ty);
+                            self.scopes
+                                .insert(&format!("{}.{element}", var.name), symbol);
+                        }
+                    }
+                    _ if var.vector != 1 => {
+                        let what =
+                            "vector registers of 128 bits, or with numbers, are not supported";
+                        return self.invalid(var.pos, what);
+                    }
+                    None => {
+                        let r = self.register(class);
+                        let symbol = match var.ty {
+                            Ty::B128 => {
+                                self.register(class);
+                                Symbol::Wide(r)
+                            }
+                            ty => Symbol::Register(class, r, ty),
+                        };
+                        self.scopes.insert(&var.name, symbol);
+                    }
+                    Some(count) => {
+                        let first = self.registers[class as usize];
+                        // Past what is allowed, below, if it is that much.
+                        let room = count.saturating_mul(each).min(1 << 21);
+                        self.registers[class as usize] += room;
+                        self.scopes
+                            .insert_range(&var.name, count, class, first, var.ty);
+                    }
+                }
+                if self.registers.iter().any(|&n| n > 1 << 20) {
+                    return self.invalid(var.pos, "more than a million registers");
+                }
+                Ok(())
+            }
+            Space::Shared => self.shared_variable(var),
+            Space::Local if let Some(used) = self.activation => {
+                let at = used.next_multiple_of(var.natural_align());
+                let bytes = var
+                    .bytes()
+                    .filter(|&b| b <= u64::from(STACK_BYTES - at.min(STACK_BYTES)));
+                let Some(bytes) = bytes else {
+                    return self.invalid(
+                        var.pos,
+                        format!("variables of a function that calls itself take at most {STACK_BYTES} bytes"),
+                    );
+                };
+                self.activation = Some(at + bytes as u32);
+                self.scopes.insert(&var.name, Symbol::Frame(at));
+                Ok(())
+            }
+            Space::Local | Space::Param => {
+                let (at, bytes) = self.local_slot(var)?;
+                self.scopes.insert(&var.name, Symbol::Local(at, bytes));
+                Ok(())
+            }
+            Space::Global | Space::Const => self.invalid(
+                var.pos,
+                "variables of a function in global memory are not supported",
+            ),
+        }
+    }
+
+    fn instruction(&mut self, i: &Instruction) -> Load<()> {
+        self.sources.push(Source {
+            pos: i.pos,
+            loc: i.loc,
+            form: i.form(),
+        });
+        self.first_step = true;
+        self.guard = match &i.guard {
+            None => 0,
+            Some(g) => (self.predicate(&g.register, i)? + 1) * 2 + u32::from(g.negated),
+        };
+        let words: Vec<&str> = i.words.iter().map(String::as_str).collect();
+        if words.contains(&"b128")
+            && !matches!(
+                words[0],
+                "mov" | "ld" | "st" | "atom" | "clusterlaunchcontrol"
+            )
+        {
+            return self.unsupported(i, "");
+        }
+        match words[0] {
+            "ld" | "ldu" | "st" | "atom" | "red" | "cp" | "cvta" | "isspacep" | "prefetch"
+            | "prefetchu" | "discard" | "applypriority" | "createpolicy" => self.memory(i, &words),
+            "mapa" | "getctarank" => self.in_cluster(i, &words),
+            "bra" | "brx" | "call" | "ret" | "exit" | "bar" | "barrier" | "membar" | "fence"
+            | "trap" | "brkpt" | "nanosleep" | "pmevent" | "griddepcontrol" => {
+                self.control(i, &words)
+            }
+            "tcgen05" => self.refuse_all(i, "tensor memory and its products", |other| {
+                other.words.first() == i.words.first()
+            }),
+            "clusterlaunchcontrol" => self.refuse_all(i, "clusters of blocks", |other| {
+                other.words.first() == i.words.first()
+            }),
+            "mbarrier" => self.mbarrier(i, &words),
+            "wgmma" => self.wgmma(i, &words),
+            "tensormap" => self.tensor_map(i, &words),
+            "setmaxnreg" => self.set_registers(i, &words),
+            "shfl" | "vote" | "match" | "redux" | "activemask" | "wmma" | "mma" | "ldmatrix"
+            | "stmatrix" | "movmatrix" | "elect" => self.warp(i, &words),
+            "tex" | "tld4" | "txq" | "suld" | "sust" | "sured" | "suq" | "istypep" => {
+                self.image(i, &words)
+            }
+            _ => self.arithmetic(i, &words),
+        }
+    }
+}
+
+/// The register class that values of a type live in.
+pub(crate) fn class(ty: Ty) -> Class {
+    match ty {
+        Ty::Pred => Class::Pred,
+        ty if ty.bytes() == 8 => Class::R64,
+        _ => Class::R32,
+    }
+}

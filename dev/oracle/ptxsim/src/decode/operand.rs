@@ -1,0 +1,215 @@
+//! Operands: registers, constants, special registers, addresses of symbols.
+
+use super::scope::{self, Symbol};
+use super::{Decoder, Load};
+use crate::alu::{op1, op2};
+use crate::exec::int_ops;
+use crate::parse::ast::*;
+use crate::program::{AddressSpace, Variable};
+use crate::regs::Class;
+
+impl Decoder<'_> {
+    pub(super) fn predicate(&self, name: &str, i: &Instruction) -> Load<u32> {
+        match self.scopes.get(name) {
+            Some(Symbol::Register(Class::Pred, r, _)) => Ok(r),
+            _ => self.invalid(i.pos, format!("`{name}` is not a predicate register")),
+        }
+    }
+
+    pub(super) fn operand<'i>(&self, i: &'i Instruction, n: usize) -> Load<&'i Operand> {
+        match i.operands.get(n) {
+            Some(operand) => Ok(operand),
+            None => self.invalid(
+                i.pos,
+                format!("`{}` needs more than {n} operands", i.form()),
+            ),
+        }
+    }
+
+    pub(super) fn expect_operands(
+        &self,
+        i: &Instruction,
+        n: std::ops::RangeInclusive<usize>,
+    ) -> Load<()> {
+        if n.contains(&i.operands.len()) {
+            return Ok(());
+        }
+        self.invalid(
+            i.pos,
+            format!("`{}` has {} operands", i.form(), i.operands.len()),
+        )
+    }
+
+    /// A register that is written.
+    pub(super) fn destination(
+        &self,
+        i: &Instruction,
+        operand: &Operand,
+        class: Class,
+    ) -> Load<u32> {
+        match operand {
+            Operand::Name(name) if name == "_" => Ok(0),
+            Operand::Name(name) => match self.scopes.get(name) {
+                Some(Symbol::Register(c, r, _)) if c == class => Ok(r),
+                Some(Symbol::Register(..)) => self.invalid(
+                    i.pos,
+                    format!("the size of `{name}` is not that of `{}`", i.form()),
+                ),
+                _ => self.invalid(i.pos, format!("`{name}` is not a register")),
+            },
+            _ => self.invalid(i.pos, "the destination is not a register"),
+        }
+    }
+
+    /// The two halves of a 128-bit register, lower first; of a constant where it is read.
+    pub(super) fn wide(
+        &mut self,
+        i: &Instruction,
+        operand: &Operand,
+        write: bool,
+    ) -> Load<[u32; 2]> {
+        match operand {
+            Operand::Name(name) if write && name == "_" => Ok([0; 2]),
+            Operand::Name(name) => match self.scopes.get(name) {
+                Some(Symbol::Wide(r)) => Ok([r, r + 1]),
+                _ => self.invalid(i.pos, format!("`{name}` is not a 128-bit register")),
+            },
+            Operand::Number(Number::Int(v)) if !write => {
+                Ok([self.constant64(*v), self.constant64(0)])
+            }
+            _ => self.invalid(i.pos, "the operand is not a 128-bit register"),
+        }
+    }
+
+    pub(super) fn class_of(&self, operand: &Operand) -> Option<(Class, Ty)> {
+        match operand {
+            Operand::Name(name) => match self.scopes.get(name) {
+                Some(Symbol::Register(class, _, ty)) => Some((class, ty)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// A value that is read. `ty` says how a constant is written.
+    pub(super) fn value(
+        &mut self,
+        i: &Instruction,
+        operand: &Operand,
+        class: Class,
+        ty: Ty,
+    ) -> Load<u32> {
+        match operand {
+            Operand::Number(n) => {
+                let bits = match (*n, ty) {
+                    (Number::Int(v), Ty::F32) => u64::from((v as i64 as f32).to_bits()),
+                    (Number::Int(v), Ty::F64) => (v as i64 as f64).to_bits(),
+                    (Number::Int(v), _) => v,
+                    (Number::F32(v), Ty::F64) => f64::from(f32::from_bits(v)).to_bits(),
+                    (Number::F32(v), _) => u64::from(v),
+                    (Number::F64(v), Ty::F32) => u64::from((v as f32).to_bits()),
+                    (Number::F64(v), _) => v.to_bits(),
+                };
+                match class {
+                    Class::R32 if ty.bytes() == 2 => Ok(self.constant32(bits as u32 & 0xffff)),
+                    Class::R32 => Ok(self.constant32(bits as u32)),
+                    Class::R64 => Ok(self.constant64(bits)),
+                    Class::Pred => {
+                        // A predicate constant: compare a constant with zero.
+                        let r = self.register(Class::Pred);
+                        let c = self.constant32(u32::from(bits != 0));
+                        let guard = std::mem::replace(&mut self.guard, 0);
+                        self.alu(crate::alu::op1::<crate::exec::cmp_ops::NotZero>(), &[r, c]);
+                        self.guard = guard;
+                        Ok(r)
+                    }
+                }
+            }
+            Operand::Name(name) => match self.scopes.get(name) {
+                Some(Symbol::Register(c, r, _)) if c == class => Ok(r),
+                Some(Symbol::Register(..)) => self.invalid(
+                    i.pos,
+                    format!("the size of `{name}` is not that of `{}`", i.form()),
+                ),
+                Some(symbol) => self.symbol_address(i, name, symbol, 0, class),
+                // A predefined constant (PTX ISA 4.4).
+                None if name == "WARP_SZ" => match class {
+                    Class::R64 => Ok(self.constant64(32)),
+                    _ => Ok(self.constant32(32)),
+                },
+                None => match scope::special(name) {
+                    Some(s) => Ok(self.special(s, class)),
+                    None => self.invalid(i.pos, format!("`{name}` is not declared")),
+                },
+            },
+            Operand::Offset(name, offset) => match self.scopes.get(name) {
+                Some(symbol) => self.symbol_address(i, name, symbol, *offset, class),
+                None => self.invalid(i.pos, format!("`{name}` is not declared")),
+            },
+            _ => self.invalid(i.pos, "the operand is not a value"),
+        }
+    }
+
+    /// The address of a variable of this activation.
+    fn frame_address(&mut self, at: u32, offset: i64, class: Class) -> u32 {
+        let by = self.constant64(u64::from(at).wrapping_add(offset as u64));
+        let wide = self.register(Class::R64);
+        // The instruction itself counts, not what brings its operand about.
+        let first = std::mem::replace(&mut self.first_step, false);
+        self.alu(op2::<int_ops::w64::Add>(), &[wide, self.stack_pointer, by]);
+        let address = match class {
+            Class::R64 => wide,
+            _ => {
+                let low = self.register(Class::R32);
+                self.alu(op1::<int_ops::LowWord>(), &[low, wide]);
+                low
+            }
+        };
+        self.first_step = first;
+        address
+    }
+
+    pub(super) fn symbol_address(
+        &mut self,
+        i: &Instruction,
+        name: &str,
+        symbol: Symbol,
+        offset: i64,
+        class: Class,
+    ) -> Load<u32> {
+        let (space, from, bytes) = match symbol {
+            Symbol::Frame(at) => return Ok(self.frame_address(at, offset, class)),
+            Symbol::Address(a) => match self.variables.iter().find(|v| v.address == a) {
+                Some(v) => (AddressSpace::Global, a, Some(v.bytes.len() as u64)),
+                // A function, which has nothing to access.
+                None => return Ok(self.constant64(a.wrapping_add(offset as u64))),
+            },
+            Symbol::Shared(a) => {
+                let variable = self.shared.iter().find(|v| v.offset == a);
+                let bytes = variable.map(|v| u64::from(v.bytes));
+                (AddressSpace::Shared, u64::from(a), bytes)
+            }
+            Symbol::Local(a, bytes) => (AddressSpace::Local, u64::from(a), Some(u64::from(bytes))),
+            Symbol::Parameter(a) => {
+                let parameter = self.parameters.iter().find(|p| p.offset == a);
+                let bytes = parameter.map(|p| u64::from(p.bytes));
+                (AddressSpace::Param, u64::from(a), bytes)
+            }
+            // The size of the program's static part is known when all is decoded, but kernels
+            // declare their shared variables before they use them.
+            Symbol::DynamicShared => {
+                let from = self.shared_bytes.next_multiple_of(128);
+                (AddressSpace::Shared, u64::from(from), None)
+            }
+            _ => return self.invalid(i.pos, "this symbol has no address"),
+        };
+        let address = from.wrapping_add(offset as u64);
+        let variable = Variable {
+            name: name.to_owned(),
+            space,
+            from,
+            bytes,
+        };
+        Ok(self.address_in(variable, address, class))
+    }
+}

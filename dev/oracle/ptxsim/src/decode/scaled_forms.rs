@@ -1,0 +1,149 @@
+//! `mma.sync` of formats of 4, 6 and 8 bits for sm_100 and later, with `.kind` and perhaps `.block_scale` (PTX ISA,
+//! "mma"). The combinations are those that ptxas 13.0.88 takes.
+
+use super::{Decoder, Load};
+use crate::parse::ast::*;
+use crate::program::mma::{self, Elem, Mma, Narrow, Scale, Scaled, Scales, Shape};
+use crate::program::*;
+use crate::regs::Class;
+
+fn narrow(word: &str) -> Option<Narrow> {
+    Some(match word {
+        "e4m3" => Narrow::E4m3,
+        "e5m2" => Narrow::E5m2,
+        "e2m3" => Narrow::E2m3,
+        "e3m2" => Narrow::E3m2,
+        "e2m1" => Narrow::E2m1,
+        _ => return None,
+    })
+}
+
+/// Bits of a container, and the format and the blocks of scales, where there are any.
+fn kind_of(
+    kind: &str,
+    blocks: Option<u32>,
+    shape: Shape,
+    ab: [Narrow; 2],
+    scale: Option<&str>,
+) -> Option<(u32, Option<(Scale, u32)>)> {
+    use Narrow::*;
+    let bytes = ab.iter().all(|of| matches!(of, E4m3 | E5m2));
+    let fours = ab == [E2m1; 2];
+    match (kind, shape.k, scale, blocks) {
+        ("kind::f8f6f4", 32, None, None) => Some((8, None)),
+        ("kind::f8f6f4", 16, None, None) if bytes => Some((8, None)),
+        ("kind::mxf8f6f4", 32, Some("ue8m0"), None | Some(1)) => Some((8, Some((Scale::Ue8m0, 1)))),
+        ("kind::mxf4", 64, Some("ue8m0"), None | Some(2))
+        | ("kind::mxf4nvf4", 64, Some("ue8m0"), Some(2))
+            if fours =>
+        {
+            Some((4, Some((Scale::Ue8m0, 2))))
+        }
+        ("kind::mxf4nvf4", 64, Some("ue4m3"), Some(4)) if fours => {
+            Some((4, Some((Scale::Ue4m3, 4))))
+        }
+        _ => None,
+    }
+}
+
+impl Decoder<'_> {
+    /// mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0
+    /// d, a, b, c, scales of A, {byte, thread}, scales of B, {byte, thread}. The shape may come behind the kind.
+    pub(super) fn scaled_mma(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        let (mut kind, mut is_scaled, mut blocks, mut rest) = ("", false, None, Vec::new());
+        for word in words {
+            match *word {
+                "block_scale" => is_scaled = true,
+                "scale_vec::1X" => blocks = Some(1),
+                "scale_vec::2X" => blocks = Some(2),
+                "scale_vec::4X" => blocks = Some(4),
+                word if word.starts_with("kind::") => kind = word,
+                word => rest.push(word),
+            }
+        }
+        let [
+            "mma",
+            "sync",
+            "aligned",
+            shape,
+            "row",
+            "col",
+            d,
+            a,
+            b,
+            c,
+            scale @ ..,
+        ] = rest.as_slice()
+        else {
+            return self.unsupported(i, "");
+        };
+        let shape = self.known(i, mma::shape(shape).filter(|s| (s.m, s.n) == (16, 8)))?;
+        let ab = [self.known(i, narrow(a))?, self.known(i, narrow(b))?];
+        let sum = match (*d, *c) {
+            ("f32", "f32") => Elem::F32,
+            ("f16", "f16") if !is_scaled => Elem::F16,
+            _ => return self.unsupported(i, ""),
+        };
+        let found = kind_of(kind, blocks, shape, ab, scale.first().copied());
+        let fits = |scales: &Option<_>| scales.is_some() == is_scaled && scale.len() <= 1;
+        let Some((container, scales)) = found.filter(|(_, scales)| fits(scales)) else {
+            return self.unsupported(i, "this shape with these types and scales");
+        };
+        let operands = if is_scaled { 8 } else { 4 };
+        self.expect_operands(i, operands..=operands)?;
+        let d = self.fragment(i, 0, sum, true)?;
+        let a = self.fragment(i, 1, Elem::U8, false)?;
+        let b = self.fragment(i, 2, Elem::U8, false)?;
+        let c = self.fragment(i, 3, sum, false)?;
+        let of_sum = (4 / sum.per_register()) as usize;
+        let of_a = (shape.k * container / 64) as usize;
+        if [d.len(), a.len(), b.len(), c.len()] != [of_sum, of_a, of_a / 2, of_sum] {
+            return self.invalid(i.pos, "a fragment has the wrong number of registers");
+        }
+        let scales = match scales {
+            None => None,
+            Some((kind, blocks)) => Some(Scales {
+                kind,
+                blocks,
+                registers: [self.scale(i, 4)?, self.scale(i, 6)?],
+                selectors: [self.selector(i, 5)?, self.selector(i, 7)?],
+            }),
+        };
+        let product = Scaled {
+            shape,
+            ab,
+            container,
+            sum,
+            d,
+            a,
+            b,
+            c,
+            scales,
+        };
+        self.emit(Op::Mma(Box::new(Mma::Scaled(product))), [0; 6]);
+        Ok(())
+    }
+
+    /// A register, perhaps in braces.
+    fn scale(&mut self, i: &Instruction, operand: usize) -> Load<u32> {
+        let registers = self.fragment(i, operand, Elem::U8, false)?;
+        match registers[..] {
+            [register] => Ok(register),
+            _ => self.invalid(i.pos, "scales are in one register"),
+        }
+    }
+
+    /// {byte, thread}
+    fn selector(&mut self, i: &Instruction, operand: usize) -> Load<[u32; 2]> {
+        let Operand::Vector(both) = self.operand(i, operand)? else {
+            return self.invalid(i.pos, "a selector is a byte and a thread in braces");
+        };
+        let [byte, thread] = both.as_slice() else {
+            return self.invalid(i.pos, "a selector is a byte and a thread");
+        };
+        Ok([
+            self.value(i, byte, Class::R32, Ty::U16)?,
+            self.value(i, thread, Class::R32, Ty::U16)?,
+        ])
+    }
+}

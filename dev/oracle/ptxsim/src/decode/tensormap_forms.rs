@@ -1,0 +1,132 @@
+//! Tensor maps that a kernel changes (PTX ISA, "tensormap.replace", "tensormap.cp_fenceproxy" and "fence.proxy").
+
+use super::{Decoder, Load};
+use crate::parse::ast::*;
+use crate::program::*;
+use crate::regs::Class;
+use crate::tensor_map::{MAP_BYTES, MapField};
+
+impl Decoder<'_> {
+    pub(super) fn tensor_map(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        match words {
+            [_, "replace", "tile", field, rest @ .., "b1024", ty] => {
+                let space = match rest {
+                    [] => AddressSpace::Generic,
+                    ["global"] => AddressSpace::Global,
+                    ["shared::cta"] => AddressSpace::Shared,
+                    _ => return self.unsupported(i, ""),
+                };
+                self.replace_field(i, field, space, ty)
+            }
+            [
+                _,
+                "cp_fenceproxy",
+                "global",
+                "shared::cta",
+                "tensormap::generic",
+                "release",
+                "cta" | "cluster" | "gpu" | "sys",
+                "sync",
+                "aligned",
+            ] => {
+                self.expect_operands(i, 3..=3)?;
+                self.whole_map(i, 2)?;
+                let (_, to, to_offset) =
+                    self.address(i, self.operand(i, 0)?, AddressSpace::Global)?;
+                let (_, from, from_offset) =
+                    self.address(i, self.operand(i, 1)?, AddressSpace::Shared)?;
+                let place = |address, offset| BulkPlace { address, offset };
+                self.watch_shared(AddressSpace::Shared, 4);
+                let op = Op::PublishMap {
+                    to: place(to, to_offset),
+                    from: place(from, from_offset),
+                };
+                self.emit(op, [0; 6]);
+                Ok(())
+            }
+            _ => self.unsupported(i, ""),
+        }
+    }
+
+    /// [map], number of the dimension, value; or [map], value
+    fn replace_field(
+        &mut self,
+        i: &Instruction,
+        field: &str,
+        space: AddressSpace,
+        ty: &str,
+    ) -> Load<()> {
+        let (field, by_dimension) = match field {
+            "global_address" => (MapField::Address, false),
+            "rank" => (MapField::Rank, false),
+            "box_dim" => (MapField::BoxExtent, true),
+            "global_dim" => (MapField::Extent, true),
+            "global_stride" => (MapField::Stride, true),
+            "element_stride" => (MapField::Step, true),
+            "swizzle_mode" => (MapField::Swizzle, false),
+            "fill_mode" => (MapField::Fill, false),
+            _ => return self.unsupported(i, ""),
+        };
+        let class = match (field, ty) {
+            (MapField::Address | MapField::Stride, "b64") => Class::R64,
+            (MapField::Address | MapField::Stride, _) | (_, "b64") => {
+                return self.unsupported(i, "this type of the field");
+            }
+            _ => Class::R32,
+        };
+        let operands = 2 + usize::from(by_dimension);
+        self.expect_operands(i, operands..=operands)?;
+        let dimension = if by_dimension {
+            self.constant_operand(i, 1)?
+        } else {
+            0
+        };
+        if field.bytes(dimension).is_none() {
+            return self.invalid(i.pos, format!("a tensor map has no dimension {dimension}"));
+        }
+        let (space, address, offset) = self.address(i, self.operand(i, 0)?, space)?;
+        let value = self.value(i, self.operand(i, operands - 1)?, class, Ty::B32)?;
+        self.watch_shared(space, 4);
+        let replace = ReplaceField {
+            field,
+            dimension,
+            space,
+            place: BulkPlace { address, offset },
+            value: (class, value),
+        };
+        self.emit(Op::ReplaceField(Box::new(replace)), [0; 6]);
+        Ok(())
+    }
+
+    /// fence.proxy.tensormap::generic.acquire.gpu [map], 128, and the one that releases, which is no more than a fence
+    /// here.
+    pub(super) fn map_fence(&mut self, i: &Instruction, way: &str) -> Load<()> {
+        if way == "release" {
+            self.expect_operands(i, 0..=0)?;
+            self.emit(Op::Nop, [0; 6]);
+            return Ok(());
+        }
+        self.expect_operands(i, 2..=2)?;
+        self.whole_map(i, 1)?;
+        let (_, address, offset) = self.address(i, self.operand(i, 0)?, AddressSpace::Generic)?;
+        self.emit(Op::AcquireMap(BulkPlace { address, offset }), [0; 6]);
+        Ok(())
+    }
+
+    fn whole_map(&self, i: &Instruction, operand: usize) -> Load<()> {
+        match self.constant_operand(i, operand)? {
+            n if n == MAP_BYTES => Ok(()),
+            n => self.invalid(
+                i.pos,
+                format!("a tensor map has {MAP_BYTES} bytes, not {n}"),
+            ),
+        }
+    }
+
+    fn constant_operand(&self, i: &Instruction, operand: usize) -> Load<usize> {
+        match self.operand(i, operand)? {
+            Operand::Number(Number::Int(n)) => Ok(usize::try_from(*n).unwrap_or(usize::MAX)),
+            _ => self.invalid(i.pos, format!("operand {operand} is not a constant")),
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Where a GPU is not known to count what is counted here: which counters of a launch no gate may rest
+//! on, and why. All of it follows from the program and from what its instructions cost.
+
+mod joined;
+
+use crate::counters::added_quantity;
+use crate::flow;
+use crate::program::mma::Mma;
+use crate::program::wgmma::Wgmma;
+use crate::program::{AddressSpace, Op, Program};
+use crate::regs::Class;
+use crate::report::{Cost, Kind, kind_of};
+use model::{Counter, Doubt, Tier, Withheld};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+/// For each counter of the gate tier that no gate may rest on, the first doubt, in the order of [`Doubt`]
+/// and of the program.
+pub(crate) fn withheld(
+    program: &Program,
+    shape: &Shape,
+    costs: &[Cost],
+) -> BTreeMap<Counter, Withheld> {
+    let seen = Seen::new(program, shape, costs);
+    let gates = || {
+        Counter::ALL
+            .into_iter()
+            .filter(|counter| counter.tier() == Tier::Gate)
+    };
+    let mut found = BTreeMap::new();
+    for doubt in Doubt::ALL {
+        for at in seen.accesses() {
+            for counter in gates().filter(|gate| seen.is_doubtful(*gate, doubt, at)) {
+                found.entry(counter).or_insert_with(|| Withheld {
+                    doubt,
+                    place: program.place(program.code[at].source),
+                });
+            }
+        }
+    }
+    found
+}
+
+/// Marks the loads of fragments of which ptxas can see that their stride is 0.
+pub(crate) fn see_strides(program: &mut Program) {
+    let seen: Vec<usize> = (0..program.code.len())
+        .filter(|&at| match &program.code[at].op {
+            Op::Mma(m) => match &**m {
+                Mma::WmmaLoad(t) => joined::always_zero(program, (Class::R32, t.stride)),
+                _ => false,
+            },
+            _ => false,
+        })
+        .collect();
+    for at in seen {
+        if let Op::Mma(m) = &mut program.code[at].op
+            && let Mma::WmmaLoad(t) = &mut **m
+        {
+            t.stride_is_0 = true;
+        }
+    }
+}
+
+/// The doubts that follow from the program alone, whatever a launch does.
+pub(crate) struct Shape {
+    loops: Vec<RangeInclusive<usize>>,
+    joined: Vec<bool>,
+    waits: Vec<bool>,
+    altered: Vec<bool>,
+}
+
+impl Shape {
+    pub fn of(program: &Program) -> Shape {
+        #[cfg(test)]
+        tests::MADE.with(|made| made.set(made.get() + 1));
+        let loops = loops(program);
+        Shape {
+            waits: flow::waits(program, &loops),
+            loops,
+            joined: joined::joined(program),
+            altered: altered(program),
+        }
+    }
+}
+
+/// A launch that has ended.
+struct Seen<'a> {
+    program: &'a Program,
+    costs: &'a [Cost],
+    shape: &'a Shape,
+    ragged: Vec<RangeInclusive<usize>>,
+}
+
+impl<'a> Seen<'a> {
+    fn new(program: &'a Program, shape: &'a Shape, costs: &'a [Cost]) -> Self {
+        Seen {
+            ragged: ragged(program, costs, &shape.loops),
+            program,
+            costs,
+            shape,
+        }
+    }
+
+    /// Instructions that asked memory for something, and ends of groups of products.
+    fn accesses(&self) -> impl Iterator<Item = usize> + '_ {
+        self.costs
+            .iter()
+            .zip(&self.program.code)
+            .enumerate()
+            .filter(|(_, (cost, inst))| match inst.op {
+                Op::WgmmaCommit => cost.issued > 0,
+                _ => cost.requests > 0,
+            })
+            .map(|(at, _)| at)
+    }
+
+    fn is_doubtful(&self, counter: Counter, doubt: Doubt, at: usize) -> bool {
+        let inst = &self.program.code[at];
+        let source = self.program.sources.get(inst.source as usize);
+        let form = source.map_or("", |source| source.form.as_str());
+        let cost = &self.costs[at];
+        let adds = |kind| added_quantity(counter, kind).is_some();
+        let is_meant = adds(kind_of(&inst.op, form));
+        let any_load = adds(Kind::GlobalLoad) || adds(Kind::SharedLoad);
+        let any_store = adds(Kind::GlobalStore) || adds(Kind::SharedStore);
+        match doubt {
+            Doubt::Polls => self.shape.waits.get(at).copied().unwrap_or_default(),
+            Doubt::Uncompared => match &inst.op {
+                Op::Load(a) if a.space == AddressSpace::Generic => any_load,
+                Op::Store(a) if a.space == AddressSpace::Generic => any_store,
+                Op::Texture(_) => adds(Kind::GlobalLoad),
+                Op::Surface(t) if t.store => adds(Kind::GlobalStore),
+                Op::Surface(_) => adds(Kind::GlobalLoad),
+                Op::Mma(m) => match &**m {
+                    Mma::WmmaLoad(t) if t.space != AddressSpace::Shared => any_load,
+                    Mma::WmmaStore(t) if t.space != AddressSpace::Shared => any_store,
+                    _ => is_meant && !compared(form),
+                },
+                // Through L1, where the other copies of 16 bytes go past it.
+                Op::CpAsync { bytes: 16, .. } if form.contains(".ca.") => is_meant,
+                _ => is_meant && !compared(form),
+            },
+            Doubt::RaggedLoop => is_meant && self.ragged.iter().any(|l| l.contains(&at)),
+            Doubt::Joined => is_meant && self.shape.joined.get(at).copied().unwrap_or_default(),
+            Doubt::SplitCopy => counter == Counter::GlobalLoadSectors && cost.split_copies > 0,
+            Doubt::ZeroStride => is_meant && cost.zero_strides > 0,
+            Doubt::AlteredProducts => {
+                let altered = self.shape.altered.get(at).copied().unwrap_or_default();
+                altered && added_quantity(counter, Kind::WarpgroupMatrix).is_some()
+            }
+        }
+    }
+}
+
+/// Ends of groups in whose stretch of code no product comes before them, and products that repeat the one right before.
+fn altered(program: &Program) -> Vec<bool> {
+    let mut begins = vec![false; program.code.len()];
+    for inst in &program.code {
+        let targets = match &inst.op {
+            Op::Branch(to) => std::slice::from_ref(to),
+            Op::BranchIndexed(all) => &all[..],
+            _ => &[],
+        };
+        for to in targets {
+            if let Some(begins) = begins.get_mut(*to as usize) {
+                *begins = true;
+            }
+        }
+    }
+    let mut last: Option<(usize, &Wgmma)> = None;
+    program
+        .code
+        .iter()
+        .zip(begins)
+        .enumerate()
+        .map(|(at, (inst, begins))| {
+            if begins {
+                last = None;
+            }
+            match &inst.op {
+                Op::Wgmma(product) => {
+                    let before = last.replace((at, product));
+                    before.is_some_and(|(place, other)| {
+                        let between = &program.code[place + 1..at];
+                        between.iter().all(|inst| !inst.counts) && other.is_same(product)
+                    })
+                }
+                Op::WgmmaCommit => last.take().is_none(),
+                Op::Branch(_) | Op::BranchIndexed(_) | Op::Call(_) | Op::CallIndirect(_) => {
+                    last = None;
+                    false
+                }
+                _ => false,
+            }
+        })
+        .collect()
+}
+
+/// Whether the table of CALIBRATION.md has kernels with this form: plain accesses of each width and
+/// vector, copies without hints, matrix loads and stores.
+fn compared(form: &str) -> bool {
+    let mut words = form.split('.');
+    let plain = |word: &str| {
+        let typed = word
+            .strip_prefix(['b', 'u', 's', 'f'])
+            .is_some_and(|bits| matches!(bits, "8" | "16" | "32" | "64"));
+        typed || matches!(word, "global" | "shared" | "nc" | "v2" | "v4")
+    };
+    match words.next() {
+        Some("ld" | "st") => words.all(plain),
+        Some("cp") if form.contains(".bulk") => words.all(is_of_bulk),
+        Some("cp") => words.all(|w| matches!(w, "async" | "ca" | "cg" | "shared" | "global")),
+        Some("ldmatrix" | "stmatrix") => true,
+        Some("wmma") => match (words.nth(1), words.next_back()) {
+            (Some("a" | "b"), last) => last == Some("f16"),
+            (_, last) => last == Some("f32"),
+        },
+        Some("red") => !form.starts_with("red.async"),
+        // Counted by the information tier.
+        _ => true,
+    }
+}
+
+/// The words of bulk copies that CALIBRATION.md has counts of. The operation and type of a reduction change nothing.
+fn is_of_bulk(word: &str) -> bool {
+    let spaces = ["shared::cluster", "shared::cta", "global"];
+    let kinds = ["async", "bulk", "reduce", "tensor", "tile", "bulk_group"];
+    let hints = [
+        "mbarrier::complete_tx::bytes",
+        "multicast::cluster",
+        "L2::cache_hint",
+    ];
+    let dimensions = ["1d", "2d", "3d", "4d", "5d"];
+    let operations = [
+        "add", "min", "max", "inc", "dec", "and", "or", "xor", "noftz",
+    ];
+    let types = [
+        "b32", "b64", "u32", "s32", "u64", "s64", "f16", "bf16", "f32", "f64",
+    ];
+    let all = [
+        &spaces[..],
+        &kinds,
+        &hints,
+        &dimensions,
+        &operations,
+        &types,
+    ];
+    all.iter().any(|words| words.contains(&word))
+}
+
+/// From the target of a branch backwards to the branch.
+fn loops(program: &Program) -> Vec<RangeInclusive<usize>> {
+    let mut loops = Vec::new();
+    for (from, inst) in program.code.iter().enumerate() {
+        match &inst.op {
+            Op::Branch(to) if *to as usize <= from => loops.push(*to as usize..=from),
+            Op::BranchIndexed(all) => {
+                loops.extend(
+                    all.iter()
+                        .map(|to| *to as usize)
+                        .filter(|to| *to <= from)
+                        .map(|to| to..=from),
+                );
+            }
+            _ => {}
+        }
+    }
+    loops
+}
+
+/// Loops that a part of a warp's lanes left while others went on. One that calls functions is taken for
+/// all of the program: what they do is done by the lanes that are left.
+fn ragged(
+    program: &Program,
+    costs: &[Cost],
+    loops: &[RangeInclusive<usize>],
+) -> Vec<RangeInclusive<usize>> {
+    let leaves = |within: &RangeInclusive<usize>| {
+        within.clone().any(|at| {
+            let (Some(inst), Some(cost)) = (program.code.get(at), costs.get(at)) else {
+                return false;
+            };
+            let outside = |to: usize| !within.contains(&to);
+            match &inst.op {
+                Op::Branch(to) => cost.divergent > 0 && (outside(*to as usize) || outside(at + 1)),
+                Op::BranchIndexed(all) => {
+                    cost.divergent > 0 && all.iter().any(|to| outside(*to as usize))
+                }
+                Op::Exit | Op::Return => inst.guard != 0 && cost.lanes > 0,
+                _ => false,
+            }
+        })
+    };
+    let calls = |within: &RangeInclusive<usize>| {
+        let code = program.code.get(within.clone()).unwrap_or_default();
+        code.iter()
+            .any(|inst| matches!(inst.op, Op::Call(_) | Op::CallIndirect(_)))
+    };
+    loops
+        .iter()
+        .filter(|within| leaves(within))
+        .map(|within| {
+            if calls(within) {
+                0..=program.code.len()
+            } else {
+                within.clone()
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,309 @@
+//! Which accesses ptxas may make into one: in one stretch of code, side by side from the same base, or
+//! loads of the same place. It does so where it can see that the whole is aligned, which is not looked
+//! at here. Side by side it joins in shared memory alone (ptxas 13.0.88: CALIBRATION.md). What is behind the label where
+//! an `if` ends begins a stretch of its own: of accesses before and behind an `if` nothing is known.
+
+use crate::flow::Register;
+use crate::program::{AddressSpace, Inst, Op, Order, Program};
+use crate::regs::Class;
+use std::collections::{BTreeMap, HashMap};
+
+/// Something not known, and what was added to it. Constants are added to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Value {
+    symbol: u32,
+    plus: i64,
+}
+
+const NOTHING: u32 = 0;
+
+/// The widest access, in bytes: it cannot be joined with another.
+const WIDEST: i64 = 16;
+
+struct Values<'a> {
+    program: &'a Program,
+    constants: HashMap<Register, i64>,
+    /// Registers that several instructions write.
+    rewritten: HashMap<Register, bool>,
+    now: HashMap<Register, Value>,
+    /// An operation gives the same result for the same values.
+    known: HashMap<(&'a str, Vec<Value>), u32>,
+    symbols: u32,
+}
+
+impl<'a> Values<'a> {
+    fn new(program: &'a Program) -> Self {
+        let of32 = program.constants32.iter();
+        let of64 = program.constants64.iter();
+        let constants = of32
+            .map(|(r, c)| ((Class::R32, *r), i64::from(*c as i32)))
+            .chain(of64.map(|(r, c)| ((Class::R64, *r), *c as i64)))
+            .collect();
+        let mut rewritten = HashMap::new();
+        for inst in &program.code {
+            for register in inst.written() {
+                let again = rewritten.contains_key(&register);
+                rewritten.insert(register, again);
+            }
+        }
+        Values {
+            program,
+            constants,
+            rewritten,
+            now: HashMap::new(),
+            known: HashMap::new(),
+            symbols: NOTHING,
+        }
+    }
+
+    fn fresh(&mut self) -> u32 {
+        self.symbols += 1;
+        self.symbols
+    }
+
+    fn get(&mut self, register: Register) -> Value {
+        if let Some(&plus) = self.constants.get(&register) {
+            return Value {
+                symbol: NOTHING,
+                plus,
+            };
+        }
+        if let Some(value) = self.now.get(&register) {
+            return *value;
+        }
+        let value = Value {
+            symbol: self.fresh(),
+            plus: 0,
+        };
+        self.now.insert(register, value);
+        value
+    }
+
+    /// Code may come here from elsewhere: what it wrote is not known.
+    fn forget(&mut self) {
+        let rewritten = &self.rewritten;
+        self.now
+            .retain(|register, _| !rewritten.get(register).copied().unwrap_or_default());
+    }
+
+    fn step(&mut self, inst: &Inst) {
+        let Op::Alu(op) = &inst.op else {
+            for register in inst.written() {
+                self.now.remove(&register);
+            }
+            return;
+        };
+        let source = self.program.sources.get(inst.source as usize);
+        let form = source.map_or("", |source| source.form.as_str());
+        let [to, from @ ..] = op.classes() else {
+            return;
+        };
+        let from: Vec<Value> = from
+            .iter()
+            .zip(&inst.o[1..])
+            .map(|(class, register)| self.get((*class, *register)))
+            .collect();
+        let whole = inst.counts && inst.guard == 0;
+        let mut words = form.split('.');
+        let integer = form
+            .rsplit('.')
+            .next()
+            .is_some_and(|ty| matches!(ty, "s32" | "u32" | "s64" | "u64" | "b32" | "b64"));
+        let value = match (words.next(), from.as_slice()) {
+            (Some("mov"), [a]) if whole => *a,
+            (Some("add"), [a, b]) if whole && integer && a.symbol == NOTHING => Value {
+                symbol: b.symbol,
+                plus: b.plus.wrapping_add(a.plus),
+            },
+            // A compiler adds with `or` where it knows the bits to be free.
+            (Some("add" | "or"), [a, b]) if whole && integer && b.symbol == NOTHING => Value {
+                symbol: a.symbol,
+                plus: a.plus.wrapping_add(b.plus),
+            },
+            (Some("sub"), [a, b]) if whole && integer && b.symbol == NOTHING => Value {
+                symbol: a.symbol,
+                plus: a.plus.wrapping_sub(b.plus),
+            },
+            _ if whole => {
+                let key = (form, from);
+                let symbol = match self.known.get(&key) {
+                    Some(symbol) => *symbol,
+                    None => {
+                        let symbol = self.fresh();
+                        self.known.insert(key, symbol);
+                        symbol
+                    }
+                };
+                Value { symbol, plus: 0 }
+            }
+            _ => Value {
+                symbol: self.fresh(),
+                plus: 0,
+            },
+        };
+        self.now.insert((*to, inst.o[0]), value);
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    at: usize,
+    store: bool,
+    space: AddressSpace,
+    guard: u32,
+    symbol: u32,
+    from: i64,
+    bytes: i64,
+}
+
+impl Place {
+    /// `turn`: what the base of `other` has grown by since.
+    fn may_join(&self, other: &Place, turn: i64) -> bool {
+        let from = other.from.wrapping_add(turn);
+        let alike = (self.store, self.space, self.guard) == (other.store, other.space, other.guard);
+        let narrow = self.bytes < WIDEST && other.bytes < WIDEST;
+        let beside = self.from.wrapping_add(self.bytes) == from
+            || from.wrapping_add(other.bytes) == self.from;
+        let same = self.from == from && self.bytes == other.bytes && !self.store;
+        alike
+            && self.symbol == other.symbol
+            && (same || beside && narrow && self.space == AddressSpace::Shared)
+    }
+}
+
+/// For each instruction, whether it may become one with another.
+pub fn joined(program: &Program) -> Vec<bool> {
+    let code = &program.code;
+    let mut found = vec![false; code.len()];
+    let mut targets = vec![false; code.len() + 1];
+    for inst in code {
+        let to: &[u32] = match &inst.op {
+            Op::Branch(to) | Op::Call(to) => std::slice::from_ref(to),
+            Op::BranchIndexed(all) => all,
+            _ => &[],
+        };
+        for to in to {
+            if let Some(target) = targets.get_mut(*to as usize) {
+                *target = true;
+            }
+        }
+    }
+    let mut values = Values::new(program);
+    let mut stretch: Vec<Place> = Vec::new();
+    let mut first = 0;
+    for (at, inst) in code.iter().enumerate() {
+        if targets[at] {
+            values.forget();
+            stretch.clear();
+            first = at;
+        }
+        let access = match &inst.op {
+            Op::Load(a) => Some((a, false)),
+            Op::Store(a) => Some((a, true)),
+            Op::Branch(to) => {
+                if *to as usize == first {
+                    unrolled(&values, &stretch, &mut found);
+                }
+                // Few instructions behind a branch forwards become predicated, and their loads go with those before it
+                // (ptxas 13.0.88 does so across an `if` of three).
+                if inst.guard == 0 || *to as usize <= at {
+                    stretch.clear();
+                }
+                first = at + 1;
+                None
+            }
+            op if apart(op) => {
+                stretch.clear();
+                None
+            }
+            _ => None,
+        };
+        if let Some((a, store)) = access
+            && a.order == Order::Weak
+            && matches!(a.space, AddressSpace::Shared | AddressSpace::Global)
+        {
+            let base = values.get(a.address);
+            let place = Place {
+                at,
+                store,
+                space: a.space,
+                guard: inst.guard,
+                symbol: base.symbol,
+                from: base.plus.wrapping_add(a.offset),
+                bytes: i64::from(a.bytes()),
+            };
+            for other in stretch.iter().filter(|other| place.may_join(other, 0)) {
+                found[at] = true;
+                found[other.at] = true;
+            }
+            if store {
+                // A load behind a store differs, unless they are seen to be at two places.
+                stretch.retain(|p| p.store || p.space != a.space || p.symbol == place.symbol);
+            }
+            stretch.push(place);
+        }
+        values.step(inst);
+    }
+    found
+}
+
+/// A loop without branches inside, which ptxas may unroll: accesses of one turn compared with those of the next.
+fn unrolled(values: &Values, stretch: &[Place], found: &mut [bool]) {
+    let grown: BTreeMap<u32, i64> = values
+        .now
+        .iter()
+        .filter(|(register, _)| values.rewritten.get(register) == Some(&true))
+        .map(|(_, value)| (value.symbol, value.plus))
+        .filter(|(_, plus)| *plus != 0)
+        .collect();
+    for place in stretch {
+        let Some(turn) = grown.get(&place.symbol) else {
+            continue;
+        };
+        for other in stretch.iter().filter(|other| place.may_join(other, *turn)) {
+            found[place.at] = true;
+            found[other.at] = true;
+        }
+    }
+}
+
+/// Nothing is joined across it.
+fn apart(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::BranchIndexed(_)
+            | Op::Call(_)
+            | Op::CallIndirect(_)
+            | Op::Return
+            | Op::Exit
+            | Op::Barrier { .. }
+            | Op::WarpSync
+            | Op::Fence(_)
+            | Op::Atom(_)
+            | Op::Mbarrier(_)
+    )
+}
+
+/// Registers that hold 0 wherever they are read, as anybody can see: nothing but one `mov` of 0 writes them.
+pub fn always_zero(program: &Program, register: Register) -> bool {
+    let zero = |register: Register| {
+        register.0 == Class::R32 && program.constants32.contains(&(register.1, 0))
+    };
+    let mut writes = program
+        .code
+        .iter()
+        .filter(|inst| inst.written().contains(&register));
+    match (writes.next(), writes.next()) {
+        (None, _) => zero(register),
+        (Some(inst), None) => match &inst.op {
+            Op::Alu(op) => {
+                let source = program.sources.get(inst.source as usize);
+                let moves = source.is_some_and(|s| s.form.starts_with("mov."));
+                let from = op.classes().get(1).map(|class| (*class, inst.o[1]));
+                moves && inst.guard == 0 && op.classes().len() == 2 && from.is_some_and(zero)
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}

@@ -1,0 +1,233 @@
+//! Atomics and reductions (PTX ISA 9.7.13.15 and 16). Lane after lane, so the result is the same on
+//! every run.
+
+use super::address::{Addresses, Site, addresses, split};
+use super::cost::Way;
+use super::half_ops::{MaxB, MaxH, MinB, MinH};
+use super::mem::word;
+use super::state::*;
+use super::watch::Does;
+use crate::alu::Fn2;
+use crate::check::global::Scoped;
+use crate::check::race::Strength;
+use crate::num::narrow::*;
+use crate::num::round::Round;
+use crate::program::*;
+use crate::regs::{Class, Regs, lanes};
+use crate::report::*;
+
+impl Machine<'_> {
+    pub fn atomic<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        atom: &Atomic,
+        s: Site,
+    ) -> Run<()> {
+        let access = &atom.access;
+        let all = addresses(&w.regs, access.address, access.offset);
+        let bytes = access.bytes();
+        let mut room = [0; crate::regs::LANES];
+        let mut rest = s.mask;
+        while rest != 0 {
+            let (space, mask, a) = split(access.space, &all, rest, &mut room);
+            rest &= !mask;
+            let s = Site { mask, ..s };
+            self.aligned(b, w, s, a, bytes)?;
+            match space {
+                AddressSpace::Shared => {
+                    self.atomic_shared::<CHECKS>(b, w, atom, s, a)?;
+                    continue;
+                }
+                AddressSpace::Cluster => {
+                    self.atomic_in_cluster::<CHECKS>(b, w, atom, s, a)?;
+                    continue;
+                }
+                AddressSpace::Global | AddressSpace::Generic => self.count_global(s, a, bytes),
+                _ => {
+                    let l = mask.trailing_zeros();
+                    return self.fault(
+                        FaultKind::Undefined,
+                        At::lane(b, w, s.pc, l).address(a[l as usize]),
+                        "an atomic outside global and shared memory",
+                    );
+                }
+            }
+            if CHECKS {
+                self.meet(b, w, a, s, false, access.order, Does::Exchange);
+            }
+            // Lanes in the order of their numbers: any order is allowed, this one is the same always.
+            for l in lanes(mask) {
+                let (i, at) = self.locate(b, w, s, (l, a[l]), bytes, true)?;
+                if CHECKS && let Some(origin) = self.undefined_in_global((i, at), bytes, s.pc) {
+                    let by = At::lane(b, w, s.pc, l as u32);
+                    self.depends(by, origin, "the result of this");
+                }
+                if CHECKS {
+                    let scoped = Scoped {
+                        answers: atom.answers,
+                        ..Scoped::of(Strength::Atomic, access.order)
+                    };
+                    self.watch_lane(b, w, s, (i, at, l), bytes, true, scoped);
+                }
+                let allocation = self.memory.at_mut(i);
+                allocation.mark(at, bytes as usize);
+                let slot = &mut allocation.data[at..at + bytes as usize];
+                self.progress += u64::from(update(&mut w.regs, atom, slot, l, false));
+            }
+        }
+        Ok(())
+    }
+
+    /// In the block's own shared memory.
+    pub fn atomic_shared<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        atom: &Atomic,
+        s: Site,
+        a: &Addresses,
+    ) -> Run<()> {
+        let bytes = atom.access.bytes();
+        self.in_window(b, w, s, a, bytes, b.shared.len(), AddressSpace::Shared)?;
+        self.count_shared(s, a, bytes, Way::Store);
+        if CHECKS {
+            self.check_shared_read(b, w, s, a, bytes, Strength::Atomic);
+            self.meet(b, w, a, s, true, atom.access.order, Does::Exchange);
+        }
+        self.update_shared(b, w, atom, s, a);
+        Ok(())
+    }
+
+    /// Lanes in the order of their numbers, as above.
+    pub fn update_shared(
+        &mut self,
+        of: &mut BlockState,
+        w: &mut Warp,
+        atom: &Atomic,
+        s: Site,
+        a: &Addresses,
+    ) {
+        let bytes = atom.access.bytes() as usize;
+        for l in lanes(s.mask) {
+            of.shared_known.set(a[l] as usize, bytes);
+            let slot = &mut of.shared[a[l] as usize..][..bytes];
+            self.progress += u64::from(update(&mut w.regs, atom, slot, l, true));
+        }
+    }
+}
+
+/// Applies one lane's update to its place in memory; returns whether the value there changed.
+fn update(regs: &mut Regs, atom: &Atomic, slot: &mut [u8], lane: usize, shared: bool) -> bool {
+    let width = atom.access.width;
+    let read = |regs: &Regs, r: u32| match atom.class {
+        Class::R64 => regs.r64[r as usize].0[lane],
+        _ => u64::from(regs.r32[r as usize].0[lane]),
+    };
+    let held = slot
+        .chunks_exact(width as usize)
+        .map(|place| word(place, width));
+    let same = |(old, (_, b)): (u64, &(Class, u32))| old == read(regs, *b);
+    let all_same = atom.op == AtomOp::Cas && held.zip(&atom.access.registers).all(same);
+    let mut changed = false;
+    for (e, place) in slot.chunks_exact_mut(width as usize).enumerate() {
+        let (Some(&(_, b)), Some(&c)) = (atom.access.registers.get(e), atom.c.get(e)) else {
+            continue;
+        };
+        let (old, y) = (word(place, width), read(regs, b));
+        let new = match atom.op {
+            AtomOp::Cas if all_same => read(regs, c),
+            AtomOp::Cas => old,
+            op if shared => combine(op, width, old, y),
+            op => combine_in_global(op, width, old, y),
+        };
+        changed |= new != old;
+        place.copy_from_slice(&new.to_le_bytes()[..width as usize]);
+        if let Some(&d) = atom.destinations.get(e) {
+            match atom.class {
+                Class::R64 => regs.r64[d as usize].0[lane] = old,
+                _ => regs.r32[d as usize].0[lane] = old as u32,
+            }
+        }
+    }
+    changed
+}
+
+/// In global memory subnormal operands and sums become zeros of their sign (PTX ISA 9.7.13.5, "atom").
+fn combine_in_global(op: AtomOp, bytes: u32, old: u64, b: u64) -> u64 {
+    if op != AtomOp::AddF32 {
+        return combine(op, bytes, old, b);
+    }
+    let flush = |x: u64| {
+        if x & 0x7f80_0000 == 0 {
+            x & 0x8000_0000
+        } else {
+            x
+        }
+    };
+    flush(combine(AtomOp::AddF32, 4, flush(old), flush(b)))
+}
+
+pub fn combine(op: AtomOp, bytes: u32, old: u64, b: u64) -> u64 {
+    let signed = |x: u64| {
+        if bytes == 4 {
+            i64::from(x as u32 as i32)
+        } else {
+            x as i64
+        }
+    };
+    let f = |x: u64| f32::from_bits(x as u32);
+    let half = |x: u64| f64::from(f16_to_f32(x as u32 & 0xffff));
+    let brain = |x: u64| f64::from(bf16_to_f32(x as u32 & 0xffff));
+    let h = |x: u64, y: u64| u64::from(F16.encode(half(x) + half(y), Round::Nearest, false));
+    let bf = |x: u64, y: u64| u64::from(BF16.encode(brain(x) + brain(y), Round::Nearest, false));
+    match op {
+        AtomOp::Add => old.wrapping_add(b),
+        AtomOp::AddF32 => u64::from(super::float_ops::w(f(old) + f(b))),
+        AtomOp::AddF64 => (f64::from_bits(old) + f64::from_bits(b)).to_bits(),
+        AtomOp::AddF16 => h(old, b),
+        AtomOp::AddF16x2 => h(old, b) | h(old >> 16, b >> 16) << 16,
+        AtomOp::AddBf16 => bf(old, b),
+        AtomOp::AddBf16x2 => bf(old, b) | bf(old >> 16, b >> 16) << 16,
+        AtomOp::And => old & b,
+        AtomOp::Or => old | b,
+        AtomOp::Xor => old ^ b,
+        AtomOp::Exch => b,
+        // All elements decide (`update`).
+        AtomOp::Cas => old,
+        AtomOp::MinU => old.min(b),
+        AtomOp::MaxU => old.max(b),
+        AtomOp::MinS => {
+            if signed(b) < signed(old) {
+                b
+            } else {
+                old
+            }
+        }
+        AtomOp::MaxS => {
+            if signed(b) > signed(old) {
+                b
+            } else {
+                old
+            }
+        }
+        AtomOp::MinF16 => u64::from(MinH::f(old as u32, b as u32)),
+        AtomOp::MinBf16 => u64::from(MinB::f(old as u32, b as u32)),
+        AtomOp::MaxF16 => u64::from(MaxH::f(old as u32, b as u32)),
+        AtomOp::MaxBf16 => u64::from(MaxB::f(old as u32, b as u32)),
+        AtomOp::Inc => {
+            if old >= b {
+                0
+            } else {
+                old + 1
+            }
+        }
+        AtomOp::Dec => {
+            if old == 0 || old > b {
+                b
+            } else {
+                old - 1
+            }
+        }
+    }
+}

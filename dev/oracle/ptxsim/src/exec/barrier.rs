@@ -1,0 +1,191 @@
+//! Barriers of a block (PTX ISA 9.7.13.1), and how groups come back from what they waited for.
+
+use super::state::*;
+use super::warp::{Current, Next, park};
+use super::warpgroup::has_committed;
+use crate::program::*;
+use crate::regs::{LANES, lanes};
+use crate::report::*;
+
+impl Machine<'_> {
+    /// Makes the lanes that arrive at a barrier those at work; false where they wait for the rest of the warp.
+    pub fn arrives(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        now: &mut Current,
+        mask: u32,
+        aligned: bool,
+    ) -> Run<bool> {
+        if aligned {
+            // The whole warp arrives as one (PTX ISA 9.7.13.1).
+            let members = [w.live; LANES];
+            return Ok(self.gather(b, w, now, mask, &members)?.is_some());
+        }
+        if mask != now.mask {
+            park(w, now, now.mask & !mask, now.pc + 1);
+            now.mask = mask;
+        }
+        Ok(true)
+    }
+
+    pub fn barrier_step(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        now: &mut Current,
+        mask: u32,
+        (kind, aligned): (BarrierKind, bool),
+        o: &[u32; 6],
+    ) -> Run<Next> {
+        if !self.arrives(b, w, now, mask, aligned)? {
+            return Ok(Next::Reschedule);
+        }
+        let first = now.mask.trailing_zeros();
+        let id = w.regs.r32[o[1] as usize].0[first as usize];
+        let count = w.regs.r32[o[2] as usize].0[first as usize];
+        if id >= 16 || !count.is_multiple_of(32) || count > 1024 {
+            let what = format!(
+                "barrier {id} with {count} threads: there are 16, and counts are multiples of 32"
+            );
+            return self.fault(FaultKind::Undefined, At::lane(b, w, now.pc, first), &what);
+        }
+        let predicate = w.regs.pred[o[3] as usize];
+        let is_red = matches!(
+            kind,
+            BarrierKind::RedPopc | BarrierKind::RedAnd | BarrierKind::RedOr
+        );
+        let bar = &mut b.barriers[id as usize];
+        let fresh = bar.arrived == 0;
+        if !fresh && bar.expected != count {
+            let what = format!(
+                "threads wait at barrier {id} with two counts: {count} and {}",
+                bar.expected
+            );
+            return self.fault(FaultKind::Undefined, At::lane(b, w, now.pc, first), &what);
+        }
+        bar.expected = count;
+        bar.instruction = now.pc;
+        // A barrier counts whole warps.
+        bar.arrived += if aligned && count != 0 {
+            32
+        } else {
+            now.mask.count_ones()
+        };
+        if is_red {
+            bar.any |= predicate & now.mask != 0;
+            bar.all &= !predicate & now.mask == 0;
+            bar.count += (predicate & now.mask).count_ones();
+        }
+        if let Some(shadow) = &mut b.shadow {
+            shadow.release(w.index, &mut bar.clock);
+            bar.inter.join(&w.inter);
+            w.inter.meet();
+        }
+        let generation = bar.generation;
+        self.complete_barrier(b, id as usize);
+        if kind == BarrierKind::Arrive {
+            return Ok(Next::Step);
+        }
+        // The group stands behind the barrier and waits for its end; what a waiter takes over
+        // is taken when it is woken.
+        w.groups.push(Group {
+            pc: now.pc,
+            mask: now.mask,
+            stack: now.stack.clone(),
+            wait: Wait::Barrier { id, generation },
+        });
+        self.leave_barriers(b, w);
+        Ok(Next::Reschedule)
+    }
+
+    /// Ends a barrier for which enough threads have arrived.
+    pub fn complete_barrier(&mut self, b: &mut BlockState, id: usize) {
+        let running = b.threads - b.ended;
+        let bar = &mut b.barriers[id];
+        let needed = if bar.expected == 0 {
+            running
+        } else {
+            bar.expected
+        };
+        if bar.arrived == 0 || bar.arrived < needed {
+            return;
+        }
+        let by_part = bar.expected == 0 && b.ended > 0;
+        let instruction = bar.instruction;
+        bar.result = (bar.any, bar.all, bar.count);
+        bar.released = bar.clock;
+        bar.inter_released = bar.inter.clone();
+        (bar.arrived, bar.any, bar.all, bar.count) = (0, false, true, 0);
+        bar.generation += 1;
+        self.progress += 1;
+        if by_part {
+            let at = At::thread(b.id, 0, instruction);
+            self.find(FindingKind::BarrierByPart, at, None, |_| {
+                format!(
+                    "barrier {id} was passed by {running} of {} threads; the others have exited",
+                    b.threads
+                )
+            });
+        }
+    }
+
+    /// Moves groups whose barrier has ended past it, with what the barrier brings.
+    pub fn leave_barriers(&mut self, b: &mut BlockState, w: &mut Warp) {
+        for g in &mut w.groups {
+            let (id, generation) = match g.wait {
+                Wait::Barrier { id, generation } => (id, generation),
+                Wait::Mbarrier { address, phase } => {
+                    if super::mbarrier::has_turned(b, address, phase) {
+                        g.wait = Wait::Ready;
+                    }
+                    continue;
+                }
+                Wait::Cluster { generation } => {
+                    if self.cluster.has_met(generation) {
+                        self.cluster.pass(b, (w.index, &mut w.inter, &mut w.near));
+                        w.arrived.lanes &= !g.mask;
+                        g.pc += 1;
+                        g.wait = Wait::Ready;
+                    }
+                    continue;
+                }
+                Wait::Registers { count } => {
+                    if b.registers.suffices(w.index, count) {
+                        g.wait = Wait::Ready;
+                    }
+                    continue;
+                }
+                Wait::Products { count } => {
+                    if has_committed(b, w.index, count) {
+                        g.wait = Wait::Ready;
+                    }
+                    continue;
+                }
+                Wait::Ready | Wait::Sync => continue,
+            };
+            let bar = &b.barriers[id as usize];
+            if bar.generation == generation {
+                continue;
+            }
+            let inst = &self.program.code[g.pc as usize];
+            if let Op::Barrier { kind, .. } = inst.op {
+                let (any, all, count) = bar.result;
+                let d = inst.o[0] as usize;
+                let flag = |p: &mut u32, v: bool| *p = if v { *p | g.mask } else { *p & !g.mask };
+                match kind {
+                    BarrierKind::RedOr => flag(&mut w.regs.pred[d], any),
+                    BarrierKind::RedAnd => flag(&mut w.regs.pred[d], all),
+                    BarrierKind::RedPopc => lanes(g.mask).for_each(|l| w.regs.r32[d].0[l] = count),
+                    _ => {}
+                }
+            }
+            if let Some(shadow) = &mut b.shadow {
+                shadow.acquire(w.index, &bar.released, true);
+                w.inter.join(&bar.inter_released);
+            }
+            g.pc += 1;
+            g.wait = Wait::Ready;
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Counts memory accesses in the units that hardware counters use.
+
+use super::address::{Addresses, Site};
+use super::state::Machine;
+use crate::regs::{LANES, lanes};
+use crate::report::Cost;
+
+/// Wavefronts or sectors, and the fewest possible.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passes {
+    pub taken: u64,
+    pub ideal: u64,
+}
+
+/// Which way an access to shared memory goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    Load,
+    Store,
+}
+
+/// The most different units of `bytes` (4, 8 or 16) that any group of banks has to deliver. An
+/// access is aligned to its size, so one of 16 bytes takes four neighbouring banks as one.
+fn worst(a: &[u32; LANES], mask: u32, bytes: u32) -> u32 {
+    let (shift, groups) = (bytes.trailing_zeros(), 128 / bytes);
+    // The lanes whose unit counts, chained by group of banks; LANES ends a chain.
+    let (mut heads, mut next, mut depths) = ([LANES; 32], [LANES; LANES], [0_u32; 32]);
+    let mut worst = 1;
+    for l in lanes(mask) {
+        let unit = a[l] >> shift;
+        let group = (unit % groups) as usize % 32;
+        let mut other = heads[group];
+        while other < LANES && a[other] >> shift != unit {
+            other = next[other];
+        }
+        if other == LANES {
+            next[l] = heads[group];
+            heads[group] = l;
+            depths[group] += 1;
+            worst = worst.max(depths[group]);
+        }
+    }
+    worst
+}
+
+/// Wavefronts of an access to shared memory: 32 banks of 4 bytes; lanes that want the same word
+/// share it. 8-byte accesses go in half warps, 16-byte in quarters, and two of these as one where
+/// it is a load and every lane wants what its neighbour wants, or every lane what the next but one wants (seen on an
+/// H100: CALIBRATION.md).
+pub fn wavefronts(a: &[u32; LANES], mask: u32, bytes: u32, way: Way) -> Passes {
+    let groups: &[u32] = match bytes {
+        16 => &[0x0000_ffff, 0xffff_0000],
+        _ => &[u32::MAX],
+    };
+    let mut passes = Passes::default();
+    for group in groups {
+        let mask = mask & group;
+        let joined = way == Way::Load && (paired(a, mask, 1) || paired(a, mask, 2));
+        let halves = if bytes < 8 || joined {
+            [mask, 0]
+        } else {
+            let low = group & (group >> (group.count_ones() / 2));
+            [mask & low, mask & !low]
+        };
+        for mask in halves.into_iter().filter(|m| *m != 0) {
+            passes.taken += u64::from(worst(a, mask, bytes.clamp(4, 16)));
+            passes.ideal += 1;
+        }
+    }
+    passes
+}
+
+/// Sectors of 32 bytes that an access to global memory touches. The ideal counts each different
+/// address once: a broadcast needs one sector.
+pub fn sectors(a: &Addresses, mask: u32, bytes: u32) -> Passes {
+    let mut sectors = [0_u64; 2 * LANES];
+    let mut n = 0;
+    let mut sorted = true;
+    for l in lanes(mask) {
+        let (first, last) = (a[l] >> 5, a[l].saturating_add(u64::from(bytes) - 1) >> 5);
+        for sector in [first, last] {
+            if n == 0 || sectors[n - 1] != sector {
+                sorted &= n == 0 || sectors[n - 1] < sector;
+                sectors[n] = sector;
+                n += 1;
+            }
+        }
+    }
+    if !sorted {
+        sectors[..n].sort_unstable();
+    }
+    let distinct = if sorted {
+        n
+    } else {
+        1 + sectors[..n].windows(2).filter(|p| p[0] != p[1]).count()
+    };
+    let mut starts = [0_u64; LANES];
+    let mut m = 0;
+    let mut rising = true;
+    for l in lanes(mask) {
+        if m == 0 || starts[m - 1] != a[l] {
+            rising &= m == 0 || starts[m - 1] < a[l];
+            starts[m] = a[l];
+            m += 1;
+        }
+    }
+    if !rising {
+        starts[..m].sort_unstable();
+    }
+    let different = if rising {
+        m
+    } else {
+        1 + starts[..m].windows(2).filter(|p| p[0] != p[1]).count()
+    };
+    Passes {
+        taken: distinct as u64,
+        ideal: (different as u64 * u64::from(bytes)).div_ceil(32),
+    }
+}
+
+/// Every lane has the address of the lane whose number differs in this bit, if that takes part.
+fn paired(a: &[u32; LANES], mask: u32, bit: usize) -> bool {
+    lanes(mask).all(|l| mask >> (l ^ bit) & 1 == 0 || a[l] == a[l ^ bit])
+}
+
+/// Wavefronts of `ldmatrix` and `stmatrix`: each matrix, 8 rows of 16 bytes, by itself.
+pub fn matrix_wavefronts(rows: &[u32; LANES], matrices: usize) -> Passes {
+    let of = |n: usize| u64::from(worst(rows, 0xff << (8 * n), 16));
+    Passes {
+        taken: (0..matrices).map(of).sum(),
+        ideal: matrices as u64,
+    }
+}
+
+/// Whether a copy of 16 bytes by each lane moves whole sectors of 32 bytes to whole sectors.
+pub fn whole_sectors(to: &Addresses, from: &Addresses, mask: u32) -> bool {
+    lanes(mask).all(|l| {
+        let other = |m: usize| to[m] == to[l] ^ 16 && from[m] == from[l] ^ 16;
+        mask >> (l ^ 1) & 1 == 1 && other(l ^ 1) || lanes(mask).any(other)
+    })
+}
+
+/// How often warps issued each instruction, and with how many lanes. Kept as differences between
+/// neighbouring instructions, modulo 2^64: a run of instructions costs as much as one.
+pub struct Issues(Vec<(u64, u64)>);
+
+impl Issues {
+    pub fn new(instructions: usize) -> Issues {
+        Issues(vec![(0, 0); instructions + 1])
+    }
+
+    /// Instructions `from..end` were issued by so many lanes.
+    #[inline(always)]
+    pub fn span(&mut self, from: u32, end: u32, lanes: u32) {
+        let at = &mut self.0[from as usize];
+        *at = (at.0.wrapping_add(1), at.1.wrapping_add(lanes.into()));
+        let at = &mut self.0[end as usize];
+        *at = (at.0.wrapping_sub(1), at.1.wrapping_sub(lanes.into()));
+    }
+
+    /// So many lanes of a span did not execute this one, because of its guard.
+    #[inline(always)]
+    pub fn without(&mut self, instruction: u32, lanes: u32) {
+        let at = instruction as usize;
+        self.0[at].1 = self.0[at].1.wrapping_sub(lanes.into());
+        self.0[at + 1].1 = self.0[at + 1].1.wrapping_add(lanes.into());
+    }
+
+    /// One issue of this one, which a span counted, was none.
+    pub fn not_at_all(&mut self, instruction: u32) {
+        let at = instruction as usize;
+        self.0[at].0 = self.0[at].0.wrapping_sub(1);
+        self.0[at + 1].0 = self.0[at + 1].0.wrapping_add(1);
+    }
+
+    /// Adds what was counted to the costs of the instructions.
+    pub fn settle(&self, costs: &mut [Cost]) {
+        let mut now = (0_u64, 0_u64);
+        for (cost, change) in costs.iter_mut().zip(&self.0) {
+            now = (now.0.wrapping_add(change.0), now.1.wrapping_add(change.1));
+            cost.issued += now.0;
+            cost.lanes += now.1;
+        }
+    }
+}
+
+impl Machine<'_> {
+    pub fn count_global(&mut self, s: Site, a: &Addresses, bytes: u32) {
+        self.add_global(s, bytes, sectors(a, s.mask, bytes));
+    }
+
+    pub fn count_shared(&mut self, s: Site, a: &Addresses, bytes: u32, way: Way) {
+        // The counted addresses lie in shared memory, which is smaller than 4 GiB.
+        let passes = wavefronts(&a.map(|x| x as u32), s.mask, bytes, way);
+        self.add_shared(s, passes);
+    }
+
+    pub fn count_matrices(&mut self, s: Site, rows: &Addresses, matrices: usize) {
+        let passes = matrix_wavefronts(&rows.map(|x| x as u32), matrices);
+        self.add_shared(s, passes);
+    }
+
+    #[inline(always)]
+    pub fn add_shared(&mut self, s: Site, passes: Passes) {
+        let cost = &mut self.costs[s.pc as usize];
+        cost.requests += 1;
+        cost.wavefronts += passes.taken;
+        cost.ideal_wavefronts += passes.ideal;
+    }
+
+    #[inline(always)]
+    pub fn add_global(&mut self, s: Site, bytes: u32, passes: Passes) {
+        let cost = &mut self.costs[s.pc as usize];
+        cost.requests += 1;
+        cost.global_requests += 1;
+        cost.global_bytes += u64::from(bytes) * u64::from(s.mask.count_ones());
+        cost.sectors += passes.taken;
+        cost.ideal_sectors += passes.ideal;
+    }
+}

@@ -1,0 +1,162 @@
+//! Shuffles, votes, matches and reductions of a warp (PTX ISA 9.7.9.6, 9.7.13).
+
+use super::float_ops::{max_f32, min_f32};
+use super::state::*;
+use crate::program::*;
+use crate::regs::{LANES, Regs, lanes};
+use crate::report::{At, FindingKind};
+
+/// As `min.f32` and `max.f32` of one after the other.
+fn reduce_floats(how: ReduxFloats, set: impl Iterator<Item = u32>) -> u32 {
+    const NAN: u32 = 0x7fff_ffff;
+    let pick = if how.smallest { min_f32 } else { max_f32 };
+    let set = set.map(|x| if how.absolute { x & !(1 << 31) } else { x });
+    set.reduce(|x, y| {
+        let is_nan = f32::from_bits(x).is_nan() || f32::from_bits(y).is_nan();
+        if how.keeps_nan && is_nan {
+            NAN
+        } else {
+            pick(x, y)
+        }
+    })
+    .map_or(0, |x| if f32::from_bits(x).is_nan() { NAN } else { x })
+}
+
+impl Machine<'_> {
+    /// `ready`: lanes that take part, each with its members, which are all there.
+    pub fn exchange(&mut self, b: &mut BlockState, w: &mut Warp, inst: &Inst, ready: u32, pc: u32) {
+        let members = w.regs.r32[inst.o[4] as usize].0;
+        if let Op::Shfl { mode, .. } = &inst.op {
+            for l in lanes(ready) {
+                let (source, _) = source_of(&w.regs, inst, *mode, l);
+                if ready >> source & 1 == 0 || members[l] >> source & 1 == 0 {
+                    let at = At::lane(b, w, pc, l as u32);
+                    self.find(FindingKind::InvalidMembers, at, None, |_| {
+                        format!(
+                            "shfl reads lane {source}, which is not in the member mask {:#010x} or has exited",
+                            members[l]
+                        )
+                    });
+                }
+            }
+        }
+        self.with_undefined(w, inst, ready, |regs| exchanged(regs, inst, ready));
+    }
+}
+
+/// The lane that a shuffle reads, and whether the one that it names is inside its segment.
+fn source_of(regs: &Regs, inst: &Inst, mode: ShflMode, l: usize) -> (u32, bool) {
+    let o = &inst.o;
+    let (by, c) = (regs.r32[o[2] as usize].0[l], regs.r32[o[3] as usize].0[l]);
+    let lane = l as u32;
+    let (by, clamp, segment) = (by & 31, c & 31, c >> 8 & 31);
+    let last = lane & segment | clamp & !segment;
+    let first = lane & segment;
+    let (from, inside) = match mode {
+        // clamp is 0 for up: `last` is then the first lane of the segment
+        ShflMode::Up => (
+            lane.wrapping_sub(by),
+            lane as i32 - by as i32 >= last as i32,
+        ),
+        ShflMode::Down => (lane + by, lane + by <= last),
+        ShflMode::Bfly => (lane ^ by, lane ^ by <= last),
+        ShflMode::Idx => (first | by & !segment, (first | by & !segment) <= last),
+    };
+    let inside = match mode {
+        ShflMode::Bfly => (lane ^ by) <= last,
+        _ => inside,
+    };
+    (if inside { from } else { lane }, inside)
+}
+
+/// Exchanges values between the lanes that are there.
+fn exchanged(regs: &mut Regs, inst: &Inst, ready: u32) {
+    let o = &inst.o;
+    let members = regs.r32[o[4] as usize].0;
+    match &inst.op {
+        Op::Shfl { mode, predicate } => {
+            let a = regs.r32[o[1] as usize].0;
+            // Lanes are written one by one, and one may be a source of another.
+            let sources: [(u32, bool); LANES] =
+                std::array::from_fn(|l| source_of(regs, inst, *mode, l));
+            for l in lanes(ready) {
+                let (source, inside) = sources[l];
+                regs.r32[o[0] as usize].0[l] = a[source as usize % LANES];
+                if *predicate {
+                    let p = &mut regs.pred[o[5] as usize];
+                    *p = *p & !(1 << l) | u32::from(inside) << l;
+                }
+            }
+        }
+        Op::Vote { mode, negated } => {
+            let p = regs.pred[o[1] as usize];
+            let p = if *negated { !p } else { p };
+            for l in lanes(ready) {
+                let set = members[l] & ready;
+                let yes = p & set;
+                let bit = match mode {
+                    VoteMode::All => yes == set,
+                    VoteMode::Any => yes != 0,
+                    VoteMode::Uni => yes == set || yes == 0,
+                    VoteMode::Ballot => {
+                        regs.r32[o[0] as usize].0[l] = yes;
+                        continue;
+                    }
+                };
+                let d = &mut regs.pred[o[0] as usize];
+                *d = *d & !(1 << l) | u32::from(bit) << l;
+            }
+        }
+        Op::Match {
+            all,
+            wide,
+            predicate,
+        } => {
+            let value: [u64; LANES] = if *wide {
+                regs.r64[o[1] as usize].0
+            } else {
+                regs.r32[o[1] as usize].0.map(u64::from)
+            };
+            for l in lanes(ready) {
+                let set = members[l] & ready;
+                let same = lanes(set)
+                    .filter(|&m| value[m] == value[l])
+                    .fold(0, |s, m| s | 1 << m);
+                let whole = same == set;
+                regs.r32[o[0] as usize].0[l] = if !*all || whole { same } else { 0 };
+                if *predicate {
+                    let p = &mut regs.pred[o[5] as usize];
+                    *p = *p & !(1 << l) | u32::from(whole) << l;
+                }
+            }
+        }
+        Op::Redux(op) => {
+            let a = regs.r32[o[1] as usize].0;
+            for l in lanes(ready) {
+                let set = lanes(members[l] & ready).map(|m| a[m]);
+                let signed = |x: u32| x as i32;
+                let result = match op {
+                    ReduxOp::Add => set.fold(0, u32::wrapping_add),
+                    ReduxOp::And => set.fold(u32::MAX, |x, y| x & y),
+                    ReduxOp::Or => set.fold(0, |x, y| x | y),
+                    ReduxOp::Xor => set.fold(0, |x, y| x ^ y),
+                    ReduxOp::MinU => set.min().unwrap_or(0),
+                    ReduxOp::MaxU => set.max().unwrap_or(0),
+                    ReduxOp::MinS => set.map(signed).min().unwrap_or(0) as u32,
+                    ReduxOp::MaxS => set.map(signed).max().unwrap_or(0) as u32,
+                    ReduxOp::Floats(how) => reduce_floats(*how, set),
+                };
+                regs.r32[o[0] as usize].0[l] = result;
+            }
+        }
+        Op::Elect => {
+            for l in lanes(ready) {
+                let elected = (members[l] & ready).trailing_zeros();
+                regs.r32[o[0] as usize].0[l] = elected;
+                let p = &mut regs.pred[o[5] as usize];
+                *p = *p & !(1 << l) | u32::from(elected == l as u32) << l;
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,217 @@
+//! f16 and bf16 operations on one lane, alone and in pairs (PTX ISA 9.7.4 and 9.7.5), and their
+//! table. A NaN result is 0x7fff.
+
+use super::float_ops::{Modifiers, Xorsign, f, flush, max_f32, min_f32};
+use crate::alu::*;
+use crate::num::approx;
+use crate::num::narrow::*;
+use crate::num::round::*;
+use crate::parse::ast::Ty;
+use std::marker::PhantomData;
+
+#[inline(always)]
+fn h(x: u32) -> f32 {
+    f16_to_f32(x & 0xffff)
+}
+#[inline(always)]
+fn b(x: u32) -> f32 {
+    bf16_to_f32(x & 0xffff)
+}
+/// An f64 that rounds once, correctly, to f16 or bf16.
+#[inline(always)]
+fn wh(x: f64) -> u32 {
+    F16.encode(x, Round::Nearest, false)
+}
+#[inline(always)]
+fn wb(x: f64) -> u32 {
+    BF16.encode(x, Round::Nearest, false)
+}
+
+/// Both halves of a packed pair.
+pub struct Packed<O>(PhantomData<O>);
+/// `.ftz`: subnormal inputs and results of f16 become zeros of their sign. bf16 has no `.ftz`.
+pub struct Ftz<O>(PhantomData<O>);
+/// `.sat` of f16: clamped to [0, 1], a NaN becomes +0.
+pub struct Sat<O>(PhantomData<O>);
+
+#[inline(always)]
+fn flush_f16(x: u32) -> u32 {
+    if x & 0x7c00 == 0 { x & 0x8000 } else { x }
+}
+/// `.ftz` where rounding can lift a result to the smallest normal number: it counts as subnormal (an H200
+/// says) where `exact`, which rounded to `x`, is one rounded to 11 bits as if there were no least exponent.
+#[inline(always)]
+fn flush_tiny(x: u32, exact: f64) -> u32 {
+    const SMALLEST: u32 = 0x0400;
+    if x & 0x7fff == SMALLEST && wh(2.0 * exact) & 0x7fff < 2 * SMALLEST {
+        x & 0x8000
+    } else {
+        flush_f16(x)
+    }
+}
+#[inline(always)]
+fn saturate_f16(x: u32) -> u32 {
+    // Positive numbers are in the order of their bits.
+    match x & 0xffff {
+        0..=0x3c00 => x,
+        0x3c01..=0x7c00 => 0x3c00,
+        _ => 0,
+    }
+}
+
+macro_rules! wrap {
+    ($tr:ident, $(($t:ident, $arg:ident)),*) => {
+        impl<O: $tr<D = u32, $($t = u32),*>> $tr for Packed<O> {
+            type D = u32;
+            $(type $t = u32;)*
+            #[inline(always)]
+            fn f($($arg: u32),*) -> u32 {
+                O::f($($arg & 0xffff),*) & 0xffff | O::f($($arg >> 16),*) << 16
+            }
+        }
+        impl<O: $tr<D = u32, $($t = u32),*>> $tr for Ftz<O> {
+            type D = u32;
+            $(type $t = u32;)*
+            #[inline(always)]
+            fn f($($arg: u32),*) -> u32 { flush_f16(O::f($(flush_f16($arg)),*)) }
+        }
+        impl<O: $tr<D = u32, $($t = u32),*>> $tr for Sat<O> {
+            type D = u32;
+            $(type $t = u32;)*
+            #[inline(always)]
+            fn f($($arg: u32),*) -> u32 { saturate_f16(O::f($($arg),*)) }
+        }
+    };
+}
+wrap!(Fn1, (A, a));
+wrap!(Fn2, (A, a), (B, b));
+wrap!(Fn3, (A, a), (B, b), (C, c));
+
+ops! { Fn2
+    // f16: f32 holds sums and products with enough bits to spare that rounding twice is
+    // rounding once (24 >= 2 * 11 + 2, Figueroa 1995).
+    AddH(a: u32, b: u32) -> u32 { f32_to_f16(h(a) + h(b)) }
+    SubH(a: u32, b: u32) -> u32 { f32_to_f16(h(a) - h(b)) }
+    MulH(a: u32, b: u32) -> u32 { f32_to_f16(h(a) * h(b)) }
+    MulFtzH(a: u32, b: u32) -> u32 {
+        let (a, b) = (flush_f16(a), flush_f16(b));
+        flush_tiny(MulH::f(a, b), f64::from(h(a)) * f64::from(h(b)))
+    }
+    MinH(a: u32, b: u32) -> u32 { f32_to_f16(f(min_f32(h(a).to_bits(), h(b).to_bits()))) }
+    MaxH(a: u32, b: u32) -> u32 { f32_to_f16(f(max_f32(h(a).to_bits(), h(b).to_bits()))) }
+    AddB(a: u32, c: u32) -> u32 { wb(f64::from(b(a)) + f64::from(b(c))) }
+    SubB(a: u32, c: u32) -> u32 { wb(f64::from(b(a)) - f64::from(b(c))) }
+    MulB(a: u32, c: u32) -> u32 { wb(f64::from(b(a)) * f64::from(b(c))) }
+    MinB(a: u32, c: u32) -> u32 { f32_to_bf16(f(min_f32(a << 16, c << 16))) }
+    MaxB(a: u32, c: u32) -> u32 { f32_to_bf16(f(max_f32(a << 16, c << 16))) }
+    MinNanH(a: u32, c: u32) -> u32 { if h(a).is_nan() || h(c).is_nan() { 0x7fff } else { MinH::f(a, c) } }
+    MaxNanH(a: u32, c: u32) -> u32 { if h(a).is_nan() || h(c).is_nan() { 0x7fff } else { MaxH::f(a, c) } }
+    MinNanB(a: u32, c: u32) -> u32 { if b(a).is_nan() || b(c).is_nan() { 0x7fff } else { MinB::f(a, c) } }
+    MaxNanB(a: u32, c: u32) -> u32 { if b(a).is_nan() || b(c).is_nan() { 0x7fff } else { MaxB::f(a, c) } }
+}
+/// Rounds once, correctly.
+#[inline(always)]
+fn fma_h(a: u32, b: u32, c: u32) -> f64 {
+    fma_to_odd(f64::from(h(a)), f64::from(h(b)), f64::from(h(c)))
+}
+ops! { Fn3
+    FmaH(a: u32, b: u32, c: u32) -> u32 { wh(fma_h(a, b, c)) }
+    FmaB(a: u32, c: u32, e: u32) -> u32 { wb(fma_to_odd(f64::from(b(a)), f64::from(b(c)), f64::from(b(e)))) }
+    FmaFtzH(a: u32, b: u32, c: u32) -> u32 {
+        let [a, b, c] = [a, b, c].map(flush_f16);
+        flush_tiny(FmaH::f(a, b, c), fma_h(a, b, c))
+    }
+    FmaReluFtzH(a: u32, b: u32, c: u32) -> u32 { relu16(FmaFtzH::f(a, b, c)) }
+    FmaReluH(a: u32, b: u32, c: u32) -> u32 { relu16(FmaH::f(a, b, c)) }
+    FmaReluB(a: u32, b: u32, c: u32) -> u32 { relu16(FmaB::f(a, b, c)) }
+}
+ops! { Fn1
+    NegH(a: u32) -> u32 { if a & 0x7fff > 0x7c00 { 0x7fff } else { a ^ 0x8000 } }
+    AbsH(a: u32) -> u32 { if a & 0x7fff > 0x7c00 { 0x7fff } else { a & 0x7fff } }
+    NegB(a: u32) -> u32 { if a & 0x7fff > 0x7f80 { 0x7fff } else { a ^ 0x8000 } }
+    AbsB(a: u32) -> u32 { if a & 0x7fff > 0x7f80 { 0x7fff } else { a & 0x7fff } }
+    Ex2H(a: u32) -> u32 { f32_to_f16(approx::ex2(h(a))) }
+    TanhH(a: u32) -> u32 { f32_to_f16(approx::tanh(h(a))) }
+    // For bf16 always with .ftz.
+    Ex2B(a: u32) -> u32 { f32_to_bf16(f(flush(approx::ex2(b(a)).to_bits()))) }
+    TanhB(a: u32) -> u32 { f32_to_bf16(approx::tanh(b(a))) }
+}
+
+#[inline(always)]
+fn relu16(x: u32) -> u32 {
+    // A NaN stays canonical; everything negative becomes +0.
+    if x & 0x8000 != 0 { 0 } else { x }
+}
+
+const SIGN: u32 = 1 << 15;
+
+macro_rules! halves {
+    ($make:ident, $ty:expr, $h:ty, $b:ty) => {
+        match $ty {
+            Ty::F16 => $make::<$h>(),
+            Ty::F16x2 => $make::<Packed<$h>>(),
+            Ty::Bf16 => $make::<$b>(),
+            Ty::Bf16x2 => $make::<Packed<$b>>(),
+            _ => return None,
+        }
+    };
+}
+
+/// f16 with `.ftz` and `.sat`, which bf16 does not have.
+macro_rules! dressed_halves {
+    ($make:ident, $ty:expr, $m:expr, $h:ty, $b:ty) => {
+        dressed_halves!($make, $ty, $m, $h, $b, Ftz<$h>)
+    };
+    ($make:ident, $ty:expr, $m:expr, $h:ty, $b:ty, $ftz:ty) => {
+        match ($m.ftz, $m.sat, $ty) {
+            (false, false, _) => halves!($make, $ty, $h, $b),
+            (true, false, Ty::F16) => $make::<$ftz>(),
+            (true, false, Ty::F16x2) => $make::<Packed<$ftz>>(),
+            (false, true, Ty::F16) => rare!($make, Sat<$h>),
+            (false, true, Ty::F16x2) => rare!($make, Packed<Sat<$h>>),
+            (true, true, Ty::F16) => rare!($make, Sat<$ftz>),
+            (true, true, Ty::F16x2) => rare!($make, Packed<Sat<$ftz>>),
+            _ => return None,
+        }
+    };
+}
+
+/// The operation, or `None` where this table has none.
+pub fn lookup(name: &str, ty: Ty, m: Modifiers) -> Option<AluOp> {
+    let saturates = matches!(name, "add" | "sub" | "mul" | "fma") && !m.relu;
+    if m.mode != Round::Nearest || m.sat && !saturates {
+        return None;
+    }
+    Some(match name {
+        "add" => dressed_halves!(op2, ty, m, AddH, AddB),
+        "sub" => dressed_halves!(op2, ty, m, SubH, SubB),
+        "mul" => dressed_halves!(op2, ty, m, MulH, MulB, MulFtzH),
+        "fma" if m.relu => dressed_halves!(op3, ty, m, FmaReluH, FmaReluB, FmaReluFtzH),
+        "fma" => dressed_halves!(op3, ty, m, FmaH, FmaB, FmaFtzH),
+        "min" => match (m.nan, m.xorsign) {
+            (false, false) => dressed_halves!(op2, ty, m, MinH, MinB),
+            (true, false) => dressed_halves!(rare2, ty, m, MinNanH, MinNanB),
+            (false, true) => {
+                dressed_halves!(rare2, ty, m, Xorsign<MinH, SIGN>, Xorsign<MinB, SIGN>)
+            }
+            (true, true) => {
+                dressed_halves!(rare2, ty, m, Xorsign<MinNanH, SIGN>, Xorsign<MinNanB, SIGN>)
+            }
+        },
+        "max" => match (m.nan, m.xorsign) {
+            (false, false) => dressed_halves!(op2, ty, m, MaxH, MaxB),
+            (true, false) => dressed_halves!(rare2, ty, m, MaxNanH, MaxNanB),
+            (false, true) => {
+                dressed_halves!(rare2, ty, m, Xorsign<MaxH, SIGN>, Xorsign<MaxB, SIGN>)
+            }
+            (true, true) => {
+                dressed_halves!(rare2, ty, m, Xorsign<MaxNanH, SIGN>, Xorsign<MaxNanB, SIGN>)
+            }
+        },
+        "neg" => dressed_halves!(op1, ty, m, NegH, NegB),
+        "abs" => dressed_halves!(op1, ty, m, AbsH, AbsB),
+        "ex2" => halves!(op1, ty, Ex2H, Ex2B),
+        "tanh" if !m.ftz => halves!(rare1, ty, TanhH, TanhB),
+        _ => return None,
+    })
+}

@@ -1,0 +1,126 @@
+//! The device's heap: `malloc` and `free` of CUDA C++, which PTX calls as functions without a body. Each
+//! block is an allocation of its own, so that what is found elsewhere is found here: accesses out of bounds,
+//! values that nothing wrote, races. No address is given twice: an access after `free` hits nothing.
+//!
+//! Blocks live on after the launch, as on a GPU: another launch may free them. Lost is what nobody has freed
+//! when a launch ends, and to which no pointer is left in memory.
+
+use super::state::*;
+use crate::heap::Block;
+use crate::memory::Memory;
+use crate::regs::lanes;
+use crate::report::*;
+use std::collections::BTreeSet;
+
+/// Bytes in use at a time, as long as a program asks for no more (cudaLimitMallocHeapSize).
+const HEAP_BYTES: u64 = 8 << 20;
+/// Blocks that one memory ever has.
+const MOST_BLOCKS: usize = 1 << 20;
+
+/// Blocks to which memory holds a pointer, or one into them.
+fn pointed_to(memory: &Memory) -> BTreeSet<u64> {
+    let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
+    memory
+        .contents()
+        .flat_map(|data| data.as_chunks::<8>().0)
+        .filter_map(|bytes| memory.heap.holding(word(bytes)))
+        .map(|(base, _)| base)
+        .collect()
+}
+
+impl Machine<'_> {
+    /// One lane after the other. Where there is no room the pointer is null; of 0 bytes it is not.
+    pub fn malloc(
+        &mut self,
+        b: &BlockState,
+        w: &mut Warp,
+        (to, size): (u32, u32),
+        mask: u32,
+        pc: u32,
+    ) -> Run<()> {
+        let name = format!("malloc at {}", self.place(pc));
+        for l in lanes(mask) {
+            let by = At::lane(b, w, pc, l as u32);
+            let bytes = w.regs.r64[size as usize].0[l];
+            let heap = &self.memory.heap;
+            let fits = bytes.saturating_add(heap.used) <= HEAP_BYTES;
+            if fits && heap.blocks.len() >= MOST_BLOCKS {
+                let what = format!("more than {MOST_BLOCKS} calls of malloc");
+                return self.fault(FaultKind::Budget, by, &what);
+            }
+            let mut address = 0;
+            if fits {
+                address = self.memory.alloc_in_heap(&name, bytes as usize);
+                let block = Block {
+                    bytes,
+                    by: Some(by),
+                    freed: None,
+                };
+                self.memory.heap.used += bytes;
+                self.memory.heap.blocks.insert(address, block);
+            }
+            w.regs.r64[to as usize].0[l] = address;
+        }
+        self.progress += 1;
+        Ok(())
+    }
+
+    pub fn free(&mut self, b: &BlockState, w: &Warp, pointer: u32, mask: u32, pc: u32) {
+        let here = self.place(pc);
+        for l in lanes(mask) {
+            let address = w.regs.r64[pointer as usize].0[l];
+            if address == 0 {
+                continue;
+            }
+            let at = At::lane(b, w, pc, l as u32).address(address);
+            let heap = &mut self.memory.heap;
+            let wrong = match heap.blocks.get_mut(&address) {
+                None => "malloc did not give that".to_owned(),
+                Some(Block {
+                    freed: Some(place), ..
+                }) => format!("it was freed at {place}"),
+                Some(block) => {
+                    block.freed = Some(here.clone());
+                    heap.used -= block.bytes;
+                    self.memory.empty(address);
+                    continue;
+                }
+            };
+            self.find(FindingKind::InvalidFree, at, None, |_| {
+                format!("free of {address:#x}: {wrong};")
+            });
+        }
+        self.progress += 1;
+    }
+
+    /// For an address that lies in no allocation, the message if it lay in a block that was freed.
+    pub fn freed(&self, address: u64) -> Option<String> {
+        let (base, block) = self.memory.heap.holding(address)?;
+        let freed = block.freed.as_ref()?;
+        let (byte, bytes) = (address - base, block.bytes);
+        Some(format!(
+            "use after free: address {address:#x} is byte {byte} of {bytes} that were freed at {freed}"
+        ))
+    }
+
+    /// At the end of a launch: what it has lost.
+    pub fn tell_leaks(&mut self) {
+        let blocks = &mut self.memory.heap.blocks;
+        let fresh = |(address, block): (&u64, &mut Block)| {
+            let by = block.by.take().filter(|_| block.freed.is_none())?;
+            Some((*address, block.bytes, by))
+        };
+        let fresh: Vec<_> = blocks.iter_mut().filter_map(fresh).collect();
+        if fresh.is_empty() {
+            return;
+        }
+        let kept = pointed_to(self.memory);
+        for (address, bytes, by) in fresh {
+            if !kept.contains(&address) {
+                self.find(FindingKind::Leak, by.address(address), None, |_| {
+                    format!("{bytes} bytes are lost: nobody freed what malloc gave")
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Whether a descriptor of `wgmma` fits the tile that it leads to: in what a compiler calls one variable, rows side by
+//! side, and in the swizzle with which TMA brought it. A GPU reads whatever lies there.
+
+use super::address::Site;
+use super::state::*;
+use crate::program::wgmma::Descriptor;
+use crate::program::*;
+use crate::report::*;
+use model::Swizzle;
+
+/// Bytes that a swizzle moves as one.
+const PIECE: u32 = 16;
+
+/// The swizzle of the last box that a tensor copy was to bring to each piece of shared memory.
+#[derive(Default)]
+pub struct Layouts(Vec<Option<Swizzle>>);
+
+impl Layouts {
+    pub fn note(&mut self, at: u32, swizzle: Swizzle) {
+        let piece = (at / PIECE) as usize;
+        if self.0.len() <= piece {
+            self.0.resize(piece + 1, None);
+        }
+        self.0[piece] = Some(swizzle);
+    }
+
+    fn at(&self, at: u32) -> Option<Swizzle> {
+        self.0.get((at / PIECE) as usize).copied().flatten()
+    }
+}
+
+/// A matrix as a descriptor lays it out.
+pub struct Described<'a> {
+    pub name: &'static str,
+    pub descriptor: Descriptor,
+    pub transposed: bool,
+    /// Bytes along which elements lie side by side, and lines of that.
+    pub along: u32,
+    pub lines: u32,
+    /// Where its pieces lie, in order: address and bytes.
+    pub stretches: &'a [(u32, u32)],
+}
+
+fn bytes_of(swizzle: Swizzle) -> &'static str {
+    match swizzle {
+        Swizzle::None => "no swizzle",
+        Swizzle::Bytes32 => "a swizzle of 32 bytes",
+        Swizzle::Bytes64 => "a swizzle of 64 bytes",
+        Swizzle::Bytes128 => "a swizzle of 128 bytes",
+    }
+}
+
+impl Machine<'_> {
+    pub fn check_layout(&mut self, b: &BlockState, w: &Warp, d: &Described, s: Site) {
+        let start = d.descriptor.start;
+        let at = At::lane(b, w, s.pc, 0).address(u64::from(start));
+        let kind = FindingKind::WrongLayout;
+        let name = d.name;
+        // Dynamic memory is one variable up to the end of the block's.
+        let variable = self
+            .program
+            .shared
+            .iter()
+            .find(|v| (v.offset..v.offset + v.bytes).contains(&start));
+        if let Some(v) = variable {
+            let end = v.offset + v.bytes;
+            let is_outside = |(from, bytes): &&(u32, u32)| *from < v.offset || from + bytes > end;
+            if let Some(&(from, bytes)) = d.stretches.iter().find(is_outside) {
+                let end = from + bytes;
+                self.find(kind, at, None, |_| {
+                    let variable = &v.name;
+                    format!(
+                        "the descriptor of {name} begins in `{variable}` and leads out of it, to {from:#x} to {end:#x} \
+                         of shared memory"
+                    )
+                });
+            }
+        }
+        let Some((copy, swizzle)) = self.tile_of(b, d.stretches) else {
+            return;
+        };
+        if swizzle != d.descriptor.swizzle {
+            self.find(kind, at, Some(Other::instruction(copy)), |m| {
+                let (says, has) = (bytes_of(d.descriptor.swizzle), bytes_of(swizzle));
+                let copy = m.copy_at(copy);
+                format!(
+                    "the descriptor of {name} has {says}, and {copy} brought the tile with {has}"
+                )
+            });
+        }
+        if let Some((field, distance, needed)) = d.overlap() {
+            self.find(kind, at, Some(Other::instruction(copy)), |_| {
+                format!(
+                    "the {field} offset in the descriptor of {name} is {distance} bytes, and what lies next to each \
+                     other takes {needed}: parts of the matrix are the same bytes"
+                )
+            });
+        }
+    }
+
+    /// The tensor copy that wrote last to one of these, and its swizzle.
+    fn tile_of(&self, b: &BlockState, stretches: &[(u32, u32)]) -> Option<(u32, Swizzle)> {
+        let shadow = b.shadow.as_ref()?;
+        let code = &self.program.code;
+        let is_other = |instruction: u32, _, _| {
+            let op = code.get(instruction as usize).map(|inst| &inst.op);
+            !matches!(op, Some(Op::Bulk(copy)) if matches!(copy.global, BulkGlobal::Box { .. }))
+        };
+        stretches.iter().find_map(|&(from, _)| {
+            let (copy, _) = shadow.unseen_write((from, PIECE), is_other)?;
+            Some((copy, b.layouts.at(from)?))
+        })
+    }
+}
+
+impl Described<'_> {
+    /// A distance that is shorter than what it is the distance of: which, and the bytes that it has and needs. One of
+    /// 0 repeats a part on purpose.
+    fn overlap(&self) -> Option<(&'static str, u32, u32)> {
+        let d = self.descriptor;
+        // Eight lines of a width.
+        let needed = 8 * d.width();
+        let (of_along, of_lines) = d.distances(self.transposed);
+        let is_short = |(distance, count): (u32, u32)| count > 1 && (1..needed).contains(&distance);
+        let parts = [
+            (of_along, self.along.div_ceil(d.width())),
+            (of_lines, self.lines.div_ceil(8)),
+        ];
+        let (short, _) = parts.into_iter().find(|part| is_short(*part))?;
+        let field = if short == d.stride {
+            "stride"
+        } else {
+            "leading"
+        };
+        Some((field, short, needed))
+    }
+}

@@ -1,0 +1,148 @@
+//! Matrix products whose every step the PTX ISA defines (9.7.15.4.14): integers, which are exact, and
+//! f64.
+
+use super::float_ops::wd3;
+#[cfg(target_arch = "x86_64")]
+use crate::alu::has_v3;
+use crate::num::exact;
+use crate::num::round::Round;
+use crate::program::mma::*;
+use crate::regs::{LANES, Regs};
+
+/// The bits of an element as a number.
+#[inline(always)]
+pub fn number(elem: Elem, bits: u32) -> i32 {
+    match elem {
+        Elem::S8 => i32::from(bits as u8 as i8),
+        Elem::U8 => i32::from(bits as u8),
+        Elem::S4 => (bits << 28) as i32 >> 28,
+        Elem::U4 => (bits & 15) as i32,
+        _ => (bits & 1) as i32,
+    }
+}
+
+#[inline(always)]
+fn gather(regs: &Regs, places: &Places, elem: Elem, registers: &[u32], out: &mut [i32]) {
+    let mut place = places.of.chunks_exact(LANES);
+    for &register in registers {
+        let values = &regs.r32[register as usize].0;
+        for step in 0..elem.per_register() {
+            let Some(to) = place.next() else { return };
+            for (l, value) in values.iter().enumerate() {
+                if let Some(out) = out.get_mut(to[l] as usize) {
+                    *out = number(elem, value >> (step * elem.bits()));
+                }
+            }
+        }
+    }
+}
+
+/// `N` columns. No product of one instruction leaves 32 bits.
+#[inline(always)]
+fn product<const N: usize>(combine: Combine, k: usize, a: &[i32], b: &[i32], sum: &mut [i32]) {
+    let rows = sum.as_chunks_mut::<N>().0.iter_mut();
+    for (row, xs) in rows.zip(a.chunks_exact(k)) {
+        for (&x, ys) in xs.iter().zip(b.as_chunks::<N>().0) {
+            for (sum, &y) in row.iter_mut().zip(ys) {
+                *sum += match combine {
+                    Combine::Multiply => x * y,
+                    Combine::Xor => x ^ y,
+                    Combine::And => x & y,
+                };
+            }
+        }
+    }
+}
+
+/// `ROOM`: elements of A or B, at most.
+#[inline(always)]
+fn integers_in<const ROOM: usize>(regs: &mut Regs, m: &Integers) {
+    let (mut left, mut right, mut sum) = ([0; ROOM], [0; ROOM], [0; 512]);
+    gather(regs, &m.places[0], m.ab[0], &m.a, &mut left);
+    gather(regs, &m.places[1], m.ab[1], &m.b, &mut right);
+    let [rows, columns, k] = [m.shape.m, m.shape.n, m.shape.k].map(|x| x as usize);
+    let (a, b) = (&left[..rows * k], &right[..k * columns]);
+    let to = &mut sum[..rows * columns];
+    // Those are all that `decode` lets through.
+    match columns {
+        32 => product::<32>(m.combine, k, a, b, to),
+        16 => product::<16>(m.combine, k, a, b, to),
+        _ => product::<8>(m.combine, k, a, b, to),
+    }
+    // Registers of d may be others of c.
+    let mut addends = [[0; LANES]; 8];
+    for (to, &c) in addends.iter_mut().zip(&m.c) {
+        *to = regs.r32[c as usize].0;
+    }
+    let places = m.places[2].of.chunks_exact(LANES);
+    for ((&d, addend), from) in m.d.iter().zip(&addends).zip(places) {
+        regs.set32(d, |l| {
+            let (c, p) = (addend[l] as i32, sum[from[l] as usize % 512]);
+            let all = if m.saturate {
+                c.saturating_add(p)
+            } else {
+                c.wrapping_add(p)
+            };
+            all as u32
+        });
+    }
+}
+
+#[inline(always)]
+fn integers_any(regs: &mut Regs, m: &Integers) {
+    if m.shape.k <= 32 {
+        integers_in::<512>(regs, m);
+    } else {
+        integers_in::<4096>(regs, m);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,bmi2")]
+fn integers_v3(regs: &mut Regs, m: &Integers) {
+    integers_any(regs, m);
+}
+
+pub fn integers(regs: &mut Regs, m: &Integers) {
+    #[cfg(target_arch = "x86_64")]
+    if has_v3() {
+        // SAFETY: the processor has what it was compiled for.
+        return unsafe { integers_v3(regs, m) };
+    }
+    integers_any(regs, m);
+}
+
+/// Each product is added exactly and rounded, k ascending; NaNs come through as those of `fma`.
+pub fn doubles(regs: &mut Regs, m: &Doubles) {
+    let [rows, columns, k] = [m.shape.m, m.shape.n, m.shape.k].map(|x| x as usize);
+    let (mut a, mut b, mut c) = ([0.0; 256], [0.0; 128], [0.0; 128]);
+    let parts = [
+        (Part::A, &m.a, &mut a[..rows * k], k),
+        (Part::B, &m.b, &mut b[..k * columns], columns),
+        (Part::Acc, &m.c, &mut c[..rows * columns], columns),
+    ];
+    for (part, registers, to, width) in parts {
+        for (i, &register) in registers.iter().enumerate() {
+            for (lane, &bits) in regs.r64[register as usize].0.iter().enumerate() {
+                let (row, column) = mma_place(part, Elem::F64, lane as u32, i as u32);
+                to[row as usize * width + column as usize] = f64::from_bits(bits);
+            }
+        }
+    }
+    let add = |a: f64, b: f64, c: f64| match m.round {
+        Round::Nearest => a.mul_add(b, c),
+        round => exact::fma(a, b, c, round),
+    };
+    for (i, &d) in m.d.iter().enumerate() {
+        regs.set64(d, |lane| {
+            let (row, column) = mma_place(Part::Acc, Elem::F64, lane as u32, i as u32);
+            let (row, column) = (row as usize, column as usize);
+            let sum = (0..k).fold(c[row * columns + column], |sum, p| {
+                let (a, b) = (a[row * k + p], b[p * columns + column]);
+                let bits = [a, b, sum].map(f64::to_bits);
+                f64::from_bits(wd3(add(a, b, sum), bits[0], bits[1], bits[2]))
+            });
+            sum.to_bits()
+        });
+    }
+}

@@ -1,0 +1,126 @@
+//! As `mma_sums`, for finite factors of at most 11 significant bits (f16, and fp8, which is computed as f16): their
+//! products are exact in f32, and what is cut off of them are integers of 32 bits. So a vector holds eight of them
+//! and not four, and one instruction cuts off.
+
+use super::mma_sums::*;
+use crate::program::mma::STRIP;
+use std::arch::x86_64::*;
+use std::ops::Range;
+
+/// It can only be made on processors with AVX2.
+pub struct OfHalves<'a> {
+    values: &'a Factors<f32>,
+    units: &'a Factors<f32>,
+}
+
+impl<'a> OfHalves<'a> {
+    /// `None` where a factor is not finite. `units` has room for what is worked out.
+    #[target_feature(enable = "avx2,fma,bmi2")]
+    pub fn new(values: &'a Factors<f32>, units: &'a mut Factors<f32>) -> Option<OfHalves<'a>> {
+        const LEAST: f32 = f32::from_bits((127 - 14) << 23);
+        let mut finite = true;
+        for (values, units) in [(&values.a, &mut units.a), (&values.b, &mut units.b)] {
+            for (x, unit) in values.iter().zip(units) {
+                finite &= x.is_finite();
+                *unit = unit_of_single(*x, LEAST);
+            }
+        }
+        finite.then_some(OfHalves { values, units })
+    }
+}
+
+impl Products for OfHalves<'_> {
+    #[inline(always)]
+    fn add_to(&self, sums: &mut [f64], columns: usize, depth: usize, depths: &Range<usize>) {
+        // SAFETY: whoever made `self` had what the function was compiled for.
+        unsafe { self.add(sums, columns, depth, depths) }
+    }
+}
+
+/// As [`unit`].
+#[inline(always)]
+fn unit_of_single(x: f32, least: f32) -> f32 {
+    let unit = f32::from_bits(x.to_bits() & 0xff << 23).max(least);
+    if x == 0.0 { 0.0 } else { unit }
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn vector(x: [f32; STRIP]) -> __m256 {
+    // SAFETY: 32 bytes without padding in which every bit pattern is a value.
+    unsafe { std::mem::transmute(x) }
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn singles(x: __m256) -> [f32; STRIP] {
+    // SAFETY: as above.
+    unsafe { std::mem::transmute(x) }
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn integers(x: __m256i) -> [i32; STRIP] {
+    // SAFETY: as above.
+    unsafe { std::mem::transmute(x) }
+}
+
+impl OfHalves<'_> {
+    /// Sums that f32 can hold, and at most 16 columns of A: that many products, each smaller than four times the
+    /// largest unit and of 22 bits, are smaller than 2^31.
+    #[target_feature(enable = "avx2,fma,bmi2")]
+    fn add(&self, sums: &mut [f64], columns: usize, depth: usize, depths: &Range<usize>) {
+        for (row, sums) in sums.chunks_exact_mut(columns).enumerate() {
+            for (strip, to) in sums.as_chunks_mut::<STRIP>().0.iter_mut().enumerate() {
+                let values = self.values.pair(row, strip, depth, depths);
+                let units = self.units.pair(row, strip, depth, depths);
+                *to = add_halves(*to, values, units);
+            }
+        }
+    }
+}
+
+#[target_feature(enable = "avx2,fma,bmi2")]
+#[inline]
+fn add_halves(to: [f64; STRIP], values: Pair<f32>, units: Pair<f32>) -> [f64; STRIP] {
+    const BELOW: f32 = (1_u32 << KEPT) as f32;
+    let (mut addend, mut addend_unit) = ([0.0; STRIP], [0.0; STRIP]);
+    for l in 0..STRIP {
+        addend[l] = to[l] as f32;
+        addend_unit[l] = unit_of_single(addend[l], f32::MIN_POSITIVE);
+    }
+    let mut largest = vector(addend_unit);
+    for (x, ys) in units.0.iter().zip(units.1) {
+        let unit = _mm256_mul_ps(_mm256_set1_ps(*x), vector(*ys));
+        largest = _mm256_max_ps(unit, largest);
+    }
+    let scale = _mm256_div_ps(_mm256_set1_ps(BELOW), largest);
+    let kept = integers(_mm256_cvttps_epi32(_mm256_mul_ps(vector(addend), scale)));
+    let mut sum = _mm256_setzero_si256();
+    for (x, ys) in values.0.iter().zip(values.1) {
+        // Exact: the product has 22 bits, the scale is a power of two.
+        let product = _mm256_mul_ps(_mm256_set1_ps(*x), vector(*ys));
+        let term = _mm256_cvttps_epi32(_mm256_mul_ps(product, scale));
+        sum = _mm256_add_epi32(sum, term);
+    }
+    let (largest, sum) = (singles(largest), integers(sum));
+    // A product that is not 0 has a unit of at least 2^-28. Where all are 0, the scale may be infinite.
+    let usual = |largest: f32| (1e-30..=f32::MAX).contains(&largest);
+    let (mut all_usual, mut result) = (true, [0.0; STRIP]);
+    for l in 0..STRIP {
+        let all = f64::from(sum[l]) + f64::from(kept[l]);
+        result[l] = all * (f64::from(largest[l]) * f64::from(1.0 / BELOW));
+        all_usual &= usual(largest[l]);
+    }
+    if !all_usual {
+        for l in (0..STRIP).filter(|&l| !usual(largest[l])) {
+            result[l] = values
+                .0
+                .iter()
+                .zip(values.1)
+                .map(|(x, ys)| f64::from(x * ys[l]))
+                .fold(to[l], |s, t| s + t);
+        }
+    }
+    result
+}

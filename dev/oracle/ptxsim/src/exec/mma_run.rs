@@ -1,0 +1,561 @@
+//! Runs the matrix instructions, to the bit as the tensor cores of sm_90 do (CALIBRATION.md): they
+//! align and cut off inside, and cut off again where the result is f32. Integers and f64 are in
+//! `mma_exact`.
+
+use super::address::{Addresses, Site, addresses, split};
+use super::cost::Passes;
+use super::mma_exact::{doubles, integers};
+#[cfg(target_arch = "x86_64")]
+use super::mma_halves::OfHalves;
+use super::mma_sums::*;
+use super::state::*;
+#[cfg(target_arch = "x86_64")]
+use crate::alu::has_v3;
+use crate::check::race::Strength;
+use crate::num::narrow::*;
+use crate::num::round::Round;
+use crate::program::AddressSpace;
+use crate::program::mma::*;
+use crate::regs::{ALL, LANES, Regs, lanes};
+use crate::report::{At, FaultKind};
+
+impl Mma {
+    /// It accesses no memory.
+    pub fn computes(&self) -> bool {
+        matches!(
+            self,
+            Mma::Multiply(_)
+                | Mma::Integers(_)
+                | Mma::Doubles(_)
+                | Mma::Sparse(_)
+                | Mma::Quads(_)
+                | Mma::Scaled(_)
+                | Mma::MovMatrix { .. }
+        )
+    }
+
+    /// Computes the operations that access no memory.
+    pub fn compute(&self, regs: &mut Regs) {
+        match self {
+            Mma::Multiply(m) => multiply(regs, m),
+            Mma::Integers(m) => integers(regs, m),
+            Mma::Doubles(m) => doubles(regs, m),
+            Mma::Sparse(m) => m.compute(regs),
+            Mma::Quads(m) => m.compute(regs),
+            Mma::Scaled(m) => m.compute(regs),
+            Mma::MovMatrix { d, a } => transpose(regs, *d, *a),
+            Mma::WmmaLoad(_) | Mma::WmmaStore(_) | Mma::LdMatrix { .. } | Mma::StMatrix { .. } => {}
+        }
+    }
+}
+
+/// Passes of a fragment, from an address modulo the banks and with a stride.
+#[derive(Clone, Copy)]
+pub struct Counted {
+    at: (u64, u32),
+    requests: u64,
+    passes: Passes,
+}
+
+impl Machine<'_> {
+    pub fn mma<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        op: &Mma,
+        s: Site,
+    ) -> Run<()> {
+        match op {
+            Mma::WmmaLoad(t) => self.wmma_memory::<CHECKS>(b, w, t, s, false),
+            Mma::WmmaStore(t) => self.wmma_memory::<CHECKS>(b, w, t, s, true),
+            Mma::Multiply(_)
+            | Mma::Integers(_)
+            | Mma::Doubles(_)
+            | Mma::Sparse(_)
+            | Mma::Quads(_)
+            | Mma::Scaled(_)
+            | Mma::MovMatrix { .. } => {
+                op.compute(&mut w.regs);
+                Ok(())
+            }
+            Mma::LdMatrix {
+                transpose,
+                registers,
+                space,
+                address,
+                offset,
+            } => {
+                let all = addresses(&w.regs, *address, *offset);
+                self.ldmatrix::<CHECKS>(b, w, (*transpose, registers, *space), &all, s, true)
+            }
+            Mma::StMatrix {
+                transpose,
+                registers,
+                space,
+                address,
+                offset,
+            } => {
+                let all = addresses(&w.regs, *address, *offset);
+                self.ldmatrix::<CHECKS>(b, w, (*transpose, registers, *space), &all, s, false)
+            }
+        }
+    }
+
+    /// As plain accesses, through the checks and counters of those.
+    fn wmma_memory<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        t: &Tile,
+        s: Site,
+        store: bool,
+    ) -> Run<()> {
+        let base = addresses(&w.regs, t.address, t.offset);
+        let stride = w.regs.r32[t.stride as usize].0;
+        let bits = u64::from(t.elem.bits());
+        let whole = t.at_once().is_some();
+        let per_register = t.elem.per_register() as usize;
+        let before = self.costs[s.pc as usize];
+        for (n, (access, place)) in t.steps.iter().enumerate() {
+            let to = &mut w.regs.r64[access.address.1 as usize].0;
+            for l in 0..LANES {
+                let (major, minor) = place[l];
+                let elements = u64::from(major) * u64::from(stride[l]) + u64::from(minor);
+                to[l] = base[l].wrapping_add(elements * bits / 8);
+            }
+            let counted = self.costs[s.pc as usize];
+            let again = |(_, earlier): &Step| (0..LANES).all(|l| earlier[l].1 == place[l].1);
+            let again = t.stride_is_0 && t.steps[..n].iter().any(again);
+            if whole {
+                if store {
+                    self.store::<CHECKS>(b, w, access, s)?;
+                } else {
+                    self.load::<CHECKS>(b, w, access, s)?;
+                    if again {
+                        self.costs[s.pc as usize] = counted;
+                    }
+                }
+                continue;
+            }
+            let register = t.registers[n / per_register];
+            let shift = (n % per_register) as u32 * t.elem.bits();
+            let held = w.regs.r32[register as usize].0;
+            if store {
+                w.regs.set32(0, |l| held[l] >> shift);
+                Self::move_undefined(w, 0, register, -(shift as i32), false);
+                self.store::<CHECKS>(b, w, access, s)?;
+            } else {
+                Self::move_undefined(w, 0, 0, 32, false);
+                self.load::<CHECKS>(b, w, access, s)?;
+                if again {
+                    self.costs[s.pc as usize] = counted;
+                }
+                let piece = w.regs.r32[0].0;
+                w.regs.set32(register, |l| {
+                    if shift == 0 {
+                        piece[l]
+                    } else {
+                        held[l] | piece[l] << shift
+                    }
+                });
+                Self::move_undefined(w, register, 0, shift as i32, shift != 0);
+            }
+        }
+        if !store && !t.stride_is_0 && stride.contains(&0) {
+            self.costs[s.pc as usize].zero_strides += 1;
+        }
+        if t.by_matrices() {
+            let cost = &mut self.costs[s.pc as usize];
+            cost.requests = before.requests;
+            cost.wavefronts = before.wavefronts;
+            cost.ideal_wavefronts = before.ideal_wavefronts;
+            self.count_fragment(t, base[0], stride[0], s);
+        }
+        Ok(())
+    }
+
+    /// As the `ldmatrix` that it is on hardware: matrices of 8 rows of 16 bytes, up to four at a
+    /// time. Passes depend on where the banks begin and on the distance of the rows, which are mostly the same again.
+    fn count_fragment(&mut self, t: &Tile, base: u64, stride: u32, s: Site) {
+        let at = (base % 128, stride);
+        let counted = self.fragments[s.pc as usize].filter(|counted| counted.at == at);
+        let counted = counted.unwrap_or_else(|| {
+            let before = self.costs[s.pc as usize];
+            self.count_rows(t, base, stride, s);
+            let cost = &mut self.costs[s.pc as usize];
+            let counted = Counted {
+                at,
+                requests: cost.requests - before.requests,
+                passes: Passes {
+                    taken: cost.wavefronts - before.wavefronts,
+                    ideal: cost.ideal_wavefronts - before.ideal_wavefronts,
+                },
+            };
+            *cost = before;
+            counted
+        });
+        self.fragments[s.pc as usize] = Some(counted);
+        let cost = &mut self.costs[s.pc as usize];
+        cost.requests += counted.requests;
+        cost.wavefronts += counted.passes.taken;
+        cost.ideal_wavefronts += counted.passes.ideal;
+    }
+
+    fn count_rows(&mut self, t: &Tile, base: u64, stride: u32, s: Site) {
+        let (rows, columns) = extent(t.part, t.shape);
+        let (major, minor) = if t.column_major {
+            (columns, rows)
+        } else {
+            (rows, columns)
+        };
+        let bits = t.elem.bits();
+        let pitch = u64::from(stride) * u64::from(bits) / 8;
+        let matrices: Vec<u64> = (0..minor * bits / 128)
+            .flat_map(|chunk| (0..major / 8).map(move |group| (chunk, group)))
+            .map(|(chunk, group)| base + u64::from(chunk) * 16 + u64::from(group) * 8 * pitch)
+            .collect();
+        for some in matrices.chunks(t.matrices()) {
+            let of = |l: usize| some.get(l / 8).map_or(0, |m| m + (l % 8) as u64 * pitch);
+            self.count_matrices(s, &std::array::from_fn(of), some.len());
+        }
+    }
+
+    /// Lane 8 i + j gives the address of row j of matrix i. Lane l then holds elements 2 (l % 4) and
+    /// the next of row l / 4 (PTX ISA 9.7.15.5.15).
+    fn ldmatrix<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        (transpose, registers, space): (bool, &[u32], AddressSpace),
+        all: &Addresses,
+        s: Site,
+        load: bool,
+    ) -> Run<()> {
+        let used = if registers.len() == 4 {
+            ALL
+        } else {
+            (1_u32 << (8 * registers.len())) - 1
+        };
+        let mut room = [0; LANES];
+        let (space, same, a) = split(space, all, used, &mut room);
+        if space != AddressSpace::Shared || same != used {
+            return self.fault(
+                FaultKind::OutOfBounds,
+                At::thread(b.id, w.first_thread, s.pc).address(all[0]),
+                "ldmatrix or stmatrix outside shared memory",
+            );
+        }
+        for l in lanes(used) {
+            if a[l] % 16 != 0 {
+                return self.fault(
+                    FaultKind::Misaligned,
+                    At::lane(b, w, s.pc, l as u32).address(a[l]),
+                    "a matrix row that is not 16-byte aligned",
+                );
+            }
+        }
+        let s = Site { mask: used, ..s };
+        self.in_window(b, w, s, a, 16, b.shared.len(), AddressSpace::Shared)?;
+        self.count_matrices(s, a, registers.len());
+        if CHECKS {
+            if load {
+                self.check_shared_read(b, w, s, a, 16, Strength::Weak)
+            } else {
+                self.check_shared_write(b, w, s, a, 16, Strength::Weak, &[[]; LANES])
+            }
+        }
+        let whole = |l: usize| b.shared_known.holds(a[l] as usize, 16);
+        let unknown = CHECKS && load && !lanes(used).all(whole);
+        for (i, &register) in registers.iter().enumerate() {
+            for l in 0..LANES {
+                for half in 0..2 {
+                    let (r, c) = (l / 4, 2 * (l % 4) + half);
+                    let (r, c) = if transpose { (c, r) } else { (r, c) };
+                    let at = a[8 * i + r] as usize + 2 * c;
+                    let shift = 16 * half;
+                    let value = &mut w.regs.r32[register as usize].0[l];
+                    if load {
+                        let h = u32::from(b.shared[at]) | u32::from(b.shared[at + 1]) << 8;
+                        *value = *value & !(0xffff << shift) | h << shift;
+                        if unknown && let Some(origin) = b.undefined_in_shared(at, 2, s.pc) {
+                            Self::add_undefined(w, register, l, 0xffff << shift, origin);
+                        }
+                    } else {
+                        b.shared[at..at + 2]
+                            .copy_from_slice(&((*value >> shift) as u16).to_le_bytes());
+                        b.shared_known.set(at, 2);
+                        if let Some((bits, origin)) = Self::undefined_bits(w, register, l)
+                            && bits >> shift & 0xffff != 0
+                        {
+                            b.leave_undefined_in_shared(at, (3, origin));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Lane 4 r + c has elements (r, 2 c) and (r, 2 c + 1) (PTX ISA 9.7.15.5.17).
+fn transpose(regs: &mut Regs, d: u32, a: u32) {
+    let from = regs.r32[a as usize].0;
+    let element = |r: usize, c: usize| from[4 * r + c / 2] >> (16 * (c % 2)) & 0xffff;
+    regs.set32(d, |lane| {
+        let (r, c) = (lane / 4, 2 * (lane % 4));
+        element(c, r) | element(c + 1, r) << 16
+    });
+}
+
+/// The bits of each element of a part. Where several lanes hold one, they hold the same.
+#[inline(always)]
+fn gather(regs: &Regs, places: &Places, elem: Elem, registers: &[u32], bits: &mut [u32; ROOM]) {
+    let mask = u32::MAX >> (32 - elem.bits());
+    let lanes = places.lanes.min(LANES);
+    let mut place = places.of.as_chunks::<LANES>().0.iter();
+    for &register in registers {
+        let values = &regs.r32[register as usize].0;
+        for step in 0..elem.per_register() {
+            let Some(to) = place.next() else { return };
+            let shift = step * elem.bits();
+            for l in 0..lanes {
+                bits[to[l] as usize % ROOM] = values[l] >> shift & mask;
+            }
+        }
+    }
+}
+
+/// As [`gather`], of halves.
+#[inline(always)]
+fn gather_halves(regs: &Regs, places: &Places, registers: &[u32], bits: &mut [u16; ROOM]) {
+    let lanes = places.lanes.min(LANES);
+    let steps = places.of.as_chunks::<LANES>().0.as_chunks::<2>().0;
+    for (&register, [low, high]) in registers.iter().zip(steps) {
+        let values = &regs.r32[register as usize].0;
+        if places.in_pairs {
+            let pairs = bits.as_chunks_mut::<2>().0;
+            for l in 0..lanes {
+                pairs[low[l] as usize / 2 % (ROOM / 2)] =
+                    [values[l] as u16, (values[l] >> 16) as u16];
+            }
+        } else {
+            for l in 0..lanes {
+                bits[low[l] as usize % ROOM] = values[l] as u16;
+                bits[high[l] as usize % ROOM] = (values[l] >> 16) as u16;
+            }
+        }
+    }
+}
+
+/// The elements of a part.
+#[inline(always)]
+fn decode_all(regs: &Regs, places: &Places, elem: Elem, registers: &[u32], values: &mut [f32]) {
+    // The frequent ones without a call.
+    match elem {
+        Elem::F16 => {
+            let mut bits = [0_u16; ROOM];
+            gather_halves(regs, places, registers, &mut bits);
+            for (to, bits) in values.iter_mut().zip(bits) {
+                *to = f16_to_f32(u32::from(bits));
+            }
+        }
+        _ => {
+            let mut bits = [0_u32; ROOM];
+            gather(regs, places, elem, registers, &mut bits);
+            if elem == Elem::F32 {
+                for (to, bits) in values.iter_mut().zip(bits) {
+                    *to = f32::from_bits(bits);
+                }
+            } else {
+                for (to, bits) in values.iter_mut().zip(bits) {
+                    *to = decode(elem, bits);
+                }
+            }
+        }
+    }
+}
+
+/// Exact.
+#[inline(always)]
+pub fn decode(elem: Elem, bits: u32) -> f32 {
+    match elem {
+        Elem::F16 => f16_to_f32(bits & 0xffff),
+        Elem::Bf16 => bf16_to_f32(bits & 0xffff),
+        // tf32 has 10 fraction bits; the hardware does not look at the others.
+        Elem::Tf32 => f32::from_bits(bits & 0xffff_e000),
+        Elem::F32 => f32::from_bits(bits),
+        Elem::E4m3 => E4M3.decode(bits & 0xff) as f32,
+        Elem::E5m2 => E5M2.decode(bits & 0xff) as f32,
+        // Those are `mma_exact`'s.
+        Elem::F64 | Elem::S8 | Elem::U8 | Elem::S4 | Elem::U4 | Elem::B1 | Elem::S32 => 0.0,
+    }
+}
+
+/// Towards zero, but to infinity from 2^128 on.
+/// No branches, so that lanes go through vector registers.
+#[inline(always)]
+pub fn cut(x: f64) -> f32 {
+    let near = x as f32;
+    let away = (f64::from(near).abs() > x.abs()) & (x.abs() < f64::from_bits((1023 + 128) << 52));
+    f32::from_bits(near.to_bits() - u32::from(away))
+}
+
+/// The value that one instruction of the machine hands to the next.
+#[inline(always)]
+fn hand_on(m: &Multiply, sums: &mut [f64]) {
+    for x in sums {
+        *x = match m.cd[1] {
+            Elem::F16 => F16.decode(F16.encode(*x, Round::Nearest, false)),
+            _ => f64::from(cut(*x)),
+        };
+    }
+}
+
+#[inline(always)]
+fn add_groups(m: &Multiply, sums: &mut [f64], products: &impl Products) {
+    let (columns, depth) = (m.shape.n as usize, m.shape.k as usize);
+    if m.ab[0].bits() == 8 {
+        // The addend comes last, rounded.
+        let mut product = [0.0; ROOM];
+        let product = &mut product[..sums.len()];
+        for depths in &m.groups {
+            products.add_to(product, columns, depth, depths);
+            hand_on(m, product);
+        }
+        for (c, p) in sums.iter_mut().zip(product) {
+            *c = match m.cd[1] {
+                // Exact: rounded where the result is written.
+                Elem::F16 => *c + *p,
+                _ => f64::from(*c as f32 + *p as f32),
+            };
+        }
+    } else {
+        for (n, depths) in m.groups.iter().enumerate() {
+            if n > 0 {
+                hand_on(m, sums);
+            }
+            products.add_to(sums, columns, depth, depths);
+        }
+    }
+}
+
+/// The factors, and the addend in the room of the sums.
+#[inline(always)]
+fn decode_operands(
+    regs: &Regs,
+    m: &Multiply,
+    Factors { a, b }: &mut Factors<f32>,
+    sums: &mut [f64; ROOM],
+) {
+    let [rows, columns, depth] = [m.shape.m, m.shape.n, m.shape.k].map(|x| x as usize);
+    decode_all(regs, &m.places[0], m.ab[0], &m.a, &mut a[..rows * depth]);
+    decode_all(regs, &m.places[1], m.ab[1], &m.b, &mut b[..depth * columns]);
+    let mut addend = [0.0; ROOM];
+    let addend = &mut addend[..rows * columns];
+    decode_all(regs, &m.places[2], m.cd[0], &m.c, addend);
+    for (to, c) in sums.iter_mut().zip(addend) {
+        *to = f64::from(*c);
+    }
+}
+
+/// fp8 is computed as f16.
+fn is_of_halves(m: &Multiply) -> bool {
+    matches!(m.ab[0], Elem::F16 | Elem::E4m3 | Elem::E5m2)
+}
+
+#[inline(always)]
+fn add_in_doubles(m: &Multiply, factors: &Factors<f32>, sums: &mut [f64; ROOM]) {
+    let least = least_unit(is_of_halves(m));
+    let elements = (m.shape.m * m.shape.n) as usize;
+    add_groups(
+        m,
+        &mut sums[..elements],
+        &InDoubles::new(factors, [least; 2], KEPT),
+    );
+}
+
+#[inline(always)]
+fn put_result(regs: &mut Regs, m: &Multiply, sums: &[f64; ROOM]) {
+    let elements = (m.shape.m * m.shape.n) as usize;
+    let mut words = [0_u32; ROOM];
+    let all = words.iter_mut().zip(&sums[..elements]);
+    let mut place = m.places[3].of.as_chunks::<LANES>().0.iter();
+    if m.cd[1] == Elem::F16 {
+        for (to, &sum) in all {
+            *to = F16.encode(sum, Round::Nearest, false);
+        }
+        for (&register, [low, high]) in m.d.iter().zip(place.as_slice().as_chunks::<2>().0) {
+            let to = &mut regs.r32[register as usize].0;
+            for l in 0..LANES {
+                to[l] = words[low[l] as usize % ROOM] | words[high[l] as usize % ROOM] << 16;
+            }
+        }
+    } else {
+        for (to, &sum) in all {
+            // Cut off, not rounded.
+            *to = super::float_ops::w(cut(sum));
+        }
+        for (&register, from) in m.d.iter().zip(&mut place) {
+            let to = &mut regs.r32[register as usize].0;
+            for l in 0..LANES {
+                to[l] = words[from[l] as usize % ROOM];
+            }
+        }
+    }
+}
+
+/// Hands on the factors, as what adds their products up.
+pub fn add_products(of_halves: bool, factors: &Factors<f32>, add: &mut dyn FnMut(&dyn Products)) {
+    #[cfg(target_arch = "x86_64")]
+    if of_halves && has_v3() {
+        let mut units = Factors::zeros();
+        // SAFETY: the processor has what it was compiled for.
+        if let Some(halves) = unsafe { OfHalves::new(factors, &mut units) } {
+            return add(&halves);
+        }
+    }
+    add(&InDoubles::new(factors, [least_unit(of_halves); 2], KEPT));
+}
+
+/// The exponent of the smallest unit of a factor.
+fn least_unit(of_halves: bool) -> i32 {
+    if of_halves { -14 } else { -126 }
+}
+
+#[inline(always)]
+fn multiply_any(regs: &mut Regs, m: &Multiply) {
+    let (mut factors, mut sums) = (Factors::zeros(), [0.0; ROOM]);
+    decode_operands(regs, m, &mut factors, &mut sums);
+    add_in_doubles(m, &factors, &mut sums);
+    put_result(regs, m, &sums);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,bmi2")]
+fn multiply_v3(regs: &mut Regs, m: &Multiply) {
+    let (mut factors, mut sums) = (Factors::zeros(), [0.0; ROOM]);
+    decode_operands(regs, m, &mut factors, &mut sums);
+    let mut units = Factors::zeros();
+    let halves = if is_of_halves(m) {
+        OfHalves::new(&factors, &mut units)
+    } else {
+        None
+    };
+    match halves {
+        Some(halves) => {
+            let elements = (m.shape.m * m.shape.n) as usize;
+            add_groups(m, &mut sums[..elements], &halves);
+        }
+        None => add_in_doubles(m, &factors, &mut sums),
+    }
+    put_result(regs, m, &sums);
+}
+
+fn multiply(regs: &mut Regs, m: &Multiply) {
+    #[cfg(target_arch = "x86_64")]
+    if has_v3() {
+        // SAFETY: the processor has what it was compiled for.
+        return unsafe { multiply_v3(regs, m) };
+    }
+    multiply_any(regs, m);
+}

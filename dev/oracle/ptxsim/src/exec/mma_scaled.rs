@@ -1,0 +1,157 @@
+//! Products of numbers of 4, 6 and 8 bits, plain and with a scale for each block of a row of A and a column of B
+//! (PTX ISA, "mma", `.kind::f8f6f4`, and "Block Scaling for mma.sync"). Each product with its scales is exact. Their
+//! sum is one of f64, K ascending, and is rounded once: in which order a GPU adds, and what it keeps, is not
+//! specified, and has not been measured.
+
+use super::state::*;
+use crate::num::narrow::*;
+use crate::num::round::Round;
+use crate::program::mma::*;
+use crate::regs::{ALL, LANES, Regs};
+use crate::report::*;
+
+/// Bits of a container of 8 that an element of 4 begins above: it lies in the middle.
+const MIDDLE: u32 = 2;
+
+/// The register layout of elements of so many bits is that of integers.
+fn place_as(bits: u32) -> Elem {
+    if bits == 4 { Elem::U4 } else { Elem::U8 }
+}
+
+fn held(regs: &Regs, registers: &[u32], per: u32, lane: u32, i: u32) -> u32 {
+    let register = registers.get((i / per) as usize);
+    let word = register.map_or(0, |r| regs.r32[*r as usize].0[lane as usize % LANES]);
+    word >> (i % per * (32 / per))
+}
+
+impl Narrow {
+    fn decode(self, container: u32, bits: u32) -> f64 {
+        match self {
+            Narrow::E4m3 => E4M3.decode(bits & 0xff),
+            Narrow::E5m2 => E5M2.decode(bits & 0xff),
+            Narrow::E2m3 => E2M3.decode(bits & 0x3f),
+            Narrow::E3m2 => E3M2.decode(bits & 0x3f),
+            Narrow::E2m1 if container == 8 => E2M1.decode(bits >> MIDDLE & 0xf),
+            Narrow::E2m1 => E2M1.decode(bits & 0xf),
+        }
+    }
+}
+
+impl Scale {
+    fn decode(self, bits: u32) -> f64 {
+        match self {
+            Scale::Ue8m0 => ue8m0_to_f64(bits & 0xff),
+            // Without a sign.
+            Scale::Ue4m3 => E4M3.decode(bits & 0x7f),
+        }
+    }
+}
+
+impl Scales {
+    /// The byte and the thread that a selector names; one for the whole warp.
+    fn selected(&self, regs: &Regs, which: usize) -> (u32, u32) {
+        let [byte, thread] = self.selectors[which].map(|r| regs.r32[r as usize].0[0] & 0xffff);
+        (byte, thread)
+    }
+
+    /// The scale of a block of a row of A or a column of B. Of each four lanes a pair holds those of A, one the rows of
+    /// the first half and the other those of the second; one lane holds those of B.
+    fn of(&self, regs: &Regs, which: usize, line: u32, block: u32) -> f64 {
+        let (byte, thread) = self.selected(regs, which);
+        let lane = match which {
+            0 => line % 8 * 4 + thread * 2 + line / 8,
+            _ => line * 4 + thread,
+        };
+        let word = regs.r32[self.registers[which] as usize].0[lane as usize % LANES];
+        self.kind.decode(word >> ((byte + block) % 4 * 8))
+    }
+}
+
+impl Scaled {
+    /// By lines (rows of A, columns of B): K elements each, scaled.
+    fn lines(&self, regs: &Regs, which: usize) -> Vec<Vec<f64>> {
+        let (part, registers, count) = match which {
+            0 => (Part::A, &self.a, 16),
+            _ => (Part::B, &self.b, 8),
+        };
+        let (elem, depth) = (place_as(self.container), self.shape.k);
+        let per = elem.per_register();
+        let mut lines = vec![vec![0.0; depth as usize]; count];
+        for lane in 0..LANES as u32 {
+            for i in 0..registers.len() as u32 * per {
+                let (row, column) = mma_place(part, elem, lane, i);
+                let (line, k) = if which == 0 {
+                    (row, column)
+                } else {
+                    (column, row)
+                };
+                let bits = held(regs, registers, per, lane, i);
+                let scale = self.scales.as_ref().map_or(1.0, |scales| {
+                    scales.of(regs, which, line, k * scales.blocks / depth)
+                });
+                let value = self.ab[which].decode(self.container, bits);
+                lines[line as usize][k as usize] = value * scale;
+            }
+        }
+        lines
+    }
+
+    pub fn compute(&self, regs: &mut Regs) {
+        let (rows, columns) = (self.lines(regs, 0), self.lines(regs, 1));
+        let before = regs.clone();
+        let per = self.sum.per_register();
+        for (n, &register) in self.d.iter().enumerate() {
+            let word = |lane: usize| {
+                (0..per).fold(0, |all, part| {
+                    let i = n as u32 * per + part;
+                    let (row, column) = mma_place(Part::Acc, Elem::F32, lane as u32, i);
+                    let c = held(&before, &self.c, per, lane as u32, i);
+                    let products = rows[row as usize]
+                        .iter()
+                        .zip(&columns[column as usize])
+                        .map(|(a, b)| a * b)
+                        .sum::<f64>();
+                    let bits = match self.sum {
+                        Elem::F16 => {
+                            F16.encode(F16.decode(c & 0xffff) + products, Round::Nearest, false)
+                        }
+                        _ => super::float_ops::w((f64::from(f32::from_bits(c)) + products) as f32),
+                    };
+                    all | bits << (part * self.sum.bits())
+                })
+            };
+            let words: [u32; LANES] = std::array::from_fn(word);
+            regs.set32(register, |lane| words[lane]);
+        }
+    }
+}
+
+impl Machine<'_> {
+    /// Selectors of scales are the same in all lanes, and within their range.
+    pub fn check_selectors(&self, b: &BlockState, w: &Warp, m: &Mma, pc: u32) -> Run<()> {
+        let Mma::Scaled(Scaled {
+            scales: Some(scales),
+            ..
+        }) = m
+        else {
+            return Ok(());
+        };
+        for (which, most) in [1, 3].into_iter().enumerate() {
+            let (byte, thread) = scales.selected(&w.regs, which);
+            let alike = scales.selectors[which]
+                .iter()
+                .map(|r| &w.regs.r32[*r as usize].0)
+                .all(|all| all.iter().all(|x| x & 0xffff == all[0] & 0xffff));
+            let legal = byte % scales.blocks == 0 && byte < 4 && thread <= most;
+            if !alike || !legal || w.live != ALL {
+                let name = ["A", "B"][which];
+                let what = format!(
+                    "mma.sync whose scales of {name} are those of byte {byte} and thread {thread}, or differ between \
+                     lanes"
+                );
+                return self.fault(FaultKind::Undefined, At::lane(b, w, pc, 0), &what);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,194 @@
+//! Products whose fragments are not those of the other instructions: `mma.sp`, where of each four elements of
+//! a row of A two are given (PTX ISA 9.7.15.6), and `mma.m8n8k4` of f16, which is four products in one
+//! (9.7.15.5.1). Both are seldom, so that each element is computed by itself.
+
+use super::mma_exact::number;
+use super::mma_run::{cut, decode};
+use super::mma_sums::{is_usual, unit};
+use crate::num::narrow::F16;
+use crate::num::round::Round;
+use crate::program::mma::*;
+use crate::regs::{LANES, Regs};
+
+/// Element `i` of a lane, in the registers of a fragment.
+fn bits(regs: &Regs, registers: &[u32], elem: Elem, lane: usize, i: u32) -> u32 {
+    let per = elem.per_register();
+    let register = registers.get((i / per) as usize);
+    let word = register.map_or(0, |r| regs.r32[*r as usize].0[lane]);
+    word >> (i % per * elem.bits())
+}
+
+fn elements(registers: &[u32], elem: Elem) -> u32 {
+    registers.len() as u32 * elem.per_register()
+}
+
+/// The sum as the tensor cores add it up at once, as `mma_sums` does for many.
+fn sum(c: f64, terms: &[(f64, f64)], least: f64) -> f64 {
+    let smallest = f64::from_bits((1023 - 126) << 52);
+    let product = |(a, b): &(f64, f64)| unit(*a, least) * unit(*b, least);
+    let largest = terms.iter().map(product).fold(unit(c, smallest), f64::max);
+    let scale = f64::from(1 << 25) / largest;
+    let cut_off = |x: f64| (x * scale).trunc();
+    let all = terms.iter().map(|(a, b)| cut_off(a * b)).sum::<f64>() + cut_off(c);
+    if is_usual(largest, all) {
+        all / scale
+    } else {
+        terms.iter().fold(c, |s, (a, b)| s + a * b)
+    }
+}
+
+/// The least exponent by which a factor's place is known.
+fn least(elem: Elem) -> f64 {
+    let exponent = if elem == Elem::F16 { 14 } else { 126 };
+    f64::from_bits((1023 - exponent) << 52)
+}
+
+fn encode(elem: Elem, x: f64) -> u32 {
+    match elem {
+        Elem::F16 => F16.encode(x, Round::Nearest, false),
+        _ => super::float_ops::w(cut(x)),
+    }
+}
+
+/// Writes a fragment of D; `of` gives an element's bits.
+fn put(regs: &mut Regs, registers: &[u32], elem: Elem, of: impl Fn(usize, u32) -> u32) {
+    let per = elem.per_register();
+    for (n, &register) in registers.iter().enumerate() {
+        let word = |lane: usize| {
+            let part = |i: u32| of(lane, n as u32 * per + i) << (i * elem.bits());
+            (0..per).fold(0, |all, i| all | part(i))
+        };
+        let words: [u32; LANES] = std::array::from_fn(word);
+        regs.set32(register, |lane| words[lane]);
+    }
+}
+
+impl Sparse {
+    /// Elements that go together: of four bits it is pairs that are there or not.
+    pub fn together(elem: Elem) -> u32 {
+        if elem.bits() == 4 { 2 } else { 1 }
+    }
+
+    /// Where in its row an element that A holds at column `at` stands.
+    fn column(&self, regs: &Regs, row: u32, at: u32) -> u32 {
+        let together = Self::together(self.ab[0]);
+        let unit = at / together;
+        let (group, upper) = (row % 8 * 4, row / 8);
+        let of = |lane: u32| u64::from(regs.r32[self.metadata as usize].0[lane as usize % LANES]);
+        // A row has as many bits as columns to choose from. Those of 16 bits are two of the first kind.
+        let all = match (self.shape.k / together, self.ab[0].bits()) {
+            (16, _) => of(group + self.selector) >> (16 * upper),
+            (32, 16) => {
+                let half = |n: u32| of(group + 2 * self.selector + n) >> (16 * upper) & 0xffff;
+                half(0) | half(1) << 16
+            }
+            (32, _) => of(group + 2 * self.selector + upper),
+            _ => of(group + upper) | of(group + 2 + upper) << 32,
+        };
+        let chosen = all >> (2 * unit) & 3;
+        (unit / 2 * 4 + chosen as u32) * together + at % together
+    }
+
+    /// For each row what A holds: column, and the element's bits.
+    fn rows(&self, regs: &Regs) -> Vec<Vec<(usize, u32)>> {
+        let mut rows = vec![vec![(0, 0); self.shape.k as usize / 2]; 16];
+        for lane in 0..LANES as u32 {
+            for i in 0..elements(&self.a, self.ab[0]) {
+                let (row, at) = mma_place(Part::A, self.ab[0], lane, i);
+                let element = bits(regs, &self.a, self.ab[0], lane as usize, i);
+                let column = self.column(regs, row, at) as usize;
+                rows[row as usize][at as usize] = (column, element);
+            }
+        }
+        rows
+    }
+
+    /// By columns: 8 of them.
+    fn columns(&self, regs: &Regs) -> Vec<Vec<u32>> {
+        let mut columns = vec![vec![0; self.shape.k as usize]; 8];
+        for lane in 0..LANES as u32 {
+            for i in 0..elements(&self.b, self.ab[1]) {
+                let (row, column) = mma_place(Part::B, self.ab[1], lane, i);
+                let element = bits(regs, &self.b, self.ab[1], lane as usize, i);
+                columns[column as usize][row as usize] = element;
+            }
+        }
+        columns
+    }
+
+    pub fn compute(&self, regs: &mut Regs) {
+        let (rows, columns) = (self.rows(regs), self.columns(regs));
+        let [a_elem, b_elem] = self.ab;
+        let [c_elem, d_elem] = self.cd;
+        let before = regs.clone();
+        put(regs, &self.d, d_elem, |lane, i| {
+            let (row, column) = mma_place(Part::Acc, d_elem, lane as u32, i);
+            let c = bits(&before, &self.c, c_elem, lane, i);
+            let b = &columns[column as usize];
+            let pairs = rows[row as usize].iter().map(|&(at, a)| (a, b[at]));
+            if d_elem == Elem::S32 {
+                let product = pairs.map(|(a, b)| number(a_elem, a) * number(b_elem, b));
+                let (product, c) = (product.sum::<i32>(), c as i32);
+                return if self.saturate {
+                    c.saturating_add(product) as u32
+                } else {
+                    c.wrapping_add(product) as u32
+                };
+            }
+            let terms: Vec<_> = pairs
+                .map(|(a, b)| (decode(a_elem, a).into(), decode(b_elem, b).into()))
+                .collect();
+            encode(d_elem, sum(decode(c_elem, c).into(), &terms, least(a_elem)))
+        });
+    }
+}
+
+impl Quads {
+    /// Row and column of element `i` in a fragment of C or D.
+    fn place(elem: Elem, lane: usize, i: u32) -> (u32, u32) {
+        let (lane, upper) = (lane as u32, lane as u32 / 16 * 4);
+        match elem {
+            Elem::F16 => (lane % 4 + upper, i),
+            _ => ((lane & 1) + (i & 2) + upper, (i & 4) + (lane & 2) + (i & 1)),
+        }
+    }
+
+    pub fn compute(&self, regs: &mut Regs) {
+        let before = regs.clone();
+        // The lane that holds an element along the one side, and the number of the element in it.
+        let held = |across: u32, along: u32, by_lane: bool| {
+            if by_lane {
+                (across % 4 + across / 4 * 16, along)
+            } else {
+                (along + across / 4 * 16, across % 4)
+            }
+        };
+        put(regs, &self.d, Elem::F32, |lane, i| {
+            let first = lane as u32 / 4 % 4 * 4;
+            let (row, column) = Self::place(Elem::F32, lane, i);
+            let term = |k: u32| {
+                let of = |registers: &[u32], (lane, i): (u32, u32)| {
+                    let element = bits(&before, registers, Elem::F16, (first + lane) as usize, i);
+                    decode(Elem::F16, element)
+                };
+                let a = held(row, k, !self.layouts[0]);
+                let b = held(column, k, self.layouts[1]);
+                (of(&self.a, a), of(&self.b, b))
+            };
+            // C lies as its own type does.
+            let own =
+                |other: &(usize, u32)| Self::place(self.addend, other.0, other.1) == (row, column);
+            let c = [first, first + 16]
+                .into_iter()
+                .flat_map(|l| l..l + 4)
+                .flat_map(|l| (0..8).map(move |i| (l as usize, i)))
+                .find(own)
+                .map_or(0.0, |(lane, i)| {
+                    decode(self.addend, bits(&before, &self.c, self.addend, lane, i))
+                });
+            // As ptxas does it: a rounding for each term, C last.
+            let add = |s: f32, (a, b): (f32, f32)| a.mul_add(b, s);
+            super::float_ops::w((0..4).map(term).fold(0.0, add) + c)
+        });
+    }
+}

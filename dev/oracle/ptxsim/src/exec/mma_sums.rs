@@ -1,0 +1,157 @@
+//! Sums of products as the tensor cores of sm_90 add them up (`mma` in dev/proof finds no difference): each
+//! product and the addend is cut off 25 bits below the largest exponent among them (that of a product is the sum
+//! of its factors'), and what is left is added exactly.
+//!
+//! [`InDoubles`] does so for all formats and on all processors. `OfHalves` in `mma_halves` gives the same bits in
+//! less than half the time, where it can.
+
+use crate::program::mma::STRIP;
+use std::ops::Range;
+
+/// Bits that are kept below the largest exponent.
+pub const KEPT: u32 = 25;
+
+/// Elements of the largest parts: 32 x 16, 16 x 32; never 32 x 32.
+pub const ROOM: usize = 512;
+
+/// A number for each element of A, by rows, and of B, by rows within strips.
+pub struct Factors<T> {
+    pub a: [T; ROOM],
+    pub b: [T; ROOM],
+}
+
+/// A row of A, and a strip of B.
+pub type Pair<'a, T> = (&'a [T], &'a [[T; STRIP]]);
+
+impl<T: Copy + Default> Factors<T> {
+    #[inline(always)]
+    pub fn zeros() -> Self {
+        let (a, b) = ([T::default(); ROOM], [T::default(); ROOM]);
+        Factors { a, b }
+    }
+
+    /// The part of a row and a strip that stands for these columns of A.
+    #[inline(always)]
+    pub fn pair(
+        &self,
+        row: usize,
+        strip: usize,
+        depth: usize,
+        depths: &Range<usize>,
+    ) -> Pair<'_, T> {
+        (
+            &self.a[row * depth..][depths.clone()],
+            &self.b.as_chunks().0[strip * depth..][depths.clone()],
+        )
+    }
+}
+
+/// Something that adds products of A and B.
+pub trait Products {
+    /// Adds those of some columns of A, of `depth`, to `sums`, which have so many columns and are not rounded.
+    fn add_to(&self, sums: &mut [f64], columns: usize, depth: usize, depths: &Range<usize>);
+}
+
+/// The power of two at or below `x`, but not below what the format's exponent can express; 0 for 0.
+/// Infinite for an infinity or a NaN.
+#[inline(always)]
+pub fn unit(x: f64, least: f64) -> f64 {
+    let unit = f64::from_bits(x.to_bits() & 0x7ff << 52).max(least);
+    if x == 0.0 { 0.0 } else { unit }
+}
+
+/// Neither all zeros nor with infinities or NaNs, which follow IEEE 754.
+#[inline(always)]
+pub fn is_usual(largest: f64, sum: f64) -> bool {
+    largest.is_finite() & (largest > 0.0) & !sum.is_nan()
+}
+
+/// Factors of every format.
+pub struct InDoubles {
+    values: Factors<f64>,
+    units: Factors<f64>,
+    /// Two to the number of bits that are kept.
+    below: f64,
+}
+
+impl InDoubles {
+    /// `least`: exponents of the smallest units of factors in A and B. `kept`: bits below the largest exponent.
+    #[inline(always)]
+    pub fn new(values: &Factors<f32>, least: [i32; 2], kept: u32) -> InDoubles {
+        let least = least.map(|n| f64::from_bits(((1023 + n) as u64) << 52));
+        let mut all = InDoubles {
+            values: Factors::zeros(),
+            units: Factors::zeros(),
+            below: (1_u64 << kept) as f64,
+        };
+        let InDoubles {
+            values: v,
+            units: u,
+            ..
+        } = &mut all;
+        for (x, (v, u)) in values.a.iter().zip(v.a.iter_mut().zip(&mut u.a)) {
+            (*v, *u) = (f64::from(*x), unit(f64::from(*x), least[0]));
+        }
+        for (x, (v, u)) in values.b.iter().zip(v.b.iter_mut().zip(&mut u.b)) {
+            (*v, *u) = (f64::from(*x), unit(f64::from(*x), least[1]));
+        }
+        all
+    }
+}
+
+impl Products for InDoubles {
+    #[inline(always)]
+    fn add_to(&self, sums: &mut [f64], columns: usize, depth: usize, depths: &Range<usize>) {
+        for (row, sums) in sums.chunks_exact_mut(columns).enumerate() {
+            for (strip, to) in sums.as_chunks_mut::<STRIP>().0.iter_mut().enumerate() {
+                let values = self.values.pair(row, strip, depth, depths);
+                let units = self.units.pair(row, strip, depth, depths);
+                *to = add_doubles(*to, values, units, self.below);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn add_doubles(to: [f64; STRIP], values: Pair<f64>, units: Pair<f64>, below: f64) -> [f64; STRIP] {
+    const LEAST: f64 = f64::from_bits((1023 - 126) << 52);
+    let mut largest = [0.0; STRIP];
+    for l in 0..STRIP {
+        largest[l] = unit(to[l], LEAST);
+    }
+    for (x, ys) in units.0.iter().zip(units.1) {
+        for l in 0..STRIP {
+            // An infinite factor makes it infinite or, with a zero, a NaN, which is dropped.
+            let unit = x * ys[l];
+            largest[l] = if unit > largest[l] { unit } else { largest[l] };
+        }
+    }
+    let (mut scale, mut sum) = ([0.0; STRIP], [0.0; STRIP]);
+    for l in 0..STRIP {
+        scale[l] = below / largest[l];
+        sum[l] = (to[l] * scale[l]).trunc();
+    }
+    for (x, ys) in values.0.iter().zip(values.1) {
+        for l in 0..STRIP {
+            sum[l] += (x * ys[l] * scale[l]).trunc();
+        }
+    }
+    let (mut usual, mut result) = (true, [0.0; STRIP]);
+    for l in 0..STRIP {
+        result[l] = sum[l] / scale[l];
+        usual &= is_usual(largest[l], sum[l]);
+    }
+    if !usual {
+        for l in 0..STRIP {
+            if !is_usual(largest[l], sum[l]) {
+                result[l] = values
+                    .0
+                    .iter()
+                    .zip(values.1)
+                    .map(|(x, ys)| x * ys[l])
+                    .fold(to[l], |s, t| s + t);
+            }
+        }
+    }
+    result
+}

@@ -1,0 +1,247 @@
+//! How the addresses of a warp's access lie to one another, kept from one execution of an
+//! instruction to the next. Anything that follows from the distances alone (bank conflicts, sectors, which
+//! lanes share an address) is worked out once; loops run over the same arrangement at another base.
+//!
+//! A pattern is only a memory of results: whether it is there changes no count and no finding.
+
+use super::cost::{Passes, Way, wavefronts};
+use crate::check::cells::{BLOCK, Touch};
+use crate::regs::{ALL, Class, LANES, Regs, lanes};
+
+/// Lanes that access the same bytes. Accesses are aligned to their size, so two units never overlap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// From the lowest address of the pattern.
+    pub at: u32,
+    pub lanes: u32,
+}
+
+/// Bytes without a gap, from the lowest address of the pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    pub at: u32,
+    pub bytes: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// All lanes at one address.
+    Uniform,
+    /// All 32 lanes side by side.
+    SideBySide,
+    Any,
+}
+
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    mask: u32,
+    /// The first lane of the mask: distances are from its address.
+    first: usize,
+    /// Modulo 2^32, of signed distances; 0 outside the mask.
+    distances: [u32; LANES],
+    /// All ones in the lanes of the mask.
+    present: [u32; LANES],
+    lowest: i64,
+    pub shape: Shape,
+    /// The distance of each lane from the lowest address; 0 outside the mask.
+    pub at: [u32; LANES],
+    /// From the lowest byte to the highest, in bytes.
+    pub span: u32,
+    /// Rising.
+    pub units: Vec<Unit>,
+    pub stretches: Vec<Stretch>,
+    /// By where in a block of places the lowest address lies; empty until asked for.
+    touches: [Vec<Touch>; BLOCK],
+    /// Two lanes share an address.
+    pub shared: bool,
+    /// Where in a word or a sector the lowest address lay when wavefronts or sectors were counted
+    /// last, and what came out.
+    wavefronts: (u32, Passes),
+    sectors: (u32, Passes),
+    /// The allocation that this instruction hit last.
+    pub allocation: usize,
+}
+
+impl Pattern {
+    /// `None` where the lanes are too far apart or an access is not aligned to its size relative to
+    /// the first one: what to do then is not decided here.
+    pub fn of(addresses: &[u64; LANES], mask: u32, bytes: u32) -> Option<Pattern> {
+        if mask == 0 || !bytes.is_power_of_two() {
+            return None;
+        }
+        let first = mask.trailing_zeros() as usize;
+        let (mut distances, mut present) = ([0; LANES], [0; LANES]);
+        let (mut lowest, mut highest) = (0_i32, 0_i32);
+        for l in lanes(mask) {
+            let distance = addresses[l].wrapping_sub(addresses[first]) as i64;
+            let distance = i32::try_from(distance)
+                .ok()
+                .filter(|d| d.unsigned_abs() < 1 << 30)?;
+            if distance as u32 & (bytes - 1) != 0 {
+                return None;
+            }
+            distances[l] = distance as u32;
+            present[l] = u32::MAX;
+            lowest = lowest.min(distance);
+            highest = highest.max(distance);
+        }
+        let mut at = [0; LANES];
+        let mut units: Vec<Unit> = Vec::with_capacity(LANES);
+        let mut rising = true;
+        for l in lanes(mask) {
+            at[l] = distances[l].wrapping_sub(lowest as u32);
+            match units.last_mut() {
+                Some(u) if u.at == at[l] => u.lanes |= 1 << l,
+                last => {
+                    rising &= last.is_none_or(|u| u.at < at[l]);
+                    units.push(Unit {
+                        at: at[l],
+                        lanes: 1 << l,
+                    });
+                }
+            }
+        }
+        if !rising {
+            units.sort_unstable_by_key(|u| u.at);
+            units.dedup_by(|next, kept| {
+                let same = next.at == kept.at;
+                kept.lanes |= if same { next.lanes } else { 0 };
+                same
+            });
+        }
+        let mut stretches: Vec<Stretch> = Vec::new();
+        for u in &units {
+            match stretches.last_mut() {
+                Some(s) if s.at + s.bytes == u.at => s.bytes += bytes,
+                _ => stretches.push(Stretch { at: u.at, bytes }),
+            }
+        }
+        let side_by_side = mask == ALL && (0..LANES).all(|l| at[l] == l as u32 * bytes);
+        Some(Pattern {
+            mask,
+            first,
+            distances,
+            present,
+            lowest: i64::from(lowest),
+            shape: match units.len() {
+                1 => Shape::Uniform,
+                _ if side_by_side => Shape::SideBySide,
+                _ => Shape::Any,
+            },
+            span: highest.wrapping_sub(lowest) as u32 + bytes,
+            wavefronts: (u32::MAX, Passes::default()),
+            sectors: (u32::MAX, Passes::default()),
+            allocation: usize::MAX,
+            at,
+            shared: units.iter().any(|u| !u.lanes.is_power_of_two()),
+            touches: Default::default(),
+            units,
+            stretches,
+        })
+    }
+
+    /// The lowest address of an access in this arrangement; `None` if the lanes lie otherwise.
+    #[inline(always)]
+    pub fn lowest(
+        &self,
+        regs: &Regs,
+        (class, register): (Class, u32),
+        offset: i64,
+        mask: u32,
+    ) -> Option<u64> {
+        if mask != self.mask {
+            return None;
+        }
+        let mut off = 0;
+        let base = match class {
+            Class::R64 => {
+                let a = &regs.r64[register as usize].0;
+                let base = a[self.first % LANES];
+                let mut wide = 0;
+                for ((a, distance), present) in a.iter().zip(&self.distances).zip(&self.present) {
+                    // Both are sign-extended.
+                    let (distance, present) = (*distance as i32 as u64, *present as i32 as u64);
+                    wide |= (a.wrapping_sub(base) ^ distance) & present;
+                }
+                off |= u32::from(wide != 0);
+                base.wrapping_add(offset as u64)
+            }
+            _ => {
+                let a = &regs.r32[register as usize].0;
+                let base = a[self.first % LANES];
+                for ((a, distance), present) in a.iter().zip(&self.distances).zip(&self.present) {
+                    off |= (a.wrapping_sub(base) ^ distance) & present;
+                }
+                u64::from(base.wrapping_add(offset as u32))
+            }
+        };
+        (off == 0).then_some(())?;
+        base.checked_add_signed(self.lowest)
+    }
+
+    /// The places of `1 << shift` bytes that the lanes touch, for the race checks. `shift` is the same in
+    /// all calls, and at most the size of the access.
+    #[inline(always)]
+    pub fn touches(&mut self, lowest: u32, bytes: u32, shift: u32) -> &[Touch] {
+        let phase = (lowest >> shift) as usize % BLOCK;
+        if self.touches[phase].is_empty() {
+            self.touches[phase] = self.list_touches(phase, bytes, shift);
+        }
+        &self.touches[phase]
+    }
+
+    fn list_touches(&self, phase: usize, bytes: u32, shift: u32) -> Vec<Touch> {
+        let mut all: Vec<Touch> = Vec::new();
+        for u in &self.units {
+            for n in 0..(bytes >> shift).max(1) {
+                let place = phase + ((u.at >> shift) + n) as usize;
+                let (block, i) = ((place / BLOCK) as u32, place % BLOCK);
+                if all.last().is_none_or(|t| t.block != block) {
+                    all.push(Touch {
+                        block,
+                        lanes: [0; BLOCK],
+                    });
+                }
+                if let Some(last) = all.last_mut() {
+                    last.lanes[i] |= u.lanes;
+                }
+            }
+        }
+        all
+    }
+
+    /// Passes through shared memory. Moving all lanes by whole words moves all banks alike.
+    #[inline(always)]
+    pub fn wavefronts(&mut self, lowest: u64, bytes: u32, way: Way) -> Passes {
+        let phase = lowest as u32 % 4;
+        if self.wavefronts.0 != phase {
+            let at = self.at.map(|x| phase + x);
+            self.wavefronts = (phase, wavefronts(&at, self.mask, bytes, way));
+        }
+        self.wavefronts.1
+    }
+
+    /// Sectors of 32 bytes that an access of `bytes` a lane touches from `lowest` on. The ideal counts
+    /// each different address once: a broadcast needs one sector.
+    #[inline(always)]
+    pub fn sectors(&mut self, lowest: u64, bytes: u32) -> Passes {
+        let phase = lowest as u32 % 32;
+        if self.sectors.0 != phase {
+            self.sectors = (phase, self.count_sectors(phase, bytes));
+        }
+        self.sectors.1
+    }
+
+    fn count_sectors(&self, phase: u32, bytes: u32) -> Passes {
+        let mut passes = Passes::default();
+        let mut last = u32::MAX;
+        for u in &self.units {
+            for sector in [(phase + u.at) / 32, (phase + u.at + bytes - 1) / 32] {
+                passes.taken += u64::from(sector != last);
+                last = sector;
+            }
+        }
+        passes.ideal = (self.units.len() as u64 * u64::from(bytes)).div_ceil(32);
+        passes
+    }
+}

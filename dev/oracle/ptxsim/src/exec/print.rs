@@ -1,0 +1,294 @@
+//! `printf`: the text that a call would write (C11 7.21.6.1, what CUDA takes of it).
+
+use super::state::*;
+use crate::program::LOCAL_WINDOW;
+use crate::regs::lanes;
+use crate::report::MAX_PRINTED;
+
+/// Bytes of one text, and characters that a width or a precision may ask for.
+const MAX_TEXT: usize = 4096;
+const MAX_WIDTH: usize = 512;
+
+impl Machine<'_> {
+    /// Local addresses of the pointers to the text and to the arguments.
+    pub fn print(
+        &mut self,
+        b: &BlockState,
+        w: &mut Warp,
+        [text, arguments]: [u32; 2],
+        count: u32,
+        mask: u32,
+    ) {
+        for l in lanes(mask) {
+            let thread = w.first_thread + l as u32;
+            let pointer = |at: u32| self.local_number(b, thread, at, 8);
+            let from = pointer(arguments);
+            let argument = |at: u32, bytes: usize| {
+                let address = from.wrapping_add(u64::from(at));
+                if address >> 32 == LOCAL_WINDOW >> 32 {
+                    return self.local_number(b, thread, address as u32, bytes);
+                }
+                let bytes = self.memory.read(address, bytes).unwrap_or(&[]);
+                bytes
+                    .iter()
+                    .rev()
+                    .fold(0, |n, byte| n << 8 | u64::from(*byte))
+            };
+            let string = |address: u64| self.text(address);
+            let (line, used) = format(&self.text(pointer(text)), argument, string);
+            w.regs.r32[count as usize].0[l] = used;
+            if self.printed.len() < MAX_PRINTED {
+                self.printed.push(line);
+            } else {
+                self.unprinted += 1;
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Spec {
+    left: bool,
+    plus: bool,
+    space: bool,
+    alternate: bool,
+    zero: bool,
+    width: usize,
+    precision: Option<usize>,
+    long: bool,
+}
+
+/// The text, and how many arguments it took. `argument`: bytes at an offset of the arguments.
+fn format(
+    text: &[u8],
+    argument: impl Fn(u32, usize) -> u64,
+    string: impl Fn(u64) -> Vec<u8>,
+) -> (String, u32) {
+    let (mut out, mut at, mut used) = (String::new(), 0_u32, 0);
+    let mut take = |bytes: u32| {
+        let from = at.next_multiple_of(bytes);
+        at = from + bytes;
+        used += 1;
+        argument(from, bytes as usize)
+    };
+    let mut rest = text;
+    while let Some((&c, mut tail)) = rest.split_first() {
+        if out.len() > MAX_TEXT {
+            break;
+        }
+        if c != b'%' {
+            let plain = rest.iter().position(|&c| c == b'%').unwrap_or(rest.len());
+            out.push_str(&String::from_utf8_lossy(&rest[..plain]));
+            rest = &rest[plain..];
+            continue;
+        }
+        let mut s = Spec::default();
+        let mut next = || {
+            let (&c, t) = tail.split_first()?;
+            tail = t;
+            Some(c)
+        };
+        let mut c = next();
+        loop {
+            match c {
+                Some(b'-') => s.left = true,
+                Some(b'+') => s.plus = true,
+                Some(b' ') => s.space = true,
+                Some(b'#') => s.alternate = true,
+                Some(b'0') => s.zero = true,
+                _ => break,
+            }
+            c = next();
+        }
+        let width = number(&mut c, &mut next, &mut take);
+        s.left |= width < 0;
+        s.width = (width.unsigned_abs() as usize).min(MAX_WIDTH);
+        if c == Some(b'.') {
+            c = next();
+            let n = number(&mut c, &mut next, &mut take);
+            s.precision = usize::try_from(n).ok().map(|n| n.min(MAX_WIDTH));
+        }
+        while let Some(l @ (b'h' | b'l' | b'q' | b'j' | b'z' | b't' | b'L')) = c {
+            s.long |= l != b'h' && l != b'L';
+            c = next();
+        }
+        let bytes = if s.long { 8 } else { 4 };
+        match c {
+            Some(b'%') => out.push('%'),
+            Some(b'd' | b'i') => {
+                let v = take(bytes);
+                let v = if s.long {
+                    v as i64
+                } else {
+                    i64::from(v as u32 as i32)
+                };
+                integer(&mut out, &s, &v.unsigned_abs().to_string(), "", v < 0, true);
+            }
+            Some(b'u') => integer(&mut out, &s, &take(bytes).to_string(), "", false, false),
+            Some(b'x') => {
+                let prefix = if s.alternate { "0x" } else { "" };
+                integer(
+                    &mut out,
+                    &s,
+                    &format!("{:x}", take(bytes)),
+                    prefix,
+                    false,
+                    false,
+                );
+            }
+            Some(b'X') => {
+                let prefix = if s.alternate { "0X" } else { "" };
+                integer(
+                    &mut out,
+                    &s,
+                    &format!("{:X}", take(bytes)),
+                    prefix,
+                    false,
+                    false,
+                );
+            }
+            Some(b'o') => {
+                let prefix = if s.alternate { "0" } else { "" };
+                integer(
+                    &mut out,
+                    &s,
+                    &format!("{:o}", take(bytes)),
+                    prefix,
+                    false,
+                    false,
+                );
+            }
+            Some(b'p') => integer(&mut out, &s, &format!("{:x}", take(8)), "0x", false, false),
+            Some(b'c') => {
+                let text = char::from(take(4) as u8).to_string();
+                pad(&mut out, &s, "", &text, false);
+            }
+            Some(b's') => {
+                let text = string(take(8));
+                let shown = s.precision.map_or(text.len(), |p| p.min(text.len()));
+                pad(
+                    &mut out,
+                    &s,
+                    "",
+                    &String::from_utf8_lossy(&text[..shown]),
+                    false,
+                );
+            }
+            Some(k @ (b'f' | b'F' | b'e' | b'E' | b'g' | b'G')) => {
+                let v = f64::from_bits(take(8));
+                let body = float(v.abs(), &s, k.to_ascii_lowercase());
+                let body = if k.is_ascii_uppercase() {
+                    body.to_uppercase()
+                } else {
+                    body
+                };
+                let negative = v.is_sign_negative() && !v.is_nan();
+                pad(
+                    &mut out,
+                    &s,
+                    sign(&s, negative),
+                    &body,
+                    s.zero && v.is_finite(),
+                );
+            }
+            // An unknown conversion is shown as it stands.
+            _ => {
+                let shown = rest.len() - tail.len();
+                out.push_str(&String::from_utf8_lossy(&rest[..shown]));
+            }
+        }
+        rest = tail;
+    }
+    (out, used)
+}
+
+/// The number of a width or a precision, which may be an argument.
+fn number(
+    c: &mut Option<u8>,
+    next: &mut dyn FnMut() -> Option<u8>,
+    take: &mut dyn FnMut(u32) -> u64,
+) -> i32 {
+    if *c == Some(b'*') {
+        *c = next();
+        return take(4) as u32 as i32;
+    }
+    let mut n = 0_i32;
+    while let Some(d) = c.filter(u8::is_ascii_digit) {
+        n = n.saturating_mul(10).saturating_add(i32::from(d - b'0'));
+        *c = next();
+    }
+    n
+}
+
+fn sign(s: &Spec, negative: bool) -> &'static str {
+    match (negative, s.plus, s.space) {
+        (true, _, _) => "-",
+        (false, true, _) => "+",
+        (false, false, true) => " ",
+        _ => "",
+    }
+}
+
+fn integer(out: &mut String, s: &Spec, digits: &str, prefix: &str, negative: bool, signed: bool) {
+    let least = s.precision.unwrap_or(1);
+    let digits = match (digits, least) {
+        ("0", 0) => String::new(),
+        _ => format!("{digits:0>least$}"),
+    };
+    let start = if signed { sign(s, negative) } else { "" };
+    pad(
+        out,
+        s,
+        &format!("{start}{prefix}"),
+        &digits,
+        s.zero && s.precision.is_none(),
+    );
+}
+
+/// `zeros`: between the start and the rest.
+fn pad(out: &mut String, s: &Spec, start: &str, rest: &str, zeros: bool) {
+    let missing = s.width.saturating_sub(start.len() + rest.chars().count());
+    match (s.left, zeros) {
+        (true, _) => *out += &format!("{start}{rest}{}", " ".repeat(missing)),
+        (false, true) => *out += &format!("{start}{}{rest}", "0".repeat(missing)),
+        (false, false) => *out += &format!("{}{start}{rest}", " ".repeat(missing)),
+    }
+}
+
+fn float(v: f64, s: &Spec, kind: u8) -> String {
+    if !v.is_finite() {
+        return if v.is_nan() { "nan" } else { "inf" }.into();
+    }
+    let precision = s.precision.unwrap_or(6);
+    let scientific = |precision: usize| {
+        let text = format!("{v:.precision$e}");
+        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let exponent: i32 = exponent.parse().unwrap_or(0);
+        (digits.to_string(), exponent)
+    };
+    let with_exponent =
+        |digits: &str, e: i32| format!("{digits}e{}{:02}", if e < 0 { '-' } else { '+' }, e.abs());
+    match kind {
+        b'f' => format!("{v:.precision$}"),
+        b'e' => {
+            let (digits, e) = scientific(precision);
+            with_exponent(&digits, e)
+        }
+        _ => {
+            let precision = precision.max(1);
+            let (digits, e) = scientific(precision - 1);
+            let short = |d: &str| {
+                if s.alternate || !d.contains('.') {
+                    return d.to_string();
+                }
+                d.trim_end_matches('0').trim_end_matches('.').to_string()
+            };
+            if e < -4 || e >= precision as i32 {
+                with_exponent(&short(&digits), e)
+            } else {
+                let after = (precision as i32 - 1 - e).max(0) as usize;
+                short(&format!("{v:.after$}"))
+            }
+        }
+    }
+}

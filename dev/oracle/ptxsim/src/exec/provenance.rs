@@ -1,0 +1,94 @@
+//! From which buffers an address was computed: the program is searched when an access has gone wrong, so that
+//! nothing is tracked while it runs.
+
+use super::state::Machine;
+use crate::flow::{Register, Use};
+use crate::program::{Access, AddressSpace, BulkGlobal, Op};
+use crate::regs::Class;
+use std::collections::{BTreeSet, HashSet};
+
+/// More than this many buffers say nothing.
+const MOST_NAMED: usize = 3;
+
+impl Machine<'_> {
+    /// The buffers whose addresses went into the one that an instruction accesses, by their numbers: all that its
+    /// chain of definitions leads to. Empty where it leads out of the function, or to memory.
+    pub fn computed_from(&self, instruction: u32) -> BTreeSet<usize> {
+        let code = &self.program.code;
+        let address = match code.get(instruction as usize).map(|inst| &inst.op) {
+            Some(Op::Load(a) | Op::Store(a)) => a.address,
+            Some(Op::Atom(a)) => a.access.address,
+            Some(Op::CpAsync { from, .. }) => from.address,
+            Some(Op::Bulk(copy)) => match &copy.global {
+                BulkGlobal::Line(place) => place.address,
+                BulkGlobal::Box { .. } | BulkGlobal::Shared(_) => return BTreeSet::new(),
+            },
+            _ => return BTreeSet::new(),
+        };
+        let (mut found, mut seen, mut open) = (BTreeSet::new(), HashSet::new(), vec![address]);
+        while let Some(register) = open.pop() {
+            if register.0 != Class::R64 || !seen.insert(register) {
+                continue;
+            }
+            found.extend(
+                self.constant(register)
+                    .and_then(|value| self.memory.find(value, 0)),
+            );
+            for inst in code
+                .iter()
+                .filter(|inst| inst.written().contains(&register))
+            {
+                match &inst.op {
+                    Op::Alu(_) => inst.registers(|how, register| {
+                        if how == Use::Value {
+                            open.push(register);
+                        }
+                    }),
+                    Op::Load(a) if a.space == AddressSpace::Param => {
+                        let value = self.parameter(a);
+                        found.extend(value.and_then(|value| self.memory.find(value, 0)));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        found
+    }
+
+    fn constant(&self, (_, number): Register) -> Option<u64> {
+        self.program
+            .constants64
+            .iter()
+            .find(|(register, _)| *register == number)
+            .map(|(_, value)| *value)
+    }
+
+    /// The value of a kernel's parameter that this loads.
+    fn parameter(&self, access: &Access) -> Option<u64> {
+        let at = self.constant(access.address)?;
+        let at = usize::try_from(at.checked_add_signed(access.offset)?).ok()?;
+        let bytes = self.params.get(at..)?.get(..8)?;
+        (access.bytes() == 8).then(|| u64::from_le_bytes(bytes.try_into().unwrap_or_default()))
+    }
+
+    /// Completes a message about an access outside all buffers: the buffers that its address was computed from. Empty
+    /// where none is known, where there are too many, or where it is only the nearest one.
+    pub fn origin_of(&self, instruction: u32, address: u64) -> String {
+        let nearest = self.memory.nearest(address);
+        let from = self.computed_from(instruction);
+        if from.is_empty() || from.len() > MOST_NAMED || from.iter().all(|i| Some(*i) == nearest) {
+            return String::new();
+        }
+        let names: Vec<String> = from
+            .iter()
+            .map(|i| {
+                let a = self.memory.at(*i);
+                format!("`{}` ({} bytes at {:#x})", a.name, a.data.len(), a.base)
+            })
+            .collect();
+        format!(
+            "; it was computed from the address of {}",
+            names.join(" or ")
+        )
+    }
+}

@@ -1,0 +1,125 @@
+//! Registers that the warps of a block hand on by `setmaxnreg` (PTX ISA, "setmaxnreg"): who asks for more waits until
+//! others have released as many. The launch gives each warp as many as ptxas found at entry, and the block none besides.
+//! Those of a warp that has ended do not come back: PTX ISA does not say that they do.
+
+use super::address::Site;
+use super::state::*;
+use crate::program::*;
+use crate::regs::LANES;
+use crate::report::*;
+
+/// Registers of one thread in each warp.
+#[derive(Default)]
+pub struct RegisterPool {
+    /// Released, and not taken again.
+    free: u32,
+    warps: Vec<Held>,
+}
+
+#[derive(Clone, Copy)]
+struct Held {
+    count: u32,
+    /// How often it has changed, and by which instruction last.
+    changes: u32,
+    instruction: u32,
+}
+
+impl RegisterPool {
+    pub fn new(at_entry: Option<u32>, warps: u32) -> RegisterPool {
+        let held = at_entry.map(|count| Held {
+            count,
+            changes: 0,
+            instruction: 0,
+        });
+        RegisterPool {
+            free: 0,
+            warps: held.map_or(Vec::new(), |held| vec![held; warps as usize]),
+        }
+    }
+
+    /// How many more there have to be, for a warp that asks for so many.
+    fn lacks(&self, warp: u32, count: u32) -> u32 {
+        let held = self.warps.get(warp as usize);
+        let more = held.map_or(0, |held| count.saturating_sub(held.count));
+        more.saturating_sub(self.free)
+    }
+
+    pub fn suffices(&self, warp: u32, count: u32) -> bool {
+        self.lacks(warp, count) == 0
+    }
+
+    /// As messages have it: what a warp waits for.
+    pub fn wait(&self, warp: u32, count: u32) -> String {
+        let lacks = self.lacks(warp, count) * LANES as u32;
+        let sum: u32 = self.warps.iter().map(|held| held.count).sum();
+        let all = (sum + self.free) * LANES as u32;
+        format!(
+            "wait for {lacks} registers more than the block has free, to have {count} a thread (the launch allocated \
+             {all} to the block)"
+        )
+    }
+}
+
+impl Machine<'_> {
+    /// False: the warp has to wait for others to release registers.
+    pub fn set_registers(
+        &self,
+        b: &mut BlockState,
+        w: &Warp,
+        change: SetRegisters,
+        s: Site,
+    ) -> Run<bool> {
+        let count = change.count;
+        // Then ptxas ignores the instruction.
+        let Some(held) = b.registers.warps.get(w.index as usize).copied() else {
+            return Ok(true);
+        };
+        let is_wrong = if change.takes {
+            held.count > count
+        } else {
+            held.count < count
+        };
+        if is_wrong {
+            let what = format!(
+                "{} to {count} registers a thread by a warp that has {}",
+                change.name(),
+                held.count
+            );
+            return self.fault(FaultKind::Undefined, At::lane(b, w, s.pc, 0), &what);
+        }
+        if !b.registers.suffices(w.index, count) {
+            return Ok(false);
+        }
+        b.registers.free = (b.registers.free + held.count).saturating_sub(count);
+        if let Some(held) = b.registers.warps.get_mut(w.index as usize) {
+            *held = Held {
+                count,
+                changes: held.changes + 1,
+                instruction: s.pc,
+            };
+        }
+        Ok(true)
+    }
+
+    /// At the end of a block: all warps of a warpgroup have to have done the same.
+    pub fn tell_uneven_registers(&mut self, b: &BlockState) {
+        let mut uneven = Vec::new();
+        for (group, warps) in b.registers.warps.chunks(4).enumerate() {
+            let most = warps
+                .iter()
+                .enumerate()
+                .max_by_key(|(_, held)| held.changes);
+            let Some((warp, most)) = most else { continue };
+            let same = |held: &Held| (held.changes, held.count) == (most.changes, most.count);
+            if !warps.iter().all(same) {
+                uneven.push((group * 4 + warp, most.instruction));
+            }
+        }
+        for (warp, instruction) in uneven {
+            let at = At::thread(b.id, (warp * LANES) as u32, instruction);
+            self.find(FindingKind::InvalidMembers, at, None, |_| {
+                "setmaxnreg was executed by some warps of a warpgroup and not by all".to_owned()
+            });
+        }
+    }
+}

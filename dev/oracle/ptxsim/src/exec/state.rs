@@ -1,0 +1,567 @@
+//! The state of a launch, of its blocks and of its warps.
+
+use super::async_copy::{Groups, InFlight};
+use super::bulk::{BulkRead, BulkWrite};
+use super::cluster::{Arrived, Cluster, Near};
+use super::layout::Layouts;
+use super::mbarrier::{Delivery, Meeting};
+use super::registers::RegisterPool;
+use super::tensormap::MapChanges;
+use super::undefined::{Followed, Left, Origin, Undefined};
+use super::warpgroup::Warpgroup;
+use super::wgmma::AsyncProducts;
+use crate::check::global::{Clustered, GlobalShadow};
+use crate::check::order::{Handed, Inter};
+use crate::check::race::{Clock, Shadow, WARPS};
+use crate::circumstance::Circumstances;
+use crate::memory::{Known, Memory};
+use crate::origins::Origins;
+use crate::parse::lines::LineId;
+use crate::program::*;
+use crate::quick::QuickMap;
+use crate::regs::{Block as Lanes, LANES, Regs};
+use crate::report::*;
+use model::{Access, AccessKind};
+use std::collections::HashMap;
+
+/// Boxed: it is rare and large.
+pub type Run<T> = Result<T, Box<Fault>>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    Ready,
+    /// At a `.sync` instruction, until its members are all there.
+    Sync,
+    Barrier {
+        id: u32,
+        generation: u32,
+    },
+    /// At `barrier.cluster.wait`.
+    Cluster {
+        generation: u32,
+    },
+    /// Until this phase of the mbarrier at an address has ended.
+    Mbarrier {
+        address: u32,
+        phase: bool,
+    },
+    /// Until so many registers a thread can be had.
+    Registers {
+        count: u32,
+    },
+    /// Until all warps of the warpgroup have committed so many groups of products.
+    Products {
+        count: u64,
+    },
+}
+
+/// The second place of a finding.
+#[derive(Clone, Copy, Debug)]
+pub struct Other {
+    pub instruction: u32,
+    /// Index in the block of the thread that was there; `None` where nobody kept it.
+    pub thread: Option<u32>,
+}
+
+impl Other {
+    pub fn instruction(instruction: u32) -> Self {
+        Self {
+            instruction,
+            thread: None,
+        }
+    }
+
+    pub fn by(instruction: u32, thread: u32) -> Self {
+        Self {
+            instruction,
+            thread: Some(thread),
+        }
+    }
+}
+
+fn access_kind(op: &Op) -> AccessKind {
+    match op {
+        Op::Load(_) | Op::Texture(_) => AccessKind::Read,
+        Op::Store(_) => AccessKind::Write,
+        Op::Atom(_) => AccessKind::Update,
+        Op::CpAsync { .. } | Op::Bulk(_) | Op::AsyncStore(_) => AccessKind::Copy,
+        _ => AccessKind::Other,
+    }
+}
+
+impl At {
+    pub fn lane(b: &BlockState, w: &Warp, instruction: u32, lane: u32) -> At {
+        At::thread(b.id, w.first_thread + lane, instruction)
+    }
+}
+
+/// Lanes of a warp that are at the same place.
+#[derive(Clone, Debug)]
+pub struct Group {
+    pub pc: u32,
+    pub mask: u32,
+    /// Where `ret` goes on.
+    pub stack: Vec<u32>,
+    pub wait: Wait,
+}
+
+#[derive(Clone)]
+pub struct CopyOp {
+    pub lane: u32,
+    /// Bytes that hold no value, and where those came from.
+    pub undefined: Option<(u32, Origin)>,
+    pub to: u32,
+    pub bytes: u32,
+    pub data: [u8; 16],
+    pub instruction: u32,
+}
+
+pub struct Warp {
+    pub index: u32,
+    pub regs: Regs,
+    /// None where all is defined.
+    pub undefined: Option<Box<Undefined>>,
+    pub groups: Vec<Group>,
+    /// Lanes that exist and have not ended.
+    pub live: u32,
+    pub executed: u64,
+    /// Looks at what others may change, in this turn.
+    pub polls: u32,
+    pub copies: Groups<CopyOp>,
+    /// Bulk copies to global memory: what they still have to read, and to write.
+    pub bulk_reads: Groups<BulkRead>,
+    pub bulk_writes: Groups<BulkWrite>,
+    pub products: AsyncProducts,
+    pub inter: Inter,
+    pub near: Near,
+    /// At the barrier of the cluster.
+    pub arrived: Arrived,
+    /// Its epoch at its last fence: what lanes that meet at an atomic tell one another.
+    pub fenced: u32,
+    /// For each lane, the state that functions entered again have put aside; empty until needed.
+    pub saved: Vec<Vec<super::frames::Saved>>,
+    pub stream: super::stream::Stream,
+    /// Lanes that it began with.
+    pub began: u32,
+    /// Thread index in the block of each lane's thread, for messages.
+    pub first_thread: u32,
+}
+
+#[derive(Clone, Default)]
+pub struct Barrier {
+    pub generation: u32,
+    /// Threads that have arrived.
+    pub arrived: u32,
+    /// 0: the whole block.
+    pub expected: u32,
+    pub any: bool,
+    pub all: bool,
+    pub count: u32,
+    /// Results of the last completed generation.
+    pub result: (bool, bool, u32),
+    pub clock: Clock,
+    pub released: Clock,
+    pub inter: Inter,
+    pub inter_released: Inter,
+    pub instruction: u32,
+}
+
+pub struct BlockState {
+    pub id: [u32; 3],
+    /// Its number in the grid.
+    pub number: u32,
+    /// Its rank in the cluster.
+    pub rank: u32,
+    pub warps: Vec<Option<Warp>>,
+    pub shared: Vec<u8>,
+    pub shared_known: Known,
+    /// For bytes of shared and of local memory that hold undefined values: where those came from.
+    pub shared_origins: QuickMap<usize, Origin>,
+    pub local_origins: QuickMap<usize, Origin>,
+    pub in_flight: InFlight,
+    /// Shared memory that bulk copies to global memory and products may still read.
+    pub being_read: InFlight,
+    pub layouts: Layouts,
+    /// Which changes of tensor maps in global memory its copies see.
+    pub acquired_maps: HashMap<u64, u32>,
+    /// Up to which epoch of each warp bulk copies see what it wrote to shared memory.
+    pub proxied: Clock,
+    pub shadow: Option<Shadow>,
+    /// Clocks that atomics hand on, by address.
+    pub atomics: HashMap<u64, (Clock, Inter)>,
+    pub meetings: HashMap<u32, Meeting>,
+    pub deliveries: Vec<Delivery>,
+    pub local: Vec<u8>,
+    pub local_known: Known,
+    pub barriers: Vec<Barrier>,
+    pub registers: RegisterPool,
+    /// None in a kernel without `wgmma`.
+    pub warpgroups: Vec<Warpgroup>,
+    pub threads: u32,
+    pub ended: u32,
+}
+
+/// State that all blocks of a launch share.
+pub struct Machine<'a> {
+    pub program: &'a Program,
+    pub origins: &'a Origins,
+    pub memory: &'a mut Memory,
+    pub params: &'a [u8],
+    pub grid: Clustered,
+    /// The other blocks of the cluster at work; empty where blocks run alone.
+    pub cluster: Cluster,
+    pub block: [u32; 3],
+    pub shared_bytes: u32,
+    pub dynamic_shared: u32,
+    pub cooperative: bool,
+    /// The launch or the kernel gives the extents of a cluster.
+    pub explicit_cluster: bool,
+    pub varied: Circumstances,
+    /// Multiprocessors that the program names, where they are varied.
+    pub named: Vec<u32>,
+    /// Issues and lanes are counted in `issues`.
+    pub costs: Vec<Cost>,
+    pub issues: super::cost::Issues,
+    pub findings: Findings,
+    pub ways: super::stream::Known<'a>,
+    /// As `shared_origins`, by allocation and offset.
+    pub global_origins: QuickMap<(usize, usize), Origin>,
+    pub left: Left,
+    pub followed: QuickMap<LineId, Followed>,
+    pub instructions_left: u64,
+    /// By instruction.
+    pub patterns: Vec<Option<Box<super::pattern::Pattern>>>,
+    /// The fragment that an instruction loaded or stored last.
+    pub fragments: Vec<Option<super::mma_run::Counted>>,
+    /// The allocation that the last global access hit.
+    pub hint: usize,
+    /// With checks.
+    pub global: Option<GlobalShadow>,
+    /// The order handed on between blocks, by address in global memory.
+    pub handed: HashMap<u64, Handed>,
+    pub map_changes: MapChanges,
+    /// Grows with everything that may end somebody's wait.
+    pub progress: u64,
+    /// A block did what others may see at once: the order of the blocks matters.
+    pub crossed: bool,
+    pub printed: Vec<String>,
+    /// Texts that were too many.
+    pub unprinted: u64,
+}
+
+impl Machine<'_> {
+    pub fn thread(&self, linear: u32) -> [u32; 3] {
+        let [x, y, _] = self.block;
+        [linear % x, linear / x % y, linear / x / y]
+    }
+
+    pub fn fault<T>(&self, kind: FaultKind, at: At, what: &str) -> Run<T> {
+        let At { block, address, .. } = at;
+        let place = self.where_from(at.instruction);
+        let thread = self.thread(at.thread);
+        let message = format!("{what} at {}, block {block:?}, thread {thread:?}", place.at);
+        Err(Box::new(Fault {
+            kind,
+            message,
+            place: Box::new(place),
+            block,
+            thread,
+            address,
+        }))
+    }
+
+    pub fn place(&self, instruction: u32) -> String {
+        match self.program.code.get(instruction as usize) {
+            Some(inst) => self.program.place(inst.source),
+            None => "an unknown line".into(),
+        }
+    }
+
+    pub fn where_from(&self, instruction: u32) -> Place {
+        let source = self.program.code.get(instruction as usize);
+        Place {
+            at: self.place(instruction),
+            line: source.and_then(|inst| self.program.line(inst.source)),
+        }
+    }
+
+    /// Up to 8 bytes of a thread's local memory.
+    pub fn local_number(&self, b: &BlockState, thread: u32, at: u32, bytes: usize) -> u64 {
+        let base = (thread * self.program.local_bytes) as usize;
+        let all = b
+            .local
+            .get(base + at as usize..)
+            .and_then(|l| l.get(..bytes));
+        all.into_iter()
+            .flatten()
+            .rev()
+            .fold(0_u64, |n, byte| n << 8 | u64::from(*byte))
+    }
+
+    /// Text in global memory, up to its end or 1000 bytes.
+    pub fn text(&self, start: u64) -> Vec<u8> {
+        let byte = |i: u64| {
+            self.memory
+                .read(start.wrapping_add(i), 1)
+                .ok()
+                .map(|b| b[0])
+        };
+        (0..1000).map_while(byte).take_while(|&b| b != 0).collect()
+    }
+
+    /// The message of a failed `assert`.
+    pub fn assertion(&self, b: &BlockState, thread: u32, told: Option<[u32; 4]>) -> String {
+        let number = |at: u32, bytes: usize| self.local_number(b, thread, at, bytes);
+        let text = |at: u32| String::from_utf8_lossy(&self.text(number(at, 8))).into_owned();
+        match told {
+            None => "assertion failed".into(),
+            Some([what, file, function, line]) => format!(
+                "assertion `{}` failed in {} ({}:{})",
+                text(what),
+                text(function),
+                text(file),
+                number(line, 4)
+            ),
+        }
+    }
+
+    /// Counts something wrong. Only the first of its kind between the same two source lines is put into
+    /// words: `what` says it, and may look at the machine.
+    #[cold]
+    pub fn find(
+        &mut self,
+        kind: FindingKind,
+        at: At,
+        other: Option<Other>,
+        what: impl FnOnce(&Self) -> String,
+    ) {
+        self.find_at(kind, at, other, |m, place| format!("{}{place}", what(m)));
+    }
+
+    /// As `find`; `what` is given the place, to be put where it likes.
+    #[cold]
+    pub fn find_at(
+        &mut self,
+        kind: FindingKind,
+        at: At,
+        other: Option<Other>,
+        what: impl FnOnce(&Self, &str) -> String,
+    ) {
+        if crate::is_blind(kind) {
+            return;
+        }
+        let key = (
+            kind,
+            at.instruction,
+            other.map_or(u32::MAX, |other| other.instruction),
+        );
+        if self.findings.count(key, 1) {
+            return;
+        }
+        let At { block, address, .. } = at;
+        let access = |instruction: u32, thread: Option<[u32; 3]>| {
+            let source = self.program.code.get(instruction as usize);
+            let kind = source.map_or(AccessKind::Other, |inst| access_kind(&inst.op));
+            Access { kind, thread }
+        };
+        let thread = self.thread(at.thread);
+        let mut places = vec![self.where_from(at.instruction)];
+        let mut accesses = vec![access(at.instruction, Some(thread))];
+        if let Some(other) = other {
+            places.push(self.where_from(other.instruction));
+            let thread = other.thread.map(|thread| self.thread(thread));
+            accesses.push(access(other.instruction, thread));
+        }
+        let place = format!(" at {}, block {block:?}, thread {thread:?}", places[0].at);
+        let finding = Finding {
+            kind,
+            message: what(self, &place),
+            places,
+            accesses,
+            block,
+            thread,
+            address,
+            times: 1,
+        };
+        self.findings.tell(key, finding);
+    }
+
+    pub fn new_block<const CHECKS: bool>(&self, id: [u32; 3]) -> BlockState {
+        let p = self.program;
+        let threads = self.block.iter().product::<u32>();
+        let warps = threads.div_ceil(32);
+        let copies = |to_shared: fn(&Op) -> bool| {
+            if p.code.iter().any(|i| to_shared(&i.op)) {
+                InFlight::new(self.shared_bytes)
+            } else {
+                InFlight::default()
+            }
+        };
+        let local = threads as usize * p.local_bytes as usize;
+        let [gx, gy, _] = self.grid.grid;
+        let mut shared_known = Known::none(self.shared_bytes as usize);
+        // The system's part begins as zeros.
+        shared_known.cover(0, p.reserved_shared as usize);
+        BlockState {
+            id,
+            number: id[0] + gx * (id[1] + gy * id[2]),
+            rank: self.rank(id),
+            warps: (0..warps)
+                .map(|w| Some(self.new_warp(id, w, threads)))
+                .collect(),
+            shared: vec![0; self.shared_bytes as usize],
+            shared_known,
+            shared_origins: QuickMap::default(),
+            local_origins: QuickMap::default(),
+            in_flight: copies(|op| match op {
+                Op::CpAsync { .. } => true,
+                Op::Bulk(copy) => copy.barrier.is_some(),
+                Op::AsyncStore(_) => true,
+                _ => false,
+            }),
+            being_read: copies(|op| match op {
+                Op::Bulk(copy) => {
+                    copy.barrier.is_none() || matches!(copy.global, BulkGlobal::Shared(_))
+                }
+                Op::Wgmma(_) => true,
+                _ => false,
+            }),
+            layouts: Layouts::default(),
+            acquired_maps: HashMap::new(),
+            proxied: [0; WARPS],
+            shadow: CHECKS
+                .then(|| Shadow::new(self.shared_bytes, p.shared_granule, warps as usize)),
+            atomics: HashMap::new(),
+            meetings: HashMap::new(),
+            deliveries: Vec::new(),
+            local: vec![0; local],
+            local_known: Known::none(local),
+            registers: RegisterPool::new(p.entry_registers, warps),
+            warpgroups: self.new_warpgroups(warps as usize),
+            barriers: vec![
+                Barrier {
+                    all: true,
+                    clock: [0; WARPS],
+                    ..Barrier::default()
+                };
+                16
+            ],
+            threads,
+            ended: 0,
+        }
+    }
+
+    fn new_warpgroups(&self, warps: usize) -> Vec<Warpgroup> {
+        let multiplies = |inst: &Inst| matches!(inst.op, Op::Wgmma(_));
+        if self.program.code.iter().any(multiplies) {
+            (0..warps.div_ceil(4))
+                .map(|group| Warpgroup::new(warps - group * 4))
+                .collect()
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn new_warp(&self, id: [u32; 3], index: u32, threads: u32) -> Warp {
+        let p = self.program;
+        let [np, n32, n64] = p.registers;
+        let mut regs = Regs {
+            pred: vec![0; np as usize],
+            r32: vec![Lanes([0; LANES]); n32 as usize],
+            r64: vec![Lanes([0; LANES]); n64 as usize],
+        };
+        for &(r, v) in &p.constants32 {
+            regs.set32(r, |_| v);
+        }
+        for &(r, v) in &p.constants64 {
+            regs.set64(r, |_| v);
+        }
+        let first_thread = index * 32;
+        for &(special, class, r) in &p.specials {
+            let Clustered { grid, cluster } = self.grid;
+            let of_block = id[0] + grid[0] * (id[1] + grid[1] * id[2]);
+            let is_workspace = self.cooperative && matches!(special, Special::Workspace { .. });
+            let varied = if is_workspace {
+                None
+            } else {
+                self.varied.special(special, (of_block, index), &self.named)
+            };
+            let value = |lane: usize| -> u32 {
+                let bit = 1_u32 << lane;
+                if let Some(varied) = varied {
+                    return varied;
+                }
+                match special {
+                    Special::Tid(a) => self.thread(first_thread + lane as u32)[a as usize],
+                    Special::Ntid(a) => self.block[a as usize],
+                    Special::Ctaid(a) => id[a as usize],
+                    Special::Nctaid(a) => grid[a as usize],
+                    Special::ClusterCtaid(a) => id[a as usize] % cluster[a as usize],
+                    Special::ClusterNctaid(a) => cluster[a as usize],
+                    Special::ClusterId(a) => id[a as usize] / cluster[a as usize],
+                    Special::NClusterId(a) => grid[a as usize] / cluster[a as usize],
+                    Special::ClusterCtarank => self.rank(id),
+                    Special::ClusterNctarank => cluster.iter().product(),
+                    Special::IsExplicitCluster => u32::from(self.explicit_cluster),
+                    Special::LaneId => lane as u32,
+                    Special::WarpId => index,
+                    Special::NWarpId => threads.div_ceil(32),
+                    // One multiprocessor, as far as a program can see.
+                    Special::SmId | Special::GridId | Special::DriverRegister => 0,
+                    Special::NSmId => 1,
+                    Special::LaneMaskEq => bit,
+                    Special::LaneMaskLt => bit - 1,
+                    Special::LaneMaskLe => bit | (bit - 1),
+                    Special::LaneMaskGt => !(bit | (bit - 1)),
+                    Special::LaneMaskGe => !(bit - 1),
+                    Special::DynamicSharedSize => self.dynamic_shared,
+                    Special::TotalSharedSize => self.shared_bytes,
+                    Special::ReservedShared { end: false } => 0,
+                    Special::ReservedShared { end: true } => p.reserved_shared,
+                    Special::Workspace { .. } if !self.cooperative => 0,
+                    Special::Workspace { high: true } => (WORKSPACE >> 32) as u32,
+                    Special::Workspace { high: false } => WORKSPACE as u32,
+                }
+            };
+            match class {
+                crate::regs::Class::R64 => regs.set64(r, |l| u64::from(value(l))),
+                crate::regs::Class::Pred => {
+                    regs.pred[r as usize] = if value(0) == 0 { 0 } else { u32::MAX };
+                }
+                _ => regs.set32(r, value),
+            }
+        }
+        let here = (threads - first_thread).min(32);
+        let live = if here == 32 {
+            u32::MAX
+        } else {
+            (1 << here) - 1
+        };
+        Warp {
+            index,
+            regs,
+            undefined: None,
+            groups: vec![Group {
+                pc: p.entry,
+                mask: live,
+                stack: Vec::new(),
+                wait: Wait::Ready,
+            }],
+            live,
+            executed: 0,
+            polls: 0,
+            copies: Groups::default(),
+            bulk_reads: Groups::default(),
+            bulk_writes: Groups::default(),
+            products: AsyncProducts::default(),
+            inter: Inter::default(),
+            near: Near::default(),
+            arrived: Arrived::default(),
+            fenced: 0,
+            saved: Vec::new(),
+            stream: super::stream::Stream::new(live, p.entry),
+            began: live,
+            first_thread,
+        }
+    }
+}

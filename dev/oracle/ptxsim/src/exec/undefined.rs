@@ -1,0 +1,579 @@
+//! Values that nothing wrote, followed as memory checkers of CPUs do: reading them is no fault, using them
+//! is. Bits of registers are undefined until they get a value; bytes of memory are (`memory::Known`).
+//!
+//! A bit of a result is undefined if it depends on undefined bits of the operands. That is tried, not derived:
+//! the operation runs with several fillings of them, and what differs is undefined. So a bit that a mask
+//! takes away, a half of a pair and a value that a select drops are kept apart, whatever the operation.
+//! A filling that makes no difference can be missed; none is invented.
+//!
+//! It *matters* where it decides what is done (a branch, a guard, members, counts), where memory is
+//! accessed, what an atomic does, and what global memory holds when the launch has ended. A function that
+//! calls itself takes back registers that are taken for defined.
+//!
+//! Nothing of this runs in a warp whose registers are all defined. Following undefined values is slow, so
+//! those of a source line that is known to be at fault are followed for a while only: the report has the
+//! finding, and its count is a lower bound.
+
+use super::address::Site;
+use super::state::*;
+use crate::flow::{Register, Use};
+use crate::program::*;
+use crate::regs::{Class, LANES, Regs, lanes};
+use crate::report::{At, FindingKind};
+
+/// Where the first read was that brought undefined bits in, and of what.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin {
+    pub instruction: u32,
+    pub from: Unwritten,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Unwritten {
+    /// Allocation and offset.
+    Global(usize, usize),
+    Shared(u32),
+    Local(u32),
+}
+
+impl Unwritten {
+    pub fn kind(self) -> FindingKind {
+        match self {
+            Unwritten::Global(..) => FindingKind::UninitialisedGlobal,
+            Unwritten::Shared(_) => FindingKind::UninitialisedShared,
+            Unwritten::Local(_) => FindingKind::UninitialisedLocal,
+        }
+    }
+}
+
+/// A bit for each of 32 lanes; for a predicate the lowest bit.
+type Bits = [u64; LANES];
+
+#[derive(Clone)]
+struct Marked {
+    bits: Bits,
+    origin: Origin,
+}
+
+/// Undefined bits of a warp's registers.
+#[derive(Clone, Default)]
+pub struct Undefined {
+    /// By class and number: looked at for each operand.
+    marked: [Vec<Option<Box<Marked>>>; 3],
+    /// How many there are.
+    count: usize,
+}
+
+impl Undefined {
+    fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    #[inline(always)]
+    fn has(&self, register: Register) -> bool {
+        self.bits(register).is_some()
+    }
+
+    /// Undefined bits of each lane; none where the register is defined.
+    #[inline(always)]
+    fn bits(&self, (class, number): Register) -> Option<&Marked> {
+        let of_class = &self.marked[class as usize];
+        of_class.get(number as usize)?.as_deref()
+    }
+
+    fn put(&mut self, (class, number): Register, bits: Bits, origin: Origin) {
+        let of_class = &mut self.marked[class as usize];
+        let at = number as usize;
+        let new = if bits == [0; LANES] {
+            None
+        } else {
+            Some(Marked { bits, origin })
+        };
+        if new.is_some() && of_class.len() <= at {
+            of_class.resize(at + 1, None);
+        }
+        let Some(slot) = of_class.get_mut(at) else {
+            return;
+        };
+        self.count += usize::from(new.is_some());
+        self.count -= usize::from(slot.is_some());
+        match (slot, new) {
+            (Some(old), Some(new)) => **old = new,
+            (slot, new) => *slot = new.map(Box::new),
+        }
+    }
+
+    /// The lanes get values.
+    fn clear(&mut self, register: Register, mask: u32) {
+        let Some(marked) = self.bits(register) else {
+            return;
+        };
+        let (mut bits, origin) = (marked.bits, marked.origin);
+        lanes(mask).for_each(|l| bits[l] = 0);
+        self.put(register, bits, origin);
+    }
+
+    fn add(&mut self, register: Register, lane: usize, more: u64, origin: Origin) {
+        let old = self.bits(register);
+        let (mut bits, origin) = old.map_or(([0; LANES], origin), |m| (m.bits, m.origin));
+        bits[lane] |= more;
+        self.put(register, bits, origin);
+    }
+}
+
+fn get(regs: &Regs, (class, number): Register) -> Bits {
+    let at = number as usize;
+    match class {
+        Class::Pred => std::array::from_fn(|l| u64::from(regs.pred[at] >> l & 1)),
+        Class::R32 => regs.r32[at].0.map(u64::from),
+        Class::R64 => regs.r64[at].0,
+    }
+}
+
+fn set(regs: &mut Regs, (class, number): Register, values: &Bits) {
+    let at = number as usize;
+    match class {
+        Class::Pred => {
+            let bit = |l: usize| ((values[l] & 1) as u32) << l;
+            regs.pred[at] = (0..LANES).fold(0, |all, l| all | bit(l));
+        }
+        Class::R32 => regs.r32[at].0 = values.map(|v| v as u32),
+        Class::R64 => regs.r64[at].0 = *values,
+    }
+}
+
+fn all_bits(class: Class) -> u64 {
+    match class {
+        Class::Pred => 1,
+        Class::R32 => u64::from(u32::MAX),
+        Class::R64 => u64::MAX,
+    }
+}
+
+/// How undefined bits are filled: with what decides comparisons and sums one way and the other. Large
+/// numbers of either sign in all formats are among them, and what the other operand holds.
+const FILLINGS: u32 = 10;
+
+fn filling(n: u32, register: Register, lane: usize, other: u64) -> u64 {
+    match n {
+        0 => 0,
+        1 => u64::MAX,
+        2 => other,
+        3 => !other,
+        4 => 0x7b7b_7b7b_7b7b_7b7b,
+        5 => 0xfbfb_fbfb_fbfb_fbfb,
+        n => {
+            let key = u64::from(n) << 48 | u64::from(register.1) << 8 | lane as u64;
+            let x = (key ^ (register.0 as u64) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let x = (x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            x ^ x >> 32
+        }
+    }
+}
+
+/// Registers that an operation reads and writes.
+struct Operands {
+    reads: Vec<Register>,
+    writes: Vec<Register>,
+}
+
+impl Operands {
+    fn of(inst: &Inst) -> Operands {
+        let (mut reads, mut writes) = (Vec::new(), Vec::new());
+        inst.registers(|how, register| match how {
+            Use::Value if !reads.contains(&register) => reads.push(register),
+            Use::Write if !writes.contains(&register) => writes.push(register),
+            _ => {}
+        });
+        Operands { reads, writes }
+    }
+}
+
+/// Runs an operation; the bits of its results that depend on undefined bits are undefined afterwards, in the lanes of
+/// `mask`.
+fn try_fillings(
+    regs: &mut Regs,
+    undefined: &mut Undefined,
+    o: &Operands,
+    mask: u32,
+    run: impl Fn(&mut Regs),
+) {
+    let origin = o
+        .reads
+        .iter()
+        .find_map(|r| undefined.bits(*r).map(|m| m.origin));
+    let Some(origin) = origin else {
+        run(regs);
+        return o.writes.iter().for_each(|r| undefined.clear(*r, mask));
+    };
+    let held: Vec<Bits> = o.reads.iter().map(|r| get(regs, *r)).collect();
+    run(regs);
+    let now: Vec<Bits> = o.writes.iter().map(|r| get(regs, *r)).collect();
+    let mut differs = vec![[0; LANES]; now.len()];
+    for n in 0..FILLINGS {
+        for (i, register) in o.reads.iter().enumerate() {
+            let Some(Marked { bits, .. }) = undefined.bits(*register) else {
+                // An operand may be the result as well.
+                if o.writes.contains(register) {
+                    set(regs, *register, &held[i]);
+                }
+                continue;
+            };
+            let other = &held[(i + 1) % held.len()];
+            let mut values = held[i];
+            for l in (0..LANES).filter(|&l| bits[l] != 0) {
+                let fill = filling(n, *register, l, other[l]) & all_bits(register.0);
+                values[l] = values[l] & !bits[l] | fill & bits[l];
+            }
+            set(regs, *register, &values);
+        }
+        run(regs);
+        for ((register, now), differs) in o.writes.iter().zip(&now).zip(&mut differs) {
+            let result = get(regs, *register);
+            for l in 0..LANES {
+                differs[l] |= result[l] ^ now[l];
+            }
+        }
+        // No further filling could add to it.
+        let is_full = |(r, bits): (&Register, &Bits)| lanes(mask).all(|l| bits[l] == all_bits(r.0));
+        if o.writes.iter().zip(&differs).all(is_full) {
+            break;
+        }
+    }
+    let marked = |r: &Register| undefined.has(*r);
+    o.reads
+        .iter()
+        .zip(&held)
+        .filter(|(r, _)| marked(r))
+        .for_each(|(r, v)| set(regs, *r, v));
+    for ((register, now), differs) in o.writes.iter().zip(&now).zip(&differs) {
+        set(regs, *register, now);
+        let mut bits = undefined.bits(*register).map_or([0; LANES], |m| m.bits);
+        lanes(mask).for_each(|l| bits[l] = differs[l]);
+        undefined.put(*register, bits, origin);
+    }
+}
+
+/// The known facts on the undefined values of one source line.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Followed {
+    tries: u32,
+    told: bool,
+    /// Stores to global memory.
+    left: u32,
+}
+
+/// Operations that are tried on undefined values of one line, once it is known to be at fault, and stores
+/// of those that make it so.
+const MOST_TRIES: u32 = 4_000;
+const STORES_TOLD: u32 = 500;
+
+impl Followed {
+    pub fn is_enough(&self) -> bool {
+        self.tries > MOST_TRIES && (self.told || self.left > STORES_TOLD)
+    }
+}
+
+impl Machine<'_> {
+    fn followed(&mut self, origin: Origin) -> &mut Followed {
+        let inst = self.program.code.get(origin.instruction as usize);
+        let source = inst.and_then(|i| self.program.sources.get(i.source as usize));
+        let line = source.map(|s| s.loc).unwrap_or_default();
+        self.followed.entry(line).or_default()
+    }
+
+    /// Undefined bytes at a place, as they come into a register.
+    pub fn read_undefined(
+        &mut self,
+        w: &mut Warp,
+        access: &Access,
+        lane: usize,
+        origin: Origin,
+        missing: u32,
+    ) {
+        if self.followed(origin).is_enough() {
+            return;
+        }
+        let undefined = w.undefined.get_or_insert_default();
+        for (e, &register) in access.registers.iter().enumerate() {
+            let width = access.width as usize;
+            let bytes = (0..width).filter(|i| missing >> (e * width + i) & 1 == 1);
+            let mut bits = bytes.fold(0, |all, i| all | 0xff_u64 << (8 * i));
+            if access.signed && width < 8 {
+                let shift = 64 - 8 * width;
+                bits = ((bits << shift) as i64 >> shift) as u64;
+            }
+            bits &= if access.narrow {
+                0xffff
+            } else {
+                all_bits(register.0)
+            };
+            if bits != 0 {
+                undefined.add(register, lane, bits, origin);
+            }
+        }
+        if undefined.is_empty() {
+            w.undefined = None;
+        }
+    }
+
+    /// The undefined bytes that a lane stores by an access, and where they came from.
+    pub fn stored_undefined(w: &Warp, access: &Access, lane: usize) -> Option<(u32, Origin)> {
+        let undefined = w.undefined.as_ref()?;
+        let (mut bytes, mut origin) = (0_u32, None);
+        for (e, &register) in access.registers.iter().enumerate() {
+            let Some(marked) = undefined.bits(register) else {
+                continue;
+            };
+            let width = access.width as usize;
+            for i in (0..width).filter(|i| marked.bits[lane] >> (8 * i) & 0xff != 0) {
+                bytes |= 1 << (e * width + i);
+                origin = origin.or(Some(marked.origin));
+            }
+        }
+        origin.map(|origin| (bytes, origin))
+    }
+
+    /// Whether a store has to look at what it stores.
+    #[inline(always)]
+    pub fn may_store_undefined(w: &Warp, access: &Access) -> bool {
+        w.undefined
+            .as_ref()
+            .is_some_and(|u| access.registers.iter().any(|r| u.has(*r)))
+    }
+
+    /// Undefined bits of one register of 32 bits move to another, in all lanes.
+    pub fn move_undefined(w: &mut Warp, to: u32, from: u32, shift: i32, merge: bool) {
+        let Some(undefined) = &mut w.undefined else {
+            return;
+        };
+        let moved = undefined.bits((Class::R32, from)).cloned();
+        let old = undefined.bits((Class::R32, to)).cloned().filter(|_| merge);
+        let Some(origin) = old.as_ref().or(moved.as_ref()).map(|m| m.origin) else {
+            return undefined.clear((Class::R32, to), u32::MAX);
+        };
+        let of = |m: &Option<Marked>, l: usize| m.as_ref().map_or(0, |m| m.bits[l]);
+        let shifted = |x: u64| if shift < 0 { x >> -shift } else { x << shift };
+        let bits = |l: usize| (of(&old, l) | shifted(of(&moved, l))) & u64::from(u32::MAX);
+        undefined.put((Class::R32, to), std::array::from_fn(bits), origin);
+    }
+
+    /// Undefined bits of half an element of a fragment.
+    pub fn add_undefined(w: &mut Warp, register: u32, lane: usize, bits: u64, origin: Origin) {
+        let undefined = w.undefined.get_or_insert_default();
+        undefined.add((Class::R32, register), lane, bits, origin);
+    }
+
+    /// All bits of a register of 32 have values.
+    pub fn clear_undefined(w: &mut Warp, register: u32) {
+        if let Some(undefined) = &mut w.undefined {
+            undefined.clear((Class::R32, register), u32::MAX);
+        }
+    }
+
+    pub fn undefined_bits(w: &Warp, register: u32, lane: usize) -> Option<(u64, Origin)> {
+        let marked = w.undefined.as_ref()?.bits((Class::R32, register))?;
+        Some((marked.bits[lane], marked.origin))
+    }
+
+    /// An exchange or a product, whose operands may be undefined in some bits.
+    pub fn with_undefined(
+        &mut self,
+        w: &mut Warp,
+        inst: &Inst,
+        mask: u32,
+        run: impl Fn(&mut Regs),
+    ) {
+        let Some(mut undefined) = w.undefined.take() else {
+            return run(&mut w.regs);
+        };
+        if self.followed_among(&undefined, inst) {
+            inst.registers(|_, r| undefined.clear(r, u32::MAX));
+        }
+        try_fillings(&mut w.regs, &mut undefined, &Operands::of(inst), mask, run);
+        w.undefined = (!undefined.is_empty()).then_some(undefined);
+    }
+
+    /// Counts that an operation is tried; whether the line of what is undefined is known well enough.
+    fn followed_among(&mut self, undefined: &Undefined, inst: &Inst) -> bool {
+        let mut origin = None;
+        inst.registers(|_, r| origin = origin.or(undefined.bits(r).map(|m| m.origin)));
+        origin.is_some_and(|origin| {
+            let followed = self.followed(origin);
+            followed.tries += 1;
+            followed.is_enough()
+        })
+    }
+
+    /// Arithmetic of a warp with undefined bits.
+    pub fn alu_undefined(&mut self, w: &mut Warp, inst: &Inst, now: u32, mask: u32) {
+        let Op::Alu(op) = &inst.op else { return };
+        let Some(undefined) = &mut w.undefined else {
+            return op.run(&mut w.regs, &inst.o, mask);
+        };
+        let guard = inst.guard_register().map(|g| (Class::Pred, g));
+        let open = guard.and_then(|g| undefined.bits(g)).cloned();
+        let operands = op.classes().iter().zip(&inst.o);
+        if open.is_none() && !operands.clone().any(|(c, r)| undefined.has((*c, *r))) {
+            return op.run(&mut w.regs, &inst.o, mask);
+        }
+        if self.followed_among(undefined, inst) {
+            inst.registers(|_, r| undefined.clear(r, u32::MAX));
+            if undefined.is_empty() {
+                w.undefined = None;
+            }
+            return op.run(&mut w.regs, &inst.o, mask);
+        }
+        try_fillings(&mut w.regs, undefined, &Operands::of(inst), mask, |regs| {
+            op.run(regs, &inst.o, mask);
+        });
+        // Nobody knows whether it was executed.
+        if let (Some(open), Some(&class)) = (open, op.classes().first()) {
+            for l in lanes(now).filter(|l| open.bits[*l] != 0) {
+                undefined.add((class, inst.o[0]), l, all_bits(class), open.origin);
+            }
+        }
+        if undefined.is_empty() {
+            w.undefined = None;
+        }
+    }
+
+    /// Before anything but arithmetic: reports what depends on undefined bits, and takes it for defined from
+    /// there on. `now`: lanes that come here; `mask`: those that execute it.
+    pub fn before_undefined(
+        &mut self,
+        b: &BlockState,
+        w: &mut Warp,
+        inst: &Inst,
+        (now, mask): (u32, u32),
+        pc: u32,
+    ) {
+        let Some(mut undefined) = w.undefined.take() else {
+            return;
+        };
+        let guard = inst.guard_register().map(|g| (Class::Pred, g));
+        let loads = matches!(inst.op, Op::Load(_));
+        let uses_values = matches!(inst.op, Op::Atom(_) | Op::Barrier { .. } | Op::PendingCount)
+            || matches!(&inst.op, Op::AsyncStore(store) if store.reduction.is_some());
+        let mut told: Vec<(Register, u32, Origin, &str)> = Vec::new();
+        inst.registers(|how, register| {
+            let Some(marked) = undefined.bits(register) else {
+                return;
+            };
+            let among = if guard == Some(register) { now } else { mask };
+            let open = lanes(among)
+                .filter(|l| marked.bits[*l] != 0)
+                .fold(0, |all, l| all | 1_u32 << l);
+            let what = match how {
+                Use::Control if guard == Some(register) => match inst.op {
+                    Op::Branch(_) => "this branch",
+                    // Its result is undefined (below).
+                    _ if loads => return,
+                    _ => "whether this is done",
+                },
+                Use::Control => "what this does",
+                Use::Address => "the address of this access",
+                Use::Value if uses_values => "the operand of this",
+                Use::Value | Use::Write => return,
+            };
+            if open != 0 {
+                told.push((register, open, marked.origin, what));
+            }
+        });
+        for (register, open, origin, what) in told {
+            undefined.clear(register, open);
+            let at = At::lane(b, w, pc, open.trailing_zeros());
+            self.depends(at, origin, what);
+        }
+        // Exchanges and products look at what they were given; all others have values now.
+        let tried = matches!(
+            inst.op,
+            Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux(_) | Op::Wgmma(_)
+        ) || matches!(&inst.op, Op::Mma(m) if m.computes());
+        if !tried {
+            let open = guard.and_then(|g| undefined.bits(g)).cloned();
+            inst.registers(|how, register| {
+                if how != Use::Write {
+                    return;
+                }
+                undefined.clear(register, mask);
+                if let Some(open) = &open {
+                    for l in lanes(now).filter(|l| open.bits[*l] != 0) {
+                        undefined.add(register, l, all_bits(register.0), open.origin);
+                    }
+                }
+            });
+        }
+        w.undefined = (!undefined.is_empty()).then_some(undefined);
+    }
+
+    /// Tells of something that depends on an undefined value.
+    #[cold]
+    pub fn depends(&mut self, at: At, origin: Origin, what: &str) {
+        self.followed(origin).told = true;
+        let kind = origin.from.kind();
+        let address = match origin.from {
+            Unwritten::Global(i, offset) => self.memory.at(i).base + offset as u64,
+            Unwritten::Shared(a) | Unwritten::Local(a) => u64::from(a),
+        };
+        let at = at.address(at.address.unwrap_or(address));
+        self.find_at(
+            kind,
+            at,
+            Some(Other::instruction(origin.instruction)),
+            |m, here| {
+                let from = match origin.from {
+                    Unwritten::Global(i, offset) => {
+                        format!("`{}` at byte {offset}", m.memory.at(i).name)
+                    }
+                    Unwritten::Shared(a) => format!("shared memory {a:#x}"),
+                    Unwritten::Local(a) => format!("local memory {a:#x}"),
+                };
+                let place = m.place(origin.instruction);
+                format!("{what}{here}, depends on {from} that was never written, read at {place}")
+            },
+        );
+    }
+
+    /// A lane leaves undefined bytes in global memory. Whether that matters is known at the end.
+    pub fn leave_undefined(
+        &mut self,
+        b: &BlockState,
+        w: &Warp,
+        s: Site,
+        (i, at, lane): (usize, usize, usize),
+        (bytes, origin): (u32, Origin),
+    ) {
+        let offsets = (0..32).filter(|n| bytes >> n & 1 == 1);
+        let allocation = self.memory.at_mut(i);
+        offsets.clone().for_each(|n| allocation.unmark(at + n));
+        self.global_origins
+            .extend(offsets.map(|n| ((i, at + n), origin)));
+        self.followed(origin).left += 1;
+        let group = self.left.entry((s.pc, origin.instruction)).or_default();
+        if group.len() < MOST_LEFT {
+            let by = At::lane(b, w, s.pc, lane as u32);
+            group.push((i, at + bytes.trailing_zeros() as usize, by, origin));
+        }
+    }
+
+    /// At the end of a launch: undefined values that nobody has overwritten.
+    pub fn tell_what_is_left(&mut self) {
+        let left = std::mem::take(&mut self.left);
+        for (i, at, by, origin) in left.into_values().flatten() {
+            let allocation = self.memory.at(i);
+            if allocation.missing(at, 1).is_some() {
+                let address = allocation.base + at as u64;
+                let what = format!("what is stored to `{}` at byte {at}", allocation.name);
+                self.depends(by.address(address), origin, &what);
+            }
+        }
+    }
+}
+
+/// Places of one store that are remembered to be looked at when the launch has ended. Places beyond
+/// those read as never written.
+const MOST_LEFT: usize = 1 << 16;
+
+/// By store and origin: places in global memory that hold undefined values.
+pub type Left = std::collections::BTreeMap<(u32, u32), Vec<(usize, usize, At, Origin)>>;

@@ -1,0 +1,386 @@
+//! Checks of shared memory that blocks of a cluster access in one another.
+//!
+//! Races between blocks are found as in global memory: each block's shared memory is an allocation, and all accesses to
+//! it are recorded, also those of its own block. Within a block `race` tells of them.
+//!
+//! A block's shared memory ends with the block. An access from elsewhere that nothing orders before the end of one of its
+//! threads is reported, whichever comes first here.
+
+use super::address::{Addresses, Site};
+use super::cluster::{Init, Visit, Visitor, number_of};
+use super::mbarrier::Delivery;
+use super::state::*;
+use crate::check::global::{Accessor, Conflict, Scoped};
+use crate::check::order::{Inter, Sparse};
+use crate::check::race::Strength;
+use crate::program::*;
+use crate::regs::{LANES, lanes};
+use crate::report::*;
+
+/// An access to shared memory of another block.
+#[derive(Clone, Copy)]
+pub enum Remote<'a> {
+    Read,
+    /// The values of each lane, if others may write the same.
+    Write(Option<&'a [[u8; 32]; LANES]>),
+    /// Nothing of it stays in flight.
+    Update,
+}
+
+impl Machine<'_> {
+    /// Checks of an access to shared memory of another block that lies within it.
+    pub fn check_remote(
+        &mut self,
+        b: &BlockState,
+        w: &Warp,
+        owner: &BlockState,
+        (s, a, bytes): (Site, &Addresses, u32),
+        scoped: Scoped,
+        does: Remote,
+    ) {
+        self.visit(b, w, owner, s);
+        let writes = !matches!(does, Remote::Read);
+        for l in lanes(s.mask) {
+            let (at, n) = (a[l] as usize, bytes as usize);
+            let by = At::lane(b, w, s.pc, l as u32).address(a[l]);
+            let way = if writes { "written" } else { "read" };
+            if let Some(copy) = owner.in_flight.to(at, n) {
+                let other = Some(Other::instruction(copy));
+                self.find(FindingKind::AsyncBeforeWait, by, other, |m| {
+                    let (owner, copy) = (owner.id, m.copy_at(copy));
+                    format!("shared memory {at:#x} of block {owner:?} is {way} while {copy} is still in flight")
+                });
+            }
+            if let Some(copy) = owner.being_read.to(at, n).filter(|_| writes) {
+                let other = Some(Other::instruction(copy));
+                self.find(FindingKind::AsyncBeforeWait, by, other, |m| {
+                    let (owner, copy) = (owner.id, m.copy_at(copy));
+                    format!("shared memory {at:#x} of block {owner:?} is written while {copy} may still read it")
+                });
+            }
+            if matches!(does, Remote::Update)
+                && let Some(origin) = owner.undefined_in_shared(at, n, s.pc)
+            {
+                self.depends(by, origin, "the result of this");
+            }
+        }
+        self.watch_shared(b, w, owner, (s, a, bytes), scoped, does);
+    }
+
+    /// Tells of an access to the shared memory of a block that has ended. Whether it ends before is looked at when it
+    /// does.
+    pub fn visit(&mut self, b: &BlockState, w: &Warp, owner: &BlockState, s: Site) {
+        let (lane, epoch) = (
+            s.mask.trailing_zeros(),
+            b.shadow.as_ref().map(|c| c.epoch(w.index)),
+        );
+        if self.cluster.ended[owner.rank as usize] {
+            let at = At::lane(b, w, s.pc, lane);
+            return self.tell_exited(at, owner.id);
+        }
+        let by = Visitor {
+            owner: owner.rank,
+            block: b.rank,
+            warp: w.index,
+            instruction: s.pc,
+        };
+        if let Some(epoch) = epoch {
+            self.cluster.visits.insert(by, Visit { epoch, lane });
+        }
+    }
+
+    fn tell_exited(&mut self, at: At, owner: [u32; 3]) {
+        self.find(FindingKind::ExitedBlock, at, None, |m| {
+            let name = m.form_of(at.instruction);
+            format!(
+                "this {name} goes to the shared memory of block {owner:?} of the cluster, and nothing orders it before that \
+                 block's exit"
+            )
+        });
+    }
+
+    /// The instruction as PTX writes it, without what follows its first two words.
+    fn form_of(&self, instruction: u32) -> String {
+        let inst = self.program.code.get(instruction as usize);
+        let source = inst.and_then(|inst| self.program.sources.get(inst.source as usize));
+        let form = source.map_or("", |source| source.form.as_str());
+        form.split('.').take(2).collect::<Vec<_>>().join(".")
+    }
+
+    /// A block of the cluster has ended: tells of what others may still do to its shared memory, and it to theirs.
+    pub fn tell_late_visits(&mut self, b: &BlockState) {
+        let visitors: Vec<(Visitor, Visit)> = self
+            .cluster
+            .visits
+            .iter()
+            .filter(|(by, _)| by.owner == b.rank)
+            .map(|(by, visit)| (*by, *visit))
+            .collect();
+        for (by, visit) in visitors {
+            let Some(block) = self
+                .cluster
+                .blocks
+                .get(by.block as usize)
+                .and_then(Option::as_ref)
+            else {
+                continue;
+            };
+            let number = number_of(block, by.warp);
+            if !b
+                .warps
+                .iter()
+                .flatten()
+                .any(|w| visit.epoch <= w.inter.known.epoch_of(number))
+            {
+                let thread = by.warp * LANES as u32 + visit.lane;
+                let at = At::thread(block.id, thread, by.instruction);
+                self.tell_exited(at, b.id);
+            }
+        }
+        let sent = b.deliveries.iter().filter_map(|d| Some((d, d.from?)));
+        for (d, from) in sent {
+            let source = self
+                .cluster
+                .blocks
+                .get(from as usize)
+                .and_then(Option::as_ref);
+            if let (Some(copy), Some(source)) = (d.copies.first(), source) {
+                let thread = d.warp * LANES as u32 + d.lane;
+                let at = At::thread(source.id, thread, copy.instruction);
+                self.tell_exited(at.address(u64::from(copy.to)), b.id);
+            }
+        }
+        let reading: Vec<_> = self
+            .cluster
+            .blocks
+            .iter()
+            .flatten()
+            .flat_map(|other| &other.deliveries)
+            .filter(|d| d.from == Some(b.rank) && d.source.is_some())
+            .filter_map(|d| {
+                Some((
+                    d.warp * LANES as u32 + d.lane,
+                    d.copies.first()?.instruction,
+                ))
+            })
+            .collect();
+        for (thread, instruction) in reading {
+            let at = At::thread(b.id, thread, instruction);
+            self.find(FindingKind::AsyncBeforeWait, at, None, |m| {
+                let copy = m.copy_at(instruction);
+                format!("the block ends while {copy} may still read its shared memory")
+            });
+        }
+    }
+
+    /// The checks of the cluster come to an end with it.
+    pub fn tell_unjudged_in_cluster(&mut self) {
+        if let (Some(of_cluster), Some(global)) = (self.cluster.shadow.take(), &mut self.global) {
+            global.full |= of_cluster.full;
+            global.unjudged.readers.extend(of_cluster.unjudged.readers);
+            global.unjudged.flags.extend(of_cluster.unjudged.flags);
+        }
+    }
+
+    /// Records an access of the block at work to its own shared memory or that of another block, and tells of races
+    /// between blocks.
+    pub fn watch_shared(
+        &mut self,
+        b: &BlockState,
+        w: &Warp,
+        owner: &BlockState,
+        (s, a, bytes): (Site, &Addresses, u32),
+        scoped: Scoped,
+        does: Remote,
+    ) {
+        let Some(clocks) = &b.shadow else { return };
+        let Some(mut shadow) = self.cluster.shadow.take() else {
+            return;
+        };
+        let write = !matches!(does, Remote::Read);
+        let me = Accessor {
+            block: b.number,
+            warp: w.index,
+            instruction: s.pc,
+            // No scope is smaller than the cluster but the block.
+            scoped: Scoped {
+                scope: match scoped.scope {
+                    Scope::Block => Scope::Block,
+                    Scope::Cluster | Scope::Device => Scope::Device,
+                },
+                ..scoped
+            },
+            clocks,
+            inter: &w.inter,
+            warps: b.warps.len() as u32,
+            together: 0,
+            grave: &|c| c.block != b.number,
+        };
+        let mut found = Vec::new();
+        let (i, size) = (owner.rank as usize, owner.shared.len());
+        for l in lanes(s.mask) {
+            let each = pieces(a[l], bytes).map(|at| (l as u32, at));
+            shadow.access(
+                &me,
+                i,
+                size,
+                each,
+                bytes.min(PIECE),
+                write,
+                Some(&mut found),
+            );
+        }
+        self.cluster.shadow = Some(shadow);
+        for c in found.into_iter().filter(|c| c.block != b.number) {
+            let warp = u64::from(c.block * me.warps + c.warp);
+            // Fenced for all who use the mbarrier.
+            if c.was_write
+                && self.initialises(c.instruction)
+                && c.epoch <= w.near.inits.epoch_of(warp)
+            {
+                continue;
+            }
+            let l = c.lane as usize;
+            // As within a block: `if (bad) flag = 1;`.
+            let again = c.was_write && c.instruction == s.pc;
+            if let Remote::Write(Some(values)) = does
+                && again
+                && owner
+                    .shared
+                    .get(a[l] as usize..)
+                    .and_then(|held| held.get(..bytes as usize))
+                    == values[l].get(..bytes as usize)
+            {
+                continue;
+            }
+            self.race_in_cluster(b, w, owner, (s, a[l]), write, c);
+        }
+    }
+
+    /// A copy to shared memory of a block has come in: from here on it counts as an access of its thread, of a block of
+    /// the cluster.
+    pub fn note_landing(&mut self, b: &BlockState, from: &BlockState, d: &Delivery) {
+        let Some(clocks) = &from.shadow else { return };
+        let Some(shadow) = &mut self.cluster.shadow else {
+            return;
+        };
+        let strength = match d.reduction {
+            None => Strength::Weak,
+            Some(_) => Strength::Atomic,
+        };
+        for copy in &d.copies {
+            let me = Accessor {
+                block: from.number,
+                warp: d.warp,
+                instruction: copy.instruction,
+                scoped: Scoped {
+                    strength,
+                    ..Scoped::WEAK
+                },
+                clocks,
+                inter: &Inter::default(),
+                warps: from.warps.len() as u32,
+                together: 0,
+                grave: &|_| true,
+            };
+            // Races were told of when it was issued.
+            let (mut told, size) = (Vec::new(), b.shared.len());
+            let each = pieces(u64::from(copy.to), copy.bytes).map(|at| (copy.lane, at));
+            let bytes = copy.bytes.min(PIECE);
+            shadow.access(
+                &me,
+                b.rank as usize,
+                size,
+                each,
+                bytes,
+                true,
+                Some(&mut told),
+            );
+        }
+    }
+
+    /// Lanes of the block at work have initialised mbarriers.
+    pub fn note_inits(&mut self, b: &BlockState, w: &Warp, s: Site, a: &Addresses) {
+        let Some(clocks) = b.shadow.as_ref().filter(|_| self.cluster.shadow.is_some()) else {
+            return;
+        };
+        for l in lanes(s.mask) {
+            let init = Init {
+                thread: w.first_thread + l as u32,
+                warp: number_of(b, w.index),
+                epoch: clocks.epoch(w.index),
+                instruction: s.pc,
+            };
+            self.cluster.inits.insert((b.rank, a[l]), init);
+        }
+    }
+
+    /// Tells of an mbarrier that its block may not have made ready for others.
+    pub fn check_init(
+        &mut self,
+        b: &BlockState,
+        w: &Warp,
+        owner: &BlockState,
+        s: Site,
+        (lane, address): (usize, u64),
+    ) {
+        let Some(init) = self.cluster.inits.get(&(owner.rank, address)).copied() else {
+            return;
+        };
+        let known = |by: &Sparse| init.epoch <= by.epoch_of(init.warp);
+        if known(&w.inter.known) || known(&w.near.inits) {
+            return;
+        }
+        let at = At::lane(b, w, s.pc, lane as u32).address(address);
+        let other = Some(Other::by(init.instruction, init.thread));
+        self.find(FindingKind::SharedRace, at, other, |m| {
+            format!(
+                "race on the mbarrier at shared memory {address:#x} of block {:?}: its mbarrier.init at {} by thread {:?} is \
+                 not ordered before this by a fence.mbarrier_init and a barrier.cluster, nor by one that releases",
+                owner.id,
+                m.place(init.instruction),
+                m.thread(init.thread)
+            )
+        });
+    }
+
+    fn initialises(&self, instruction: u32) -> bool {
+        let op = self.program.code.get(instruction as usize).map(|i| &i.op);
+        matches!(op, Some(Op::Mbarrier(m)) if m.op == MbarrierOp::Init)
+    }
+
+    #[cold]
+    fn race_in_cluster(
+        &mut self,
+        b: &BlockState,
+        w: &Warp,
+        owner: &BlockState,
+        (s, address): (Site, u64),
+        write: bool,
+        c: Conflict,
+    ) {
+        let here = At::lane(b, w, s.pc, c.lane).address(address);
+        let thread = c.warp * LANES as u32 + c.other_lane.unwrap_or(0);
+        let other = Some(Other::by(c.instruction, thread));
+        self.find(FindingKind::SharedRace, here, other, |m| {
+            let name = |w: bool| if w { "write" } else { "read" };
+            let (this, was, owner) = (name(write), name(c.was_write), owner.id);
+            let (block, thread) = (m.grid.place(c.block), m.thread(thread));
+            let place = m.place(c.instruction);
+            format!(
+                "race on shared memory {address:#x} of block {owner:?}: this {this} and the {was} at {place} by block \
+                 {block:?}, thread {thread:?} are not ordered"
+            )
+        });
+    }
+}
+
+/// Bytes that are recorded at once.
+const PIECE: u32 = 16;
+
+/// Where the pieces of an access begin.
+fn pieces(from: u64, bytes: u32) -> impl Iterator<Item = usize> {
+    (0..bytes)
+        .step_by(PIECE as usize)
+        .map(move |n| from as usize + n as usize)
+}

@@ -1,0 +1,659 @@
+//! `wgmma`: products of a warpgroup from shared memory, while it does something else (PTX ISA 9.7.16).
+//!
+//! Each warp computes its 16 rows by itself, when it comes to the instruction: that needs nothing of the other three.
+//! Shared memory is read then, and may be read until a `wgmma.wait_group` of one of the four has waited for the product
+//! (`warpgroup`). The sums come into the registers of a warp at its own, and not before. In between, these are findings: an access to registers of the sums, a
+//! write to registers of A, and a write to shared memory that is multiplied. So is a product of registers that
+//! something has accessed since the last `wgmma.fence`, or of memory that no `fence.proxy.async` has handed on.
+//!
+//! A product of f16, bf16 or tf32 is cut off as one of `mma.sync` is (`mma_sums`), all columns of A in one go. One of
+//! fp8 keeps fewer bits: 13 below the largest exponent, and 13 of the fraction of an f32. The results are those of an
+//! H200 to the bit (CALIBRATION.md).
+
+use super::address::Site;
+use super::bulk::BulkRead;
+use super::cost::Passes;
+use super::float_ops::w as canonical;
+use super::layout::Described;
+use super::mma_exact::number;
+use super::mma_run::{add_products, cut, decode};
+use super::mma_sums::{Factors, InDoubles, Products};
+use super::state::*;
+use super::undefined::Origin;
+use super::warpgroup;
+use crate::check::race::Strength;
+use crate::flow::Use;
+use crate::num::narrow::F16;
+use crate::num::round::Round;
+use crate::program::mma::{Elem, Part, STRIP, mma_place};
+use crate::program::wgmma::*;
+use crate::program::*;
+use crate::regs::{ALL, Class, LANES};
+use crate::report::*;
+use crate::tensor_map::exchange_pieces;
+use std::collections::VecDeque;
+
+/// Bytes that lie side by side whatever the layout.
+const PIECE: u32 = 16;
+const WARPS_OF_GROUP: u32 = 4;
+/// Columns of B that are added up at once.
+const COLUMNS: usize = 2 * STRIP;
+/// Bits of a sum of fp8 that are kept below the largest exponent.
+const KEPT_OF_BYTES: u32 = 13;
+/// The sign, the exponent and 13 bits of the fraction of f32: all that a sum of fp8 has.
+const FRACTION_OF_BYTES: u32 = u32::MAX << 10;
+
+/// The products that a warp has under way.
+#[derive(Default)]
+pub struct AsyncProducts {
+    /// By 32-bit register; none before the first product.
+    registers: Vec<Fragment>,
+    fences: u32,
+    open: Vec<Product>,
+    /// All that these read. The warpgroup has that of committed ones.
+    reads: Vec<BulkRead>,
+    committed: VecDeque<Vec<Product>>,
+}
+
+struct Product {
+    instruction: u32,
+}
+
+/// A register of a product.
+#[derive(Clone, Default)]
+struct Fragment {
+    /// Products under way that add to it, and that multiply it.
+    adding: u32,
+    multiplying: u32,
+    /// The last of them.
+    product: u32,
+    /// The sums to come.
+    sums: Option<Box<[u32; LANES]>>,
+    /// Bits of these that are undefined, if any.
+    undefined: Vec<(usize, u64, Origin)>,
+    /// The instruction that accessed it last, and the number of fences before that.
+    accessed: Option<(u32, u32)>,
+    /// The shape of the product that added to it last, and the number of fences before that.
+    added: Option<((u32, Elem), u32)>,
+}
+
+/// A part of a product that lies in shared memory.
+struct Matrix {
+    /// Lines (rows of A, columns of B) by K.
+    values: Vec<u32>,
+    depth: usize,
+    /// Where its pieces lie, in order, those side by side joined: address and bytes.
+    stretches: Vec<(u32, u32)>,
+    /// The first undefined value of each line.
+    undefined: Vec<Option<Origin>>,
+}
+
+impl AsyncProducts {
+    fn fragment(&mut self, register: u32) -> &mut Fragment {
+        let at = register as usize;
+        if self.registers.len() <= at {
+            self.registers.resize(at + 1, Fragment::default());
+        }
+        &mut self.registers[at]
+    }
+}
+
+impl Wgmma {
+    fn a_registers(&self) -> &[u32] {
+        match &self.a {
+            OperandA::Registers(registers) => registers,
+            OperandA::Descriptor(_) => &[],
+        }
+    }
+}
+
+/// The row of the warp's 16, and the column, of an element of the sums in a lane.
+fn place_of_sum(lane: usize, i: usize) -> (usize, usize) {
+    let (row, column) = mma_place(Part::Acc, Elem::F32, lane as u32, i as u32 % 4);
+    (row as usize, column as usize + 8 * (i / 4))
+}
+
+impl Machine<'_> {
+    /// Each warp reads its rows of A, and one of them B for all. Eight lines of 16 bytes are a pass: in whichever swizzle, they
+    /// lie in different banks.
+    fn count_wgmma(&mut self, w: &Warp, m: &Wgmma, s: Site) {
+        const PASS: u32 = 128;
+        let a = match m.a {
+            OperandA::Registers(_) => 0,
+            OperandA::Descriptor(_) => ROWS * DEPTH_BYTES / PASS,
+        };
+        let b = match w.index % WARPS_OF_GROUP {
+            0 => m.shape.n * DEPTH_BYTES / PASS,
+            _ => 0,
+        };
+        let passes = u64::from(a + b);
+        self.add_shared(
+            s,
+            Passes {
+                taken: passes,
+                ideal: passes,
+            },
+        );
+    }
+
+    pub fn wgmma<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        m: &Wgmma,
+        s: Site,
+    ) -> Run<()> {
+        let at = At::lane(b, w, s.pc, s.mask.trailing_zeros());
+        let group = w.index / WARPS_OF_GROUP;
+        let is_whole = (group + 1) * WARPS_OF_GROUP * LANES as u32 <= b.threads;
+        if s.mask != ALL || !is_whole {
+            let what = "wgmma by part of a warpgroup, which is four whole warps";
+            return self.fault(FaultKind::Undefined, at, what);
+        }
+        self.count_wgmma(w, m, s);
+        let rows = w.index % WARPS_OF_GROUP * ROWS;
+        let a = match &m.a {
+            OperandA::Registers(registers) => self.in_registers(w, m.ab[0], registers),
+            OperandA::Descriptor(register) => {
+                self.in_shared::<CHECKS>(b, w, m, (Part::A, *register), rows..rows + ROWS, s)?
+            }
+        };
+        let columns = 0..m.shape.n;
+        let of_b = self.in_shared::<CHECKS>(b, w, m, (Part::B, m.b), columns, s)?;
+        if CHECKS {
+            self.check_fragments(b, w, m, s);
+        }
+        let mut reads = Vec::new();
+        for &(from, bytes) in a.stretches.iter().chain(&of_b.stretches) {
+            if CHECKS {
+                let one = Site { mask: 1, ..s };
+                let address = [u64::from(from); LANES];
+                self.check_shared_read(b, w, one, &address, bytes, Strength::Weak);
+                self.check_proxy_fence(b, w, one, (from, bytes));
+            }
+            reads.push(BulkRead::begin(b, (0, s.pc), (from, bytes)));
+        }
+        self.begin_sums(w, m, &a, &of_b, s.pc);
+        w.products.reads.extend(reads);
+        w.products.open.push(Product { instruction: s.pc });
+        Ok(())
+    }
+
+    /// 16 rows of A, laid out as in `mma.sync`.
+    fn in_registers(&self, w: &Warp, elem: Elem, registers: &[u32]) -> Matrix {
+        let depth = (DEPTH_BYTES * 8 / elem.bits()) as usize;
+        let mut values = vec![0; ROWS as usize * depth];
+        let mut undefined = vec![None; ROWS as usize];
+        let mask = u32::MAX >> (32 - elem.bits());
+        for (n, &register) in registers.iter().enumerate() {
+            for lane in 0..LANES {
+                let word = w.regs.r32[register as usize].0[lane];
+                let bits = Self::undefined_bits(w, register, lane).filter(|(bits, _)| *bits != 0);
+                for i in 0..elem.per_register() {
+                    let place = n as u32 * elem.per_register() + i;
+                    let (row, column) = mma_place(Part::A, elem, lane as u32, place);
+                    let value = word.unbounded_shr(i * elem.bits()) & mask;
+                    values[row as usize * depth + column as usize] = value;
+                    if let Some((_, origin)) = bits {
+                        undefined[row as usize] = Some(origin);
+                    }
+                }
+            }
+        }
+        Matrix {
+            values,
+            depth,
+            stretches: Vec::new(),
+            undefined,
+        }
+    }
+
+    fn in_shared<const CHECKS: bool>(
+        &mut self,
+        b: &BlockState,
+        w: &Warp,
+        m: &Wgmma,
+        (part, register): (Part, u32),
+        lines: std::ops::Range<u32>,
+        s: Site,
+    ) -> Run<Matrix> {
+        let (name, which) = match part {
+            Part::A => ("A", 0),
+            _ => ("B", 1),
+        };
+        let (elem, transposed) = (m.ab[which], m.transposed[which]);
+        let all = w.regs.r64[register as usize].0;
+        if let Some(lane) = (0..LANES).find(|l| all[*l] != all[0]) {
+            let what = format!("lanes give different descriptors of {name}");
+            return self.fault(
+                FaultKind::Undefined,
+                At::lane(b, w, s.pc, lane as u32),
+                &what,
+            );
+        }
+        let descriptor = Descriptor::of(all[0]);
+        let bytes = elem.bits() / 8;
+        let each = PIECE / bytes;
+        let depth = (DEPTH_BYTES / bytes) as usize;
+        let count = lines.len();
+        let mut values = vec![0; count * depth];
+        let mut undefined = vec![None; count];
+        let mut places = Vec::with_capacity(count * 2);
+        // Elements lie side by side along `along`, which `across` is not.
+        let (along, across) = if transposed {
+            (lines.clone(), 0..depth as u32)
+        } else {
+            (0..depth as u32, lines.clone())
+        };
+        for line in across {
+            for first in along.clone().step_by(each as usize) {
+                let offset = descriptor.place(first * bytes, line, transposed);
+                let at = descriptor.start.wrapping_add(offset);
+                let at = exchange_pieces(descriptor.swizzle, at, descriptor.first_line);
+                let Some(piece) = b.shared.get(at as usize..at as usize + PIECE as usize) else {
+                    let what = format!(
+                        "the descriptor of {name} leads to shared address {at:#x} of {} bytes",
+                        b.shared.len()
+                    );
+                    let at = At::lane(b, w, s.pc, 0).address(u64::from(at));
+                    return self.fault(FaultKind::OutOfBounds, at, &what);
+                };
+                places.push(at);
+                let origin = if CHECKS {
+                    b.undefined_in_shared(at as usize, PIECE as usize, s.pc)
+                } else {
+                    None
+                };
+                for (n, element) in piece.chunks_exact(bytes as usize).enumerate() {
+                    let bits = element
+                        .iter()
+                        .rev()
+                        .fold(0, |all, x| all << 8 | u32::from(*x));
+                    let (row, column) = if transposed {
+                        (first + n as u32, line)
+                    } else {
+                        (line, first + n as u32)
+                    };
+                    let row = (row - lines.start) as usize;
+                    values[row * depth + column as usize] = bits;
+                    if origin.is_some() {
+                        undefined[row] = origin;
+                    }
+                }
+            }
+        }
+        places.sort_unstable();
+        places.dedup();
+        let mut stretches: Vec<(u32, u32)> = Vec::new();
+        for at in places {
+            match stretches.last_mut() {
+                Some((from, bytes)) if *from + *bytes == at => *bytes += PIECE,
+                _ => stretches.push((at, PIECE)),
+            }
+        }
+        if CHECKS {
+            let all = match part {
+                Part::A => WARPS_OF_GROUP * ROWS,
+                _ => m.shape.n,
+            };
+            let (along, lines) = if transposed {
+                (all * bytes, depth as u32)
+            } else {
+                (DEPTH_BYTES, all)
+            };
+            let described = Described {
+                name,
+                descriptor,
+                transposed,
+                along,
+                lines,
+                stretches: &stretches,
+            };
+            self.check_layout(b, w, &described, s);
+        }
+        Ok(Matrix {
+            values,
+            depth,
+            stretches,
+            undefined,
+        })
+    }
+
+    /// Whether fences order what else accesses the registers of a product.
+    fn check_fragments(&mut self, b: &BlockState, w: &mut Warp, m: &Wgmma, s: Site) {
+        let at = At::lane(b, w, s.pc, 0);
+        let kind = FindingKind::AsyncBeforeWait;
+        let fences = w.products.fences;
+        if fences == 0 {
+            self.find(kind, at, None, |_| {
+                "no wgmma.fence comes before this wgmma.mma_async".to_owned()
+            });
+        }
+        let form = (m.shape.n, m.sum);
+        let sums = m.d.iter().map(|r| (*r, true));
+        for (register, adds) in sums.chain(m.a_registers().iter().map(|r| (*r, false))) {
+            let state = w.products.fragment(register);
+            let (accessed, product) = (state.accessed, state.product);
+            let is_open = if adds {
+                state.multiplying > 0
+            } else {
+                state.adding > 0
+            };
+            let other_form = adds
+                && state
+                    .added
+                    .is_some_and(|(last, n)| last != form && n == fences);
+            if is_open {
+                self.find(kind, at, Some(Other::instruction(product)), |m| {
+                    let product = m.place(product);
+                    format!(
+                        "this wgmma.mma_async uses a register of the one at {product} for something else, and no \
+                         wgmma.wait_group has waited for that"
+                    )
+                });
+            } else if other_form {
+                self.find(kind, at, Some(Other::instruction(product)), |m| {
+                    let product = m.place(product);
+                    format!(
+                        "no wgmma.fence orders this wgmma.mma_async and the one of another shape at {product}, which \
+                         add to the same register"
+                    )
+                });
+            } else if let Some((access, n)) = accessed
+                && n == fences
+                && fences > 0
+            {
+                self.find(kind, at, Some(Other::instruction(access)), |m| {
+                    let access = m.place(access);
+                    format!(
+                        "no wgmma.fence orders this wgmma.mma_async and the access at {access} to one of its \
+                         registers"
+                    )
+                });
+            }
+        }
+    }
+
+    /// Before any other instruction that has a register of some product among its own.
+    pub fn touch_fragments(&mut self, b: &BlockState, w: &mut Warp, inst: &Inst, s: Site) {
+        if matches!(inst.op, Op::Wgmma(_)) || s.mask == 0 {
+            return;
+        }
+        let at = At::lane(b, w, s.pc, s.mask.trailing_zeros());
+        let fences = w.products.fences;
+        inst.registers(|how, (class, register)| {
+            if class != Class::R32 {
+                return;
+            }
+            let state = w.products.fragment(register);
+            state.accessed = Some((s.pc, fences));
+            let (adding, product) = (state.adding > 0, state.product);
+            let writes = how == Use::Write;
+            if !(adding || writes && state.multiplying > 0) {
+                return;
+            }
+            let kind = FindingKind::AsyncBeforeWait;
+            self.find(kind, at, Some(Other::instruction(product)), |m| {
+                let what = if adding { "sums" } else { "A" };
+                let way = if writes { "written" } else { "read" };
+                let product = m.copy_at(product);
+                format!(
+                    "a register of the {what} of {product} is {way} before a wgmma.wait_group has waited for it"
+                )
+            });
+        });
+    }
+
+    fn begin_sums(&mut self, w: &mut Warp, m: &Wgmma, a: &Matrix, b: &Matrix, pc: u32) {
+        let adds = w.regs.pred[m.adds as usize];
+        let held: Vec<[u32; LANES]> =
+            m.d.iter()
+                .map(|r| {
+                    let to_come = w.products.registers.get(*r as usize);
+                    let to_come = to_come.and_then(|pending| pending.sums.as_deref());
+                    let mut held = *to_come.unwrap_or(&w.regs.r32[*r as usize].0);
+                    for (lane, word) in held.iter_mut().enumerate() {
+                        *word &= 0_u32.wrapping_sub(adds >> lane & 1);
+                    }
+                    held
+                })
+                .collect();
+        let sums = match m.sum {
+            Elem::S32 => add_integers(m, a, b, &held),
+            _ => add_floats(m, a, b, &held),
+        };
+        let per_register = m.sum.per_register() as usize;
+        for (n, (&register, words)) in m.d.iter().zip(sums).enumerate() {
+            let mut undefined = Vec::new();
+            for lane in 0..LANES {
+                let mut marks = (0_u64, None);
+                for i in 0..per_register {
+                    let (row, column) = place_of_sum(lane, n * per_register + i);
+                    let origin = a.undefined[row].or(b.undefined[column]);
+                    if origin.is_some() {
+                        let all = u64::from(u32::MAX >> (32 - m.sum.bits()));
+                        marks = (marks.0 | all << (i as u32 * m.sum.bits()), origin);
+                    }
+                }
+                let before = w.products.fragment(register);
+                let pending = before.undefined.iter().find(|(l, ..)| *l == lane);
+                let pending = pending.map(|(_, bits, origin)| (*bits, *origin));
+                let is_pending = before.sums.is_some();
+                let earlier = if is_pending {
+                    pending
+                } else {
+                    Self::undefined_bits(w, register, lane)
+                };
+                if adds >> lane & 1 == 1
+                    && let Some((bits, origin)) = earlier
+                {
+                    marks = (marks.0 | bits, marks.1.or(Some(origin)));
+                }
+                if let (bits @ 1.., Some(origin)) = marks {
+                    undefined.push((lane, bits, origin));
+                }
+            }
+            let fences = w.products.fences;
+            let state = w.products.fragment(register);
+            state.adding += 1;
+            state.product = pc;
+            state.sums = Some(Box::new(words));
+            state.undefined = undefined;
+            state.added = Some(((m.shape.n, m.sum), fences));
+        }
+        for &register in m.a_registers() {
+            let state = w.products.fragment(register);
+            state.multiplying += 1;
+            state.product = pc;
+        }
+    }
+
+    pub fn wgmma_fence(&mut self, w: &mut Warp) {
+        w.products.fences += 1;
+    }
+
+    pub fn wgmma_commit(&mut self, b: &mut BlockState, w: &mut Warp) {
+        let open = std::mem::take(&mut w.products.open);
+        w.products.committed.push_back(open);
+        warpgroup::commit(b, w.index, std::mem::take(&mut w.products.reads));
+        self.progress += 1;
+    }
+
+    /// Completes all but the last `keep` groups. Or how many groups all warps of the warpgroup have to commit before.
+    pub fn wgmma_wait(&mut self, b: &mut BlockState, w: &mut Warp, keep: u32) -> Option<u64> {
+        while w.products.committed.len() > keep as usize {
+            let count = warpgroup::next(b, w.index);
+            let is_empty = w.products.committed.front().is_some_and(Vec::is_empty);
+            if !is_empty && !warpgroup::has_committed(b, w.index, count) {
+                return Some(count);
+            }
+            let group = w.products.committed.pop_front();
+            warpgroup::end_wait(b, w.index);
+            for product in group.into_iter().flatten() {
+                self.land_product(w, product);
+            }
+        }
+        None
+    }
+
+    fn land_product(&mut self, w: &mut Warp, product: Product) {
+        self.progress += 1;
+        let inst = self.program.code.get(product.instruction as usize);
+        let Some(Op::Wgmma(m)) = inst.map(|inst| &inst.op) else {
+            return;
+        };
+        for &register in &m.d {
+            let state = w.products.fragment(register);
+            state.adding -= 1;
+            if state.adding > 0 {
+                continue;
+            }
+            let (sums, undefined) = (state.sums.take(), std::mem::take(&mut state.undefined));
+            if let Some(sums) = sums {
+                w.regs.r32[register as usize].0 = *sums;
+            }
+            Self::clear_undefined(w, register);
+            for (lane, bits, origin) in undefined {
+                Self::add_undefined(w, register, lane, bits, origin);
+            }
+        }
+        for &register in m.a_registers() {
+            w.products.fragment(register).multiplying -= 1;
+        }
+    }
+
+    /// A warp ends. Nobody can wait for what it has under way.
+    pub fn end_products(&mut self, b: &mut BlockState, w: &mut Warp, s: Site) {
+        if w.live & !s.mask != 0 {
+            return;
+        }
+        let mut left: Vec<Product> = w.products.committed.drain(..).flatten().collect();
+        left.append(&mut w.products.open);
+        for product in left {
+            let at = At::lane(b, w, s.pc, s.mask.trailing_zeros());
+            let other = Other::instruction(product.instruction);
+            self.find(FindingKind::AsyncBeforeWait, at, Some(other), |m| {
+                let product = m.copy_at(product.instruction);
+                format!("the thread ends while {product} is under way")
+            });
+            self.land_product(w, product);
+        }
+        for read in std::mem::take(&mut w.products.reads) {
+            read.end(b, w.index);
+        }
+        warpgroup::leave(b, w.index);
+    }
+}
+
+/// The sums of each register, from what they were.
+fn add_floats(m: &Wgmma, a: &Matrix, b: &Matrix, held: &[[u32; LANES]]) -> Vec<[u32; LANES]> {
+    let (columns, depth) = (m.shape.n as usize, a.depth);
+    let half = m.sum == Elem::F16;
+    let scaled = |elem: Elem, negated: bool, bits: u32| {
+        if negated {
+            -decode(elem, bits)
+        } else {
+            decode(elem, bits)
+        }
+    };
+    let mut factors = Factors::zeros();
+    for (to, &bits) in factors.a.iter_mut().zip(&a.values) {
+        *to = scaled(m.ab[0], m.negated[0], bits);
+    }
+    let mut all = vec![0.0; ROWS as usize * columns];
+    each_sum(m, held, |row, column, bits| {
+        all[row * columns + column] = f64::from(decode(m.sum, bits));
+    });
+    let of_bytes = m.ab[0].bits() == 8;
+    for first in (0..columns).step_by(COLUMNS) {
+        let count = COLUMNS.min(columns - first);
+        for column in 0..count {
+            let line = &b.values[(first + column) * depth..][..depth];
+            for (k, &bits) in line.iter().enumerate() {
+                let place = (column / STRIP * depth + k) * STRIP + column % STRIP;
+                factors.b[place] = scaled(m.ab[1], m.negated[1], bits);
+            }
+        }
+        let mut sums = [0.0; ROWS as usize * COLUMNS];
+        let sums = &mut sums[..ROWS as usize * count];
+        for (row, to) in sums.chunks_exact_mut(count).enumerate() {
+            to.copy_from_slice(&all[row * columns + first..][..count]);
+        }
+        let mut add = |products: &dyn Products| products.add_to(sums, count, depth, &(0..depth));
+        if of_bytes {
+            add(&InDoubles::new(
+                &factors,
+                m.ab.map(least_of_bytes),
+                KEPT_OF_BYTES,
+            ))
+        } else {
+            add_products(m.ab[0] == Elem::F16, &factors, &mut add)
+        }
+        for (row, from) in sums.chunks_exact(count).enumerate() {
+            all[row * columns + first..][..count].copy_from_slice(from);
+        }
+    }
+    to_registers(m, |row, column| {
+        let sum = all[row * columns + column];
+        match half {
+            true => F16.encode(sum, Round::Nearest, false),
+            false if of_bytes => canonical(f32::from_bits(cut(sum).to_bits() & FRACTION_OF_BYTES)),
+            false => canonical(cut(sum)),
+        }
+    })
+}
+
+/// The exponent of the smallest unit of a factor of fp8.
+fn least_of_bytes(elem: Elem) -> i32 {
+    if elem == Elem::E4m3 { -6 } else { -14 }
+}
+
+fn add_integers(m: &Wgmma, a: &Matrix, b: &Matrix, held: &[[u32; LANES]]) -> Vec<[u32; LANES]> {
+    let columns = m.shape.n as usize;
+    let mut all = vec![0_i32; ROWS as usize * columns];
+    each_sum(m, held, |row, column, bits| {
+        all[row * columns + column] = bits as i32;
+    });
+    to_registers(m, |row, column| {
+        let line = |of: &Matrix, n: usize, elem: Elem| -> Vec<i32> {
+            let line = &of.values[n * of.depth..][..of.depth];
+            line.iter().map(|bits| number(elem, *bits)).collect()
+        };
+        let (x, y) = (line(a, row, m.ab[0]), line(b, column, m.ab[1]));
+        let product = x.iter().zip(&y).map(|(x, y)| x * y).sum();
+        let sum = all[row * columns + column];
+        let sum = if m.saturate {
+            sum.saturating_add(product)
+        } else {
+            sum.wrapping_add(product)
+        };
+        sum as u32
+    })
+}
+
+/// Row, column and bits of each sum.
+fn each_sum(m: &Wgmma, held: &[[u32; LANES]], mut each: impl FnMut(usize, usize, u32)) {
+    let per_register = m.sum.per_register() as usize;
+    let mask = u32::MAX >> (32 - m.sum.bits());
+    for (n, words) in held.iter().enumerate() {
+        for (lane, word) in words.iter().enumerate() {
+            for i in 0..per_register {
+                let (row, column) = place_of_sum(lane, n * per_register + i);
+                each(row, column, word >> (i as u32 * m.sum.bits()) & mask);
+            }
+        }
+    }
+}
+
+fn to_registers(m: &Wgmma, sum: impl Fn(usize, usize) -> u32) -> Vec<[u32; LANES]> {
+    let per_register = m.sum.per_register() as usize;
+    let word = |n: usize, lane: usize| {
+        (0..per_register).fold(0, |all, i| {
+            let (row, column) = place_of_sum(lane, n * per_register + i);
+            all | sum(row, column) << (i as u32 * m.sum.bits())
+        })
+    };
+    (0..m.d.len())
+        .map(|n| std::array::from_fn(|lane| word(n, lane)))
+        .collect()
+}

@@ -1,0 +1,827 @@
+//! Which registers an instruction reads and writes, and what follows from that alone.
+
+use crate::program::mma::Mma;
+use crate::program::wgmma::OperandA;
+use crate::program::*;
+use crate::regs::Class;
+use std::collections::{HashMap, HashSet};
+
+pub type Register = (Class, u32);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// It goes into a result, or into memory.
+    Value,
+    /// Where memory is accessed.
+    Address,
+    /// The action, or who takes part: guards, targets, members, counts.
+    Control,
+    Write,
+}
+
+impl Inst {
+    /// The predicate that guards it.
+    #[inline(always)]
+    pub fn guard_register(&self) -> Option<u32> {
+        (self.guard != 0).then(|| (self.guard >> 1) - 1)
+    }
+
+    /// The registers that it writes.
+    pub fn written(&self) -> Vec<Register> {
+        let mut all = Vec::new();
+        self.registers(|how, register| {
+            if how == Use::Write {
+                all.push(register);
+            }
+        });
+        all
+    }
+
+    /// All registers of an instruction, its guard first.
+    pub fn registers(&self, mut each: impl FnMut(Use, Register)) {
+        use Class::{Pred, R32, R64};
+        use Use::{Address, Control, Value, Write};
+        let o = &self.o;
+        if let Some(guard) = self.guard_register() {
+            each(Control, (Pred, guard));
+        }
+        match &self.op {
+            Op::Alu(op) => {
+                for (n, &class) in op.classes().iter().enumerate() {
+                    each(if n == 0 { Write } else { Value }, (class, o[n]));
+                }
+            }
+            Op::BranchIndexed(_) => each(Control, (R32, o[1])),
+            Op::CallIndirect(_) | Op::CopyResult { .. } => each(Control, (R64, o[1])),
+            Op::Load(a) => {
+                each(Address, a.address);
+                a.registers.iter().for_each(|r| each(Write, *r));
+            }
+            Op::Store(a) => {
+                each(Address, a.address);
+                a.registers.iter().for_each(|r| each(Value, *r));
+            }
+            Op::Atom(a) => {
+                each(Address, a.access.address);
+                a.access.registers.iter().for_each(|r| each(Value, *r));
+                a.c.iter().for_each(|r| each(Value, (a.class, *r)));
+                a.destinations
+                    .iter()
+                    .for_each(|r| each(Write, (a.class, *r)));
+            }
+            Op::Texture(t) => {
+                each(Address, t.access.address);
+                t.at.iter()
+                    .chain(&t.layer)
+                    .for_each(|r| each(Address, (R32, *r)));
+                t.access.registers.iter().for_each(|r| each(Write, *r));
+            }
+            Op::Surface(t) => {
+                each(Address, t.access.address);
+                t.at.iter()
+                    .chain(&t.layer)
+                    .for_each(|r| each(Address, (R32, *r)));
+                let how = if t.store { Value } else { Write };
+                t.access.registers.iter().for_each(|r| each(how, *r));
+            }
+            Op::ImageQuery(_) => {
+                each(Address, (R64, o[1]));
+                each(Write, (R32, o[0]));
+            }
+            Op::CpAsync { to, from, .. } => {
+                each(Address, to.address);
+                each(Address, from.address);
+                each(Control, (R32, o[2]));
+            }
+            Op::Bulk(copy) => {
+                let places = std::iter::once(&copy.shared).chain(&copy.barrier);
+                places.for_each(|place| each(Address, place.address));
+                copy.multicast.iter().for_each(|r| each(Control, (R32, *r)));
+                in_global(&copy.global, o[2], each);
+            }
+            Op::ReplaceField(r) => {
+                each(Address, r.place.address);
+                each(Control, r.value);
+            }
+            Op::PublishMap { to, from } => {
+                each(Address, to.address);
+                each(Address, from.address);
+            }
+            Op::AcquireMap(place) => each(Address, place.address),
+            Op::BulkPrefetch(prefetch) => in_global(&prefetch.0, o[2], each),
+            Op::AsyncStore(a) => {
+                each(Address, a.access.address);
+                each(Address, a.barrier.address);
+                a.access.registers.iter().for_each(|r| each(Value, *r));
+            }
+            Op::Barrier { kind, .. } => {
+                each(Control, (R32, o[1]));
+                each(Control, (R32, o[2]));
+                match kind {
+                    BarrierKind::Sync | BarrierKind::Arrive => {}
+                    BarrierKind::RedPopc => {
+                        each(Value, (Pred, o[3]));
+                        each(Write, (R32, o[0]));
+                    }
+                    BarrierKind::RedAnd | BarrierKind::RedOr => {
+                        each(Value, (Pred, o[3]));
+                        each(Write, (Pred, o[0]));
+                    }
+                }
+            }
+            Op::WarpSync => each(Control, (R32, o[1])),
+            Op::Shfl { predicate, .. } => {
+                (1..=3).for_each(|n| each(Value, (R32, o[n])));
+                each(Control, (R32, o[4]));
+                each(Write, (R32, o[0]));
+                if *predicate {
+                    each(Write, (Pred, o[5]));
+                }
+            }
+            Op::Vote { mode, .. } => {
+                each(Value, (Pred, o[1]));
+                each(Control, (R32, o[4]));
+                let class = if *mode == VoteMode::Ballot { R32 } else { Pred };
+                each(Write, (class, o[0]));
+            }
+            Op::Match {
+                wide, predicate, ..
+            } => {
+                each(Value, (if *wide { R64 } else { R32 }, o[1]));
+                each(Control, (R32, o[4]));
+                each(Write, (R32, o[0]));
+                if *predicate {
+                    each(Write, (Pred, o[5]));
+                }
+            }
+            Op::Redux(_) => {
+                each(Value, (R32, o[1]));
+                each(Control, (R32, o[4]));
+                each(Write, (R32, o[0]));
+            }
+            Op::Elect => {
+                each(Control, (R32, o[4]));
+                each(Write, (R32, o[0]));
+                each(Write, (Pred, o[5]));
+            }
+            Op::ActiveMask | Op::Print(_) | Op::Clock { wide: false } => each(Write, (R32, o[0])),
+            Op::Clock { wide: true } => each(Write, (R64, o[0])),
+            Op::PendingCount => {
+                each(Value, (R64, o[1]));
+                each(Write, (R32, o[0]));
+            }
+            Op::Malloc => {
+                each(Control, (R64, o[1]));
+                each(Write, (R64, o[0]));
+            }
+            Op::Free => each(Control, (R64, o[1])),
+            Op::Mma(m) => matrix(m, each),
+            Op::Wgmma(m) => {
+                each(Control, (Pred, m.adds));
+                each(Address, (R64, m.b));
+                match &m.a {
+                    OperandA::Registers(a) => a.iter().for_each(|r| each(Value, (R32, *r))),
+                    OperandA::Descriptor(a) => each(Address, (R64, *a)),
+                }
+                m.d.iter().for_each(|r| each(Value, (R32, *r)));
+                m.d.iter().for_each(|r| each(Write, (R32, *r)));
+            }
+            Op::Mbarrier(m) => {
+                each(Address, m.address);
+                match m.op {
+                    MbarrierOp::Init => each(Control, (R32, o[1])),
+                    MbarrierOp::Arrive { expects, .. } => {
+                        each(Control, (R32, o[1]));
+                        if expects {
+                            each(Control, (R32, o[2]));
+                        }
+                        each(Write, (R64, o[0]));
+                    }
+                    MbarrierOp::ExpectTx | MbarrierOp::CompleteTx => each(Control, (R32, o[2])),
+                    MbarrierOp::WaitState { .. } => {
+                        each(Control, (R64, o[3]));
+                        each(Write, (Pred, o[0]));
+                    }
+                    MbarrierOp::WaitParity { .. } => {
+                        each(Control, (R32, o[1]));
+                        each(Write, (Pred, o[0]));
+                    }
+                    MbarrierOp::Inval | MbarrierOp::CopiesArrive { .. } => {}
+                }
+            }
+            Op::Branch(_)
+            | Op::Call(_)
+            | Op::Save(_)
+            | Op::Restore { .. }
+            | Op::Return
+            | Op::Exit
+            | Op::CopyLocal { .. }
+            | Op::CpCommit
+            | Op::CpWait(_)
+            | Op::BulkCommit
+            | Op::BulkWait { .. }
+            | Op::ProxyFence
+            | Op::WgmmaFence
+            | Op::WgmmaCommit
+            | Op::WgmmaWait(_)
+            | Op::SetRegisters(_)
+            | Op::Fence(_)
+            | Op::InitFence
+            | Op::ClusterArrive { .. }
+            | Op::ClusterWait { .. }
+            | Op::Trap
+            | Op::Assert(_)
+            | Op::Sleep
+            | Op::Nop => {}
+        }
+    }
+}
+
+fn in_global(place: &BulkGlobal, size: u32, mut each: impl FnMut(Use, Register)) {
+    match place {
+        BulkGlobal::Line(place) | BulkGlobal::Shared(place) => {
+            each(Use::Address, place.address);
+            each(Use::Control, (Class::R32, size));
+        }
+        BulkGlobal::Box { map, at, walk } => {
+            each(Use::Address, map.address);
+            let offsets = match walk {
+                Walk::Tiles => &[][..],
+                Walk::Pixels(offsets) => offsets,
+            };
+            at.iter()
+                .chain(offsets)
+                .map(|r| (Class::R32, *r))
+                .for_each(|r| each(Use::Address, r));
+        }
+    }
+}
+
+/// Marks what has registers of `wgmma` among its own.
+pub fn mark_fragments(program: &mut Program) {
+    let mut of_products: HashSet<u32> = HashSet::new();
+    for inst in &program.code {
+        if let Op::Wgmma(m) = &inst.op {
+            of_products.extend(&m.d);
+            if let OperandA::Registers(a) = &m.a {
+                of_products.extend(a);
+            }
+        }
+    }
+    if of_products.is_empty() {
+        return;
+    }
+    let has = |inst: &Inst| {
+        let mut has = false;
+        inst.registers(|_, (class, r)| has |= class == Class::R32 && of_products.contains(&r));
+        has
+    };
+    program.fragments = program.code.iter().map(has).collect();
+}
+
+fn matrix(m: &Mma, mut each: impl FnMut(Use, Register)) {
+    use Class::{R32, R64};
+    let mut product = |class, d: &[u32], from: [&[u32]; 3]| {
+        from.into_iter()
+            .flatten()
+            .for_each(|r| each(Use::Value, (class, *r)));
+        d.iter().for_each(|r| each(Use::Write, (class, *r)));
+    };
+    match m {
+        Mma::Multiply(m) => product(R32, &m.d, [&m.a, &m.b, &m.c]),
+        Mma::Integers(m) => product(R32, &m.d, [&m.a, &m.b, &m.c]),
+        Mma::Doubles(m) => product(R64, &m.d, [&m.a, &m.b, &m.c]),
+        Mma::Sparse(m) => {
+            product(R32, &m.d, [&m.a, &m.b, &m.c]);
+            each(Use::Value, (R32, m.metadata));
+        }
+        Mma::Quads(m) => product(R32, &m.d, [&m.a, &m.b, &m.c]),
+        Mma::Scaled(m) => {
+            product(R32, &m.d, [&m.a, &m.b, &m.c]);
+            if let Some(scales) = &m.scales {
+                scales
+                    .registers
+                    .iter()
+                    .for_each(|r| each(Use::Value, (R32, *r)));
+                scales
+                    .selectors
+                    .iter()
+                    .flatten()
+                    .for_each(|r| each(Use::Control, (R32, *r)));
+            }
+        }
+        Mma::MovMatrix { d, a } => product(R32, &[*d], [&[*a], &[], &[]]),
+        Mma::WmmaLoad(t) | Mma::WmmaStore(t) => {
+            each(Use::Address, t.address);
+            each(Use::Address, (R32, t.stride));
+            let how = match m {
+                Mma::WmmaLoad(_) => Use::Write,
+                _ => Use::Value,
+            };
+            let class = t.elem.class();
+            t.registers.iter().for_each(|r| each(how, (class, *r)));
+        }
+        Mma::LdMatrix {
+            registers, address, ..
+        } => {
+            each(Use::Address, *address);
+            registers.iter().for_each(|r| each(Use::Write, (R32, *r)));
+        }
+        Mma::StMatrix {
+            registers, address, ..
+        } => {
+            each(Use::Address, *address);
+            registers.iter().for_each(|r| each(Use::Value, (R32, *r)));
+        }
+    }
+}
+
+/// Registers whose sum is an address, sorted, and what is added to them.
+type Place = (Vec<Register>, i64);
+
+/// Registers that an address may be the sum of.
+const MAX_TERMS: usize = 8;
+
+/// Which instructions write a register, and which read it.
+struct Links<'a> {
+    program: &'a Program,
+    writers: HashMap<Register, Vec<usize>>,
+    readers: HashMap<Register, Vec<usize>>,
+    /// Where branches and calls go, sorted.
+    targets: Vec<usize>,
+}
+
+impl<'a> Links<'a> {
+    fn of(program: &'a Program) -> Links<'a> {
+        let (mut writers, mut readers) = (HashMap::new(), HashMap::new());
+        for (at, inst) in program.code.iter().enumerate() {
+            inst.registers(|how, register| {
+                let all: &mut HashMap<Register, Vec<usize>> = match how {
+                    Use::Write => &mut writers,
+                    _ => &mut readers,
+                };
+                let all = all.entry(register).or_default();
+                if all.last() != Some(&at) {
+                    all.push(at);
+                }
+            });
+        }
+        let mut targets: Vec<usize> = Vec::new();
+        for inst in &program.code {
+            match &inst.op {
+                Op::Branch(to) | Op::Call(to) => targets.push(*to as usize),
+                Op::BranchIndexed(all) => targets.extend(all.iter().map(|to| *to as usize)),
+                _ => {}
+            }
+        }
+        targets.sort_unstable();
+        targets.dedup();
+        Links {
+            program,
+            writers,
+            readers,
+            targets,
+        }
+    }
+
+    fn form(&self, inst: &Inst) -> &str {
+        let source = self.program.sources.get(inst.source as usize);
+        source.map_or("", |source| source.form.as_str())
+    }
+
+    fn inst(&self, at: usize) -> &Inst {
+        &self.program.code[at]
+    }
+
+    /// The register that an instruction copies, unchanged but for the window of an address.
+    fn copied(&self, inst: &Inst) -> Option<(Register, Register)> {
+        let Op::Alu(op) = &inst.op else { return None };
+        let form = self.form(inst);
+        let (&to, &from) = (op.classes().first()?, op.classes().get(1)?);
+        let plain =
+            form.starts_with("mov.") && op.classes().len() == 2 || form.starts_with("cvta.");
+        (plain && inst.counts && inst.guard == 0 && to == from)
+            .then_some(((to, inst.o[0]), (from, inst.o[1])))
+    }
+
+    /// Follows copies to the register that they come from, as far as one instruction alone writes it.
+    fn root(&self, mut register: Register) -> Register {
+        for _ in 0..64 {
+            let copied = match self.writers.get(&register).map(Vec::as_slice) {
+                Some([one]) => self.copied(self.inst(*one)),
+                _ => None,
+            };
+            match copied {
+                Some((_, from)) => register = from,
+                None => break,
+            }
+        }
+        register
+    }
+
+    /// Sums are taken apart: the two accesses of one place often have an address register each.
+    fn place(&self, a: &Access) -> Place {
+        let (mut terms, mut constant) = (Vec::new(), a.offset);
+        let mut open = vec![a.address];
+        while let Some(register) = open.pop() {
+            let register = self.root(register);
+            match (self.constant(register), self.summands(register)) {
+                (Some(value), _) => constant = constant.wrapping_add(value),
+                (None, Some(both)) if open.len() + terms.len() < MAX_TERMS => open.extend(both),
+                (None, _) => terms.push(register),
+            }
+        }
+        terms.sort_unstable();
+        (terms, constant)
+    }
+
+    fn constant(&self, (class, number): Register) -> Option<i64> {
+        match class {
+            Class::R64 => self
+                .program
+                .constants64
+                .iter()
+                .find(|c| c.0 == number)
+                .map(|c| c.1 as i64),
+            _ => self
+                .program
+                .constants32
+                .iter()
+                .find(|c| c.0 == number)
+                .map(|c| i64::from(c.1)),
+        }
+    }
+
+    /// The two registers of 64 bits that one addition makes a register of.
+    fn summands(&self, register: Register) -> Option<[Register; 2]> {
+        let [one] = self.writers.get(&register)?.as_slice() else {
+            return None;
+        };
+        let inst = self.inst(*one);
+        let Op::Alu(op) = &inst.op else { return None };
+        let adds = ["add.s64", "add.u64"].contains(&self.form(inst));
+        let wide = op.classes() == [Class::R64; 3];
+        let own = (Class::R64, inst.o[0]) == register;
+        (adds && wide && own && inst.counts && inst.guard == 0)
+            .then_some([(Class::R64, inst.o[1]), (Class::R64, inst.o[2])])
+    }
+
+    /// The instruction that a register has its value from where `at` reads it: the last one before in
+    /// straight code, or the only one there is.
+    fn written_for(&self, register: Register, at: usize) -> Option<usize> {
+        let all = self.writers.get(&register)?;
+        let before = all.iter().rev().find(|writer| **writer < at);
+        match (before, all.as_slice()) {
+            (Some(&last), _) if self.inst(last).guard == 0 && self.straight_behind(last, at) => {
+                Some(last)
+            }
+            (_, &[one]) => Some(one),
+            _ => None,
+        }
+    }
+
+    /// The compare-and-swap at a place whose result a register holds where `at` reads it.
+    fn swapped(&self, register: Register, place: &Place, at: usize) -> Option<&Atomic> {
+        let mut register = register;
+        for _ in 0..64 {
+            let writer = self.written_for(register, at)?;
+            match self.copied(self.inst(writer)) {
+                Some((_, from)) => register = from,
+                None => return self.swap(writer, place),
+            }
+        }
+        None
+    }
+
+    /// Whether all that a register can hold are results of compare-and-swaps at a place.
+    fn holds_swapped(&self, register: Register, place: &Place) -> bool {
+        let (mut seen, mut open) = (HashSet::new(), vec![register]);
+        while let Some(register) = open.pop() {
+            let Some(writers) = self.writers.get(&register) else {
+                return false;
+            };
+            for &at in writers {
+                match self.copied(self.inst(at)) {
+                    Some((_, from)) if seen.insert(from) => open.push(from),
+                    Some(_) => {}
+                    None if self.swap(at, place).is_some() => {}
+                    None => return false,
+                }
+            }
+        }
+        true
+    }
+
+    fn swap(&self, at: usize, place: &Place) -> Option<&Atomic> {
+        match &self.inst(at).op {
+            Op::Atom(a) if a.op == AtomOp::Cas && self.place(&a.access) == *place => Some(a),
+            _ => None,
+        }
+    }
+
+    /// The two registers that an instruction compares for being equal.
+    fn compares(&self, inst: &Inst) -> Option<[Register; 2]> {
+        let Op::Alu(op) = &inst.op else { return None };
+        let form = self.form(inst);
+        let equal = form.starts_with("setp.eq.") || form.starts_with("setp.ne.");
+        let &[Class::Pred, a, b] = op.classes() else {
+            return None;
+        };
+        equal.then_some([(a, inst.o[1]), (b, inst.o[2])])
+    }
+
+    /// Where a branch goes if a compare-and-swap at the place has found one of the registers that it was
+    /// given to expect; `None` of other instructions.
+    fn found(&self, at: usize, place: &Place, guesses: &HashSet<Register>) -> Option<usize> {
+        let inst = self.inst(at);
+        let Op::Branch(to) = inst.op else { return None };
+        let guard = inst.guard_register()?;
+        let writer = self.written_for((Class::Pred, guard), at)?;
+        let compare = self.inst(writer);
+        let [a, b] = self.compares(compare)?;
+        let expected = |result: Register, other: Register| {
+            let swap = self.swapped(result, place, writer)?;
+            let compared = swap.access.registers.first()?;
+            let same = self.root(*compared) == self.root(other);
+            (same && guesses.contains(compared)).then_some(())
+        };
+        expected(a, b).or_else(|| expected(b, a))?;
+        let differs = self.form(compare).starts_with("setp.ne.");
+        let taken = differs != (inst.guard & 1 == 0);
+        (compare.guard == 0).then_some(if taken { to as usize } else { at + 1 })
+    }
+
+    /// The instructions that can be reached from a load without a compare-and-swap at its place that finds the loaded
+    /// value.
+    fn not_found_from(&self, from: usize, place: &Place, guessed: Register) -> HashSet<usize> {
+        let (code, guesses) = (&self.program.code, self.copies(guessed));
+        let (mut seen, mut open) = (HashSet::new(), vec![from + 1]);
+        while let Some(at) = open.pop() {
+            if at >= code.len() || !seen.insert(at) {
+                continue;
+            }
+            let inst = &code[at];
+            let found = self.found(at, place, &guesses);
+            let mut go = |to: usize| {
+                if found != Some(to) {
+                    open.push(to);
+                }
+            };
+            let always = inst.guard == 0;
+            match &inst.op {
+                Op::Branch(to) => go(*to as usize),
+                Op::BranchIndexed(all) => all.iter().for_each(|to| go(*to as usize)),
+                Op::Call(to) => {
+                    go(*to as usize);
+                    go(at + 1);
+                }
+                _ => {}
+            }
+            let ends = matches!(
+                inst.op,
+                Op::Branch(_) | Op::BranchIndexed(_) | Op::Exit | Op::Return | Op::Trap
+            );
+            if !(ends && always) {
+                go(at + 1);
+            }
+        }
+        seen
+    }
+
+    /// Whether code can be reached only by going through an instruction: nobody jumps in between.
+    fn straight_behind(&self, from: usize, at: usize) -> bool {
+        let next = self.targets.partition_point(|to| *to <= from);
+        from < at && self.targets.get(next).is_none_or(|to| *to > at)
+    }
+
+    /// Registers that hold what a register holds.
+    fn copies(&self, register: Register) -> HashSet<Register> {
+        let (mut all, mut open) = (HashSet::from([register]), vec![register]);
+        while let Some(register) = open.pop() {
+            for &at in self.readers.get(&register).into_iter().flatten() {
+                if let Some((to, from)) = self.copied(self.inst(at))
+                    && from == register
+                    && all.insert(to)
+                {
+                    open.push(to);
+                }
+            }
+        }
+        all
+    }
+
+    /// Whether what a load reads is but a guess: a compare-and-swap at the same place compares with it,
+    /// what is swapped in is worked out from it, and nothing else comes of it. If the guess was wrong,
+    /// nothing has happened.
+    fn is_guess(&self, from: usize, load: &Access) -> bool {
+        let [guessed] = load.registers.as_slice() else {
+            return false;
+        };
+        let place = self.place(load);
+        if !(0..self.program.code.len()).any(|at| self.swap(at, &place).is_some()) {
+            return false;
+        }
+        // Copies of what was read; what was worked out from them, predicates too.
+        let (mut raw, mut derived) = (HashSet::from([*guessed]), HashSet::new());
+        let mut open = vec![*guessed];
+        let mut swaps = Vec::new();
+        let wrong_until = std::cell::OnceCell::new();
+        // Where it is read, the guess may be wrong.
+        let may_be_wrong = |at: usize| {
+            let reached = wrong_until.get_or_init(|| self.not_found_from(from, &place, *guessed));
+            reached.contains(&at)
+        };
+        let is_result = |side: Register, at: usize| {
+            self.swapped(side, &place, at).is_some() || self.holds_swapped(side, &place)
+        };
+        while let Some(register) = open.pop() {
+            for &at in self.readers.get(&register).into_iter().flatten() {
+                if !may_be_wrong(at) {
+                    continue;
+                }
+                let inst = self.inst(at);
+                if let Some((to, from)) = self.copied(inst)
+                    && from == register
+                    && raw.contains(&register)
+                {
+                    if raw.insert(to) {
+                        open.push(to);
+                    }
+                    continue;
+                }
+                let mut wrong = false;
+                inst.registers(|how, r| {
+                    wrong |= r == register && matches!(how, Use::Address | Use::Control)
+                });
+                if wrong {
+                    return false;
+                }
+                if let Some(a) = self.swap(at, &place) {
+                    // Compared as it was read, and the rest follows from it.
+                    let compared = a.access.registers.iter().all(|r| raw.contains(r));
+                    if !compared {
+                        return false;
+                    }
+                    swaps.push(a);
+                    continue;
+                }
+                let Op::Alu(op) = &inst.op else { return false };
+                let Some(&class) = op.classes().first() else {
+                    return false;
+                };
+                if raw.contains(&register)
+                    && let Some(sides) = self.compares(inst)
+                    && sides.iter().any(|side| is_result(*side, at))
+                {
+                    continue;
+                }
+                if derived.insert((class, inst.o[0])) {
+                    open.push((class, inst.o[0]));
+                }
+            }
+        }
+        // The value swapped in follows from the value compared, and not from an older guess.
+        let follows = |a: &&Atomic| {
+            let Some(&compared) = a.access.registers.first() else {
+                return false;
+            };
+            let mut seen = HashSet::new();
+            let mut open: Vec<Register> = a.c.iter().map(|r| (a.class, *r)).collect();
+            while let Some(register) = open.pop() {
+                if !seen.insert(register) {
+                    continue;
+                }
+                if raw.contains(&register) {
+                    let again = self.writers.get(&register).is_some_and(|all| all.len() > 1);
+                    if self.root(register) != self.root(compared) {
+                        if self.copy_of_compared(register, compared, again) {
+                            continue;
+                        } else {
+                            return false;
+                        }
+                    }
+                    continue;
+                }
+                if derived.contains(&register) {
+                    for &at in self.writers.get(&register).into_iter().flatten() {
+                        self.inst(at).registers(|how, r| {
+                            if how == Use::Value {
+                                open.push(r);
+                            }
+                        });
+                    }
+                }
+            }
+            true
+        };
+        !swaps.is_empty() && swaps.iter().all(follows)
+    }
+
+    /// A register written once, as a copy of what is compared.
+    fn copy_of_compared(&self, register: Register, compared: Register, again: bool) -> bool {
+        let copies = |at: &usize| {
+            self.copied(self.inst(*at))
+                .is_some_and(|(_, from)| self.root(from) == self.root(compared))
+        };
+        !again
+            && self
+                .writers
+                .get(&register)
+                .is_some_and(|all| all.iter().all(copies))
+    }
+
+    /// Whether what an instruction within a loop reads decides when the loop is left.
+    fn decides(&self, at: usize, within: &std::ops::RangeInclusive<usize>) -> bool {
+        let mut seen: HashSet<Register> = HashSet::new();
+        let mut open = self.inst(at).written();
+        while let Some(register) = open.pop() {
+            if !seen.insert(register) {
+                continue;
+            }
+            let readers = self.readers.get(&register).into_iter().flatten();
+            for &at in readers.filter(|at| within.contains(at)) {
+                let inst = self.inst(at);
+                match &inst.op {
+                    Op::Branch(to) => {
+                        let outside = |to: usize| !within.contains(&to);
+                        if outside(*to as usize) || outside(at + 1) {
+                            return true;
+                        }
+                    }
+                    Op::BranchIndexed(_) | Op::Exit | Op::Return => return true,
+                    _ => {}
+                }
+                open.extend(inst.written());
+            }
+        }
+        false
+    }
+}
+
+/// Marks the loads whose value is but a guess of a compare-and-swap loop.
+pub fn mark_guesses(program: &mut Program) {
+    let swaps = |inst: &Inst| matches!(&inst.op, Op::Atom(a) if a.op == AtomOp::Cas);
+    if !program.code.iter().any(swaps) {
+        return;
+    }
+    let links = Links::of(program);
+    let guesses: Vec<usize> = (0..program.code.len())
+        .filter(|&at| match &program.code[at].op {
+            Op::Load(a) => a.order == Order::Weak && links.is_guess(at, a),
+            _ => false,
+        })
+        .collect();
+    for at in guesses {
+        if let Op::Load(a) = &mut program.code[at].op {
+            a.guess = true;
+        }
+    }
+}
+
+/// Marks the atomics whose old value an instruction reads.
+pub fn mark_answers(program: &mut Program) {
+    if !program
+        .code
+        .iter()
+        .any(|inst| matches!(inst.op, Op::Atom(_)))
+    {
+        return;
+    }
+    let mut read = HashSet::new();
+    for inst in &program.code {
+        inst.registers(|how, register| {
+            if how != Use::Write {
+                read.insert(register);
+            }
+        });
+    }
+    for inst in &mut program.code {
+        if let Op::Atom(atom) = &mut inst.op {
+            let is_read = |old: &u32| read.contains(&(atom.class, *old));
+            atom.answers = atom.destinations.iter().any(is_read);
+        }
+    }
+}
+
+/// For each instruction, whether it waits in one of the loops for what others do. A strong read of shared
+/// memory does where it decides when the loop is left, and no barrier of the block comes in each turn.
+pub fn waits(program: &Program, loops: &[std::ops::RangeInclusive<usize>]) -> Vec<bool> {
+    let links = Links::of(program);
+    let meets = |within: &std::ops::RangeInclusive<usize>| {
+        let code = program.code.get(within.clone()).unwrap_or_default();
+        code.iter()
+            .any(|inst| matches!(inst.op, Op::Barrier { .. }))
+    };
+    (0..program.code.len())
+        .map(|at| {
+            let op = &program.code[at].op;
+            let mut around = loops.iter().filter(|l| l.contains(&at));
+            match op {
+                Op::Load(a) if op.polls() && a.space == AddressSpace::Shared => {
+                    around.any(|l| !meets(l) && links.decides(at, l))
+                }
+                _ => op.polls() && around.next().is_some(),
+            }
+        })
+        .collect()
+}

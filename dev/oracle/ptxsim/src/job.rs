@@ -1,0 +1,177 @@
+//! A launch that fits its kernel: where it stops, the machine that runs it, and what that leaves.
+
+use crate::analysis::AnalysedProgram;
+use crate::check::global::{Clustered, GlobalShadow};
+use crate::circumstance::Circumstances;
+use crate::exec::cluster::Cluster;
+use crate::exec::cost::Issues;
+use crate::exec::state::Machine;
+use crate::exec::stream::Known;
+use crate::exec::undefined::Left;
+use crate::memory::Memory;
+use crate::quick::QuickMap;
+use crate::report::{Cost, Findings};
+use std::collections::HashMap;
+
+/// Where a launch stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Warp instructions in all.
+    pub instructions: u64,
+    /// Findings that are kept, by kind and source lines, the gravest first.
+    pub findings: usize,
+    /// Without: no findings; faults (out of bounds, misaligned, deadlock, budget) remain.
+    pub checks: bool,
+    /// Blocks run on as many threads where results cannot differ (with checks only). Results, counters
+    /// and messages are the same for any number.
+    pub threads: usize,
+    /// At most this many of the blocks run, see [`sample`]: to estimate what the whole launch costs.
+    /// `None` runs all.
+    pub sample: Option<u32>,
+    /// The circumstances that have unusual values. Addresses are those of the memory.
+    pub varied: Circumstances,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            instructions: 20_000_000_000,
+            findings: 100,
+            checks: true,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            sample: None,
+            varied: Circumstances::default(),
+        }
+    }
+}
+
+/// At most `most` blocks of a grid, by number, spread over each of its dimensions: what a block has to do often
+/// grows along one of them, as in causal attention, and equal steps through the numbers would meet the same
+/// place of that dimension each time.
+pub fn sample(grid: [u32; 3], most: u32) -> Vec<u32> {
+    let blocks = grid.iter().map(|&n| u64::from(n)).product::<u64>();
+    if blocks <= u64::from(most) {
+        return (0..u32::try_from(blocks).unwrap_or(u32::MAX)).collect();
+    }
+    // Point i of `most` in the middle of stratum i of x, and of strata in another order of y and z.
+    let middle = |n: u32, stratum: u64| {
+        (u64::from(n) * (2 * (stratum % u64::from(most)) + 1)) / (2 * u64::from(most))
+    };
+    let [x, y, z] = grid;
+    let mut found: Vec<u32> = (0..u64::from(most))
+        .map(|i| {
+            let at = [
+                middle(x, i),
+                middle(y, i + u64::from(most / 2)),
+                middle(z, u64::from(most) - 1 - i),
+            ];
+            let number = at[0] + u64::from(x) * (at[1] + u64::from(y) * at[2]);
+            u32::try_from(number).unwrap_or(u32::MAX)
+        })
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// A launch that fits its kernel.
+pub struct Job<'a> {
+    pub program: &'a AnalysedProgram,
+    pub params: &'a [u8],
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    /// Blocks of a cluster in each dimension.
+    pub cluster: [u32; 3],
+    /// The launch or the kernel gives them.
+    pub explicit_cluster: bool,
+    /// Number of blocks in the grid.
+    pub blocks: u32,
+    pub shared_bytes: u32,
+    pub dynamic_shared: u32,
+    pub cooperative: bool,
+    pub limits: Limits,
+}
+
+/// The results of a launch, or of a part of it, when it has come to its end.
+pub struct Outcome {
+    pub costs: Vec<Cost>,
+    pub findings: Findings,
+    pub printed: Vec<String>,
+}
+
+/// The clusters of a grid that run, by number: all, or a sample with at most so many blocks.
+pub fn chosen(grid: [u32; 3], cluster: [u32; 3], sampled: Option<u32>) -> Vec<u32> {
+    let clusters = std::array::from_fn(|n| grid[n] / cluster[n]);
+    let most = sampled.map_or(u32::MAX, |most| most / cluster.iter().product::<u32>());
+    sample(clusters, most.max(1))
+}
+
+impl<'a> Job<'a> {
+    /// Blocks that run together.
+    pub fn cluster_blocks(&self) -> u32 {
+        self.cluster.iter().product()
+    }
+
+    /// `room`: bytes that checks of global memory may take.
+    pub fn machine<'m>(&'m self, memory: &'m mut Memory, room: u64) -> Machine<'m>
+    where
+        'a: 'm,
+    {
+        let code = &self.program.code;
+        let grid = Clustered {
+            grid: self.grid,
+            cluster: self.cluster,
+        };
+        Machine {
+            program: self.program,
+            origins: self.program.origins(),
+            memory,
+            params: self.params,
+            grid,
+            cluster: Cluster::default(),
+            block: self.block,
+            shared_bytes: self.shared_bytes,
+            dynamic_shared: self.dynamic_shared,
+            cooperative: self.cooperative,
+            explicit_cluster: self.explicit_cluster,
+            varied: self.limits.varied,
+            named: self.limits.varied.named(self.program),
+            costs: vec![Cost::default(); code.len()],
+            issues: Issues::new(code.len()),
+            findings: Findings::default(),
+            ways: Known::new(self.program),
+            global_origins: QuickMap::default(),
+            left: Left::new(),
+            followed: QuickMap::default(),
+            instructions_left: self.limits.instructions,
+            patterns: code.iter().map(|_| None).collect(),
+            fragments: vec![None; code.len()],
+            hint: usize::MAX,
+            global: self
+                .limits
+                .checks
+                .then(|| GlobalShadow::new(code.len(), room, grid, self.program.blocks_meet())),
+            handed: HashMap::new(),
+            map_changes: HashMap::new(),
+            progress: 0,
+            crossed: false,
+            printed: Vec::new(),
+            unprinted: 0,
+        }
+    }
+}
+
+impl Machine<'_> {
+    pub fn outcome(&mut self) -> Outcome {
+        self.issues.settle(&mut self.costs);
+        if self.unprinted > 0 {
+            self.printed
+                .push(format!("... and {} more", self.unprinted));
+        }
+        Outcome {
+            costs: std::mem::take(&mut self.costs),
+            findings: std::mem::take(&mut self.findings),
+            printed: std::mem::take(&mut self.printed),
+        }
+    }
+}

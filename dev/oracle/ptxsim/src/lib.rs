@@ -1,0 +1,353 @@
+//! Executes PTX on the CPU, checks its memory accesses and counts what it costs.
+//!
+//! [`Module::load`] takes what `nvcc -ptx` writes and refuses, kernel by kernel, what is not built.
+//! [`launch`] runs a kernel over a [`Memory`] and returns findings and counters, or the fault that
+//! stopped it. The same launch gives the same bits, findings and counters on every x86-64 machine.
+//! It knows nothing of gates, files or the clock.
+//!
+//! The way through: `parse` (text to syntax tree), `decode` (names to register numbers, words to
+//! operations), `exec` (a warp's lanes side by side), `launch` (what fits), `schedule` (blocks and
+//! warps in turn), `parallel` (blocks on several threads), `check` (races), `report`.
+//!
+//! # Where the ISA leaves the result open
+//! - The `.approx` functions are within an ulp of exact (`num::approx`); a GPU's last bits differ.
+//! - A matrix product is what the tensor cores of sm_90 compute, to the bit; those of f64 are summed
+//!   with k ascending, each product rounded. `mma.m8n8k4` of f16 is what ptxas makes of it for sm_90.
+//! - The fragment layout of `wmma` is that of sm_90, but for A and B of 16 bits, where it is this
+//!   library's own; they cost what `ldmatrix` does.
+//! - Textures round a coordinate to the nearest 1/256 for their weights, and the weighted sum once ([`image`]).
+//! - Integer division by zero gives all ones, and so does its rest. NaNs are those of an H100.
+//!
+//! CALIBRATION.md, beside this crate's Cargo.toml, has the comparison with hardware: instructions and
+//! random programs without a difference, the bounds of the approximations, kernels, counters.
+//!
+//! Further:
+//! - `%clock`, `%globaltimer` and `%pm` count the instructions of the warp; `%smid` and the driver's registers are 0,
+//!   unless the launch varies them ([`Circumstance`]).
+//! - As many blocks count as resident as a large GPU or 1 GiB of this machine's memory holds, at most
+//!   4096; memory is sequentially consistent. A loop that polls memory gives way to others, and the
+//!   report names its line: how often it turns is a matter of the schedule.
+//! - `malloc` has 8 MiB and no overhead; a GPU serves fewer blocks of the same sum.
+//! - A function that calls itself may put 64 KiB of its registers and arguments aside, per thread, and
+//!   its activations may have 8 KiB of variables in local memory.
+//! - `mbarrier.try_wait` waits as long as it takes, `cp.async` and bulk copies arrive at the last moment allowed.
+//! - A kernel's blocks run on several threads ([`Limits::threads`]) where that changes nothing: not
+//!   without checks, not with atomics or strong accesses to global memory, not when blocks of two
+//!   threads touch a place that one of them writes, and not where copies of the buffers would take
+//!   more memory than the checks have. Then they run one after the other.
+//!
+//! # What the checks cannot see
+//! - Memory: of the reads of a place in shared memory the last two by different warps are remembered.
+//!   Races against the others are missed; none is invented. In global memory it is two as well, and
+//!   where a third would matter the report says so, with the line of the write.
+//! - Order between warps is known per warp, not per thread. Between blocks it is causality order (PTX ISA
+//!   8.9.5), which comes from fences and strong accesses (atomics, volatile, relaxed, acquire, release):
+//!   who writes the flag has to have fenced, or to release, and who reads it has to fence, or to acquire,
+//!   the same thread each; fences of other threads count if both sides have a `fence.sc` (`membar`, which
+//!   `__threadfence()` is). Where only a barrier of the block stands for such a fence, on either side, the
+//!   report says that this is not judged. An order that a flag has handed on stays with it when others store to it
+//!   again. Within a block atomics and flags order without a fence.
+//! - An access is held to the variable whose address it was computed from, as far as the code tells (`origins`). Which member
+//!   of a struct, or part of dynamic shared memory, was meant is not known.
+//! - Each grid runs alone: `griddepcontrol` does nothing, and the report names its lines.
+//! - Strong accesses do not race with one another, except volatile ones by lanes of one warp.
+//! - Two weak writes of the same value to global memory are not reported, in whatever order: programs set
+//!   flags so. In shared memory they are, but for those of one instruction.
+//! - Results that depend on values that nothing wrote are tried with some fillings of them (`exec::undefined`).
+//!   Registers that nothing wrote read as 0.
+//! - A `try_wait` whose result the program ignores, as it always succeeds here; an `mbarrier.inval`
+//!   that is not ordered behind the last use.
+//! - A bulk copy is its thread's, for all that races with it: that thread's own access to the place once another
+//!   thread has waited, and what it does between copy and wait and others read behind the wait. A `fence.proxy.async` is
+//!   asked for only where a copy reads shared memory, and it may be any warp's (`exec::bulk`).
+//! - Between blocks of a cluster, an mbarrier operation without a scope counts as of the cluster (the ISA says `.cta`, and
+//!   CUTLASS counts on more). What a block's threads do in order with a strong access of `.cta` is not told apart
+//!   by scope in that block's own shared memory.
+//! - Buffers that need more than the checks have room for (as much as the buffers less an eighth,
+//!   plus 90 MB) are watched in part, and the report says so.
+//!
+//! Every report says what was not judged.
+//! - A texture that reads what its own launch writes, where a barrier orders the two: on a GPU it may be old.
+//!
+//! # Source lines
+//! A line comes with the calls by which it was inlined, as far as PTX says ([`parse::lines`]). Counters
+//! are added up for the user's own line ([`Module::load_with_own`]), whatever headers it went through.
+//!
+//! # Counters
+//! [`Counter::tier`] says which equal those of a GPU ([`Tier::Gate`]) by the table of CALIBRATION.md, in a
+//! launch whose report does not withhold it ([`Withheld`]).
+//!
+//! # Not built
+//! Sparse wgmma and wgmma of single bits, tensor copies by `.im2col::w`, tcgen05, clusterlaunchcontrol, what sm_100 added
+//! for 8 bits to `ldmatrix` and `stmatrix`, `st.bulk`, cube maps and mipmaps, `sured`, `sust.p`, `alloca`, video
+//! instructions but `vabsdiff2` and `vabsdiff4`, minima and maxima of vectors of halves in
+//! memory, `fma.oob`, sparse mma of tf32 and fp8, m8n8k4 to f16, and what ptxas refuses for sm_90, such as `cvt.rs`.
+//! Each refuses the kernels that may come to it ([`Module::kernel`]); what belongs to no kernel (a
+//! `.texref`, a word that the grammar does not have) refuses the module.
+
+mod alu;
+mod analysis;
+mod arithmetic;
+mod branches;
+mod check;
+mod circumstance;
+mod counters;
+mod decode;
+mod doubt;
+mod exec;
+mod flow;
+mod heap;
+pub mod image;
+mod job;
+mod launch;
+pub mod memory;
+pub mod num;
+mod origins;
+mod parallel;
+pub mod parse;
+mod program;
+mod quick;
+mod regs;
+mod report;
+mod schedule;
+mod tensor_map;
+mod turn;
+
+pub use arithmetic::Computed;
+pub use circumstance::{Circumstance, Circumstances, Look};
+pub use counters::{COUNTER_MODEL, Quantity, added_quantity};
+pub use decode::LoadError;
+pub use job::{Limits, sample};
+pub use memory::Memory;
+pub use model::Launch;
+pub use model::{Arithmetic, Counter, Doubt, LineCount, Tier, Withheld, Work};
+pub use program::Place;
+pub use report::{Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, LineCost, Report};
+pub use tensor_map::{TensorMapError, decode_tensor_map, encode_tensor_map};
+pub use turn::Turn;
+
+/// The one change to what the simulator was: with `ORACLE_BLIND=GlobalRace` it tells of no finding of this kind, so that the
+/// comparison has something to find.
+fn is_blind(kind: FindingKind) -> bool {
+    static BLIND: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
+    BLIND
+        .get_or_init(|| std::env::var("ORACLE_BLIND").ok())
+        .as_ref()
+        .is_some_and(|blind| *blind == format!("{kind:?}"))
+}
+
+/// A loaded PTX module: each of its kernels is ready to run, or refused for a reason of its own.
+pub struct Module {
+    kernels: Vec<Kernel>,
+    refused: Vec<Refused>,
+    variables: std::sync::Arc<Vec<program::ModuleVariable>>,
+}
+
+/// A kernel that can be launched.
+pub struct Kernel {
+    program: analysis::AnalysedProgram,
+    variables: std::sync::Arc<Vec<program::ModuleVariable>>,
+}
+
+/// A kernel that cannot: it, or a function that it may call, has a form that is not built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// In the PTX (mangled, for C++).
+    pub name: String,
+    pub error: LoadError,
+}
+
+/// Why a module does not give a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoKernel {
+    #[error("there is no kernel `{0}` in the PTX")]
+    Unknown(String),
+    #[error(transparent)]
+    Refused(LoadError),
+}
+
+impl Module {
+    /// Fails on text that is no PTX, and on what belongs to no kernel: directives and variables of the
+    /// module. A declaration inside a kernel is a matter of that kernel ([`Module::kernel`]).
+    pub fn load(text: &str) -> Result<Module, LoadError> {
+        Self::load_with_own(text, |_| true)
+    }
+
+    /// As [`Module::load`]; `own` says of each source file, by its name in the PTX, whether it is the
+    /// user's and not a toolkit's. Costs are given for those lines, and so are calls.
+    pub fn load_with_own(text: &str, own: impl Fn(&str) -> bool) -> Result<Module, LoadError> {
+        Self::load_moved(text, own, None)
+    }
+
+    /// As [`Module::load_with_own`], with variables at other addresses than usual.
+    pub fn load_moved(
+        text: &str,
+        own: impl Fn(&str) -> bool,
+        moved: Option<Turn>,
+    ) -> Result<Module, LoadError> {
+        let mut ast = parse::parse(text)?;
+        std::sync::Arc::make_mut(&mut ast.lines).tell_apart(own);
+        let variables = std::sync::Arc::new(decode::lay_out(&ast, moved)?);
+        let common = decode::Common::of(&ast);
+        let (mut kernels, mut refused) = (Vec::new(), Vec::new());
+        for entry in ast
+            .functions
+            .iter()
+            .filter(|f| f.is_entry && f.body.is_some())
+        {
+            match decode::decode(&ast, &common, entry, &variables) {
+                Ok(mut program) => {
+                    doubt::see_strides(&mut program);
+                    flow::mark_guesses(&mut program);
+                    flow::mark_answers(&mut program);
+                    flow::mark_fragments(&mut program);
+                    kernels.push(Kernel {
+                        program: analysis::AnalysedProgram::new(program),
+                        variables: variables.clone(),
+                    });
+                }
+                Err(error) => refused.push(Refused {
+                    name: entry.name.clone(),
+                    error,
+                }),
+            }
+        }
+        Ok(Module {
+            kernels,
+            refused,
+            variables,
+        })
+    }
+
+    /// The module, if none of its kernels is refused.
+    pub fn complete(mut self) -> Result<Module, LoadError> {
+        if self.refused.is_empty() {
+            return Ok(self);
+        }
+        Err(self.refused.swap_remove(0).error)
+    }
+
+    /// By its name in the PTX (mangled, for C++).
+    pub fn kernel(&self, name: &str) -> Result<&Kernel, NoKernel> {
+        if let Some(kernel) = self.kernels.iter().find(|k| k.program.name == name) {
+            return Ok(kernel);
+        }
+        Err(match self.refused.iter().find(|r| r.name == name) {
+            Some(refused) => NoKernel::Refused(refused.error.clone()),
+            None => NoKernel::Unknown(name.into()),
+        })
+    }
+
+    /// Puts the variables of the module into `memory` with their first contents, where they are not there yet.
+    /// Every module has them at the same addresses: see [`Memory::take_variables`].
+    pub fn place(&self, memory: &mut Memory) {
+        launch::place(&self.variables, memory);
+    }
+
+    /// Address and bytes of a `.const` or `.global` variable, by its name in the PTX.
+    pub fn variable(&self, name: &str) -> Option<(u64, usize)> {
+        let found = self.variables.iter().find(|v| v.name == name)?;
+        Some((found.address, found.bytes.len()))
+    }
+
+    pub fn has_variables(&self) -> bool {
+        !self.variables.is_empty()
+    }
+
+    /// Names, addresses and bytes of variables that a kernel can write.
+    pub fn written_variables(&self) -> impl Iterator<Item = (&str, u64, usize)> {
+        self.variables
+            .iter()
+            .filter(|v| !v.read_only)
+            .map(|v| (v.name.as_str(), v.address, v.bytes.len()))
+    }
+
+    /// Those that can be launched.
+    pub fn kernels(&self) -> &[Kernel] {
+        &self.kernels
+    }
+
+    /// Those that cannot.
+    pub fn refused(&self) -> &[Refused] {
+        &self.refused
+    }
+}
+
+impl Kernel {
+    pub fn name(&self) -> &str {
+        &self.program.name
+    }
+
+    /// Offset and size in bytes of each parameter within the parameter buffer.
+    pub fn parameters(&self) -> Vec<(u32, u32)> {
+        self.program
+            .parameters
+            .iter()
+            .map(|p| (p.offset, p.bytes))
+            .collect()
+    }
+
+    pub fn parameter_bytes(&self) -> u32 {
+        self.program.parameter_bytes
+    }
+
+    /// How many blocks a launch with [`Limits::sample`] of `most` runs.
+    pub fn sampled(&self, launch: &Launch, most: u32) -> usize {
+        let cluster = launch.cluster.or(self.program.clusters.required);
+        let cluster = cluster.unwrap_or([1; 3]).map(|n| n.max(1));
+        let most = Some(most).filter(|_| !launch.cooperative);
+        let of_cluster = cluster.iter().map(|&n| n as usize).product::<usize>();
+        job::chosen(launch.grid, cluster, most).len() * of_cluster
+    }
+
+    /// The circumstances that a launch with these parameters reads, and that a result must not depend on. Addresses
+    /// are listed only where one can become more than an address.
+    pub fn looks(&self, params: &[u8], cooperative: bool, memory: &Memory) -> Vec<Look> {
+        circumstance::looks(&self.program, params, cooperative, memory)
+    }
+
+    /// The first place that writes to a variable of the module, as far as the program says.
+    pub fn writer(&self, variable: &str) -> Option<Place> {
+        let found = self.variables.iter().find(|v| v.name == variable)?;
+        let inst = circumstance::writer(&self.program, found.address, found.bytes.len() as u64)?;
+        Some(self.program.where_from(inst))
+    }
+
+    pub fn static_shared_bytes(&self) -> u32 {
+        self.program.shared_bytes - self.program.reserved_shared
+    }
+}
+
+/// Runs `kernel` to its end. `params` is laid out as [`Kernel::parameters`] says. Variables of the
+/// module are put into `memory` on the first launch and keep their values from then on.
+pub fn launch(
+    kernel: &Kernel,
+    grid: [u32; 3],
+    block: [u32; 3],
+    dynamic_shared: u32,
+    params: &[u8],
+    memory: &mut Memory,
+    limits: Limits,
+) -> Result<Report, Fault> {
+    let launch = Launch {
+        grid,
+        block,
+        cluster: None,
+        cooperative: false,
+        dynamic_shared,
+    };
+    launch_as(kernel, &launch, params, memory, limits)
+}
+
+/// As [`launch`], also in clusters of blocks, and also cooperatively, all blocks at a time: they may wait for each other
+/// (`grid.sync()`). A grid that is larger than an H100 holds is refused then, and no sample of its blocks runs, but all.
+pub fn launch_as(
+    kernel: &Kernel,
+    launch: &Launch,
+    params: &[u8],
+    memory: &mut Memory,
+    limits: Limits,
+) -> Result<Report, Fault> {
+    let (program, variables) = (&kernel.program, &kernel.variables);
+    launch::launch(program, variables, launch, params, memory, limits)
+}

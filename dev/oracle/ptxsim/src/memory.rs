@@ -1,0 +1,646 @@
+//! Global memory: allocations far enough apart that an index past the end hits none, each with a
+//! record of which bytes have a value.
+
+use crate::heap::Heap;
+use crate::image::{Bound, Image};
+use crate::program::{HEAP_BASE, HOST_BASE, IMAGE_BASE, MODULE_BASE};
+use crate::turn::{Turn, mixed};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes between allocations, at least.
+const GAP: u64 = 1 << 16;
+
+#[derive(Clone, Debug)]
+pub struct Allocation {
+    pub name: String,
+    pub base: u64,
+    pub data: Bytes,
+    known: Known,
+    pub read_only: bool,
+    /// Bytes that it had in the beginning.
+    reserved: usize,
+}
+
+/// Variables of a module that are not in memory now.
+#[derive(Clone, Debug)]
+pub struct Variables(Vec<Allocation>);
+
+/// Bytes of which copies are cheap until one of them is written.
+#[derive(Clone, Debug)]
+pub struct Bytes(Arc<Vec<u8>>);
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+    #[inline(always)]
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Bytes {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        Arc::<Vec<u8>>::make_mut(&mut self.0)
+    }
+}
+
+/// Which bytes something wrote: one bit each.
+#[derive(Clone, Debug)]
+pub struct Known {
+    bits: Vec<u64>,
+    /// Nothing is missing: no need to look.
+    pub all: bool,
+}
+
+/// The words that hold the bits of a stretch, and which of their bits.
+#[inline(always)]
+fn words(offset: usize, bytes: usize, mut each: impl FnMut(usize, u64)) {
+    let (mut at, end) = (offset, offset + bytes);
+    while at < end {
+        let here = (64 - at % 64).min(end - at);
+        each(at / 64, (u64::MAX >> (64 - here)) << (at % 64));
+        at += here;
+    }
+}
+
+impl Known {
+    pub fn none(bytes: usize) -> Known {
+        Known {
+            bits: vec![0; bytes.div_ceil(64)],
+            all: bytes == 0,
+        }
+    }
+
+    /// `bytes` is at most 16 and nothing here crosses a multiple of 16.
+    #[inline(always)]
+    fn bits_of(offset: usize, bytes: usize) -> (usize, u64) {
+        (offset / 64, ((1_u64 << bytes) - 1) << (offset % 64))
+    }
+
+    #[inline(always)]
+    pub fn set(&mut self, offset: usize, bytes: usize) {
+        if self.all {
+            return;
+        }
+        if offset % 16 + bytes <= 16 {
+            let (word, bits) = Self::bits_of(offset, bytes);
+            self.bits[word] |= bits;
+        } else {
+            (offset..offset + bytes).for_each(|i| self.bits[i / 64] |= 1 << (i % 64));
+        }
+    }
+
+    /// A byte has no value any more.
+    pub fn unset(&mut self, offset: usize) {
+        if self.all {
+            (self.all, _) = (false, self.bits.fill(u64::MAX));
+        }
+        self.put(offset, false);
+    }
+
+    pub fn put(&mut self, offset: usize, known: bool) {
+        if !self.all {
+            let bit = 1 << (offset % 64);
+            let word = &mut self.bits[offset / 64];
+            *word = if known { *word | bit } else { *word & !bit };
+        }
+    }
+
+    /// Whether all of a stretch has values; `bytes` may be any number.
+    #[inline(always)]
+    pub fn holds(&self, offset: usize, bytes: usize) -> bool {
+        let mut there = true;
+        if !self.all {
+            words(offset, bytes, |word, bits| {
+                there &= self.bits[word] & bits == bits
+            });
+        }
+        there
+    }
+
+    /// All of a stretch gets values; `bytes` may be any number.
+    #[inline(always)]
+    pub fn cover(&mut self, offset: usize, bytes: usize) {
+        if !self.all {
+            words(offset, bytes, |word, bits| self.bits[word] |= bits);
+        }
+    }
+
+    /// The first byte without a value.
+    #[inline(always)]
+    pub fn missing(&self, offset: usize, bytes: usize) -> Option<usize> {
+        if self.all {
+            return None;
+        }
+        if offset % 16 + bytes <= 16 {
+            let (word, bits) = Self::bits_of(offset, bytes);
+            if self.bits[word] & bits == bits {
+                return None;
+            }
+        }
+        (offset..offset + bytes).find(|&i| self.bits[i / 64] >> (i % 64) & 1 == 0)
+    }
+
+    fn set_range(&mut self, offset: usize, bytes: usize, total: usize) {
+        if offset == 0 && bytes == total {
+            self.all = true;
+        } else {
+            (offset..offset + bytes).for_each(|i| self.set(i, 1));
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct MemoryError(String);
+
+#[derive(Clone, Debug)]
+pub struct Memory {
+    /// In the order of their addresses.
+    allocations: Vec<Allocation>,
+    next: u64,
+    /// Bytes between allocations beyond the gap.
+    apart: u64,
+    /// If allocations lie elsewhere than usual: in which turn, and the number of slots that were tried for them.
+    moved: Option<(Turn, u64)>,
+    limit: u64,
+    used: u64,
+    heap_from: u64,
+    /// Textures and surfaces, by the number in their handle.
+    images: Vec<(Image, Bound)>,
+    pub(crate) heap: Heap,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Memory::new(16 << 30)
+    }
+}
+
+/// Bits of an address within a slot, and slots for buffers that are moved. No buffer is larger than a slot.
+const SLOT: u32 = 33;
+const SLOTS: u64 = 1 << (47 - SLOT);
+
+/// Between handles of textures, so that one with something added to it is none.
+const HANDLE_STEP: u64 = 256;
+
+/// In bytes: farther from any allocation an address is no slip of an index, and the distance says nothing.
+const WILD: u64 = 1 << 30;
+
+impl Memory {
+    /// `limit`: bytes that may be allocated in all.
+    pub fn new(limit: u64) -> Memory {
+        Memory {
+            allocations: Vec::new(),
+            next: HOST_BASE,
+            apart: 0,
+            moved: None,
+            limit,
+            used: 0,
+            heap_from: HEAP_BASE,
+            images: Vec::new(),
+            heap: Heap::default(),
+        }
+    }
+
+    /// As [`Memory::new`], with allocations elsewhere: `place` 0 is where they usually are. Alignment is what
+    /// cudaMalloc promises, and no more. `moved`: not where they usually are in that place, see [`Memory::moved`].
+    pub fn elsewhere(limit: u64, place: u64, moved: Option<Turn>) -> Memory {
+        let mixed = place.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut memory = Memory::new(limit);
+        // Below 256 GiB.
+        memory.next += mixed >> 26 & !0xff;
+        memory.apart = (mixed & 0xff) << 8;
+        memory.moved = moved.map(|turn| (turn, 0));
+        memory.heap_from += match moved {
+            Some(Turn::First) => !(mixed >> 32) & 0xffff_ff00,
+            _ => mixed >> 32 & !0xff,
+        };
+        memory
+    }
+
+    /// Returns where memory lies that usually lies at `usual`. The two turns together change each bit of each address
+    /// up to 2^47 and the order of any two, and the second one the distance of any two, its low bits and the difference
+    /// of their bits. An address is the number of a slot, and where in it:
+    ///
+    /// - In the first turn slots are taken in the order of multiples of the golden ratio, which puts each next one
+    ///   between those before: neither the order of three buffers nor its reverse. In the slot all bits are flipped.
+    /// - In the second turn all bits of the slot's number are those of the first turn flipped, and so the order is
+    ///   reversed. Where in the slot is drawn from the usual place.
+    fn moved(&mut self, turn: Turn, usual: u64, bytes: u64) -> u64 {
+        const LOW: u64 = (1 << SLOT) - 1;
+        for _ in 0..SLOTS {
+            let Some((_, drawn)) = &mut self.moved else {
+                break;
+            };
+            *drawn += 1;
+            let slot = drawn.wrapping_mul((SLOTS * 618 / 1000) | 1) % SLOTS;
+            let (slot, low) = match turn {
+                Turn::First => (slot, !usual),
+                Turn::Second => (SLOTS - 1 - slot, mixed(usual)),
+            };
+            let base = slot << SLOT | low & LOW & !0xff;
+            let near = self
+                .allocations
+                .iter()
+                .any(|a| a.base < base + bytes + GAP && base < a.base + a.reserved as u64 + GAP);
+            if base >= HOST_BASE && !near {
+                return base;
+            }
+        }
+        usual
+    }
+
+    /// Makes these bytes undefined, whether the host or a kernel wrote them.
+    pub fn forget(&mut self, address: u64, bytes: usize) -> Result<(), MemoryError> {
+        let i = self
+            .find(address, bytes as u64)
+            .ok_or_else(|| MemoryError(self.near(address)))?;
+        let a = &mut self.allocations[i];
+        let at = (address - a.base) as usize;
+        if at == 0 && bytes == a.data.len() {
+            a.known = Known::none(bytes);
+        } else {
+            (at..at + bytes).for_each(|offset| a.known.unset(offset));
+        }
+        Ok(())
+    }
+
+    /// Blocks of the heap that are in use: name, address, bytes.
+    pub fn heap_blocks(&self) -> impl Iterator<Item = (&str, u64, usize)> {
+        let first = self.allocations.partition_point(|a| a.base < HEAP_BASE);
+        self.allocations[first..]
+            .iter()
+            .filter(|a| !a.data.is_empty())
+            .map(|a| (a.name.as_str(), a.base, a.data.len()))
+    }
+
+    /// Returns the device address: aligned to 256 bytes, as cudaMalloc promises. The bytes have no
+    /// value until somebody writes them.
+    pub fn alloc(&mut self, name: &str, bytes: u64) -> Result<u64, MemoryError> {
+        self.count(name, bytes)?;
+        let mut base = self.next;
+        if let Some((turn, _)) = self.moved {
+            base = self.moved(turn, base, bytes);
+        }
+        self.next += (bytes + GAP).next_multiple_of(GAP) + self.apart;
+        self.insert(name, base, vec![0; bytes as usize], false, false);
+        Ok(base)
+    }
+
+    /// The same at a device address of the caller's choice.
+    pub fn place(&mut self, name: &str, base: u64, bytes: u64) -> Result<(), MemoryError> {
+        let is_free = |at| self.find(at, 1).is_none();
+        let Some(last) = base.checked_add(bytes.saturating_sub(1)) else {
+            return Err(MemoryError(format!(
+                "{name}: it ends behind the last address"
+            )));
+        };
+        if !is_free(base) || !is_free(last) {
+            return Err(MemoryError(format!(
+                "{name}: something else is at {base:#x}"
+            )));
+        }
+        self.count(name, bytes)?;
+        self.insert(name, base, vec![0; bytes as usize], false, false);
+        Ok(())
+    }
+
+    fn count(&mut self, name: &str, bytes: u64) -> Result<(), MemoryError> {
+        self.used = self.used.saturating_add(bytes);
+        if self.used > self.limit {
+            return Err(MemoryError(format!(
+                "{name}: more than the limit of {} bytes",
+                self.limit
+            )));
+        }
+        Ok(())
+    }
+
+    /// The handle by which kernels name a texture or a surface over memory that is allocated.
+    pub fn bind(&mut self, image: Image, bound: Bound) -> Result<u64, MemoryError> {
+        if self.find(image.address, image.bytes()).is_none() {
+            return Err(MemoryError(format!(
+                "an image of {} bytes: {}",
+                image.bytes(),
+                self.near(image.address)
+            )));
+        }
+        let known = self
+            .images
+            .iter()
+            .position(|known_image| *known_image == (image, bound));
+        let number = known.unwrap_or_else(|| {
+            self.images.push((image, bound));
+            self.images.len() - 1
+        });
+        Ok(IMAGE_BASE + HANDLE_STEP * number as u64)
+    }
+
+    /// The image that a handle stands for, and how it is bound.
+    pub(crate) fn bound(&self, handle: u64) -> Option<(Image, Bound)> {
+        let from = handle.checked_sub(IMAGE_BASE)?;
+        let number = usize::try_from(from / HANDLE_STEP).ok()?;
+        let known = self.images.get(number).copied();
+        known.filter(|_| from % HANDLE_STEP == 0)
+    }
+
+    /// Leaves so many addresses unused before the next allocation: what is reached there is past the one before it.
+    pub fn skip(&mut self, bytes: u64) {
+        self.next = (self.next + bytes).next_multiple_of(GAP);
+    }
+
+    pub(crate) fn insert(
+        &mut self,
+        name: &str,
+        base: u64,
+        data: Vec<u8>,
+        known: bool,
+        read_only: bool,
+    ) {
+        let mut bits = Known::none(data.len());
+        let reserved = data.len();
+        bits.all |= known;
+        let at = self.allocations.partition_point(|a| a.base < base);
+        self.allocations.insert(
+            at,
+            Allocation {
+                name: name.into(),
+                base,
+                data: Bytes(Arc::new(data)),
+                known: bits,
+                read_only,
+                reserved,
+            },
+        );
+    }
+
+    pub(crate) fn remove(&mut self, base: u64) {
+        self.allocations.retain(|a| a.base != base);
+    }
+
+    /// Returns what is reached of each allocation, by its address.
+    pub(crate) fn reached(&self, reach: impl Fn(usize) -> usize) -> BTreeMap<u64, u64> {
+        let numbered = self.allocations.iter().enumerate();
+        numbered
+            .map(|(number, allocation)| (allocation.base, reach(number) as u64))
+            .collect()
+    }
+
+    /// The content of each allocation.
+    pub(crate) fn contents(&self) -> impl Iterator<Item = &[u8]> {
+        self.allocations.iter().map(|a| &*a.data)
+    }
+
+    /// A block behind all others: numbers of allocations stay what they are.
+    pub(crate) fn alloc_in_heap(&mut self, name: &str, bytes: usize) -> u64 {
+        let mut base = self.allocations.last().map_or(self.heap_from, |last| {
+            let end = last.base + last.reserved as u64;
+            (end + GAP).next_multiple_of(GAP).max(self.heap_from)
+        });
+        if let Some((_, drawn)) = &mut self.moved {
+            *drawn += 1;
+            base += (mixed(*drawn) % GAP) & !0xff;
+        }
+        self.insert(name, base, vec![0; bytes], false, false);
+        base
+    }
+
+    /// Nothing can be read or written at `base` any more.
+    pub(crate) fn empty(&mut self, base: u64) {
+        if let Some(i) = self.find(base, 0) {
+            let a = &mut self.allocations[i];
+            a.data = Bytes(Arc::default());
+            a.known = Known::none(0);
+        }
+    }
+
+    /// The allocation with all of `bytes` from `address` on; `hint` is looked at first.
+    #[inline(always)]
+    pub(crate) fn holding(&self, hint: usize, address: u64, bytes: usize) -> Option<usize> {
+        let holds = |a: &Allocation| {
+            let at = address.wrapping_sub(a.base);
+            at <= a.data.len() as u64 && bytes <= a.data.len() - at as usize
+        };
+        if self.allocations.get(hint).is_some_and(holds) {
+            return Some(hint);
+        }
+        self.find(address, bytes as u64)
+    }
+
+    pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        let i = self
+            .find(address, bytes.len() as u64)
+            .ok_or_else(|| MemoryError(self.near(address)))?;
+        let a = &mut self.allocations[i];
+        let at = (address - a.base) as usize;
+        a.data[at..at + bytes.len()].copy_from_slice(bytes);
+        let total = a.data.len();
+        a.known.set_range(at, bytes.len(), total);
+        Ok(())
+    }
+
+    pub fn read(&self, address: u64, bytes: usize) -> Result<&[u8], MemoryError> {
+        let i = self
+            .find(address, bytes as u64)
+            .ok_or_else(|| MemoryError(self.near(address)))?;
+        let a = &self.allocations[i];
+        let at = (address - a.base) as usize;
+        Ok(&a.data[at..at + bytes])
+    }
+
+    /// Copies from one allocation to another. A byte without a value has none afterwards either.
+    pub fn copy(&mut self, from: u64, to: u64, bytes: usize) -> Result<(), MemoryError> {
+        let gaps = self.without_value(from, bytes)?;
+        let held = self.read(from, bytes)?.to_vec();
+        self.write(to, &held)?;
+        if let Some(i) = self.find(to, bytes as u64) {
+            let a = &mut self.allocations[i];
+            let at = (to - a.base) as usize;
+            for gap in gaps.into_iter().flatten() {
+                a.known.unset(at + gap);
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes that checks may take: as much again as the buffers, less what is known of their bytes
+    /// already, plus 90 MB (10 MB are for registers, shared memory and code).
+    pub(crate) fn room_for_checks(&self) -> u64 {
+        let all = self.bytes();
+        all - all / 8 + 90_000_000
+    }
+
+    /// Bytes that a copy of this memory has for itself, because it wrote them.
+    pub(crate) fn apart(&self, from: &Memory) -> u64 {
+        self.allocations
+            .iter()
+            .zip(&from.allocations)
+            .filter(|(a, b)| !Arc::ptr_eq(&a.data.0, &b.data.0))
+            .map(|(a, _)| a.data.len() as u64)
+            .sum()
+    }
+
+    /// The allocations that a copy of this memory wrote, by number; the rest is let go.
+    pub(crate) fn into_apart(self, from: &Memory) -> Vec<Option<Bytes>> {
+        self.allocations
+            .into_iter()
+            .zip(&from.allocations)
+            .map(|(a, b)| (!Arc::ptr_eq(&a.data.0, &b.data.0)).then_some(a.data))
+            .collect()
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.allocations.iter().map(|a| a.data.len() as u64).sum()
+    }
+
+    /// Where in a range nothing has written yet, by offsets from `address`, in order.
+    pub fn without_value(
+        &self,
+        address: u64,
+        bytes: usize,
+    ) -> Result<Vec<Range<usize>>, MemoryError> {
+        let i = self
+            .find(address, bytes as u64)
+            .ok_or_else(|| MemoryError(self.near(address)))?;
+        let a = &self.allocations[i];
+        let at = (address - a.base) as usize;
+        let mut found: Vec<Range<usize>> = Vec::new();
+        if a.known.all {
+            return Ok(found);
+        }
+        let mut offset = 0;
+        while offset < bytes {
+            let place = at + offset;
+            // A word of bits at a time, as outputs are mostly written whole.
+            if place.is_multiple_of(64)
+                && bytes - offset >= 64
+                && a.known.bits[place / 64] == u64::MAX
+            {
+                offset += 64;
+                continue;
+            }
+            if a.known.bits[place / 64] >> (place % 64) & 1 == 0 {
+                match found.last_mut() {
+                    Some(last) if last.end == offset => last.end = offset + 1,
+                    _ => found.push(offset..offset + 1),
+                }
+            }
+            offset += 1;
+        }
+        Ok(found)
+    }
+
+    /// Takes out the variables of a module, so that another's can lie in their place.
+    pub fn take_variables(&mut self) -> Variables {
+        let first = self.allocations.partition_point(|a| a.base < MODULE_BASE);
+        let end = self.allocations.partition_point(|a| a.base < HOST_BASE);
+        Variables(self.allocations.drain(first..end).collect())
+    }
+
+    /// Puts back what was taken out.
+    pub fn put_variables(&mut self, variables: Variables) {
+        let first = self.allocations.partition_point(|a| a.base < MODULE_BASE);
+        self.allocations.splice(first..first, variables.0);
+    }
+
+    pub(crate) fn has(&self, base: u64) -> bool {
+        self.allocations.iter().any(|a| a.base == base)
+    }
+
+    /// Which allocation holds all of the range.
+    #[inline]
+    pub(crate) fn find(&self, address: u64, bytes: u64) -> Option<usize> {
+        let after = self.allocations.partition_point(|a| a.base <= address);
+        let i = after.checked_sub(1)?;
+        let a = &self.allocations[i];
+        (address - a.base + bytes <= a.data.len() as u64).then_some(i)
+    }
+
+    #[inline(always)]
+    pub(crate) fn at(&self, index: usize) -> &Allocation {
+        &self.allocations[index]
+    }
+
+    #[inline(always)]
+    pub(crate) fn at_mut(&mut self, index: usize) -> &mut Allocation {
+        &mut self.allocations[index]
+    }
+
+    /// The number of the allocation that an address is nearest to.
+    pub(crate) fn nearest(&self, address: u64) -> Option<usize> {
+        (0..self.allocations.len()).min_by_key(|i| self.allocations[*i].far(address))
+    }
+
+    /// Describes an address that lies in no allocation, by the nearest one.
+    pub fn near(&self, address: u64) -> String {
+        let far = |a: &Allocation| a.far(address);
+        match self.nearest(address).map(|i| self.at(i)) {
+            None => format!("address {address:#x}: there are no allocations"),
+            Some(a) => {
+                let (end, size) = (a.base + a.data.len() as u64, a.data.len());
+                let place = if far(a) > WILD {
+                    "in no allocation; the nearest is".to_owned()
+                } else if address < a.base {
+                    format!("{} bytes before", a.base - address)
+                } else if address == end {
+                    "directly past the end of".to_owned()
+                } else if address >= end {
+                    format!("{} bytes past the end of", address - end)
+                } else {
+                    format!(
+                        "across the end of (it starts {} bytes before it)",
+                        end - address
+                    )
+                };
+                format!(
+                    "address {address:#x} is {place} `{}` ({size} bytes at {:#x})",
+                    a.name, a.base
+                )
+            }
+        }
+    }
+}
+
+impl Allocation {
+    /// Bytes between an address and the nearest byte.
+    fn far(&self, address: u64) -> u64 {
+        let end = self.base + self.data.len() as u64;
+        if address < self.base {
+            self.base - address
+        } else {
+            address.saturating_add(1).saturating_sub(end)
+        }
+    }
+
+    #[inline(always)]
+    pub fn all_known(&self) -> bool {
+        self.known.all
+    }
+
+    #[inline(always)]
+    pub fn missing(&self, offset: usize, bytes: usize) -> Option<usize> {
+        self.known.missing(offset, bytes)
+    }
+
+    #[inline(always)]
+    pub fn holds(&self, offset: usize, bytes: usize) -> bool {
+        self.known.holds(offset, bytes)
+    }
+
+    #[inline(always)]
+    pub fn cover(&mut self, offset: usize, bytes: usize) {
+        self.known.cover(offset, bytes);
+    }
+
+    pub fn unmark(&mut self, offset: usize) {
+        self.known.unset(offset);
+    }
+
+    #[inline(always)]
+    pub fn mark(&mut self, offset: usize, bytes: usize) {
+        self.known.set(offset, bytes);
+    }
+}

@@ -1,0 +1,248 @@
+//! f16, bf16, and formats of 8, 6 and 4 bits (PTX ISA 5.2.3, "alternate floating-point data formats").
+
+use super::round::Round;
+
+/// A binary format of at most 16 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Format {
+    exponent_bits: u32,
+    fraction_bits: u32,
+    /// Magnitude bits of the largest finite value.
+    max_finite: u32,
+    /// Magnitude bits of infinity; `None` for e4m3 and the formats of 6 and 4 bits, which have none.
+    infinity: Option<u32>,
+    /// The value that PTX writes for a NaN: the largest number, where there is none.
+    nan: u32,
+}
+
+pub const F16: Format = Format {
+    exponent_bits: 5,
+    fraction_bits: 10,
+    max_finite: 0x7bff,
+    infinity: Some(0x7c00),
+    nan: 0x7fff,
+};
+pub const BF16: Format = Format {
+    exponent_bits: 8,
+    fraction_bits: 7,
+    max_finite: 0x7f7f,
+    infinity: Some(0x7f80),
+    nan: 0x7fff,
+};
+pub const E4M3: Format = Format {
+    exponent_bits: 4,
+    fraction_bits: 3,
+    max_finite: 0x7e,
+    infinity: None,
+    nan: 0x7f,
+};
+pub const E5M2: Format = Format {
+    exponent_bits: 5,
+    fraction_bits: 2,
+    max_finite: 0x7b,
+    infinity: Some(0x7c),
+    nan: 0x7f,
+};
+
+pub const E2M3: Format = Format {
+    exponent_bits: 2,
+    fraction_bits: 3,
+    max_finite: 0x1f,
+    infinity: None,
+    nan: 0x1f,
+};
+pub const E3M2: Format = Format {
+    exponent_bits: 3,
+    fraction_bits: 2,
+    max_finite: 0x1f,
+    infinity: None,
+    nan: 0x1f,
+};
+pub const E2M1: Format = Format {
+    exponent_bits: 2,
+    fraction_bits: 1,
+    max_finite: 7,
+    infinity: None,
+    nan: 7,
+};
+
+/// Powers of two from 2^-127 on, without a sign and without 0; the last code is the NaN.
+pub fn ue8m0_to_f64(code: u32) -> f64 {
+    match code & 0xff {
+        0xff => f64::NAN,
+        code => pow2(code as i32 - 127),
+    }
+}
+
+/// The power of two at or below a magnitude, or at or above it (`up`), as the host functions of CUDA 13.0 say
+/// (cuda_fp8.hpp): the sign is dropped, and what lies below 2^-127 becomes that. `saturate`: what is not a NaN is no NaN.
+#[inline(always)]
+pub fn f32_to_ue8m0(bits: u32, up: bool, saturate: bool) -> u32 {
+    const SMALLEST: u32 = 1 << 22;
+    let magnitude = bits & 0x7fff_ffff;
+    let between = magnitude & 0x7f_ffff != 0 && magnitude > SMALLEST && magnitude < 0x7f80_0000;
+    let code = (magnitude >> 23) + u32::from(up && between);
+    if saturate && magnitude <= 0x7f80_0000 {
+        code.min(0xfe)
+    } else {
+        code
+    }
+}
+
+#[inline(always)]
+pub fn ue8m0_to_bf16(code: u32) -> u32 {
+    match code & 0xff {
+        0xff => BF16.nan,
+        // Subnormal.
+        0 => 0x40,
+        code => code << 7,
+    }
+}
+
+impl Format {
+    fn sign_bit(self) -> u32 {
+        1 << (self.exponent_bits + self.fraction_bits)
+    }
+
+    fn bias(self) -> i32 {
+        (1 << (self.exponent_bits - 1)) - 1
+    }
+
+    pub fn decode(self, bits: u32) -> f64 {
+        let sign = if bits & self.sign_bit() != 0 {
+            -1.0
+        } else {
+            1.0
+        };
+        let magnitude = bits & (self.sign_bit() - 1);
+        if Some(magnitude) == self.infinity {
+            return sign * f64::INFINITY;
+        }
+        if magnitude > self.max_finite {
+            return f64::NAN;
+        }
+        let fraction = magnitude & ((1 << self.fraction_bits) - 1);
+        let exponent = (magnitude >> self.fraction_bits) as i32;
+        let (significand, exponent) = if exponent == 0 {
+            (fraction, 1)
+        } else {
+            (fraction | 1 << self.fraction_bits, exponent)
+        };
+        sign * f64::from(significand) * pow2(exponent - self.bias() - self.fraction_bits as i32)
+    }
+
+    /// Rounds once. `saturate`: what would be infinite or too large becomes the largest finite
+    /// value. Stochastic rounding and anything but a correctly rounded result do not exist here.
+    pub fn encode(self, x: f64, mode: Round, saturate: bool) -> u32 {
+        if x.is_nan() {
+            return self.nan;
+        }
+        let sign = if x.is_sign_negative() {
+            self.sign_bit()
+        } else {
+            0
+        };
+        let too_large = |beyond: bool| {
+            // Directed rounding towards zero stops at the largest finite value.
+            let stays = beyond
+                && (mode == Round::Zero
+                    || mode == Round::Down && sign == 0
+                    || mode == Round::Up && sign != 0);
+            sign | match self.infinity {
+                _ if saturate || stays => self.max_finite,
+                Some(infinity) => infinity,
+                None => self.nan,
+            }
+        };
+        if x.is_infinite() {
+            return too_large(false);
+        }
+        let bits = x.to_bits();
+        let exponent = ((bits >> 52) & 0x7ff) as i32 - 1023;
+        if exponent == -1023 {
+            // Below every format here (bf16 reaches 2^-133): only its sign and being there count.
+            let up = bits << 1 != 0
+                && (mode == Round::Up && sign == 0 || mode == Round::Down && sign != 0);
+            return sign | u32::from(up);
+        }
+        let significand = bits & ((1 << 52) - 1) | 1 << 52;
+        let lowest = 1 - self.bias();
+        let shift = 52 - self.fraction_bits as i32 + (lowest - exponent).max(0);
+        let (kept, rest, half) = if shift > 62 {
+            (0, significand, u64::MAX)
+        } else {
+            (
+                significand >> shift,
+                significand & ((1 << shift) - 1),
+                1_u64 << (shift - 1),
+            )
+        };
+        let up = match mode {
+            Round::Nearest => rest > half || rest == half && kept & 1 == 1,
+            Round::Zero => false,
+            Round::Down => sign != 0 && rest != 0,
+            Round::Up => sign == 0 && rest != 0,
+        };
+        let biased = (exponent.max(lowest) - lowest) as u64;
+        // The implicit bit of `kept` adds the one that `biased` lacks; a carry moves on by itself.
+        let magnitude = (biased << self.fraction_bits) + kept + u64::from(up);
+        if magnitude > u64::from(self.max_finite) {
+            return too_large(true);
+        }
+        sign | magnitude as u32
+    }
+}
+
+fn pow2(exponent: i32) -> f64 {
+    f64::from_bits(((exponent + 1023) as u64) << 52)
+}
+
+/// Exact; no branches, so that 32 lanes go through vector registers.
+#[inline(always)]
+pub fn f16_to_f32(h: u32) -> f32 {
+    let magnitude = (h & 0x7fff) << 13;
+    // The shifted bits read as f32 are 2^112 times too small, subnormals included.
+    let scaled = f32::from_bits(magnitude) * f32::from_bits(0x7780_0000);
+    let special = f32::from_bits(magnitude | 0x7f80_0000);
+    let value = if magnitude >= 0x0f80_0000 {
+        special
+    } else {
+        scaled
+    };
+    f32::from_bits(value.to_bits() | (h & 0x8000) << 16)
+}
+
+/// To nearest even; a NaN becomes 0x7fff. No branches, as above.
+#[inline(always)]
+pub fn f32_to_f16(x: f32) -> u32 {
+    let bits = x.to_bits();
+    let sign = (bits >> 16) & 0x8000;
+    let a = bits & 0x7fff_ffff;
+    let normal = a
+        .wrapping_sub(112 << 23)
+        .wrapping_add(0xfff + ((a >> 13) & 1))
+        >> 13;
+    // Adding 0.5 puts the last bit of a subnormal f16 at the last bit of the f32 sum.
+    let small = (f32::from_bits(a) + 0.5)
+        .to_bits()
+        .wrapping_sub(0x3f00_0000);
+    let finite = if a < 113 << 23 { small } else { normal };
+    let magnitude = if a >= 143 << 23 { 0x7c00 } else { finite };
+    if a > 0x7f80_0000 {
+        0x7fff
+    } else {
+        sign | magnitude
+    }
+}
+
+#[inline(always)]
+pub fn bf16_to_f32(b: u32) -> f32 {
+    f32::from_bits(b << 16)
+}
+
+#[inline(always)]
+pub fn f32_to_bf16(x: f32) -> u32 {
+    let bits = x.to_bits();
+    let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
+    if x.is_nan() { 0x7fff } else { rounded }
+}

@@ -1,0 +1,164 @@
+//! Rounding modes (PTX ISA 9.7.3, "rounding modifiers") for f32 and f64.
+//!
+//! The method for f32: compute in f64, know the sign of what was lost, fold it into the last bit
+//! ("round to odd"), then round once to f32. Because 53 >= 24 + 2, the result is the correctly
+//! rounded one (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Round {
+    Nearest,
+    Zero,
+    Down,
+    Up,
+}
+
+impl Round {
+    pub fn parse(word: &str) -> Option<Round> {
+        Some(match word {
+            "rn" | "rni" => Round::Nearest,
+            "rz" | "rzi" => Round::Zero,
+            "rm" | "rmi" => Round::Down,
+            "rp" | "rpi" => Round::Up,
+            _ => return None,
+        })
+    }
+}
+
+/// x + y = sum + lost, exactly, where nothing overflows (Knuth's TwoSum).
+fn two_sum(x: f64, y: f64) -> (f64, f64) {
+    let sum = x + y;
+    let part = sum - x;
+    (sum, (x - (sum - part)) + (y - part))
+}
+
+/// The nearest value to sum + lost whose last bit says that something was lost.
+pub fn to_odd(sum: f64, lost: f64) -> f64 {
+    if lost == 0.0 || !sum.is_finite() || sum.to_bits() & 1 == 1 {
+        return sum;
+    }
+    if sum == 0.0 {
+        return f64::from_bits(lost.to_bits() & 1 << 63 | 1);
+    }
+    let bits = sum.to_bits();
+    f64::from_bits(if (lost > 0.0) == (sum > 0.0) {
+        bits + 1
+    } else {
+        bits - 1
+    })
+}
+
+pub fn f64_to_f32(x: f64, mode: Round) -> f32 {
+    let near = x as f32;
+    let wide = f64::from(near);
+    if wide == x || x.is_nan() || x.is_infinite() {
+        return near;
+    }
+    match mode {
+        Round::Nearest => near,
+        Round::Zero if wide.abs() > x.abs() => {
+            if x > 0.0 {
+                near.next_down()
+            } else {
+                near.next_up()
+            }
+        }
+        Round::Down if wide > x => near.next_down(),
+        Round::Up if wide < x => near.next_up(),
+        _ => near,
+    }
+}
+
+/// The sum of two exact f64 values, rounded once to f32. An exact zero from cancellation is -0
+/// only when rounding down (IEEE 754-2019, 6.3).
+pub fn sum_to_f32(x: f64, y: f64, mode: Round) -> f32 {
+    let (sum, lost) = two_sum(x, y);
+    if sum == 0.0
+        && lost == 0.0
+        && mode == Round::Down
+        && x.is_sign_negative() != y.is_sign_negative()
+    {
+        return -0.0;
+    }
+    f64_to_f32(to_odd(sum, lost), mode)
+}
+
+pub fn fma_f32(a: f32, b: f32, c: f32, mode: Round) -> f32 {
+    // 24 + 24 bits: the product is exact in f64.
+    sum_to_f32(f64::from(a) * f64::from(b), f64::from(c), mode)
+}
+
+/// a * b + c exactly, then to f64 with the lost part in the last bit: for formats of at most 24
+/// bits behind it.
+pub fn fma_to_odd(a: f64, b: f64, c: f64) -> f64 {
+    let (sum, lost) = two_sum(a * b, c);
+    to_odd(sum, lost)
+}
+
+pub fn add_f32(a: f32, b: f32, mode: Round) -> f32 {
+    sum_to_f32(f64::from(a), f64::from(b), mode)
+}
+
+pub fn mul_f32(a: f32, b: f32, mode: Round) -> f32 {
+    f64_to_f32(f64::from(a) * f64::from(b), mode)
+}
+
+pub fn div_f32(a: f32, b: f32, mode: Round) -> f32 {
+    let (a, b) = (f64::from(a), f64::from(b));
+    let q = a / b;
+    if !q.is_finite() || b.is_infinite() {
+        return q as f32;
+    }
+    let rest = (-q).mul_add(b, a);
+    f64_to_f32(to_odd(q, if b < 0.0 { -rest } else { rest }), mode)
+}
+
+pub fn sqrt_f32(a: f32, mode: Round) -> f32 {
+    let a = f64::from(a);
+    let root = a.sqrt();
+    if !root.is_finite() {
+        return root as f32;
+    }
+    f64_to_f32(to_odd(root, (-root).mul_add(root, a)), mode)
+}
+
+/// Moves a correctly rounded f64 to what `mode` asks for, given the sign of exact - near.
+fn direct_f64(near: f64, lost: f64, mode: Round) -> f64 {
+    if near.is_nan() || lost == 0.0 || lost.is_nan() {
+        return near;
+    }
+    match mode {
+        Round::Nearest => near,
+        Round::Zero if near > 0.0 && lost < 0.0 => near.next_down(),
+        Round::Zero if near < 0.0 && lost > 0.0 => near.next_up(),
+        Round::Down if lost < 0.0 => near.next_down(),
+        Round::Up if lost > 0.0 => near.next_up(),
+        _ => near,
+    }
+}
+
+/// Float to integer of the same kind of float (`cvt.rni.f32.f32`).
+pub fn integral_f64(x: f64, mode: Round) -> f64 {
+    match mode {
+        Round::Nearest => x.round_ties_even(),
+        Round::Zero => x.trunc(),
+        Round::Down => x.floor(),
+        Round::Up => x.ceil(),
+    }
+}
+
+/// An integer, exactly, to f32.
+pub fn i128_to_f32(x: i128, mode: Round) -> f32 {
+    // Through round to odd in 53 bits: the magnitude has at most 64.
+    let near = x as f64;
+    let lost = (x - near as i128) as f64;
+    if x == 0 {
+        0.0
+    } else {
+        f64_to_f32(to_odd(near, lost), mode)
+    }
+}
+
+pub fn i128_to_f64(x: i128, mode: Round) -> f64 {
+    let near = x as f64;
+    direct_f64(near, (x - near as i128) as f64, mode)
+}

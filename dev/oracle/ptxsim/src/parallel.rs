@@ -1,0 +1,222 @@
+//! Blocks on several threads, where results cannot differ; those of a cluster on one.
+//!
+//! Every thread runs blocks on a memory of its own, which shares the bytes that it does not write.
+//! The race check's record of what was read and written then shows whether one thread's blocks
+//! touched what another's wrote. If not, each place has seen the same accesses in the same order as
+//! with the blocks one after the other, and so have its checks: writes are put together, findings
+//! joined in the order of the blocks. If they did, or anything else happened whose outcome hangs
+//! on the order (a fault, an atomic, a flag, too little room), all of it is thrown away, and the
+//! launch runs again with its blocks in turn. The caller's memory is not touched before that is
+//! decided.
+
+use crate::check::global::GlobalShadow;
+use crate::exec::state::Machine;
+use crate::job::{Job, Outcome};
+use crate::memory::{Bytes, Memory};
+use crate::program::{AddressSpace, Op, Order};
+use crate::report::{Cost, Finding, Findings, MAX_PRINTED};
+use crate::schedule::Share;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// Parts per thread: blocks differ in what they cost.
+const PARTS: u32 = 8;
+/// Instructions of a block that is given up: it may never end, and to find that out once is enough.
+const MAX_BLOCK: u64 = 1 << 28;
+
+/// Turns in which a block only polls, likewise.
+const MAX_SPUN: u32 = 4096;
+
+/// A row of blocks, one after the other.
+struct Part {
+    number: u32,
+    findings: Vec<Finding>,
+    printed: Vec<String>,
+}
+
+/// The results that a thread leaves.
+struct Shard {
+    parts: Vec<Part>,
+    costs: Vec<Cost>,
+    global: GlobalShadow,
+    instructions: u64,
+    written: Vec<Option<Bytes>>,
+}
+
+/// Returns the outcome, and what is reached of each allocation. `None`: the blocks have to run one after the other.
+pub fn run(job: &Job, memory: &mut Memory) -> Option<(Outcome, BTreeMap<u64, u64>)> {
+    let room = memory.room_for_checks();
+    // Each thread may come to copy all buffers.
+    let fitting = (room / (memory.bytes() + (4 << 20))) as usize;
+    let clusters = job.blocks / job.cluster_blocks();
+    let threads = job.limits.threads.min(fitting).min(clusters as usize);
+    // Blocks that synchronise would find out one by one that they cannot run apart.
+    if threads < 2
+        || job.cooperative
+        || job.limits.sample.is_some()
+        || !job.limits.checks
+        || !separable(job)
+    {
+        return None;
+    }
+    let size = (clusters / (threads as u32 * PARTS)).max(1);
+    let (next, stop) = (AtomicU32::new(0), AtomicBool::new(false));
+    let base = &*memory;
+    let work = || {
+        let done = one_thread(
+            job,
+            base,
+            room / threads as u64,
+            (clusters, size),
+            &next,
+            &stop,
+        );
+        if done.is_none() {
+            stop.store(true, Ordering::Relaxed);
+        }
+        done
+    };
+    let shares: Vec<Option<Shard>> = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut all = vec![work()];
+        all.extend(others.into_iter().map(|t| t.join().ok().flatten()));
+        all
+    });
+    let shares = shares.into_iter().collect::<Option<Vec<_>>>()?;
+    let apart = shares
+        .iter()
+        .enumerate()
+        .all(|(i, a)| shares[..i].iter().all(|b| !a.global.overlaps(&b.global)));
+    let instructions: u64 = shares.iter().map(|s| s.instructions).sum();
+    let printed: usize = shares
+        .iter()
+        .flat_map(|s| &s.parts)
+        .map(|p| p.printed.len())
+        .sum();
+    if !apart || printed >= MAX_PRINTED || instructions >= job.limits.instructions {
+        return None;
+    }
+    let reached = memory.reached(|number| {
+        let all = shares.iter().map(|share| share.global.reach(number));
+        all.max().unwrap_or_default()
+    });
+    Some((join(job, memory, shares), reached))
+}
+
+/// Nothing in the kernel reaches other blocks at once. Accesses through generic addresses are seen
+/// when they happen.
+fn separable(job: &Job) -> bool {
+    job.program.code.iter().all(|inst| {
+        let (space, order) = match &inst.op {
+            Op::Load(a) | Op::Store(a) => (a.space, a.order),
+            Op::Atom(a) => (a.access.space, a.access.order),
+            Op::Bulk(copy) => return copy.reduction.is_none(),
+            // Copies of other blocks may read the map.
+            Op::PublishMap { .. } => return false,
+            Op::ReplaceField(r) => return r.space == AddressSpace::Shared,
+            // All share the heap.
+            Op::Malloc | Op::Free => return false,
+            _ => return true,
+        };
+        space != AddressSpace::Global || order == Order::Weak
+    })
+}
+
+fn one_thread(
+    job: &Job,
+    base: &Memory,
+    room: u64,
+    (clusters, size): (u32, u32),
+    next: &AtomicU32,
+    stop: &AtomicBool,
+) -> Option<Shard> {
+    let mut memory = base.clone();
+    let mut machine = job.machine(&mut memory, room);
+    let mut parts = Vec::new();
+    loop {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        let first = number.checked_mul(size).filter(|&f| f < clusters);
+        let Some(first) = first.filter(|_| !stop.load(Ordering::Relaxed)) else {
+            break;
+        };
+        for cluster in first..first.saturating_add(size).min(clusters) {
+            whole_unit(&mut machine, cluster)?;
+            let global = machine.global.as_mut()?;
+            // A value still missing at the end depends on all blocks, and so does a followed one.
+            let followed = machine.followed.values().any(|f| f.is_enough());
+            let unsure =
+                global.full || !global.unjudged.is_empty() || !machine.left.is_empty() || followed;
+            if machine.memory.apart(base) + global.used() > room || unsure {
+                return None;
+            }
+        }
+        if machine.printed.len() >= MAX_PRINTED {
+            return None;
+        }
+        parts.push(Part {
+            number,
+            findings: machine.findings.take(),
+            printed: std::mem::take(&mut machine.printed),
+        });
+    }
+    let costs = machine.outcome().costs;
+    let instructions = job.limits.instructions - machine.instructions_left;
+    let global = machine.global.take()?;
+    Some(Shard {
+        parts,
+        costs,
+        global,
+        instructions,
+        written: memory.into_apart(base),
+    })
+}
+
+/// `None` where it did what others may see, or did not come to its end.
+fn whole_unit(machine: &mut Machine, number: u32) -> Option<()> {
+    let mut unit = machine.unit::<true>(number);
+    let before = machine.instructions_left;
+    let (mut progress, mut spun) = (machine.progress, 0);
+    loop {
+        let share = machine.run_unit::<true>(&mut unit).ok()?;
+        if machine.crossed || before - machine.instructions_left > MAX_BLOCK {
+            return None;
+        }
+        match share {
+            Share::Ended => return Some(()),
+            Share::Used | Share::Waiting => {}
+            Share::Spun if machine.progress != progress => (progress, spun) = (machine.progress, 0),
+            // Who never stops is for the other way to judge.
+            Share::Spun if spun == MAX_SPUN => return None,
+            Share::Spun => spun += 1,
+        }
+    }
+}
+
+fn join(job: &Job, memory: &mut Memory, shares: Vec<Shard>) -> Outcome {
+    let mut costs = vec![Cost::default(); job.program.code.len()];
+    let mut parts = Vec::new();
+    for share in shares {
+        for (sum, cost) in costs.iter_mut().zip(&share.costs) {
+            *sum += *cost;
+        }
+        parts.extend(share.parts);
+        share.global.written(|i, at, bytes| {
+            if let Some(Some(from)) = share.written.get(i) {
+                let to = memory.at_mut(i);
+                to.data[at..at + bytes].copy_from_slice(&from[at..at + bytes]);
+                to.cover(at, bytes);
+            }
+        });
+    }
+    parts.sort_by_key(|p| p.number);
+    let mut outcome = Outcome {
+        costs,
+        findings: Findings::default(),
+        printed: Vec::new(),
+    };
+    for part in parts {
+        outcome.findings.join(part.findings);
+        outcome.printed.extend(part.printed);
+    }
+    outcome
+}

@@ -1,0 +1,241 @@
+//! The syntax of PTX text, before anything is known about what an instruction means.
+//!
+//! Names follow the PTX ISA (9.0, chapters 4 and 5). Nothing here is checked against the
+//! instruction set: an instruction is its dotted words and its operands.
+
+use super::lines::{LineId, Lines};
+use std::sync::Arc;
+
+/// Where something stands in the PTX text. Both count from 1; columns count characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Pos {
+    pub line: u32,
+    pub column: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    Reg,
+    Global,
+    Shared,
+    Local,
+    Param,
+    Const,
+}
+
+/// Fundamental types (PTX ISA 5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ty {
+    Pred,
+    B8,
+    B16,
+    B32,
+    B64,
+    B128,
+    U8,
+    U16,
+    U32,
+    U64,
+    S8,
+    S16,
+    S32,
+    S64,
+    F16,
+    F16x2,
+    Bf16,
+    Bf16x2,
+    F32,
+    F64,
+}
+
+impl Ty {
+    pub fn parse(word: &str) -> Option<Ty> {
+        Some(match word {
+            "pred" => Ty::Pred,
+            "b8" => Ty::B8,
+            "b16" => Ty::B16,
+            "b32" => Ty::B32,
+            "b64" => Ty::B64,
+            "b128" => Ty::B128,
+            "u8" => Ty::U8,
+            "u16" => Ty::U16,
+            "u32" => Ty::U32,
+            "u64" => Ty::U64,
+            "s8" => Ty::S8,
+            "s16" => Ty::S16,
+            "s32" => Ty::S32,
+            "s64" => Ty::S64,
+            "f16" => Ty::F16,
+            "f16x2" => Ty::F16x2,
+            "bf16" => Ty::Bf16,
+            "bf16x2" => Ty::Bf16x2,
+            "f32" => Ty::F32,
+            "f64" => Ty::F64,
+            _ => return None,
+        })
+    }
+
+    /// Bytes in memory. A predicate has none of its own; 1 is what an array of them would take.
+    pub fn bytes(self) -> u32 {
+        match self {
+            Ty::Pred | Ty::B8 | Ty::U8 | Ty::S8 => 1,
+            Ty::B16 | Ty::U16 | Ty::S16 | Ty::F16 | Ty::Bf16 => 2,
+            Ty::B32 | Ty::U32 | Ty::S32 | Ty::F32 | Ty::F16x2 | Ty::Bf16x2 => 4,
+            Ty::B64 | Ty::U64 | Ty::S64 | Ty::F64 => 8,
+            Ty::B128 => 16,
+        }
+    }
+
+    pub fn is_signed(self) -> bool {
+        matches!(self, Ty::S8 | Ty::S16 | Ty::S32 | Ty::S64)
+    }
+}
+
+/// One element of an initialiser.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Init {
+    Number(Number),
+    /// The address of a symbol plus an offset, possibly through `generic(...)`.
+    Symbol {
+        name: String,
+        offset: i64,
+        generic: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// Two's complement, 64 bits.
+    Int(u64),
+    F32(u32),
+    F64(f64),
+}
+
+/// A variable, a register, a parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Var {
+    pub space: Space,
+    pub align: Option<u32>,
+    pub ty: Ty,
+    /// Elements of a vector type, 1 where it is none.
+    pub vector: u32,
+    pub name: String,
+    /// Elements; 0 for an array without a size (`extern .shared x[]`), 1 where it is no array.
+    pub elements: u64,
+    pub is_extern: bool,
+    pub init: Vec<Init>,
+    /// `.reg .f32 %f<10>` stands for %f0 to %f9.
+    pub count: Option<u32>,
+    pub pos: Pos,
+}
+
+impl Var {
+    /// Bytes; `None` past what a 64-bit address can hold.
+    pub fn bytes(&self) -> Option<u64> {
+        self.elements
+            .checked_mul(u64::from(self.ty.bytes() * self.vector))
+    }
+
+    pub fn natural_align(&self) -> u32 {
+        self.align.unwrap_or(self.ty.bytes() * self.vector).max(1)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operand {
+    /// A register, a symbol, a label, a special register, or `_`.
+    Name(String),
+    /// `!%p1`
+    Not(String),
+    /// `%p1|%p2`
+    Pair(String, String),
+    /// `name+4`
+    Offset(String, i64),
+    Number(Number),
+    /// `{%f1, %f2}`
+    Vector(Vec<Operand>),
+    /// `[%rd1+16]`, `[sym]`; the base is a name or, absolute, nothing.
+    Address {
+        base: Option<String>,
+        offset: i64,
+    },
+    /// `[%rd1, {%f1, %f2}]`: an element of a texture, a surface or a tensor.
+    Element {
+        base: String,
+        at: Vec<Operand>,
+    },
+    /// `(param0, param1)` of a call.
+    List(Vec<Operand>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Guard {
+    pub register: String,
+    pub negated: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Instruction {
+    pub guard: Option<Guard>,
+    /// `ld.global.v4.f32` is ["ld", "global", "v4", "f32"].
+    pub words: Vec<String>,
+    pub operands: Vec<Operand>,
+    pub pos: Pos,
+    pub loc: LineId,
+}
+
+impl Instruction {
+    pub fn form(&self) -> String {
+        self.words.join(".")
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Statement {
+    Label(String, Pos),
+    Instruction(Instruction),
+    Variable(Var),
+    Open,
+    Close,
+    /// `name: .branchtargets a, b;`
+    BranchTargets(String, Vec<String>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Function {
+    pub name: String,
+    pub is_entry: bool,
+    /// `None` for a declaration.
+    pub body: Option<Vec<Statement>>,
+    pub params: Vec<Var>,
+    pub returns: Vec<Var>,
+    pub max_threads: Option<[u32; 3]>,
+    pub required_threads: Option<[u32; 3]>,
+    /// `.minnctapersm` and `.maxnreg`
+    pub min_blocks: Option<u32>,
+    pub max_registers: Option<u32>,
+    pub clusters: Clusters,
+    pub pos: Pos,
+}
+
+/// The directives of a kernel on clusters of its blocks (PTX ISA 11.7).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Clusters {
+    /// Blocks in each dimension.
+    pub required: Option<[u32; 3]>,
+    /// It runs in clusters only.
+    pub explicit: bool,
+    /// Blocks of a cluster at most.
+    pub most: Option<u32>,
+    /// A directive that is not built.
+    pub refused: Option<(String, Pos)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Module {
+    pub version: (u32, u32),
+    pub target: String,
+    pub lines: Arc<Lines>,
+    pub variables: Vec<Var>,
+    pub functions: Vec<Function>,
+}

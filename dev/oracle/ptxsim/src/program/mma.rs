@@ -1,0 +1,563 @@
+//! Warp-wide matrix instructions: what they are and which lane holds which element.
+//!
+//! `mma.sync`: PTX ISA 9.7.15.5, "matrix fragments for mma.m16n8k8/k16/k32". `wmma`: 9.7.15.2 and
+//! 9.7.15.4 leave the fragment layout open; any fixed one is right as long as load, mma and store
+//! agree, and elementwise use of a fragment works with every layout. It is the one that ptxas 13.0
+//! chooses for sm_90, but for A and B of 16 bits, so that accesses cost what they cost there; what
+//! is loaded by `ldmatrix` there is counted so.
+
+use super::{Access, AddressSpace, Order};
+use crate::num::round::Round;
+use crate::regs::Class;
+use std::ops::Range;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    A,
+    B,
+    /// C and D.
+    Acc,
+}
+
+/// Elements that a fragment can be of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Elem {
+    F16,
+    Bf16,
+    Tf32,
+    F32,
+    F64,
+    E4m3,
+    E5m2,
+    S8,
+    U8,
+    S4,
+    U4,
+    B1,
+    S32,
+}
+
+impl Elem {
+    pub fn bits(self) -> u32 {
+        match self {
+            Elem::F64 => 64,
+            Elem::Tf32 | Elem::F32 | Elem::S32 => 32,
+            Elem::F16 | Elem::Bf16 => 16,
+            Elem::E4m3 | Elem::E5m2 | Elem::S8 | Elem::U8 => 8,
+            Elem::S4 | Elem::U4 => 4,
+            Elem::B1 => 1,
+        }
+    }
+
+    /// The class of the registers that hold it.
+    pub fn class(self) -> Class {
+        match self {
+            Elem::F64 => Class::R64,
+            _ => Class::R32,
+        }
+    }
+
+    /// Elements in one register.
+    pub fn per_register(self) -> u32 {
+        (32 / self.bits()).max(1)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    pub m: u32,
+    pub n: u32,
+    pub k: u32,
+}
+
+/// One access of the fragment's registers, whose address is in register 0, and for each lane (row or column of
+/// memory, place in it).
+pub type Step = (Access, [(u32, u32); 32]);
+
+#[derive(Clone, Debug)]
+pub struct Tile {
+    pub space: AddressSpace,
+    pub part: Part,
+    pub shape: Shape,
+    pub elem: Elem,
+    pub column_major: bool,
+    pub registers: Vec<u32>,
+    /// Steps of the access: registers, and for each lane which row or column of memory its
+    /// elements begin in, and where in it.
+    pub steps: Vec<Step>,
+    pub address: (Class, u32),
+    pub offset: i64,
+    /// In elements.
+    pub stride: u32,
+    /// As can be seen without running it: then ptxas makes equal accesses once.
+    pub stride_is_0: bool,
+}
+
+#[derive(Clone, Debug)]
+pub enum Mma {
+    WmmaLoad(Tile),
+    WmmaStore(Tile),
+    Multiply(Multiply),
+    Integers(Integers),
+    Doubles(Doubles),
+    Sparse(Sparse),
+    Quads(Quads),
+    Scaled(Scaled),
+    /// `ldmatrix` of 8x8 matrices of 16-bit elements.
+    LdMatrix {
+        transpose: bool,
+        registers: Vec<u32>,
+        space: AddressSpace,
+        address: (Class, u32),
+        offset: i64,
+    },
+    /// `movmatrix`: 8x8 of 16-bit elements, transposed from one register to another.
+    MovMatrix {
+        d: u32,
+        a: u32,
+    },
+    StMatrix {
+        transpose: bool,
+        registers: Vec<u32>,
+        space: AddressSpace,
+        address: (Class, u32),
+        offset: i64,
+    },
+}
+
+/// d = a * b + c of floats of up to 32 bits in the layouts of `wmma` or of `mma.sync`.
+#[derive(Clone, Debug)]
+pub struct Multiply {
+    pub shape: Shape,
+    pub ab: [Elem; 2],
+    pub cd: [Elem; 2],
+    pub d: Vec<u32>,
+    pub a: Vec<u32>,
+    pub b: Vec<u32>,
+    pub c: Vec<u32>,
+    /// The places of a, b, c and d.
+    pub places: [Places; 4],
+    /// Columns of A, as `places` order them, that one instruction of the machine takes; in the order of these.
+    pub groups: Vec<Range<usize>>,
+}
+
+/// The combination of an element of A and one of B before they are added up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Combine {
+    Multiply,
+    /// Bits that differ are counted (`.xor.popc`).
+    Xor,
+    /// Bits that both have are counted (`.and.popc`).
+    And,
+}
+
+/// The same of integers of up to 8 bits, to s32.
+#[derive(Clone, Debug)]
+pub struct Integers {
+    pub shape: Shape,
+    pub ab: [Elem; 2],
+    pub combine: Combine,
+    /// `.satfinite`: else the sum wraps.
+    pub saturate: bool,
+    pub d: Vec<u32>,
+    pub a: Vec<u32>,
+    pub b: Vec<u32>,
+    pub c: Vec<u32>,
+    /// The places of a, of b, and of c and d.
+    pub places: [Places; 3],
+}
+
+/// The same of f64. `wmma` has the layouts of `mma.sync`.
+#[derive(Clone, Debug)]
+pub struct Doubles {
+    pub shape: Shape,
+    pub round: Round,
+    pub d: Vec<u32>,
+    pub a: Vec<u32>,
+    pub b: Vec<u32>,
+    pub c: Vec<u32>,
+}
+
+/// d = a * b + c in a shape of 16 x 8; A holds half of its columns.
+#[derive(Clone, Debug)]
+pub struct Sparse {
+    pub shape: Shape,
+    pub ab: [Elem; 2],
+    pub cd: [Elem; 2],
+    pub saturate: bool,
+    pub d: Vec<u32>,
+    pub a: Vec<u32>,
+    pub b: Vec<u32>,
+    pub c: Vec<u32>,
+    /// Which elements of A are there: two bits for each.
+    pub metadata: u32,
+    /// Which lanes of each four have the metadata.
+    pub selector: u32,
+}
+
+/// Four products of 8 x 8 x 4, each of 8 lanes: four of the lower half of the warp and four of the upper one.
+#[derive(Clone, Debug)]
+pub struct Quads {
+    /// Whether A and B lie by column.
+    pub layouts: [bool; 2],
+    /// The element type of C; D is f32. With f16 the order in which ptxas adds differs from element to element.
+    pub addend: Elem,
+    pub d: Vec<u32>,
+    pub a: Vec<u32>,
+    pub b: Vec<u32>,
+    pub c: Vec<u32>,
+}
+
+/// Formats of less than 16 bits, as sm_100 and later multiply them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Narrow {
+    E4m3,
+    E5m2,
+    E2m3,
+    E3m2,
+    E2m1,
+}
+
+/// Formats of scales, which have no sign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    Ue8m0,
+    Ue4m3,
+}
+
+#[derive(Clone, Debug)]
+pub struct Scales {
+    pub kind: Scale,
+    /// Blocks of one row of A or column of B: each has a scale.
+    pub blocks: u32,
+    /// Those of A and of B.
+    pub registers: [u32; 2],
+    /// The first byte and the thread that hold them.
+    pub selectors: [[u32; 2]; 2],
+}
+
+/// d = a * b + c in a shape of 16 x 8, perhaps with scales.
+#[derive(Clone, Debug)]
+pub struct Scaled {
+    pub shape: Shape,
+    pub ab: [Narrow; 2],
+    /// Bits that an element has in its register.
+    pub container: u32,
+    pub sum: Elem,
+    pub d: Vec<u32>,
+    pub a: Vec<u32>,
+    pub b: Vec<u32>,
+    pub c: Vec<u32>,
+    pub scales: Option<Scales>,
+}
+
+/// Columns of B that are multiplied at once: as many as vector registers hold. Every shape has a multiple.
+pub const STRIP: usize = 8;
+
+/// Where in a matrix, by rows, the elements of a fragment are: 32 lanes for each element number.
+#[derive(Clone, Debug)]
+pub struct Places {
+    pub of: Vec<u16>,
+    /// Lanes from here on repeat what earlier ones hold.
+    pub lanes: usize,
+    /// The two halves of each register lie side by side, the first at an even place.
+    pub in_pairs: bool,
+}
+
+impl Tile {
+    /// Several registers per access where a lane's elements lie side by side in memory, else one
+    /// access per element, through register 0.
+    pub fn lay_out(&mut self) {
+        let per = self.elem.per_register();
+        let place = |i: u32| {
+            std::array::from_fn(|lane| {
+                let (r, c) = wmma_place(
+                    self.part,
+                    self.elem,
+                    self.shape,
+                    self.column_major,
+                    lane as u32,
+                    i,
+                );
+                if self.column_major { (c, r) } else { (r, c) }
+            })
+        };
+        let class = self.elem.class();
+        let access = |registers, width| Access {
+            space: self.space,
+            width,
+            signed: false,
+            registers,
+            narrow: false,
+            // Register 0 of each file belongs to nobody.
+            address: (Class::R64, 0),
+            offset: 0,
+            order: Order::Weak,
+            guess: false,
+        };
+        self.steps = match self.at_once() {
+            Some(registers) => {
+                let width = if class == Class::R64 { 8 } else { 4 };
+                let chunk = |(n, r): (usize, &[u32])| {
+                    let some = r.iter().map(|&r| (class, r)).collect();
+                    (access(some, width), place((registers * n) as u32 * per))
+                };
+                self.registers
+                    .chunks(registers)
+                    .enumerate()
+                    .map(chunk)
+                    .collect()
+            }
+            None => (0..self.registers.len() as u32 * per)
+                .map(|i| (access(vec![(class, 0)], self.elem.bits() / 8), place(i)))
+                .collect(),
+        };
+    }
+
+    /// Neighbours in a fragment are neighbours in memory.
+    fn along(&self) -> bool {
+        match self.part {
+            Part::A => !self.column_major,
+            Part::B => self.column_major,
+            Part::Acc => self.column_major == lies_down(self.shape),
+        }
+    }
+
+    /// Registers that one access fills; `None` where a register takes several accesses.
+    pub fn at_once(&self) -> Option<usize> {
+        match (self.part, self.elem) {
+            // Two neighbouring elements.
+            (Part::Acc, Elem::F16) if self.along() => Some(1),
+            (Part::Acc, _) if self.along() => Some(2),
+            (Part::A | Part::B, Elem::F16 | Elem::Bf16) => Some(4),
+            (_, elem) if elem.per_register() == 1 => Some(1),
+            (Part::A | Part::B, _) if self.along() => Some(1),
+            _ => None,
+        }
+    }
+
+    /// Loaded by `ldmatrix` on hardware.
+    pub fn by_matrices(&self) -> bool {
+        let fits = match self.elem {
+            Elem::F16 | Elem::Bf16 => true,
+            elem => elem.per_register() > 1 && self.along(),
+        };
+        self.part != Part::Acc && self.space == AddressSpace::Shared && fits
+    }
+
+    /// Matrices of one such `ldmatrix`, at most.
+    pub fn matrices(&self) -> usize {
+        match self.elem {
+            Elem::F16 | Elem::Bf16 => 4,
+            _ => 2,
+        }
+    }
+}
+
+impl Places {
+    /// `by_column`: of a `wmma` fragment; `None` for `mma.sync`.
+    pub fn new(
+        part: Part,
+        elem: Elem,
+        shape: Shape,
+        by_column: Option<bool>,
+        registers: usize,
+    ) -> Places {
+        let (rows, columns) = extent(part, shape);
+        let elements = registers as u32 * elem.per_register();
+        let of = (0..elements)
+            .flat_map(|i| (0..32).map(move |lane| (lane, i)))
+            .map(|(lane, i)| {
+                let (r, c) = match by_column {
+                    Some(by_column) => wmma_place(part, elem, shape, by_column, lane, i),
+                    None => mma_place(part, elem, lane, i),
+                };
+                (r * columns + c) as u16
+            })
+            .collect();
+        let lanes = (rows * columns).div_ceil(elements.max(1)).min(32) as usize;
+        Places {
+            of,
+            lanes,
+            in_pairs: false,
+        }
+    }
+
+    /// For registers of two elements.
+    fn look_for_pairs(&mut self) {
+        let steps = self.of.as_chunks::<32>().0.as_chunks::<2>().0;
+        self.in_pairs = steps.iter().all(|[first, second]| {
+            let pairs = first.iter().zip(second);
+            pairs.into_iter().all(|(a, b)| a % 2 == 0 && *b == a + 1)
+        });
+    }
+}
+
+/// How ptxas 13.0 takes a product apart for sm_90, by columns of A: fp8 into the first two of each four and the
+/// last two, as f16; `wmma` of tf32 into two instructions of four; all others go in one.
+pub fn groups(elem: Elem, wmma: bool, k: u32) -> Vec<Vec<usize>> {
+    let k = 0..k as usize;
+    let (first, second) = match elem {
+        Elem::E4m3 | Elem::E5m2 => k.partition(|p| p % 4 < 2),
+        Elem::Tf32 if wmma => k.partition(|p| *p < 4),
+        _ => return vec![k.collect()],
+    };
+    vec![first, second]
+}
+
+/// Lays A and B out for the sums: A by rows, B by rows within strips of [`STRIP`] columns, both with the columns of
+/// A and rows of B that go together side by side. Returns where those are.
+pub fn put_side_by_side(
+    groups: &[Vec<usize>],
+    [a, b]: [&mut Places; 2],
+    columns_of_b: u32,
+) -> Vec<Range<usize>> {
+    let order = groups.concat();
+    let (k, n, strip) = (order.len() as u16, columns_of_b as u16, STRIP as u16);
+    let moved = |p: u16| {
+        let found = order.iter().position(|&at| at == usize::from(p));
+        found.unwrap_or_default() as u16
+    };
+    for at in &mut a.of {
+        *at = *at / k * k + moved(*at % k);
+    }
+    for at in &mut b.of {
+        let (row, column) = (moved(*at / n), *at % n);
+        *at = (column / strip * k + row) * strip + column % strip;
+    }
+    a.look_for_pairs();
+    b.look_for_pairs();
+    let mut end = 0;
+    groups
+        .iter()
+        .map(|group| {
+            let start = end;
+            end += group.len();
+            start..end
+        })
+        .collect()
+}
+
+/// Rows and columns of a part.
+pub fn extent(part: Part, s: Shape) -> (u32, u32) {
+    match part {
+        Part::A => (s.m, s.k),
+        Part::B => (s.k, s.n),
+        Part::Acc => (s.m, s.n),
+    }
+}
+
+/// Registers of a wmma fragment (PTX ISA 9.7.15.2, table "wmma.load"). f16 A and B of 256
+/// elements are held twice: 16 halves per lane.
+pub fn wmma_registers(part: Part, elem: Elem, s: Shape) -> usize {
+    let (rows, columns) = extent(part, s);
+    match (part, elem) {
+        (Part::A | Part::B, Elem::F16) => 8,
+        _ => (rows * columns / elem.per_register() / 32).max(1) as usize,
+    }
+}
+
+/// m8n32k16 is computed as the transpose of m32n8k16.
+fn lies_down(s: Shape) -> bool {
+    s.m == 8 && s.n == 32
+}
+
+/// Element (row, column) of element `i` in lane `lane` of a wmma fragment.
+#[inline(always)]
+pub fn wmma_place(
+    part: Part,
+    elem: Elem,
+    s: Shape,
+    by_column: bool,
+    lane: u32,
+    i: u32,
+) -> (u32, u32) {
+    let (rows, columns) = extent(part, s);
+    if part == Part::Acc {
+        // The C of m16n8k16 or m8n8k*, next to or above each other.
+        let (g, t) = (lane / 4, lane % 4);
+        return match s.m {
+            _ if lies_down(s) => (2 * t + i % 2, g + 8 * (i / 2)),
+            16 => (g + 8 * (i / 2 % 2), 2 * t + i % 2 + 8 * (i / 4)),
+            _ => (g + 8 * (i / 2), 2 * t + i % 2),
+        };
+    }
+    match elem {
+        // Consecutive elements of a lane lie side by side in memory; what is left over repeats.
+        Elem::F16 | Elem::Bf16 => {
+            let per_lane = wmma_registers(part, elem, s) as u32 * elem.per_register();
+            let at = (lane * per_lane + i) % (rows * columns);
+            if by_column {
+                (at % rows, at / rows)
+            } else {
+                (at / columns, at % columns)
+            }
+        }
+        // That of m16n8k8, the second half of B next to the first.
+        Elem::Tf32 => match part {
+            Part::A => mma_place(Part::A, elem, lane, i),
+            _ => {
+                let (r, c) = mma_place(Part::B, elem, lane, i % 2);
+                (r, c + 8 * (i / 2))
+            }
+        },
+        // As deep as one instruction goes: rows of A, or columns of B, of several such.
+        _ => {
+            let (g, t, p) = (lane / 4, lane % 4, elem.per_register());
+            let (line, deep) = (g + 8 * (i / p), t * p + i % p);
+            match part {
+                Part::A => (line, deep),
+                _ => (deep, line),
+            }
+        }
+    }
+}
+
+/// Element (row, column) of element `i` in lane `lane` for `mma.sync.m16n8k*` and `m8n8k*`, whose
+/// second rows are not there. With the group g = lane / 4 and t = lane % 4 and p elements to a
+/// register:
+///   A: row g (+8 for odd registers), column t * p + i % p (+ 4p for registers 2 and 3)
+///   B: row t * p + i % p (+ 4p for register 1), column g
+///   C: row g (+8 for i >= 2), column 2 t + i % 2
+#[inline(always)]
+pub fn mma_place(part: Part, elem: Elem, lane: u32, i: u32) -> (u32, u32) {
+    let (g, t) = (lane / 4, lane % 4);
+    let p = elem.per_register();
+    let register = i / p;
+    match part {
+        Part::A => (g + register % 2 * 8, t * p + i % p + register / 2 * 4 * p),
+        Part::B => (t * p + i % p + register * 4 * p, g),
+        Part::Acc => (g + i / 2 % 2 * 8, 2 * t + i % 2),
+    }
+}
+
+/// The type word of an operand of `wmma` or `mma`.
+pub fn element(word: &str) -> Option<Elem> {
+    Some(match word {
+        "f16" => Elem::F16,
+        "bf16" => Elem::Bf16,
+        "tf32" => Elem::Tf32,
+        "f32" => Elem::F32,
+        "f64" => Elem::F64,
+        "e4m3" => Elem::E4m3,
+        "e5m2" => Elem::E5m2,
+        "s8" => Elem::S8,
+        "u8" => Elem::U8,
+        "s4" => Elem::S4,
+        "u4" => Elem::U4,
+        "b1" => Elem::B1,
+        "s32" => Elem::S32,
+        _ => return None,
+    })
+}
+
+pub fn shape(word: &str) -> Option<Shape> {
+    let rest = word.strip_prefix('m')?;
+    let (m, rest) = rest.split_once('n')?;
+    let (n, k) = rest.split_once('k')?;
+    Some(Shape {
+        m: m.parse().ok()?,
+        n: n.parse().ok()?,
+        k: k.parse().ok()?,
+    })
+}

@@ -1,0 +1,109 @@
+//! `wgmma.mma_async` (PTX ISA 9.7.16): 64 rows of A by a warpgroup, 16 by each of its four warps, and all of B.
+
+use super::mma::{Elem, Shape};
+use model::Swizzle;
+
+/// Rows of a warp.
+pub const ROWS: u32 = 16;
+/// Bytes of a row of A, or of a column of B, that one instruction takes.
+pub const DEPTH_BYTES: u32 = 32;
+
+#[derive(Clone, Debug)]
+pub enum OperandA {
+    Registers(Vec<u32>),
+    /// In a 64-bit register.
+    Descriptor(u32),
+}
+
+/// d = a * b, or d += a * b.
+#[derive(Clone, Debug)]
+pub struct Wgmma {
+    pub shape: Shape,
+    pub ab: [Elem; 2],
+    pub sum: Elem,
+    pub saturate: bool,
+    pub d: Vec<u32>,
+    pub a: OperandA,
+    /// Its descriptor, in a 64-bit register.
+    pub b: u32,
+    /// A predicate: d is added to, not set.
+    pub adds: u32,
+    pub negated: [bool; 2],
+    /// Whether A and B lie by column and by row, not as usual.
+    pub transposed: [bool; 2],
+}
+
+impl Wgmma {
+    /// Adds the product of the same registers, in the same way.
+    pub fn is_same(&self, other: &Wgmma) -> bool {
+        let a = match (&self.a, &other.a) {
+            (OperandA::Descriptor(one), OperandA::Descriptor(other)) => one == other,
+            (OperandA::Registers(one), OperandA::Registers(other)) => one == other,
+            _ => false,
+        };
+        a && self.b == other.b && self.d == other.d
+    }
+}
+
+/// The fields of a matrix descriptor, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Descriptor {
+    pub start: u32,
+    pub leading: u32,
+    pub stride: u32,
+    /// The number, modulo 8, of the line of 128 bytes with which the pattern of the swizzle begins.
+    pub first_line: u32,
+    pub swizzle: Swizzle,
+}
+
+impl Descriptor {
+    pub fn of(bits: u64) -> Descriptor {
+        let field = |at: u32| ((bits >> at) as u32 & 0x3fff) << 4;
+        Descriptor {
+            start: field(0),
+            leading: field(16),
+            stride: field(32),
+            first_line: (bits >> 49) as u32 & 7,
+            swizzle: match bits >> 62 {
+                0 => Swizzle::None,
+                1 => Swizzle::Bytes128,
+                2 => Swizzle::Bytes64,
+                _ => Swizzle::Bytes32,
+            },
+        }
+    }
+
+    /// Bytes that lie side by side in one direction before the distances count.
+    pub fn width(self) -> u32 {
+        match self.swizzle {
+            Swizzle::None => 16,
+            Swizzle::Bytes32 => 32,
+            Swizzle::Bytes64 => 64,
+            Swizzle::Bytes128 => 128,
+        }
+    }
+
+    /// The distances of widths, in the direction in which elements lie side by side, and of eight lines.
+    pub fn distances(self, transposed: bool) -> (u32, u32) {
+        match (transposed, self.swizzle == Swizzle::None) {
+            (false, true) => (self.leading, self.stride),
+            // All of a row lies within the width.
+            (false, false) => (0, self.stride),
+            (true, true) => (self.stride, self.leading),
+            (true, false) => (self.leading, self.stride),
+        }
+    }
+
+    /// Bytes from the start to the 16 that begin at so many bytes in the direction in which elements lie side by
+    /// side, in a line of the other direction (PTX ISA, "Strides"; CUTLASS, `mma_sm90_desc.hpp`). Before the
+    /// swizzle. `transposed`: elements lie side by side along the rows of A and columns of B, not along K.
+    pub fn place(self, along: u32, line: u32, transposed: bool) -> u32 {
+        let (width, plain) = (self.width(), self.swizzle == Swizzle::None);
+        let (of_along, of_lines) = self.distances(transposed);
+        let (in_line, beside) = match (transposed, plain) {
+            (false, false) => (along, 0),
+            _ => (along % width, along / width),
+        };
+        in_line + beside * of_along + line % 8 * width + line / 8 * of_lines
+    }
+}

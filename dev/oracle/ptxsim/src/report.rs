@@ -1,0 +1,458 @@
+//! The result of a launch: findings, counters, or the fault that stopped it.
+
+use crate::arithmetic::{self, Computed};
+use crate::program::{AddressSpace, BulkGlobal, Op, Place, Program};
+use crate::quick::QuickMap;
+use model::{Access, Counter, Withheld};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FaultKind {
+    OutOfBounds,
+    Misaligned,
+    ReadOnly,
+    Trap,
+    Assert,
+    /// Nothing can go on: everybody waits.
+    Deadlock,
+    /// The budget of instructions is spent: a livelock, or too much work.
+    Budget,
+    /// The launch does not fit the kernel.
+    Launch,
+    /// A situation in which the ISA leaves the result open and this library does not guess.
+    Undefined,
+}
+
+/// The fault that ended a launch.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Fault {
+    pub kind: FaultKind,
+    pub message: String,
+    pub place: Box<Place>,
+    pub block: [u32; 3],
+    pub thread: [u32; 3],
+    pub address: Option<u64>,
+}
+
+/// The subject of a message: an instruction, the thread that executes it, and where it looks.
+#[derive(Clone, Copy, Debug)]
+pub struct At {
+    pub instruction: u32,
+    pub block: [u32; 3],
+    /// Index in the block.
+    pub thread: u32,
+    pub address: Option<u64>,
+}
+
+impl At {
+    pub fn thread(block: [u32; 3], thread: u32, instruction: u32) -> At {
+        At {
+            instruction,
+            block,
+            thread,
+            address: None,
+        }
+    }
+
+    pub fn address(self, address: u64) -> At {
+        At {
+            address: Some(address),
+            ..self
+        }
+    }
+}
+
+/// In the order of what they can do: wrong data first, then order that is left to luck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FindingKind {
+    /// Data of an asynchronous copy touched before the copying thread waited for it, or overwritten
+    /// by another one.
+    AsyncBeforeWait,
+    /// Shared memory of another block of the cluster, which may have ended.
+    ExitedBlock,
+    UninitialisedGlobal,
+    UninitialisedShared,
+    UninitialisedLocal,
+    InvalidMembers,
+    /// A descriptor of a matrix in shared memory does not fit the tile that it leads to.
+    WrongLayout,
+    /// `free` of what `malloc` did not give, or a second time.
+    InvalidFree,
+    SharedRace,
+    /// Two accesses to global memory within a launch, one of them a write, that nothing orders.
+    GlobalRace,
+    /// A barrier was passed without threads of the block that had ended.
+    BarrierByPart,
+    /// Two accesses by lanes of one warp, one of them a write, and no `__syncwarp()` between them: in
+    /// different branches or iterations, or what is read decides a branch.
+    WarpRace,
+    /// The same in one instruction stream: it takes lanes that part without a branch to change their order.
+    WarpHazard,
+    /// Memory from `malloc` that nobody had freed when the launch ended, with no pointer left to it.
+    Leak,
+}
+
+/// Something wrong that did not stop the launch: all of a kind between the same two source lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub kind: FindingKind,
+    /// The message of the first.
+    pub message: String,
+    /// The source line, and for a race the other one.
+    pub places: Vec<Place>,
+    /// One for each place.
+    pub accesses: Vec<Access>,
+    /// Where it was seen first.
+    pub block: [u32; 3],
+    pub thread: [u32; 3],
+    pub address: Option<u64>,
+    pub times: u64,
+}
+
+/// Kind, instruction, and the other instruction.
+type Sort = (FindingKind, u32, u32);
+/// The key of a group.
+type Lines = (FindingKind, Vec<Place>);
+
+/// Findings by kind and source lines. Code that was unrolled or inlined several times has many
+/// instructions of one line: they are one group.
+#[derive(Debug, Default)]
+pub struct Findings {
+    groups: Vec<Finding>,
+    of_lines: HashMap<Lines, usize>,
+    /// Which group an instruction's is: looked up for each that is found.
+    of_sort: QuickMap<Sort, usize>,
+    /// The last one looked up: where a warp's lanes race, they all do.
+    last: Option<(Sort, usize)>,
+}
+
+impl Findings {
+    pub fn knows(&self, sort: Sort) -> bool {
+        self.of_sort.contains_key(&sort)
+    }
+
+    /// Whether its group is known; then it counts there.
+    pub fn count(&mut self, sort: Sort, times: u64) -> bool {
+        let known = match self.last {
+            Some((last, at)) if last == sort => Some(at),
+            _ => self.of_sort.get(&sort).copied(),
+        };
+        self.last = known.map(|at| (sort, at));
+        let group = known.and_then(|at| self.groups.get_mut(at));
+        group.map(|g| g.times += times).is_some()
+    }
+
+    pub fn tell(&mut self, sort: Sort, finding: Finding) {
+        let at = self.add(finding);
+        self.of_sort.insert(sort, at);
+    }
+
+    /// Adds to the group of the finding, or begins it.
+    fn add(&mut self, finding: Finding) -> usize {
+        let groups = &mut self.groups;
+        let lines = (finding.kind, finding.places.clone());
+        match self.of_lines.entry(lines) {
+            Entry::Occupied(known) => {
+                groups[*known.get()].times += finding.times;
+                *known.get()
+            }
+            Entry::Vacant(new) => {
+                groups.push(finding);
+                *new.insert(groups.len() - 1)
+            }
+        }
+    }
+
+    /// Takes over what was found later.
+    pub fn join(&mut self, later: Vec<Finding>) {
+        for finding in later {
+            self.add(finding);
+        }
+    }
+
+    /// In the order of finding, leaving none.
+    pub fn take(&mut self) -> Vec<Finding> {
+        std::mem::take(self).groups
+    }
+
+    /// The gravest kind first, then what happened most often: `most` of them.
+    pub fn ranked(&mut self, most: usize) -> Vec<Finding> {
+        let mut all = self.take();
+        all.sort_by_key(|f| (f.kind, std::cmp::Reverse(f.times)));
+        all.truncate(most);
+        all
+    }
+}
+
+/// Costs of one instruction or of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Times that a warp issued it, predicated off or not.
+    pub issued: u64,
+    /// Lanes that executed it.
+    pub lanes: u64,
+    /// Memory instructions of a warp with at least one lane.
+    pub requests: u64,
+    /// Bytes that lanes asked of global memory.
+    pub global_bytes: u64,
+    /// 32-byte sectors touched, and the fewest that hold as many distinct bytes.
+    pub sectors: u64,
+    pub ideal_sectors: u64,
+    /// Passes through shared memory, and what they would be without bank conflicts.
+    pub wavefronts: u64,
+    pub ideal_wavefronts: u64,
+    pub divergent: u64,
+    /// The part of `requests` that asked global memory: a copy that fills with zeros does not.
+    pub global_requests: u64,
+    /// Requests of copies that fill a part of a lane's bytes, or that move 16 and not whole sectors to whole
+    /// sectors.
+    pub split_copies: u64,
+    /// Loads of fragments whose stride was 0 where ptxas cannot see it.
+    pub zero_strides: u64,
+}
+
+impl std::ops::AddAssign for Cost {
+    fn add_assign(&mut self, o: Cost) {
+        self.issued += o.issued;
+        self.lanes += o.lanes;
+        self.requests += o.requests;
+        self.global_bytes += o.global_bytes;
+        self.sectors += o.sectors;
+        self.ideal_sectors += o.ideal_sectors;
+        self.wavefronts += o.wavefronts;
+        self.ideal_wavefronts += o.ideal_wavefronts;
+        self.divergent += o.divergent;
+        self.global_requests += o.global_requests;
+        self.split_copies += o.split_copies;
+        self.zero_strides += o.zero_strides;
+    }
+}
+
+/// Kinds of instructions, for counting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    Float,
+    Integer,
+    Move,
+    Convert,
+    Compare,
+    Branch,
+    GlobalLoad,
+    GlobalStore,
+    SharedLoad,
+    SharedStore,
+    OtherMemory,
+    Atomic,
+    AsyncCopy,
+    /// Bulk copies between global and shared memory.
+    BulkLoad,
+    BulkStore,
+    BulkReduction,
+    Barrier,
+    WarpSync,
+    Exchange,
+    Matrix,
+    /// `wgmma`
+    WarpgroupMatrix,
+    /// `ldmatrix`, and `wmma.load` of A and B from shared memory, which is that on hardware.
+    MatrixLoad,
+    /// `stmatrix`
+    MatrixStore,
+    Other,
+}
+
+fn load_from(space: AddressSpace) -> Kind {
+    match space {
+        AddressSpace::Global | AddressSpace::Generic => Kind::GlobalLoad,
+        AddressSpace::Shared | AddressSpace::Cluster => Kind::SharedLoad,
+        _ => Kind::OtherMemory,
+    }
+}
+
+fn store_to(space: AddressSpace) -> Kind {
+    match space {
+        AddressSpace::Global | AddressSpace::Generic => Kind::GlobalStore,
+        AddressSpace::Shared | AddressSpace::Cluster => Kind::SharedStore,
+        _ => Kind::OtherMemory,
+    }
+}
+
+pub fn kind_of(op: &Op, form: &str) -> Kind {
+    use crate::program::mma::Mma;
+    match op {
+        Op::Alu(_) => {
+            let name = form.split('.').next().unwrap_or("");
+            match name {
+                "mov" | "cvta" => Kind::Move,
+                "cvt" => Kind::Convert,
+                "setp" | "set" | "selp" | "slct" => Kind::Compare,
+                _ if form.ends_with("f32") || form.ends_with("f64") || form.contains("f16") => {
+                    Kind::Float
+                }
+                _ => Kind::Integer,
+            }
+        }
+        Op::Branch(_)
+        | Op::BranchIndexed(_)
+        | Op::Call(_)
+        | Op::CallIndirect(_)
+        | Op::Return
+        | Op::Exit => Kind::Branch,
+        Op::Load(a) => load_from(a.space),
+        Op::Store(a) => store_to(a.space),
+        Op::CopyLocal { .. } | Op::CopyResult { .. } | Op::Save(_) | Op::Restore { .. } => {
+            Kind::OtherMemory
+        }
+        Op::Texture(_) | Op::Surface(_) | Op::ImageQuery(_) => Kind::OtherMemory,
+        Op::Atom(_) => Kind::Atomic,
+        Op::Bulk(copy) if copy.reduction.is_some() => Kind::BulkReduction,
+        Op::Bulk(copy) if copy.barrier.is_none() => Kind::BulkStore,
+        Op::Bulk(copy) if !matches!(copy.global, BulkGlobal::Shared(_)) => Kind::BulkLoad,
+        Op::CpAsync { .. }
+        | Op::CpCommit
+        | Op::CpWait(_)
+        | Op::Bulk(_)
+        | Op::BulkPrefetch(_)
+        | Op::BulkCommit
+        | Op::BulkWait { .. } => Kind::AsyncCopy,
+        Op::AsyncStore(_) => Kind::SharedStore,
+        Op::Barrier { .. } | Op::ClusterArrive { .. } | Op::ClusterWait { .. } => Kind::Barrier,
+        Op::WarpSync => Kind::WarpSync,
+        Op::Shfl { .. }
+        | Op::Vote { .. }
+        | Op::Match { .. }
+        | Op::Redux(_)
+        | Op::Elect
+        | Op::ActiveMask => Kind::Exchange,
+        Op::Mma(m) => match &**m {
+            Mma::Multiply(_)
+            | Mma::Integers(_)
+            | Mma::Doubles(_)
+            | Mma::Sparse(_)
+            | Mma::Quads(_)
+            | Mma::Scaled(_) => Kind::Matrix,
+            Mma::LdMatrix { .. } => Kind::MatrixLoad,
+            Mma::MovMatrix { .. } => Kind::Exchange,
+            Mma::StMatrix { .. } => Kind::MatrixStore,
+            Mma::WmmaLoad(t) if t.by_matrices() => Kind::MatrixLoad,
+            Mma::WmmaLoad(t) => load_from(t.space),
+            Mma::WmmaStore(t) => store_to(t.space),
+        },
+        Op::Wgmma(_) => Kind::WarpgroupMatrix,
+        Op::Fence(_)
+        | Op::InitFence
+        | Op::ProxyFence
+        | Op::WgmmaFence
+        | Op::WgmmaCommit
+        | Op::WgmmaWait(_)
+        | Op::SetRegisters(_)
+        | Op::ReplaceField(_)
+        | Op::PublishMap { .. }
+        | Op::AcquireMap(_)
+        | Op::Clock { .. }
+        | Op::Trap
+        | Op::Assert(_)
+        | Op::Mbarrier(_)
+        | Op::PendingCount
+        | Op::Print(_)
+        | Op::Malloc
+        | Op::Free
+        | Op::Sleep
+        | Op::Nop => Kind::Other,
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    pub total: Cost,
+    pub by_kind: BTreeMap<Kind, Cost>,
+    /// By source line, "file:line": the innermost of the user's own files, whatever of others was inlined
+    /// there.
+    pub by_line: BTreeMap<String, LineCost>,
+    pub computed: Computed,
+}
+
+/// The cost of one source line's instructions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LineCost {
+    pub total: Cost,
+    pub by_kind: BTreeMap<Kind, Cost>,
+    /// How the line came where it is, of each of its instructions that cost something:
+    /// " inlined at file:line ...", or nothing.
+    pub inlined: BTreeSet<String>,
+}
+
+impl Counters {
+    pub(crate) fn of(program: &Program, costs: &[Cost]) -> Counters {
+        let (mut all, mut lines) = (Counters::default(), HashMap::new());
+        for (inst, cost) in program.code.iter().zip(costs) {
+            let Some(source) = program.sources.get(inst.source as usize) else {
+                continue;
+            };
+            let mut cost = *cost;
+            if !inst.counts {
+                (cost.issued, cost.lanes) = (0, 0);
+            }
+            if cost == Cost::default() {
+                continue;
+            }
+            all.total += cost;
+            let kind = kind_of(&inst.op, &source.form);
+            *all.by_kind.entry(kind).or_default() += cost;
+            if let Some((kind, work)) = arithmetic::work(&source.form, cost.issued, cost.lanes) {
+                *all.computed.entry(kind).or_default() += work;
+            }
+            let (own, inlined) = lines
+                .entry(source.loc)
+                .or_insert_with(|| program.lines.own(source.loc))
+                .clone();
+            let line = all.by_line.entry(own).or_default();
+            line.inlined.insert(inlined);
+            line.total += cost;
+            *line.by_kind.entry(kind).or_default() += cost;
+        }
+        all
+    }
+}
+
+impl std::ops::AddAssign for Counters {
+    fn add_assign(&mut self, other: Self) {
+        let join = |all: &mut BTreeMap<Kind, Cost>, other: BTreeMap<Kind, Cost>| {
+            for (kind, cost) in other {
+                *all.entry(kind).or_default() += cost;
+            }
+        };
+        self.total += other.total;
+        join(&mut self.by_kind, other.by_kind);
+        for (kind, work) in other.computed {
+            *self.computed.entry(kind).or_default() += work;
+        }
+        for (line, cost) in other.by_line {
+            let own = self.by_line.entry(line).or_default();
+            own.total += cost.total;
+            join(&mut own.by_kind, cost.by_kind);
+            own.inlined.extend(cost.inlined);
+        }
+    }
+}
+
+/// Texts of `printf` that are kept; one more says how many are not.
+pub const MAX_PRINTED: usize = 1000;
+
+/// The findings and costs of a launch that came to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    pub findings: Vec<Finding>,
+    pub counters: Counters,
+    /// Things that the checks could not judge in this launch.
+    pub not_judged: Vec<String>,
+    /// Counters of the gate tier that no gate may rest on in this launch, and why.
+    pub withheld: BTreeMap<Counter, Withheld>,
+    /// Output of `printf`, a line or a part of one for each call, in the order of this library's
+    /// schedule; at most [`MAX_PRINTED`].
+    pub printed: Vec<String>,
+    /// How many bytes of each allocation the launch reaches, by its address. Empty without checks.
+    pub reached: BTreeMap<u64, u64>,
+}

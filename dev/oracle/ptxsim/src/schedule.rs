@@ -1,0 +1,377 @@
+//! The order of execution: blocks in turn, warps in turn, until all have ended or none can go on. The blocks of a
+//! cluster have their turns together.
+//!
+//! Blocks count as resident together, up to what a large GPU or 1 GiB holds. A block runs until it
+//! ends, has had its share, or only polls; one that spins on what another block does is therefore
+//! served. The order depends on the program alone, so every run is the same.
+
+use crate::exec::cluster::Cluster;
+use crate::exec::mbarrier::{has_turned, lacks};
+use crate::exec::state::*;
+use crate::exec::warp::Turn;
+use crate::exec::warpgroup::has_committed;
+use crate::report::*;
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{HashSet, VecDeque};
+use std::hash::{Hash, Hasher};
+
+/// Instructions of a warp before the next warp of the block runs.
+const WARP_TURN: u64 = 20_000;
+/// Rounds over its warps before the next block runs.
+const BLOCK_ROUNDS: u32 = 64;
+/// Rounds over all blocks, in which all only poll, before their state is compared.
+const IDLE_ROUNDS: usize = 16;
+/// Places of warps in a message.
+const MAX_PLACES: usize = 3;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Share {
+    Ended,
+    Used,
+    /// All that can run polls.
+    Spun,
+    /// A block of a cluster waits for others of it.
+    Waiting,
+}
+
+/// Blocks that have their turns together.
+pub enum Unit {
+    Block(Box<BlockState>),
+    Cluster(Box<Cluster>),
+}
+
+impl Unit {
+    fn blocks(&self) -> impl Iterator<Item = &BlockState> {
+        let (one, several) = match self {
+            Unit::Block(one) => (Some(one), None),
+            Unit::Cluster(all) => (None, Some(all.blocks.iter().flatten())),
+        };
+        one.into_iter()
+            .chain(several.into_iter().flatten())
+            .map(|b| &**b)
+    }
+}
+
+/// A time in which nothing happened.
+#[derive(Default)]
+struct Idle {
+    visits: usize,
+    /// States of all blocks in this time. One that comes again comes for ever: nothing but the
+    /// blocks themselves changes them.
+    seen: HashSet<u64>,
+}
+
+impl Machine<'_> {
+    /// `units`: numbers of blocks, or of clusters where blocks of clusters have to do with one another.
+    pub fn run_grid<const CHECKS: bool>(&mut self, units: &[u32]) -> Run<()> {
+        let mut fresh = units.iter().copied();
+        let mut paused: VecDeque<Unit> = VecDeque::new();
+        let mut idle = Idle::default();
+        loop {
+            // Blocks that have not begun go first: what a paused one waits for may be theirs.
+            let next = if paused.len() < self.resident() {
+                fresh.next()
+            } else {
+                None
+            };
+            let mut unit = match next {
+                Some(n) => self.unit::<CHECKS>(n),
+                None => match paused.pop_front() {
+                    Some(b) => b,
+                    None => return Ok(()),
+                },
+            };
+            let before = self.progress;
+            let share = self.run_unit::<CHECKS>(&mut unit);
+            if let Err(mut fault) = share {
+                if fault.kind == FaultKind::Budget {
+                    paused.push_back(unit);
+                    fault.message = format!("{}; {}", fault.message, self.stands(&paused));
+                }
+                return Err(fault);
+            }
+            match share? {
+                Share::Ended => continue,
+                Share::Used | Share::Waiting => idle = Idle::default(),
+                Share::Spun if self.progress != before => idle = Idle::default(),
+                Share::Spun => idle.visits += 1,
+            }
+            paused.push_back(unit);
+            // Everybody was looked at in vain, often enough to see whether anything moves at all.
+            let waiting = fresh.len() == 0 || paused.len() >= self.resident();
+            if waiting && idle.visits >= IDLE_ROUNDS * paused.len() {
+                idle.visits = (IDLE_ROUNDS - 1) * paused.len();
+                if !idle.seen.insert(state_of(&paused)) {
+                    return self.livelock(&paused);
+                }
+            }
+        }
+    }
+
+    /// A block, or a cluster of several blocks.
+    pub fn unit<const CHECKS: bool>(&self, n: u32) -> Unit {
+        if self.grid.cluster == [1; 3] && !self.program.uses_clusters {
+            Unit::Block(Box::new(self.new_block::<CHECKS>(self.grid.place(n))))
+        } else {
+            Unit::Cluster(Box::new(self.new_cluster::<CHECKS>(n)))
+        }
+    }
+
+    pub fn run_unit<const CHECKS: bool>(&mut self, unit: &mut Unit) -> Run<Share> {
+        match unit {
+            Unit::Block(block) => self.run_block::<CHECKS>(block),
+            Unit::Cluster(cluster) => {
+                std::mem::swap(&mut self.cluster, cluster);
+                let share = self.run_cluster::<CHECKS>();
+                std::mem::swap(&mut self.cluster, cluster);
+                share
+            }
+        }
+    }
+
+    /// Each block of the cluster at work has its turn.
+    fn run_cluster<const CHECKS: bool>(&mut self) -> Run<Share> {
+        let before = (self.instructions_left, self.progress);
+        let mut spun = false;
+        for rank in 0..self.cluster.blocks.len() {
+            if self.cluster.ended[rank] {
+                continue;
+            }
+            let Some(mut b) = self.cluster.blocks[rank].take() else {
+                continue;
+            };
+            let share = self.run_block::<CHECKS>(&mut b);
+            if matches!(share, Ok(Share::Ended)) {
+                self.cluster.ended[rank] = true;
+                if CHECKS {
+                    self.tell_late_visits(&b);
+                }
+            }
+            self.cluster.blocks[rank] = Some(b);
+            spun |= share? == Share::Spun;
+        }
+        let moved = before != (self.instructions_left, self.progress);
+        if self.cluster.ended.iter().all(|ended| *ended) {
+            self.tell_unjudged_in_cluster();
+            return Ok(Share::Ended);
+        }
+        match (spun, moved) {
+            (true, _) => Ok(Share::Spun),
+            (false, true) => Ok(Share::Used),
+            (false, false) => self.deadlock(),
+        }
+    }
+
+    /// Units that are begun at a time: what a large GPU holds, or what memory holds. Those of a
+    /// cooperative launch all are: it was looked at whether they fit.
+    fn resident(&self) -> usize {
+        if self.cooperative {
+            return usize::MAX;
+        }
+        let of_cluster = self.grid.cluster.iter().product::<u32>() as usize;
+        let [_, r32, r64] = self.program.registers.map(u64::from);
+        let threads = u64::from(self.block.iter().product::<u32>());
+        let bytes = (r32 * 128 + r64 * 256) * threads.div_ceil(32)
+            + threads * u64::from(self.program.local_bytes)
+            + u64::from(self.shared_bytes) * 16;
+        let blocks = ((1 << 30) / bytes.max(1)).clamp(1, 4096) as usize;
+        (blocks / of_cluster).max(1)
+    }
+
+    pub fn run_block<const CHECKS: bool>(&mut self, b: &mut BlockState) -> Run<Share> {
+        for _ in 0..BLOCK_ROUNDS {
+            let mut moved = false;
+            let (mut spins, mut polls) = (true, false);
+            let mut ended = 0;
+            for at in 0..b.warps.len() {
+                let Some(mut w) = b.warps[at].take() else {
+                    continue;
+                };
+                self.leave_barriers(b, &mut w);
+                let before = w.executed;
+                w.polls = 0;
+                let turn = self.run_warp::<CHECKS>(b, &mut w, WARP_TURN);
+                // Steps of instructions without a wait count; a warp that only looked does not.
+                let used = w.executed - before;
+                self.instructions_left = self.instructions_left.saturating_sub(used);
+                moved |= used > 0;
+                let ends = matches!(turn, Ok(Turn::Ended));
+                spins &= ends || matches!(turn, Ok(Turn::Waiting | Turn::Polling));
+                polls |= matches!(turn, Ok(Turn::Polling));
+                b.warps[at] = Some(w);
+                turn?;
+                if ends {
+                    ended += 1;
+                    for id in 0..b.barriers.len() {
+                        self.complete_barrier(b, id);
+                    }
+                }
+            }
+            if ended == b.warps.len() {
+                if CHECKS {
+                    self.tell_unawaited_copies(b);
+                    self.tell_uneven_registers(b);
+                }
+                return Ok(Share::Ended);
+            }
+            let woken = (0..b.warps.len()).any(|i| {
+                b.warps[i].as_ref().is_some_and(|w| {
+                    w.groups.iter().any(|g| match g.wait {
+                        Wait::Barrier { id, generation } => {
+                            b.barriers[id as usize].generation != generation
+                        }
+                        Wait::Cluster { generation } => self.cluster.has_met(generation),
+                        Wait::Mbarrier { address, phase } => has_turned(b, address, phase),
+                        Wait::Registers { count } => b.registers.suffices(w.index, count),
+                        Wait::Products { count } => has_committed(b, w.index, count),
+                        Wait::Sync => false,
+                        Wait::Ready => true,
+                    })
+                })
+            });
+            if !moved && !woken {
+                return if self.cluster.is_at_work() {
+                    Ok(Share::Waiting)
+                } else {
+                    self.deadlock_of(b)
+                };
+            }
+            if spins && polls {
+                return Ok(Share::Spun);
+            }
+        }
+        Ok(Share::Used)
+    }
+
+    fn deadlock_of<T>(&self, b: &BlockState) -> Run<T> {
+        let one = std::iter::once(b);
+        let (pc, thread) = first_of(b);
+        let what = format!("deadlock: {};", self.waits(one));
+        self.fault(FaultKind::Deadlock, At::thread(b.id, thread, pc), &what)
+    }
+
+    /// The deadlock of all blocks of the cluster at work.
+    fn deadlock<T>(&self) -> Run<T> {
+        let blocks = || self.cluster.blocks.iter().flatten().map(|b| &**b);
+        let mut waiting =
+            blocks().filter(|b| b.warps.iter().flatten().any(|w| !w.groups.is_empty()));
+        let (id, (pc, thread)) = waiting
+            .next()
+            .map_or(([0; 3], (0, 0)), |b| (b.id, first_of(b)));
+        let what = format!("deadlock: {};", self.waits(blocks()));
+        self.fault(FaultKind::Deadlock, At::thread(id, thread, pc), &what)
+    }
+
+    fn livelock<T>(&self, units: &VecDeque<Unit>) -> Run<T> {
+        let (id, (pc, thread)) = units
+            .front()
+            .and_then(|unit| unit.blocks().next())
+            .map_or(([0; 3], (0, 0)), |b| (b.id, first_of(b)));
+        let what = format!(
+            "livelock: every thread polls and none makes progress; {};",
+            self.stands(units)
+        );
+        self.fault(FaultKind::Deadlock, At::thread(id, thread, pc), &what)
+    }
+
+    fn stands(&self, units: &VecDeque<Unit>) -> String {
+        let blocks = || units.iter().flat_map(Unit::blocks);
+        format!(
+            "{} blocks are running: {}",
+            blocks().count(),
+            self.waits(blocks())
+        )
+    }
+
+    /// Where warps are and what they wait for: those at one place together, the first few places.
+    fn waits<'b>(&self, blocks: impl Iterator<Item = &'b BlockState>) -> String {
+        let mut places: Vec<(String, String, u32)> = Vec::new();
+        for b in blocks {
+            for w in b.warps.iter().flatten() {
+                for g in &w.groups {
+                    let what = match g.wait {
+                        Wait::Barrier { id, .. } => format!("wait at barrier {id}"),
+                        Wait::Sync => {
+                            "wait for the other members of a warp-wide instruction".into()
+                        }
+                        Wait::Cluster { .. } => format!(
+                            "wait at barrier.cluster, where {} threads have not arrived,",
+                            self.cluster.missing()
+                        ),
+                        Wait::Mbarrier { address, .. } => {
+                            let lacks = lacks(b, address);
+                            format!("wait for the mbarrier at {address:#x} of shared memory{lacks}")
+                        }
+                        Wait::Registers { count } => b.registers.wait(w.index, count),
+                        Wait::Products { .. } => {
+                            "wait for the other warps of the warpgroup to execute as many wgmma"
+                                .into()
+                        }
+                        Wait::Ready => "are".into(),
+                    };
+                    let place = format!("{what} at {}", self.own_line(g.pc));
+                    let here = places.iter_mut().find(|(known, ..)| *known == place);
+                    if let Some((.., more)) = here {
+                        *more += 1;
+                        continue;
+                    }
+                    let first = format!("block {:?} warp {} lanes {:#010x}", b.id, w.index, g.mask);
+                    places.push((place, first, 0));
+                }
+            }
+        }
+        let left_out = places.len().saturating_sub(MAX_PLACES);
+        places.truncate(MAX_PLACES);
+        let mut lines: Vec<String> = places
+            .into_iter()
+            .map(|(place, first, more)| match more {
+                0 => format!("{first} {place}"),
+                more => format!("{first} and {more} more {place}"),
+            })
+            .collect();
+        if left_out > 0 {
+            lines.push(format!("and others at {left_out} more places"));
+        }
+        lines.join("; ")
+    }
+}
+
+impl Machine<'_> {
+    /// The user's line, without how it came there: a wait in a header of others says little, and its inlining much.
+    fn own_line(&self, instruction: u32) -> String {
+        let program = self.program;
+        let inst = program.code.get(instruction as usize);
+        let source = inst.and_then(|inst| program.sources.get(inst.source as usize));
+        match source {
+            Some(source) if program.lines.at(source.loc).line > 0 => {
+                program.lines.own(source.loc).0
+            }
+            _ => self.place(instruction),
+        }
+    }
+}
+
+/// Instruction and thread of the first lanes that have not ended.
+fn first_of(b: &BlockState) -> (u32, u32) {
+    let group = |w: &Warp| {
+        w.groups
+            .first()
+            .map(|g| (g.pc, w.first_thread + g.mask.trailing_zeros()))
+    };
+    b.warps.iter().flatten().find_map(group).unwrap_or((0, 0))
+}
+
+/// All that decides what blocks do next, apart from memory.
+fn state_of(units: &VecDeque<Unit>) -> u64 {
+    let mut h = DefaultHasher::new();
+    let blocks = units.iter().flat_map(Unit::blocks);
+    for w in blocks.flat_map(|b| b.warps.iter().flatten()) {
+        for g in &w.groups {
+            (g.pc, g.mask, &g.stack).hash(&mut h);
+        }
+        w.regs.pred.hash(&mut h);
+        w.regs.r32.iter().for_each(|r| r.0.hash(&mut h));
+        w.regs.r64.iter().for_each(|r| r.0.hash(&mut h));
+    }
+    h.finish()
+}
