@@ -203,6 +203,7 @@ fn asked(args: &InitArgs) -> Result<(PathBuf, Asked)> {
         include_dirs: args.include.clone(),
         define: define.collect(),
         flags: flags.map(str::to_owned).collect(),
+        arch: args.arch,
         build: None,
     };
     Ok((file, asked))
@@ -534,9 +535,7 @@ fn survey(
     let cache = Cache::open()?;
     let toolchain = find_compiler(args, &cache)?;
     let step = |step: Step| remark(&line(step));
-    let survey = init::survey(
-        root, tree, asked, &toolchain, &cache, args.arch, launches, &step,
-    )?;
+    let survey = init::survey(root, tree, asked, &toolchain, &cache, launches, &step)?;
     if survey.kernels.is_empty() && !survey.broken.is_empty() {
         return Err(nothing_compiles(&survey, &survey.missing_headers(root)));
     }

@@ -100,7 +100,7 @@ impl Survey {
 }
 
 /// The user's own part of how sources are compiled, and which.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Asked {
     /// Sources and directories of them; all where there is none.
     pub paths: Vec<PathBuf>,
@@ -108,6 +108,7 @@ pub struct Asked {
     /// Names and values of macros.
     pub define: Vec<(String, String)>,
     pub flags: Vec<String>,
+    pub arch: Arch,
     /// How the build that was recorded compiles them.
     pub build: Option<Commands>,
 }
@@ -371,7 +372,6 @@ pub fn survey(
     asked: &Asked,
     toolchain: &Toolchain,
     cache: &Cache,
-    arch: Arch,
     launches: Option<&Capture>,
     say: &(dyn Fn(Step) + Sync),
 ) -> Result<Survey> {
@@ -395,7 +395,7 @@ pub fn survey(
         elsewhere: OnceLock::new(),
         toolchain,
         scratch: scratch.path(),
-        arch,
+        arch: asked.arch,
     };
     let list = |sources: &[&String]| -> Result<Vec<Compiled>> {
         let done = AtomicUsize::new(0);
