@@ -657,7 +657,7 @@ impl<'a> Scope<'a> {
                     known.unwrap_or_else(|| default.to_owned())
                 }
                 // `n = cat(n, n)` would double the text with each turn, and so would two that lead to each other.
-                Some(value) if words(&value).any(|word| word == name) || text.len() > LONGEST => {
+                Some(value) if has_word(&value, &name) || text.len() > LONGEST => {
                     return Err(name);
                 }
                 Some(value) => as_expression(&value),
@@ -990,6 +990,14 @@ fn words_of(text: &str) -> impl Iterator<Item = &str> {
 /// The names of an expression.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     words_of(text).filter(|word| !["ceil_div", "min", "max"].contains(word))
+}
+
+/// Returns true if a text has a name by itself, and not as the name of a member.
+fn has_word(text: &str, name: &str) -> bool {
+    WORD.find_iter(text).any(|word| {
+        let before = text.get(..word.start()).unwrap_or_default();
+        word.as_str() == name && !before.ends_with(['.', ':', '>'])
+    })
 }
 
 fn has_names(text: &str) -> bool {
