@@ -9,7 +9,7 @@ mod tree;
 use crate::captures::{self, Form, LoadedLaunches, Origin};
 use crate::injection::{MOST_BYTES, explain_nothing, find_library, inject};
 use build::signature::whole_name;
-use capture::{Capture, Request};
+use capture::{Capture, Reason, Request};
 use config::{Loaded, Program, ProgramLimit};
 use groups::{Group, Place};
 use model::{
@@ -539,6 +539,10 @@ fn broken(program: &Program, message: String) -> Launches {
     launches
 }
 
+/// Follows launches that can reach too much memory.
+const ALLOCATION_OF_JAX: &str = "\nJAX takes most of the GPU's memory in one allocation: turn that off with `command: [env, \
+     XLA_PYTHON_CLIENT_PREALLOCATE=false, python, ...]`";
+
 /// Runs a program, and reads what it launched.
 fn run(program: &Program, side: &Side, library: &Path, setting: &Setting) -> Result<Launches> {
     let gap = |case: CaseId, why: CaptureGap| Uncaptured {
@@ -572,13 +576,16 @@ fn run(program: &Program, side: &Side, library: &Path, setting: &Setting) -> Res
         let reasons = reasons
             .map(|reason| format!("\n{}: {}", captures::name(&reason.kernel), reason.reason));
         let reasons: BTreeSet<String> = reasons.collect();
+        let mut left_out = captured.left_out();
+        let is_whole_gpu = left_out.any(|case| matches!(case.reason, Reason::TooMuchMemory { .. }));
         return Ok(broke(if reasons.is_empty() {
             explain_nothing(&captured, &request)
                 .diagnostic()
                 .message
                 .clone()
         } else {
-            reasons.into_iter().fold(
+            let hint = is_whole_gpu.then(|| ALLOCATION_OF_JAX.to_owned());
+            reasons.into_iter().chain(hint).fold(
                 "none of its launches could be captured:".to_owned(),
                 |all, reason| all + &reason,
             )
