@@ -228,7 +228,7 @@ impl Both {
 }
 
 impl Kernel {
-    fn new(&self) -> &ptxsim::Kernel {
+    fn rebuilt(&self) -> &ptxsim::Kernel {
         &self.module.new.kernels()[self.number]
     }
 
@@ -237,27 +237,27 @@ impl Kernel {
     }
 
     pub fn name(&self) -> &str {
-        self.new().name()
+        self.rebuilt().name()
     }
 
     pub fn parameters(&self) -> Vec<(u32, u32)> {
-        self.new().parameters()
+        self.rebuilt().parameters()
     }
 
     pub fn parameter_bytes(&self) -> u32 {
-        self.new().parameter_bytes()
+        self.rebuilt().parameter_bytes()
     }
 
     pub fn static_shared_bytes(&self) -> u32 {
-        self.new().static_shared_bytes()
+        self.rebuilt().static_shared_bytes()
     }
 
     pub fn sampled(&self, launch: &Launch, most: u32) -> usize {
-        self.new().sampled(launch, most)
+        self.rebuilt().sampled(launch, most)
     }
 
     pub fn looks(&self, params: &[u8], cooperative: bool, memory: &Memory) -> Vec<Look> {
-        let looks = self.new().looks(params, cooperative, &memory.new);
+        let looks = self.rebuilt().looks(params, cooperative, &memory.new);
         let old = self.old();
         let before = old.map(|old| old.looks(params, cooperative, &memory.old));
         let mut compared = Compared::default();
@@ -267,7 +267,7 @@ impl Kernel {
     }
 
     pub fn writer(&self, variable: &str) -> Option<Place> {
-        self.new().writer(variable)
+        self.rebuilt().writer(variable)
     }
 }
 
@@ -332,7 +332,8 @@ fn run(
     let early = TURN
         .fetch_xor(true, Ordering::Relaxed)
         .then(|| run_old(&mut compared));
-    let new = compared.time_new(|| ptxsim::launch_as(kernel.new(), launch, params, of_new, limits));
+    let new =
+        compared.time_new(|| ptxsim::launch_as(kernel.rebuilt(), launch, params, of_new, limits));
     let old = early.unwrap_or_else(|| run_old(&mut compared));
     compared.same("result", &Some(&new), &old.as_ref());
     memory.compare(&kernel.module.new, &mut compared);

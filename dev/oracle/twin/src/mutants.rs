@@ -148,7 +148,7 @@ fn panics(
     let mut memory = memory.clone();
     let mut compared = Compared::default();
     let new = quietly(|| {
-        ptxsim::launch_as(kernel.new(), launch, params, &mut memory.new, limits).is_ok()
+        ptxsim::launch_as(kernel.rebuilt(), launch, params, &mut memory.new, limits).is_ok()
     });
     let old = quietly(|| {
         let limits = crate::old_limits(limits);
