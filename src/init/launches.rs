@@ -38,7 +38,8 @@ pub struct ReadCall {
     pub grid: Vec<String>,
     pub block: Vec<String>,
     pub shared: String,
-    /// What pointers lead to where that is not what their type says, by the name of the part: `None` of a null pointer.
+    /// The elements behind pointers whose type says something else (`void *`), by the name of the part; `None` for a pointer
+    /// that is null.
     pub pointees: BTreeMap<String, Option<Pointee>>,
 }
 
@@ -657,7 +658,7 @@ impl<'a> Scope<'a> {
                     known.unwrap_or_else(|| default.to_owned())
                 }
                 // `n = cat(n, n)` would double the text with each turn, and so would two that lead to each other.
-                Some(value) if has_word(&value, &name) || text.len() > LONGEST => {
+                Some(value) if has_name(&value, &name) || text.len() > LONGEST => {
                     return Err(name);
                 }
                 Some(value) => as_expression(&value),
@@ -993,7 +994,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns true if a text has a name by itself, and not as the name of a member.
-fn has_word(text: &str, name: &str) -> bool {
+fn has_name(text: &str, name: &str) -> bool {
     WORD.find_iter(text).any(|word| {
         let before = text.get(..word.start()).unwrap_or_default();
         word.as_str() == name && !before.ends_with(['.', ':', '>'])

@@ -491,6 +491,7 @@ pub fn survey(
                 Some(_) => Answers::default(),
                 None => compiler.answer(source, compilation, &origin.questions(kernels)),
             };
+            // A template of PyTorch has hundreds of instances, and observing one takes seconds.
             let mut instances: BTreeMap<&str, usize> = BTreeMap::new();
             let numbered: Vec<(usize, &ListedKernel)> = kernels
                 .iter()

@@ -7,7 +7,7 @@
 //! With `ORACLE_MUTANTS=n` each launch is repeated with n changed copies of its text ([`mutate`]).
 //!
 //! This compares what is derived with `Debug`, so that a new field is compared from the start. Where a type of `ptxsim`
-//! changes its shape, a conversion to the old shape belongs into [`difference`].
+//! changes its shape, a conversion to the old shape belongs in [`difference`].
 
 mod difference;
 mod mutants;
