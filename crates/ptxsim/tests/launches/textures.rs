@@ -392,6 +392,30 @@ fn texels_that_nothing_wrote_are_told() {
     assert!(report.findings[0].message.contains("`image`"));
 }
 
+#[test]
+fn surface_that_nothing_wrote_is_reported() {
+    let words = surface(Format::U32, 1, [4, 3, 1]);
+    let body = "suld.b.2d.b32.trap {%w4}, [%d2, {%w0, %w1}];";
+    let report = launch_on(body, &words, &[[0; 4]], false).result.unwrap();
+    let kinds: Vec<_> = report.findings.iter().map(|found| found.kind).collect();
+    assert_eq!(kinds, [FindingKind::UninitialisedGlobal]);
+}
+
+#[test]
+fn requests_of_textures_and_surfaces_are_counted() {
+    let requests = |body: &str, setup: &Setup| {
+        let report = launch_on(body, setup, &[[0; 4]], true).result.unwrap();
+        report.counters.total.requests
+    };
+    let texels = floats_of(2, [4, 3, 1], POINT, |i| i as f32);
+    let none = requests("", &texels);
+    let fetch = "tex.2d.v4.f32.f32 {%w4, %w5, %w6, %w7}, [%d2, {%w0, %w1}];";
+    assert_eq!(requests(fetch, &texels), none + 1);
+    let load = "suld.b.2d.b32.trap {%w4}, [%d2, {%w0, %w1}];";
+    let words = surface(Format::U32, 1, [4, 3, 1]);
+    assert_eq!(requests(load, &words), none + 1);
+}
+
 fn surface(format: Format, channels: u32, extents: [u32; 3]) -> Setup {
     let n = extents.iter().product::<u32>() * channels * format.bytes();
     Setup {
