@@ -84,6 +84,10 @@ impl Machine<'_> {
         self.map_in_shared(b, w, one, source[lane])?;
         if CHECKS {
             self.check_shared_read(b, w, one, &source, BYTES, Strength::Weak);
+            if let Some(origin) = b.undefined_in_shared(source[lane] as usize, MAP_BYTES, s.pc) {
+                let at = At::lane(b, w, s.pc, lane as u32).address(source[lane]);
+                self.depends(at, origin, "the tensor map that is published");
+            }
         }
         let mut bytes = [0; MAP_BYTES];
         bytes.copy_from_slice(&b.shared[source[lane] as usize..][..MAP_BYTES]);
