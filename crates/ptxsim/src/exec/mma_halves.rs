@@ -1,6 +1,7 @@
-//! As `mma_sums`, for finite factors of at most 11 significant bits (f16, and fp8, which is computed as f16): their
-//! products are exact in f32, and what is cut off of them are integers of 32 bits. So a vector holds eight of them
-//! and not four, and one instruction cuts off.
+//! Sums of products as `mma_sums` defines them, for finite factors of at most 11 significant bits (f16 and fp8).
+//!
+//! Their products are exact in f32. Scaled, so that the bits to be kept lie before the point, they fit i32. So a vector
+//! holds eight of them and not four, and one instruction cuts off.
 
 use super::mma_sums::*;
 use crate::program::mma::STRIP;
@@ -11,21 +12,37 @@ use std::ops::Range;
 pub struct OfHalves<'a> {
     values: &'a Factors<f32>,
     units: &'a Factors<f32>,
+    /// Two to the number of bits that are kept.
+    below: f32,
 }
 
 impl<'a> OfHalves<'a> {
-    /// `None` where a factor is not finite. `units` has room for what is worked out.
+    /// Returns nothing where a factor is not finite. `units` has room for what is worked out.
     #[target_feature(enable = "avx2,fma,bmi2")]
-    pub fn new(values: &'a Factors<f32>, units: &'a mut Factors<f32>) -> Option<OfHalves<'a>> {
-        const LEAST: f32 = f32::from_bits((127 - 14) << 23);
+    pub fn new(
+        values: &'a Factors<f32>,
+        units: &'a mut Factors<f32>,
+        precision: Precision,
+    ) -> Option<OfHalves<'a>> {
+        let [least_of_a, least_of_b] = precision
+            .least
+            .map(|exponent| f32::from_bits(((127 + exponent) as u32) << 23));
         let mut finite = true;
-        for (values, units) in [(&values.a, &mut units.a), (&values.b, &mut units.b)] {
+        for (values, units, least) in [
+            (&values.a, &mut units.a, least_of_a),
+            (&values.b, &mut units.b, least_of_b),
+        ] {
             for (x, unit) in values.iter().zip(units) {
                 finite &= x.is_finite();
-                *unit = unit_of_single(*x, LEAST);
+                *unit = unit_of_single(*x, least);
             }
         }
-        finite.then_some(OfHalves { values, units })
+        let below = (1_u32 << precision.kept) as f32;
+        finite.then_some(OfHalves {
+            values,
+            units,
+            below,
+        })
     }
 }
 
@@ -66,15 +83,15 @@ fn integers(x: __m256i) -> [i32; STRIP] {
 }
 
 impl OfHalves<'_> {
-    /// Sums that f32 can hold, and at most 16 columns of A: that many products, each smaller than four times the
-    /// largest unit and of 22 bits, are smaller than 2^31.
+    /// Adds to sums that f32 can hold. There are at most 16 columns of A of f16: that many products, each smaller than
+    /// four times the largest unit and cut off 25 bits below it, stay below 2^31. 32 products of fp8 have room to spare.
     #[target_feature(enable = "avx2,fma,bmi2")]
     fn add(&self, sums: &mut [f64], columns: usize, depth: usize, depths: &Range<usize>) {
         for (row, sums) in sums.chunks_exact_mut(columns).enumerate() {
             for (strip, to) in sums.as_chunks_mut::<STRIP>().0.iter_mut().enumerate() {
                 let values = self.values.pair(row, strip, depth, depths);
                 let units = self.units.pair(row, strip, depth, depths);
-                *to = add_halves(*to, values, units);
+                *to = add_halves(*to, values, units, self.below);
             }
         }
     }
@@ -82,8 +99,7 @@ impl OfHalves<'_> {
 
 #[target_feature(enable = "avx2,fma,bmi2")]
 #[inline]
-fn add_halves(to: [f64; STRIP], values: Pair<f32>, units: Pair<f32>) -> [f64; STRIP] {
-    const BELOW: f32 = (1_u32 << KEPT) as f32;
+fn add_halves(to: [f64; STRIP], values: Pair<f32>, units: Pair<f32>, below: f32) -> [f64; STRIP] {
     let (mut addend, mut addend_unit) = ([0.0; STRIP], [0.0; STRIP]);
     for l in 0..STRIP {
         addend[l] = to[l] as f32;
@@ -94,7 +110,7 @@ fn add_halves(to: [f64; STRIP], values: Pair<f32>, units: Pair<f32>) -> [f64; ST
         let unit = _mm256_mul_ps(_mm256_set1_ps(*x), vector(*ys));
         largest = _mm256_max_ps(unit, largest);
     }
-    let scale = _mm256_div_ps(_mm256_set1_ps(BELOW), largest);
+    let scale = _mm256_div_ps(_mm256_set1_ps(below), largest);
     let kept = integers(_mm256_cvttps_epi32(_mm256_mul_ps(vector(addend), scale)));
     let mut sum = _mm256_setzero_si256();
     for (x, ys) in values.0.iter().zip(values.1) {
@@ -109,17 +125,24 @@ fn add_halves(to: [f64; STRIP], values: Pair<f32>, units: Pair<f32>) -> [f64; ST
     let (mut all_usual, mut result) = (true, [0.0; STRIP]);
     for l in 0..STRIP {
         let all = f64::from(sum[l]) + f64::from(kept[l]);
-        result[l] = all * (f64::from(largest[l]) * f64::from(1.0 / BELOW));
+        result[l] = all * (f64::from(largest[l]) * f64::from(1.0 / below));
         all_usual &= usual(largest[l]);
     }
     if !all_usual {
         for l in (0..STRIP).filter(|&l| !usual(largest[l])) {
+            // All products are 0 where the largest unit is that small, and the addend alone is cut off.
+            let scale = f64::from(below) / f64::from(largest[l]);
+            let addend = if scale.is_finite() && scale > 0.0 {
+                (to[l] * scale).trunc() / scale
+            } else {
+                to[l]
+            };
             result[l] = values
                 .0
                 .iter()
                 .zip(values.1)
                 .map(|(x, ys)| f64::from(x * ys[l]))
-                .fold(to[l], |s, t| s + t);
+                .fold(addend, |s, t| s + t);
         }
     }
     result
@@ -181,17 +204,19 @@ mod tests {
             addends in prop::collection::vec(addend(), 256),
             (columns, depths) in prop::sample::select(vec![(8, 0..16), (16, 0..16), (16, 4..12)]),
             zeros in prop::bool::weighted(0.1),
+            kept in prop::sample::select(vec![25, 13]),
         ) {
+            let precision = Precision { kept, ..Precision::OF_HALVES };
             let values = factors(&some, zeros);
             let mut units = Factors::zeros();
             if has_v3() {
                 // SAFETY: the processor has what it was compiled for.
-                let halves = unsafe { OfHalves::new(&values, &mut units) };
+                let halves = unsafe { OfHalves::new(&values, &mut units, precision) };
                 let halves = halves.expect("all are finite");
                 let mut sums: Vec<f64> = addends.iter().map(|c| f64::from(*c)).collect();
                 let mut expected = sums.clone();
                 halves.add_to(&mut sums, columns, 16, &depths);
-                InDoubles::new(&values, [-14; 2], KEPT).add_to(&mut expected, columns, 16, &depths);
+                InDoubles::new(&values, precision).add_to(&mut expected, columns, 16, &depths);
                 for (sum, expected) in sums.iter().zip(&expected) {
                     let both_nan = sum.is_nan() && expected.is_nan();
                     prop_assert!(both_nan || sum.to_bits() == expected.to_bits(), "{sum:e} {expected:e}");
@@ -208,12 +233,12 @@ mod tests {
         let values = factors(&[f16_to_f32(0x7bff); 512], false);
         let mut units = Factors::zeros();
         // SAFETY: as above.
-        let halves = unsafe { OfHalves::new(&values, &mut units) };
+        let halves = unsafe { OfHalves::new(&values, &mut units, Precision::OF_HALVES) };
         let halves = halves.expect("all are finite");
         let mut sums = [f64::from(f32::from_bits(0x4eff_ffff)); 8];
         let mut expected = sums;
         halves.add_to(&mut sums, 8, 16, &(0..16));
-        InDoubles::new(&values, [-14; 2], KEPT).add_to(&mut expected, 8, 16, &(0..16));
+        InDoubles::new(&values, Precision::OF_HALVES).add_to(&mut expected, 8, 16, &(0..16));
         assert_eq!(sums, expected);
     }
 
@@ -225,7 +250,8 @@ mod tests {
             let mut units = Factors::zeros();
             if has_v3() {
                 // SAFETY: as above.
-                assert!(unsafe { OfHalves::new(&values, &mut units) }.is_none());
+                let halves = unsafe { OfHalves::new(&values, &mut units, Precision::OF_HALVES) };
+                assert!(halves.is_none());
             }
         }
     }

@@ -458,19 +458,23 @@ fn decode_operands(
     }
 }
 
-/// fp8 is computed as f16.
-fn is_of_halves(m: &Multiply) -> bool {
-    matches!(m.ab[0], Elem::F16 | Elem::E4m3 | Elem::E5m2)
+/// Returns true for formats with at most the bits of f16, whose products are exact in f32.
+fn is_half_or_smaller(elem: Elem) -> bool {
+    matches!(elem, Elem::F16 | Elem::E4m3 | Elem::E5m2)
 }
 
 #[inline(always)]
 fn add_in_doubles(m: &Multiply, factors: &Factors<f32>, sums: &mut [f64; ROOM]) {
-    let least = least_unit(is_of_halves(m));
+    let precision = if is_half_or_smaller(m.ab[0]) {
+        Precision::OF_HALVES
+    } else {
+        Precision::OF_SINGLES
+    };
     let elements = (m.shape.m * m.shape.n) as usize;
     add_groups(
         m,
         &mut sums[..elements],
-        &InDoubles::new(factors, [least; 2], KEPT),
+        &InDoubles::new(factors, precision),
     );
 }
 
@@ -504,22 +508,22 @@ fn put_result(regs: &mut Regs, m: &Multiply, sums: &[f64; ROOM]) {
     }
 }
 
-/// Hands on the factors, as what adds their products up.
-pub fn add_products(of_halves: bool, factors: &Factors<f32>, add: &mut dyn FnMut(&dyn Products)) {
+/// Calls `add` with the fastest way to add up the products of these factors.
+pub fn add_products(
+    elem: Elem,
+    precision: Precision,
+    factors: &Factors<f32>,
+    add: &mut dyn FnMut(&dyn Products),
+) {
     #[cfg(target_arch = "x86_64")]
-    if of_halves && has_v3() {
+    if is_half_or_smaller(elem) && has_v3() {
         let mut units = Factors::zeros();
         // SAFETY: the processor has what it was compiled for.
-        if let Some(halves) = unsafe { OfHalves::new(factors, &mut units) } {
+        if let Some(halves) = unsafe { OfHalves::new(factors, &mut units, precision) } {
             return add(&halves);
         }
     }
-    add(&InDoubles::new(factors, [least_unit(of_halves); 2], KEPT));
-}
-
-/// The exponent of the smallest unit of a factor.
-fn least_unit(of_halves: bool) -> i32 {
-    if of_halves { -14 } else { -126 }
+    add(&InDoubles::new(factors, precision));
 }
 
 #[inline(always)]
@@ -536,8 +540,8 @@ fn multiply_v3(regs: &mut Regs, m: &Multiply) {
     let (mut factors, mut sums) = (Factors::zeros(), [0.0; ROOM]);
     decode_operands(regs, m, &mut factors, &mut sums);
     let mut units = Factors::zeros();
-    let halves = if is_of_halves(m) {
-        OfHalves::new(&factors, &mut units)
+    let halves = if is_half_or_smaller(m.ab[0]) {
+        OfHalves::new(&factors, &mut units, Precision::OF_HALVES)
     } else {
         None
     };

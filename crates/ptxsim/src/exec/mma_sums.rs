@@ -3,13 +3,34 @@
 //! of its factors'), and what is left is added exactly.
 //!
 //! [`InDoubles`] does so for all formats and on all processors. `OfHalves` in `mma_halves` gives the same bits in
-//! less than half the time, where it can.
+//! less than half the time, for f16 and fp8 where the processor has AVX2.
 
+#[cfg(target_arch = "x86_64")]
+use crate::alu::has_v3;
 use crate::program::mma::STRIP;
 use std::ops::Range;
 
-/// Bits that are kept below the largest exponent.
-pub const KEPT: u32 = 25;
+/// How products of two formats are cut off.
+#[derive(Clone, Copy, Debug)]
+pub struct Precision {
+    /// The exponents of the smallest units of factors in A and B.
+    pub least: [i32; 2],
+    /// The number of bits that are kept below the largest exponent.
+    pub kept: u32,
+}
+
+impl Precision {
+    /// The precision of f16, and of fp8 in `mma.sync`, which computes it as f16.
+    pub const OF_HALVES: Self = Precision {
+        least: [-14; 2],
+        kept: 25,
+    };
+    /// The precision of bf16 and tf32, which have the exponents of f32.
+    pub const OF_SINGLES: Self = Precision {
+        least: [-126; 2],
+        kept: 25,
+    };
+}
 
 /// Elements of the largest parts: 32 x 16, 16 x 32; never 32 x 32.
 pub const ROOM: usize = 512;
@@ -75,14 +96,15 @@ pub struct InDoubles {
 }
 
 impl InDoubles {
-    /// `least`: exponents of the smallest units of factors in A and B. `kept`: bits below the largest exponent.
     #[inline(always)]
-    pub fn new(values: &Factors<f32>, least: [i32; 2], kept: u32) -> InDoubles {
-        let least = least.map(|n| f64::from_bits(((1023 + n) as u64) << 52));
+    pub fn new(values: &Factors<f32>, precision: Precision) -> InDoubles {
+        let least = precision
+            .least
+            .map(|n| f64::from_bits(((1023 + n) as u64) << 52));
         let mut all = InDoubles {
             values: Factors::zeros(),
             units: Factors::zeros(),
-            below: (1_u64 << kept) as f64,
+            below: (1_u64 << precision.kept) as f64,
         };
         let InDoubles {
             values: v,
@@ -102,6 +124,25 @@ impl InDoubles {
 impl Products for InDoubles {
     #[inline(always)]
     fn add_to(&self, sums: &mut [f64], columns: usize, depth: usize, depths: &Range<usize>) {
+        #[cfg(target_arch = "x86_64")]
+        if has_v3() {
+            // SAFETY: the processor has what it was compiled for.
+            return unsafe { self.add_v3(sums, columns, depth, depths) };
+        }
+        self.add(sums, columns, depth, depths);
+    }
+}
+
+impl InDoubles {
+    /// Adds with AVX2, where cutting off is an instruction. Without it, `trunc` is a call.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma,bmi2")]
+    fn add_v3(&self, sums: &mut [f64], columns: usize, depth: usize, depths: &Range<usize>) {
+        self.add(sums, columns, depth, depths);
+    }
+
+    #[inline(always)]
+    fn add(&self, sums: &mut [f64], columns: usize, depth: usize, depths: &Range<usize>) {
         for (row, sums) in sums.chunks_exact_mut(columns).enumerate() {
             for (strip, to) in sums.as_chunks_mut::<STRIP>().0.iter_mut().enumerate() {
                 let values = self.values.pair(row, strip, depth, depths);

@@ -17,13 +17,13 @@ use super::float_ops::w as canonical;
 use super::layout::Described;
 use super::mma_exact::number;
 use super::mma_run::{add_products, cut, decode};
-use super::mma_sums::{Factors, InDoubles, Products};
+use super::mma_sums::{Factors, Precision, Products};
 use super::state::*;
 use super::undefined::Origin;
 use super::warpgroup;
 use crate::check::race::Strength;
 use crate::flow::Use;
-use crate::num::narrow::F16;
+use crate::num::narrow::{F16, bf16_to_f32, f16_to_f32};
 use crate::num::round::Round;
 use crate::program::mma::{Elem, Part, STRIP, mma_place};
 use crate::program::wgmma::*;
@@ -88,6 +88,31 @@ struct Matrix {
     undefined: Vec<Option<Origin>>,
 }
 
+impl Matrix {
+    /// Returns its elements as numbers, with the sign that the instruction gives to the first or second operand.
+    fn decoded(&self, m: &Wgmma, operand: usize) -> Vec<f32> {
+        let sign = if m.negated[operand] { -1.0 } else { 1.0 };
+        // The format is looked at once, and not for each element.
+        match m.ab[operand] {
+            Elem::F16 => self
+                .values
+                .iter()
+                .map(|&bits| sign * f16_to_f32(bits))
+                .collect(),
+            Elem::Bf16 => self
+                .values
+                .iter()
+                .map(|&bits| sign * bf16_to_f32(bits))
+                .collect(),
+            elem => self
+                .values
+                .iter()
+                .map(|&bits| sign * decode(elem, bits))
+                .collect(),
+        }
+    }
+}
+
 impl AsyncProducts {
     fn fragment(&mut self, register: u32) -> &mut Fragment {
         let at = register as usize;
@@ -107,10 +132,13 @@ impl Wgmma {
     }
 }
 
-/// The row of the warp's 16, and the column, of an element of the sums in a lane.
+/// Returns the row of the warp's 16, and the column, of an element of the sums in a lane (PTX ISA 9.7.16.5.1, figure of
+/// D). Columns come in blocks of 8, and each block lies as the sums of `mma.sync` do.
+#[inline(always)]
 fn place_of_sum(lane: usize, i: usize) -> (usize, usize) {
-    let (row, column) = mma_place(Part::Acc, Elem::F32, lane as u32, i as u32 % 4);
-    (row as usize, column as usize + 8 * (i / 4))
+    let row = lane / 4 + i / 2 % 2 * 8;
+    let column = lane % 4 * 2 + i % 2 + i / 4 * 8;
+    (row, column)
 }
 
 impl Machine<'_> {
@@ -423,11 +451,12 @@ impl Machine<'_> {
             _ => add_floats(m, a, b, &held),
         };
         let per_register = m.sum.per_register() as usize;
+        let is_defined = a.undefined.iter().chain(&b.undefined).all(Option::is_none);
         for (n, (&register, words)) in m.d.iter().zip(sums).enumerate() {
             let mut undefined = Vec::new();
             for lane in 0..LANES {
                 let mut marks = (0_u64, None);
-                for i in 0..per_register {
+                for i in (0..per_register).filter(|_| !is_defined) {
                     let (row, column) = place_of_sum(lane, n * per_register + i);
                     let origin = a.undefined[row].or(b.undefined[column]);
                     if origin.is_some() {
@@ -548,30 +577,31 @@ impl Machine<'_> {
 /// The sums of each register, from what they were.
 fn add_floats(m: &Wgmma, a: &Matrix, b: &Matrix, held: &[[u32; LANES]]) -> Vec<[u32; LANES]> {
     let (columns, depth) = (m.shape.n as usize, a.depth);
-    let half = m.sum == Elem::F16;
-    let scaled = |elem: Elem, negated: bool, bits: u32| {
-        if negated {
-            -decode(elem, bits)
-        } else {
-            decode(elem, bits)
-        }
-    };
     let mut factors = Factors::zeros();
-    for (to, &bits) in factors.a.iter_mut().zip(&a.values) {
-        *to = scaled(m.ab[0], m.negated[0], bits);
+    for (to, value) in factors.a.iter_mut().zip(a.decoded(m, 0)) {
+        *to = value;
     }
+    let of_b = b.decoded(m, 1);
     let mut all = vec![0.0; ROWS as usize * columns];
     each_sum(m, held, |row, column, bits| {
         all[row * columns + column] = f64::from(decode(m.sum, bits));
     });
     let of_bytes = m.ab[0].bits() == 8;
+    let precision = match m.ab[0] {
+        Elem::F16 => Precision::OF_HALVES,
+        _ if of_bytes => Precision {
+            least: m.ab.map(least_of_bytes),
+            kept: KEPT_OF_BYTES,
+        },
+        _ => Precision::OF_SINGLES,
+    };
     for first in (0..columns).step_by(COLUMNS) {
         let count = COLUMNS.min(columns - first);
         for column in 0..count {
-            let line = &b.values[(first + column) * depth..][..depth];
-            for (k, &bits) in line.iter().enumerate() {
+            let line = &of_b[(first + column) * depth..][..depth];
+            for (k, &value) in line.iter().enumerate() {
                 let place = (column / STRIP * depth + k) * STRIP + column % STRIP;
-                factors.b[place] = scaled(m.ab[1], m.negated[1], bits);
+                factors.b[place] = value;
             }
         }
         let mut sums = [0.0; ROWS as usize * COLUMNS];
@@ -580,27 +610,26 @@ fn add_floats(m: &Wgmma, a: &Matrix, b: &Matrix, held: &[[u32; LANES]]) -> Vec<[
             to.copy_from_slice(&all[row * columns + first..][..count]);
         }
         let mut add = |products: &dyn Products| products.add_to(sums, count, depth, &(0..depth));
-        if of_bytes {
-            add(&InDoubles::new(
-                &factors,
-                m.ab.map(least_of_bytes),
-                KEPT_OF_BYTES,
-            ))
-        } else {
-            add_products(m.ab[0] == Elem::F16, &factors, &mut add)
-        }
+        add_products(m.ab[0], precision, &factors, &mut add);
         for (row, from) in sums.chunks_exact(count).enumerate() {
             all[row * columns + first..][..count].copy_from_slice(from);
         }
     }
-    to_registers(m, |row, column| {
-        let sum = all[row * columns + column];
-        match half {
-            true => F16.encode(sum, Round::Nearest, false),
-            false if of_bytes => canonical(f32::from_bits(cut(sum).to_bits() & FRACTION_OF_BYTES)),
-            false => canonical(cut(sum)),
-        }
-    })
+    let fraction = if of_bytes {
+        FRACTION_OF_BYTES
+    } else {
+        u32::MAX
+    };
+    let words: Vec<u32> = if m.sum == Elem::F16 {
+        all.iter()
+            .map(|sum| F16.encode(*sum, Round::Nearest, false))
+            .collect()
+    } else {
+        all.iter()
+            .map(|sum| canonical(f32::from_bits(cut(*sum).to_bits() & fraction)))
+            .collect()
+    };
+    to_registers(m, |row, column| words[row * columns + column])
 }
 
 /// The exponent of the smallest unit of a factor of fp8.
@@ -673,5 +702,10 @@ mod tests {
         }
         assert!(seen.iter().all(|n| *n == 1), "{seen:?}");
         assert_eq!(place_of_sum(5, 7), (9, 11));
+        for (lane, i) in (0..LANES as u32).flat_map(|lane| (0..4).map(move |i| (lane, i))) {
+            let (row, column) = mma_place(Part::Acc, Elem::F32, lane, i);
+            let of_wgmma = place_of_sum(lane as usize, i as usize);
+            assert_eq!(of_wgmma, (row as usize, column as usize));
+        }
     }
 }
