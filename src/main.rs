@@ -17,6 +17,7 @@ fn main() -> ExitCode {
     }
     cmd::enter_project(&command);
     let outcome = match command {
+        Command::Run(args) if args.watch => cmd::watch::watch(&args),
         Command::Run(args) => cmd::run::run(&args),
         Command::Profile(args) => cmd::profile::run(&args),
         Command::Compare(args) => cmd::judge::compare(&args),

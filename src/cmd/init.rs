@@ -139,7 +139,7 @@ fn gate_program(args: &InitArgs, path: &Path, root: &Path, symbols: &[&str]) -> 
         .help("add the program to `programs` by hand: docs/gates.md"));
     }
     let text = init::write_program(&args.command, symbols);
-    config::check(root, &text).map_err(|wrong| Error::environment(wrong.message))?;
+    config::check(root, &text).map_err(|wrong| Error::environment(&wrong.diagnostic().message))?;
     create(path)?.write_all(text.as_bytes()).map_err(|error| {
         Error::environment(format!("{} cannot be written: {error}", path.display()))
     })?;
@@ -234,7 +234,9 @@ struct Draft<'a> {
 
 impl Draft<'_> {
     fn blocks(&self) -> Blocks {
-        let accepts = |text: &str| config::check(self.root, text).map_err(|wrong| wrong.message);
+        let accepts = |text: &str| {
+            config::check(self.root, text).map_err(|wrong| wrong.diagnostic().message.clone())
+        };
         let names = self
             .existing
             .as_ref()
@@ -256,7 +258,7 @@ impl Draft<'_> {
         };
         let text = existing.with(&blocks.text);
         config::check(self.root, &text).map_err(|wrong| {
-            Error::usage(format!("{} would be wrong with them: {}", self.path.display(), wrong.message))
+            Error::usage(format!("{} would be wrong with them: {}", self.path.display(), wrong.diagnostic().message))
                 .help("nothing was added; write the others to a file of their own: gatekeeper init OTHER.yaml")
         })?;
         super::write_file(self.path, &text)

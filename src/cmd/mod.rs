@@ -21,7 +21,7 @@ pub mod replay;
 pub mod run;
 pub mod toolchain;
 pub mod tune;
-mod watch;
+pub mod watch;
 
 use crate::cli::{BaselineCommand, Cli, Command, ConfigArg, LAST_RECORD, ToolchainCommand};
 use clap::CommandFactory;

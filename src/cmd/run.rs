@@ -3,8 +3,7 @@
 use super::binaries::{self, Asked};
 use super::progress::Progress;
 use super::{
-    blame, command_line, counted, history, make_dir, print, remark, terminal_options, watch,
-    write_file,
+    blame, command_line, counted, history, make_dir, print, remark, terminal_options, write_file,
 };
 use crate::captures::Form;
 use crate::cli::RunArgs;
@@ -39,14 +38,6 @@ const JUNIT: &str = "junit.xml";
 const WRITTEN: [&str; 5] = [RECORD, JSON, MARKDOWN, HTML, JUNIT];
 
 pub fn run(args: &RunArgs) -> Result<Exit> {
-    if args.watch {
-        watch::watch(args, run_once)
-    } else {
-        run_once(args)
-    }
-}
-
-fn run_once(args: &RunArgs) -> Result<Exit> {
     let selection = Selection {
         filters: args.filters.clone(),
         gone: Vec::new(),

@@ -1,6 +1,6 @@
 //! `run --watch`: again whenever a file changes.
 
-use super::{complain, remark};
+use super::{complain, remark, run};
 use crate::cli::RunArgs;
 use report::exit::Exit;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ const DEPTH: usize = 16;
 ///
 /// # Errors
 /// None: a mistake is reported, and mended by the next change.
-pub fn watch(args: &RunArgs, run_once: impl Fn(&RunArgs) -> Result<Exit>) -> Result<Exit> {
+pub fn watch(args: &RunArgs) -> Result<Exit> {
     let root = match args.config.config.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -33,7 +33,7 @@ pub fn watch(args: &RunArgs, run_once: impl Fn(&RunArgs) -> Result<Exit>) -> Res
     loop {
         // Looked at before: what is saved during a run is run next.
         let before = look(root);
-        if let Err(error) = run_once(args) {
+        if let Err(error) = run::run(args) {
             complain(&error);
         }
         remark(&format!(

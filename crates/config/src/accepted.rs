@@ -3,8 +3,8 @@
 
 use super::context::Context;
 use super::limit::{read_counters, read_limit};
+use super::load::check_version;
 use super::loaded::Loaded;
-use super::resolve::check_version;
 use super::scope::Scope;
 use super::select::parse_filter;
 use super::source::Source;

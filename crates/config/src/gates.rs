@@ -15,36 +15,6 @@ use model::{
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// `cases`: those of this variant, in the order of its own shapes.
-pub fn resolve_gates(writer: &Writer<'_>, cases: &[Case]) -> Result<Vec<Gate>, Problem> {
-    let kernel = writer.kernel;
-    let mut gates = Vec::new();
-    for &arch in writer.architectures {
-        gates.extend(writer.unit_gates(kernel.unit(arch))?);
-    }
-    for (shape, case) in kernel.shapes.iter().zip(cases) {
-        let own = writer.case_gates(case, shape)?;
-        let bounded = own.iter().any(|gate| {
-            matches!(
-                &gate.rule,
-                Rule::Limit {
-                    metric: Metric::MaxErr | Metric::RelL2,
-                    limit: Limit::Absolute { .. },
-                }
-            )
-        });
-        if !bounded && case.has_output() {
-            return Err(kernel
-                .raw
-                .gates
-                .problem(format!("{} has no limit on its error", case.id))
-                .help("add max_err or rel_l2: without one the reference has no effect"));
-        }
-        gates.extend(own);
-    }
-    Ok(gates)
-}
-
 /// The scope in which limits of a variant are read.
 pub struct Writer<'a> {
     pub kernel: &'a KernelVariant<'a>,
@@ -59,12 +29,12 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn unit_gates(&self, id: UnitId) -> Result<Vec<Gate>, Problem> {
+    pub fn unit_gates(&self, id: &UnitId) -> Result<Vec<Gate>, Problem> {
         let nowhere = BTreeMap::new();
         let scope = Scope::new("", &nowhere, &self.kernel.defines);
         let context = self.make_context(&scope, true);
         let arch = id.arch;
-        let subject = Subject::Unit(id);
+        let subject = Subject::Unit(id.clone());
         let mut gates = vec![self.make_gate(&subject, Rule::Built, None)];
         if self.siblings.len() > 1 {
             gates.push(self.make_gate(&subject, Rule::HasEffect, None));
@@ -75,7 +45,9 @@ impl<'a> Writer<'a> {
         Ok(gates)
     }
 
-    fn case_gates(&self, case: &Case, shape: &NamedShape) -> Result<Vec<Gate>, Problem> {
+    /// # Errors
+    /// As for a unit; and an output without a limit on its error.
+    pub fn case_gates(&self, case: &Case, shape: &NamedShape) -> Result<Vec<Gate>, Problem> {
         let scope = Scope::new(&shape.name, &shape.dims, &self.kernel.defines);
         let context = self.make_context(&scope, false);
         let subject = Subject::Case(case.id.clone());
@@ -91,6 +63,15 @@ impl<'a> Writer<'a> {
         gates.extend(self.written_gates(&subject, &context, |written| {
             written.of_shape(&shape.name, self.shapes)
         })?);
+        if case.has_output() && !gates.iter().any(bounds_error) {
+            let problem = format!("{} has no limit on its error", case.id);
+            return Err(self
+                .kernel
+                .raw
+                .gates
+                .problem(problem)
+                .help("add max_err or rel_l2: without one the reference has no effect"));
+        }
         Ok(gates)
     }
 
@@ -183,6 +164,16 @@ impl<'a> Writer<'a> {
             declared: written.map(|spot| format!("{}:{}", self.file, spot.at.line())),
         }
     }
+}
+
+fn bounds_error(gate: &Gate) -> bool {
+    matches!(
+        &gate.rule,
+        Rule::Limit {
+            metric: Metric::MaxErr | Metric::RelL2,
+            limit: Limit::Absolute { .. },
+        }
+    )
 }
 
 /// Returns the expression over metrics that a condition is, or that a limit has for its bound.

@@ -138,10 +138,18 @@ fn resolve_one(writer: &Writer<'_>, shared: &Shared<'_>) -> Result<ResolvedVaria
         .map(|shape| resolve_case(kernel, shape, shared))
         .collect::<Result<_, _>>()?;
     let entries = resolve_entries(kernel, &mut cases)?;
+    let units = resolve_units(kernel, entries, &cases, shared)?;
+    let mut gates = Vec::new();
+    for unit in &units {
+        gates.extend(writer.unit_gates(&unit.id)?);
+    }
+    for (case, shape) in cases.iter().zip(&kernel.shapes) {
+        gates.extend(writer.case_gates(case, shape)?);
+    }
     Ok(ResolvedVariant {
-        units: resolve_units(kernel, entries, &cases, shared)?,
-        gates: gates::resolve_gates(writer, &cases)?,
+        units,
         cases,
+        gates,
     })
 }
 

@@ -48,17 +48,62 @@ pub fn read_plain_limit(
     })
 }
 
-/// From the text to the limit that the judge holds the metric to.
+/// Reads the limit that the judge holds the metric to: `+2%` of something, `128`, `<= 48KiB`, `25%`, or an expression.
 pub fn read_limit(
     spot: &Spanned<String>,
     metric: Metric,
     context: &Context<'_>,
 ) -> Result<Limit, Problem> {
     context.check_measured(spot, metric)?;
-    match split_change(spot.trim(), metric) {
-        Some((amount, of)) => read_change(spot, amount, of, metric),
-        None => read_bound(spot, metric, context),
+    if let Some((amount, of)) = split_change(spot.trim(), metric) {
+        return read_change(spot, amount, of, metric);
     }
+    let (op, rest) = split_operator(spot.trim(), metric);
+    check_direction(spot, op, rest, metric)?;
+    let problem = |message: String| spot.problem(message).offset(offset(spot, rest));
+    if let Some(number) = rest.strip_suffix('%') {
+        let share = read_share(spot, (rest, number), metric)?;
+        return check_breakable(spot, metric, op, share);
+    }
+    let expression = scope::parse_expression(spot, rest)
+        .map_err(|problem| problem.offset(offset(spot, rest)))?;
+    if expression.kind() == Kind::Truth {
+        return Err(problem(format!("`{rest}` is a condition, not a limit"))
+            .help("put it into the list of conditions: conditions: [...]"));
+    }
+    let (references, constants) = context.resolve_names(spot, &expression)?;
+    if references.contains(&Reference::Own(metric)) {
+        return Err(problem(format!(
+            "the limit on {metric} refers to {metric} itself"
+        )));
+    }
+    let later = references
+        .iter()
+        .map(Reference::metric)
+        .find(|metric| matches!(metric.facet(), Facet::Times | Facet::Profile));
+    if let (Some(later), Facet::Correctness) = (later, metric.facet()) {
+        return Err(problem(format!(
+            "a limit on {metric} cannot depend on {later}: a kernel that is wrong is never {}",
+            match later.facet() {
+                Facet::Profile => "profiled",
+                _ => "timed",
+            }
+        )));
+    }
+    if !references.is_empty() {
+        return Ok(Limit::Absolute {
+            op,
+            bound: Bound::Expr(Expr {
+                text: rest.to_owned(),
+                constants,
+            }),
+        });
+    }
+    check_unit(spot, rest, metric)?;
+    let value = expression
+        .number(context.scope.env())
+        .map_err(|error| context.scope.explain_error(spot, &error))?;
+    check_breakable(spot, metric, op, value)
 }
 
 /// `+2%`, and what it is of: `+0.5% of base`, `+5% of v1.0`. `None` where this is no change.
@@ -178,66 +223,23 @@ pub fn read_counters(spot: &Spanned<String>) -> Result<Num, Problem> {
     })
 }
 
-/// `128`, `<= 48KiB`, `25%`, or an expression.
-fn read_bound(
+/// Reads 0.25 of `25%`: the text, and its number.
+fn read_share(
     spot: &Spanned<String>,
+    (rest, number): (&str, &str),
     metric: Metric,
-    context: &Context<'_>,
-) -> Result<Limit, Problem> {
-    let (op, rest) = split_operator(spot.trim(), metric);
-    check_direction(spot, op, rest, metric)?;
+) -> Result<f64, Problem> {
     let problem = |message: String| spot.problem(message).offset(offset(spot, rest));
-    if let Some(number) = rest.strip_suffix('%') {
-        let percent = number
-            .parse()
-            .ok()
-            .filter(|percent: &f64| percent.is_finite() && scope::unit_suffix(number) == Some(""))
-            .ok_or_else(|| problem(format!("`{rest}` is not a share: write 25%")))?;
-        if metric.measure() != Measure::Share {
-            return Err(problem(format!("{rest} of what?"))
-                .help(format!("write `+{rest}` to compare with the baseline")));
-        }
-        return check_breakable(spot, metric, op, percent / 100.0);
+    let percent: f64 = number
+        .parse()
+        .ok()
+        .filter(|percent: &f64| percent.is_finite() && scope::unit_suffix(number) == Some(""))
+        .ok_or_else(|| problem(format!("`{rest}` is not a share: write 25%")))?;
+    if metric.measure() != Measure::Share {
+        return Err(problem(format!("{rest} of what?"))
+            .help(format!("write `+{rest}` to compare with the baseline")));
     }
-    let expression = scope::parse_expression(spot, rest)
-        .map_err(|problem| problem.offset(offset(spot, rest)))?;
-    if expression.kind() == Kind::Truth {
-        return Err(problem(format!("`{rest}` is a condition, not a limit"))
-            .help("put it into the list of conditions: conditions: [...]"));
-    }
-    let (references, constants) = context.resolve_names(spot, &expression)?;
-    if references.contains(&Reference::Own(metric)) {
-        return Err(problem(format!(
-            "the limit on {metric} refers to {metric} itself"
-        )));
-    }
-    let later = references
-        .iter()
-        .map(Reference::metric)
-        .find(|metric| matches!(metric.facet(), Facet::Times | Facet::Profile));
-    if let (Some(later), Facet::Correctness) = (later, metric.facet()) {
-        return Err(problem(format!(
-            "a limit on {metric} cannot depend on {later}: a kernel that is wrong is never {}",
-            match later.facet() {
-                Facet::Profile => "profiled",
-                _ => "timed",
-            }
-        )));
-    }
-    if !references.is_empty() {
-        return Ok(Limit::Absolute {
-            op,
-            bound: Bound::Expr(Expr {
-                text: rest.to_owned(),
-                constants,
-            }),
-        });
-    }
-    check_unit(spot, rest, metric)?;
-    let value = expression
-        .number(context.scope.env())
-        .map_err(|error| context.scope.explain_error(spot, &error))?;
-    check_breakable(spot, metric, op, value)
+    Ok(percent / 100.0)
 }
 
 fn split_operator(text: &str, metric: Metric) -> (Op, &str) {

@@ -1,14 +1,30 @@
-//! Reads a gates file from the disk, resolves it, and selects.
+//! Reads a gates file from the disk, resolves it to a plan and its gates, and selects.
 
-use super::disk::{find_top, on_disk};
+use super::architectures::resolve_architectures;
+use super::binaries;
+use super::disk::{PathKind, find_top, on_disk};
+use super::kernel;
 use super::loaded::Loaded;
-use super::resolve::parse;
+use super::paths::Shared;
+use super::places::Places;
+use super::programs;
+use super::raw::{self, RawSimulation};
 use super::select::{self, Selection};
-use model::DEFAULT_CONFIG;
+use super::source::Source;
+use super::yaml::{Problem, Spanned};
+use super::{defaults, scope};
+use model::{DEFAULT_CONFIG, Metric, Plan, Rule, Schedule, Simulation};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use system::error::{Diagnostic, Error, Result};
+use system::error::{self, Diagnostic, Error};
 use system::files;
 use system::sources;
+
+/// Version of the format that this program reads.
+const VERSION: u32 = 1;
+
+/// Warp instructions that a case may be given to be simulated: from the least kernel to a day.
+const BUDGETS: RangeInclusive<u64> = 1_000..=1_000_000_000_000;
 
 /// Returns the nearest directory above this one that has a gates file, as `../..`.
 pub fn find_above() -> Option<PathBuf> {
@@ -22,28 +38,27 @@ pub fn find_above() -> Option<PathBuf> {
 ///
 /// # Errors
 /// Usage, for anything wrong with the file or the selection, with line, column and key.
-pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
+pub fn load(path: &Path, selection: &Selection) -> error::Result<Loaded> {
     let file = File::read(path)?;
     let top = find_top(&file.root);
-    load_file(file, top.as_deref(), selection)
+    load_file(&file, top.as_deref(), selection)
 }
 
 /// The same for a file in a tree that need not be a repository, as the files of another revision are none.
 ///
 /// # Errors
 /// As above.
-pub fn load_in_tree(top: &Path, path: &Path, selection: &Selection) -> Result<Loaded> {
+pub fn load_in_tree(top: &Path, path: &Path, selection: &Selection) -> error::Result<Loaded> {
     let top = std::fs::canonicalize(top).ok();
-    load_file(File::read(path)?, top.as_deref(), selection)
+    load_file(&File::read(path)?, top.as_deref(), selection)
 }
 
-fn load_file(file: File, top: Option<&Path>, selection: &Selection) -> Result<Loaded> {
-    let File { root, name, text } = file;
-    let mut loaded = {
-        let disk = on_disk(&root, top);
-        parse(&name, &text, &disk, &sources::of_process).map_err(Error::Usage)?
-    };
-    loaded.root = root;
+fn load_file(file: &File, top: Option<&Path>, selection: &Selection) -> error::Result<Loaded> {
+    let source = Source::parse(&file.name, &file.text).map_err(Error::Usage)?;
+    let disk = on_disk(&file.root, top);
+    let mut loaded = resolve_file(&source, &disk, &sources::of_process)
+        .map_err(|problem| Error::Usage(source.diagnose(&problem)))?;
+    loaded.root.clone_from(&file.root);
     select::select(&mut loaded, selection).map_err(Error::Usage)?;
     Ok(loaded)
 }
@@ -57,7 +72,7 @@ pub struct File {
 }
 
 impl File {
-    pub fn read(path: &Path) -> Result<Self> {
+    pub fn read(path: &Path) -> error::Result<Self> {
         let name = path.file_name().map_or_else(
             || path.display().to_string(),
             |name| name.to_string_lossy().into_owned(),
@@ -97,12 +112,182 @@ impl File {
     }
 }
 
-/// Whether a text is a right file of gates in this directory.
+/// Checks that a text is a right file of gates in this directory.
 ///
 /// # Errors
-/// The mistakes in it.
-pub fn check(root: &Path, text: &str) -> std::result::Result<(), Diagnostic> {
-    let top = find_top(root);
-    let disk = on_disk(root, top.as_deref());
-    parse(DEFAULT_CONFIG, text, &disk, &sources::of_process).map(drop)
+/// The first mistake in it.
+pub fn check(root: &Path, text: &str) -> error::Result<()> {
+    let file = File {
+        root: root.to_owned(),
+        name: DEFAULT_CONFIG.to_owned(),
+        text: text.to_owned(),
+    };
+    load_file(&file, find_top(root).as_deref(), &Selection::default()).map(drop)
+}
+
+/// Before anything else: another version may have other keys.
+pub fn check_version(source: &Source<'_>) -> Result<(), Problem> {
+    let first = source.first_entry();
+    let help = format!("the first line must be `version: {VERSION}`");
+    match first {
+        Some((key, value)) if key.value == "version" => match value {
+            Some(value) if value.value == VERSION.to_string() => Ok(()),
+            Some(value) => Err(value.problem(format!(
+                "unknown version {value}: this gatekeeper reads version {VERSION}"
+            ))),
+            None => Err(key.problem("the version must be a number").help(help)),
+        },
+        Some((key, _)) => Err(key.problem("`version` must come first").help(help)),
+        None => Err(Problem::new(source.start(), "expected a mapping").help(help)),
+    }
+}
+
+/// Resolves all of a file, and selects nothing.
+pub fn resolve_file(
+    source: &Source<'_>,
+    disk: &dyn Fn(&str) -> Option<PathKind>,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Loaded, Problem> {
+    check_version(source)?;
+    let raw: raw::GatesFile = source.read()?;
+    let file = source.name();
+    let missing = |key: &str, help: &str| {
+        Problem::new(source.start(), format!("the key `{key}` is missing")).help(help)
+    };
+    let architectures = match (&raw.architectures, &raw.kernels) {
+        (Some(written), _) => resolve_architectures(written)?,
+        (None, Some(_)) => return Err(missing("architectures", "architectures: [sm_90]")),
+        (None, None) => Vec::new(),
+    };
+    let shared = Shared {
+        file,
+        architectures: &architectures,
+        flags: &raw.flags,
+        disk,
+        environment,
+    };
+    let plan = Plan {
+        simulation: resolve_simulation(&raw.simulation)?,
+        ..Plan::empty(resolve_timing(&raw.timing)?)
+    };
+    let places = Places {
+        file: file.to_owned(),
+        text: source.text().to_owned(),
+    };
+    let mut loaded = Loaded::new(places, plan, Vec::new());
+    loaded.toolchain.cuda = raw.toolchain.cuda.as_ref().map(check_release).transpose()?;
+    match (&raw.kernels, &raw.binaries, &raw.programs) {
+        (Some(kernels), ..) if kernels.is_empty() => {
+            return Err(kernels.problem("no kernels: nothing would be judged"));
+        }
+        (_, Some(binaries), _) if binaries.is_empty() => {
+            return Err(binaries.problem("no binaries: nothing would be judged"));
+        }
+        (.., Some(programs)) if programs.is_empty() => {
+            return Err(programs.problem("no programs: nothing would be judged"));
+        }
+        (None, None, None) => {
+            return Err(missing("kernels", "kernels: {NAME: {source: FILE.cu, entry: FUNCTION, ...}}")
+                .help("or, for files that are compiled already: binaries: {NAME: {file: FILE.so, architectures: [sm_90]}}"));
+        }
+        _ => {}
+    }
+    for (name, binary) in raw.binaries.iter().flat_map(|all| all.iter()) {
+        let binary = binaries::resolve_binary(name, binary, file)?;
+        loaded.binaries.push(binary);
+    }
+    for (name, program) in raw.programs.iter().flat_map(|all| all.iter()) {
+        let program = programs::resolve_program(name, program, raw.kernels.as_ref(), &shared)?;
+        loaded.programs.push(program);
+    }
+    for (name, kernel) in raw.kernels.iter().flat_map(|all| all.iter()) {
+        kernel::resolve_kernel(name, kernel, &shared, &mut loaded)?;
+    }
+    if let Some(singles) = &raw.timing.singles {
+        let of_kernels = loaded.gates.iter().map(|gate| &gate.rule);
+        let of_programs = loaded
+            .programs
+            .iter()
+            .flat_map(|program| &program.limits)
+            .map(|limit| &limit.rule);
+        check_singles(singles, of_kernels.chain(of_programs))?;
+    }
+    let cases = loaded.plan.cases.iter();
+    loaded.all = cases.map(|case| case.id.clone()).collect();
+    Ok(loaded)
+}
+
+/// A limit that these could never decide is an error before anything is measured.
+fn check_singles<'a>(
+    singles: &Spanned<u32>,
+    rules: impl Iterator<Item = &'a Rule>,
+) -> Result<(), Problem> {
+    let limited = rules.filter_map(Rule::metric);
+    let short = |metric: &Metric| singles.value < metric.least_singles();
+    match limited
+        .filter(short)
+        .max_by_key(|format| format.least_singles())
+    {
+        None => Ok(()),
+        Some(metric) => Err(singles.problem(format!(
+            "{singles} samples are too few for the limit on {metric}, which needs {}",
+            metric.least_singles()
+        ))),
+    }
+}
+
+fn check_release(raw: &Spanned<String>) -> Result<String, Problem> {
+    let parts: Vec<_> = raw.split('.').collect();
+    let number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if (2..=3).contains(&parts.len()) && parts.iter().all(number) {
+        return Ok(raw.value.clone());
+    }
+    Err(raw
+        .problem(format!("`{raw}` is not a CUDA release"))
+        .help("examples: \"13.0\", \"13.0.2\""))
+}
+
+fn resolve_simulation(raw: &RawSimulation) -> Result<Simulation, Problem> {
+    let warp_hazards = raw
+        .warp_hazards
+        .unwrap_or(defaults::SIMULATION.warp_hazards);
+    let budget = defaults::SIMULATION.budget;
+    match &raw.budget {
+        None => Ok(Simulation {
+            budget,
+            warp_hazards,
+        }),
+        Some(budget) if BUDGETS.contains(&budget.value) => Ok(Simulation {
+            budget: budget.value,
+            warp_hazards,
+        }),
+        Some(budget) => Err(budget.problem(format!(
+            "the budget is {budget} warp instructions; it must be between {} and {}",
+            BUDGETS.start(),
+            BUDGETS.end()
+        ))),
+    }
+}
+
+fn resolve_timing(raw: &raw::Timing) -> Result<Schedule, Problem> {
+    let count = |written: &Option<Spanned<u32>>, absent: u32, least: u32, most: u32| match written {
+        None => Ok(absent),
+        Some(count) if (least..=most).contains(&count.value) => Ok(count.value),
+        Some(count) => Err(count.problem(format!("{count} must be between {least} and {most}"))),
+    };
+    let absent = defaults::TIMING;
+    let processes = count(&raw.processes, absent.processes, 1, 100)?;
+    let most = absent.max_processes.max(processes);
+    Ok(Schedule {
+        mode: raw.mode.unwrap_or(absent.mode),
+        warmup: count(&raw.warmup, absent.warmup, 0, 100_000)?,
+        iterations: count(&raw.iterations, absent.iterations, 1, 100_000)?,
+        singles: count(&raw.singles, absent.singles, 1, 100_000)?,
+        batch_ns: match &raw.batch {
+            None => absent.batch_ns,
+            Some(batch) => scope::parse_duration(batch, "a batch", 1e3..=1e9)? as u64,
+        },
+        processes,
+        max_processes: count(&raw.max_processes, most, processes, 100)?,
+    })
 }

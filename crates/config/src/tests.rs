@@ -2,8 +2,9 @@
 
 use super::*;
 use disk::PathKind;
+use load::resolve_file;
 use loaded::Loaded;
-use resolve::parse;
+use system::error::Diagnostic;
 
 mod accepted;
 mod edits;
@@ -30,6 +31,17 @@ fn environment(name: &str) -> Option<String> {
         "RELATIVE" => Some("include".to_owned()),
         _ => None,
     }
+}
+
+/// Resolves a file without reading or selecting it.
+pub fn parse(
+    file: &str,
+    text: &str,
+    disk: &dyn Fn(&str) -> Option<PathKind>,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Loaded, Diagnostic> {
+    let source = Source::parse(file, text)?;
+    resolve_file(&source, disk, environment).map_err(|problem| source.diagnose(&problem))
 }
 
 fn read(text: &str) -> Result<Loaded, String> {

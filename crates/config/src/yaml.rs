@@ -3,7 +3,7 @@
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -92,18 +92,45 @@ impl<T: fmt::Display> fmt::Display for Spanned<T> {
     }
 }
 
+/// Asks the reader for its own form of a value with its places. Its type `Spanned` also takes what serde has buffered,
+/// which nothing here does, and would make the code that reads `T` five times over.
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spanned<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let spanned = serde_yaml::Spanned::<T>::deserialize(deserializer)?;
-        Ok(Self {
-            value: spanned.value,
-            at: Position {
-                written: Place::new(spanned.defined),
-                used: Place::new(spanned.referenced),
-                is_key: false,
-            },
-        })
+        struct SpannedVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for SpannedVisitor<T> {
+            type Value = Spanned<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value")
+            }
+            fn visit_newtype_struct<D: Deserializer<'de>>(
+                self,
+                deserializer: D,
+            ) -> Result<Self::Value, D::Error> {
+                // The answer is the same whatever is asked for. A mapping would be code for each type.
+                deserializer.deserialize_unit(self)
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let _mark: IgnoredAny = next_value(&mut map)?;
+                let value = next_value(&mut map)?;
+                let used = Place::new(next_value(&mut map)?);
+                let written = Place::new(next_value(&mut map)?);
+                let at = Position {
+                    written,
+                    used,
+                    is_key: false,
+                };
+                Ok(Spanned { value, at })
+            }
+        }
+        deserializer.deserialize_newtype_struct("__yaml_spanned", SpannedVisitor(PhantomData))
     }
+}
+
+/// Reads the next value of a mapping, whatever its key.
+fn next_value<'de, A: MapAccess<'de>, T: Deserialize<'de>>(map: &mut A) -> Result<T, A::Error> {
+    map.next_entry::<IgnoredAny, T>()?
+        .map(|(_, value)| value)
+        .ok_or_else(|| A::Error::custom("the reader does not say where values are"))
 }
 
 impl<T: JsonSchema> JsonSchema for Spanned<T> {

@@ -1,13 +1,13 @@
 //! Floor 2: what was agreed on a metric, under exactly the key that this run has.
 
-use super::index::View;
+use super::index::{Opponent, View};
 use super::lookup::Executor;
 use super::sessions::between_sessions;
 use super::unavailable::{Judged, Unavailable, fail, inconclusive, skipped};
 use super::value::{Repeats, Spread};
 use crate::stats::{Between, Group};
 use model::*;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::mem::discriminant;
 
 /// The shape under which resources stand, which belong to none.
@@ -22,9 +22,6 @@ pub(super) struct AgreedOn {
     /// Variation between sessions, for times that were taken in several.
     pub between: Option<Between>,
 }
-
-/// The values that a base side could not give, where the baselines are made from a record.
-pub(super) type Refusals = BTreeMap<(Subject, Facet), Unavailable>;
 
 /// Why a comparison cannot be made.
 pub(super) enum NoBaseline {
@@ -150,7 +147,6 @@ impl<'a> View<'_, 'a> {
         self,
         subject: &Subject,
         metric: Metric,
-        refusals: &Refusals,
     ) -> Result<AgreedOn, NoBaseline> {
         let policy = self.policy();
         let facet = metric.facet();
@@ -173,7 +169,7 @@ impl<'a> View<'_, 'a> {
             let why = Box::new(Reason::Fault(fault.clone()));
             return refuse(Outcome::Inconclusive, Reason::BaseLacks { metric, why });
         }
-        if let Some(refused) = refusals.get(&(subject.clone(), facet)) {
+        if let Some(refused) = self.filed().refusals.get(&(subject.clone(), facet)) {
             let why = Box::new(refused.reason.clone());
             return refuse(Outcome::Inconclusive, Reason::BaseLacks { metric, why });
         }
@@ -186,7 +182,7 @@ impl<'a> View<'_, 'a> {
         }
         let lacking = match shelf.same.first() {
             _ if self.is_of_file(subject) => {
-                if self.is_against_record() {
+                if matches!(self.index.opponent, Opponent::Record { .. }) {
                     Lacking::OlderFile
                 } else {
                     Lacking::Kernel
@@ -197,12 +193,6 @@ impl<'a> View<'_, 'a> {
             Some(_) => Lacking::Case,
         };
         Err(NoBaseline::New(Reason::New { metric, lacking }))
-    }
-
-    /// Whether the other side is a record that was made of its own.
-    fn is_against_record(self) -> bool {
-        let base = self.index.view(Side::Base, None);
-        base.is_some_and(|base| !base.is_revision())
     }
 
     /// Whether it is about a file that was compiled already.
@@ -246,7 +236,7 @@ impl<'a> View<'_, 'a> {
                 && differences
                     .iter()
                     .any(|difference| difference.field == KeyField::Gpu)
-                && self.agreed_on(subject, metric, &Refusals::new()).is_ok()
+                && self.agreed_on(subject, metric).is_ok()
         };
         match shelf.elsewhere(&key) {
             Some(differences) if !is_first(&differences) => {

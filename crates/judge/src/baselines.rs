@@ -1,7 +1,7 @@
 //! Making baselines of a run: everything that was built, proven right, and timed without throttling.
 
-use super::agreed::{ANY_SHAPE, Refusals, is_over_shapes, usable};
-use super::index::{Index, View};
+use super::agreed::{ANY_SHAPE, is_over_shapes, usable};
+use super::index::{Index, Refusals, View};
 use super::rules;
 use super::unavailable::{Judged, Unavailable, inconclusive, skipped};
 use super::value::Spread;

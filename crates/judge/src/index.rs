@@ -4,12 +4,12 @@
 //! steps: the evidence here, then the proofs, which the rules give (`proof`). A [`View`] is an index with the side and the
 //! architecture that a question is about.
 
-use super::unavailable::Judged;
+use super::unavailable::{Judged, Unavailable};
 use crate::stats::sequential::{Schedule as Looks, Undecidable};
 use model::*;
 use std::borrow::Borrow;
 use std::cell::OnceCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
 /// Everything that a record shows, or two that are compared.
@@ -17,6 +17,8 @@ pub struct Index<'a> {
     head: Filed<'a>,
     /// Where a base revision was named, or another record.
     base: Option<Filed<'a>>,
+    /// The side that head is held against.
+    pub(super) opponent: Opponent<'a>,
     /// Whether the base ran on what executes kernels as head's does.
     pub(super) is_alike: bool,
     /// All that the plan has units for. None where nothing is simulated, or there is only one.
@@ -26,6 +28,34 @@ pub struct Index<'a> {
     /// Looks of all contests against the base, once one is asked for.
     pub(super) looks: OnceCell<Result<Looks, Undecidable>>,
 }
+
+/// The side that head is held against.
+#[derive(Clone, Copy)]
+pub(super) enum Opponent<'a> {
+    Nothing,
+    /// A revision, of which this run observed what it needs.
+    Revision(&'a Base),
+    /// A record that was made in a run of its own, with head's.
+    Record {
+        base: &'a Record,
+        head: &'a Record,
+        loosening: Loosening,
+    },
+}
+
+impl Opponent<'_> {
+    /// Returns whether a label allows head to ask less, or to take more where nobody asked.
+    pub fn loosening(self) -> Loosening {
+        match self {
+            Self::Nothing => Loosening::Fails,
+            Self::Revision(base) => base.loosening,
+            Self::Record { loosening, .. } => loosening,
+        }
+    }
+}
+
+/// The values that a base record could not give, where head's baselines are made of it.
+pub(super) type Refusals = BTreeMap<(Subject, Facet), Unavailable>;
 
 /// One side of an index, for one architecture.
 #[derive(Clone, Copy)]
@@ -52,6 +82,8 @@ pub(super) struct Filed<'a> {
     variants: Pieces<(&'a str, &'a str), &'a Unit>,
     /// The policy's, by kernel and variant.
     baselines: Pieces<(&'a str, &'a str), &'a Baseline>,
+    /// Of head alone.
+    pub refusals: Refusals,
     pub builds: Pieces<&'a UnitId, &'a Seen<BuildFacts>>,
     pub codes: Pieces<&'a UnitId, &'a Seen<CodeFacts>>,
     pub base_references: Pieces<&'a CaseId, &'a Seen<BaseReference>>,
@@ -118,6 +150,7 @@ impl<'a> Filed<'a> {
             units: plan.units.iter().map(|unit| (&unit.id, unit)).collect(),
             variants: Pieces::new(),
             baselines: Pieces::new(),
+            refusals: Refusals::new(),
             builds: Pieces::new(),
             codes: Pieces::new(),
             base_references: Pieces::new(),
@@ -211,11 +244,20 @@ impl<'a> Index<'a> {
             Filed::new(&base.plan, environment, &ASKS_NOTHING, true, evidence)
         });
         let head = Filed::new(plan, environment, policy, false, evidence);
-        Self::of_sides(head, base)
+        let opponent = policy
+            .base
+            .as_ref()
+            .map_or(Opponent::Nothing, Opponent::Revision);
+        Self::of_sides(head, base, opponent)
     }
 
     /// Files two records, by gates that may be others than head's own.
-    pub(super) fn file_two(policy: &'a Policy, base: &'a Record, head: &'a Record) -> Self {
+    pub(super) fn file_two(
+        policy: &'a Policy,
+        refusals: Refusals,
+        [base, head]: [&'a Record; 2],
+        loosening: Loosening,
+    ) -> Self {
         let file = |record: &'a Record, policy| {
             let Record {
                 plan, environment, ..
@@ -230,7 +272,16 @@ impl<'a> Index<'a> {
             (None, None) => was.simulator.is_some() && was.simulator == is.simulator,
             _ => false,
         };
-        let index = Self::of_sides(file(head, policy), Some(file(base, &ASKS_NOTHING)));
+        let of_head = Filed {
+            refusals,
+            ..file(head, policy)
+        };
+        let opponent = Opponent::Record {
+            base,
+            head,
+            loosening,
+        };
+        let index = Self::of_sides(of_head, Some(file(base, &ASKS_NOTHING)), opponent);
         Self { is_alike, ..index }
     }
 
@@ -242,13 +293,14 @@ impl<'a> Index<'a> {
         evidence: impl IntoIterator<Item = &'a Evidence>,
     ) -> Self {
         let head = Filed::new(plan, environment, policy, false, evidence);
-        Self::of_sides(head, None)
+        Self::of_sides(head, None, Opponent::Nothing)
     }
 
-    fn of_sides(head: Filed<'a>, base: Option<Filed<'a>>) -> Self {
+    fn of_sides(head: Filed<'a>, base: Option<Filed<'a>>, opponent: Opponent<'a>) -> Self {
         Self {
             head,
             base,
+            opponent,
             is_alike: true,
             architectures: Vec::new(),
             proofs: HashMap::new(),

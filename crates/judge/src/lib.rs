@@ -40,7 +40,6 @@ mod agreed;
 mod baselines;
 mod best;
 pub mod blame;
-mod conclusion;
 mod counterpart;
 mod index;
 mod lookup;
@@ -89,9 +88,8 @@ pub use value::{MetricValue, Spread};
 
 use baselines::{PairedTimes, timed_by_two_protocols};
 use model::*;
-use review::Opponent;
 
-/// Every gate's verdict, and what they come to together. Who asks more of the record keeps its [`Index`], and asks that
+/// Judges every gate of a record, and concludes from all of them. Who asks more of the record keeps its [`Index`], and asks that
 /// ([`Index::judge`]).
 pub fn judge(record: &Record) -> Judgement {
     Index::new(record).judge()
@@ -126,7 +124,7 @@ fn faults_of(base: &Record) -> Vec<BaseFault> {
         .collect()
 }
 
-fn baselines_of(base: &Record) -> (Vec<Baseline>, agreed::Refusals) {
+fn baselines_of(base: &Record) -> (Vec<Baseline>, index::Refusals) {
     // No verdict depends on where a baseline came from.
     let index = Index::new(base);
     baselines::make(base, &index, "base", PairedTimes::Taken, &|_| None)
@@ -157,11 +155,5 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
         base: None,
         ..head.policy.clone()
     };
-    let index = Index::of_two(&policy, base, head);
-    let opponent = Opponent::Record {
-        base,
-        head,
-        loosening,
-    };
-    passes::judge_in_passes(index.head(), &refusals, opponent)
+    Index::of_two(&policy, refusals, [base, head], loosening).judge()
 }

@@ -1,61 +1,64 @@
-//! Floor 6: the judgement of one side, in passes.
+//! Floor 6: the judgement of a record, in passes.
 
-use super::agreed::Refusals;
-use super::index::{Index, View};
-use super::review::{Opponent, accepted, expected, fallback, references, uncaptured};
-use super::{
-    against_base, baselines, blame, conclusion, notes, problems, review, rivals, rules, targets,
-    ungated,
-};
+use super::index::{Index, Opponent, View};
+use super::review::{self, accepted, expected, fallback, references, uncaptured};
+use super::{against_base, baselines, blame, notes, problems, rivals, rules, targets, ungated};
 use model::*;
 use std::collections::BTreeSet;
 
 impl Index<'_> {
-    /// Every gate's verdict, in the order of the policy, and what they come to together. Any prefix of a run's evidence can
-    /// be judged; evidence that is missing is a reason in its verdict. Two records are judged by [`compare`](crate::compare).
+    /// Judges every gate, in the order of the policy, and concludes from all of them. Any prefix of a run's evidence can
+    /// be judged; evidence that is missing is a reason in its verdict. Each pass adds verdicts or replaces some; the
+    /// conclusion is drawn last, once, from all.
     pub fn judge(&self) -> Judgement {
-        let base = self.view(Side::Base, None);
-        debug_assert!(base.is_none_or(View::is_revision), "two records");
-        let head = self.head();
-        let opponent = match &head.policy().base {
-            None => Opponent::Nothing,
-            Some(base) => Opponent::Revision(base),
-        };
-        judge_in_passes(head, &Refusals::new(), opponent)
+        let view = self.head();
+        let mut judgement = Judgement::default();
+        // Each gate by its rule, and what was accepted of it.
+        let mut new = BTreeSet::new();
+        for gate in &view.policy().gates {
+            let mut ruled = rules::judge_gate(view, gate, &view.policy().accepted);
+            if gate.needs_device() {
+                blame_device(view, &mut ruled.verdict);
+            }
+            new.extend(ruled.new.map(|facet| (gate.subject.clone(), facet)));
+            ruled.file(&mut judgement);
+        }
+        let new = new
+            .into_iter()
+            .map(|(subject, facet)| Note::New { subject, facet });
+        judgement.notes.extend(new.chain(notes::gone(view)));
+        judgement.ungated = ungated::find(view);
+        let verdicts = &mut judgement.verdicts;
+        // Resources that became worse, and that no gate limits.
+        if self.opponent.loosening() == Loosening::Fails {
+            let worse = ungated::verdicts(view, &judgement.ungated, verdicts);
+            verdicts.extend(worse);
+        }
+        // Failures of variants that are kept to fail.
+        expected::review(view.plan(), verdicts);
+        // Failures of variants that another stands in for.
+        fallback::review(view, verdicts);
+        // Files and acceptances that are no good. A comparison of two records makes its baselines itself, and by these it
+        // cannot tell whether an acceptance is needed.
+        let (broken, unneeded) = view.broken_baselines();
+        verdicts.extend(broken);
+        judgement.notes.extend(unneeded);
+        if !matches!(self.opponent, Opponent::Record { .. }) {
+            verdicts.extend(accepted::check(view));
+        }
+        verdicts.extend(uncaptured::review(view.plan()));
+        // Everything that the base requires.
+        verdicts.extend(review::against(view));
+        judgement.conclusion = conclude(view, verdicts);
+        baselines::keep_sound_wins(&mut judgement.wins, verdicts);
+        judgement.problems = problems::group(view, verdicts);
+        describe(view, &mut judgement);
+        judgement
     }
 }
 
-/// All passes in their order. Each adds verdicts or replaces some; the conclusion is drawn last, once, from all.
-pub(super) fn judge_in_passes(view: View, refusals: &Refusals, opponent: Opponent) -> Judgement {
-    // Each gate by its rule, and what was accepted of it.
-    let mut judgement = judge_gates(view, refusals);
-    judgement.ungated = ungated::find(view, refusals);
-    let verdicts = &mut judgement.verdicts;
-    // Resources that became worse, and that no gate limits.
-    if opponent.loosening() == Loosening::Fails {
-        let worse = ungated::verdicts(view, &judgement.ungated, verdicts);
-        verdicts.extend(worse);
-    }
-    // Failures of variants that are kept to fail.
-    expected::review(view.plan(), verdicts);
-    // Failures of variants that another stands in for.
-    fallback::review(view, verdicts);
-    // Files and acceptances that are no good. A comparison of two records makes its baselines itself, and by these it
-    // cannot tell whether an acceptance is needed.
-    let (broken, unneeded) = view.broken_baselines();
-    verdicts.extend(broken);
-    judgement.notes.extend(unneeded);
-    if !matches!(opponent, Opponent::Record { .. }) {
-        verdicts.extend(accepted::check(view, refusals));
-    }
-    verdicts.extend(uncaptured::review(view.plan()));
-    // Everything that the base requires.
-    verdicts.extend(review::against(opponent, view));
-    judgement.conclusion = conclusion::conclude(view, verdicts);
-    baselines::keep_sound_wins(&mut judgement.wins, verdicts);
-    judgement.problems = problems::group(view, verdicts);
-
-    // No verdict follows from the rest.
+/// Adds what readers want to know besides. No verdict follows from it.
+fn describe(view: View, judgement: &mut Judgement) {
     judgement.targets = targets::compare(view);
     let drifts = rules::baseline::since_best(view, &judgement.drifts);
     judgement.drifts.extend(drifts);
@@ -63,7 +66,7 @@ pub(super) fn judge_in_passes(view: View, refusals: &Refusals, opponent: Opponen
     judgement.base = against_base::summarise(view);
     judgement.blames = blame::find(view, &judgement.verdicts);
     judgement.notes.extend(notes::of_cases(view));
-    judgement.notes.extend(match opponent {
+    judgement.notes.extend(match view.index.opponent {
         Opponent::Nothing => Vec::new(),
         Opponent::Revision(base) => references::new_inputs(view)
             .into_iter()
@@ -73,29 +76,48 @@ pub(super) fn judge_in_passes(view: View, refusals: &Refusals, opponent: Opponen
             .into_iter()
             .collect(),
     });
-    judgement
 }
 
-/// Rules, with what was accepted of them.
-fn judge_gates(view: View, refusals: &Refusals) -> Judgement {
-    let mut judgement = conclusion::empty_judgement();
-    let mut new = BTreeSet::new();
-    for gate in &view.policy().gates {
-        let mut ruled = rules::accepted::apply(view, gate, refusals);
-        if gate.needs_device() {
-            conclusion::blame_device(view, &mut ruled.verdict);
-        }
-        new.extend(ruled.new.map(|facet| (gate.subject.clone(), facet)));
-        judgement.wins.append(&mut ruled.wins);
-        judgement.counters.append(&mut ruled.counters);
-        judgement.accepted.extend(ruled.accepted);
-        judgement.drifts.extend(ruled.drift);
-        judgement.verdicts.push(ruled.verdict);
+/// A broken device is never a skip, and neither is a missing one where it is required.
+fn blame_device(view: View, verdict: &mut Verdict) {
+    let is_absent = matches!(
+        verdict.outcome,
+        Outcome::Skipped | Outcome::Unsupported | Outcome::Inconclusive
+    );
+    let (Err(device), true) = (view.device(), is_absent) else {
+        return;
+    };
+    let is_broken = matches!(view.environment().device, Seen::Fault(_));
+    if is_broken || view.policy().require_gpu {
+        verdict.outcome = Outcome::Environment;
+        verdict.reason = if is_broken {
+            device.reason
+        } else {
+            Reason::GpuRequired {
+                why: Box::new(device.reason),
+            }
+        };
     }
-    judgement.notes = new
-        .into_iter()
-        .map(|(subject, facet)| Note::New { subject, facet })
-        .chain(notes::gone(view))
-        .collect();
-    judgement
+}
+
+/// The conclusion from all verdicts, whichever pass they are from. That head asks as much as the base is no proof that
+/// anything of head was judged: only gates are.
+pub(super) fn conclude(view: View, verdicts: &[Verdict]) -> Conclusion {
+    let any = |outcome| verdicts.iter().any(|verdict| verdict.outcome == outcome);
+    let is_missing_but_required = view.policy().require_gpu && view.device().is_err();
+    let is_judged = |verdict: &Verdict| {
+        matches!(verdict.question, Question::Gate(_))
+            && matches!(verdict.outcome, Outcome::Pass | Outcome::Expected)
+    };
+    if any(Outcome::Fail) {
+        Conclusion::Fail
+    } else if any(Outcome::Environment) || is_missing_but_required {
+        Conclusion::Environment
+    } else if any(Outcome::Inconclusive) {
+        Conclusion::Inconclusive
+    } else if verdicts.iter().any(is_judged) {
+        Conclusion::Pass
+    } else {
+        Conclusion::NothingJudged
+    }
 }

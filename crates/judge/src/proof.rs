@@ -1,9 +1,8 @@
 //! Floor 4: whether a case is right, by the rules. Worked out once for each case and kept in the index, as its times rest on
 //! it. An index is whole only then, so what makes one for a question is here.
 
-use super::agreed::Refusals;
-use super::index::{Index, View};
-use super::rules::{accepted, correctness, findings};
+use super::index::{Index, Refusals, View};
+use super::rules::{correctness, findings, judge_gate};
 use super::unavailable::{Judged, inconclusive, ruling};
 use model::*;
 use std::collections::{BTreeSet, HashMap};
@@ -24,7 +23,12 @@ impl<'a> Index<'a> {
     /// Indexes a record, and the one that it is compared with, if it is.
     pub fn against(base: Option<&'a Record>, head: &'a Record) -> Self {
         match base {
-            Some(base) => Self::of_two(&head.policy, base, head),
+            Some(base) => Self::of_two(
+                &head.policy,
+                Refusals::new(),
+                [base, head],
+                Loosening::Fails,
+            ),
             None => Self::new(head),
         }
     }
@@ -49,8 +53,13 @@ impl<'a> Index<'a> {
     }
 
     /// Indexes two records, by gates that may be others than head's own.
-    pub(super) fn of_two(policy: &'a Policy, base: &'a Record, head: &'a Record) -> Self {
-        Self::file_two(policy, base, head).prove_cases()
+    pub(super) fn of_two(
+        policy: &'a Policy,
+        refusals: Refusals,
+        records: [&'a Record; 2],
+        loosening: Loosening,
+    ) -> Self {
+        Self::file_two(policy, refusals, records, loosening).prove_cases()
     }
 
     fn prove_cases(mut self) -> Self {
@@ -104,7 +113,7 @@ fn prove(view: View, id: &CaseId) -> Judged<()> {
     let gates = view.gates_of(&subject).iter();
     let mut limits = 0;
     for gate in gates.filter(|gate| bounds_error(&gate.rule)) {
-        let verdict = accepted::apply(view, gate, &Refusals::new()).verdict;
+        let verdict = judge_gate(view, gate, &view.policy().accepted).verdict;
         if verdict.outcome != Outcome::Pass {
             return ruling(verdict.outcome, verdict.reason);
         }

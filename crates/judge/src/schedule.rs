@@ -1,11 +1,10 @@
 //! Schedules the rest of a run: which cases may go on, and which need one more timing process.
 
-use super::agreed::Refusals;
 use super::counterpart::BaseStatus;
 use super::index::{Index, View};
 use super::rests::rests_on;
 use super::review::lost;
-use super::rules::{accepted, hazards};
+use super::rules::{hazards, judge_gate};
 use super::series::count;
 use model::*;
 use std::collections::BTreeSet;
@@ -303,7 +302,7 @@ impl<'a> View<'_, 'a> {
     fn is_open(self, id: &CaseId) -> bool {
         self.gates_of(&Subject::Case(id.clone()))
             .iter()
-            .any(|gate| accepted::apply(self, gate, &Refusals::new()).open)
+            .any(|gate| judge_gate(self, gate, &self.policy().accepted).open)
     }
 
     /// Whether a gate of this run needs the time of the case itself, and not only its change. A case that did not

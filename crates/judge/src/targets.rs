@@ -1,6 +1,5 @@
 //! How figures stand to their targets. No verdict follows from it.
 
-use super::agreed::Refusals;
 use super::index::View;
 use super::rules::{self, relative_change};
 use model::*;
@@ -26,7 +25,7 @@ fn aim(view: View, target: &Target) -> Aimed {
         measured,
         limit,
         ..
-    } = rules::apply(view, &gate, &Refusals::new()).verdict;
+    } = rules::judge_gate(view, &gate, &[]).verdict;
     let both = measured.zip(limit);
     let standing = match outcome {
         Outcome::Pass => Standing::Met,

@@ -7,7 +7,6 @@
 //! a case are better evidence than its resources, so a unit whose times hold does not fail. A limit that only head has
 //! keeps a value from failing, and not from the list. Compiled files are left out: whoever compares them names the limits.
 
-use super::agreed::Refusals;
 use super::index::View;
 use super::review::lost;
 use super::rules::{self, condition, relative_change};
@@ -24,7 +23,7 @@ const COMPARED: [Metric; 5] = [
 ];
 
 /// Returns the units and the cases that have a worse value, in the order of the plan.
-pub(super) fn find(view: View, refusals: &Refusals) -> Vec<Ungated> {
+pub(super) fn find(view: View) -> Vec<Ungated> {
     let units = view
         .plan()
         .units
@@ -37,7 +36,7 @@ pub(super) fn find(view: View, refusals: &Refusals) -> Vec<Ungated> {
             // A variant that is kept to fail is held to no baseline and never timed.
             view.plan().expected(kernel, variant).is_none()
         })
-        .filter_map(|unit| compare_unit(view, &unit.id, refusals));
+        .filter_map(|unit| compare_unit(view, &unit.id));
     let cases = view
         .plan()
         .cases
@@ -92,7 +91,7 @@ pub(super) fn verdicts(view: View, found: &[Ungated], gates: &[Verdict]) -> Vec<
         .collect()
 }
 
-fn compare_unit(view: View, id: &UnitId, refusals: &Refusals) -> Option<Ungated> {
+fn compare_unit(view: View, id: &UnitId) -> Option<Ungated> {
     let subject = Subject::Unit(id.clone());
     let base = view
         .base()
@@ -112,7 +111,7 @@ fn compare_unit(view: View, id: &UnitId, refusals: &Refusals) -> Option<Ungated>
             let now = view.metric(&subject, metric).ok()?.number;
             let was = match base {
                 Some(base) => base.metric(&subject, metric).ok()?.number,
-                None => view.agreed_on(&subject, metric, refusals).ok()?.value,
+                None => view.agreed_on(&subject, metric).ok()?.value,
             };
             let change = relative_change(now, was);
             let is_worse = if metric.larger_is_better() {

@@ -120,7 +120,7 @@ pub enum Outcome {
 }
 
 /// All that `judge` says of a record.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Judgement {
     pub conclusion: Conclusion,
     /// In the order of the policy's gates. After them: baseline files that cannot be used, acceptances
@@ -232,13 +232,14 @@ pub enum Standing {
 }
 
 /// The whole run in a word; the exit code follows from it alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Conclusion {
     Pass,
     Fail,
     Environment,
     Inconclusive,
+    #[default]
     NothingJudged,
 }
 

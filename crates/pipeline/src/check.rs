@@ -2,7 +2,7 @@
 
 use super::answers::Answers;
 use super::plan::Planned;
-use super::took::{Meter, milliseconds};
+use super::took::milliseconds;
 use super::work::{EvidenceSide, Side, SkipReason, Work};
 use crate::event::{Event, Phase};
 use check::cache::Answer;
@@ -12,8 +12,8 @@ use run::worker::{CheckAnswer, CheckJob, Crews, ExpectedOutput};
 
 type Tried = std::result::Result<CheckJob, SkipReason>;
 
-/// Evidence stands in the order of the plan, whichever case was done first; of the base that alone which head's
-/// does not tell.
+/// Checks head, and then the cases of the base that head's checks do not settle. Files evidence in the order of the plan,
+/// whichever case was done first.
 pub fn check_all(
     planned: &Planned,
     work: &mut Work,
@@ -21,78 +21,45 @@ pub fn check_all(
     record: &mut Record,
     on: &(dyn Fn(Event) + Sync),
 ) {
-    let cases: Vec<&Case> = record.plan.cases.iter().collect();
-    let tried = tried(&work.head, record);
-    let pieces = check_side(&cases, tried, crews, &work.took, on, EvidenceSide::Head);
-    EvidenceSide::Head.file(pieces, &mut record.evidence);
-    let (Some(base), Some(policy)) = (&planned.base, &record.policy.base) else {
-        return;
-    };
-    let needed = judge::needed_of_base(
-        &record.plan,
-        &record.environment,
-        &record.policy,
-        &record.evidence,
-    );
-    let plan = &policy.plan;
-    let cases: Vec<&Case> = needed.iter().filter_map(|id| plan.case(id)).collect();
-    work.base.answers = Answers::compute(cases.iter().copied(), &base.references, on);
-    record.costs.reference_ms += milliseconds(work.base.answers.wall);
-    let pieces = check_side(
-        &cases,
-        cases
-            .iter()
-            .map(|case| {
-                case.seeds
-                    .iter()
-                    .map(|&seed| work.base.check_job(plan, case, None, seed))
-                    .collect()
-            })
-            .collect(),
-        crews,
-        &work.took,
-        on,
-        EvidenceSide::Base,
-    );
-    EvidenceSide::Base.file(pieces, &mut record.evidence);
-}
-
-fn check_side(
-    cases: &[&Case],
-    tried: Vec<Vec<Tried>>,
-    crews: &mut Crews,
-    took: &Meter,
-    on: &(dyn Fn(Event) + Sync),
-    of: EvidenceSide,
-) -> Vec<Evidence> {
-    let steps = cases.iter().map(|case| case.seeds.len() as u64).sum();
-    on(Event::Began {
-        phase: Phase::Check,
-        steps,
-    });
-    let stepped = |number: usize| {
-        on(Event::Stepped {
+    for side in [EvidenceSide::Head, EvidenceSide::Base] {
+        let Some((cases, tried)) = (match side {
+            EvidenceSide::Head => Some(head_jobs(&work.head, record)),
+            EvidenceSide::Base => base_jobs(&mut work.base, planned, record, on),
+        }) else {
+            return;
+        };
+        on(Event::Began {
             phase: Phase::Check,
-            what: cases
-                .get(number)
-                .map_or(String::new(), |case| format!("{}{}", of.heading(), case.id)),
+            steps: tried.iter().map(|seeds| seeds.len() as u64).sum(),
         });
-    };
-    let (jobs, untried) = split(tried);
-    for (number, whys) in untried.iter().enumerate() {
-        whys.iter().flatten().for_each(|_| stepped(number));
-    }
-    let answers = crews.check(&jobs, &|number, wall| {
-        if let Some(case) = cases.get(number) {
-            took.add(&case.id, wall);
+        let stepped = |number: usize| {
+            on(Event::Stepped {
+                phase: Phase::Check,
+                what: cases.get(number).map_or(String::new(), |case| {
+                    format!("{}{}", side.heading(), case.id)
+                }),
+            });
+        };
+        let (jobs, untried) = split(tried);
+        for (number, whys) in untried.iter().enumerate() {
+            whys.iter().flatten().for_each(|_| stepped(number));
         }
-        stepped(number);
-    });
-    evidence(cases, untried, answers)
+        let answers = crews.check(&jobs, &|number, wall| {
+            if let Some(case) = cases.get(number) {
+                work.took.add(&case.id, wall);
+            }
+            stepped(number);
+        });
+        let pieces = evidence(&cases, untried, answers);
+        side.file(pieces, &mut record.evidence);
+    }
+    record.costs.reference_ms += milliseconds(work.base.answers.wall);
 }
 
-/// For each case, a job for each seed.
-fn tried(side: &Side, record: &Record) -> Vec<Vec<Tried>> {
+/// Cases, and for each of their seeds a job.
+type Asked<'a> = (Vec<&'a Case>, Vec<Vec<Tried>>);
+
+fn head_jobs<'a>(side: &Side, record: &'a Record) -> Asked<'a> {
     let plan = &record.plan;
     let admissions = judge::admit(
         plan,
@@ -101,7 +68,8 @@ fn tried(side: &Side, record: &Record) -> Vec<Vec<Tried>> {
         &record.evidence,
         Stage::Check,
     );
-    plan.cases
+    let tried = plan
+        .cases
         .iter()
         .zip(admissions)
         .map(|(case, admission)| {
@@ -113,7 +81,37 @@ fn tried(side: &Side, record: &Record) -> Vec<Vec<Tried>> {
                 })
                 .collect()
         })
-        .collect()
+        .collect();
+    (plan.cases.iter().collect(), tried)
+}
+
+/// Computes the references of the cases that the base needs, and makes their jobs. `None` where there is no base.
+fn base_jobs<'a>(
+    side: &mut Side,
+    planned: &Planned,
+    record: &'a Record,
+    on: &(dyn Fn(Event) + Sync),
+) -> Option<Asked<'a>> {
+    let references = &planned.base.as_ref()?.references;
+    let plan = &record.policy.base.as_ref()?.plan;
+    let needed = judge::needed_of_base(
+        &record.plan,
+        &record.environment,
+        &record.policy,
+        &record.evidence,
+    );
+    let cases: Vec<&Case> = needed.iter().filter_map(|id| plan.case(id)).collect();
+    side.answers = Answers::compute(cases.iter().copied(), references, on);
+    let tried = cases
+        .iter()
+        .map(|case| {
+            case.seeds
+                .iter()
+                .map(|&seed| side.check_job(plan, case, None, seed))
+                .collect()
+        })
+        .collect();
+    Some((cases, tried))
 }
 
 /// The jobs of each case; and for each of its seeds, in their order, why there is none.

@@ -38,14 +38,14 @@ use model::Record;
 use plan::Planned;
 use prepare::Prepared;
 use results::Results;
-use run::worker::Crews;
 use std::time::Instant;
 use system::cache::Cache;
 use system::error::Result;
 use took::milliseconds;
 use work::Work;
 
-/// Runs a change: builds both sides, then checks, counts and times, on a GPU or in the simulator in its place.
+/// Runs a change: builds both sides, then checks every case on the GPU, simulates it for races and stray accesses, and
+/// times and profiles what is right. Without a GPU the simulator checks and counts in its place.
 ///
 /// # Errors
 /// Errors that keep a run from starting at all: baselines, compiler, cache. Whatever breaks later is evidence.
@@ -68,15 +68,20 @@ pub fn run(
     compare_sides(request, &planned, &work, &mut record, cache, on);
     planned.refuse_crossing(&reads)?;
     if record.environment.device.got().is_some() {
-        run_on_gpu(
-            request,
-            &planned,
-            &mut work,
-            &mut crews,
-            &mut record,
-            cache,
-            on,
-        )?;
+        let digests = work.head.answers.digests(&record.plan);
+        record.evidence.extend(digests);
+        check::check_all(&planned, &mut work, &mut crews, &mut record, on);
+        if request.simulate_beside_gpu {
+            let results = Results::open(cache, &record.environment.started, request.fresh)?;
+            simulate::simulate_beside_gpu(&planned, &work, &results, &mut record, on)?;
+        }
+        time::time_all(&work, &planned.root, crews.first(), &mut record, on);
+        record.costs.gpus = u32::try_from(crews.gpus()).unwrap_or(u32::MAX);
+        if record.plan.profiling.is_some() {
+            // The GPU is free for the profiler's own worker.
+            crews.retire();
+            profile::profile_all(&planned, &work, &mut record, on);
+        }
     } else if record.environment.simulator.is_some() {
         let results = Results::open(cache, &record.environment.started, request.fresh)?;
         simulate::simulate_all(&planned, &mut work, &results, &mut record, on)?;
@@ -112,31 +117,4 @@ fn compare_sides(
     let references = planned.compare_references(&record.environment.device);
     record.evidence.extend(references);
     record.costs.reference_ms += milliseconds(began.elapsed());
-}
-
-/// Checks every case on the GPU, simulates it for races and stray accesses, and times and profiles what is right.
-fn run_on_gpu(
-    request: &Request,
-    planned: &Planned,
-    work: &mut Work,
-    crews: &mut Crews,
-    record: &mut Record,
-    cache: &Cache,
-    on: &(dyn Fn(Event) + Sync),
-) -> Result<()> {
-    record.costs.gpus = u32::try_from(crews.gpus()).unwrap_or(u32::MAX);
-    let digests = work.head.answers.digests(&record.plan);
-    record.evidence.extend(digests);
-    check::check_all(planned, work, crews, record, on);
-    if request.simulate_beside_gpu {
-        let results = Results::open(cache, &record.environment.started, request.fresh)?;
-        simulate::simulate_beside_gpu(planned, work, &results, record, on)?;
-    }
-    time::time_all(work, &planned.root, crews.first(), record, on);
-    if record.plan.profiling.is_some() {
-        // The GPU is free for the profiler's own worker.
-        crews.retire();
-        profile::profile_all(planned, work, record, on);
-    }
-    Ok(())
 }

@@ -28,12 +28,23 @@ pub fn time_all(
     };
     // The judge bounds the processes of each case, and every answer brings at least one nearer to its bound.
     loop {
-        let (plan, environment, policy) = (&record.plan, &record.environment, &record.policy);
-        let wanted = judge::next(plan, environment, policy, &record.evidence);
-        if wanted.is_empty() {
+        let mut due = stage.find_due(record);
+        if due.is_empty() {
             break;
         }
-        stage.time_until_look(wanted, crew, record);
+        on(Event::Began {
+            phase: Phase::Time,
+            steps: steps_ahead(&due, &next_rivals(record, &due)),
+        });
+        while !due.is_empty() {
+            let evidence = stage.take_round(crew, record, &due);
+            let got: HashSet<&CaseId> = evidence.iter().filter_map(timed_case).collect();
+            due.retain_mut(|job| {
+                job.processes -= 1;
+                job.processes > 0 && got.contains(&job.case)
+            });
+            record.evidence.extend(evidence);
+        }
     }
     on(Event::Ended { phase: Phase::Time });
     record.costs.rivals_ms = milliseconds(stage.rivals_took);
@@ -58,38 +69,20 @@ struct Due {
 }
 
 impl TimeStage<'_> {
-    /// All processes that the judge needs before it could say anything new of these cases.
-    fn time_until_look(
-        &mut self,
-        wanted: Vec<(CaseId, Timing)>,
-        crew: &mut Crew,
-        record: &mut Record,
-    ) {
-        let mut due: Vec<Due> = wanted
+    /// Asks the judge which cases need more processes, and how many before it could say anything new of them.
+    fn find_due(&self, record: &Record) -> Vec<Due> {
+        let (plan, environment, policy) = (&record.plan, &record.environment, &record.policy);
+        judge::next(plan, environment, policy, &record.evidence)
             .into_iter()
             .map(|(case, timing)| {
                 let seen = self.processes.get(&case).copied().unwrap_or(0);
                 Due {
-                    processes: processes_until_look(&record.plan, timing, seen),
+                    processes: processes_until_look(plan, timing, seen),
                     case,
                     timing,
                 }
             })
-            .collect();
-        let turns = next_rivals(record, &due);
-        (self.on)(Event::Began {
-            phase: Phase::Time,
-            steps: steps_ahead(&due, &turns),
-        });
-        while !due.is_empty() {
-            let evidence = self.take_round(crew, record, &due);
-            let got: HashSet<&CaseId> = evidence.iter().filter_map(timed_case).collect();
-            due.retain_mut(|job| {
-                job.processes -= 1;
-                job.processes > 0 && got.contains(&job.case)
-            });
-            record.evidence.extend(evidence);
-        }
+            .collect()
     }
 
     /// One fresh process over all of these cases, and one of each rival.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::disk::PathKind;
 use crate::loaded::Loaded;
-use crate::resolve::parse;
+use crate::tests::parse;
 use proptest::prelude::*;
 use std::path::Path;
 

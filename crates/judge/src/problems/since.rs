@@ -1,6 +1,5 @@
 //! Whether a change brought a problem, or the base has it too.
 
-use crate::agreed::Refusals;
 use crate::index::View;
 use crate::rules;
 use crate::rules::hazards;
@@ -94,7 +93,7 @@ fn has_verdict(view: View, base: View, verdict: &Verdict) -> Option<bool> {
         rule: rule.clone(),
         declared: None,
     };
-    let theirs = rules::apply_to_one(base, &gate, &Refusals::new()).verdict;
+    let theirs = rules::judge_rule(base, &gate).verdict;
     match theirs.outcome {
         Outcome::Fail => Some(theirs.reason.code() == verdict.reason.code()),
         Outcome::Pass => Some(false),

@@ -3,7 +3,7 @@
 
 use super::loosened::{Strictness, strictness};
 use super::{Comparison, Ended, compare_required};
-use crate::agreed::{Refusals, is_over_shapes};
+use crate::agreed::is_over_shapes;
 use crate::counterpart::NotRequired;
 use crate::index::View;
 use crate::rules::accepted::{can_replace, has_limit};
@@ -11,7 +11,7 @@ use crate::rules::{self, is_against_base};
 use model::*;
 
 /// A verdict on each acceptance that is no good: run out, of nothing, or needed by nothing.
-pub fn check(view: View, refusals: &Refusals) -> Vec<Verdict> {
+pub fn check(view: View) -> Vec<Verdict> {
     let accepted = view.policy().accepted.iter();
     accepted
         .filter_map(|accepted| {
@@ -19,14 +19,14 @@ pub fn check(view: View, refusals: &Refusals) -> Vec<Verdict> {
                 subject_of(accepted),
                 Question::Acceptance(accepted.allows.clone()),
                 Outcome::Fail,
-                problem(view, accepted, refusals)?,
+                problem(view, accepted)?,
                 Some(accepted.declared.clone()),
             ))
         })
         .collect()
 }
 
-fn problem(view: View, acceptance: &Acceptance, refusals: &Refusals) -> Option<Reason> {
+fn problem(view: View, acceptance: &Acceptance) -> Option<Reason> {
     let environment = view.environment();
     let (by, until) = (acceptance.by.clone(), acceptance.until.clone());
     let case = || acceptance.case.clone();
@@ -64,7 +64,7 @@ fn problem(view: View, acceptance: &Acceptance, refusals: &Refusals) -> Option<R
     }
     let is_unneeded = |gate: &&Gate| {
         holds_everywhere(view, gate)
-            && rules::apply(view, gate, refusals).verdict.outcome == Outcome::Pass
+            && rules::judge_gate(view, gate, &[]).verdict.outcome == Outcome::Pass
     };
     let is_unused = gates.iter().all(is_unneeded);
     is_unused.then_some(Reason::AcceptanceUnused { by, until })

@@ -2,10 +2,9 @@
 //! does not know. The same machine answered for the base, so it is the change that took them away.
 
 use super::{Comparison, Ended, compare_required, without_answer_of_base};
-use crate::agreed::Refusals;
 use crate::counterpart::{NotRequired, required_of_base};
 use crate::index::View;
-use crate::rules::{apply_to_one, correctness, counters, findings};
+use crate::rules::{correctness, counters, findings, judge_rule};
 use crate::unavailable::{Judged, Unavailable};
 use model::*;
 
@@ -313,10 +312,7 @@ fn is_wrong(view: View, base: View, id: &CaseId) -> bool {
             } => metric.facet() == Facet::Correctness,
             _ => false,
         })
-        .any(|gate| {
-            let ruled = apply_to_one(base, gate, &Refusals::new());
-            ruled.verdict.outcome == Outcome::Fail
-        })
+        .any(|gate| judge_rule(base, gate).verdict.outcome == Outcome::Fail)
 }
 
 /// Counters that a gate of head's rests on, that base can be held to, and that were counted of head and cannot.

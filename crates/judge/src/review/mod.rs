@@ -15,7 +15,7 @@ pub(super) mod references;
 pub(super) mod uncaptured;
 
 use super::counterpart::NotRequired;
-use super::index::View;
+use super::index::{Opponent, View};
 use super::unavailable::Unavailable;
 use model::*;
 
@@ -113,35 +113,10 @@ impl Comparison {
     }
 }
 
-/// The side that head is held against.
-#[derive(Clone, Copy)]
-pub(super) enum Opponent<'a> {
-    Nothing,
-    /// A revision, of which this run observed what it needs.
-    Revision(&'a Base),
-    /// A record that was made in a run of its own, with head's.
-    Record {
-        base: &'a Record,
-        head: &'a Record,
-        loosening: Loosening,
-    },
-}
-
-impl Opponent<'_> {
-    /// Whether a label allows head to ask less, or to take more where nobody asked.
-    pub fn loosening(self) -> Loosening {
-        match self {
-            Self::Nothing => Loosening::Fails,
-            Self::Revision(base) => base.loosening,
-            Self::Record { loosening, .. } => loosening,
-        }
-    }
-}
-
 /// The verdicts that follow from what head is held against, in the order of the passes.
-pub(super) fn against(opponent: Opponent, view: View) -> Vec<Verdict> {
+pub(super) fn against(view: View) -> Vec<Verdict> {
     let (plan, policy) = (view.plan(), view.policy());
-    let (comparisons, loosening) = match opponent {
+    let (comparisons, loosening) = match view.index.opponent {
         Opponent::Nothing => return Vec::new(),
         Opponent::Revision(base) => {
             let edited = edited::since(base, plan, &policy.baselines);

@@ -2,42 +2,20 @@
 //! hold, whatever the spread. The smallest change that could have shown is given with it.
 
 use super::condition::{Seeds, evaluate_bound};
-use super::{Ruled, relative_change};
-use crate::agreed::Refusals;
+use super::relative_change;
 use crate::index::View;
 use crate::unavailable::{Judged, fail, inconclusive};
 use crate::value::Spread;
 use model::*;
 
+/// Holds a value against its bound, and fills the figures of the verdict as far as they are known.
 pub fn compare(
     view: View,
-    gate: &Gate,
-    metric: Metric,
-    op: Op,
-    bound: &Bound,
-    refusals: &Refusals,
-) -> Ruled {
-    let mut ruled = Ruled::blank(gate);
-    let found = judge_value(
-        view,
-        gate,
-        metric,
-        (op, bound),
-        refusals,
-        &mut ruled.verdict,
-    );
-    ruled.end(found)
-}
-
-fn judge_value(
-    view: View,
-    gate: &Gate,
     metric: Metric,
     (op, bound): (Op, &Bound),
-    refusals: &Refusals,
     verdict: &mut Verdict,
 ) -> Judged<Reason> {
-    let subject = &gate.subject;
+    let subject = &verdict.subject.clone();
     let mut value = view.metric(subject, metric)?;
     let drawn = view.drawn_error(subject, metric).transpose()?;
     let bound_with = |seeds: Seeds| match bound {
@@ -61,7 +39,7 @@ fn judge_value(
     }
     verdict.measured = Some(Num(value.number));
     verdict.limit = Some(Num(limit));
-    if let Ok(agreed) = view.agreed_on(subject, metric, refusals) {
+    if let Ok(agreed) = view.agreed_on(subject, metric) {
         verdict.baseline = Some(Num(agreed.value));
         verdict.change = Some(Num(relative_change(value.number, agreed.value)));
     }

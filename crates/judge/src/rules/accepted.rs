@@ -1,29 +1,28 @@
 //! Regressions that are intended: a gate that is broken passes where somebody has put a name, a limit and a date under it.
 //! Findings that are known are let pass where they are judged (`findings`).
 
-use super::Ruled;
-use crate::agreed::Refusals;
+use super::{Ruled, judge_gate};
 use crate::index::View;
 use model::*;
 
-/// One gate, with what was accepted of it.
+/// Lets a gate pass that is broken or open by its own limit, where one of the acceptances covers it.
 ///
 /// Between head and base that is a second contest over the same processes, decided by the accepted limit
 /// where the gate's own is broken. A false alarm takes both of them, and the chance to pass what lies
 /// beyond both limits is at most the sum of the two.
-pub fn apply(view: View, gate: &Gate, refusals: &Refusals) -> Ruled {
-    let own = super::apply(view, gate, refusals);
+pub fn apply(view: View, gate: &Gate, acceptances: &[Acceptance], own: Ruled) -> Ruled {
     if !can_be_accepted(&own) {
         return own;
     }
     let day = view.environment().day();
-    let accepted = view.policy().accepted.iter();
-    let mut others: Vec<(Limited, Option<Ruled>)> = accepted
+    let mut others: Vec<(Limited, Option<Ruled>)> = acceptances
+        .iter()
         .filter_map(|accepted| limited(accepted, gate))
         .map(|limited_by| {
-            let other = limited_by.acceptance.holds_on(day).then(|| {
-                super::apply(view, &with_accepted_limit(gate, limited_by.limit), refusals)
-            });
+            let other = limited_by
+                .acceptance
+                .holds_on(day)
+                .then(|| judge_gate(view, &with_accepted_limit(gate, limited_by.limit), &[]));
             (limited_by, other)
         })
         .collect();

@@ -2,7 +2,7 @@
 
 use super::absolute::not_a_number;
 use super::{Ruled, check_margin, relative_change};
-use crate::agreed::{AgreedOn, NoBaseline, Refusals, is_over_shapes, usable};
+use crate::agreed::{AgreedOn, NoBaseline, is_over_shapes, usable};
 use crate::index::View;
 use crate::stats;
 use crate::unavailable::{Judged, Unavailable, fail, inconclusive, skipped};
@@ -10,18 +10,12 @@ use crate::value::{MetricValue, Repeats, Spread};
 use model::*;
 
 /// Against the last baseline.
-pub fn compare_to_baseline(
-    view: View,
-    gate: &Gate,
-    metric: Metric,
-    allowed: Margin,
-    refusals: &Refusals,
-) -> Ruled {
+pub fn compare_to_baseline(view: View, gate: &Gate, metric: Metric, allowed: Margin) -> Ruled {
     let mut ruled = Ruled::blank(gate);
     let found = (|| {
         let value = measure(view, &mut ruled, gate, metric, allowed)
-            .map_err(|why| passed_over(view, gate, metric, refusals, why))?;
-        let agreed = match view.agreed_on(&gate.subject, metric, refusals) {
+            .map_err(|why| passed_over(view, gate, metric, why))?;
+        let agreed = match view.agreed_on(&gate.subject, metric) {
             Ok(agreed) => agreed,
             Err(NoBaseline::Refused(ruling)) => return Err(ruling),
             Err(NoBaseline::New(reason)) => {
@@ -67,19 +61,13 @@ pub fn compare_to_figure(
 
 /// Another program passes over what breaks, too, and keeps no samples where nobody asks for them: where the base
 /// has times, that is no mere skip.
-fn passed_over(
-    view: View,
-    gate: &Gate,
-    metric: Metric,
-    refusals: &Refusals,
-    why: Unavailable,
-) -> Unavailable {
+fn passed_over(view: View, gate: &Gate, metric: Metric, why: Unavailable) -> Unavailable {
     let is_passed_over = matches!(
         why.reason,
         Reason::NotRun(NotRun::PassedOver { .. })
             | Reason::Unsupported(Unsupported::SamplesNotKept { .. })
     );
-    if !is_passed_over || view.agreed_on(&gate.subject, metric, refusals).is_err() {
+    if !is_passed_over || view.agreed_on(&gate.subject, metric).is_err() {
         return why;
     }
     Unavailable {

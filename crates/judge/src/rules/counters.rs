@@ -1,17 +1,17 @@
 //! Judges what a launch in the simulator costs by its counters, which repeat exactly.
 
 use super::{Ruled, misplaced, relative_change, share_of};
-use crate::agreed::{NoBaseline, Refusals};
+use crate::agreed::NoBaseline;
 use crate::index::View;
 use crate::unavailable::{Judged, fail, inconclusive, skipped};
 use model::*;
 use std::collections::BTreeMap;
 
 /// Every counter that can be gated against its baseline. A better value is a win, and to be accepted.
-pub fn compare_to_baseline(view: View, gate: &Gate, allowed: f64, refusals: &Refusals) -> Ruled {
+pub fn compare_to_baseline(view: View, gate: &Gate, allowed: f64) -> Ruled {
     let mut ruled = Ruled::blank(gate);
     let agreed = |counter: Counter| {
-        let agreed = view.agreed_on(&gate.subject, counter.into(), refusals);
+        let agreed = view.agreed_on(&gate.subject, counter.into());
         agreed.map(|agreed| agreed.value)
     };
     let found = compare(view, &mut ruled, allowed, Against::Baseline, agreed);

@@ -5,15 +5,14 @@
 //! The base's present measurement holds whatever key either has.
 
 use super::{Ruled, baseline, counters};
-use crate::agreed::Refusals;
 use crate::counterpart::required_of_base;
 use crate::index::View;
 use crate::unavailable::Judged;
 use model::*;
 
 /// By the baseline where it has the value under this key; else by the base, where that was named and has it.
-pub fn compare(view: View, gate: &Gate, refusals: &Refusals) -> Ruled {
-    let own = compare_to_baseline(view, gate, refusals);
+pub fn compare(view: View, gate: &Gate) -> Ruled {
+    let own = compare_to_baseline(view, gate);
     let is_lacking = matches!(
         own.verdict.reason,
         Reason::New { .. } | Reason::OtherKey { .. }
@@ -38,7 +37,7 @@ pub fn compare(view: View, gate: &Gate, refusals: &Refusals) -> Ruled {
 /// # Errors
 /// Why the base has none, where head has a value that only the base could be held against, or agrees on it anew.
 pub fn worse_than_base(view: View, gate: &Gate) -> Judged<Vec<EditedFigure>> {
-    let own = compare_to_baseline(view, gate, &Refusals::new()).verdict;
+    let own = compare_to_baseline(view, gate).verdict;
     // Anything else fails or is undecided by its own verdict, or has no value to be worse.
     if own.outcome != Outcome::Pass && !own.reason.is_new() {
         return Ok(Vec::new());
@@ -65,13 +64,13 @@ pub fn worse_than_base(view: View, gate: &Gate) -> Judged<Vec<EditedFigure>> {
     })
 }
 
-fn compare_to_baseline(view: View, gate: &Gate, refusals: &Refusals) -> Ruled {
+fn compare_to_baseline(view: View, gate: &Gate) -> Ruled {
     match gate.rule {
         Rule::Limit {
             metric,
             limit: Limit::Baseline { change },
-        } => baseline::compare_to_baseline(view, gate, metric, change, refusals),
-        Rule::Counters { change } => counters::compare_to_baseline(view, gate, change.0, refusals),
+        } => baseline::compare_to_baseline(view, gate, metric, change),
+        Rule::Counters { change } => counters::compare_to_baseline(view, gate, change.0),
         _ => Ruled::blank(gate).end(super::misplaced()),
     }
 }

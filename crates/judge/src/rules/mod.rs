@@ -14,7 +14,6 @@ pub(super) mod hazards;
 mod absolute;
 mod known;
 
-use super::agreed::Refusals;
 use super::counterpart::BaseStatus;
 use super::index::View;
 use super::unavailable::{Judged, Unavailable, inconclusive};
@@ -50,6 +49,15 @@ impl Ruled {
             new: None,
             open: false,
         }
+    }
+
+    /// Adds the verdict to the judgement, with what else the rule found.
+    pub fn file(mut self, judgement: &mut Judgement) {
+        judgement.wins.append(&mut self.wins);
+        judgement.counters.append(&mut self.counters);
+        judgement.accepted.extend(self.accepted);
+        judgement.drifts.extend(self.drift);
+        judgement.verdicts.push(self.verdict);
     }
 
     /// The other, of a further architecture, where it says worse. A metric without a baseline yet is not worse.
@@ -90,23 +98,23 @@ impl Ruled {
     }
 }
 
-/// One gate by its own rule, whatever was accepted; of a case the worst of the architectures that are run.
-pub(super) fn apply(view: View, gate: &Gate, refusals: &Refusals) -> Ruled {
-    let first = apply_to_one(view, gate, refusals);
-    let Subject::Case(id) = &gate.subject else {
-        return first;
-    };
-    let others = view.other_architectures(id);
-    others.fold(first, |worst, (arch, view)| {
-        let other = apply_to_one(view, gate, refusals);
-        // A baseline is made of what is run by itself.
-        let new = other.new.filter(|_| view.is_run_by_itself(id, arch));
-        worst.or_worse(Ruled { new, ..other }, arch)
-    })
+/// Judges one gate: of a case, the worst of the architectures that are run. Where it is broken, one of `acceptances` may
+/// let it pass.
+pub(super) fn judge_gate(view: View, gate: &Gate, acceptances: &[Acceptance]) -> Ruled {
+    let mut ruled = judge_rule(view, gate);
+    if let Subject::Case(id) = &gate.subject {
+        for (arch, view) in view.other_architectures(id) {
+            let other = judge_rule(view, gate);
+            // A baseline is made of what is run by itself.
+            let new = other.new.filter(|_| view.is_run_by_itself(id, arch));
+            ruled = ruled.or_worse(Ruled { new, ..other }, arch);
+        }
+    }
+    accepted::apply(view, gate, acceptances, ruled)
 }
 
-/// For the architecture of the view.
-pub(super) fn apply_to_one(view: View, gate: &Gate, refusals: &Refusals) -> Ruled {
+/// Judges one gate by its own rule, for the architecture of the view.
+pub(super) fn judge_rule(view: View, gate: &Gate) -> Ruled {
     let subject = &gate.subject;
     let simple = |found| Ruled::blank(gate).end(found);
     match &gate.rule {
@@ -118,17 +126,18 @@ pub(super) fn apply_to_one(view: View, gate: &Gate, refusals: &Refusals) -> Rule
         Rule::InputsIntact => simple(correctness::check_inputs(view, subject)),
         Rule::AgreesWithDriver => simple(build::check_driver(view, subject)),
         Rule::NoFindings => findings::judge_findings(view, gate),
-        Rule::Counters { .. } => exact::compare(view, gate, refusals),
+        Rule::Counters { .. } => exact::compare(view, gate),
         Rule::Condition { expr } => condition::check_condition(view, gate, expr),
         Rule::Limit { metric, limit } => match limit {
             Limit::Absolute { op, bound } => {
-                absolute::compare(view, gate, *metric, *op, bound, refusals)
+                let mut ruled = Ruled::blank(gate);
+                let limit = (*op, bound);
+                let found = absolute::compare(view, *metric, limit, &mut ruled.verdict);
+                ruled.end(found)
             }
-            Limit::Baseline { .. } if metric.facet() != Facet::Times => {
-                exact::compare(view, gate, refusals)
-            }
+            Limit::Baseline { .. } if metric.facet() != Facet::Times => exact::compare(view, gate),
             Limit::Baseline { change } if !is_against_base(view, subject, *metric) => {
-                baseline::compare_to_baseline(view, gate, *metric, *change, refusals)
+                baseline::compare_to_baseline(view, gate, *metric, *change)
             }
             Limit::Baseline { change } => base::compare_to_base(view, gate, *metric, *change),
             Limit::Base { change } => {

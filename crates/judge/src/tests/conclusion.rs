@@ -1,7 +1,7 @@
 //! The conclusion follows from all verdicts, whichever pass they are from, and a base that says less is no pass.
 
 use super::*;
-use crate::conclusion::conclude;
+use crate::passes::conclude;
 use crate::review::{Comparison, Ended};
 
 /// One of each pass: rules, expected failures, baseline files, acceptances, the review against the base.

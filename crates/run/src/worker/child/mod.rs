@@ -6,7 +6,6 @@ mod job_cache;
 mod kept;
 mod orders;
 mod pair;
-mod profile;
 mod simulate;
 mod stage;
 #[cfg(test)]
@@ -15,7 +14,7 @@ mod time;
 
 use super::protocol::{Frame, Job, Line, Ready};
 use crate::device::cuda::{CudaDevice, Opened, open};
-use crate::device::{self, Device, DeviceChoice, Failure};
+use crate::device::{Device, DeviceChoice, Failure};
 use job_cache::JobCache;
 use model::Unsupported;
 use orders::Orders;
@@ -63,46 +62,34 @@ pub fn main(choice: DeviceChoice) -> ExitCode {
     leave(0)
 }
 
+/// Does a job, and says how long a case used the device.
 fn run(device: &mut CudaDevice, cache: &mut JobCache, job: &Job, frames: &mut Frames) -> Frame {
-    match job {
-        Job::KnownGood => device
-            .known_good()
-            .map_or_else(Frame::Failed, |()| Frame::Sane),
-        Job::Count => Frame::Counted(device.devices()),
-        Job::Check(job) => on_device(device, cache, frames, |device, cache, say| {
-            let facts = check::check(device, cache, job, say)?;
-            Ok(Frame::Checked(Box::new(facts)))
-        }),
-        Job::Time(job) => on_device(device, cache, frames, |device, cache, say| {
-            let facts = time::time(device, cache, job, say)?;
-            Ok(Frame::Timed(Box::new(facts)))
-        }),
-        Job::Pair(job) => on_device(device, cache, frames, |device, cache, say| {
-            let facts = pair::pair(device, cache, job, say)?;
-            Ok(Frame::Paired(Box::new(facts)))
-        }),
+    cache.begin_job();
+    let say = &mut |frame| frames.send(frame);
+    let end = match job {
+        Job::KnownGood => {
+            return device
+                .known_good()
+                .map_or_else(Frame::Failed, |()| Frame::Sane);
+        }
+        Job::Count => return Frame::Counted(device.devices()),
+        Job::Estimate(_) | Job::Simulate(_) => {
+            return Frame::Failed(Failure::Unsupported(Unsupported::Simulation));
+        }
+        Job::Check(job) => {
+            check::check(device, cache, job, say).map(|facts| Frame::Checked(Box::new(facts)))
+        }
+        Job::Time(job) => {
+            time::time(device, cache, job, say).map(|facts| Frame::Timed(Box::new(facts)))
+        }
+        Job::Pair(job) => {
+            pair::pair(device, cache, job, say).map(|facts| Frame::Paired(Box::new(facts)))
+        }
         Job::Profile(job) => {
             ENDS_IN_ORDER.store(true, Ordering::Relaxed);
-            on_device(device, cache, frames, |device, cache, say| {
-                profile::launch_once(device, cache, job, say)?;
-                Ok(Frame::Profiled)
-            })
+            time::launch_once(device, cache, job, say).map(|()| Frame::Profiled)
         }
-        Job::Estimate(_) | Job::Simulate(_) => {
-            Frame::Failed(Failure::Unsupported(Unsupported::Simulation))
-        }
-    }
-}
-
-/// Does a job, and says how long it used the device.
-fn on_device(
-    device: &mut CudaDevice,
-    cache: &mut JobCache,
-    frames: &mut Frames,
-    work: impl FnOnce(&mut dyn Device, &mut JobCache, &mut dyn FnMut(Frame)) -> device::Result<Frame>,
-) -> Frame {
-    cache.begin_job();
-    let end = work(device, cache, &mut |frame| frames.send(frame));
+    };
     // Memory and programs of a job go with it. After a sticky fault nothing can be freed, nor has to be.
     let freed = device.reset();
     frames.send(Frame::Spent {

@@ -1,13 +1,15 @@
-//! One case in one timing process.
+//! One case in one timing process, or launched once under a profiler.
 
 use super::job_cache::JobCache;
 use super::stage::StagedCase;
-use crate::device::{Device, Failure, Result, Target, Targets, Timer};
+use crate::device::{Device, Failure, Restores, Result, Side, Target, Targets, Timer};
 use crate::measure::measure;
 use crate::worker::protocol::{Frame, TimeJob};
 use model::TimeFacts;
 use model::Unsupported;
 
+/// Times one case.
+///
 /// # Errors
 /// The kernel's faults; `Unsupported` where the device has no clock to trust.
 pub fn time(
@@ -16,39 +18,60 @@ pub fn time(
     job: &TimeJob,
     say: &mut dyn FnMut(Frame),
 ) -> Result<TimeFacts> {
-    with_timer(device, cache, job, say, |timer, say| {
-        measure(timer, &job.schedule, &mut |step| {
-            say(Frame::Step(step.to_owned()));
-        })
+    let (stage, restore) = set(device, cache, job, say)?;
+    let mut timer = open_timer(device, &stage, &restore)?;
+    measure(timer.as_mut(), &job.schedule, &mut |step| {
+        say(Frame::Step(step.to_owned()));
     })
 }
 
-/// Does something with a case on buffers prepared for timing.
+/// Launches once under a profiler, prepared and warmed up as for timing. Nothing here is timed.
 ///
 /// # Errors
-/// As of [`time`].
-pub fn with_timer<T>(
+/// The kernel's faults; `Unsupported` where the device has no clock, and so no counters.
+pub fn launch_once(
     device: &mut dyn Device,
     cache: &mut JobCache,
     job: &TimeJob,
     say: &mut dyn FnMut(Frame),
-    run: impl FnOnce(&mut dyn Timer, &mut dyn FnMut(Frame)) -> Result<T>,
-) -> Result<T> {
+) -> Result<()> {
+    let (stage, restore) = set(device, cache, job, say)?;
+    let mut timer = open_timer(device, &stage, &restore)?;
+    say(Frame::Step("warming up".to_owned()));
+    timer.warm_up(Side::Head, job.schedule.warmup)?;
+    say(Frame::Step("the launch under the profiler".to_owned()));
+    timer.profiled(Side::Head)
+}
+
+/// Sets a case up on buffers prepared for timing.
+fn set<'a>(
+    device: &mut dyn Device,
+    cache: &mut JobCache,
+    job: &'a TimeJob,
+    say: &mut dyn FnMut(Frame),
+) -> Result<(StagedCase<'a>, Restores)> {
     say(Frame::Step("making the inputs".to_owned()));
     let stage = StagedCase::set(device, cache, &job.case, &job.artifact, job.seed)?;
     cache.read_ahead();
     stage.prepare(device, 1)?;
     let mut restore = stage.restores(device)?;
     stage.restore_variables(device, stage.call.program, &stage.filled, &mut restore)?;
+    Ok((stage, restore))
+}
+
+fn open_timer<'a>(
+    device: &'a mut dyn Device,
+    stage: &'a StagedCase,
+    restore: &'a Restores,
+) -> Result<Box<dyn Timer + 'a>> {
     let targets = Targets {
         head: Target {
             call: &stage.call,
-            restore: &restore,
+            restore,
         },
         base: None,
     };
-    let mut timer = device
+    device
         .timer(targets)
-        .ok_or(Failure::Unsupported(Unsupported::Clock))??;
-    run(timer.as_mut(), say)
+        .ok_or(Failure::Unsupported(Unsupported::Clock))?
 }
