@@ -1,6 +1,6 @@
 //! Whether two instructions are of one stream, as far as the branches of a program tell it.
 
-use crate::flow::{Register, Use};
+use crate::isa::{Register, Use};
 use crate::program::{Access, AddressSpace, Inst, Op, Program, Special};
 use crate::regs::Class;
 use std::collections::HashSet;

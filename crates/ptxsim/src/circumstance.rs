@@ -15,43 +15,14 @@
 //! by a fixed factor leaves low bits of a difference as they were. What this can miss: a limit between the two rates and
 //! real ones, the order of blocks that `malloc` gives, and addresses of shared and local memory, which have one place.
 
-use crate::flow::{Register, Use};
+pub use crate::isa::Circumstance;
+use crate::isa::{Register, Use};
 use crate::memory::Memory;
 use crate::program::Place;
 use crate::program::{AddressSpace, HOST_BASE, Inst, MODULE_BASE, Op, Program, Special};
 use crate::regs::Class;
 use crate::turn::{Turn, mixed};
 use std::collections::{BTreeSet, HashMap, HashSet};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Circumstance {
-    /// `%smid`, `%nsmid`.
-    Multiprocessor,
-    /// `%warpid`, `%nwarpid`.
-    WarpSlot,
-    /// `%gridid`.
-    GridNumber,
-    /// `%clock`, `%globaltimer`, `%pm`.
-    Time,
-    /// `%total_smem_size`: the system rounds it up as the GPU needs.
-    SharedSize,
-    /// `%envreg`.
-    DriverRegister,
-    /// Bits of addresses above the alignment that an allocation promises.
-    Addresses,
-}
-
-impl Circumstance {
-    pub const ALL: [Self; 7] = [
-        Self::Multiprocessor,
-        Self::WarpSlot,
-        Self::GridNumber,
-        Self::Time,
-        Self::SharedSize,
-        Self::DriverRegister,
-        Self::Addresses,
-    ];
-}
 
 /// A set of them, and the values that they have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -136,7 +107,7 @@ impl Circumstances {
         (block, warp): (u32, u32),
         named: &[u32],
     ) -> Option<u32> {
-        let value = match of_special(special)? {
+        let value = match special.circumstance()? {
             one if !self.has(one) => return None,
             Circumstance::Multiprocessor if special == Special::NSmId => MULTIPROCESSORS,
             // Evenly over all of them, neighbours apart.
@@ -182,35 +153,6 @@ impl Circumstances {
     }
 }
 
-fn of_special(special: Special) -> Option<Circumstance> {
-    match special {
-        Special::SmId | Special::NSmId => Some(Circumstance::Multiprocessor),
-        Special::WarpId | Special::NWarpId => Some(Circumstance::WarpSlot),
-        Special::GridId => Some(Circumstance::GridNumber),
-        Special::TotalSharedSize => Some(Circumstance::SharedSize),
-        Special::DriverRegister | Special::Workspace { .. } => Some(Circumstance::DriverRegister),
-        Special::Tid(_)
-        | Special::Ntid(_)
-        | Special::Ctaid(_)
-        | Special::Nctaid(_)
-        | Special::LaneId
-        | Special::LaneMaskEq
-        | Special::LaneMaskLe
-        | Special::LaneMaskLt
-        | Special::LaneMaskGe
-        | Special::LaneMaskGt
-        | Special::DynamicSharedSize
-        | Special::ReservedShared { .. }
-        | Special::ClusterCtaid(_)
-        | Special::ClusterNctaid(_)
-        | Special::ClusterId(_)
-        | Special::NClusterId(_)
-        | Special::ClusterCtarank
-        | Special::ClusterNctarank
-        | Special::IsExplicitCluster => None,
-    }
-}
-
 /// The circumstances that a launch of the program with these parameters looks at, each once.
 pub(crate) fn looks(
     program: &Program,
@@ -227,7 +169,7 @@ pub(crate) fn looks(
     let special: HashMap<Register, Special> = program
         .specials
         .iter()
-        .filter(|(special, ..)| of_special(*special).is_some())
+        .filter(|(special, ..)| special.circumstance().is_some())
         .map(|(special, class, register)| ((*class, *register), *special))
         .collect();
     for inst in &program.code {
@@ -239,7 +181,7 @@ pub(crate) fn looks(
         }
         inst.registers(|_, register| {
             if let Some(special) = special.get(&register)
-                && let Some(at) = of_special(*special)
+                && let Some(at) = special.circumstance()
                 && !is_workspace(program, *special, inst, cooperative)
                 && told.insert(at)
             {

@@ -5,11 +5,12 @@ mod joined;
 
 use crate::counters::added_quantity;
 use crate::flow;
+use crate::isa::Kind;
 use crate::program::mma::Mma;
 use crate::program::wgmma::Wgmma;
 use crate::program::{AddressSpace, Op, Program};
 use crate::regs::Class;
-use crate::report::{Cost, Kind, kind_of};
+use crate::report::Cost;
 use model::{Counter, Doubt, Tier, Withheld};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -120,7 +121,7 @@ impl<'a> Seen<'a> {
         let form = source.map_or("", |source| source.form.as_str());
         let cost = &self.costs[at];
         let adds = |kind| added_quantity(counter, kind).is_some();
-        let is_meant = adds(kind_of(&inst.op, form));
+        let is_meant = adds(inst.op.kind(form));
         let any_load = adds(Kind::GlobalLoad) || adds(Kind::SharedLoad);
         let any_store = adds(Kind::GlobalStore) || adds(Kind::SharedStore);
         match doubt {

@@ -80,6 +80,16 @@ pub enum Order {
     },
 }
 
+impl Order {
+    /// A relaxed access of the device.
+    pub const RELAXED: Order = Order::Strong {
+        release: false,
+        acquire: false,
+        scope: Scope::Device,
+        volatile: false,
+    };
+}
+
 /// A load or a store of `registers.len()` elements of `width` bytes.
 #[derive(Clone, Debug)]
 pub struct Access {
@@ -524,26 +534,6 @@ pub enum Op {
     /// Others should have their turn.
     Sleep,
     Nop,
-}
-
-impl Op {
-    /// Whether the instruction may see what others do while it runs, so that a loop around it
-    /// turns as often as the schedule makes it.
-    pub fn polls(&self) -> bool {
-        let elsewhere = |a: &Access| !matches!(a.space, AddressSpace::Local | AddressSpace::Param);
-        match self {
-            Op::Load(a) => a.order != Order::Weak && elsewhere(a),
-            Op::Atom(a) => {
-                let waits = matches!(a.op, AtomOp::Cas | AtomOp::Exch);
-                !a.destinations.is_empty() && (waits || a.access.space != AddressSpace::Shared)
-            }
-            Op::Mbarrier(m) => matches!(
-                m.op,
-                MbarrierOp::WaitState { blocks: false } | MbarrierOp::WaitParity { blocks: false }
-            ),
-            _ => false,
-        }
-    }
 }
 
 #[derive(Clone, Debug)]

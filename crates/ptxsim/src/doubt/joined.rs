@@ -3,7 +3,7 @@
 //! at here. Side by side it joins in shared memory alone (ptxas 13.0.88: CALIBRATION.md). What is behind the label where
 //! an `if` ends begins a stretch of its own: of accesses before and behind an `if` nothing is known.
 
-use crate::flow::Register;
+use crate::isa::Register;
 use crate::program::{AddressSpace, Inst, Op, Order, Program};
 use crate::regs::Class;
 use std::collections::{BTreeMap, HashMap};

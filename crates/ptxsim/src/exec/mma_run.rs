@@ -20,20 +20,6 @@ use crate::regs::{ALL, LANES, Regs, lanes};
 use crate::report::{At, FaultKind};
 
 impl Mma {
-    /// It accesses no memory.
-    pub fn computes(&self) -> bool {
-        matches!(
-            self,
-            Mma::Multiply(_)
-                | Mma::Integers(_)
-                | Mma::Doubles(_)
-                | Mma::Sparse(_)
-                | Mma::Quads(_)
-                | Mma::Scaled(_)
-                | Mma::MovMatrix { .. }
-        )
-    }
-
     /// Computes the operations that access no memory.
     pub fn compute(&self, regs: &mut Regs) {
         match self {

@@ -2,7 +2,7 @@
 //! nothing is tracked while it runs.
 
 use super::state::Machine;
-use crate::flow::{Register, Use};
+use crate::isa::{Register, Use};
 use crate::program::{Access, AddressSpace, BulkGlobal, Op};
 use crate::regs::Class;
 use std::collections::{BTreeSet, HashSet};

@@ -16,7 +16,7 @@
 
 use super::address::Site;
 use super::state::*;
-use crate::flow::{Register, Use};
+use crate::isa::{Register, Use};
 use crate::program::*;
 use crate::regs::{Class, LANES, Regs, lanes};
 use crate::report::{At, FindingKind};

@@ -402,7 +402,7 @@ impl Machine<'_> {
                     park(w, now, now.mask & !waiting, now.pc + 1);
                     return Ok(Next::Reschedule);
                 }
-                if inst.op.polls() && w.look() {
+                if m.op.polls() && w.look() {
                     return Ok(Next::Yield);
                 }
             }

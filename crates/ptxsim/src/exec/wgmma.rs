@@ -22,7 +22,7 @@ use super::state::*;
 use super::undefined::Origin;
 use super::warpgroup;
 use crate::check::race::Strength;
-use crate::flow::Use;
+use crate::isa::Use;
 use crate::num::narrow::F16;
 use crate::num::round::Round;
 use crate::program::mma::{Elem, Part, STRIP, mma_place};
