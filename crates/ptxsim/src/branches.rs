@@ -1,7 +1,7 @@
 //! Whether two instructions are of one stream, as far as the branches of a program tell it.
 
-use crate::isa::{Register, Use};
-use crate::program::{Access, AddressSpace, Inst, Op, Program, Special};
+use crate::isa::{Control, Meeting, Register, Use};
+use crate::program::{Inst, Program, Special};
 use crate::regs::Class;
 use std::collections::HashSet;
 
@@ -51,19 +51,19 @@ impl Branches {
         let mut accesses = vec![0];
         for (from, inst) in (0..).zip(&program.code) {
             let before = accesses.last().copied().unwrap_or(0);
-            accesses.push(before + u32::from(accesses_memory(&inst.op)));
+            accesses.push(before + u32::from(inst.op.facts().memory().next().is_some()));
             let guard = inst.guard_register();
             let parts = guard.is_none_or(|guard| varying.contains(&(Class::Pred, guard)));
-            match &inst.op {
+            match inst.op.facts().control {
                 // Lanes that jump back or not have left the loop, or are in the next iteration.
-                Op::Branch(to) if parts || *to <= from => all.push((from, *to)),
-                Op::BranchIndexed(to) => {
+                Control::Branch(to) if parts || *to <= from => all.push((from, *to)),
+                Control::Table(to) => {
                     irregular |= to.iter().any(|to| *to <= from);
                     all.extend(to.iter().map(|to| (from, *to)));
                 }
-                Op::Call(_) | Op::CallIndirect(_) => irregular = true,
-                Op::Exit | Op::Return => all.push((from, u32::MAX)),
-                _ => {}
+                Control::Call(_) => irregular = true,
+                Control::Exit | Control::Return => all.push((from, u32::MAX)),
+                Control::Next | Control::Branch(_) | Control::Stop => {}
             }
         }
         Branches {
@@ -85,8 +85,10 @@ impl Branches {
     pub fn way(&self, program: &Program, first: u32, then: u32) -> Way {
         let inst = |at: u32| program.code.get(at as usize);
         // A copy arrives at a time of its own.
-        let copies = |op: &Op| matches!(op, Op::CpAsync { .. } | Op::Bulk(_));
-        let is_copy = |at| inst(at).is_none_or(|inst| copies(&inst.op));
+        let is_copy = |at| {
+            let accesses = |inst: &Inst| inst.op.facts().memory().any(|a| a.is_asynchronous());
+            inst(at).is_none_or(accesses)
+        };
         if self.irregular || is_copy(first) || is_copy(then) {
             return Way::Apart(Apart::Branches);
         }
@@ -126,23 +128,9 @@ impl Branches {
 fn deciding(program: &Program) -> HashSet<Register> {
     let mut all = HashSet::new();
     for inst in &program.code {
-        let jumps = matches!(
-            inst.op,
-            Op::Branch(_)
-                | Op::BranchIndexed(_)
-                | Op::Call(_)
-                | Op::CallIndirect(_)
-                | Op::Return
-                | Op::Exit
-                | Op::Trap
-                | Op::Barrier { .. }
-                | Op::WarpSync
-                | Op::Shfl { .. }
-                | Op::Vote { .. }
-                | Op::Match { .. }
-                | Op::Redux(_)
-                | Op::Elect
-        );
+        let facts = inst.op.facts();
+        let jumps = !matches!(facts.control, Control::Next)
+            || !matches!(facts.meeting, Meeting::Nobody | Meeting::Warp);
         inst.registers(|how, r| {
             if jumps && how == Use::Control {
                 all.insert(r);
@@ -168,25 +156,6 @@ fn deciding(program: &Program) -> HashSet<Register> {
     }
 }
 
-fn accesses_memory(op: &Op) -> bool {
-    !matches!(
-        op,
-        Op::Alu(_)
-            | Op::Branch(_)
-            | Op::WarpSync
-            | Op::Barrier { .. }
-            | Op::Shfl { .. }
-            | Op::Vote { .. }
-            | Op::Match { .. }
-            | Op::Redux(_)
-            | Op::Elect
-            | Op::ActiveMask
-            | Op::Clock { .. }
-            | Op::Sleep
-            | Op::Nop
-    )
-}
-
 /// Registers in which lanes of a warp may hold different values. A value that several instructions write may
 /// depend on which of them a lane has executed.
 fn varying(program: &Program) -> HashSet<Register> {
@@ -206,12 +175,7 @@ fn varying(program: &Program) -> HashSet<Register> {
     );
     let mut written = HashSet::new();
     for inst in &program.code {
-        let parameter = |a: &Access| a.space == AddressSpace::Param;
-        let plain = match &inst.op {
-            Op::Alu(_) => true,
-            Op::Load(a) => parameter(a),
-            _ => false,
-        };
+        let plain = inst.op.facts().is_uniform();
         inst.registers(|how, r| {
             if how == Use::Write && (!written.insert(r) || !plain) {
                 all.insert(r);

@@ -16,10 +16,9 @@
 //! real ones, the order of blocks that `malloc` gives, and addresses of shared and local memory, which have one place.
 
 pub use crate::isa::Circumstance;
-use crate::isa::{Register, Use};
+use crate::isa::{MemoryAccess, Object, Register, Use, Values};
 use crate::memory::Memory;
-use crate::program::Place;
-use crate::program::{AddressSpace, HOST_BASE, Inst, MODULE_BASE, Op, Program, Special};
+use crate::program::{Access, AddressSpace, HOST_BASE, Inst, MODULE_BASE, Place, Program, Special};
 use crate::regs::Class;
 use crate::turn::{Turn, mixed};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -173,8 +172,10 @@ pub(crate) fn looks(
         .map(|(special, class, register)| ((*class, *register), *special))
         .collect();
     for inst in &program.code {
-        if matches!(inst.op, Op::Clock { .. }) && told.insert(Circumstance::Time) {
-            all.push(look(Circumstance::Time, inst));
+        if let Some(at) = inst.op.facts().sees
+            && told.insert(at)
+        {
+            all.push(look(at, inst));
         }
         if special.is_empty() {
             continue;
@@ -221,10 +222,10 @@ pub(crate) fn writer(program: &Program, from: u64, bytes: u64) -> Option<&Inst> 
             .collect(),
         |_| false,
     );
-    program.code.iter().find(|inst| match &inst.op {
-        Op::Store(to) => flow.reaches(to.address),
-        Op::Atom(to) => flow.reaches(to.access.address),
-        _ => false,
+    let reached = |access: MemoryAccess| access.address.is_some_and(|r| flow.reaches(r));
+    program.code.iter().find(|inst| {
+        let mut written = inst.op.facts().memory().filter(MemoryAccess::writes);
+        written.any(reached)
     })
 }
 
@@ -240,18 +241,9 @@ impl Flow {
     /// Follows the addresses that the host, the module and the heap give. `is_pointer` takes the offset of a parameter,
     /// where it is known.
     fn of_pointers(program: &Program, is_pointer: impl Fn(Option<usize>) -> bool) -> Self {
-        let place = |(class, register): Register, offset: i64| {
-            let narrow = program
-                .constants32
-                .iter()
-                .map(|(r, v)| (Class::R32, *r, u64::from(*v)));
-            let wide = program
-                .constants64
-                .iter()
-                .map(|(r, v)| (Class::R64, *r, *v));
-            let mut all = narrow.chain(wide);
-            let (.., base) = all.find(|(c, r, _)| (*c, *r) == (class, register))?;
-            usize::try_from(base.wrapping_add(offset as u64)).ok()
+        let place = |a: &Access| {
+            let base = program.constant(a.address)?;
+            usize::try_from(base.wrapping_add_signed(a.offset)).ok()
         };
         let variables = program
             .constants64
@@ -259,15 +251,18 @@ impl Flow {
             .filter(|(_, value)| (MODULE_BASE..HOST_BASE).contains(value))
             .map(|(register, _)| (Class::R64, *register))
             .collect();
-        Self::run(program, variables, |inst| match &inst.op {
-            Op::Load(from) if from.space == AddressSpace::Param => {
-                let at = place(from.address, from.offset);
-                let mut elements = 0..from.registers.len() * from.width as usize;
-                // Part of a pointer, too, is made of one.
-                at.is_none() || elements.any(|n| is_pointer(at.map(|at| (at + n) & !7)))
-            }
-            Op::Malloc => true,
-            _ => false,
+        let parameter = |from: &Access| {
+            let at = place(from);
+            let mut elements = 0..from.bytes() as usize;
+            // Part of a pointer, too, is made of one.
+            at.is_none() || elements.any(|n| is_pointer(at.map(|at| (at + n) & !7)))
+        };
+        Self::run(program, variables, |inst| {
+            inst.op.facts().memory().any(|access| {
+                let is_parameter = access.space == AddressSpace::Param;
+                access.object == Object::Heap
+                    || is_parameter && access.access.is_some_and(parameter)
+            })
         })
     }
 
@@ -296,46 +291,35 @@ impl Flow {
                     Use::Write => writes.push(register),
                     Use::Address | Use::Control => {}
                 });
-                let local = |space| matches!(space, AddressSpace::Local | AddressSpace::Param);
-                let keeps = match &inst.op {
-                    Op::Store(to) if local(to.space) => {
-                        in_local |= from_address || from_made;
+                let facts = inst.op.facts();
+                let is_local = facts.memory().any(|access| access.is_private());
+                let is_given = gives(inst) || in_local && is_local && facts.only_reads();
+                let form = program.form(inst);
+                let keeps = if is_given {
+                    from_address = true;
+                    let whole = |access: &Access| access.width == 8;
+                    facts.memory().all(|memory| memory.access.is_none_or(whole))
+                } else if inst.arithmetic().is_some() {
+                    // Whether there is one at all does not depend on where it lies.
+                    let is_null =
+                        zero && (form.starts_with("setp.eq") || form.starts_with("setp.ne"));
+                    if !from_made && (is_null || low && form.starts_with("and.b")) {
                         continue;
                     }
-                    Op::Load(from) => {
-                        let is_given = gives(inst) || in_local && local(from.space);
-                        if !is_given {
-                            continue;
-                        }
-                        from_address = true;
-                        from.width == 8
-                    }
-                    Op::Malloc if gives(inst) => {
-                        from_address = true;
-                        true
-                    }
-                    Op::Alu(_) => {
-                        let form = form(program, inst);
-                        // Whether there is one at all does not depend on where it lies.
-                        let is_null =
-                            zero && (form.starts_with("setp.eq") || form.starts_with("setp.ne"));
-                        if !from_made && (is_null || low && form.starts_with("and.b")) {
-                            continue;
-                        }
-                        keeps_addresses(inst, form)
-                    }
-                    Op::Atom(_) | Op::Mbarrier(_) => continue,
-                    _ => false,
+                    keeps_addresses(inst, form)
+                } else if facts.values != Values::Compute && facts.memory().next().is_some() {
+                    // Results come from memory.
+                    in_local |= is_local && (from_address || from_made);
+                    continue;
+                } else {
+                    false
                 };
                 for register in writes {
-                    match keeps && !from_made {
-                        true if from_address && register.0 != Class::Pred => {
-                            flow.addresses.insert(register);
-                        }
-                        _ if from_address || from_made => {
-                            flow.made.insert(register);
-                        }
-                        _ => {}
+                    let is_whole = from_address && register.0 != Class::Pred;
+                    if keeps && !from_made && is_whole {
+                        flow.addresses.insert(register);
+                    } else if from_address || from_made {
+                        flow.made.insert(register);
                     }
                 }
             }
@@ -352,12 +336,8 @@ impl Flow {
     /// The first instruction for which an address is more than an address.
     fn taken<'a>(&self, program: &'a Program) -> Option<&'a Inst> {
         program.code.iter().find(|inst| {
-            let in_memory = match &inst.op {
-                Op::Store(to) => !matches!(to.space, AddressSpace::Local | AddressSpace::Param),
-                Op::Atom(_) => true,
-                Op::Free | Op::Print(_) => return false,
-                _ => false,
-            };
+            let shows = |access: MemoryAccess| access.writes() && !access.is_private();
+            let in_memory = inst.op.facts().memory().any(shows);
             let mut taken = false;
             inst.registers(|how, register| {
                 taken |= match how {
@@ -370,11 +350,6 @@ impl Flow {
             taken
         })
     }
-}
-
-fn form<'a>(program: &'a Program, inst: &Inst) -> &'a str {
-    let source = program.sources.get(inst.source as usize);
-    source.map_or("", |source| source.form.as_str())
 }
 
 /// Whether the result has the low bits of an address, or is one.

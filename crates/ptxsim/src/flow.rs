@@ -1,12 +1,12 @@
 //! What follows from the registers that instructions read and write alone.
 
-use crate::isa::{Register, Use};
+use crate::isa::{Control, Meeting, MemoryAccess, Register, Use};
 use crate::program::wgmma::OperandA;
 use crate::program::*;
 use crate::regs::Class;
 use std::collections::{HashMap, HashSet};
 
-/// Marks what has registers of `wgmma` among its own.
+/// Marks what has registers of `wgmma` among its own, and is none.
 pub fn mark_fragments(program: &mut Program) {
     let mut of_products: HashSet<u32> = HashSet::new();
     for inst in &program.code {
@@ -23,7 +23,7 @@ pub fn mark_fragments(program: &mut Program) {
     let has = |inst: &Inst| {
         let mut has = false;
         inst.registers(|_, (class, r)| has |= class == Class::R32 && of_products.contains(&r));
-        has
+        has && !matches!(inst.op, Op::Wgmma(_))
     };
     program.fragments = program.code.iter().map(has).collect();
 }
@@ -58,14 +58,12 @@ impl<'a> Links<'a> {
                 }
             });
         }
-        let mut targets: Vec<usize> = Vec::new();
-        for inst in &program.code {
-            match &inst.op {
-                Op::Branch(to) | Op::Call(to) => targets.push(*to as usize),
-                Op::BranchIndexed(all) => targets.extend(all.iter().map(|to| *to as usize)),
-                _ => {}
-            }
-        }
+        let mut targets: Vec<usize> = program
+            .code
+            .iter()
+            .flat_map(|inst| inst.op.facts().control.targets())
+            .map(|to| *to as usize)
+            .collect();
         targets.sort_unstable();
         targets.dedup();
         Links {
@@ -77,8 +75,7 @@ impl<'a> Links<'a> {
     }
 
     fn form(&self, inst: &Inst) -> &str {
-        let source = self.program.sources.get(inst.source as usize);
-        source.map_or("", |source| source.form.as_str())
+        self.program.form(inst)
     }
 
     fn inst(&self, at: usize) -> &Inst {
@@ -87,13 +84,10 @@ impl<'a> Links<'a> {
 
     /// The register that an instruction copies, unchanged but for the window of an address.
     fn copied(&self, inst: &Inst) -> Option<(Register, Register)> {
-        let Op::Alu(op) = &inst.op else { return None };
-        let form = self.form(inst);
-        let (&to, &from) = (op.classes().first()?, op.classes().get(1)?);
-        let plain =
-            form.starts_with("mov.") && op.classes().len() == 2 || form.starts_with("cvta.");
-        (plain && inst.counts && inst.guard == 0 && to == from)
-            .then_some(((to, inst.o[0]), (from, inst.o[1])))
+        let (to, operands) = inst.arithmetic()?;
+        let (form, from) = (self.form(inst), *operands.first()?);
+        let plain = form.starts_with("mov.") && operands.len() == 1 || form.starts_with("cvta.");
+        (plain && inst.counts && inst.guard == 0 && to.0 == from.0).then_some((to, from))
     }
 
     /// Follows copies to the register that they come from, as far as one instruction alone writes it.
@@ -117,8 +111,8 @@ impl<'a> Links<'a> {
         let mut open = vec![a.address];
         while let Some(register) = open.pop() {
             let register = self.root(register);
-            match (self.constant(register), self.summands(register)) {
-                (Some(value), _) => constant = constant.wrapping_add(value),
+            match (self.program.constant(register), self.summands(register)) {
+                (Some(value), _) => constant = constant.wrapping_add_unsigned(value),
                 (None, Some(both)) if open.len() + terms.len() < MAX_TERMS => open.extend(both),
                 (None, _) => terms.push(register),
             }
@@ -127,35 +121,17 @@ impl<'a> Links<'a> {
         (terms, constant)
     }
 
-    fn constant(&self, (class, number): Register) -> Option<i64> {
-        match class {
-            Class::R64 => self
-                .program
-                .constants64
-                .iter()
-                .find(|c| c.0 == number)
-                .map(|c| c.1 as i64),
-            _ => self
-                .program
-                .constants32
-                .iter()
-                .find(|c| c.0 == number)
-                .map(|c| i64::from(c.1)),
-        }
-    }
-
     /// The two registers of 64 bits that one addition makes a register of.
     fn summands(&self, register: Register) -> Option<[Register; 2]> {
         let [one] = self.writers.get(&register)?.as_slice() else {
             return None;
         };
         let inst = self.inst(*one);
-        let Op::Alu(op) = &inst.op else { return None };
+        let (to, operands) = inst.arithmetic()?;
         let adds = ["add.s64", "add.u64"].contains(&self.form(inst));
-        let wide = op.classes() == [Class::R64; 3];
-        let own = (Class::R64, inst.o[0]) == register;
-        (adds && wide && own && inst.counts && inst.guard == 0)
-            .then_some([(Class::R64, inst.o[1]), (Class::R64, inst.o[2])])
+        let both = <[Register; 2]>::try_from(operands).ok()?;
+        let wide = both.iter().all(|(class, _)| *class == Class::R64);
+        (adds && wide && to == register && inst.counts && inst.guard == 0).then_some(both)
     }
 
     /// The instruction that a register has its value from where `at` reads it: the last one before in
@@ -213,13 +189,11 @@ impl<'a> Links<'a> {
 
     /// The two registers that an instruction compares for being equal.
     fn compares(&self, inst: &Inst) -> Option<[Register; 2]> {
-        let Op::Alu(op) = &inst.op else { return None };
+        let ((class, _), operands) = inst.arithmetic()?;
         let form = self.form(inst);
         let equal = form.starts_with("setp.eq.") || form.starts_with("setp.ne.");
-        let &[Class::Pred, a, b] = op.classes() else {
-            return None;
-        };
-        equal.then_some([(a, inst.o[1]), (b, inst.o[2])])
+        let sides = operands.try_into().ok()?;
+        (equal && class == Class::Pred).then_some(sides)
     }
 
     /// Where a branch goes if a compare-and-swap at the place has found one of the registers that it was
@@ -260,19 +234,9 @@ impl<'a> Links<'a> {
                 }
             };
             let always = inst.guard == 0;
-            match &inst.op {
-                Op::Branch(to) => go(*to as usize),
-                Op::BranchIndexed(all) => all.iter().for_each(|to| go(*to as usize)),
-                Op::Call(to) => {
-                    go(*to as usize);
-                    go(at + 1);
-                }
-                _ => {}
-            }
-            let ends = matches!(
-                inst.op,
-                Op::Branch(_) | Op::BranchIndexed(_) | Op::Exit | Op::Return | Op::Trap
-            );
+            let control = inst.op.facts().control;
+            control.targets().iter().for_each(|to| go(*to as usize));
+            let ends = !matches!(control, Control::Next | Control::Call(_));
             if !(ends && always) {
                 go(at + 1);
             }
@@ -357,8 +321,7 @@ impl<'a> Links<'a> {
                     swaps.push(a);
                     continue;
                 }
-                let Op::Alu(op) = &inst.op else { return false };
-                let Some(&class) = op.classes().first() else {
+                let Some((result, _)) = inst.arithmetic() else {
                     return false;
                 };
                 if raw.contains(&register)
@@ -367,8 +330,8 @@ impl<'a> Links<'a> {
                 {
                     continue;
                 }
-                if derived.insert((class, inst.o[0])) {
-                    open.push((class, inst.o[0]));
+                if derived.insert(result) {
+                    open.push(result);
                 }
             }
         }
@@ -433,15 +396,14 @@ impl<'a> Links<'a> {
             let readers = self.readers.get(&register).into_iter().flatten();
             for &at in readers.filter(|at| within.contains(at)) {
                 let inst = self.inst(at);
-                match &inst.op {
-                    Op::Branch(to) => {
-                        let outside = |to: usize| !within.contains(&to);
-                        if outside(*to as usize) || outside(at + 1) {
-                            return true;
-                        }
-                    }
-                    Op::BranchIndexed(_) | Op::Exit | Op::Return => return true,
-                    _ => {}
+                let outside = |to: usize| !within.contains(&to);
+                let leaves = match inst.op.facts().control {
+                    Control::Branch(to) => outside(*to as usize) || outside(at + 1),
+                    Control::Table(_) | Control::Exit | Control::Return => true,
+                    Control::Next | Control::Call(_) | Control::Stop => false,
+                };
+                if leaves {
+                    return true;
                 }
                 open.extend(inst.written());
             }
@@ -502,17 +464,19 @@ pub fn waits(program: &Program, loops: &[std::ops::RangeInclusive<usize>]) -> Ve
     let meets = |within: &std::ops::RangeInclusive<usize>| {
         let code = program.code.get(within.clone()).unwrap_or_default();
         code.iter()
-            .any(|inst| matches!(inst.op, Op::Barrier { .. }))
+            .any(|inst| inst.op.facts().meeting == Meeting::Block)
     };
     (0..program.code.len())
         .map(|at| {
             let op = &program.code[at].op;
             let mut around = loops.iter().filter(|l| l.contains(&at));
-            match op {
-                Op::Load(a) if op.polls() && a.space == AddressSpace::Shared => {
-                    around.any(|l| !meets(l) && links.decides(at, l))
-                }
-                _ => op.polls() && around.next().is_some(),
+            let in_shared = |access: MemoryAccess| access.space == AddressSpace::Shared;
+            if !op.polls() {
+                false
+            } else if matches!(op, Op::Load(_)) && op.facts().memory().all(in_shared) {
+                around.any(|l| !meets(l) && links.decides(at, l))
+            } else {
+                around.next().is_some()
             }
         })
         .collect()

@@ -5,6 +5,7 @@ pub mod wgmma;
 
 use crate::alu::{AluOp, Operands};
 use crate::image::Geometry;
+use crate::isa::{MemoryAccess, Object};
 use crate::parse::ast::{Clusters, Pos};
 use crate::parse::lines::{LineId, Lines};
 use crate::regs::Class;
@@ -254,6 +255,28 @@ pub struct ReduxFloats {
     pub keeps_nan: bool,
 }
 
+/// An exchange between lanes of a warp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exchange {
+    /// b `o[2]`, c `o[3]`.
+    Shfl {
+        mode: ShflMode,
+        predicate: bool,
+    },
+    /// Of a predicate.
+    Vote {
+        mode: VoteMode,
+        negated: bool,
+    },
+    Match {
+        all: bool,
+        wide: bool,
+        predicate: bool,
+    },
+    Redux(ReduxOp),
+    Elect,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BarrierKind {
     Sync,
@@ -473,26 +496,8 @@ pub enum Op {
     },
     /// Members `o[1]`.
     WarpSync,
-    /// d `o[0]`, predicate `o[5]` (or none), a `o[1]`, b `o[2]`, c `o[3]`, members `o[4]`.
-    Shfl {
-        mode: ShflMode,
-        predicate: bool,
-    },
-    /// d `o[0]`, source predicate `o[1]`, negated, members `o[4]`.
-    Vote {
-        mode: VoteMode,
-        negated: bool,
-    },
-    /// d `o[0]`, predicate `o[5]`, a `o[1]`, members `o[4]`.
-    Match {
-        all: bool,
-        wide: bool,
-        predicate: bool,
-    },
-    /// d `o[0]`, a `o[1]`, members `o[4]`.
-    Redux(ReduxOp),
-    /// d `o[0]`, predicate `o[5]`, members `o[4]`.
-    Elect,
+    /// d `o[0]`, a `o[1]`, members `o[4]`, predicate `o[5]`.
+    Exchange(Exchange),
     ActiveMask,
     Mma(Box<Mma>),
     Wgmma(Box<Wgmma>),
@@ -689,7 +694,7 @@ pub const STACK_BYTES: u32 = 8 << 10;
 pub struct Program {
     pub name: String,
     pub code: Vec<Inst>,
-    /// By instruction: whether it has a register of a `wgmma.mma_async`. Empty without those.
+    /// By instruction: whether it has a register of a `wgmma.mma_async`, and is none. Empty without those.
     pub fragments: Vec<bool>,
     pub entry: u32,
     pub sources: Vec<Source>,
@@ -735,6 +740,27 @@ impl Program {
         narrow.chain(wide)
     }
 
+    /// Returns what an instruction accesses, by its number.
+    pub fn memory_at(&self, instruction: u32) -> impl Iterator<Item = MemoryAccess<'_>> {
+        self.code
+            .get(instruction as usize)
+            .into_iter()
+            .flat_map(|inst| inst.op.facts().memory())
+    }
+
+    /// Returns the constant that a register holds from the start.
+    pub fn constant(&self, register: (Class, u32)) -> Option<u64> {
+        self.constants()
+            .find(|(constant, _)| *constant == register)
+            .map(|(_, value)| value)
+    }
+
+    /// Returns an instruction as PTX writes it, without its operands.
+    pub fn form(&self, inst: &Inst) -> &str {
+        let source = self.sources.get(inst.source as usize);
+        source.map_or("", |source| source.form.as_str())
+    }
+
     /// Whether it looks for what only a cooperative launch has.
     pub fn asks_for_workspace(&self) -> bool {
         let workspace =
@@ -746,13 +772,12 @@ impl Program {
     pub fn blocks_meet(&self) -> bool {
         self.uses_clusters
             || self.code.iter().any(|inst| {
-                let (space, order) = match &inst.op {
-                    Op::Load(a) | Op::Store(a) => (a.space, a.order),
-                    Op::Atom(a) => (a.access.space, a.access.order),
-                    _ => return false,
-                };
-                let global = matches!(space, AddressSpace::Global | AddressSpace::Generic);
-                global && order != Order::Weak
+                inst.op.facts().memory().any(|access| {
+                    access.object == Object::Data
+                        && access.is_global()
+                        && !access.is_asynchronous()
+                        && access.order != Order::Weak
+                })
             })
     }
 

@@ -13,6 +13,7 @@ use super::state::*;
 use crate::check::global::{Accessor, Conflict, Scoped};
 use crate::check::order::{Inter, Sparse};
 use crate::check::race::Strength;
+use crate::isa::{Direction, Object};
 use crate::program::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
@@ -350,8 +351,9 @@ impl Machine<'_> {
     }
 
     fn initialises(&self, instruction: u32) -> bool {
-        let op = self.program.code.get(instruction as usize).map(|i| &i.op);
-        matches!(op, Some(Op::Mbarrier(m)) if m.op == MbarrierOp::Init)
+        let mut accesses = self.program.memory_at(instruction);
+        accesses
+            .any(|access| access.object == Object::Mbarrier && access.direction == Direction::Write)
     }
 
     #[cold]

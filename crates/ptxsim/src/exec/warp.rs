@@ -492,12 +492,12 @@ impl Machine<'_> {
                     }
                 }
             }
-            Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux(_) | Op::Elect => {
+            Op::Exchange(exchange) => {
                 let members = w.regs.r32[o[4] as usize].0;
                 let Some(ready) = self.gather(b, w, now, mask, &members)? else {
                     return Ok(Next::Reschedule);
                 };
-                self.exchange(b, w, inst, ready, now.pc);
+                self.exchange(b, w, (inst, *exchange), ready, now.pc);
             }
             Op::Wgmma(_) | Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait(_) => {
                 let members = [w.live; LANES];

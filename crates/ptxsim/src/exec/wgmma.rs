@@ -376,7 +376,7 @@ impl Machine<'_> {
 
     /// Before any other instruction that has a register of some product among its own.
     pub fn touch_fragments(&mut self, b: &BlockState, w: &mut Warp, inst: &Inst, s: Site) {
-        if matches!(inst.op, Op::Wgmma(_)) || s.mask == 0 {
+        if s.mask == 0 {
             return;
         }
         let at = At::lane(b, w, s.pc, s.mask.trailing_zeros());

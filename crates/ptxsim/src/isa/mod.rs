@@ -21,4 +21,4 @@ mod table;
 pub use circumstance::Circumstance;
 pub use kind::Kind;
 pub use operands::{Register, Use};
-pub use table::{Control, Direction, Meeting, MemoryAccess, Object, Timing, Values};
+pub use table::{Control, Direction, Facts, Meeting, MemoryAccess, Object, Timing, Values};

@@ -136,39 +136,33 @@ impl Inst {
                 }
             }
             Op::WarpSync => each(Control, (R32, o[1])),
-            Op::Shfl { predicate, .. } => {
-                (1..=3).for_each(|n| each(Value, (R32, o[n])));
+            Op::Exchange(exchange) => {
                 each(Control, (R32, o[4]));
-                each(Write, (R32, o[0]));
-                if *predicate {
+                let (to, has_predicate) = match exchange {
+                    Exchange::Shfl { predicate, .. } => {
+                        (1..=3).for_each(|n| each(Value, (R32, o[n])));
+                        (R32, *predicate)
+                    }
+                    Exchange::Vote { mode, .. } => {
+                        each(Value, (Pred, o[1]));
+                        (if *mode == VoteMode::Ballot { R32 } else { Pred }, false)
+                    }
+                    Exchange::Match {
+                        wide, predicate, ..
+                    } => {
+                        each(Value, (if *wide { R64 } else { R32 }, o[1]));
+                        (R32, *predicate)
+                    }
+                    Exchange::Redux(_) => {
+                        each(Value, (R32, o[1]));
+                        (R32, false)
+                    }
+                    Exchange::Elect => (R32, true),
+                };
+                each(Write, (to, o[0]));
+                if has_predicate {
                     each(Write, (Pred, o[5]));
                 }
-            }
-            Op::Vote { mode, .. } => {
-                each(Value, (Pred, o[1]));
-                each(Control, (R32, o[4]));
-                let class = if *mode == VoteMode::Ballot { R32 } else { Pred };
-                each(Write, (class, o[0]));
-            }
-            Op::Match {
-                wide, predicate, ..
-            } => {
-                each(Value, (if *wide { R64 } else { R32 }, o[1]));
-                each(Control, (R32, o[4]));
-                each(Write, (R32, o[0]));
-                if *predicate {
-                    each(Write, (Pred, o[5]));
-                }
-            }
-            Op::Redux(_) => {
-                each(Value, (R32, o[1]));
-                each(Control, (R32, o[4]));
-                each(Write, (R32, o[0]));
-            }
-            Op::Elect => {
-                each(Control, (R32, o[4]));
-                each(Write, (R32, o[0]));
-                each(Write, (Pred, o[5]));
             }
             Op::ActiveMask | Op::Print(_) | Op::Clock { wide: false } => each(Write, (R32, o[0])),
             Op::Clock { wide: true } => each(Write, (R64, o[0])),

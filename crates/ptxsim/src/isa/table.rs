@@ -3,6 +3,7 @@
 use super::{Circumstance, Kind, Register};
 use crate::program::mma::{Mma, Tile};
 use crate::program::*;
+use model::AccessKind;
 use std::slice::from_ref;
 
 /// One row of the table.
@@ -337,9 +338,7 @@ impl Op {
             }
             Op::ClusterWait { .. } => row(Kind::Barrier).meets(Meeting::Cluster).orders(true),
             Op::WarpSync => row(Kind::WarpSync).meets(Meeting::Members).orders(true),
-            Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux(_) | Op::Elect => {
-                row(Kind::Exchange).meets(Meeting::Members).computes()
-            }
+            Op::Exchange(_) => row(Kind::Exchange).meets(Meeting::Members).computes(),
             Op::ActiveMask => row(Kind::Exchange),
             Op::Mma(m) => matrix(m).meets(Meeting::Warp),
             Op::Wgmma(_) => {
@@ -378,6 +377,23 @@ impl Op {
     pub fn kind(&self, form: &str) -> Kind {
         let kind = self.facts().kind;
         kind.unwrap_or_else(|| Kind::of_arithmetic(form))
+    }
+
+    /// Returns how a finding names what the instruction does to memory.
+    pub fn access_kind(&self) -> AccessKind {
+        let mut data = self
+            .facts()
+            .memory()
+            .filter(|access| matches!(access.object, Object::Data | Object::Texels))
+            .peekable();
+        match data.peek().map(|first| (first.timing, first.direction)) {
+            Some((Timing::AtOnce, Direction::Read)) => AccessKind::Read,
+            Some((Timing::AtOnce, Direction::Write)) => AccessKind::Write,
+            Some((Timing::AtOnce, Direction::Update)) => AccessKind::Update,
+            Some(_) if data.any(|access| access.writes()) => AccessKind::Copy,
+            // A product that reads by and by is not what a finding on its registers is about.
+            Some(_) | None => AccessKind::Other,
+        }
     }
 
     /// Returns true if the instruction may see what others do while it runs, so that a loop around it turns as often as
