@@ -1,7 +1,8 @@
 //! Whether two instructions are of one stream, as far as the branches of a program tell it.
 
 use crate::isa::{Control, Meeting, Register, Use};
-use crate::program::{Inst, Program, Special};
+use crate::isa::{Inst, Special};
+use crate::program::Program;
 use crate::regs::Class;
 use std::collections::HashSet;
 
@@ -111,9 +112,8 @@ impl Branches {
             }
         }
         let decides = |inst: &Inst| {
-            let mut decides = false;
-            inst.registers(|how, r| decides |= how == Use::Write && self.deciding.contains(&r));
-            decides
+            let written = inst.written();
+            written.iter().any(|r| self.deciding.contains(r))
         };
         if [first, then].into_iter().filter_map(inst).any(decides) {
             Way::Apart(Apart::Decides)
@@ -131,23 +131,15 @@ fn deciding(program: &Program) -> HashSet<Register> {
         let facts = inst.op.facts();
         let jumps = !matches!(facts.control, Control::Next)
             || !matches!(facts.meeting, Meeting::Nobody | Meeting::Warp);
-        inst.registers(|how, r| {
-            if jumps && how == Use::Control {
-                all.insert(r);
-            }
-        });
+        if jumps {
+            all.extend(inst.registers_of(|how| how == Use::Control));
+        }
     }
     loop {
         let before = all.len();
         for inst in program.code.iter().rev() {
-            let mut writes = false;
-            inst.registers(|how, r| writes |= how == Use::Write && all.contains(&r));
-            if writes {
-                inst.registers(|how, r| {
-                    if how != Use::Write {
-                        all.insert(r);
-                    }
-                });
+            if inst.written().iter().any(|r| all.contains(r)) {
+                all.extend(inst.read());
             }
         }
         if all.len() == before {
@@ -176,23 +168,14 @@ fn varying(program: &Program) -> HashSet<Register> {
     let mut written = HashSet::new();
     for inst in &program.code {
         let plain = inst.op.facts().is_uniform();
-        inst.registers(|how, r| {
-            if how == Use::Write && (!written.insert(r) || !plain) {
-                all.insert(r);
-            }
-        });
+        let varies = inst.written().into_iter();
+        all.extend(varies.filter(|register| !written.insert(*register) || !plain));
     }
     loop {
         let before = all.len();
         for inst in &program.code {
-            let mut reads = false;
-            inst.registers(|how, r| reads |= how != Use::Write && all.contains(&r));
-            if reads {
-                inst.registers(|how, r| {
-                    if how == Use::Write {
-                        all.insert(r);
-                    }
-                });
+            if inst.read().iter().any(|r| all.contains(r)) {
+                all.extend(inst.written());
             }
         }
         if all.len() == before {

@@ -16,9 +16,10 @@
 //! real ones, the order of blocks that `malloc` gives, and addresses of shared and local memory, which have one place.
 
 pub use crate::isa::Circumstance;
+use crate::isa::{Access, AddressSpace, HOST_BASE, Inst, MODULE_BASE, Special};
 use crate::isa::{MemoryAccess, Object, Register, Use, Values};
 use crate::memory::Memory;
-use crate::program::{Access, AddressSpace, HOST_BASE, Inst, MODULE_BASE, Place, Program, Special};
+use crate::program::{Place, Program};
 use crate::regs::Class;
 use crate::turn::{Turn, mixed};
 use std::collections::{BTreeSet, HashMap, HashSet};

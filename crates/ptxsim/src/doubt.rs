@@ -5,10 +5,11 @@ mod joined;
 
 use crate::counters::added_quantity;
 use crate::flow;
-use crate::isa::{Control, Direction, Kind, Object, Timing};
-use crate::program::mma::Mma;
-use crate::program::wgmma::Wgmma;
-use crate::program::{AddressSpace, Op, Program};
+use crate::isa::mma::Mma;
+use crate::isa::wgmma::Wgmma;
+use crate::isa::{AddressSpace, Op};
+use crate::isa::{Control, Direction, Kind, MemoryAccess, Object};
+use crate::program::Program;
 use crate::regs::Class;
 use crate::report::Cost;
 use model::{Counter, Doubt, Tier, Withheld};
@@ -128,19 +129,15 @@ impl<'a> Seen<'a> {
             Doubt::Uncompared => {
                 let facts = inst.op.facts();
                 let is_fragment = matches!(inst.op, Op::Mma(_));
-                let by_space = facts.memory().find(|access| match access.object {
-                    Object::Texels => true,
-                    Object::Data => {
-                        let is_plain = access.direction != Direction::Update
-                            && access.timing == Timing::AtOnce;
-                        let is_elsewhere = is_fragment && access.space != AddressSpace::Shared;
-                        is_plain && (access.space == AddressSpace::Generic || is_elsewhere)
-                    }
-                    Object::Mbarrier | Object::TensorMap | Object::Heap | Object::Frame => false,
-                });
+                let uncompared = |access: &MemoryAccess| {
+                    let is_elsewhere = is_fragment && access.space != AddressSpace::Shared;
+                    let by_address = access.space == AddressSpace::Generic || is_elsewhere;
+                    access.object == Object::Texels || access.is_plain() && by_address
+                };
                 // Through L1, where the other copies of 16 bytes go past it.
                 let through_l1 = matches!(inst.op, Op::CpAsync { bytes: 16, .. });
-                match by_space.map(|access| (access.object, access.direction)) {
+                let found = facts.memory().find(uncompared);
+                match found.map(|access| (access.object, access.direction)) {
                     Some((Object::Texels, Direction::Read)) => adds(Kind::GlobalLoad),
                     Some((Object::Texels, _)) => adds(Kind::GlobalStore),
                     Some((_, Direction::Read)) => any_load,

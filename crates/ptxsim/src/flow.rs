@@ -1,7 +1,7 @@
 //! What follows from the registers that instructions read and write alone.
 
-use crate::isa::{Control, Meeting, MemoryAccess, Register, Use};
-use crate::program::wgmma::OperandA;
+use crate::isa::wgmma::OperandA;
+use crate::isa::*;
 use crate::program::*;
 use crate::regs::Class;
 use std::collections::{HashMap, HashSet};
@@ -21,9 +21,9 @@ pub fn mark_fragments(program: &mut Program) {
         return;
     }
     let has = |inst: &Inst| {
-        let mut has = false;
-        inst.registers(|_, (class, r)| has |= class == Class::R32 && of_products.contains(&r));
-        has && !matches!(inst.op, Op::Wgmma(_))
+        let registers = inst.registers_of(|_| true).into_iter();
+        let mut words = registers.filter(|(class, _)| *class == Class::R32);
+        words.any(|(_, r)| of_products.contains(&r)) && !matches!(inst.op, Op::Wgmma(_))
     };
     program.fragments = program.code.iter().map(has).collect();
 }
@@ -74,10 +74,6 @@ impl<'a> Links<'a> {
         }
     }
 
-    fn form(&self, inst: &Inst) -> &str {
-        self.program.form(inst)
-    }
-
     fn inst(&self, at: usize) -> &Inst {
         &self.program.code[at]
     }
@@ -85,7 +81,7 @@ impl<'a> Links<'a> {
     /// The register that an instruction copies, unchanged but for the window of an address.
     fn copied(&self, inst: &Inst) -> Option<(Register, Register)> {
         let (to, operands) = inst.arithmetic()?;
-        let (form, from) = (self.form(inst), *operands.first()?);
+        let (form, from) = (self.program.form(inst), *operands.first()?);
         let plain = form.starts_with("mov.") && operands.len() == 1 || form.starts_with("cvta.");
         (plain && inst.counts && inst.guard == 0 && to.0 == from.0).then_some((to, from))
     }
@@ -128,7 +124,7 @@ impl<'a> Links<'a> {
         };
         let inst = self.inst(*one);
         let (to, operands) = inst.arithmetic()?;
-        let adds = ["add.s64", "add.u64"].contains(&self.form(inst));
+        let adds = ["add.s64", "add.u64"].contains(&self.program.form(inst));
         let both = <[Register; 2]>::try_from(operands).ok()?;
         let wide = both.iter().all(|(class, _)| *class == Class::R64);
         (adds && wide && to == register && inst.counts && inst.guard == 0).then_some(both)
@@ -190,7 +186,7 @@ impl<'a> Links<'a> {
     /// The two registers that an instruction compares for being equal.
     fn compares(&self, inst: &Inst) -> Option<[Register; 2]> {
         let ((class, _), operands) = inst.arithmetic()?;
-        let form = self.form(inst);
+        let form = self.program.form(inst);
         let equal = form.starts_with("setp.eq.") || form.starts_with("setp.ne.");
         let sides = operands.try_into().ok()?;
         (equal && class == Class::Pred).then_some(sides)
@@ -212,7 +208,7 @@ impl<'a> Links<'a> {
             (same && guesses.contains(compared)).then_some(())
         };
         expected(a, b).or_else(|| expected(b, a))?;
-        let differs = self.form(compare).starts_with("setp.ne.");
+        let differs = self.program.form(compare).starts_with("setp.ne.");
         let taken = differs != (inst.guard & 1 == 0);
         (compare.guard == 0).then_some(if taken { to as usize } else { at + 1 })
     }
@@ -305,11 +301,8 @@ impl<'a> Links<'a> {
                     }
                     continue;
                 }
-                let mut wrong = false;
-                inst.registers(|how, r| {
-                    wrong |= r == register && matches!(how, Use::Address | Use::Control)
-                });
-                if wrong {
+                let steers = inst.registers_of(|how| matches!(how, Use::Address | Use::Control));
+                if steers.contains(&register) {
                     return false;
                 }
                 if let Some(a) = self.swap(at, &place) {
@@ -359,11 +352,7 @@ impl<'a> Links<'a> {
                 }
                 if derived.contains(&register) {
                     for &at in self.writers.get(&register).into_iter().flatten() {
-                        self.inst(at).registers(|how, r| {
-                            if how == Use::Value {
-                                open.push(r);
-                            }
-                        });
+                        open.extend(self.inst(at).registers_of(|how| how == Use::Value));
                     }
                 }
             }
@@ -441,14 +430,7 @@ pub fn mark_answers(program: &mut Program) {
     {
         return;
     }
-    let mut read = HashSet::new();
-    for inst in &program.code {
-        inst.registers(|how, register| {
-            if how != Use::Write {
-                read.insert(register);
-            }
-        });
-    }
+    let read: HashSet<Register> = program.code.iter().flat_map(Inst::read).collect();
     for inst in &mut program.code {
         if let Op::Atom(atom) = &mut inst.op {
             let is_read = |old: &u32| read.contains(&(atom.class, *old));

@@ -14,7 +14,7 @@
 //! descriptors; members of one struct, arrays of one function in local memory, which are one variable in PTX, and parts of
 //! dynamic shared memory, which is one block; the wrong one of two variables between which the program chooses.
 
-use crate::isa::{Object, Register};
+use crate::isa::*;
 use crate::program::*;
 use crate::regs::Class;
 use crate::switch::{Observer, is_off};

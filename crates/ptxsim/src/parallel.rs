@@ -11,10 +11,10 @@
 
 use crate::check::global::GlobalShadow;
 use crate::exec::state::Machine;
+use crate::isa::{AddressSpace, Order};
 use crate::isa::{MemoryAccess, Object};
 use crate::job::{Job, Outcome};
 use crate::memory::{Bytes, Memory};
-use crate::program::{AddressSpace, Order};
 use crate::report::{Cost, Finding, Findings, MAX_PRINTED};
 use crate::schedule::Share;
 use std::collections::BTreeMap;

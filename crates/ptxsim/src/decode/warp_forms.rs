@@ -1,8 +1,8 @@
 //! Exchanges within a warp: shuffles, votes, matches, reductions (PTX ISA 9.7.9.5, 9.7.13).
 
 use super::{Decoder, Load};
+use crate::isa::*;
 use crate::parse::ast::*;
-use crate::program::*;
 use crate::regs::Class;
 
 impl Decoder<'_> {

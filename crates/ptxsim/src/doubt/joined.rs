@@ -3,8 +3,9 @@
 //! at here. Side by side it joins in shared memory alone (ptxas 13.0.88: CALIBRATION.md). What is behind the label where
 //! an `if` ends begins a stretch of its own: of accesses before and behind an `if` nothing is known.
 
-use crate::isa::{Control, Direction, Facts, MemoryAccess, Object, Register, Timing};
-use crate::program::{AddressSpace, Inst, Order, Program};
+use crate::isa::{AddressSpace, Inst, Order};
+use crate::isa::{Control, Direction, Facts, MemoryAccess, Object, Register};
+use crate::program::Program;
 use crate::regs::Class;
 use std::collections::{BTreeMap, HashMap};
 
@@ -33,11 +34,12 @@ struct Values<'a> {
 
 impl<'a> Values<'a> {
     fn new(program: &'a Program) -> Self {
-        let of32 = program.constants32.iter();
-        let of64 = program.constants64.iter();
-        let constants = of32
-            .map(|(r, c)| ((Class::R32, *r), i64::from(*c as i32)))
-            .chain(of64.map(|(r, c)| ((Class::R64, *r), *c as i64)))
+        let constants = program
+            .constants()
+            .map(|(register, value)| match register.0 {
+                Class::R64 => (register, value as i64),
+                Class::R32 | Class::Pred => (register, i64::from(value as i32)),
+            })
             .collect();
         let mut rewritten = HashMap::new();
         for inst in &program.code {
@@ -201,17 +203,12 @@ pub fn joined(program: &Program) -> Vec<bool> {
         } else if apart(facts) {
             stretch.clear();
         }
-        let mut accesses = facts.memory();
-        if let Some(MemoryAccess {
-            timing: Timing::AtOnce,
-            order: Order::Weak,
-            space: AddressSpace::Shared | AddressSpace::Global,
-            direction: direction @ (Direction::Read | Direction::Write),
-            access: Some(a),
-            ..
-        }) = accesses.next()
+        if let Some(access) = facts.memory().next().filter(MemoryAccess::is_plain)
+            && let Some(a) = access.access
+            && a.order == Order::Weak
+            && matches!(a.space, AddressSpace::Shared | AddressSpace::Global)
         {
-            let store = direction == Direction::Write;
+            let store = access.writes();
             let base = values.get(a.address);
             let place = Place {
                 at,

@@ -8,7 +8,7 @@ use super::mem::word;
 use super::state::*;
 use crate::check::global::Scoped;
 use crate::check::race::{Strength, Who};
-use crate::program::*;
+use crate::isa::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
 use crate::switch::{Observer, is_off};

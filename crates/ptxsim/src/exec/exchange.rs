@@ -2,7 +2,7 @@
 
 use super::float_ops::{max_f32, min_f32};
 use super::state::*;
-use crate::program::*;
+use crate::isa::*;
 use crate::regs::{LANES, Regs, lanes};
 use crate::report::{At, FindingKind};
 

@@ -3,8 +3,8 @@
 
 use super::address::Site;
 use super::state::*;
+use crate::isa::wgmma::Descriptor;
 use crate::isa::{MemoryAccess, Object};
-use crate::program::wgmma::Descriptor;
 use crate::report::*;
 use crate::switch::{Observer, is_off};
 use model::Swizzle;

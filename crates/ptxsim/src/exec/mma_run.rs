@@ -12,10 +12,10 @@ use super::state::*;
 #[cfg(target_arch = "x86_64")]
 use crate::alu::has_v3;
 use crate::check::race::Strength;
+use crate::isa::AddressSpace;
+use crate::isa::mma::*;
 use crate::num::narrow::*;
 use crate::num::round::Round;
-use crate::program::AddressSpace;
-use crate::program::mma::*;
 use crate::regs::{ALL, LANES, Regs, lanes};
 use crate::report::{At, FaultKind};
 

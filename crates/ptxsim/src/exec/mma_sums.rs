@@ -5,7 +5,7 @@
 //! [`InDoubles`] does so for all formats and on all processors. `OfHalves` in `mma_halves` gives the same bits in
 //! less than half the time, where it can.
 
-use crate::program::mma::STRIP;
+use crate::isa::mma::STRIP;
 use std::ops::Range;
 
 /// Bits that are kept below the largest exponent.

@@ -3,7 +3,7 @@
 
 use super::state::Machine;
 use crate::isa::Object;
-use crate::program::{Access, AddressSpace, Op};
+use crate::isa::{Access, AddressSpace, Op};
 use crate::regs::Class;
 use std::collections::{BTreeSet, HashSet};
 

@@ -14,6 +14,7 @@ use crate::check::global::{Clustered, GlobalShadow};
 use crate::check::order::{Handed, Inter};
 use crate::check::race::{Clock, Shadow, WARPS};
 use crate::circumstance::Circumstances;
+use crate::isa::*;
 use crate::memory::{Known, Memory};
 use crate::origins::Origins;
 use crate::parse::lines::LineId;

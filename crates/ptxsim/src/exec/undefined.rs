@@ -16,8 +16,7 @@
 
 use super::address::Site;
 use super::state::*;
-use crate::isa::{Control, Register, Use, Values};
-use crate::program::*;
+use crate::isa::*;
 use crate::regs::{Class, LANES, Regs, lanes};
 use crate::report::{At, FindingKind};
 

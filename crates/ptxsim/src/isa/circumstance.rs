@@ -1,6 +1,6 @@
 //! Facts of the machine and of the moment that instructions and registers show.
 
-use crate::program::Special;
+use super::op::Special;
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

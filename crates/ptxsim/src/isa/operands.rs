@@ -1,9 +1,11 @@
 //! The registers that each instruction reads and writes.
 
-use crate::program::mma::Mma;
-use crate::program::wgmma::OperandA;
-use crate::program::*;
+use super::mma::Mma;
+use super::op::*;
+use super::wgmma::OperandA;
 use crate::regs::Class;
+use Class::{Pred, R32, R64};
+use Use::{Address, Control, Value, Write};
 
 pub type Register = (Class, u32);
 
@@ -18,6 +20,25 @@ pub enum Use {
     Write,
 }
 
+/// Takes one register after another.
+trait Visitor: FnMut(Use, Register) {
+    fn all(&mut self, how: Use, registers: &[Register]) {
+        registers.iter().for_each(|register| self(how, *register));
+    }
+
+    fn class<'r>(&mut self, how: Use, class: Class, numbers: impl IntoIterator<Item = &'r u32>) {
+        numbers.into_iter().for_each(|n| self(how, (class, *n)));
+    }
+
+    fn places<'p>(&mut self, places: impl IntoIterator<Item = &'p BulkPlace>) {
+        places
+            .into_iter()
+            .for_each(|place| self(Address, place.address));
+    }
+}
+
+impl<F: FnMut(Use, Register)> Visitor for F {}
+
 impl Inst {
     /// The predicate that guards it.
     #[inline(always)]
@@ -25,14 +46,20 @@ impl Inst {
         (self.guard != 0).then(|| (self.guard >> 1) - 1)
     }
 
-    /// The registers that it writes.
+    /// Returns the registers that it writes.
     pub fn written(&self) -> Vec<Register> {
+        self.registers_of(|how| how == Write)
+    }
+
+    /// Returns the registers that it reads, its guard first.
+    pub fn read(&self) -> Vec<Register> {
+        self.registers_of(|how| how != Write)
+    }
+
+    /// Returns the registers with some roles.
+    pub fn registers_of(&self, is_meant: impl Fn(Use) -> bool) -> Vec<Register> {
         let mut all = Vec::new();
-        self.registers(|how, register| {
-            if how == Use::Write {
-                all.push(register);
-            }
-        });
+        self.registers(|how, register| all.extend(is_meant(how).then_some(register)));
         all
     }
 
@@ -43,10 +70,8 @@ impl Inst {
         Some((all.next()?, all.collect()))
     }
 
-    /// All registers of an instruction, its guard first.
+    /// Visits all registers of an instruction, its guard first.
     pub fn registers(&self, mut each: impl FnMut(Use, Register)) {
-        use Class::{Pred, R32, R64};
-        use Use::{Address, Control, Value, Write};
         let o = &self.o;
         if let Some(guard) = self.guard_register() {
             each(Control, (Pred, guard));
@@ -61,34 +86,28 @@ impl Inst {
             Op::CallIndirect(_) | Op::CopyResult { .. } => each(Control, (R64, o[1])),
             Op::Load(a) => {
                 each(Address, a.address);
-                a.registers.iter().for_each(|r| each(Write, *r));
+                each.all(Write, &a.registers);
             }
             Op::Store(a) => {
                 each(Address, a.address);
-                a.registers.iter().for_each(|r| each(Value, *r));
+                each.all(Value, &a.registers);
             }
             Op::Atom(a) => {
                 each(Address, a.access.address);
-                a.access.registers.iter().for_each(|r| each(Value, *r));
-                a.c.iter().for_each(|r| each(Value, (a.class, *r)));
-                a.destinations
-                    .iter()
-                    .for_each(|r| each(Write, (a.class, *r)));
+                each.all(Value, &a.access.registers);
+                each.class(Value, a.class, &a.c);
+                each.class(Write, a.class, &a.destinations);
             }
             Op::Texture(t) => {
                 each(Address, t.access.address);
-                t.at.iter()
-                    .chain(&t.layer)
-                    .for_each(|r| each(Address, (R32, *r)));
-                t.access.registers.iter().for_each(|r| each(Write, *r));
+                each.class(Address, R32, t.at.iter().chain(&t.layer));
+                each.all(Write, &t.access.registers);
             }
             Op::Surface(t) => {
                 each(Address, t.access.address);
-                t.at.iter()
-                    .chain(&t.layer)
-                    .for_each(|r| each(Address, (R32, *r)));
+                each.class(Address, R32, t.at.iter().chain(&t.layer));
                 let how = if t.store { Value } else { Write };
-                t.access.registers.iter().for_each(|r| each(how, *r));
+                each.all(how, &t.access.registers);
             }
             Op::ImageQuery(_) => {
                 each(Address, (R64, o[1]));
@@ -100,52 +119,45 @@ impl Inst {
                 each(Control, (R32, o[2]));
             }
             Op::Bulk(copy) => {
-                let places = std::iter::once(&copy.shared).chain(&copy.barrier);
-                places.for_each(|place| each(Address, place.address));
-                copy.multicast.iter().for_each(|r| each(Control, (R32, *r)));
+                each.places([&copy.shared]);
+                each.places(&copy.barrier);
+                each.class(Control, R32, &copy.multicast);
                 in_global(&copy.global, o[2], each);
             }
             Op::ReplaceField(r) => {
                 each(Address, r.place.address);
                 each(Control, r.value);
             }
-            Op::PublishMap { to, from } => {
-                each(Address, to.address);
-                each(Address, from.address);
-            }
+            Op::PublishMap { to, from } => each.places([to, from]),
             Op::AcquireMap(place) => each(Address, place.address),
             Op::BulkPrefetch(prefetch) => in_global(&prefetch.0, o[2], each),
             Op::AsyncStore(a) => {
                 each(Address, a.access.address);
                 each(Address, a.barrier.address);
-                a.access.registers.iter().for_each(|r| each(Value, *r));
+                each.all(Value, &a.access.registers);
             }
             Op::Barrier { kind, .. } => {
-                each(Control, (R32, o[1]));
-                each(Control, (R32, o[2]));
-                match kind {
-                    BarrierKind::Sync | BarrierKind::Arrive => {}
-                    BarrierKind::RedPopc => {
-                        each(Value, (Pred, o[3]));
-                        each(Write, (R32, o[0]));
-                    }
-                    BarrierKind::RedAnd | BarrierKind::RedOr => {
-                        each(Value, (Pred, o[3]));
-                        each(Write, (Pred, o[0]));
-                    }
-                }
+                each.class(Control, R32, &o[1..3]);
+                let class = match kind {
+                    BarrierKind::Sync | BarrierKind::Arrive => return,
+                    BarrierKind::RedPopc => R32,
+                    BarrierKind::RedAnd | BarrierKind::RedOr => Pred,
+                };
+                each(Value, (Pred, o[3]));
+                each(Write, (class, o[0]));
             }
             Op::WarpSync => each(Control, (R32, o[1])),
             Op::Exchange(exchange) => {
                 each(Control, (R32, o[4]));
                 let (to, has_predicate) = match exchange {
                     Exchange::Shfl { predicate, .. } => {
-                        (1..=3).for_each(|n| each(Value, (R32, o[n])));
+                        each.class(Value, R32, &o[1..4]);
                         (R32, *predicate)
                     }
                     Exchange::Vote { mode, .. } => {
                         each(Value, (Pred, o[1]));
-                        (if *mode == VoteMode::Ballot { R32 } else { Pred }, false)
+                        let is_ballot = *mode == VoteMode::Ballot;
+                        (if is_ballot { R32 } else { Pred }, false)
                     }
                     Exchange::Match {
                         wide, predicate, ..
@@ -180,21 +192,18 @@ impl Inst {
                 each(Control, (Pred, m.adds));
                 each(Address, (R64, m.b));
                 match &m.a {
-                    OperandA::Registers(a) => a.iter().for_each(|r| each(Value, (R32, *r))),
+                    OperandA::Registers(a) => each.class(Value, R32, a),
                     OperandA::Descriptor(a) => each(Address, (R64, *a)),
                 }
-                m.d.iter().for_each(|r| each(Value, (R32, *r)));
-                m.d.iter().for_each(|r| each(Write, (R32, *r)));
+                each.class(Value, R32, &m.d);
+                each.class(Write, R32, &m.d);
             }
             Op::Mbarrier(m) => {
                 each(Address, m.address);
                 match m.op {
                     MbarrierOp::Init => each(Control, (R32, o[1])),
                     MbarrierOp::Arrive { expects, .. } => {
-                        each(Control, (R32, o[1]));
-                        if expects {
-                            each(Control, (R32, o[2]));
-                        }
+                        each.class(Control, R32, &o[1..if expects { 3 } else { 2 }]);
                         each(Write, (R64, o[0]));
                     }
                     MbarrierOp::ExpectTx | MbarrierOp::CompleteTx => each(Control, (R32, o[2])),
@@ -240,30 +249,23 @@ impl Inst {
 fn in_global(place: &BulkGlobal, size: u32, mut each: impl FnMut(Use, Register)) {
     match place {
         BulkGlobal::Line(place) | BulkGlobal::Shared(place) => {
-            each(Use::Address, place.address);
-            each(Use::Control, (Class::R32, size));
+            each(Address, place.address);
+            each(Control, (R32, size));
         }
         BulkGlobal::Box { map, at, walk } => {
-            each(Use::Address, map.address);
-            let offsets = match walk {
-                Walk::Tiles => &[][..],
-                Walk::Pixels(offsets) => offsets,
-            };
-            at.iter()
-                .chain(offsets)
-                .map(|r| (Class::R32, *r))
-                .for_each(|r| each(Use::Address, r));
+            each(Address, map.address);
+            each.class(Address, R32, at);
+            if let Walk::Pixels(offsets) = walk {
+                each.class(Address, R32, offsets);
+            }
         }
     }
 }
 
 fn matrix(m: &Mma, mut each: impl FnMut(Use, Register)) {
-    use Class::{R32, R64};
     let mut product = |class, d: &[u32], from: [&[u32]; 3]| {
-        from.into_iter()
-            .flatten()
-            .for_each(|r| each(Use::Value, (class, *r)));
-        d.iter().for_each(|r| each(Use::Write, (class, *r)));
+        each.class(Value, class, from.into_iter().flatten());
+        each.class(Write, class, d);
     };
     match m {
         Mma::Multiply(m) => product(R32, &m.d, [&m.a, &m.b, &m.c]),
@@ -271,45 +273,34 @@ fn matrix(m: &Mma, mut each: impl FnMut(Use, Register)) {
         Mma::Doubles(m) => product(R64, &m.d, [&m.a, &m.b, &m.c]),
         Mma::Sparse(m) => {
             product(R32, &m.d, [&m.a, &m.b, &m.c]);
-            each(Use::Value, (R32, m.metadata));
+            each(Value, (R32, m.metadata));
         }
         Mma::Quads(m) => product(R32, &m.d, [&m.a, &m.b, &m.c]),
         Mma::Scaled(m) => {
             product(R32, &m.d, [&m.a, &m.b, &m.c]);
             if let Some(scales) = &m.scales {
-                scales
-                    .registers
-                    .iter()
-                    .for_each(|r| each(Use::Value, (R32, *r)));
-                scales
-                    .selectors
-                    .iter()
-                    .flatten()
-                    .for_each(|r| each(Use::Control, (R32, *r)));
+                each.class(Value, R32, &scales.registers);
+                each.class(Control, R32, scales.selectors.iter().flatten());
             }
         }
         Mma::MovMatrix { d, a } => product(R32, &[*d], [&[*a], &[], &[]]),
         Mma::WmmaLoad(t) | Mma::WmmaStore(t) => {
-            each(Use::Address, t.address);
-            each(Use::Address, (R32, t.stride));
-            let how = match m {
-                Mma::WmmaLoad(_) => Use::Write,
-                _ => Use::Value,
-            };
-            let class = t.elem.class();
-            t.registers.iter().for_each(|r| each(how, (class, *r)));
+            each.all(Address, &[t.address, (R32, t.stride)]);
+            let is_load = matches!(m, Mma::WmmaLoad(_));
+            let how = if is_load { Write } else { Value };
+            each.class(how, t.elem.class(), &t.registers);
         }
         Mma::LdMatrix {
             registers, address, ..
         } => {
-            each(Use::Address, *address);
-            registers.iter().for_each(|r| each(Use::Write, (R32, *r)));
+            each(Address, *address);
+            each.class(Write, R32, registers);
         }
         Mma::StMatrix {
             registers, address, ..
         } => {
-            each(Use::Address, *address);
-            registers.iter().for_each(|r| each(Use::Value, (R32, *r)));
+            each(Address, *address);
+            each.class(Value, R32, registers);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The table of instructions: one row for each says what it does beside reading and writing registers.
 
+use super::mma::{Mma, Tile};
+use super::op::*;
 use super::{Circumstance, Kind, Register};
-use crate::program::mma::{Mma, Tile};
-use crate::program::*;
 use model::AccessKind;
 use std::slice::from_ref;
 
@@ -173,6 +173,13 @@ impl<'a> MemoryAccess<'a> {
         matches!(self.space, AddressSpace::Local | AddressSpace::Param)
     }
 
+    /// Returns true for what a load or a store does, with or without an address register for each lane.
+    pub fn is_plain(&self) -> bool {
+        self.object == Object::Data
+            && self.timing == Timing::AtOnce
+            && self.direction != Direction::Update
+    }
+
     pub fn writes(&self) -> bool {
         self.direction != Direction::Read
     }
@@ -203,18 +210,8 @@ impl<'a> Facts<'a> {
         Self { meeting, ..self }
     }
 
-    fn computes(self) -> Self {
-        Self {
-            values: Values::Compute,
-            ..self
-        }
-    }
-
-    fn acts(self) -> Self {
-        Self {
-            values: Values::Act,
-            ..self
-        }
+    fn values(self, values: Values) -> Self {
+        Self { values, ..self }
     }
 
     fn orders(self, orders: bool) -> Self {
@@ -253,19 +250,14 @@ impl<'a> Facts<'a> {
     }
 }
 
-fn load_from(space: AddressSpace) -> Kind {
-    match space {
-        AddressSpace::Global | AddressSpace::Generic => Kind::GlobalLoad,
-        AddressSpace::Shared | AddressSpace::Cluster => Kind::SharedLoad,
-        AddressSpace::Local | AddressSpace::Param => Kind::OtherMemory,
-    }
-}
-
-fn store_to(space: AddressSpace) -> Kind {
-    match space {
-        AddressSpace::Global | AddressSpace::Generic => Kind::GlobalStore,
-        AddressSpace::Shared | AddressSpace::Cluster => Kind::SharedStore,
-        AddressSpace::Local | AddressSpace::Param => Kind::OtherMemory,
+/// Returns the kind of a load or a store.
+fn plain(direction: Direction, space: AddressSpace) -> Kind {
+    match (space, direction) {
+        (AddressSpace::Local | AddressSpace::Param, _) => Kind::OtherMemory,
+        (AddressSpace::Global | AddressSpace::Generic, Direction::Read) => Kind::GlobalLoad,
+        (AddressSpace::Global | AddressSpace::Generic, _) => Kind::GlobalStore,
+        (AddressSpace::Shared | AddressSpace::Cluster, Direction::Read) => Kind::SharedLoad,
+        (AddressSpace::Shared | AddressSpace::Cluster, _) => Kind::SharedStore,
     }
 }
 
@@ -281,7 +273,7 @@ impl Op {
             At::new(Object::TensorMap, direction, space).at(place.address)
         };
         match self {
-            Op::Alu(_) => Facts::new(None).computes(),
+            Op::Alu(_) => Facts::new(None).values(Values::Compute),
             Op::Branch(to) => row(Kind::Branch).control(Control::Branch(to)),
             Op::BranchIndexed(all) => row(Kind::Branch).control(Control::Table(all)),
             Op::Call(to) => row(Kind::Branch).control(Control::Call(from_ref(to))),
@@ -297,9 +289,11 @@ impl Op {
                     .touches(frame(Write))
             }
             Op::Save(_) => row(Kind::OtherMemory).touches(frame(Write)),
-            Op::Load(a) => row(load_from(a.space)).touches(At::of(Read, a)),
-            Op::Store(a) => row(store_to(a.space)).touches(At::of(Write, a)),
-            Op::Atom(a) => row(Kind::Atomic).acts().touches(At::of(Update, &a.access)),
+            Op::Load(a) => row(plain(Read, a.space)).touches(At::of(Read, a)),
+            Op::Store(a) => row(plain(Write, a.space)).touches(At::of(Write, a)),
+            Op::Atom(a) => row(Kind::Atomic)
+                .values(Values::Act)
+                .touches(At::of(Update, &a.access)),
             Op::Texture(_) => row(Kind::OtherMemory).touches(At::new(Object::Texels, Read, Global)),
             Op::Surface(t) => {
                 let direction = if t.store { Write } else { Read };
@@ -325,27 +319,32 @@ impl Op {
                 let barrier = At::new(Object::Mbarrier, Update, Cluster).at(a.barrier.address);
                 let facts = row(Kind::SharedStore);
                 let (facts, direction) = match a.reduction {
-                    Some(_) => (facts.acts(), Update),
+                    Some(_) => (facts.values(Values::Act), Update),
                     None => (facts, Write),
                 };
                 facts
                     .touches(At::of(direction, &a.access).when(Timing::Later))
                     .touches(barrier.when(Timing::Later))
             }
-            Op::Barrier { .. } => row(Kind::Barrier).meets(Meeting::Block).acts().orders(true),
+            Op::Barrier { .. } => row(Kind::Barrier)
+                .meets(Meeting::Block)
+                .values(Values::Act)
+                .orders(true),
             Op::ClusterArrive { relaxed, .. } => {
                 row(Kind::Barrier).meets(Meeting::Cluster).orders(!relaxed)
             }
             Op::ClusterWait { .. } => row(Kind::Barrier).meets(Meeting::Cluster).orders(true),
             Op::WarpSync => row(Kind::WarpSync).meets(Meeting::Members).orders(true),
-            Op::Exchange(_) => row(Kind::Exchange).meets(Meeting::Members).computes(),
+            Op::Exchange(_) => row(Kind::Exchange)
+                .meets(Meeting::Members)
+                .values(Values::Compute),
             Op::ActiveMask => row(Kind::Exchange),
             Op::Mma(m) => matrix(m).meets(Meeting::Warp),
             Op::Wgmma(_) => {
                 let tiles = At::new(Object::Data, Read, Shared).when(Timing::AsyncProxy);
                 row(Kind::WarpgroupMatrix)
                     .meets(Meeting::Warp)
-                    .computes()
+                    .values(Values::Compute)
                     .touches(tiles)
             }
             Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait(_) | Op::SetRegisters(_) => {
@@ -358,9 +357,9 @@ impl Op {
                     Update
                 };
                 let barrier = At::new(Object::Mbarrier, direction, m.space).at(m.address);
-                row(Kind::Other).acts().touches(barrier)
+                row(Kind::Other).values(Values::Act).touches(barrier)
             }
-            Op::PendingCount => row(Kind::Other).acts(),
+            Op::PendingCount => row(Kind::Other).values(Values::Act),
             Op::Malloc | Op::Free => {
                 row(Kind::Other).touches(At::new(Object::Heap, Update, Global))
             }
@@ -437,18 +436,16 @@ fn bulk(copy: &BulkCopy) -> Facts<'_> {
         Some(_) => [written, Read],
         None => [Read, written],
     };
-    let at = |object, direction, space| {
-        MemoryAccess::new(object, direction, space).when(Timing::AsyncProxy)
+    // A reduction updates each element as a relaxed atomic does (PTX ISA, "cp.reduce.async.bulk").
+    let order = match copy.reduction {
+        Some(_) => Order::RELAXED,
+        None => Order::Weak,
     };
-    let data = |direction, space| MemoryAccess {
-        // A reduction updates each element as a relaxed atomic does (PTX ISA, "cp.reduce.async.bulk").
-        order: if direction == Update {
-            Order::RELAXED
-        } else {
-            Order::Weak
-        },
-        ..at(Object::Data, direction, space)
+    let at = |object, direction, space| MemoryAccess {
+        order,
+        ..MemoryAccess::new(object, direction, space).when(Timing::AsyncProxy)
     };
+    let data = |direction, space| at(Object::Data, direction, space);
     let here = |space| data(shared, space).at(copy.shared.address);
     let facts = Facts::new(kind);
     let facts = match &copy.global {
@@ -483,7 +480,7 @@ fn matrix(m: &Mma) -> Facts<'_> {
         if t.by_matrices() {
             Kind::MatrixLoad
         } else {
-            load_from(t.space)
+            plain(Read, t.space)
         }
     };
     match m {
@@ -492,8 +489,8 @@ fn matrix(m: &Mma) -> Facts<'_> {
         | Mma::Doubles(_)
         | Mma::Sparse(_)
         | Mma::Quads(_)
-        | Mma::Scaled(_) => Facts::new(Kind::Matrix).computes(),
-        Mma::MovMatrix { .. } => Facts::new(Kind::Exchange).computes(),
+        | Mma::Scaled(_) => Facts::new(Kind::Matrix).values(Values::Compute),
+        Mma::MovMatrix { .. } => Facts::new(Kind::Exchange).values(Values::Compute),
         Mma::LdMatrix { space, address, .. } => {
             Facts::new(Kind::MatrixLoad).touches(data(Read, *space, *address))
         }
@@ -501,6 +498,8 @@ fn matrix(m: &Mma) -> Facts<'_> {
             Facts::new(Kind::MatrixStore).touches(data(Write, *space, *address))
         }
         Mma::WmmaLoad(t) => Facts::new(load(t)).touches(data(Read, t.space, t.address)),
-        Mma::WmmaStore(t) => Facts::new(store_to(t.space)).touches(data(Write, t.space, t.address)),
+        Mma::WmmaStore(t) => {
+            Facts::new(plain(Write, t.space)).touches(data(Write, t.space, t.address))
+        }
     }
 }
