@@ -1,7 +1,8 @@
 //! Whether two instructions are of one stream, as far as the branches of a program tell it.
 
-use crate::flow::{Register, Use};
-use crate::program::{Access, AddressSpace, Inst, Op, Program, Special};
+use crate::isa::{Control, Meeting, Register, Use};
+use crate::isa::{Inst, Special};
+use crate::program::Program;
 use crate::regs::Class;
 use std::collections::HashSet;
 
@@ -51,19 +52,19 @@ impl Branches {
         let mut accesses = vec![0];
         for (from, inst) in (0..).zip(&program.code) {
             let before = accesses.last().copied().unwrap_or(0);
-            accesses.push(before + u32::from(accesses_memory(&inst.op)));
+            accesses.push(before + u32::from(inst.op.facts().memory().next().is_some()));
             let guard = inst.guard_register();
             let parts = guard.is_none_or(|guard| varying.contains(&(Class::Pred, guard)));
-            match &inst.op {
+            match inst.op.facts().control {
                 // Lanes that jump back or not have left the loop, or are in the next iteration.
-                Op::Branch(to) if parts || *to <= from => all.push((from, *to)),
-                Op::BranchIndexed(to) => {
+                Control::Branch(to) if parts || *to <= from => all.push((from, *to)),
+                Control::Table(to) => {
                     irregular |= to.iter().any(|to| *to <= from);
                     all.extend(to.iter().map(|to| (from, *to)));
                 }
-                Op::Call(_) | Op::CallIndirect(_) => irregular = true,
-                Op::Exit | Op::Return => all.push((from, u32::MAX)),
-                _ => {}
+                Control::Call(_) => irregular = true,
+                Control::Exit | Control::Return => all.push((from, u32::MAX)),
+                Control::Next | Control::Branch(_) | Control::Stop => {}
             }
         }
         Branches {
@@ -85,8 +86,10 @@ impl Branches {
     pub fn way(&self, program: &Program, first: u32, then: u32) -> Way {
         let inst = |at: u32| program.code.get(at as usize);
         // A copy arrives at a time of its own.
-        let copies = |op: &Op| matches!(op, Op::CpAsync { .. } | Op::Bulk(_));
-        let is_copy = |at| inst(at).is_none_or(|inst| copies(&inst.op));
+        let is_copy = |at| {
+            let accesses = |inst: &Inst| inst.op.facts().memory().any(|a| a.is_asynchronous());
+            inst(at).is_none_or(accesses)
+        };
         if self.irregular || is_copy(first) || is_copy(then) {
             return Way::Apart(Apart::Branches);
         }
@@ -109,9 +112,8 @@ impl Branches {
             }
         }
         let decides = |inst: &Inst| {
-            let mut decides = false;
-            inst.registers(|how, r| decides |= how == Use::Write && self.deciding.contains(&r));
-            decides
+            let written = inst.written();
+            written.iter().any(|r| self.deciding.contains(r))
         };
         if [first, then].into_iter().filter_map(inst).any(decides) {
             Way::Apart(Apart::Decides)
@@ -126,65 +128,24 @@ impl Branches {
 fn deciding(program: &Program) -> HashSet<Register> {
     let mut all = HashSet::new();
     for inst in &program.code {
-        let jumps = matches!(
-            inst.op,
-            Op::Branch(_)
-                | Op::BranchIndexed(_)
-                | Op::Call(_)
-                | Op::CallIndirect(_)
-                | Op::Return
-                | Op::Exit
-                | Op::Trap
-                | Op::Barrier { .. }
-                | Op::WarpSync
-                | Op::Shfl { .. }
-                | Op::Vote { .. }
-                | Op::Match { .. }
-                | Op::Redux(_)
-                | Op::Elect
-        );
-        inst.registers(|how, r| {
-            if jumps && how == Use::Control {
-                all.insert(r);
-            }
-        });
+        let facts = inst.op.facts();
+        let jumps = !matches!(facts.control, Control::Next)
+            || !matches!(facts.meeting, Meeting::Nobody | Meeting::Warp);
+        if jumps {
+            all.extend(inst.registers_of(|how| how == Use::Control));
+        }
     }
     loop {
         let before = all.len();
         for inst in program.code.iter().rev() {
-            let mut writes = false;
-            inst.registers(|how, r| writes |= how == Use::Write && all.contains(&r));
-            if writes {
-                inst.registers(|how, r| {
-                    if how != Use::Write {
-                        all.insert(r);
-                    }
-                });
+            if inst.written().iter().any(|r| all.contains(r)) {
+                all.extend(inst.read());
             }
         }
         if all.len() == before {
             return all;
         }
     }
-}
-
-fn accesses_memory(op: &Op) -> bool {
-    !matches!(
-        op,
-        Op::Alu(_)
-            | Op::Branch(_)
-            | Op::WarpSync
-            | Op::Barrier { .. }
-            | Op::Shfl { .. }
-            | Op::Vote { .. }
-            | Op::Match { .. }
-            | Op::Redux(_)
-            | Op::Elect
-            | Op::ActiveMask
-            | Op::Clock { .. }
-            | Op::Sleep
-            | Op::Nop
-    )
 }
 
 /// Registers in which lanes of a warp may hold different values. A value that several instructions write may
@@ -206,29 +167,15 @@ fn varying(program: &Program) -> HashSet<Register> {
     );
     let mut written = HashSet::new();
     for inst in &program.code {
-        let parameter = |a: &Access| a.space == AddressSpace::Param;
-        let plain = match &inst.op {
-            Op::Alu(_) => true,
-            Op::Load(a) => parameter(a),
-            _ => false,
-        };
-        inst.registers(|how, r| {
-            if how == Use::Write && (!written.insert(r) || !plain) {
-                all.insert(r);
-            }
-        });
+        let plain = inst.op.facts().is_uniform();
+        let varies = inst.written().into_iter();
+        all.extend(varies.filter(|register| !written.insert(*register) || !plain));
     }
     loop {
         let before = all.len();
         for inst in &program.code {
-            let mut reads = false;
-            inst.registers(|how, r| reads |= how != Use::Write && all.contains(&r));
-            if reads {
-                inst.registers(|how, r| {
-                    if how == Use::Write {
-                        all.insert(r);
-                    }
-                });
+            if inst.read().iter().any(|r| all.contains(r)) {
+                all.extend(inst.written());
             }
         }
         if all.len() == before {

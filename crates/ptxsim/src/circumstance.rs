@@ -15,43 +15,14 @@
 //! by a fixed factor leaves low bits of a difference as they were. What this can miss: a limit between the two rates and
 //! real ones, the order of blocks that `malloc` gives, and addresses of shared and local memory, which have one place.
 
-use crate::flow::{Register, Use};
+pub use crate::isa::Circumstance;
+use crate::isa::{Access, AddressSpace, HOST_BASE, Inst, MODULE_BASE, Special};
+use crate::isa::{MemoryAccess, Object, Register, Use, Values};
 use crate::memory::Memory;
-use crate::program::Place;
-use crate::program::{AddressSpace, HOST_BASE, Inst, MODULE_BASE, Op, Program, Special};
+use crate::program::{Place, Program};
 use crate::regs::Class;
 use crate::turn::{Turn, mixed};
 use std::collections::{BTreeSet, HashMap, HashSet};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Circumstance {
-    /// `%smid`, `%nsmid`.
-    Multiprocessor,
-    /// `%warpid`, `%nwarpid`.
-    WarpSlot,
-    /// `%gridid`.
-    GridNumber,
-    /// `%clock`, `%globaltimer`, `%pm`.
-    Time,
-    /// `%total_smem_size`: the system rounds it up as the GPU needs.
-    SharedSize,
-    /// `%envreg`.
-    DriverRegister,
-    /// Bits of addresses above the alignment that an allocation promises.
-    Addresses,
-}
-
-impl Circumstance {
-    pub const ALL: [Self; 7] = [
-        Self::Multiprocessor,
-        Self::WarpSlot,
-        Self::GridNumber,
-        Self::Time,
-        Self::SharedSize,
-        Self::DriverRegister,
-        Self::Addresses,
-    ];
-}
 
 /// A set of them, and the values that they have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -136,7 +107,7 @@ impl Circumstances {
         (block, warp): (u32, u32),
         named: &[u32],
     ) -> Option<u32> {
-        let value = match of_special(special)? {
+        let value = match special.circumstance()? {
             one if !self.has(one) => return None,
             Circumstance::Multiprocessor if special == Special::NSmId => MULTIPROCESSORS,
             // Evenly over all of them, neighbours apart.
@@ -182,35 +153,6 @@ impl Circumstances {
     }
 }
 
-fn of_special(special: Special) -> Option<Circumstance> {
-    match special {
-        Special::SmId | Special::NSmId => Some(Circumstance::Multiprocessor),
-        Special::WarpId | Special::NWarpId => Some(Circumstance::WarpSlot),
-        Special::GridId => Some(Circumstance::GridNumber),
-        Special::TotalSharedSize => Some(Circumstance::SharedSize),
-        Special::DriverRegister | Special::Workspace { .. } => Some(Circumstance::DriverRegister),
-        Special::Tid(_)
-        | Special::Ntid(_)
-        | Special::Ctaid(_)
-        | Special::Nctaid(_)
-        | Special::LaneId
-        | Special::LaneMaskEq
-        | Special::LaneMaskLe
-        | Special::LaneMaskLt
-        | Special::LaneMaskGe
-        | Special::LaneMaskGt
-        | Special::DynamicSharedSize
-        | Special::ReservedShared { .. }
-        | Special::ClusterCtaid(_)
-        | Special::ClusterNctaid(_)
-        | Special::ClusterId(_)
-        | Special::NClusterId(_)
-        | Special::ClusterCtarank
-        | Special::ClusterNctarank
-        | Special::IsExplicitCluster => None,
-    }
-}
-
 /// The circumstances that a launch of the program with these parameters looks at, each once.
 pub(crate) fn looks(
     program: &Program,
@@ -227,19 +169,21 @@ pub(crate) fn looks(
     let special: HashMap<Register, Special> = program
         .specials
         .iter()
-        .filter(|(special, ..)| of_special(*special).is_some())
+        .filter(|(special, ..)| special.circumstance().is_some())
         .map(|(special, class, register)| ((*class, *register), *special))
         .collect();
     for inst in &program.code {
-        if matches!(inst.op, Op::Clock { .. }) && told.insert(Circumstance::Time) {
-            all.push(look(Circumstance::Time, inst));
+        if let Some(at) = inst.op.facts().sees
+            && told.insert(at)
+        {
+            all.push(look(at, inst));
         }
         if special.is_empty() {
             continue;
         }
         inst.registers(|_, register| {
             if let Some(special) = special.get(&register)
-                && let Some(at) = of_special(*special)
+                && let Some(at) = special.circumstance()
                 && !is_workspace(program, *special, inst, cooperative)
                 && told.insert(at)
             {
@@ -279,10 +223,10 @@ pub(crate) fn writer(program: &Program, from: u64, bytes: u64) -> Option<&Inst> 
             .collect(),
         |_| false,
     );
-    program.code.iter().find(|inst| match &inst.op {
-        Op::Store(to) => flow.reaches(to.address),
-        Op::Atom(to) => flow.reaches(to.access.address),
-        _ => false,
+    let reached = |access: MemoryAccess| access.address.is_some_and(|r| flow.reaches(r));
+    program.code.iter().find(|inst| {
+        let mut written = inst.op.facts().memory().filter(MemoryAccess::writes);
+        written.any(reached)
     })
 }
 
@@ -298,18 +242,9 @@ impl Flow {
     /// Follows the addresses that the host, the module and the heap give. `is_pointer` takes the offset of a parameter,
     /// where it is known.
     fn of_pointers(program: &Program, is_pointer: impl Fn(Option<usize>) -> bool) -> Self {
-        let place = |(class, register): Register, offset: i64| {
-            let narrow = program
-                .constants32
-                .iter()
-                .map(|(r, v)| (Class::R32, *r, u64::from(*v)));
-            let wide = program
-                .constants64
-                .iter()
-                .map(|(r, v)| (Class::R64, *r, *v));
-            let mut all = narrow.chain(wide);
-            let (.., base) = all.find(|(c, r, _)| (*c, *r) == (class, register))?;
-            usize::try_from(base.wrapping_add(offset as u64)).ok()
+        let place = |a: &Access| {
+            let base = program.constant(a.address)?;
+            usize::try_from(base.wrapping_add_signed(a.offset)).ok()
         };
         let variables = program
             .constants64
@@ -317,15 +252,18 @@ impl Flow {
             .filter(|(_, value)| (MODULE_BASE..HOST_BASE).contains(value))
             .map(|(register, _)| (Class::R64, *register))
             .collect();
-        Self::run(program, variables, |inst| match &inst.op {
-            Op::Load(from) if from.space == AddressSpace::Param => {
-                let at = place(from.address, from.offset);
-                let mut elements = 0..from.registers.len() * from.width as usize;
-                // Part of a pointer, too, is made of one.
-                at.is_none() || elements.any(|n| is_pointer(at.map(|at| (at + n) & !7)))
-            }
-            Op::Malloc => true,
-            _ => false,
+        let parameter = |from: &Access| {
+            let at = place(from);
+            let mut elements = 0..from.bytes() as usize;
+            // Part of a pointer, too, is made of one.
+            at.is_none() || elements.any(|n| is_pointer(at.map(|at| (at + n) & !7)))
+        };
+        Self::run(program, variables, |inst| {
+            inst.op.facts().memory().any(|access| {
+                let is_parameter = access.space == AddressSpace::Param;
+                access.object == Object::Heap
+                    || is_parameter && access.access.is_some_and(parameter)
+            })
         })
     }
 
@@ -354,46 +292,35 @@ impl Flow {
                     Use::Write => writes.push(register),
                     Use::Address | Use::Control => {}
                 });
-                let local = |space| matches!(space, AddressSpace::Local | AddressSpace::Param);
-                let keeps = match &inst.op {
-                    Op::Store(to) if local(to.space) => {
-                        in_local |= from_address || from_made;
+                let facts = inst.op.facts();
+                let is_local = facts.memory().any(|access| access.is_private());
+                let is_given = gives(inst) || in_local && is_local && facts.only_reads();
+                let form = program.form(inst);
+                let keeps = if is_given {
+                    from_address = true;
+                    let whole = |access: &Access| access.width == 8;
+                    facts.memory().all(|memory| memory.access.is_none_or(whole))
+                } else if inst.arithmetic().is_some() {
+                    // Whether there is one at all does not depend on where it lies.
+                    let is_null =
+                        zero && (form.starts_with("setp.eq") || form.starts_with("setp.ne"));
+                    if !from_made && (is_null || low && form.starts_with("and.b")) {
                         continue;
                     }
-                    Op::Load(from) => {
-                        let is_given = gives(inst) || in_local && local(from.space);
-                        if !is_given {
-                            continue;
-                        }
-                        from_address = true;
-                        from.width == 8
-                    }
-                    Op::Malloc if gives(inst) => {
-                        from_address = true;
-                        true
-                    }
-                    Op::Alu(_) => {
-                        let form = form(program, inst);
-                        // Whether there is one at all does not depend on where it lies.
-                        let is_null =
-                            zero && (form.starts_with("setp.eq") || form.starts_with("setp.ne"));
-                        if !from_made && (is_null || low && form.starts_with("and.b")) {
-                            continue;
-                        }
-                        keeps_addresses(inst, form)
-                    }
-                    Op::Atom(_) | Op::Mbarrier(_) => continue,
-                    _ => false,
+                    keeps_addresses(inst, form)
+                } else if facts.values != Values::Compute && facts.memory().next().is_some() {
+                    // Results come from memory.
+                    in_local |= is_local && (from_address || from_made);
+                    continue;
+                } else {
+                    false
                 };
                 for register in writes {
-                    match keeps && !from_made {
-                        true if from_address && register.0 != Class::Pred => {
-                            flow.addresses.insert(register);
-                        }
-                        _ if from_address || from_made => {
-                            flow.made.insert(register);
-                        }
-                        _ => {}
+                    let is_whole = from_address && register.0 != Class::Pred;
+                    if keeps && !from_made && is_whole {
+                        flow.addresses.insert(register);
+                    } else if from_address || from_made {
+                        flow.made.insert(register);
                     }
                 }
             }
@@ -410,12 +337,8 @@ impl Flow {
     /// The first instruction for which an address is more than an address.
     fn taken<'a>(&self, program: &'a Program) -> Option<&'a Inst> {
         program.code.iter().find(|inst| {
-            let in_memory = match &inst.op {
-                Op::Store(to) => !matches!(to.space, AddressSpace::Local | AddressSpace::Param),
-                Op::Atom(_) => true,
-                Op::Free | Op::Print(_) => return false,
-                _ => false,
-            };
+            let shows = |access: MemoryAccess| access.writes() && !access.is_private();
+            let in_memory = inst.op.facts().memory().any(shows);
             let mut taken = false;
             inst.registers(|how, register| {
                 taken |= match how {
@@ -428,11 +351,6 @@ impl Flow {
             taken
         })
     }
-}
-
-fn form<'a>(program: &'a Program, inst: &Inst) -> &'a str {
-    let source = program.sources.get(inst.source as usize);
-    source.map_or("", |source| source.form.as_str())
 }
 
 /// Whether the result has the low bits of an address, or is one.

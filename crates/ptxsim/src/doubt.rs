@@ -5,11 +5,13 @@ mod joined;
 
 use crate::counters::added_quantity;
 use crate::flow;
-use crate::program::mma::Mma;
-use crate::program::wgmma::Wgmma;
-use crate::program::{AddressSpace, Op, Program};
+use crate::isa::mma::Mma;
+use crate::isa::wgmma::Wgmma;
+use crate::isa::{AddressSpace, Op};
+use crate::isa::{Control, Direction, Kind, MemoryAccess, Object};
+use crate::program::Program;
 use crate::regs::Class;
-use crate::report::{Cost, Kind, kind_of};
+use crate::report::Cost;
 use model::{Counter, Doubt, Tier, Withheld};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -116,30 +118,33 @@ impl<'a> Seen<'a> {
 
     fn is_doubtful(&self, counter: Counter, doubt: Doubt, at: usize) -> bool {
         let inst = &self.program.code[at];
-        let source = self.program.sources.get(inst.source as usize);
-        let form = source.map_or("", |source| source.form.as_str());
+        let form = self.program.form(inst);
         let cost = &self.costs[at];
         let adds = |kind| added_quantity(counter, kind).is_some();
-        let is_meant = adds(kind_of(&inst.op, form));
+        let is_meant = adds(inst.op.kind(form));
         let any_load = adds(Kind::GlobalLoad) || adds(Kind::SharedLoad);
         let any_store = adds(Kind::GlobalStore) || adds(Kind::SharedStore);
         match doubt {
             Doubt::Polls => self.shape.waits.get(at).copied().unwrap_or_default(),
-            Doubt::Uncompared => match &inst.op {
-                Op::Load(a) if a.space == AddressSpace::Generic => any_load,
-                Op::Store(a) if a.space == AddressSpace::Generic => any_store,
-                Op::Texture(_) => adds(Kind::GlobalLoad),
-                Op::Surface(t) if t.store => adds(Kind::GlobalStore),
-                Op::Surface(_) => adds(Kind::GlobalLoad),
-                Op::Mma(m) => match &**m {
-                    Mma::WmmaLoad(t) if t.space != AddressSpace::Shared => any_load,
-                    Mma::WmmaStore(t) if t.space != AddressSpace::Shared => any_store,
-                    _ => is_meant && !compared(form),
-                },
+            Doubt::Uncompared => {
+                let facts = inst.op.facts();
+                let is_fragment = matches!(inst.op, Op::Mma(_));
+                let uncompared = |access: &MemoryAccess| {
+                    let is_elsewhere = is_fragment && access.space != AddressSpace::Shared;
+                    let by_address = access.space == AddressSpace::Generic || is_elsewhere;
+                    access.object == Object::Texels || access.is_plain() && by_address
+                };
                 // Through L1, where the other copies of 16 bytes go past it.
-                Op::CpAsync { bytes: 16, .. } if form.contains(".ca.") => is_meant,
-                _ => is_meant && !compared(form),
-            },
+                let through_l1 = matches!(inst.op, Op::CpAsync { bytes: 16, .. });
+                let found = facts.memory().find(uncompared);
+                match found.map(|access| (access.object, access.direction)) {
+                    Some((Object::Texels, Direction::Read)) => adds(Kind::GlobalLoad),
+                    Some((Object::Texels, _)) => adds(Kind::GlobalStore),
+                    Some((_, Direction::Read)) => any_load,
+                    Some(_) => any_store,
+                    None => is_meant && (!compared(form) || through_l1 && form.contains(".ca.")),
+                }
+            }
             Doubt::RaggedLoop => is_meant && self.ragged.iter().any(|l| l.contains(&at)),
             Doubt::Joined => is_meant && self.shape.joined.get(at).copied().unwrap_or_default(),
             Doubt::SplitCopy => counter == Counter::GlobalLoadSectors && cost.split_copies > 0,
@@ -156,12 +161,7 @@ impl<'a> Seen<'a> {
 fn altered(program: &Program) -> Vec<bool> {
     let mut begins = vec![false; program.code.len()];
     for inst in &program.code {
-        let targets = match &inst.op {
-            Op::Branch(to) => std::slice::from_ref(to),
-            Op::BranchIndexed(all) => &all[..],
-            _ => &[],
-        };
-        for to in targets {
+        for to in inst.op.facts().control.branches() {
             if let Some(begins) = begins.get_mut(*to as usize) {
                 *begins = true;
             }
@@ -177,21 +177,18 @@ fn altered(program: &Program) -> Vec<bool> {
             if begins {
                 last = None;
             }
-            match &inst.op {
-                Op::Wgmma(product) => {
-                    let before = last.replace((at, product));
-                    before.is_some_and(|(place, other)| {
-                        let between = &program.code[place + 1..at];
-                        between.iter().all(|inst| !inst.counts) && other.is_same(product)
-                    })
-                }
-                Op::WgmmaCommit => last.take().is_none(),
-                Op::Branch(_) | Op::BranchIndexed(_) | Op::Call(_) | Op::CallIndirect(_) => {
-                    last = None;
-                    false
-                }
-                _ => false,
+            if let Op::Wgmma(product) = &inst.op {
+                let before = last.replace((at, product));
+                return before.is_some_and(|(place, other)| {
+                    let between = &program.code[place + 1..at];
+                    between.iter().all(|inst| !inst.counts) && other.is_same(product)
+                });
             }
+            match inst.op.facts().control {
+                Control::Branch(_) | Control::Table(_) | Control::Call(_) => last = None,
+                Control::Next | Control::Return | Control::Exit | Control::Stop => {}
+            }
+            matches!(inst.op, Op::WgmmaCommit) && last.take().is_none()
         })
         .collect()
 }
@@ -252,18 +249,13 @@ fn is_of_bulk(word: &str) -> bool {
 fn loops(program: &Program) -> Vec<RangeInclusive<usize>> {
     let mut loops = Vec::new();
     for (from, inst) in program.code.iter().enumerate() {
-        match &inst.op {
-            Op::Branch(to) if *to as usize <= from => loops.push(*to as usize..=from),
-            Op::BranchIndexed(all) => {
-                loops.extend(
-                    all.iter()
-                        .map(|to| *to as usize)
-                        .filter(|to| *to <= from)
-                        .map(|to| to..=from),
-                );
-            }
-            _ => {}
-        }
+        let branches = inst.op.facts().control.branches().iter();
+        loops.extend(
+            branches
+                .map(|to| *to as usize)
+                .filter(|to| *to <= from)
+                .map(|to| to..=from),
+        );
     }
     loops
 }
@@ -281,20 +273,22 @@ fn ragged(
                 return false;
             };
             let outside = |to: usize| !within.contains(&to);
-            match &inst.op {
-                Op::Branch(to) => cost.divergent > 0 && (outside(*to as usize) || outside(at + 1)),
-                Op::BranchIndexed(all) => {
+            match inst.op.facts().control {
+                Control::Branch(to) => {
+                    cost.divergent > 0 && (outside(*to as usize) || outside(at + 1))
+                }
+                Control::Table(all) => {
                     cost.divergent > 0 && all.iter().any(|to| outside(*to as usize))
                 }
-                Op::Exit | Op::Return => inst.guard != 0 && cost.lanes > 0,
-                _ => false,
+                Control::Exit | Control::Return => inst.guard != 0 && cost.lanes > 0,
+                Control::Next | Control::Call(_) | Control::Stop => false,
             }
         })
     };
     let calls = |within: &RangeInclusive<usize>| {
         let code = program.code.get(within.clone()).unwrap_or_default();
         code.iter()
-            .any(|inst| matches!(inst.op, Op::Call(_) | Op::CallIndirect(_)))
+            .any(|inst| matches!(inst.op.facts().control, Control::Call(_)))
     };
     loops
         .iter()

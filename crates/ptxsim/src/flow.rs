@@ -1,263 +1,12 @@
-//! Which registers an instruction reads and writes, and what follows from that alone.
+//! What follows from the registers that instructions read and write alone.
 
-use crate::program::mma::Mma;
-use crate::program::wgmma::OperandA;
+use crate::isa::wgmma::OperandA;
+use crate::isa::*;
 use crate::program::*;
 use crate::regs::Class;
 use std::collections::{HashMap, HashSet};
 
-pub type Register = (Class, u32);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
-    /// It goes into a result, or into memory.
-    Value,
-    /// Where memory is accessed.
-    Address,
-    /// The action, or who takes part: guards, targets, members, counts.
-    Control,
-    Write,
-}
-
-impl Inst {
-    /// The predicate that guards it.
-    #[inline(always)]
-    pub fn guard_register(&self) -> Option<u32> {
-        (self.guard != 0).then(|| (self.guard >> 1) - 1)
-    }
-
-    /// The registers that it writes.
-    pub fn written(&self) -> Vec<Register> {
-        let mut all = Vec::new();
-        self.registers(|how, register| {
-            if how == Use::Write {
-                all.push(register);
-            }
-        });
-        all
-    }
-
-    /// All registers of an instruction, its guard first.
-    pub fn registers(&self, mut each: impl FnMut(Use, Register)) {
-        use Class::{Pred, R32, R64};
-        use Use::{Address, Control, Value, Write};
-        let o = &self.o;
-        if let Some(guard) = self.guard_register() {
-            each(Control, (Pred, guard));
-        }
-        match &self.op {
-            Op::Alu(op) => {
-                for (n, &class) in op.classes().iter().enumerate() {
-                    each(if n == 0 { Write } else { Value }, (class, o[n]));
-                }
-            }
-            Op::BranchIndexed(_) => each(Control, (R32, o[1])),
-            Op::CallIndirect(_) | Op::CopyResult { .. } => each(Control, (R64, o[1])),
-            Op::Load(a) => {
-                each(Address, a.address);
-                a.registers.iter().for_each(|r| each(Write, *r));
-            }
-            Op::Store(a) => {
-                each(Address, a.address);
-                a.registers.iter().for_each(|r| each(Value, *r));
-            }
-            Op::Atom(a) => {
-                each(Address, a.access.address);
-                a.access.registers.iter().for_each(|r| each(Value, *r));
-                a.c.iter().for_each(|r| each(Value, (a.class, *r)));
-                a.destinations
-                    .iter()
-                    .for_each(|r| each(Write, (a.class, *r)));
-            }
-            Op::Texture(t) => {
-                each(Address, t.access.address);
-                t.at.iter()
-                    .chain(&t.layer)
-                    .for_each(|r| each(Address, (R32, *r)));
-                t.access.registers.iter().for_each(|r| each(Write, *r));
-            }
-            Op::Surface(t) => {
-                each(Address, t.access.address);
-                t.at.iter()
-                    .chain(&t.layer)
-                    .for_each(|r| each(Address, (R32, *r)));
-                let how = if t.store { Value } else { Write };
-                t.access.registers.iter().for_each(|r| each(how, *r));
-            }
-            Op::ImageQuery(_) => {
-                each(Address, (R64, o[1]));
-                each(Write, (R32, o[0]));
-            }
-            Op::CpAsync { to, from, .. } => {
-                each(Address, to.address);
-                each(Address, from.address);
-                each(Control, (R32, o[2]));
-            }
-            Op::Bulk(copy) => {
-                let places = std::iter::once(&copy.shared).chain(&copy.barrier);
-                places.for_each(|place| each(Address, place.address));
-                copy.multicast.iter().for_each(|r| each(Control, (R32, *r)));
-                in_global(&copy.global, o[2], each);
-            }
-            Op::ReplaceField(r) => {
-                each(Address, r.place.address);
-                each(Control, r.value);
-            }
-            Op::PublishMap { to, from } => {
-                each(Address, to.address);
-                each(Address, from.address);
-            }
-            Op::AcquireMap(place) => each(Address, place.address),
-            Op::BulkPrefetch(prefetch) => in_global(&prefetch.0, o[2], each),
-            Op::AsyncStore(a) => {
-                each(Address, a.access.address);
-                each(Address, a.barrier.address);
-                a.access.registers.iter().for_each(|r| each(Value, *r));
-            }
-            Op::Barrier { kind, .. } => {
-                each(Control, (R32, o[1]));
-                each(Control, (R32, o[2]));
-                match kind {
-                    BarrierKind::Sync | BarrierKind::Arrive => {}
-                    BarrierKind::RedPopc => {
-                        each(Value, (Pred, o[3]));
-                        each(Write, (R32, o[0]));
-                    }
-                    BarrierKind::RedAnd | BarrierKind::RedOr => {
-                        each(Value, (Pred, o[3]));
-                        each(Write, (Pred, o[0]));
-                    }
-                }
-            }
-            Op::WarpSync => each(Control, (R32, o[1])),
-            Op::Shfl { predicate, .. } => {
-                (1..=3).for_each(|n| each(Value, (R32, o[n])));
-                each(Control, (R32, o[4]));
-                each(Write, (R32, o[0]));
-                if *predicate {
-                    each(Write, (Pred, o[5]));
-                }
-            }
-            Op::Vote { mode, .. } => {
-                each(Value, (Pred, o[1]));
-                each(Control, (R32, o[4]));
-                let class = if *mode == VoteMode::Ballot { R32 } else { Pred };
-                each(Write, (class, o[0]));
-            }
-            Op::Match {
-                wide, predicate, ..
-            } => {
-                each(Value, (if *wide { R64 } else { R32 }, o[1]));
-                each(Control, (R32, o[4]));
-                each(Write, (R32, o[0]));
-                if *predicate {
-                    each(Write, (Pred, o[5]));
-                }
-            }
-            Op::Redux(_) => {
-                each(Value, (R32, o[1]));
-                each(Control, (R32, o[4]));
-                each(Write, (R32, o[0]));
-            }
-            Op::Elect => {
-                each(Control, (R32, o[4]));
-                each(Write, (R32, o[0]));
-                each(Write, (Pred, o[5]));
-            }
-            Op::ActiveMask | Op::Print(_) | Op::Clock { wide: false } => each(Write, (R32, o[0])),
-            Op::Clock { wide: true } => each(Write, (R64, o[0])),
-            Op::PendingCount => {
-                each(Value, (R64, o[1]));
-                each(Write, (R32, o[0]));
-            }
-            Op::Malloc => {
-                each(Control, (R64, o[1]));
-                each(Write, (R64, o[0]));
-            }
-            Op::Free => each(Control, (R64, o[1])),
-            Op::Mma(m) => matrix(m, each),
-            Op::Wgmma(m) => {
-                each(Control, (Pred, m.adds));
-                each(Address, (R64, m.b));
-                match &m.a {
-                    OperandA::Registers(a) => a.iter().for_each(|r| each(Value, (R32, *r))),
-                    OperandA::Descriptor(a) => each(Address, (R64, *a)),
-                }
-                m.d.iter().for_each(|r| each(Value, (R32, *r)));
-                m.d.iter().for_each(|r| each(Write, (R32, *r)));
-            }
-            Op::Mbarrier(m) => {
-                each(Address, m.address);
-                match m.op {
-                    MbarrierOp::Init => each(Control, (R32, o[1])),
-                    MbarrierOp::Arrive { expects, .. } => {
-                        each(Control, (R32, o[1]));
-                        if expects {
-                            each(Control, (R32, o[2]));
-                        }
-                        each(Write, (R64, o[0]));
-                    }
-                    MbarrierOp::ExpectTx | MbarrierOp::CompleteTx => each(Control, (R32, o[2])),
-                    MbarrierOp::WaitState { .. } => {
-                        each(Control, (R64, o[3]));
-                        each(Write, (Pred, o[0]));
-                    }
-                    MbarrierOp::WaitParity { .. } => {
-                        each(Control, (R32, o[1]));
-                        each(Write, (Pred, o[0]));
-                    }
-                    MbarrierOp::Inval | MbarrierOp::CopiesArrive { .. } => {}
-                }
-            }
-            Op::Branch(_)
-            | Op::Call(_)
-            | Op::Save(_)
-            | Op::Restore { .. }
-            | Op::Return
-            | Op::Exit
-            | Op::CopyLocal { .. }
-            | Op::CpCommit
-            | Op::CpWait(_)
-            | Op::BulkCommit
-            | Op::BulkWait { .. }
-            | Op::ProxyFence
-            | Op::WgmmaFence
-            | Op::WgmmaCommit
-            | Op::WgmmaWait(_)
-            | Op::SetRegisters(_)
-            | Op::Fence(_)
-            | Op::InitFence
-            | Op::ClusterArrive { .. }
-            | Op::ClusterWait { .. }
-            | Op::Trap
-            | Op::Assert(_)
-            | Op::Sleep
-            | Op::Nop => {}
-        }
-    }
-}
-
-fn in_global(place: &BulkGlobal, size: u32, mut each: impl FnMut(Use, Register)) {
-    match place {
-        BulkGlobal::Line(place) | BulkGlobal::Shared(place) => {
-            each(Use::Address, place.address);
-            each(Use::Control, (Class::R32, size));
-        }
-        BulkGlobal::Box { map, at, walk } => {
-            each(Use::Address, map.address);
-            let offsets = match walk {
-                Walk::Tiles => &[][..],
-                Walk::Pixels(offsets) => offsets,
-            };
-            at.iter()
-                .chain(offsets)
-                .map(|r| (Class::R32, *r))
-                .for_each(|r| each(Use::Address, r));
-        }
-    }
-}
-
-/// Marks what has registers of `wgmma` among its own.
+/// Marks what has registers of `wgmma` among its own, and is none.
 pub fn mark_fragments(program: &mut Program) {
     let mut of_products: HashSet<u32> = HashSet::new();
     for inst in &program.code {
@@ -272,68 +21,11 @@ pub fn mark_fragments(program: &mut Program) {
         return;
     }
     let has = |inst: &Inst| {
-        let mut has = false;
-        inst.registers(|_, (class, r)| has |= class == Class::R32 && of_products.contains(&r));
-        has
+        let registers = inst.registers_of(|_| true).into_iter();
+        let mut words = registers.filter(|(class, _)| *class == Class::R32);
+        words.any(|(_, r)| of_products.contains(&r)) && !matches!(inst.op, Op::Wgmma(_))
     };
     program.fragments = program.code.iter().map(has).collect();
-}
-
-fn matrix(m: &Mma, mut each: impl FnMut(Use, Register)) {
-    use Class::{R32, R64};
-    let mut product = |class, d: &[u32], from: [&[u32]; 3]| {
-        from.into_iter()
-            .flatten()
-            .for_each(|r| each(Use::Value, (class, *r)));
-        d.iter().for_each(|r| each(Use::Write, (class, *r)));
-    };
-    match m {
-        Mma::Multiply(m) => product(R32, &m.d, [&m.a, &m.b, &m.c]),
-        Mma::Integers(m) => product(R32, &m.d, [&m.a, &m.b, &m.c]),
-        Mma::Doubles(m) => product(R64, &m.d, [&m.a, &m.b, &m.c]),
-        Mma::Sparse(m) => {
-            product(R32, &m.d, [&m.a, &m.b, &m.c]);
-            each(Use::Value, (R32, m.metadata));
-        }
-        Mma::Quads(m) => product(R32, &m.d, [&m.a, &m.b, &m.c]),
-        Mma::Scaled(m) => {
-            product(R32, &m.d, [&m.a, &m.b, &m.c]);
-            if let Some(scales) = &m.scales {
-                scales
-                    .registers
-                    .iter()
-                    .for_each(|r| each(Use::Value, (R32, *r)));
-                scales
-                    .selectors
-                    .iter()
-                    .flatten()
-                    .for_each(|r| each(Use::Control, (R32, *r)));
-            }
-        }
-        Mma::MovMatrix { d, a } => product(R32, &[*d], [&[*a], &[], &[]]),
-        Mma::WmmaLoad(t) | Mma::WmmaStore(t) => {
-            each(Use::Address, t.address);
-            each(Use::Address, (R32, t.stride));
-            let how = match m {
-                Mma::WmmaLoad(_) => Use::Write,
-                _ => Use::Value,
-            };
-            let class = t.elem.class();
-            t.registers.iter().for_each(|r| each(how, (class, *r)));
-        }
-        Mma::LdMatrix {
-            registers, address, ..
-        } => {
-            each(Use::Address, *address);
-            registers.iter().for_each(|r| each(Use::Write, (R32, *r)));
-        }
-        Mma::StMatrix {
-            registers, address, ..
-        } => {
-            each(Use::Address, *address);
-            registers.iter().for_each(|r| each(Use::Value, (R32, *r)));
-        }
-    }
 }
 
 /// Registers whose sum is an address, sorted, and what is added to them.
@@ -366,14 +58,12 @@ impl<'a> Links<'a> {
                 }
             });
         }
-        let mut targets: Vec<usize> = Vec::new();
-        for inst in &program.code {
-            match &inst.op {
-                Op::Branch(to) | Op::Call(to) => targets.push(*to as usize),
-                Op::BranchIndexed(all) => targets.extend(all.iter().map(|to| *to as usize)),
-                _ => {}
-            }
-        }
+        let mut targets: Vec<usize> = program
+            .code
+            .iter()
+            .flat_map(|inst| inst.op.facts().control.targets())
+            .map(|to| *to as usize)
+            .collect();
         targets.sort_unstable();
         targets.dedup();
         Links {
@@ -384,24 +74,16 @@ impl<'a> Links<'a> {
         }
     }
 
-    fn form(&self, inst: &Inst) -> &str {
-        let source = self.program.sources.get(inst.source as usize);
-        source.map_or("", |source| source.form.as_str())
-    }
-
     fn inst(&self, at: usize) -> &Inst {
         &self.program.code[at]
     }
 
     /// The register that an instruction copies, unchanged but for the window of an address.
     fn copied(&self, inst: &Inst) -> Option<(Register, Register)> {
-        let Op::Alu(op) = &inst.op else { return None };
-        let form = self.form(inst);
-        let (&to, &from) = (op.classes().first()?, op.classes().get(1)?);
-        let plain =
-            form.starts_with("mov.") && op.classes().len() == 2 || form.starts_with("cvta.");
-        (plain && inst.counts && inst.guard == 0 && to == from)
-            .then_some(((to, inst.o[0]), (from, inst.o[1])))
+        let (to, operands) = inst.arithmetic()?;
+        let (form, from) = (self.program.form(inst), *operands.first()?);
+        let plain = form.starts_with("mov.") && operands.len() == 1 || form.starts_with("cvta.");
+        (plain && inst.counts && inst.guard == 0 && to.0 == from.0).then_some((to, from))
     }
 
     /// Follows copies to the register that they come from, as far as one instruction alone writes it.
@@ -425,8 +107,8 @@ impl<'a> Links<'a> {
         let mut open = vec![a.address];
         while let Some(register) = open.pop() {
             let register = self.root(register);
-            match (self.constant(register), self.summands(register)) {
-                (Some(value), _) => constant = constant.wrapping_add(value),
+            match (self.program.constant(register), self.summands(register)) {
+                (Some(value), _) => constant = constant.wrapping_add_unsigned(value),
                 (None, Some(both)) if open.len() + terms.len() < MAX_TERMS => open.extend(both),
                 (None, _) => terms.push(register),
             }
@@ -435,35 +117,17 @@ impl<'a> Links<'a> {
         (terms, constant)
     }
 
-    fn constant(&self, (class, number): Register) -> Option<i64> {
-        match class {
-            Class::R64 => self
-                .program
-                .constants64
-                .iter()
-                .find(|c| c.0 == number)
-                .map(|c| c.1 as i64),
-            _ => self
-                .program
-                .constants32
-                .iter()
-                .find(|c| c.0 == number)
-                .map(|c| i64::from(c.1)),
-        }
-    }
-
     /// The two registers of 64 bits that one addition makes a register of.
     fn summands(&self, register: Register) -> Option<[Register; 2]> {
         let [one] = self.writers.get(&register)?.as_slice() else {
             return None;
         };
         let inst = self.inst(*one);
-        let Op::Alu(op) = &inst.op else { return None };
-        let adds = ["add.s64", "add.u64"].contains(&self.form(inst));
-        let wide = op.classes() == [Class::R64; 3];
-        let own = (Class::R64, inst.o[0]) == register;
-        (adds && wide && own && inst.counts && inst.guard == 0)
-            .then_some([(Class::R64, inst.o[1]), (Class::R64, inst.o[2])])
+        let (to, operands) = inst.arithmetic()?;
+        let adds = ["add.s64", "add.u64"].contains(&self.program.form(inst));
+        let both = <[Register; 2]>::try_from(operands).ok()?;
+        let wide = both.iter().all(|(class, _)| *class == Class::R64);
+        (adds && wide && to == register && inst.counts && inst.guard == 0).then_some(both)
     }
 
     /// The instruction that a register has its value from where `at` reads it: the last one before in
@@ -521,13 +185,11 @@ impl<'a> Links<'a> {
 
     /// The two registers that an instruction compares for being equal.
     fn compares(&self, inst: &Inst) -> Option<[Register; 2]> {
-        let Op::Alu(op) = &inst.op else { return None };
-        let form = self.form(inst);
+        let ((class, _), operands) = inst.arithmetic()?;
+        let form = self.program.form(inst);
         let equal = form.starts_with("setp.eq.") || form.starts_with("setp.ne.");
-        let &[Class::Pred, a, b] = op.classes() else {
-            return None;
-        };
-        equal.then_some([(a, inst.o[1]), (b, inst.o[2])])
+        let sides = operands.try_into().ok()?;
+        (equal && class == Class::Pred).then_some(sides)
     }
 
     /// Where a branch goes if a compare-and-swap at the place has found one of the registers that it was
@@ -546,7 +208,7 @@ impl<'a> Links<'a> {
             (same && guesses.contains(compared)).then_some(())
         };
         expected(a, b).or_else(|| expected(b, a))?;
-        let differs = self.form(compare).starts_with("setp.ne.");
+        let differs = self.program.form(compare).starts_with("setp.ne.");
         let taken = differs != (inst.guard & 1 == 0);
         (compare.guard == 0).then_some(if taken { to as usize } else { at + 1 })
     }
@@ -568,19 +230,9 @@ impl<'a> Links<'a> {
                 }
             };
             let always = inst.guard == 0;
-            match &inst.op {
-                Op::Branch(to) => go(*to as usize),
-                Op::BranchIndexed(all) => all.iter().for_each(|to| go(*to as usize)),
-                Op::Call(to) => {
-                    go(*to as usize);
-                    go(at + 1);
-                }
-                _ => {}
-            }
-            let ends = matches!(
-                inst.op,
-                Op::Branch(_) | Op::BranchIndexed(_) | Op::Exit | Op::Return | Op::Trap
-            );
+            let control = inst.op.facts().control;
+            control.targets().iter().for_each(|to| go(*to as usize));
+            let ends = !matches!(control, Control::Next | Control::Call(_));
             if !(ends && always) {
                 go(at + 1);
             }
@@ -649,11 +301,8 @@ impl<'a> Links<'a> {
                     }
                     continue;
                 }
-                let mut wrong = false;
-                inst.registers(|how, r| {
-                    wrong |= r == register && matches!(how, Use::Address | Use::Control)
-                });
-                if wrong {
+                let steers = inst.registers_of(|how| matches!(how, Use::Address | Use::Control));
+                if steers.contains(&register) {
                     return false;
                 }
                 if let Some(a) = self.swap(at, &place) {
@@ -665,8 +314,7 @@ impl<'a> Links<'a> {
                     swaps.push(a);
                     continue;
                 }
-                let Op::Alu(op) = &inst.op else { return false };
-                let Some(&class) = op.classes().first() else {
+                let Some((result, _)) = inst.arithmetic() else {
                     return false;
                 };
                 if raw.contains(&register)
@@ -675,8 +323,8 @@ impl<'a> Links<'a> {
                 {
                     continue;
                 }
-                if derived.insert((class, inst.o[0])) {
-                    open.push((class, inst.o[0]));
+                if derived.insert(result) {
+                    open.push(result);
                 }
             }
         }
@@ -704,11 +352,7 @@ impl<'a> Links<'a> {
                 }
                 if derived.contains(&register) {
                     for &at in self.writers.get(&register).into_iter().flatten() {
-                        self.inst(at).registers(|how, r| {
-                            if how == Use::Value {
-                                open.push(r);
-                            }
-                        });
+                        open.extend(self.inst(at).registers_of(|how| how == Use::Value));
                     }
                 }
             }
@@ -741,15 +385,14 @@ impl<'a> Links<'a> {
             let readers = self.readers.get(&register).into_iter().flatten();
             for &at in readers.filter(|at| within.contains(at)) {
                 let inst = self.inst(at);
-                match &inst.op {
-                    Op::Branch(to) => {
-                        let outside = |to: usize| !within.contains(&to);
-                        if outside(*to as usize) || outside(at + 1) {
-                            return true;
-                        }
-                    }
-                    Op::BranchIndexed(_) | Op::Exit | Op::Return => return true,
-                    _ => {}
+                let outside = |to: usize| !within.contains(&to);
+                let leaves = match inst.op.facts().control {
+                    Control::Branch(to) => outside(*to as usize) || outside(at + 1),
+                    Control::Table(_) | Control::Exit | Control::Return => true,
+                    Control::Next | Control::Call(_) | Control::Stop => false,
+                };
+                if leaves {
+                    return true;
                 }
                 open.extend(inst.written());
             }
@@ -787,14 +430,7 @@ pub fn mark_answers(program: &mut Program) {
     {
         return;
     }
-    let mut read = HashSet::new();
-    for inst in &program.code {
-        inst.registers(|how, register| {
-            if how != Use::Write {
-                read.insert(register);
-            }
-        });
-    }
+    let read: HashSet<Register> = program.code.iter().flat_map(Inst::read).collect();
     for inst in &mut program.code {
         if let Op::Atom(atom) = &mut inst.op {
             let is_read = |old: &u32| read.contains(&(atom.class, *old));
@@ -810,17 +446,19 @@ pub fn waits(program: &Program, loops: &[std::ops::RangeInclusive<usize>]) -> Ve
     let meets = |within: &std::ops::RangeInclusive<usize>| {
         let code = program.code.get(within.clone()).unwrap_or_default();
         code.iter()
-            .any(|inst| matches!(inst.op, Op::Barrier { .. }))
+            .any(|inst| inst.op.facts().meeting == Meeting::Block)
     };
     (0..program.code.len())
         .map(|at| {
             let op = &program.code[at].op;
             let mut around = loops.iter().filter(|l| l.contains(&at));
-            match op {
-                Op::Load(a) if op.polls() && a.space == AddressSpace::Shared => {
-                    around.any(|l| !meets(l) && links.decides(at, l))
-                }
-                _ => op.polls() && around.next().is_some(),
+            let in_shared = |access: MemoryAccess| access.space == AddressSpace::Shared;
+            if !op.polls() {
+                false
+            } else if matches!(op, Op::Load(_)) && op.facts().memory().all(in_shared) {
+                around.any(|l| !meets(l) && links.decides(at, l))
+            } else {
+                around.next().is_some()
             }
         })
         .collect()

@@ -300,9 +300,7 @@ fn dependent_launch(program: &Program, costs: &[Cost]) -> Option<String> {
     let executed = (0..)
         .zip(program.code.iter().zip(costs))
         .filter(|(_, (inst, cost))| {
-            let source = program.sources.get(inst.source as usize);
-            cost.issued > 0
-                && source.is_some_and(|source| source.form.starts_with("griddepcontrol."))
+            cost.issued > 0 && program.form(inst).starts_with("griddepcontrol.")
         })
         .map(|(n, _)| n);
     let lines = lines_of(program, executed);

@@ -98,6 +98,7 @@ mod exec;
 mod flow;
 mod heap;
 pub mod image;
+mod isa;
 mod job;
 mod launch;
 pub mod memory;

@@ -3,7 +3,7 @@
 
 use crate::heap::Heap;
 use crate::image::{Bound, Image};
-use crate::program::{HEAP_BASE, HOST_BASE, IMAGE_BASE, MODULE_BASE};
+use crate::isa::{HEAP_BASE, HOST_BASE, IMAGE_BASE, MODULE_BASE};
 use crate::turn::{Turn, mixed};
 use std::collections::BTreeMap;
 use std::ops::Range;

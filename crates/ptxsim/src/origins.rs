@@ -14,8 +14,7 @@
 //! descriptors; members of one struct, arrays of one function in local memory, which are one variable in PTX, and parts of
 //! dynamic shared memory, which is one block; the wrong one of two variables between which the program chooses.
 
-use crate::flow::Register;
-use crate::program::mma::Mma;
+use crate::isa::*;
 use crate::program::*;
 use crate::regs::Class;
 use crate::switch::{Observer, is_off};
@@ -60,8 +59,8 @@ impl Origins {
             .code
             .iter()
             .map(|inst| {
-                let all = addresses(&inst.op).into_iter();
-                let joined = all.fold(Value::Nothing, |all, register| all.or(values.get(register)));
+                let joined = addresses(&inst.op)
+                    .fold(Value::Nothing, |all, register| all.or(values.get(register)));
                 match joined {
                     Value::Of(set) => set,
                     Value::Nothing | Value::Number | Value::Anything => 0,
@@ -125,31 +124,17 @@ impl Origins {
     }
 }
 
-/// The registers that say where an instruction accesses memory, without the global side of a copy.
-fn addresses(op: &Op) -> Vec<Register> {
-    match op {
-        Op::Load(a) | Op::Store(a) => vec![a.address],
-        Op::Atom(a) => vec![a.access.address],
-        Op::CpAsync { to, .. } => vec![to.address],
-        Op::Bulk(copy) => {
-            let own = match &copy.global {
-                BulkGlobal::Shared(place) => Some(place),
-                BulkGlobal::Line(_) | BulkGlobal::Box { .. } => None,
-            };
-            let all = std::iter::once(&copy.shared)
-                .chain(&copy.barrier)
-                .chain(own);
-            all.map(|place| place.address).collect()
-        }
-        Op::AsyncStore(a) => vec![a.access.address, a.barrier.address],
-        Op::Mbarrier(m) => vec![m.address],
-        Op::Mma(m) => match &**m {
-            Mma::WmmaLoad(tile) | Mma::WmmaStore(tile) => vec![tile.address],
-            Mma::LdMatrix { address, .. } | Mma::StMatrix { address, .. } => vec![*address],
-            _ => Vec::new(),
-        },
-        _ => Vec::new(),
-    }
+/// Returns the registers that hold the addresses of an instruction, without the global side of a copy and without those of
+/// tensor maps.
+fn addresses(op: &Op) -> impl Iterator<Item = Register> {
+    op.facts()
+        .memory()
+        .filter(|access| match access.object {
+            Object::Data | Object::Texels => !(access.is_asynchronous() && access.is_global()),
+            Object::Mbarrier => true,
+            Object::TensorMap | Object::Heap | Object::Frame => false,
+        })
+        .filter_map(|access| access.address)
 }
 
 /// What registers and arguments of functions may hold.
@@ -214,15 +199,10 @@ impl Values {
         self.changed = false;
         for inst in &program.code {
             match &inst.op {
-                Op::Alu(op) => {
-                    let [to, from @ ..] = op.classes() else {
-                        continue;
-                    };
-                    let source = program.sources.get(inst.source as usize);
-                    let form = source.map_or("", |source| source.form.as_str());
-                    let from = from.iter().copied().zip(inst.o[1..].iter().copied());
-                    let result = self.result(form, &from.collect::<Vec<_>>());
-                    self.add((*to, inst.o[0]), result);
+                Op::Alu(_) => {
+                    if let Some((to, from)) = inst.arithmetic() {
+                        self.add(to, self.result(program.form(inst), &from));
+                    }
                 }
                 Op::CopyLocal { from, to, bytes } => {
                     for n in 0..*bytes {

@@ -11,9 +11,10 @@
 
 use crate::check::global::GlobalShadow;
 use crate::exec::state::Machine;
+use crate::isa::{AddressSpace, Order};
+use crate::isa::{MemoryAccess, Object};
 use crate::job::{Job, Outcome};
 use crate::memory::{Bytes, Memory};
-use crate::program::{AddressSpace, Op, Order};
 use crate::report::{Cost, Finding, Findings, MAX_PRINTED};
 use crate::schedule::Share;
 use std::collections::BTreeMap;
@@ -106,20 +107,19 @@ pub fn run(job: &Job, memory: &mut Memory) -> Option<(Outcome, BTreeMap<u64, u64
 /// Nothing in the kernel reaches other blocks at once. Accesses through generic addresses are seen
 /// when they happen.
 fn separable(job: &Job) -> bool {
-    job.program.code.iter().all(|inst| {
-        let (space, order) = match &inst.op {
-            Op::Load(a) | Op::Store(a) => (a.space, a.order),
-            Op::Atom(a) => (a.access.space, a.access.order),
-            Op::Bulk(copy) => return copy.reduction.is_none(),
-            // Copies of other blocks may read the map.
-            Op::PublishMap { .. } => return false,
-            Op::ReplaceField(r) => return r.space == AddressSpace::Shared,
-            // All share the heap.
-            Op::Malloc | Op::Free => return false,
-            _ => return true,
-        };
-        space != AddressSpace::Global || order == Order::Weak
-    })
+    let reaches_others = |access: MemoryAccess| match access.object {
+        Object::Data | Object::Texels => {
+            access.space == AddressSpace::Global && access.order != Order::Weak
+        }
+        // Copies of other blocks may read the map.
+        Object::TensorMap => access.writes() && access.space != AddressSpace::Shared,
+        Object::Heap => true,
+        Object::Mbarrier | Object::Frame => false,
+    };
+    let code = &job.program.code;
+    !code
+        .iter()
+        .any(|inst| inst.op.facts().memory().any(reaches_others))
 }
 
 fn one_thread(

@@ -1,7 +1,8 @@
 //! The result of a launch: findings, counters, or the fault that stopped it.
 
 use crate::arithmetic::{self, Computed};
-use crate::program::{AddressSpace, BulkGlobal, Op, Place, Program};
+pub use crate::isa::Kind;
+use crate::program::{Place, Program};
 use crate::quick::QuickMap;
 use model::{Access, Counter, Withheld};
 use std::collections::hash_map::Entry;
@@ -230,140 +231,6 @@ impl std::ops::AddAssign for Cost {
     }
 }
 
-/// Kinds of instructions, for counting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
-    Float,
-    Integer,
-    Move,
-    Convert,
-    Compare,
-    Branch,
-    GlobalLoad,
-    GlobalStore,
-    SharedLoad,
-    SharedStore,
-    OtherMemory,
-    Atomic,
-    AsyncCopy,
-    /// Bulk copies between global and shared memory.
-    BulkLoad,
-    BulkStore,
-    BulkReduction,
-    Barrier,
-    WarpSync,
-    Exchange,
-    Matrix,
-    /// `wgmma`
-    WarpgroupMatrix,
-    /// `ldmatrix`, and `wmma.load` of A and B from shared memory, which is that on hardware.
-    MatrixLoad,
-    /// `stmatrix`
-    MatrixStore,
-    Other,
-}
-
-fn load_from(space: AddressSpace) -> Kind {
-    match space {
-        AddressSpace::Global | AddressSpace::Generic => Kind::GlobalLoad,
-        AddressSpace::Shared | AddressSpace::Cluster => Kind::SharedLoad,
-        _ => Kind::OtherMemory,
-    }
-}
-
-fn store_to(space: AddressSpace) -> Kind {
-    match space {
-        AddressSpace::Global | AddressSpace::Generic => Kind::GlobalStore,
-        AddressSpace::Shared | AddressSpace::Cluster => Kind::SharedStore,
-        _ => Kind::OtherMemory,
-    }
-}
-
-pub fn kind_of(op: &Op, form: &str) -> Kind {
-    use crate::program::mma::Mma;
-    match op {
-        Op::Alu(_) => {
-            let name = form.split('.').next().unwrap_or("");
-            match name {
-                "mov" | "cvta" => Kind::Move,
-                "cvt" => Kind::Convert,
-                "setp" | "set" | "selp" | "slct" => Kind::Compare,
-                _ if form.ends_with("f32") || form.ends_with("f64") || form.contains("f16") => {
-                    Kind::Float
-                }
-                _ => Kind::Integer,
-            }
-        }
-        Op::Branch(_)
-        | Op::BranchIndexed(_)
-        | Op::Call(_)
-        | Op::CallIndirect(_)
-        | Op::Return
-        | Op::Exit => Kind::Branch,
-        Op::Load(a) => load_from(a.space),
-        Op::Store(a) => store_to(a.space),
-        Op::CopyLocal { .. } | Op::CopyResult { .. } | Op::Save(_) | Op::Restore { .. } => {
-            Kind::OtherMemory
-        }
-        Op::Texture(_) | Op::Surface(_) | Op::ImageQuery(_) => Kind::OtherMemory,
-        Op::Atom(_) => Kind::Atomic,
-        Op::Bulk(copy) if copy.reduction.is_some() => Kind::BulkReduction,
-        Op::Bulk(copy) if copy.barrier.is_none() => Kind::BulkStore,
-        Op::Bulk(copy) if !matches!(copy.global, BulkGlobal::Shared(_)) => Kind::BulkLoad,
-        Op::CpAsync { .. }
-        | Op::CpCommit
-        | Op::CpWait(_)
-        | Op::Bulk(_)
-        | Op::BulkPrefetch(_)
-        | Op::BulkCommit
-        | Op::BulkWait { .. } => Kind::AsyncCopy,
-        Op::AsyncStore(_) => Kind::SharedStore,
-        Op::Barrier { .. } | Op::ClusterArrive { .. } | Op::ClusterWait { .. } => Kind::Barrier,
-        Op::WarpSync => Kind::WarpSync,
-        Op::Shfl { .. }
-        | Op::Vote { .. }
-        | Op::Match { .. }
-        | Op::Redux(_)
-        | Op::Elect
-        | Op::ActiveMask => Kind::Exchange,
-        Op::Mma(m) => match &**m {
-            Mma::Multiply(_)
-            | Mma::Integers(_)
-            | Mma::Doubles(_)
-            | Mma::Sparse(_)
-            | Mma::Quads(_)
-            | Mma::Scaled(_) => Kind::Matrix,
-            Mma::LdMatrix { .. } => Kind::MatrixLoad,
-            Mma::MovMatrix { .. } => Kind::Exchange,
-            Mma::StMatrix { .. } => Kind::MatrixStore,
-            Mma::WmmaLoad(t) if t.by_matrices() => Kind::MatrixLoad,
-            Mma::WmmaLoad(t) => load_from(t.space),
-            Mma::WmmaStore(t) => store_to(t.space),
-        },
-        Op::Wgmma(_) => Kind::WarpgroupMatrix,
-        Op::Fence(_)
-        | Op::InitFence
-        | Op::ProxyFence
-        | Op::WgmmaFence
-        | Op::WgmmaCommit
-        | Op::WgmmaWait(_)
-        | Op::SetRegisters(_)
-        | Op::ReplaceField(_)
-        | Op::PublishMap { .. }
-        | Op::AcquireMap(_)
-        | Op::Clock { .. }
-        | Op::Trap
-        | Op::Assert(_)
-        | Op::Mbarrier(_)
-        | Op::PendingCount
-        | Op::Print(_)
-        | Op::Malloc
-        | Op::Free
-        | Op::Sleep
-        | Op::Nop => Kind::Other,
-    }
-}
-
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     pub total: Cost,
@@ -399,7 +266,7 @@ impl Counters {
                 continue;
             }
             all.total += cost;
-            let kind = kind_of(&inst.op, &source.form);
+            let kind = inst.op.kind(&source.form);
             *all.by_kind.entry(kind).or_default() += cost;
             if let Some((kind, work)) = arithmetic::work(&source.form, cost.issued, cost.lanes) {
                 *all.computed.entry(kind).or_default() += work;

@@ -47,7 +47,8 @@ pub use on::{AccessKind, begin, is_any_off, is_off, switch_off};
 #[cfg(feature = "switches")]
 mod on {
     use super::Observer;
-    use crate::program::mma::Mma;
+    use crate::isa::mma::Mma;
+    use crate::isa::*;
     use crate::program::*;
     use std::sync::RwLock;
 

@@ -10,7 +10,7 @@
 use super::order::{Inter, Side};
 use super::page::*;
 use super::race::{Meets, Shadow, Strength, Who};
-use crate::program::{Order as Access, Scope};
+use crate::isa::{Order as Access, Scope};
 use std::collections::BTreeSet;
 
 const MAX_STAMPS: usize = 1 << (30 - STAMP_SHIFT);
@@ -20,7 +20,7 @@ const MAX_STAMPS: usize = 1 << (30 - STAMP_SHIFT);
 pub struct Scoped {
     pub strength: Strength,
     pub scope: Scope,
-    /// An atomic whose thread waits for the old value ([`crate::program::Atomic::answers`]).
+    /// An atomic whose thread waits for the old value ([`crate::isa::Atomic::answers`]).
     pub answers: bool,
 }
 

@@ -16,7 +16,7 @@
 //! Where a barrier stands for a fence that the ISA asks for, as in programs that work, whether they may
 //! count on it is left open ([`Side`]).
 
-use crate::program::Fence;
+use crate::isa::Fence;
 use std::rc::Rc;
 
 /// Warp of the launch (block times warps of a block, plus warp) and epoch, sorted by warp.
@@ -267,7 +267,7 @@ impl Inter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::Scope;
+    use crate::isa::Scope;
 
     #[test]
     fn joins_keep_the_later_epoch_of_each_warp() {

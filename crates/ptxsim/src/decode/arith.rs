@@ -103,7 +103,7 @@ impl Decoder<'_> {
             };
             if let Some(wide) = clock {
                 let d = self.destination(i, to, if wide { Class::R64 } else { Class::R32 })?;
-                self.emit(crate::program::Op::Clock { wide }, [d, 0, 0, 0, 0, 0]);
+                self.emit(crate::isa::Op::Clock { wide }, [d, 0, 0, 0, 0, 0]);
                 return Ok(());
             }
         }

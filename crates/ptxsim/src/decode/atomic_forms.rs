@@ -2,8 +2,8 @@
 
 use super::memory_forms::order;
 use super::{Decoder, Load, class};
+use crate::isa::*;
 use crate::parse::ast::*;
-use crate::program::*;
 use crate::regs::Class;
 
 /// The operation on elements of a type.
@@ -93,16 +93,10 @@ impl Decoder<'_> {
             class(ty)
         };
         let width = ty.bytes().min(8);
+        let registers = b.into_iter().map(|r| (class, r)).collect();
         let access = Access {
-            space,
-            width,
-            signed: false,
-            registers: b.into_iter().map(|r| (class, r)).collect(),
-            narrow: false,
-            address,
-            offset,
             order: order(words, true),
-            guess: false,
+            ..Access::new(space, width, registers, address, offset)
         };
         self.watch_shared(space, width);
         self.emit(

@@ -3,8 +3,8 @@
 
 use super::atomic_forms::operation;
 use super::{Decoder, Load};
+use crate::isa::*;
 use crate::parse::ast::*;
-use crate::program::*;
 use crate::regs::Class;
 use model::MapElement;
 

@@ -3,8 +3,8 @@
 
 use super::scope::Symbol;
 use super::{Decoder, Load, Placed};
+use crate::isa::*;
 use crate::parse::ast::*;
-use crate::program::*;
 use crate::regs::Class;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -147,17 +147,9 @@ impl Decoder<'_> {
 
     /// An argument of a call: where it lies in local memory, and the register that it is read to or written from.
     fn argument(&mut self, at: u32, register: (Class, u32)) -> Access {
-        Access {
-            space: AddressSpace::Local,
-            width: if register.0 == Class::R64 { 8 } else { 4 },
-            signed: false,
-            registers: vec![register],
-            narrow: false,
-            address: (Class::R64, self.constant64(u64::from(at))),
-            offset: 0,
-            order: Order::Weak,
-            guess: false,
-        }
+        let width = if register.0 == Class::R64 { 8 } else { 4 };
+        let address = (Class::R64, self.constant64(u64::from(at)));
+        Access::new(AddressSpace::Local, width, vec![register], address, 0)
     }
 
     /// The function is one of those whose address the module takes and whose arguments fit.

@@ -5,8 +5,8 @@ use super::atomic_forms::operation;
 use super::{Decoder, Load, class};
 use crate::alu::op2;
 use crate::exec::int_ops;
+use crate::isa::*;
 use crate::parse::ast::*;
-use crate::program::*;
 use crate::regs::Class;
 
 impl Decoder<'_> {
@@ -110,17 +110,7 @@ impl Decoder<'_> {
             .collect::<Load<_>>()?;
         let (space, address, offset) =
             self.address(i, self.operand(i, 0)?, AddressSpace::Cluster)?;
-        let access = Access {
-            space,
-            width: ty.bytes(),
-            signed: false,
-            registers,
-            narrow: false,
-            address,
-            offset,
-            order: Order::Weak,
-            guess: false,
-        };
+        let access = Access::new(space, ty.bytes(), registers, address, offset);
         let barrier = self.bulk_place(i, self.operand(i, 2)?, AddressSpace::Cluster)?;
         self.watch_shared(AddressSpace::Cluster, 4);
         self.emit(

@@ -2,9 +2,8 @@
 
 use super::memory_forms::scope;
 use super::{Decoder, Load};
+use crate::isa::*;
 use crate::parse::ast::*;
-use crate::program::Fence;
-use crate::program::*;
 use crate::regs::Class;
 
 impl Decoder<'_> {

@@ -3,8 +3,8 @@
 use super::scope::Symbol;
 use super::{Decoder, Load, class};
 use crate::image::Geometry;
+use crate::isa::*;
 use crate::parse::ast::*;
-use crate::program::*;
 use crate::regs::Class;
 
 const NO_MIPMAPS: &str = "only the levels of an image without mipmaps are read";
@@ -106,17 +106,7 @@ impl Decoder<'_> {
     }
 
     fn fetch_access(handle: u32, registers: Vec<(Class, u32)>) -> Access {
-        Access {
-            space: AddressSpace::Global,
-            width: 4,
-            signed: false,
-            registers,
-            narrow: false,
-            address: (Class::R64, handle),
-            offset: 0,
-            order: Order::Weak,
-            guess: false,
-        }
+        Access::new(AddressSpace::Global, 4, registers, (Class::R64, handle), 0)
     }
 
     fn texture(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {

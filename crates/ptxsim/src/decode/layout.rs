@@ -1,6 +1,7 @@
 //! Variables of a module: where they lie and what they hold at first.
 
 use super::{Load, LoadError, calls};
+use crate::isa::*;
 use crate::parse::ast::*;
 use crate::program::*;
 use crate::turn::{Turn, mixed};

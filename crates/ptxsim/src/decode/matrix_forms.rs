@@ -1,10 +1,10 @@
 //! Matrix instructions (PTX ISA 9.7.15): `wmma`, `mma.sync`, `ldmatrix`, `stmatrix`.
 
 use super::{Decoder, Load};
+use crate::isa::mma::{self, Combine, Elem, Mma, Part, Places, Quads, Shape, Sparse, Tile};
+use crate::isa::*;
 use crate::num::round::Round;
 use crate::parse::ast::*;
-use crate::program::mma::{self, Combine, Elem, Mma, Part, Places, Quads, Shape, Sparse, Tile};
-use crate::program::*;
 use crate::regs::Class;
 
 /// A product, and where its fragments have their elements.

@@ -2,8 +2,8 @@
 
 use super::memory_forms::scope;
 use super::{Decoder, Load};
+use crate::isa::*;
 use crate::parse::ast::*;
-use crate::program::*;
 use crate::regs::Class;
 
 /// Operations on an mbarrier of another block that PTX has.

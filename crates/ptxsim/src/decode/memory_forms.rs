@@ -4,8 +4,8 @@ use super::scope::Symbol;
 use super::{Decoder, Load, class};
 use crate::alu::*;
 use crate::exec::{cmp_ops, int_ops};
+use crate::isa::*;
 use crate::parse::ast::*;
-use crate::program::*;
 use crate::regs::Class;
 
 impl Decoder<'_> {
@@ -204,19 +204,15 @@ impl Decoder<'_> {
             };
             registers.push((c, r));
         }
+        // 128 bits go as two of 64: nobody sees what is between them.
+        let width = ty.bytes().min(8);
         let access = Box::new(Access {
-            space,
-            // 128 bits go as two of 64: nobody sees what is between them.
-            width: ty.bytes().min(8),
             signed: ty.is_signed(),
-            registers,
             narrow,
-            address,
-            offset,
             order: order(words, false),
-            guess: false,
+            ..Access::new(space, width, registers, address, offset)
         });
-        self.watch_shared(space, ty.bytes().min(8));
+        self.watch_shared(space, width);
         self.emit(
             if is_store {
                 Op::Store(access)
@@ -286,17 +282,8 @@ impl Decoder<'_> {
                 let (_, from, from_offset) =
                     self.address(i, self.operand(i, 1)?, AddressSpace::Global)?;
                 let access = |space, address, offset| {
-                    Box::new(Access {
-                        space,
-                        width: bytes,
-                        signed: false,
-                        registers: vec![(Class::R32, 0)],
-                        narrow: false,
-                        address,
-                        offset,
-                        order: Order::Weak,
-                        guess: false,
-                    })
+                    let registers = vec![(Class::R32, 0)];
+                    Box::new(Access::new(space, bytes, registers, address, offset))
                 };
                 let op = Op::CpAsync {
                     to: access(AddressSpace::Shared, to, to_offset),

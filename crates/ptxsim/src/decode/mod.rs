@@ -27,6 +27,7 @@ mod wgmma_forms;
 pub use layout::lay_out;
 
 use crate::alu::{AluOp, Operands};
+use crate::isa::*;
 use crate::parse::ast::*;
 use crate::parse::lines::LineId;
 use crate::program::*;

@@ -4,8 +4,9 @@ use super::scope::{self, Symbol};
 use super::{Decoder, Load};
 use crate::alu::{op1, op2};
 use crate::exec::int_ops;
+use crate::isa::AddressSpace;
 use crate::parse::ast::*;
-use crate::program::{AddressSpace, Variable};
+use crate::program::Variable;
 use crate::regs::Class;
 
 impl Decoder<'_> {

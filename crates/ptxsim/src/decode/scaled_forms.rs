@@ -2,9 +2,9 @@
 //! "mma"). The combinations are those that ptxas 13.0.88 takes.
 
 use super::{Decoder, Load};
+use crate::isa::mma::{self, Elem, Mma, Narrow, Scale, Scaled, Scales, Shape};
+use crate::isa::*;
 use crate::parse::ast::*;
-use crate::program::mma::{self, Elem, Mma, Narrow, Scale, Scaled, Scales, Shape};
-use crate::program::*;
 use crate::regs::Class;
 
 fn narrow(word: &str) -> Option<Narrow> {

@@ -1,7 +1,7 @@
 //! Names in nested scopes, and the names of special registers.
 
+use crate::isa::Special;
 use crate::parse::ast::Ty;
-use crate::program::Special;
 use crate::regs::Class;
 use std::collections::HashMap;
 

@@ -1,8 +1,8 @@
 //! Tensor maps that a kernel changes (PTX ISA, "tensormap.replace", "tensormap.cp_fenceproxy" and "fence.proxy").
 
 use super::{Decoder, Load};
+use crate::isa::*;
 use crate::parse::ast::*;
-use crate::program::*;
 use crate::regs::Class;
 use crate::tensor_map::{MAP_BYTES, MapField};
 

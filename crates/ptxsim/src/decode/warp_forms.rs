@@ -1,8 +1,8 @@
 //! Exchanges within a warp: shuffles, votes, matches, reductions (PTX ISA 9.7.9.5, 9.7.13).
 
 use super::{Decoder, Load};
+use crate::isa::*;
 use crate::parse::ast::*;
-use crate::program::*;
 use crate::regs::Class;
 
 impl Decoder<'_> {
@@ -36,7 +36,7 @@ impl Decoder<'_> {
         let d = self.destination(i, &Operand::Name(d.clone()), Class::R32)?;
         let p = self.predicate(p, i)?;
         let members = self.value(i, self.operand(i, 1)?, Class::R32, Ty::B32)?;
-        self.emit(Op::Elect, [d, 0, 0, 0, members, p]);
+        self.emit(Op::Exchange(Exchange::Elect), [d, 0, 0, 0, members, p]);
         Ok(())
     }
 
@@ -76,10 +76,10 @@ impl Decoder<'_> {
                 let b = self.value(i, self.operand(i, 2)?, Class::R32, Ty::B32)?;
                 let c = self.value(i, self.operand(i, 3)?, Class::R32, Ty::B32)?;
                 self.emit(
-                    Op::Shfl {
+                    Op::Exchange(Exchange::Shfl {
                         mode,
                         predicate: p.is_some(),
-                    },
+                    }),
                     [d, a, b, c, members, p.unwrap_or(0)],
                 );
             }
@@ -97,7 +97,8 @@ impl Decoder<'_> {
                     Operand::Not(n) => (self.predicate(n, i)?, true),
                     other => (self.value(i, other, Class::Pred, Ty::Pred)?, false),
                 };
-                self.emit(Op::Vote { mode, negated }, [d, a, 0, 0, members, 0]);
+                let op = Op::Exchange(Exchange::Vote { mode, negated });
+                self.emit(op, [d, a, 0, 0, members, 0]);
             }
             ["match", mode @ ("any" | "all"), "sync", ty] => {
                 self.expect_operands(i, 3..=3)?;
@@ -105,11 +106,11 @@ impl Decoder<'_> {
                 let d = self.destination(i, &d, Class::R32)?;
                 let class = if wide { Class::R64 } else { Class::R32 };
                 let a = self.value(i, &source, class, Ty::B32)?;
-                let op = Op::Match {
+                let op = Op::Exchange(Exchange::Match {
                     all: *mode == "all",
                     wide,
                     predicate: p.is_some(),
-                };
+                });
                 self.emit(op, [d, a, 0, 0, members, p.unwrap_or(0)]);
             }
             ["redux", "sync", op @ ("min" | "max"), dress @ .., "f32"]
@@ -123,7 +124,8 @@ impl Decoder<'_> {
                 });
                 let d = self.destination(i, &d, Class::R32)?;
                 let a = self.value(i, &source, Class::R32, Ty::F32)?;
-                self.emit(Op::Redux(op), [d, a, 0, 0, members, 0]);
+                let op = Op::Exchange(Exchange::Redux(op));
+                self.emit(op, [d, a, 0, 0, members, 0]);
             }
             ["redux", "sync", name, ty] => {
                 self.expect_operands(i, 3..=3)?;
@@ -140,7 +142,8 @@ impl Decoder<'_> {
                 };
                 let d = self.destination(i, &d, Class::R32)?;
                 let a = self.value(i, &source, Class::R32, Ty::B32)?;
-                self.emit(Op::Redux(op), [d, a, 0, 0, members, 0]);
+                let op = Op::Exchange(Exchange::Redux(op));
+                self.emit(op, [d, a, 0, 0, members, 0]);
             }
             _ => return self.unsupported(i, ""),
         }

@@ -1,10 +1,10 @@
 //! `wgmma` (PTX ISA 9.7.16), and the registers that warpgroups hand on.
 
 use super::{Decoder, Load};
+use crate::isa::mma::{self, Elem, Shape};
+use crate::isa::wgmma::{OperandA, Wgmma};
+use crate::isa::*;
 use crate::parse::ast::*;
-use crate::program::mma::{self, Elem, Shape};
-use crate::program::wgmma::{OperandA, Wgmma};
-use crate::program::*;
 use crate::regs::Class;
 
 /// Whether there is such a product, sparse ones and those of single bits aside.

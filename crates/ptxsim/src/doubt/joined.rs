@@ -3,8 +3,9 @@
 //! at here. Side by side it joins in shared memory alone (ptxas 13.0.88: CALIBRATION.md). What is behind the label where
 //! an `if` ends begins a stretch of its own: of accesses before and behind an `if` nothing is known.
 
-use crate::flow::Register;
-use crate::program::{AddressSpace, Inst, Op, Order, Program};
+use crate::isa::{AddressSpace, Inst, Order};
+use crate::isa::{Control, Direction, Facts, MemoryAccess, Object, Register};
+use crate::program::Program;
 use crate::regs::Class;
 use std::collections::{BTreeMap, HashMap};
 
@@ -33,11 +34,12 @@ struct Values<'a> {
 
 impl<'a> Values<'a> {
     fn new(program: &'a Program) -> Self {
-        let of32 = program.constants32.iter();
-        let of64 = program.constants64.iter();
-        let constants = of32
-            .map(|(r, c)| ((Class::R32, *r), i64::from(*c as i32)))
-            .chain(of64.map(|(r, c)| ((Class::R64, *r), *c as i64)))
+        let constants = program
+            .constants()
+            .map(|(register, value)| match register.0 {
+                Class::R64 => (register, value as i64),
+                Class::R32 | Class::Pred => (register, i64::from(value as i32)),
+            })
             .collect();
         let mut rewritten = HashMap::new();
         for inst in &program.code {
@@ -87,21 +89,16 @@ impl<'a> Values<'a> {
     }
 
     fn step(&mut self, inst: &Inst) {
-        let Op::Alu(op) = &inst.op else {
+        let Some((to, from)) = inst.arithmetic() else {
             for register in inst.written() {
                 self.now.remove(&register);
             }
             return;
         };
-        let source = self.program.sources.get(inst.source as usize);
-        let form = source.map_or("", |source| source.form.as_str());
-        let [to, from @ ..] = op.classes() else {
-            return;
-        };
+        let form = self.program.form(inst);
         let from: Vec<Value> = from
-            .iter()
-            .zip(&inst.o[1..])
-            .map(|(class, register)| self.get((*class, *register)))
+            .into_iter()
+            .map(|register| self.get(register))
             .collect();
         let whole = inst.counts && inst.guard == 0;
         let mut words = form.split('.');
@@ -141,7 +138,7 @@ impl<'a> Values<'a> {
                 plus: 0,
             },
         };
-        self.now.insert((*to, inst.o[0]), value);
+        self.now.insert(to, value);
     }
 }
 
@@ -177,12 +174,7 @@ pub fn joined(program: &Program) -> Vec<bool> {
     let mut found = vec![false; code.len()];
     let mut targets = vec![false; code.len() + 1];
     for inst in code {
-        let to: &[u32] = match &inst.op {
-            Op::Branch(to) | Op::Call(to) => std::slice::from_ref(to),
-            Op::BranchIndexed(all) => all,
-            _ => &[],
-        };
-        for to in to {
+        for to in inst.op.facts().control.targets() {
             if let Some(target) = targets.get_mut(*to as usize) {
                 *target = true;
             }
@@ -197,31 +189,26 @@ pub fn joined(program: &Program) -> Vec<bool> {
             stretch.clear();
             first = at;
         }
-        let access = match &inst.op {
-            Op::Load(a) => Some((a, false)),
-            Op::Store(a) => Some((a, true)),
-            Op::Branch(to) => {
-                if *to as usize == first {
-                    unrolled(&values, &stretch, &mut found);
-                }
-                // Few instructions behind a branch forwards become predicated, and their loads go with those before it
-                // (ptxas 13.0.88 does so across an `if` of three).
-                if inst.guard == 0 || *to as usize <= at {
-                    stretch.clear();
-                }
-                first = at + 1;
-                None
+        let facts = inst.op.facts();
+        if let Control::Branch(to) = facts.control {
+            if *to as usize == first {
+                unrolled(&values, &stretch, &mut found);
             }
-            op if apart(op) => {
+            // Few instructions behind a branch forwards become predicated, and their loads go with those before it
+            // (ptxas 13.0.88 does so across an `if` of three).
+            if inst.guard == 0 || *to as usize <= at {
                 stretch.clear();
-                None
             }
-            _ => None,
-        };
-        if let Some((a, store)) = access
+            first = at + 1;
+        } else if apart(facts) {
+            stretch.clear();
+        }
+        if let Some(access) = facts.memory().next().filter(MemoryAccess::is_plain)
+            && let Some(a) = access.access
             && a.order == Order::Weak
             && matches!(a.space, AddressSpace::Shared | AddressSpace::Global)
         {
+            let store = access.writes();
             let base = values.get(a.address);
             let place = Place {
                 at,
@@ -268,20 +255,16 @@ fn unrolled(values: &Values, stretch: &[Place], found: &mut [bool]) {
 }
 
 /// Nothing is joined across it.
-fn apart(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::BranchIndexed(_)
-            | Op::Call(_)
-            | Op::CallIndirect(_)
-            | Op::Return
-            | Op::Exit
-            | Op::Barrier { .. }
-            | Op::WarpSync
-            | Op::Fence(_)
-            | Op::Atom(_)
-            | Op::Mbarrier(_)
-    )
+fn apart(facts: Facts) -> bool {
+    let leaves = match facts.control {
+        Control::Table(_) | Control::Call(_) | Control::Return | Control::Exit => true,
+        Control::Next | Control::Branch(_) | Control::Stop => false,
+    };
+    let changes = |access: MemoryAccess| {
+        let update = access.direction == Direction::Update || access.object == Object::Mbarrier;
+        update && !access.is_asynchronous()
+    };
+    leaves || facts.orders || facts.memory().any(changes)
 }
 
 /// Registers that hold 0 wherever they are read, as anybody can see: nothing but one `mov` of 0 writes them.
@@ -295,15 +278,11 @@ pub fn always_zero(program: &Program, register: Register) -> bool {
         .filter(|inst| inst.written().contains(&register));
     match (writes.next(), writes.next()) {
         (None, _) => zero(register),
-        (Some(inst), None) => match &inst.op {
-            Op::Alu(op) => {
-                let source = program.sources.get(inst.source as usize);
-                let moves = source.is_some_and(|s| s.form.starts_with("mov."));
-                let from = op.classes().get(1).map(|class| (*class, inst.o[1]));
-                moves && inst.guard == 0 && op.classes().len() == 2 && from.is_some_and(zero)
-            }
-            _ => false,
-        },
-        _ => false,
+        (Some(inst), None) => {
+            let moves = program.form(inst).starts_with("mov.") && inst.guard == 0;
+            let operands = inst.arithmetic().map_or(Vec::new(), |(_, from)| from);
+            moves && matches!(operands[..], [from] if zero(from))
+        }
+        (Some(_), Some(_)) => false,
     }
 }

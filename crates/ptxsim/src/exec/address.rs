@@ -3,7 +3,7 @@
 
 use super::state::*;
 use super::undefined::{Origin, Unwritten};
-use crate::program::*;
+use crate::isa::*;
 use crate::regs::{Class, LANES, Regs, lanes};
 use crate::report::*;
 use crate::switch::{Observer, is_off};

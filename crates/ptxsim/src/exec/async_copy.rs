@@ -8,11 +8,26 @@ use super::mem::word;
 use super::state::*;
 use crate::check::global::Scoped;
 use crate::check::race::{Strength, Who};
-use crate::program::*;
+use crate::isa::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
 use crate::switch::{Observer, is_off};
 use std::collections::VecDeque;
+use std::ops::Range;
+
+/// What works asynchronously, without the words that messages leave out. A longer name comes before its beginning.
+const NAMES: [&str; 10] = [
+    "cp.reduce.async.bulk.tensor",
+    "cp.reduce.async.bulk",
+    "cp.async.bulk.prefetch",
+    "cp.async.bulk.tensor",
+    "cp.async.bulk",
+    "tensormap.replace",
+    "tensormap.cp_fenceproxy",
+    "wgmma.mma_async",
+    "st.async",
+    "red.async",
+];
 
 impl Machine<'_> {
     /// Reads now, arrives at the wait: a kernel that reads too early sees the old bytes.
@@ -172,25 +187,14 @@ impl Machine<'_> {
         format!("{name} from {}", self.place(instruction))
     }
 
-    /// The name of what works asynchronously.
+    /// Returns the name of what works asynchronously.
     pub fn name_of(&self, instruction: u32) -> &'static str {
-        match self.program.code.get(instruction as usize).map(|i| &i.op) {
-            Some(Op::Bulk(copy)) => match (&copy.global, &copy.reduction) {
-                (BulkGlobal::Line(_) | BulkGlobal::Shared(_), None) => "cp.async.bulk",
-                (BulkGlobal::Box { .. }, None) => "cp.async.bulk.tensor",
-                (BulkGlobal::Line(_) | BulkGlobal::Shared(_), Some(_)) => "cp.reduce.async.bulk",
-                (BulkGlobal::Box { .. }, Some(_)) => "cp.reduce.async.bulk.tensor",
-            },
-            Some(Op::ReplaceField(_)) => "tensormap.replace",
-            Some(Op::PublishMap { .. }) => "tensormap.cp_fenceproxy",
-            Some(Op::BulkPrefetch(_)) => "cp.async.bulk.prefetch",
-            Some(Op::Wgmma(_)) => "wgmma.mma_async",
-            Some(Op::AsyncStore(store)) => match store.reduction {
-                None => "st.async",
-                Some(_) => "red.async",
-            },
-            _ => "cp.async",
-        }
+        let inst = self.program.code.get(instruction as usize);
+        let form = inst.map_or("", |inst| self.program.form(inst));
+        NAMES
+            .into_iter()
+            .find(|name| form.starts_with(name))
+            .unwrap_or("cp.async")
     }
 
     /// Completes, for each lane, all but its last `keep` groups.
@@ -276,7 +280,7 @@ impl<T: OfLane> Groups<T> {
 /// Copies under way to each 4-byte word of shared memory.
 #[derive(Default)]
 pub struct InFlight {
-    /// None without copies in the kernel.
+    /// Up to the last one that a copy went to.
     words: Vec<Pending>,
     /// Words with at least one.
     busy: u32,
@@ -290,24 +294,21 @@ struct Pending {
 }
 
 impl InFlight {
-    pub fn new(shared_bytes: u32) -> InFlight {
-        InFlight {
-            words: vec![Pending::default(); shared_bytes.div_ceil(4) as usize],
-            busy: 0,
-        }
-    }
-
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.busy == 0
     }
 
-    fn words(at: usize, bytes: usize) -> std::ops::Range<usize> {
+    fn words(at: usize, bytes: usize) -> Range<usize> {
         at / 4..(at + bytes).div_ceil(4)
     }
 
     pub fn begin(&mut self, at: u32, bytes: u32, instruction: u32) {
-        for word in &mut self.words[Self::words(at as usize, bytes as usize)] {
+        let words = Self::words(at as usize, bytes as usize);
+        if self.words.len() < words.end {
+            self.words.resize(words.end, Pending::default());
+        }
+        for word in &mut self.words[words] {
             self.busy += u32::from(word.copies == 0);
             word.copies += 1;
             word.instruction = instruction;
@@ -324,7 +325,8 @@ impl InFlight {
     /// The instruction of a copy that is still writing to one of these bytes.
     #[inline(always)]
     pub fn to(&self, at: usize, bytes: usize) -> Option<u32> {
-        let words = self.words.get(Self::words(at, bytes))?;
+        let Range { start, end } = Self::words(at, bytes);
+        let words = self.words.get(start..end.min(self.words.len()))?;
         let busy = words.iter().find(|word| word.copies > 0);
         busy.map(|word| word.instruction)
     }

@@ -10,9 +10,9 @@ use super::watch::Does;
 use crate::alu::Fn2;
 use crate::check::global::Scoped;
 use crate::check::race::Strength;
+use crate::isa::*;
 use crate::num::narrow::*;
 use crate::num::round::Round;
-use crate::program::*;
 use crate::regs::{Class, Regs, lanes};
 use crate::report::*;
 

@@ -3,7 +3,7 @@
 use super::state::*;
 use super::warp::{Current, Next, park};
 use super::warpgroup::has_committed;
-use crate::program::*;
+use crate::isa::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
 
@@ -89,12 +89,8 @@ impl Machine<'_> {
         }
         // The group stands behind the barrier and waits for its end; what a waiter takes over
         // is taken when it is woken.
-        w.groups.push(Group {
-            pc: now.pc,
-            mask: now.mask,
-            stack: now.stack.clone(),
-            wait: Wait::Barrier { id, generation },
-        });
+        w.groups
+            .push(now.group(now.mask, Wait::Barrier { id, generation }));
         self.leave_barriers(b, w);
         Ok(Next::Reschedule)
     }

@@ -23,7 +23,7 @@ use super::undefined::Origin;
 use super::visits::Remote;
 use crate::check::global::Scoped;
 use crate::check::race::{Strength, Who};
-use crate::program::*;
+use crate::isa::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
 use crate::switch::{Observer, is_off};
@@ -681,12 +681,9 @@ impl Machine<'_> {
         if is_off(Observer::SharedRaces, s.pc) {
             return;
         }
-        let program = self.program;
         let by_copy = |at: u32| {
-            matches!(
-                program.code.get(at as usize).map(|i| &i.op),
-                Some(Op::Bulk(_))
-            )
+            let mut accesses = self.program.memory_at(at);
+            accesses.any(|access| access.timing == Timing::AsyncProxy)
         };
         let seen = |instruction: u32, warp: u32, epoch: u32| {
             by_copy(instruction) || epoch <= b.proxied[warp as usize]

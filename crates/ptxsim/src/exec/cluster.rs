@@ -11,7 +11,7 @@ use super::watch::{Does, of_block};
 use crate::check::global::{Clustered, GlobalShadow};
 use crate::check::order::{Inter, Sparse};
 use crate::check::race::{Clock, WARPS};
-use crate::program::*;
+use crate::isa::*;
 use crate::regs::lanes;
 use crate::report::*;
 use std::collections::{BTreeMap, HashMap};
@@ -294,12 +294,8 @@ impl Machine<'_> {
         }
         let generation = self.cluster.barrier.generation;
         if w.arrived.generation == generation && w.arrived.now & now.mask != 0 {
-            w.groups.push(Group {
-                pc: now.pc,
-                mask: now.mask,
-                stack: now.stack.clone(),
-                wait: Wait::Cluster { generation },
-            });
+            w.groups
+                .push(now.group(now.mask, Wait::Cluster { generation }));
             return Ok(Next::Reschedule);
         }
         self.cluster.pass(b, (w.index, &mut w.inter, &mut w.near));

@@ -2,7 +2,7 @@
 
 use super::float_ops::{max_f32, min_f32};
 use super::state::*;
-use crate::program::*;
+use crate::isa::*;
 use crate::regs::{LANES, Regs, lanes};
 use crate::report::{At, FindingKind};
 
@@ -24,11 +24,18 @@ fn reduce_floats(how: ReduxFloats, set: impl Iterator<Item = u32>) -> u32 {
 
 impl Machine<'_> {
     /// `ready`: lanes that take part, each with its members, which are all there.
-    pub fn exchange(&mut self, b: &mut BlockState, w: &mut Warp, inst: &Inst, ready: u32, pc: u32) {
+    pub fn exchange(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        (inst, exchange): (&Inst, Exchange),
+        ready: u32,
+        pc: u32,
+    ) {
         let members = w.regs.r32[inst.o[4] as usize].0;
-        if let Op::Shfl { mode, .. } = &inst.op {
+        if let Exchange::Shfl { mode, .. } = exchange {
             for l in lanes(ready) {
-                let (source, _) = source_of(&w.regs, inst, *mode, l);
+                let (source, _) = source_of(&w.regs, inst, mode, l);
                 if ready >> source & 1 == 0 || members[l] >> source & 1 == 0 {
                     let at = At::lane(b, w, pc, l as u32);
                     self.find(FindingKind::InvalidMembers, at, None, |_| {
@@ -40,7 +47,9 @@ impl Machine<'_> {
                 }
             }
         }
-        self.with_undefined(w, inst, ready, |regs| exchanged(regs, inst, ready));
+        self.with_undefined(w, inst, ready, |regs| {
+            exchanged(regs, inst, exchange, ready)
+        });
     }
 }
 
@@ -70,27 +79,27 @@ fn source_of(regs: &Regs, inst: &Inst, mode: ShflMode, l: usize) -> (u32, bool) 
 }
 
 /// Exchanges values between the lanes that are there.
-fn exchanged(regs: &mut Regs, inst: &Inst, ready: u32) {
+fn exchanged(regs: &mut Regs, inst: &Inst, exchange: Exchange, ready: u32) {
     let o = &inst.o;
     let members = regs.r32[o[4] as usize].0;
-    match &inst.op {
-        Op::Shfl { mode, predicate } => {
+    match exchange {
+        Exchange::Shfl { mode, predicate } => {
             let a = regs.r32[o[1] as usize].0;
             // Lanes are written one by one, and one may be a source of another.
             let sources: [(u32, bool); LANES] =
-                std::array::from_fn(|l| source_of(regs, inst, *mode, l));
+                std::array::from_fn(|l| source_of(regs, inst, mode, l));
             for l in lanes(ready) {
                 let (source, inside) = sources[l];
                 regs.r32[o[0] as usize].0[l] = a[source as usize % LANES];
-                if *predicate {
+                if predicate {
                     let p = &mut regs.pred[o[5] as usize];
                     *p = *p & !(1 << l) | u32::from(inside) << l;
                 }
             }
         }
-        Op::Vote { mode, negated } => {
+        Exchange::Vote { mode, negated } => {
             let p = regs.pred[o[1] as usize];
-            let p = if *negated { !p } else { p };
+            let p = if negated { !p } else { p };
             for l in lanes(ready) {
                 let set = members[l] & ready;
                 let yes = p & set;
@@ -107,12 +116,12 @@ fn exchanged(regs: &mut Regs, inst: &Inst, ready: u32) {
                 *d = *d & !(1 << l) | u32::from(bit) << l;
             }
         }
-        Op::Match {
+        Exchange::Match {
             all,
             wide,
             predicate,
         } => {
-            let value: [u64; LANES] = if *wide {
+            let value: [u64; LANES] = if wide {
                 regs.r64[o[1] as usize].0
             } else {
                 regs.r32[o[1] as usize].0.map(u64::from)
@@ -123,14 +132,14 @@ fn exchanged(regs: &mut Regs, inst: &Inst, ready: u32) {
                     .filter(|&m| value[m] == value[l])
                     .fold(0, |s, m| s | 1 << m);
                 let whole = same == set;
-                regs.r32[o[0] as usize].0[l] = if !*all || whole { same } else { 0 };
-                if *predicate {
+                regs.r32[o[0] as usize].0[l] = if !all || whole { same } else { 0 };
+                if predicate {
                     let p = &mut regs.pred[o[5] as usize];
                     *p = *p & !(1 << l) | u32::from(whole) << l;
                 }
             }
         }
-        Op::Redux(op) => {
+        Exchange::Redux(op) => {
             let a = regs.r32[o[1] as usize].0;
             for l in lanes(ready) {
                 let set = lanes(members[l] & ready).map(|m| a[m]);
@@ -144,12 +153,12 @@ fn exchanged(regs: &mut Regs, inst: &Inst, ready: u32) {
                     ReduxOp::MaxU => set.max().unwrap_or(0),
                     ReduxOp::MinS => set.map(signed).min().unwrap_or(0) as u32,
                     ReduxOp::MaxS => set.map(signed).max().unwrap_or(0) as u32,
-                    ReduxOp::Floats(how) => reduce_floats(*how, set),
+                    ReduxOp::Floats(how) => reduce_floats(how, set),
                 };
                 regs.r32[o[0] as usize].0[l] = result;
             }
         }
-        Op::Elect => {
+        Exchange::Elect => {
             for l in lanes(ready) {
                 let elected = (members[l] & ready).trailing_zeros();
                 regs.r32[o[0] as usize].0[l] = elected;
@@ -157,6 +166,5 @@ fn exchanged(regs: &mut Regs, inst: &Inst, ready: u32) {
                 *p = *p & !(1 << l) | u32::from(elected == l as u32) << l;
             }
         }
-        _ => {}
     }
 }

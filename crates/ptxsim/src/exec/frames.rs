@@ -1,6 +1,7 @@
 //! Calls through addresses, and functions that are entered again before they have returned.
 
 use super::state::*;
+use crate::isa::*;
 use crate::program::*;
 use crate::regs::lanes;
 use crate::report::*;

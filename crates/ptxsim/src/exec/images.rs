@@ -10,7 +10,7 @@ use crate::check::global::Scoped;
 use crate::image::{
     Bound, Filter, Image, Layout, Outside, Sampler, along, corners, footprint, inside,
 };
-use crate::program::*;
+use crate::isa::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
 use crate::switch::{Observer, is_off};

@@ -2,8 +2,8 @@
 //! the table from instruction to operation. 16-bit values live zero-extended in 32 bits.
 
 use crate::alu::*;
+use crate::isa::{CLUSTER_PAGE, SHARED_WINDOW, rank_of};
 use crate::parse::ast::Ty;
-use crate::program::{CLUSTER_PAGE, SHARED_WINDOW, rank_of};
 
 /// A 32-bit operation on 16-bit operands.
 pub struct Narrow<O, const SIGNED: bool>(std::marker::PhantomData<O>);

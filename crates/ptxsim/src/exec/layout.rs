@@ -3,8 +3,8 @@
 
 use super::address::Site;
 use super::state::*;
-use crate::program::wgmma::Descriptor;
-use crate::program::*;
+use crate::isa::wgmma::Descriptor;
+use crate::isa::{MemoryAccess, Object};
 use crate::report::*;
 use crate::switch::{Observer, is_off};
 use model::Swizzle;
@@ -105,10 +105,10 @@ impl Machine<'_> {
     /// The tensor copy that wrote last to one of these, and its swizzle.
     fn tile_of(&self, b: &BlockState, stretches: &[(u32, u32)]) -> Option<(u32, Swizzle)> {
         let shadow = b.shadow.as_ref()?;
-        let code = &self.program.code;
         let is_other = |instruction: u32, _, _| {
-            let op = code.get(instruction as usize).map(|inst| &inst.op);
-            !matches!(op, Some(Op::Bulk(copy)) if matches!(copy.global, BulkGlobal::Box { .. }))
+            let is_map = |access: MemoryAccess| access.object == Object::TensorMap;
+            let mut accesses = self.program.memory_at(instruction);
+            !accesses.any(|access| is_map(access) && access.is_asynchronous())
         };
         stretches.iter().find_map(|&(from, _)| {
             let (copy, _) = shadow.unseen_write((from, PIECE), is_other)?;

@@ -9,7 +9,7 @@ use super::cluster::{learn, number_of};
 use super::state::*;
 use crate::check::order::{Inter, Sparse};
 use crate::check::race::{Clock, Strength, WARPS};
-use crate::program::*;
+use crate::isa::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
 

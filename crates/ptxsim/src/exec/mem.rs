@@ -5,7 +5,7 @@ use super::cost::Way;
 use super::state::*;
 use super::undefined::{Origin, Unwritten};
 use super::watch::{Does, strength};
-use crate::program::*;
+use crate::isa::*;
 use crate::regs::{Class, LANES, Regs, lanes};
 use crate::report::*;
 use crate::switch::{Observer, is_off};

@@ -4,9 +4,9 @@
 use super::float_ops::wd3;
 #[cfg(target_arch = "x86_64")]
 use crate::alu::has_v3;
+use crate::isa::mma::*;
 use crate::num::exact;
 use crate::num::round::Round;
-use crate::program::mma::*;
 use crate::regs::{LANES, Regs};
 
 /// The bits of an element as a number.

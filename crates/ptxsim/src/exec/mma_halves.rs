@@ -4,7 +4,7 @@
 //! holds eight of them and not four, and one instruction cuts off.
 
 use super::mma_sums::*;
-use crate::program::mma::STRIP;
+use crate::isa::mma::STRIP;
 use std::arch::x86_64::*;
 use std::ops::Range;
 

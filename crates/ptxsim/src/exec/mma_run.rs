@@ -12,28 +12,14 @@ use super::state::*;
 #[cfg(target_arch = "x86_64")]
 use crate::alu::has_v3;
 use crate::check::race::Strength;
+use crate::isa::AddressSpace;
+use crate::isa::mma::*;
 use crate::num::narrow::*;
 use crate::num::round::Round;
-use crate::program::AddressSpace;
-use crate::program::mma::*;
 use crate::regs::{ALL, LANES, Regs, lanes};
 use crate::report::{At, FaultKind};
 
 impl Mma {
-    /// It accesses no memory.
-    pub fn computes(&self) -> bool {
-        matches!(
-            self,
-            Mma::Multiply(_)
-                | Mma::Integers(_)
-                | Mma::Doubles(_)
-                | Mma::Sparse(_)
-                | Mma::Quads(_)
-                | Mma::Scaled(_)
-                | Mma::MovMatrix { .. }
-        )
-    }
-
     /// Computes the operations that access no memory.
     pub fn compute(&self, regs: &mut Regs) {
         match self {

@@ -4,9 +4,9 @@
 //! specified, and has not been measured.
 
 use super::state::*;
+use crate::isa::mma::*;
 use crate::num::narrow::*;
 use crate::num::round::Round;
-use crate::program::mma::*;
 use crate::regs::{ALL, LANES, Regs};
 use crate::report::*;
 

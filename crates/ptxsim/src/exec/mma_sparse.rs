@@ -5,9 +5,9 @@
 use super::mma_exact::number;
 use super::mma_run::{cut, decode};
 use super::mma_sums::{is_usual, unit};
+use crate::isa::mma::*;
 use crate::num::narrow::F16;
 use crate::num::round::Round;
-use crate::program::mma::*;
 use crate::regs::{LANES, Regs};
 
 /// Element `i` of a lane, in the registers of a fragment.

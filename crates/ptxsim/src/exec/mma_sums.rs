@@ -7,7 +7,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use crate::alu::has_v3;
-use crate::program::mma::STRIP;
+use crate::isa::mma::STRIP;
 use std::ops::Range;
 
 /// How products of two formats are cut off.

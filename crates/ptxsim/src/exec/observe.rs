@@ -9,7 +9,7 @@ use super::watch::together;
 use crate::branches::Apart;
 use crate::check::global::Scoped;
 use crate::check::race::{Past, Strength, Who};
-use crate::program::Op;
+use crate::isa::Op;
 use crate::regs::{LANES, lanes};
 use crate::report::{At, FindingKind};
 use crate::switch::{Observer, is_off};

@@ -1,7 +1,7 @@
 //! `printf`: the text that a call would write (C11 7.21.6.1, what CUDA takes of it).
 
 use super::state::*;
-use crate::program::LOCAL_WINDOW;
+use crate::isa::LOCAL_WINDOW;
 use crate::regs::lanes;
 use crate::report::MAX_PRINTED;
 

@@ -2,8 +2,8 @@
 //! nothing is tracked while it runs.
 
 use super::state::Machine;
-use crate::flow::{Register, Use};
-use crate::program::{Access, AddressSpace, BulkGlobal, Op};
+use crate::isa::Object;
+use crate::isa::{Access, AddressSpace, Op};
 use crate::regs::Class;
 use std::collections::{BTreeSet, HashSet};
 
@@ -15,57 +15,42 @@ impl Machine<'_> {
     /// chain of definitions leads to. Empty where it leads out of the function, or to memory.
     pub fn computed_from(&self, instruction: u32) -> BTreeSet<usize> {
         let code = &self.program.code;
-        let address = match code.get(instruction as usize).map(|inst| &inst.op) {
-            Some(Op::Load(a) | Op::Store(a)) => a.address,
-            Some(Op::Atom(a)) => a.access.address,
-            Some(Op::CpAsync { from, .. }) => from.address,
-            Some(Op::Bulk(copy)) => match &copy.global {
-                BulkGlobal::Line(place) => place.address,
-                BulkGlobal::Box { .. } | BulkGlobal::Shared(_) => return BTreeSet::new(),
-            },
-            _ => return BTreeSet::new(),
-        };
-        let (mut found, mut seen, mut open) = (BTreeSet::new(), HashSet::new(), vec![address]);
+        let address = self
+            .program
+            .memory_at(instruction)
+            .find(|access| access.object == Object::Data && access.is_global())
+            .and_then(|access| access.address);
+        let (mut found, mut seen, mut open) =
+            (BTreeSet::new(), HashSet::new(), Vec::from_iter(address));
         while let Some(register) = open.pop() {
             if register.0 != Class::R64 || !seen.insert(register) {
                 continue;
             }
             found.extend(
-                self.constant(register)
+                self.program
+                    .constant(register)
                     .and_then(|value| self.memory.find(value, 0)),
             );
             for inst in code
                 .iter()
                 .filter(|inst| inst.written().contains(&register))
             {
-                match &inst.op {
-                    Op::Alu(_) => inst.registers(|how, register| {
-                        if how == Use::Value {
-                            open.push(register);
-                        }
-                    }),
-                    Op::Load(a) if a.space == AddressSpace::Param => {
-                        let value = self.parameter(a);
-                        found.extend(value.and_then(|value| self.memory.find(value, 0)));
-                    }
-                    _ => {}
+                if let Some((_, from)) = inst.arithmetic() {
+                    open.extend(from);
+                } else if let Op::Load(a) = &inst.op
+                    && a.space == AddressSpace::Param
+                {
+                    let value = self.parameter(a);
+                    found.extend(value.and_then(|value| self.memory.find(value, 0)));
                 }
             }
         }
         found
     }
 
-    fn constant(&self, (_, number): Register) -> Option<u64> {
-        self.program
-            .constants64
-            .iter()
-            .find(|(register, _)| *register == number)
-            .map(|(_, value)| *value)
-    }
-
     /// The value of a kernel's parameter that this loads.
     fn parameter(&self, access: &Access) -> Option<u64> {
-        let at = self.constant(access.address)?;
+        let at = self.program.constant(access.address)?;
         let at = usize::try_from(at.checked_add_signed(access.offset)?).ok()?;
         let bytes = self.params.get(at..)?.get(..8)?;
         (access.bytes() == 8).then(|| u64::from_le_bytes(bytes.try_into().unwrap_or_default()))

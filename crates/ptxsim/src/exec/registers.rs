@@ -4,7 +4,7 @@
 
 use super::address::Site;
 use super::state::*;
-use crate::program::*;
+use crate::isa::*;
 use crate::regs::LANES;
 use crate::report::*;
 

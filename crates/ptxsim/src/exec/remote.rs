@@ -9,7 +9,7 @@ use super::visits::Remote;
 use super::watch::{Does, strength};
 use crate::check::global::Scoped;
 use crate::check::race::Strength;
-use crate::program::*;
+use crate::isa::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
 

@@ -14,6 +14,7 @@ use crate::check::global::{Clustered, GlobalShadow};
 use crate::check::order::{Handed, Inter};
 use crate::check::race::{Clock, Shadow, WARPS};
 use crate::circumstance::Circumstances;
+use crate::isa::*;
 use crate::memory::{Known, Memory};
 use crate::origins::Origins;
 use crate::parse::lines::LineId;
@@ -76,16 +77,6 @@ impl Other {
             instruction,
             thread: Some(thread),
         }
-    }
-}
-
-fn access_kind(op: &Op) -> AccessKind {
-    match op {
-        Op::Load(_) | Op::Texture(_) => AccessKind::Read,
-        Op::Store(_) => AccessKind::Write,
-        Op::Atom(_) => AccessKind::Update,
-        Op::CpAsync { .. } | Op::Bulk(_) | Op::AsyncStore(_) => AccessKind::Copy,
-        _ => AccessKind::Other,
     }
 }
 
@@ -358,7 +349,7 @@ impl Machine<'_> {
         let At { block, address, .. } = at;
         let access = |instruction: u32, thread: Option<[u32; 3]>| {
             let source = self.program.code.get(instruction as usize);
-            let kind = source.map_or(AccessKind::Other, |inst| access_kind(&inst.op));
+            let kind = source.map_or(AccessKind::Other, |inst| inst.op.access_kind());
             Access { kind, thread }
         };
         let thread = self.thread(at.thread);
@@ -387,13 +378,6 @@ impl Machine<'_> {
         let p = self.program;
         let threads = self.block.iter().product::<u32>();
         let warps = threads.div_ceil(32);
-        let copies = |to_shared: fn(&Op) -> bool| {
-            if p.code.iter().any(|i| to_shared(&i.op)) {
-                InFlight::new(self.shared_bytes)
-            } else {
-                InFlight::default()
-            }
-        };
         let local = threads as usize * p.local_bytes as usize;
         let [gx, gy, _] = self.grid.grid;
         let mut shared_known = Known::none(self.shared_bytes as usize);
@@ -410,19 +394,8 @@ impl Machine<'_> {
             shared_known,
             shared_origins: QuickMap::default(),
             local_origins: QuickMap::default(),
-            in_flight: copies(|op| match op {
-                Op::CpAsync { .. } => true,
-                Op::Bulk(copy) => copy.barrier.is_some(),
-                Op::AsyncStore(_) => true,
-                _ => false,
-            }),
-            being_read: copies(|op| match op {
-                Op::Bulk(copy) => {
-                    copy.barrier.is_none() || matches!(copy.global, BulkGlobal::Shared(_))
-                }
-                Op::Wgmma(_) => true,
-                _ => false,
-            }),
+            in_flight: InFlight::default(),
+            being_read: InFlight::default(),
             layouts: Layouts::default(),
             acquired_maps: HashMap::new(),
             proxied: [0; WARPS],
@@ -449,14 +422,12 @@ impl Machine<'_> {
     }
 
     fn new_warpgroups(&self, warps: usize) -> Vec<Warpgroup> {
-        let multiplies = |inst: &Inst| matches!(inst.op, Op::Wgmma(_));
-        if self.program.code.iter().any(multiplies) {
-            (0..warps.div_ceil(4))
-                .map(|group| Warpgroup::new(warps - group * 4))
-                .collect()
-        } else {
-            Vec::new()
+        if self.program.fragments.is_empty() {
+            return Vec::new();
         }
+        (0..warps.div_ceil(4))
+            .map(|group| Warpgroup::new(warps - group * 4))
+            .collect()
     }
 
     fn new_warp(&self, id: [u32; 3], index: u32, threads: u32) -> Warp {

@@ -13,7 +13,7 @@ use crate::alu::has_v3;
 use crate::check::global::{Accessor, Scoped};
 use crate::check::page::MANY;
 use crate::check::race::{Plain, Shadow};
-use crate::program::*;
+use crate::isa::*;
 use crate::regs::{ALL, Class, LANES, Regs, Word, lanes};
 use crate::report::{FindingKind, Findings};
 use crate::switch::{Observer, is_any_off, is_off};

@@ -4,7 +4,7 @@
 use super::address::{Site, addresses};
 use super::bulk::{InGlobal, PIECE, Piece, Stretch};
 use super::state::*;
-use crate::program::*;
+use crate::isa::*;
 use crate::regs::LANES;
 use crate::report::*;
 use crate::tensor_map::*;

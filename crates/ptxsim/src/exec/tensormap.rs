@@ -6,7 +6,7 @@ use super::address::{Site, addresses, split};
 use super::state::*;
 use crate::check::global::Scoped;
 use crate::check::race::Strength;
-use crate::program::*;
+use crate::isa::*;
 use crate::regs::{Class, LANES, lanes};
 use crate::report::*;
 use crate::tensor_map::MAP_BYTES;

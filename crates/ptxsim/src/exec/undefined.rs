@@ -16,8 +16,7 @@
 
 use super::address::Site;
 use super::state::*;
-use crate::flow::{Register, Use};
-use crate::program::*;
+use crate::isa::*;
 use crate::regs::{Class, LANES, Regs, lanes};
 use crate::report::{At, FindingKind};
 
@@ -452,9 +451,7 @@ impl Machine<'_> {
             return;
         };
         let guard = inst.guard_register().map(|g| (Class::Pred, g));
-        let loads = matches!(inst.op, Op::Load(_));
-        let uses_values = matches!(inst.op, Op::Atom(_) | Op::Barrier { .. } | Op::PendingCount)
-            || matches!(&inst.op, Op::AsyncStore(store) if store.reduction.is_some());
+        let facts = inst.op.facts();
         let mut told: Vec<(Register, u32, Origin, &str)> = Vec::new();
         inst.registers(|how, register| {
             let Some(marked) = undefined.bits(register) else {
@@ -465,15 +462,20 @@ impl Machine<'_> {
                 .filter(|l| marked.bits[*l] != 0)
                 .fold(0, |all, l| all | 1_u32 << l);
             let what = match how {
-                Use::Control if guard == Some(register) => match inst.op {
-                    Op::Branch(_) => "this branch",
+                Use::Control if guard == Some(register) => match facts.control {
+                    Control::Branch(_) => "this branch",
                     // Its result is undefined (below).
-                    _ if loads => return,
-                    _ => "whether this is done",
+                    Control::Next if facts.only_reads() => return,
+                    Control::Next
+                    | Control::Table(_)
+                    | Control::Call(_)
+                    | Control::Return
+                    | Control::Exit
+                    | Control::Stop => "whether this is done",
                 },
                 Use::Control => "what this does",
                 Use::Address => "the address of this access",
-                Use::Value if uses_values => "the operand of this",
+                Use::Value if facts.values == Values::Act => "the operand of this",
                 Use::Value | Use::Write => return,
             };
             if open != 0 {
@@ -486,11 +488,7 @@ impl Machine<'_> {
             self.depends(at, origin, what);
         }
         // Exchanges and products look at what they were given; all others have values now.
-        let tried = matches!(
-            inst.op,
-            Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux(_) | Op::Wgmma(_)
-        ) || matches!(&inst.op, Op::Mma(m) if m.computes());
-        if !tried {
+        if facts.values != Values::Compute {
             let open = guard.and_then(|g| undefined.bits(g)).cloned();
             inst.registers(|how, register| {
                 if how != Use::Write {

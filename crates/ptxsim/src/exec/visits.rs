@@ -13,7 +13,7 @@ use super::state::*;
 use crate::check::global::{Accessor, Conflict, Scoped};
 use crate::check::order::{Inter, Sparse};
 use crate::check::race::Strength;
-use crate::program::*;
+use crate::isa::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
 use crate::switch::{Observer, is_off};
@@ -104,8 +104,7 @@ impl Machine<'_> {
     /// The instruction as PTX writes it, without what follows its first two words.
     fn form_of(&self, instruction: u32) -> String {
         let inst = self.program.code.get(instruction as usize);
-        let source = inst.and_then(|inst| self.program.sources.get(inst.source as usize));
-        let form = source.map_or("", |source| source.form.as_str());
+        let form = inst.map_or("", |inst| self.program.form(inst));
         form.split('.').take(2).collect::<Vec<_>>().join(".")
     }
 
@@ -350,8 +349,9 @@ impl Machine<'_> {
     }
 
     fn initialises(&self, instruction: u32) -> bool {
-        let op = self.program.code.get(instruction as usize).map(|i| &i.op);
-        matches!(op, Some(Op::Mbarrier(m)) if m.op == MbarrierOp::Init)
+        let mut accesses = self.program.memory_at(instruction);
+        accesses
+            .any(|access| access.object == Object::Mbarrier && access.direction == Direction::Write)
     }
 
     #[cold]

@@ -7,7 +7,7 @@
 
 use super::address::Site;
 use super::state::*;
-use crate::program::*;
+use crate::isa::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
 
@@ -32,6 +32,18 @@ pub struct Current {
     pub pc: u32,
     pub mask: u32,
     pub stack: Vec<u32>,
+}
+
+impl Current {
+    /// Returns some of the present lanes as a group that waits here.
+    pub fn group(&self, mask: u32, wait: Wait) -> Group {
+        Group {
+            pc: self.pc,
+            mask,
+            stack: self.stack.clone(),
+            wait,
+        }
+    }
 }
 
 pub enum Next {
@@ -163,12 +175,7 @@ impl Machine<'_> {
         let mut next = Next::Step;
         while now.pc < stop && now.mask == mask_then {
             let inst = &program.code[now.pc as usize];
-            let mut mask = now.mask;
-            if inst.guard != 0 {
-                let p = w.regs.pred[(inst.guard >> 1) as usize - 1];
-                mask &= if inst.guard & 1 == 1 { !p } else { p };
-                self.issues.without(now.pc, (now.mask & !mask).count_ones());
-            }
+            let mask = self.guarded(w, inst, now);
             if let Op::Alu(op) = &inst.op {
                 op.run(&mut w.regs, &inst.o, mask);
                 now.pc += 1;
@@ -186,6 +193,18 @@ impl Machine<'_> {
         }
         w.executed = executed + u64::from(now.pc - from);
         Ok(next)
+    }
+
+    /// Returns the present lanes that the guard lets execute the instruction.
+    #[inline(always)]
+    fn guarded(&mut self, w: &Warp, inst: &Inst, now: &Current) -> u32 {
+        if inst.guard == 0 {
+            return now.mask;
+        }
+        let p = w.regs.pred[(inst.guard >> 1) as usize - 1];
+        let mask = now.mask & if inst.guard & 1 == 1 { !p } else { p };
+        self.issues.without(now.pc, (now.mask & !mask).count_ones());
+        mask
     }
 
     /// Undefined values, or registers of `wgmma`.
@@ -207,12 +226,7 @@ impl Machine<'_> {
         let mask_then = now.mask;
         while now.pc < stop && now.mask == mask_then && self.has_to_follow(w) {
             let inst = &program.code[now.pc as usize];
-            let mut mask = now.mask;
-            if inst.guard != 0 {
-                let p = w.regs.pred[(inst.guard >> 1) as usize - 1];
-                mask &= if inst.guard & 1 == 1 { !p } else { p };
-                self.issues.without(now.pc, (now.mask & !mask).count_ones());
-            }
+            let mask = self.guarded(w, inst, now);
             w.executed += 1;
             if let Some(true) = program.fragments.get(now.pc as usize) {
                 self.touch_fragments(b, w, inst, Site { pc: now.pc, mask });
@@ -365,13 +379,8 @@ impl Machine<'_> {
             Op::BulkPrefetch(prefetch) => self.bulk_prefetch(b, w, prefetch, o[2], s)?,
             Op::ReplaceField(r) => self.replace_field::<CHECKS>(b, w, r, s)?,
             Op::PublishMap { to, from } => {
-                let members = [w.live; LANES];
-                if self.gather(b, w, now, mask, &members)?.is_none() {
+                let Some(s) = self.gather_warp(b, w, now, mask)? else {
                     return Ok(Next::Reschedule);
-                }
-                let s = Site {
-                    mask: now.mask,
-                    ..s
                 };
                 self.publish_map::<CHECKS>(b, w, [to, from], s)?;
             }
@@ -393,16 +402,12 @@ impl Machine<'_> {
                     if done == 0 {
                         self.issues.not_at_all(now.pc);
                     }
-                    w.groups.push(Group {
-                        pc: now.pc,
-                        mask: waiting,
-                        stack: now.stack.clone(),
-                        wait: Wait::Mbarrier { address, phase },
-                    });
+                    let wait = Wait::Mbarrier { address, phase };
+                    w.groups.push(now.group(waiting, wait));
                     park(w, now, now.mask & !waiting, now.pc + 1);
                     return Ok(Next::Reschedule);
                 }
-                if inst.op.polls() && w.look() {
+                if m.op.polls() && w.look() {
                     return Ok(Next::Yield);
                 }
             }
@@ -447,15 +452,8 @@ impl Machine<'_> {
                 if !self.arrives(b, w, now, mask, *aligned)? {
                     return Ok(Next::Reschedule);
                 }
-                self.arrive_in_cluster(
-                    b,
-                    w,
-                    Site {
-                        mask: now.mask,
-                        ..s
-                    },
-                    *relaxed,
-                )?;
+                let mask = now.mask;
+                self.arrive_in_cluster(b, w, Site { mask, ..s }, *relaxed)?;
             }
             Op::ClusterWait { aligned } => {
                 w.stream.meet(now.pc);
@@ -492,21 +490,19 @@ impl Machine<'_> {
                     }
                 }
             }
-            Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux(_) | Op::Elect => {
+            Op::Exchange(exchange) => {
                 let members = w.regs.r32[o[4] as usize].0;
                 let Some(ready) = self.gather(b, w, now, mask, &members)? else {
                     return Ok(Next::Reschedule);
                 };
-                self.exchange(b, w, inst, ready, now.pc);
+                self.exchange(b, w, (inst, *exchange), ready, now.pc);
             }
             Op::Wgmma(_) | Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait(_) => {
-                let members = [w.live; LANES];
-                if self.gather(b, w, now, mask, &members)?.is_none() {
+                let Some(s) = self.gather_warp(b, w, now, mask)? else {
                     return Ok(Next::Reschedule);
-                }
-                let mask = now.mask;
+                };
                 match &inst.op {
-                    Op::Wgmma(m) => self.wgmma::<CHECKS>(b, w, m, Site { mask, ..s })?,
+                    Op::Wgmma(m) => self.wgmma::<CHECKS>(b, w, m, s)?,
                     Op::WgmmaFence => self.wgmma_fence(w),
                     Op::WgmmaCommit => self.wgmma_commit(b, w),
                     Op::WgmmaWait(keep) => {
@@ -519,13 +515,8 @@ impl Machine<'_> {
                 }
             }
             Op::SetRegisters(change) => {
-                let members = [w.live; LANES];
-                if self.gather(b, w, now, mask, &members)?.is_none() {
+                let Some(s) = self.gather_warp(b, w, now, mask)? else {
                     return Ok(Next::Reschedule);
-                }
-                let s = Site {
-                    mask: now.mask,
-                    ..s
                 };
                 if !self.set_registers(b, w, *change, s)? {
                     let count = change.count;
@@ -535,24 +526,15 @@ impl Machine<'_> {
                 self.progress += 1;
             }
             Op::Mma(m) => {
-                let members = [w.live; LANES];
-                if self.gather(b, w, now, mask, &members)?.is_none() {
+                let Some(s) = self.gather_warp(b, w, now, mask)? else {
                     return Ok(Next::Reschedule);
-                }
+                };
                 self.check_selectors(b, w, m, now.pc)?;
                 if m.computes() {
-                    self.with_undefined(w, inst, now.mask, |regs| m.compute(regs));
-                    return Ok(Next::Step);
+                    self.with_undefined(w, inst, s.mask, |regs| m.compute(regs));
+                } else {
+                    self.mma::<CHECKS>(b, w, m, s)?;
                 }
-                self.mma::<CHECKS>(
-                    b,
-                    w,
-                    m,
-                    Site {
-                        mask: now.mask,
-                        ..s
-                    },
-                )?;
             }
         }
         Ok(Next::Step)
@@ -562,12 +544,7 @@ impl Machine<'_> {
     fn wait_again(&mut self, w: &mut Warp, now: &Current, wait: Wait) {
         self.issues.not_at_all(now.pc);
         self.issues.without(now.pc, now.mask.count_ones());
-        w.groups.push(Group {
-            pc: now.pc,
-            mask: now.mask,
-            stack: now.stack.clone(),
-            wait,
-        });
+        w.groups.push(now.group(now.mask, wait));
     }
 
     fn branch(&mut self, w: &mut Warp, now: &mut Current, mask: u32, to: u32) -> Next {
@@ -581,6 +558,19 @@ impl Machine<'_> {
         park(w, now, mask, to);
         park(w, now, now.mask & !mask, now.pc + 1);
         Next::Reschedule
+    }
+
+    /// Brings all lanes of the warp together. `None`: the present lanes wait.
+    fn gather_warp(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        now: &mut Current,
+        mask: u32,
+    ) -> Run<Option<Site>> {
+        let members = [w.live; LANES];
+        let ready = self.gather(b, w, now, mask, &members)?;
+        Ok(ready.map(|mask| Site { pc: now.pc, mask }))
     }
 
     /// Brings the members of a `.sync` instruction together. `None`: the present lanes wait. The
@@ -624,21 +614,11 @@ impl Machine<'_> {
             }
         }
         if ready == 0 {
-            w.groups.push(Group {
-                pc,
-                mask: joined,
-                stack: now.stack.clone(),
-                wait: Wait::Sync,
-            });
+            w.groups.push(now.group(joined, Wait::Sync));
             return Ok(None);
         }
         if ready != joined {
-            w.groups.push(Group {
-                pc,
-                mask: joined & !ready,
-                stack: now.stack.clone(),
-                wait: Wait::Sync,
-            });
+            w.groups.push(now.group(joined & !ready, Wait::Sync));
             now.mask = ready;
         }
         Ok(Some(ready))
@@ -673,9 +653,7 @@ pub fn park(w: &mut Warp, now: &Current, mask: u32, pc: u32) {
         Some(g) => g.mask |= mask,
         None => w.groups.push(Group {
             pc,
-            mask,
-            stack: now.stack.clone(),
-            wait: Wait::Ready,
+            ..now.group(mask, Wait::Ready)
         }),
     }
 }

@@ -10,7 +10,7 @@ use crate::check::global::{Accessor, Conflict, Scoped};
 use crate::check::order::{Inter, Sparse};
 use crate::check::page::MANY;
 use crate::check::race::{Strength, WARPS};
-use crate::program::{Access, Fence, Order, Scope};
+use crate::isa::{Access, Fence, Order, Scope};
 use crate::regs::{LANES, lanes};
 use crate::report::{At, FindingKind};
 use crate::switch::{Observer, is_off};

@@ -22,12 +22,11 @@ use super::state::*;
 use super::undefined::Origin;
 use super::warpgroup;
 use crate::check::race::Strength;
-use crate::flow::Use;
+use crate::isa::mma::{Elem, Part, STRIP, mma_place};
+use crate::isa::wgmma::*;
+use crate::isa::*;
 use crate::num::narrow::{F16, bf16_to_f32, f16_to_f32};
 use crate::num::round::Round;
-use crate::program::mma::{Elem, Part, STRIP, mma_place};
-use crate::program::wgmma::*;
-use crate::program::*;
 use crate::regs::{ALL, Class, LANES};
 use crate::report::*;
 use crate::tensor_map::exchange_pieces;
@@ -404,7 +403,7 @@ impl Machine<'_> {
 
     /// Before any other instruction that has a register of some product among its own.
     pub fn touch_fragments(&mut self, b: &BlockState, w: &mut Warp, inst: &Inst, s: Site) {
-        if matches!(inst.op, Op::Wgmma(_)) || s.mask == 0 {
+        if s.mask == 0 {
             return;
         }
         let at = At::lane(b, w, s.pc, s.mask.trailing_zeros());

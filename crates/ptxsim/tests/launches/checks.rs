@@ -201,26 +201,42 @@ fn a_sample_meets_each_part_of_each_dimension() {
 
 #[test]
 fn only_a_whole_word_of_the_parameters_can_be_an_address() {
-    let looks = |stored: &str, n: &str| {
-        let text = format!(
-            ".version 8.4\n.target sm_90\n.address_size 64\n.entry k(.param .u64 p, .param {n} n)\n{{\n\
-             .reg .b32 %r<4>; .reg .b64 %rd<4>;\nld.param.u64 %rd1, [p];\nld.param.u32 %r1, [n];\n\
-             mul.lo.u32 %r2, %r1, 3;\ncvt.u32.u64 %r3, %rd1;\nst.global.u32 [%rd1], {stored};\nret;\n}}"
-        );
-        let module = load(&text);
-        let kernel = module.kernel("k").unwrap();
-        let mut memory = Memory::default();
-        let out = put(&mut memory, "out", &[0; 64]);
-        let mut params = out.to_le_bytes().repeat(2);
-        params.truncate(kernel.parameter_bytes() as usize);
-        let looks = kernel.looks(&params, false, &memory);
-        looks.into_iter().map(|look| look.at).collect::<Vec<_>>()
-    };
+    let looks = |stored: &str, n: &str| looks(&format!("st.global.u32 [%rd1], {stored};"), n);
     // Four bytes behind the last whole word.
     assert_eq!(looks("%r2", ".u32"), []);
     assert_eq!(looks("%r3", ".u32"), [Circumstance::Addresses]);
     // Half of an address.
     assert_eq!(looks("%r2", ".u64"), [Circumstance::Addresses]);
+}
+
+#[test]
+fn an_address_shows_however_it_is_stored() {
+    for store in [
+        "st.shared.u32 [%r1], %r3;",
+        "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r1], {%r3};",
+        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r1], %r3, [%r2];",
+        "red.shared.add.u32 [%r1], %r3;",
+    ] {
+        assert_eq!(looks(store, ".u32"), [Circumstance::Addresses], "{store}");
+    }
+    assert_eq!(looks("st.local.u32 [%r1], %r3;", ".u32"), []);
+}
+
+/// Returns the circumstances of a kernel with a line that may use %r3, half of an address, and %r2, which is made of `n`.
+fn looks(line: &str, n: &str) -> Vec<Circumstance> {
+    let text = format!(
+        ".version 8.4\n.target sm_90\n.address_size 64\n.entry k(.param .u64 p, .param {n} n)\n{{\n\
+             .reg .b32 %r<4>; .reg .b64 %rd<4>;\nld.param.u64 %rd1, [p];\nld.param.u32 %r1, [n];\n\
+             mul.lo.u32 %r2, %r1, 3;\ncvt.u32.u64 %r3, %rd1;\n{line}\nret;\n}}"
+    );
+    let module = load(&text);
+    let kernel = module.kernel("k").unwrap();
+    let mut memory = Memory::default();
+    let out = put(&mut memory, "out", &[0; 64]);
+    let mut params = out.to_le_bytes().repeat(2);
+    params.truncate(kernel.parameter_bytes() as usize);
+    let looks = kernel.looks(&params, false, &memory);
+    looks.into_iter().map(|look| look.at).collect()
 }
 
 #[test]

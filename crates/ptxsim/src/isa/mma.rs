@@ -6,7 +6,7 @@
 //! chooses for sm_90, but for A and B of 16 bits, so that accesses cost what they cost there; what
 //! is loaded by `ldmatrix` there is counted so.
 
-use super::{Access, AddressSpace, Order};
+use super::{Access, AddressSpace};
 use crate::num::round::Round;
 use crate::regs::Class;
 use std::ops::Range;
@@ -283,17 +283,9 @@ impl Tile {
             })
         };
         let class = self.elem.class();
-        let access = |registers, width| Access {
-            space: self.space,
-            width,
-            signed: false,
-            registers,
-            narrow: false,
+        let access = |registers, width| {
             // Register 0 of each file belongs to nobody.
-            address: (Class::R64, 0),
-            offset: 0,
-            order: Order::Weak,
-            guess: false,
+            Access::new(self.space, width, registers, (Class::R64, 0), 0)
         };
         self.steps = match self.at_once() {
             Some(registers) => {

@@ -1,0 +1,622 @@
+//! Instructions and their operands. Operands that are registers lie in [`Inst::o`], or in the variant where there are many.
+
+use super::mma::Mma;
+use super::wgmma::Wgmma;
+use crate::alu::{AluOp, Operands};
+use crate::image::Geometry;
+use crate::regs::Class;
+use crate::tensor_map::MapField;
+use model::MapElement;
+
+/// Where generic addresses of each window begin; the rest is global memory. An address of the
+/// window is base + offset within the block's shared or the thread's local memory.
+pub const SHARED_WINDOW: u64 = 0x1_0000_0000;
+pub const LOCAL_WINDOW: u64 = 0x2_0000_0000;
+pub const PARAM_WINDOW: u64 = 0x3_0000_0000;
+/// Functions have addresses from here on, one after the other; nothing can be read there.
+pub const FUNCTION_BASE: u64 = 0x4_0000_0000;
+/// Handles of textures and surfaces; nothing can be read there.
+pub const IMAGE_BASE: u64 = 0x6_0000_0000;
+/// Variables of the module lie here, allocations of the host above.
+pub const MODULE_BASE: u64 = 0x8_0000_0000;
+pub const HOST_BASE: u64 = 0x10_0000_0000;
+/// `malloc` returns addresses from here, above all that the host can allocate.
+pub const HEAP_BASE: u64 = 0x1000_0000_0000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressSpace {
+    Generic,
+    Global,
+    Shared,
+    Local,
+    Param,
+    /// `.shared::cluster`: shared memory of any block of the cluster.
+    Cluster,
+}
+
+/// Addresses of shared memory with such a page number (or'ed in, plus 1) lie in the block of that rank in the cluster.
+/// Page 0 is the block's own: `.shared::cta` lies in `.shared::cluster` (PTX ISA 5.1.6).
+pub const CLUSTER_PAGE: u32 = 24;
+
+/// The rank in its cluster of the block that an address of `.shared::cluster` lies in, `own` being that of the block
+/// at work. Not every rank is that of a block.
+#[inline(always)]
+pub fn rank_of(address: u64, own: u32) -> u32 {
+    match u32::try_from(address >> CLUSTER_PAGE) {
+        Ok(0) => own,
+        Ok(page) => page - 1,
+        Err(_) => u32::MAX,
+    }
+}
+
+/// How far an access or a fence counts as synchronisation (PTX ISA 8.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    Block,
+    Cluster,
+    /// Other devices, too.
+    Device,
+}
+
+/// The strength of an access as synchronisation (PTX ISA 8.7 and 8.8). `Strong`: volatile, relaxed,
+/// acquire, release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    Weak,
+    Strong {
+        /// The access hands on all that came before it, without a fence.
+        release: bool,
+        /// The access acquires from here on, without a fence.
+        acquire: bool,
+        scope: Scope,
+        /// Before there were others, the only strong access: relaxed, of the whole system.
+        volatile: bool,
+    },
+}
+
+impl Order {
+    /// A relaxed access of the device.
+    pub const RELAXED: Order = Order::Strong {
+        release: false,
+        acquire: false,
+        scope: Scope::Device,
+        volatile: false,
+    };
+}
+
+/// A load or a store of `registers.len()` elements of `width` bytes.
+#[derive(Clone, Debug)]
+pub struct Access {
+    pub space: AddressSpace,
+    pub width: u32,
+    pub signed: bool,
+    pub registers: Vec<(Class, u32)>,
+    /// For registers declared with 16 bits: a sign extension stops there.
+    pub narrow: bool,
+    pub address: (Class, u32),
+    pub offset: i64,
+    pub order: Order,
+    /// A load whose value a compare-and-swap at the same place checks (`flow`): it may be an old one.
+    pub guess: bool,
+}
+
+impl Access {
+    /// Returns a weak access of unsigned elements.
+    pub fn new(
+        space: AddressSpace,
+        width: u32,
+        registers: Vec<(Class, u32)>,
+        address: (Class, u32),
+        offset: i64,
+    ) -> Self {
+        Self {
+            space,
+            width,
+            signed: false,
+            registers,
+            narrow: false,
+            address,
+            offset,
+            order: Order::Weak,
+            guess: false,
+        }
+    }
+
+    pub fn bytes(&self) -> u32 {
+        self.width * self.registers.len() as u32
+    }
+}
+
+/// Which texels an instruction wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fetch {
+    /// The texels as the texture's filter combines them.
+    Filtered,
+    /// This channel of the four that a linear filter would take.
+    Gather(u32),
+}
+
+/// A coordinate of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coordinates {
+    Float,
+    Integer,
+}
+
+/// A texture fetch: the four channels to the registers of `access`, whose address is the handle.
+#[derive(Clone, Debug)]
+pub struct TextureFetch {
+    pub access: Access,
+    pub geometry: Geometry,
+    pub fetch: Fetch,
+    pub coordinates: Coordinates,
+    /// The results are floats.
+    pub float: bool,
+    /// Registers of x, y, z.
+    pub at: Vec<u32>,
+    pub layer: Option<u32>,
+}
+
+/// The effect of a surface access outside the surface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutsideSurface {
+    Trap,
+    /// The nearest element inside.
+    Clamp,
+    /// Reads 0, writes nothing.
+    Zero,
+}
+
+/// A load or store of a surface, unformatted. The address of `access` is the handle; x is in bytes.
+#[derive(Clone, Debug)]
+pub struct SurfaceAccess {
+    pub access: Access,
+    pub store: bool,
+    pub geometry: Geometry,
+    pub outside: OutsideSurface,
+    pub at: Vec<u32>,
+    pub layer: Option<u32>,
+}
+
+/// The property that `txq` or `suq` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageQuery {
+    Width,
+    Height,
+    Depth,
+    Layers,
+    NormalizedCoordinates,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtomOp {
+    Add,
+    AddF32,
+    AddF64,
+    AddF16x2,
+    AddBf16x2,
+    AddF16,
+    AddBf16,
+    And,
+    Or,
+    Xor,
+    Exch,
+    Cas,
+    MinU,
+    MinS,
+    MaxU,
+    MaxS,
+    Inc,
+    Dec,
+    MinF16,
+    MinBf16,
+    MaxF16,
+    MaxBf16,
+}
+
+/// Each element by itself, but `Cas` compares and swaps all of them as one: those of 128 bits are
+/// two of 64. The access has the registers of the second operand.
+#[derive(Clone, Debug)]
+pub struct Atomic {
+    pub access: Access,
+    pub op: AtomOp,
+    pub class: Class,
+    /// None where the old value is not wanted.
+    pub destinations: Vec<u32>,
+    pub c: Vec<u32>,
+    /// An instruction reads the old value, so that the thread goes on only when it has it. nvcc also writes `atom` where
+    /// none does.
+    pub answers: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShflMode {
+    Up,
+    Down,
+    Bfly,
+    Idx,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VoteMode {
+    All,
+    Any,
+    Uni,
+    Ballot,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReduxOp {
+    Add,
+    MinU,
+    MinS,
+    MaxU,
+    MaxS,
+    And,
+    Or,
+    Xor,
+    Floats(ReduxFloats),
+}
+
+/// For f32 (PTX ISA 8.6, sm_100a).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReduxFloats {
+    /// Otherwise the largest.
+    pub smallest: bool,
+    /// Magnitudes are compared, without signs.
+    pub absolute: bool,
+    /// A NaN among them is the result; otherwise they are left out.
+    pub keeps_nan: bool,
+}
+
+/// An exchange between lanes of a warp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exchange {
+    /// b `o[2]`, c `o[3]`.
+    Shfl {
+        mode: ShflMode,
+        predicate: bool,
+    },
+    /// Of a predicate.
+    Vote {
+        mode: VoteMode,
+        negated: bool,
+    },
+    Match {
+        all: bool,
+        wide: bool,
+        predicate: bool,
+    },
+    Redux(ReduxOp),
+    Elect,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BarrierKind {
+    Sync,
+    Arrive,
+    RedPopc,
+    RedAnd,
+    RedOr,
+}
+
+/// Operations on mbarrier objects (PTX ISA 9.7.13.15).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MbarrierOp {
+    /// Count `o[1]`.
+    Init,
+    Inval,
+    /// State to `o[0]`; count `o[1]`; bytes to expect `o[2]`. `drop`: also of all later phases.
+    Arrive {
+        drop: bool,
+        expects: bool,
+    },
+    /// Bytes `o[2]`.
+    ExpectTx,
+    CompleteTx,
+    /// Result to predicate `o[0]`; state `o[3]`.
+    WaitState {
+        blocks: bool,
+    },
+    /// Result to predicate `o[0]`; parity `o[1]`.
+    WaitParity {
+        blocks: bool,
+    },
+    /// Once the thread's copies have arrived. `counted`: among those that the barrier expects.
+    CopiesArrive {
+        counted: bool,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub struct Mbarrier {
+    pub op: MbarrierOp,
+    pub space: AddressSpace,
+    /// The cluster where none is written: libraries arrive at other blocks so.
+    pub scope: Scope,
+    pub relaxed: bool,
+    pub address: (Class, u32),
+    pub offset: i64,
+}
+
+#[derive(Clone, Debug)]
+pub struct BulkPlace {
+    pub address: (Class, u32),
+    pub offset: i64,
+}
+
+/// The global side of a bulk copy.
+#[derive(Clone, Debug)]
+pub enum BulkGlobal {
+    /// Bytes side by side; `o[2]` says how many.
+    Line(BulkPlace),
+    /// A box of the tensor whose map lies there, from these coordinates on, innermost first.
+    Box {
+        map: BulkPlace,
+        at: Vec<u32>,
+        walk: Walk,
+    },
+    /// None: `o[2]` bytes of the block's own shared memory, side by side, go to a block of the cluster.
+    Shared(BulkPlace),
+}
+
+/// How a copy goes through a tensor. Its map has to say the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Walk {
+    Tiles,
+    /// By `.im2col`: registers of what is added to each pixel's place in space. None without offsets.
+    Pixels(Vec<u32>),
+}
+
+/// A copy of one thread between shared and global memory.
+#[derive(Clone, Debug)]
+pub struct BulkCopy {
+    pub shared: BulkPlace,
+    pub global: BulkGlobal,
+    /// The mbarrier that the bytes are reported to. Copies to global memory have none.
+    pub barrier: Option<BulkPlace>,
+    /// The contents of global memory are combined with what comes, not replaced.
+    pub reduction: Option<Reduction>,
+    /// The register with a bit for each block of the cluster that gets a copy, by its rank.
+    pub multicast: Option<u32>,
+}
+
+/// The operation of a copy that reduces.
+#[derive(Clone, Debug)]
+pub enum Reduction {
+    /// On elements of so many bytes.
+    Elements(AtomOp, u32),
+    /// On the elements of the tensor map, which is one of these.
+    ByMap(Vec<(MapElement, AtomOp)>),
+}
+
+/// A new value for a field of the tensor map at a place.
+#[derive(Clone, Debug)]
+pub struct ReplaceField {
+    pub field: MapField,
+    pub dimension: usize,
+    pub space: AddressSpace,
+    pub place: BulkPlace,
+    pub value: (Class, u32),
+}
+
+/// The source of a bulk copy, fetched into L2: nothing that a program sees. `o[2]` says how many bytes of a line.
+#[derive(Clone, Debug)]
+pub struct BulkPrefetch(pub BulkGlobal);
+
+/// A warp takes or releases registers, and then has so many a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetRegisters {
+    pub count: u32,
+    pub takes: bool,
+}
+
+impl SetRegisters {
+    pub fn name(self) -> &'static str {
+        if self.takes {
+            "setmaxnreg.inc"
+        } else {
+            "setmaxnreg.dec"
+        }
+    }
+}
+
+/// `st.async` and `red.async`: the access comes about by and by, and its bytes are reported to the mbarrier.
+#[derive(Clone, Debug)]
+pub struct AsyncStore {
+    pub access: Access,
+    pub barrier: BulkPlace,
+    pub reduction: Option<AtomOp>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fence {
+    pub scope: Scope,
+    pub acquire: bool,
+    pub release: bool,
+    pub sc: bool,
+}
+
+#[derive(Clone, Debug)]
+pub enum Op {
+    Alu(AluOp),
+    Branch(u32),
+    /// Register `o[1]` selects.
+    BranchIndexed(Box<[u32]>),
+    /// Goes on at the given instruction; `Return` comes back.
+    Call(u32),
+    /// Goes on at the function whose address `o[1]` holds.
+    CallIndirect(Box<[(u64, u32)]>),
+    /// As `CopyLocal`, from where the function whose address `o[1]` holds leaves its result.
+    CopyResult {
+        from: Box<[(u64, u32)]>,
+        to: u32,
+        bytes: u32,
+    },
+    /// Puts the registers and the local variables of a function aside: it may be entered again.
+    Save(u32),
+    /// Takes them back, all but the results of the call. Register `o[1]`: what was called, where it
+    /// was called by its address.
+    Restore {
+        frame: u32,
+        results: Box<[CallResult]>,
+    },
+    Return,
+    Exit,
+    Load(Box<Access>),
+    Store(Box<Access>),
+    /// Thread-private copy of `bytes` from one local address to another: parameters of calls.
+    CopyLocal {
+        from: u32,
+        to: u32,
+        bytes: u32,
+    },
+    Atom(Box<Atomic>),
+    Texture(Box<TextureFetch>),
+    Surface(Box<SurfaceAccess>),
+    /// Queries the texture or surface `o[1]`; the result goes to `o[0]`.
+    ImageQuery(ImageQuery),
+    /// Destination address `o[0]`, source `o[1]`, bytes to read `o[2]`; the rest up to `bytes` is 0.
+    CpAsync {
+        to: Box<Access>,
+        from: Box<Access>,
+        bytes: u32,
+    },
+    CpCommit,
+    /// At most this many groups may stay under way.
+    CpWait(u32),
+    Bulk(Box<BulkCopy>),
+    BulkPrefetch(Box<BulkPrefetch>),
+    ReplaceField(Box<ReplaceField>),
+    /// A tensor map goes from shared to global memory.
+    PublishMap {
+        to: BulkPlace,
+        from: BulkPlace,
+    },
+    /// Copies see the tensor map at a place as it is now.
+    AcquireMap(BulkPlace),
+    BulkCommit,
+    /// As `CpWait`, of bulk copies to global memory. `reads_only`: until their shared memory has been read.
+    BulkWait {
+        keep: u32,
+        reads_only: bool,
+    },
+    /// Bulk copies see what the thread knows of shared memory.
+    ProxyFence,
+    /// Barrier `o[1]`, threads `o[2]` (0: all of the block), predicate `o[3]`, result `o[0]`.
+    Barrier {
+        kind: BarrierKind,
+        aligned: bool,
+    },
+    /// Members `o[1]`.
+    WarpSync,
+    /// d `o[0]`, a `o[1]`, members `o[4]`, predicate `o[5]`.
+    Exchange(Exchange),
+    ActiveMask,
+    Mma(Box<Mma>),
+    Wgmma(Box<Wgmma>),
+    WgmmaFence,
+    WgmmaCommit,
+    /// As `CpWait`, of `wgmma`.
+    WgmmaWait(u32),
+    SetRegisters(SetRegisters),
+    Mbarrier(Box<Mbarrier>),
+    /// `o[0]`: how many arrivals were pending in `o[1]`, a state of an mbarrier.
+    PendingCount,
+    /// `printf`: local addresses of the pointers to its text and to its arguments; the number of
+    /// arguments goes to `o[0]`.
+    Print([u32; 2]),
+    /// Address to `o[0]`, bytes `o[1]`.
+    Malloc,
+    /// Address `o[1]`.
+    Free,
+    Fence(Fence),
+    /// `fence.mbarrier_init`: others may use the mbarriers that the thread has initialised.
+    InitFence,
+    /// Waits for nobody. `relaxed`: hands nothing on but what was fenced.
+    ClusterArrive {
+        aligned: bool,
+        relaxed: bool,
+    },
+    ClusterWait {
+        aligned: bool,
+    },
+    AsyncStore(Box<AsyncStore>),
+    /// A counter of instructions that this warp has executed, in 32 or 64 bits.
+    Clock {
+        wide: bool,
+    },
+    Trap,
+    /// A failed `assert`: local addresses of the pointers to its text, file and function, and of
+    /// the line.
+    Assert(Option<[u32; 4]>),
+    /// Others should have their turn.
+    Sleep,
+    Nop,
+}
+
+#[derive(Clone, Debug)]
+pub struct Inst {
+    pub op: Op,
+    pub o: Operands,
+    /// 0: always; else (register + 1) * 2 + negated.
+    pub guard: u32,
+    pub source: u32,
+    /// False for the second and later steps of one PTX instruction.
+    pub counts: bool,
+}
+
+/// A result that a call leaves in local memory.
+#[derive(Clone, Debug)]
+pub struct CallResult {
+    pub from: ResultPlace,
+    pub to: u32,
+    pub bytes: u32,
+}
+
+#[derive(Clone, Debug)]
+pub enum ResultPlace {
+    At(u32),
+    /// By the address of the function.
+    OfFunction(Box<[(u64, u32)]>),
+}
+
+/// Registers that a warp is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Special {
+    Tid(u8),
+    Ntid(u8),
+    Ctaid(u8),
+    Nctaid(u8),
+    LaneId,
+    WarpId,
+    NWarpId,
+    SmId,
+    NSmId,
+    GridId,
+    LaneMaskEq,
+    LaneMaskLe,
+    LaneMaskLt,
+    LaneMaskGe,
+    LaneMaskGt,
+    DynamicSharedSize,
+    TotalSharedSize,
+    /// Where the shared memory that belongs to the system begins and ends.
+    ReservedShared {
+        end: bool,
+    },
+    /// A word of the address of the grid's workspace: 0 unless the launch is cooperative.
+    Workspace {
+        high: bool,
+    },
+    /// Another register that the driver sets as it likes.
+    DriverRegister,
+    ClusterCtaid(u8),
+    ClusterNctaid(u8),
+    ClusterId(u8),
+    NClusterId(u8),
+    ClusterCtarank,
+    ClusterNctarank,
+    /// A predicate.
+    IsExplicitCluster,
+}
