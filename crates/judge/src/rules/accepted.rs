@@ -11,9 +11,6 @@ use model::*;
 /// where the gate's own is broken. A false alarm takes both of them, and the chance to pass what lies
 /// beyond both limits is at most the sum of the two.
 pub fn apply(view: View, gate: &Gate, acceptances: &[Acceptance], own: Ruled) -> Ruled {
-    if !can_be_accepted(&own) {
-        return own;
-    }
     let day = view.environment().day();
     let mut others: Vec<(Limited, Option<Ruled>)> = acceptances
         .iter()
@@ -42,20 +39,6 @@ pub fn apply(view: View, gate: &Gate, acceptances: &[Acceptance], own: Ruled) ->
     match found.map(|at| others.swap_remove(at)) {
         Some((accepted, other)) => combine(own, gate, accepted, other),
         None => own,
-    }
-}
-
-/// Broken, or open with values: who accepted more than the gate allows has accepted that too.
-fn can_be_accepted(own: &Ruled) -> bool {
-    match own.verdict.outcome {
-        Outcome::Fail => true,
-        Outcome::Inconclusive => own.verdict.interval.is_some(),
-        Outcome::Environment
-        | Outcome::Unsupported
-        | Outcome::Skipped
-        | Outcome::Replaced
-        | Outcome::Expected
-        | Outcome::Pass => false,
     }
 }
 

@@ -87,6 +87,20 @@ impl Ruled {
         }
     }
 
+    /// Returns true if the gate is broken, or open with values: who accepted more than it allows has accepted that too.
+    fn can_be_accepted(&self) -> bool {
+        match self.verdict.outcome {
+            Outcome::Fail => true,
+            Outcome::Inconclusive => self.verdict.interval.is_some(),
+            Outcome::Environment
+            | Outcome::Unsupported
+            | Outcome::Skipped
+            | Outcome::Replaced
+            | Outcome::Expected
+            | Outcome::Pass => false,
+        }
+    }
+
     fn end(mut self, found: Judged<Reason>) -> Self {
         let (outcome, reason) = match found {
             Ok(reason) => (Outcome::Pass, reason),
@@ -110,7 +124,10 @@ pub(super) fn judge_gate(view: View, gate: &Gate, acceptances: &[Acceptance]) ->
             ruled = ruled.or_worse(Ruled { new, ..other }, arch);
         }
     }
-    accepted::apply(view, gate, acceptances, ruled)
+    if ruled.can_be_accepted() {
+        return accepted::apply(view, gate, acceptances, ruled);
+    }
+    ruled
 }
 
 /// Judges one gate by its own rule, for the architecture of the view.
