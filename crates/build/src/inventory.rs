@@ -3,11 +3,10 @@
 
 pub use super::bounds::launch_bounds;
 use super::command::{escape, is_marker};
-use super::compile::{self, Listed, Workshop};
+use super::compile::{self, Listed, ListedCode, Workshop};
 use super::cut::PtxModule;
 use super::entry::{Named, resolve};
 use super::files::lexical;
-use super::identity::Cubin;
 use super::signature::{Slot, SlotKind, parameters, qualified, slots};
 use crate::toolchain::Toolchain;
 use gimli::{
@@ -30,7 +29,7 @@ pub struct Compilation {
 }
 
 /// The kernels that a source contains, and their PTX.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Inventory {
     pub kernels: Vec<ListedKernel>,
     /// The code that the simulator can run.
@@ -173,20 +172,24 @@ impl Listing<'_> {
     }
 }
 
-/// As a run compiles it, and with names of parameters where the source compiles without optimisation, too.
+/// Compiles a source as a run does, and at the same time without optimisation, which keeps the names of parameters.
 ///
 /// # Errors
 /// Where the machine failed. The inner error is the source's.
 pub fn list(listing: Listing) -> Result<std::result::Result<Inventory, Fault>> {
     let toolkit = &listing.toolchain.include;
     let toolkit = std::fs::canonicalize(toolkit).unwrap_or_else(|_| toolkit.clone());
-    let listed = match listing.compile("-lineinfo", "")? {
+    let (listed, debugged) = rayon::join(
+        || listing.compile("-lineinfo", ""),
+        || listing.compile("-G", ""),
+    );
+    let listed = match listed? {
         Ok(listed) => listed,
         Err(fault) => return Ok(Err(fault)),
     };
-    let described = match listing.compile("-G", "")? {
-        Ok(debugged) => describe(&debugged.cubin).unwrap_or_default(),
-        Err(_) => HashMap::new(),
+    let described = match debugged?.map(|debugged| debugged.code) {
+        Ok(ListedCode::Cubin(cubin)) => describe(&cubin).unwrap_or_default(),
+        Ok(ListedCode::Ptx(_)) | Err(_) => HashMap::new(),
     };
     Ok(Ok(inventory(listed, &described, &toolkit)))
 }
@@ -264,25 +267,12 @@ pub fn list_ptx(root: &Path, source: &str) -> Result<std::result::Result<Invento
 }
 
 fn inventory(listed: Listed, described: &HashMap<String, Described>, toolkit: &Path) -> Inventory {
-    let Listed {
-        cubin,
-        ptx,
-        included,
-    } = listed;
-    let symbols: Vec<String> = Cubin::parse(&cubin)
-        .map(|cubin| {
-            cubin
-                .entries()
-                .iter()
-                .map(|&entry| entry.to_owned())
-                .collect()
-        })
-        .unwrap_or_default();
-    let symbols: Vec<&str> = symbols
-        .iter()
-        .map(String::as_str)
-        .filter(|symbol| !is_marker(symbol))
-        .collect();
+    let ListedCode::Ptx(ptx) = listed.code else {
+        return Inventory::default();
+    };
+    let entries = PtxModule::parse(&ptx).map(|module| module.entries());
+    let symbols = entries.unwrap_or_default().into_iter();
+    let symbols: Vec<&str> = symbols.filter(|symbol| !is_marker(symbol)).collect();
     let mut kernels: Vec<ListedKernel> = symbols
         .iter()
         .filter(|symbol| {
@@ -307,7 +297,7 @@ fn inventory(listed: Listed, described: &HashMap<String, Described>, toolkit: &P
     Inventory {
         kernels,
         ptx,
-        included,
+        included: listed.included,
     }
 }
 
