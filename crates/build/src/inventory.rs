@@ -39,26 +39,42 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    /// File and line of the first code of an entry, as its line table names them. An entry of a header has the same ones
-    /// in each source that includes it.
-    pub fn first_line(&self, symbol: &str) -> Option<(String, String)> {
-        let mut lines = binary::find_entry(&self.ptx, symbol)?.lines();
-        let place = lines.find_map(|line| line.trim_start().strip_prefix(".loc"))?;
-        let mut numbers = place.split_whitespace();
-        let (file, number) = (numbers.next()?, numbers.next()?);
-        Some((
-            self.ptx
-                .lines()
-                .filter_map(|line| {
-                    let rest = line.trim_start().strip_prefix(".file")?.trim_start();
-                    let rest = rest.strip_prefix(file)?;
-                    rest.starts_with(char::is_whitespace)
-                        .then(|| rest.trim().to_owned())
-                })
-                .next()?,
-            number.to_owned(),
-        ))
+    /// Returns file and line of the first code of each entry, as its line table names them. An entry of a header has the
+    /// same ones in each source that includes it.
+    pub fn first_lines(&self) -> HashMap<&str, (&str, &str)> {
+        let files: HashMap<&str, &str> = self
+            .ptx
+            .lines()
+            .filter_map(|line| {
+                line.trim_start()
+                    .strip_prefix(".file")?
+                    .trim()
+                    .split_once([' ', '\t'])
+            })
+            .collect();
+        entries(&self.ptx)
+            .into_iter()
+            .filter_map(|(symbol, own)| {
+                let mut lines = own.lines();
+                let place = lines.find_map(|line| line.trim_start().strip_prefix(".loc"))?;
+                let mut numbers = place.split_whitespace();
+                let file = files.get(numbers.next()?)?.trim();
+                Some((symbol, (file, numbers.next()?)))
+            })
+            .collect()
     }
+}
+
+/// Returns the text of each entry of PTX, by its symbol.
+pub fn entries(ptx: &str) -> HashMap<&str, &str> {
+    ptx.match_indices(".entry ")
+        .filter_map(|(at, directive)| {
+            let rest = ptx.get(at..)?;
+            let own = rest.split_once("\n}").map_or(rest, |(own, _)| own);
+            let (symbol, _) = own.get(directive.len()..)?.split_once('(')?;
+            Some((symbol.trim(), own))
+        })
+        .collect()
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -254,11 +270,14 @@ pub fn list_ptx(root: &Path, source: &str) -> Result<std::result::Result<Invento
         }
     };
     let named: Vec<&str> = symbols.iter().map(String::as_str).collect();
-    let kernels = named.iter().map(|&symbol| ListedKernel {
-        symbol: symbol.to_owned(),
-        name: name(symbol, &named),
-        parameters: by_signature(symbol, &ptx),
-    });
+    let kernels = named
+        .iter()
+        .zip(names(&named))
+        .map(|(&symbol, name)| ListedKernel {
+            symbol: symbol.to_owned(),
+            name,
+            parameters: by_signature(symbol, &ptx),
+        });
     Ok(Ok(Inventory {
         kernels: kernels.collect(),
         included: vec![source.to_owned()],
@@ -275,13 +294,14 @@ fn inventory(listed: Listed, described: &HashMap<String, Described>, toolkit: &P
     let symbols: Vec<&str> = symbols.filter(|symbol| !is_marker(symbol)).collect();
     let mut kernels: Vec<ListedKernel> = symbols
         .iter()
-        .filter(|symbol| {
+        .zip(names(&symbols))
+        .filter(|(symbol, _)| {
             let described = described.get(**symbol);
             described.is_none_or(|line| !line.is_of(toolkit))
         })
-        .map(|&symbol| ListedKernel {
+        .map(|(&symbol, name)| ListedKernel {
             symbol: symbol.to_owned(),
-            name: name(symbol, &symbols),
+            name,
             parameters: match described.get(symbol) {
                 Some(described) => described.parameters.clone(),
                 None => by_signature(symbol, &ptx),
@@ -301,15 +321,28 @@ fn inventory(listed: Listed, described: &HashMap<String, Described>, toolkit: &P
     }
 }
 
-/// The shortest name that means this entry and no other.
-fn name(symbol: &str, symbols: &[&str]) -> String {
-    let qualified = qualified(symbol);
-    // An entity without a name in the source is found by the rest of its name.
-    let plain = qualified.replace("(anonymous namespace)::", "");
-    match resolve(Named::Entry, &plain, symbols) {
-        Ok(found) if found == symbol => plain,
-        _ => symbol.to_owned(),
+/// Returns the shortest name for each of these entries that means no other.
+fn names(symbols: &[&str]) -> Vec<String> {
+    let all: Vec<String> = symbols.iter().map(|symbol| qualified(symbol)).collect();
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for name in &all {
+        *counts.entry(name).or_default() += 1;
     }
+    symbols
+        .iter()
+        .zip(&all)
+        .map(|(&symbol, qualified)| {
+            // An entity without a name in the source is found by the rest of its name.
+            let plain = qualified.replace("(anonymous namespace)::", "");
+            // Looking a name up reads all symbols, and templates have hundreds of instances.
+            let is_only = plain == *qualified && counts.get(plain.as_str()) == Some(&1);
+            if is_only || resolve(Named::Entry, &plain, symbols) == Ok(symbol) {
+                plain
+            } else {
+                symbol.to_owned()
+            }
+        })
+        .collect()
 }
 
 /// Without debugging information: what the mangled name and the PTX say.
