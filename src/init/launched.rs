@@ -7,7 +7,7 @@ use super::launches::ReadCall;
 use super::parts::{Part, PartKind, parts_of};
 use super::probe::{LaunchState, Origin, assemble, limit};
 use super::sizes::{Dim, Product, product_of};
-use super::write::{SCHEMA, as_identifier, quoted};
+use super::write::{SCHEMA, as_identifier, listed};
 use build::inventory::{ListedKernel, Pointee};
 use build::signature::qualified;
 use capture::{Allocation, CHUNK, Capture, Content, Contents, LaunchRecord};
@@ -219,10 +219,6 @@ pub fn write_program(command: &[String], symbols: &[&str]) -> String {
     let name = match as_identifier(stem.unwrap_or_default()) {
         empty if empty.is_empty() => "program".to_owned(),
         name => name,
-    };
-    let listed = |words: &[String]| {
-        let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-        quoted.join(", ")
     };
     let mut names: Vec<String> = symbols
         .iter()

@@ -893,17 +893,9 @@ fn site(file: usize, text: &str, at: usize) -> Option<(String, Site)> {
     let mut head_end = head.trim_end();
     let mut template = Vec::new();
     if let Some(inner) = head_end.strip_suffix('>') {
-        let mut depth = 1;
-        let open = inner.char_indices().rev().find(|(_, c)| {
-            depth += match c {
-                '>' => 1,
-                '<' => -1,
-                _ => 0,
-            };
-            depth == 0
-        })?;
-        template = split_angles(inner.get(open.0 + 1..)?);
-        head_end = inner.get(..open.0)?.trim_end();
+        let open = begin_of(inner, ['<', '>'])?;
+        template = split_angles(inner.get(open + 1..)?);
+        head_end = inner.get(..open)?.trim_end();
     }
     let start = head_end
         .rfind(|c: char| !c.is_alphanumeric() && c != '_')
@@ -1052,6 +1044,16 @@ fn end_of(text: &str, stops: &str) -> usize {
     end.map_or(text.len(), |(at, _)| at)
 }
 
+/// Returns where the bracket is that a closing one behind this text belongs to.
+fn begin_of(text: &str, [open, close]: [char; 2]) -> Option<usize> {
+    let mut depth = 1;
+    let found = text.char_indices().rev().find(|(_, c)| {
+        depth += i32::from(*c == close) - i32::from(*c == open);
+        depth == 0
+    });
+    found.map(|(at, _)| at)
+}
+
 fn split_at(text: &str, is_angled: bool) -> Vec<String> {
     let mut depth = 0;
     let pieces = text.split(|c| {
@@ -1166,16 +1168,8 @@ fn rounded_up(text: &str) -> Option<String> {
     text.match_indices('/').find_map(|(at, _)| {
         let head = text.get(..at)?.trim_end();
         let inner = head.strip_suffix(')')?;
-        let mut depth = 1;
-        let open = inner.char_indices().rev().find(|(_, c)| {
-            depth += match c {
-                ')' => 1,
-                '(' => -1,
-                _ => 0,
-            };
-            depth == 0
-        })?;
-        let dividend = inner.get(open.0 + 1..)?;
+        let open = begin_of(inner, ['(', ')'])?;
+        let dividend = inner.get(open + 1..)?;
         let rest = text.get(at + 1..)?.trim_start();
         let length = match rest.strip_prefix('(') {
             Some(inside) => end_of(inside, "") + 2,
@@ -1199,7 +1193,7 @@ fn rounded_up(text: &str) -> Option<String> {
             .iter()
             .find_map(|end| dividend.strip_suffix(end.as_str()));
         let own = own.or_else(|| dividend.strip_prefix(start.as_str()))?;
-        let (before, own, divisor) = (inner.get(..open.0)?, own.trim(), divisor.trim());
+        let (before, own, divisor) = (inner.get(..open)?, own.trim(), divisor.trim());
         Some(format!("{before}ceil_div({own}, {divisor}){behind}"))
     })
 }

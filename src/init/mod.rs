@@ -339,8 +339,8 @@ fn include_dir(root: &Path, dir: &Path) -> Result<String> {
     dir.ok_or_else(|| wrong("its name is not UTF-8"))
 }
 
-/// Instances of one template that are observed. A file has fewer variants of one kernel.
-const MOST_OBSERVED: usize = 16;
+/// Instances of one template that are observed.
+const MOST_OBSERVED: usize = 8;
 
 /// A step that has ended.
 #[derive(Clone, Copy, Debug)]

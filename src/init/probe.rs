@@ -141,9 +141,7 @@ impl<'a> Origin<'a> {
             }),
         }
     }
-}
 
-impl Origin<'_> {
     /// Runs a launch of a program again, over copies of what its pointers lead to, and returns what it does with each.
     ///
     /// # Errors

@@ -540,16 +540,12 @@ fn of_compilation(compilation: &Compilation) -> String {
         define,
         flags,
     } = compilation;
-    let list = |all: &[String]| -> String {
-        let all: Vec<String> = all.iter().map(|word| quoted(word)).collect();
-        all.join(", ")
-    };
     let mut text = String::new();
     if !include_dirs.is_empty() {
-        let _ = writeln!(text, "    include_dirs: [{}]", list(include_dirs));
+        let _ = writeln!(text, "    include_dirs: [{}]", listed(include_dirs));
     }
     if !flags.is_empty() {
-        let _ = writeln!(text, "    flags: [{}]", list(flags));
+        let _ = writeln!(text, "    flags: [{}]", listed(flags));
     }
     if !define.is_empty() {
         let define: Vec<String> = define
@@ -623,6 +619,12 @@ fn of_tensor(tensor: &Tensor, call: &Call) -> String {
         elem.name(),
         shape.join(", ")
     )
+}
+
+/// Writes words as the items of a list.
+pub fn listed(words: &[String]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    quoted.join(", ")
 }
 
 /// As a word of YAML, in quotes where it may be read as something else.
