@@ -3,10 +3,12 @@
 use super::capture::run_captured;
 use super::{counted, remark, run, say};
 use crate::cli::{Cli, Command, InitArgs, RunArgs};
-use crate::init::{self, Asked, Blocks, MissingHeader, Step, Survey, Surveyed, Tree};
+use crate::init::{
+    self, Asked, Blocks, MissingHeader, ProgramLaunches, Step, Survey, Surveyed, Tree,
+};
 use crate::injection::{MOST_BYTES, explain_nothing, find_library};
 use build::toolchain::{self, Toolchain};
-use capture::{Capture, Request};
+use capture::{Contents, Request};
 use clap::Parser;
 use config::Selection;
 use model::{Callable, DEFAULT_CONFIG, Outcome};
@@ -43,10 +45,11 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
     tree.narrow(root, &asked.paths)?;
     // It runs first: what is wrong with it is known in seconds, and compiling may take minutes.
     let launched = args.program.then(|| capture_program(args)).transpose()?;
+    let launched = launched.as_ref().map(|(program, _)| program);
     if tree.is_empty()
-        && let Some(captured) = &launched
+        && let Some(program) = launched
     {
-        return gate_program(args, path, root, &init::find_others(&[], captured));
+        return gate_program(args, path, root, &init::find_others(&[], &program.capture));
     }
     if tree.is_empty() {
         return Err(Error::usage(format!(
@@ -55,9 +58,9 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
         ))
         .help("run it where the sources are, or name them: gatekeeper init PATH"));
     }
-    let survey = survey(args, root, &tree, &asked, launched.as_ref())?;
-    if let Some(captured) = &launched {
-        let others = init::find_others(&survey.kernels, captured);
+    let survey = survey(args, root, &tree, &asked, launched)?;
+    if let Some(program) = launched {
+        let others = init::find_others(&survey.kernels, &program.capture);
         if survey.kernels.iter().all(|kernel| kernel.call.is_err()) && !others.is_empty() {
             return gate_program(args, path, root, &others);
         }
@@ -105,9 +108,8 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
 /// Launches of each kernel that are captured: their sizes may differ.
 const LAUNCHES: u32 = 8;
 
-/// Captures the first launches of each kernel of a program. Only sizes and values are used of it: the memory is gone when this
-/// returns.
-fn capture_program(args: &InitArgs) -> Result<Capture> {
+/// Captures the first launches of each kernel of a program. The directory holds their memory.
+fn capture_program(args: &InitArgs) -> Result<(ProgramLaunches, TemporaryDir)> {
     refuse_in_ci("--program")?;
     let library = find_library()?;
     let scratch = Cache::open()?.dir("scratch")?;
@@ -127,7 +129,11 @@ fn capture_program(args: &InitArgs) -> Result<Capture> {
     if captured.launches().next().is_none() {
         return Err(explain_nothing(&captured, &request));
     }
-    Ok(captured)
+    let program = ProgramLaunches {
+        capture: captured,
+        contents: Contents::of(out.path()),
+    };
+    Ok((program, out))
 }
 
 /// Writes a file with the program in it, for kernels that no source here has.
@@ -532,7 +538,7 @@ fn survey(
     root: &Path,
     tree: &Tree,
     asked: &Asked,
-    launches: Option<&Capture>,
+    launches: Option<&ProgramLaunches>,
 ) -> Result<Survey> {
     let cache = Cache::open()?;
     let toolchain = find_compiler(args, &cache)?;

@@ -58,6 +58,8 @@ pub struct Captured {
     pub shapes: Vec<Vec<Dim>>,
     /// Calls with other sizes, of which no shape is written.
     pub others: usize,
+    /// Why the simulator did not tell how far it reaches.
+    pub unobserved: Option<String>,
 }
 
 /// A kernel whose call is not known.
@@ -120,6 +122,40 @@ pub struct Tensor {
     pub role: Role,
     pub pointee: Pointee,
     pub size: Product,
+    /// How inputs of integers are filled.
+    pub integers: Integers,
+}
+
+/// Integers of inputs, with both bounds included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Integers {
+    pub low: i64,
+    pub high: i64,
+    /// Those of a program, one by one; empty where bounds say enough.
+    pub values: Vec<i64>,
+}
+
+impl Default for Integers {
+    fn default() -> Self {
+        Self {
+            low: 0,
+            high: SMALL as i64 - 1,
+            values: Vec::new(),
+        }
+    }
+}
+
+impl Integers {
+    /// Leaves what suits another call of the kernel, too.
+    pub fn meet(&mut self, other: &Self) {
+        let (low, high) = (self.low.max(other.low), self.high.min(other.high));
+        if low <= high {
+            (self.low, self.high) = (low, high);
+        }
+        if self.values != other.values {
+            self.values.clear();
+        }
+    }
 }
 
 /// A reference that gives what the kernel does.

@@ -248,30 +248,9 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// As a shell splits a line into words; it puts nothing into them.
+/// Splits a line into words as a shell does, which puts nothing into them.
 fn split_words(line: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut within: Option<char> = None;
-    let mut all = line.chars().peekable();
-    while let Some(c) = all.next() {
-        match (within, c) {
-            (Some(quote), c) if c == quote => within = None,
-            (Some('"'), '\\') if matches!(all.peek(), Some('"' | '\\' | '$' | '`')) => {
-                word.get_or_insert_default().extend(all.next());
-            }
-            (Some(_), c) => word.get_or_insert_default().push(c),
-            (None, quote @ ('"' | '\'')) => {
-                within = Some(quote);
-                word.get_or_insert_default();
-            }
-            (None, '\\') => word.get_or_insert_default().extend(all.next()),
-            (None, c) if c.is_whitespace() => words.extend(word.take()),
-            (None, c) => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    words
+    shlex::split(line).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,36 +1,56 @@
-//! Calls of kernels as a program made them: real sizes, values and launches. Pure.
+//! Calls of kernels as a program made them: real sizes, values and launches. A program's memory may be one block for many
+//! tensors, so each launch is run again in the simulator, which tells how far it reaches behind each pointer.
 
 use super::Surveyed;
-use super::call::{Argument, Call, Captured, Limit, Tensor, Unknown};
-use super::parts::{PartKind, nested, parts_of};
-use super::probe::limit;
+use super::call::{Argument, Call, Integers, Limit, Tensor, Unknown};
+use super::launches::ReadCall;
+use super::parts::{Part, PartKind, parts_of};
+use super::probe::{LaunchState, Origin, assemble, limit};
 use super::sizes::{Dim, Product, product_of};
-use super::write::{SCHEMA, as_identifier, quoted};
+use super::write::{SCHEMA, as_identifier, listed};
 use build::inventory::{ListedKernel, Pointee};
 use build::signature::qualified;
-use capture::{Capture, LaunchRecord};
-use model::{Number, Role, ScalarType};
+use capture::{Allocation, CHUNK, Capture, Content, Contents, LaunchRecord};
+use model::{Launch, Number, Role, ScalarType};
 use std::path::Path;
 
 /// Shapes that one kernel is given. Calls with more sizes are counted in a comment.
 const MOST_SHAPES: usize = 4;
+/// Bytes behind one pointer that are looked at.
+const MOST_BEHIND: u64 = 64 << 20;
+
+/// The launches of a program, with their memory.
+pub struct ProgramLaunches {
+    pub capture: Capture,
+    pub contents: Contents,
+}
 
 /// Returns the calls with which a program launched a kernel: what differs between them is a dimension.
 ///
 /// # Errors
 /// What is not known of them, or that there are none.
-pub fn find_call(kernel: &ListedKernel, launches: &Capture) -> Result<Call, Unknown> {
+pub fn find_call(
+    kernel: &ListedKernel,
+    origin: &Origin,
+    program: &ProgramLaunches,
+) -> Result<Call, Unknown> {
     let mut calls: Vec<Call> = Vec::new();
     let mut unknown = Unknown {
         why: "the program does not launch it".to_owned(),
         launch: None,
     };
-    for launch in launches
+    for launch in program
+        .capture
         .launches()
         .filter(|launch| launch.kernel == kernel.symbol)
     {
-        match call_of(launch, kernel) {
-            Ok(call) if calls.contains(&call) => {}
+        let reader = Reader {
+            launch,
+            contents: &program.contents,
+            dims: Vec::new(),
+            read: ReadCall::default(),
+        };
+        match reader.call(kernel, origin) {
             Ok(call) => calls.push(call),
             Err(why) => {
                 let [grid, block] = [launch.grid, launch.block].map(|extents| {
@@ -59,24 +79,33 @@ fn combine(first: Call, others: impl Iterator<Item = Call>) -> Call {
         for dim in &mut call.dims {
             dim.value = 0;
         }
+        call.captured.unobserved = None;
         for tensor in call.tensors_mut() {
             (tensor.role, tensor.size.value) = (Role::In, 0);
+            tensor.integers = Integers::default();
         }
         call
     };
     let mut call = first.clone();
     for other in others {
-        if call.captured.shapes.len() + 1 >= MOST_SHAPES || outline(&other) != outline(&first) {
+        let is_known = call.dims == other.dims || call.captured.shapes.contains(&other.dims);
+        let is_full = !is_known && call.captured.shapes.len() + 1 >= MOST_SHAPES;
+        if is_full || outline(&other) != outline(&first) {
             call.captured.others += 1;
             continue;
         }
         // What one launch leaves as it is another may write.
         for (tensor, other) in call.tensors_mut().zip(other.tensors()) {
-            if other.role == Role::Inout {
+            if other.role != tensor.role {
                 tensor.role = Role::Inout;
             }
+            tensor.integers.meet(&other.integers);
         }
-        call.captured.shapes.push(other.dims);
+        let unobserved = &mut call.captured.unobserved;
+        *unobserved = unobserved.take().or(other.captured.unobserved);
+        if !is_known {
+            call.captured.shapes.push(other.dims);
+        }
     }
     close(&mut call);
     call
@@ -191,10 +220,6 @@ pub fn write_program(command: &[String], symbols: &[&str]) -> String {
         empty if empty.is_empty() => "program".to_owned(),
         name => name,
     };
-    let listed = |words: &[String]| {
-        let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-        quoted.join(", ")
-    };
     let mut names: Vec<String> = symbols
         .iter()
         .map(|symbol| unqualified(symbol))
@@ -226,63 +251,6 @@ fn unqualified(symbol: &str) -> String {
 
 const OTHER_PARAMETERS: &str = "the program launched it with other parameters than its source has";
 
-fn call_of(launch: &LaunchRecord, kernel: &ListedKernel) -> Result<Call, String> {
-    if launch.parameters.len() != kernel.parameters.len() {
-        return Err(OTHER_PARAMETERS.to_owned());
-    }
-    let mut reader = Reader {
-        launch,
-        dims: Vec::new(),
-    };
-    let decoded = launch.parameters.iter().map(|captured| captured.decode());
-    let decoded: Vec<_> = decoded.collect::<Option<_>>().ok_or(OTHER_PARAMETERS)?;
-    let mut arguments = Vec::new();
-    for part in parts_of(kernel, "")? {
-        let own = part.offset..part.offset + part.bytes();
-        let bytes = decoded.get(part.parameter);
-        let bytes = bytes
-            .and_then(|bytes| bytes.get(own))
-            .ok_or(OTHER_PARAMETERS)?;
-        arguments.push(match part.kind {
-            PartKind::Pointer(pointee) => reader.tensor(&part.name, pointee, bytes)?,
-            PartKind::Size(of) | PartKind::Value(of) => reader.scalar(&part.name, of, bytes)?,
-        });
-    }
-    let mut dims = reader.dims;
-    for argument in &mut arguments {
-        if let Argument::Tensor(tensor) = argument {
-            let name = format!("{}_size", tensor.name);
-            tensor.size.factors = vec![add_dim(&mut dims, &name, tensor.size.value)];
-        }
-    }
-    let mut extents = |what: &str, extents: [u32; 3]| -> Vec<String> {
-        let axes = ["x", "y", "z"].into_iter().zip(extents);
-        axes.map(|(axis, count)| add_dim(&mut dims, &format!("{what}_{axis}"), count.into()))
-            .collect()
-    };
-    let (grid, block) = (extents("grid", launch.grid), extents("block", launch.block));
-    let dynamic_shared = add_dim(&mut dims, "shared_bytes", launch.dynamic_shared.into());
-    let mut call = Call {
-        dims,
-        arguments: nested(kernel, arguments),
-        grid,
-        block,
-        dynamic_shared,
-        captured: Captured {
-            cluster: launch.cluster,
-            cooperative: launch.cooperative,
-            ..Captured::default()
-        },
-        max_err: Limit::default(),
-        reference: None,
-    };
-    if !call.tensors().any(|tensor| tensor.role.is_result()) {
-        return Err("it wrote to no memory that a parameter leads to".to_owned());
-    }
-    call.max_err = limit(&call, &[]);
-    Ok(call)
-}
-
 /// Removes what a launch need not say.
 fn trimmed(mut extents: Vec<String>) -> Vec<String> {
     while extents.len() > 1 && extents.last().is_some_and(|extent| extent == "1") {
@@ -294,64 +262,176 @@ fn trimmed(mut extents: Vec<String>) -> Vec<String> {
 /// Reads the values of one launch.
 struct Reader<'a> {
     launch: &'a LaunchRecord,
+    contents: &'a Contents,
     dims: Vec<Dim>,
+    read: ReadCall,
 }
 
-impl Reader<'_> {
-    fn tensor(&self, name: &str, pointee: &Pointee, bytes: &[u8]) -> Result<Argument, String> {
-        let address = u64::from_le_bytes(bytes.try_into().map_err(|_| OTHER_PARAMETERS)?);
-        if address == 0 {
-            return Ok(Argument::Null(name.to_owned()));
+impl<'a> Reader<'a> {
+    fn call(mut self, kernel: &ListedKernel, origin: &Origin) -> Result<Call, String> {
+        let launch = self.launch;
+        let decoded = launch.parameters.iter().map(|captured| captured.decode());
+        let decoded: Vec<_> = decoded.collect::<Option<_>>().ok_or(OTHER_PARAMETERS)?;
+        if decoded.len() != kernel.parameters.len() {
+            return Err(OTHER_PARAMETERS.to_owned());
         }
-        let ends = |start: u64, bytes: u64| start.saturating_add(bytes);
-        let allocation = self
-            .launch
-            .allocations
-            .iter()
-            .find(|allocation| {
-                let end = ends(allocation.address, allocation.before.bytes);
-                (allocation.address..end).contains(&address)
+        let parts = parts_of(kernel, "")?;
+        let mut tensors = Vec::new();
+        let mut memory = Vec::new();
+        for part in &parts {
+            let own = part.offset..part.offset + part.bytes();
+            let bytes = decoded.get(part.parameter);
+            let bytes = bytes
+                .and_then(|bytes| bytes.get(own))
+                .ok_or(OTHER_PARAMETERS)?;
+            let (mut tensor, mut behind) = (None, None);
+            match part.kind {
+                PartKind::Pointer(_) if bytes.iter().all(|byte| *byte == 0) => {
+                    self.read.pointees.insert(part.name.clone(), None);
+                }
+                PartKind::Pointer(pointee) => {
+                    let address = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+                    let allocation = self.allocation(part, address)?;
+                    tensor = Some(self.tensor(part, pointee, address, allocation)?);
+                    behind = Some((allocation, address));
+                }
+                PartKind::Size(of) | PartKind::Value(of) => self.scalar(&part.name, of, bytes)?,
+            }
+            tensors.push(tensor);
+            memory.push(behind);
+        }
+        let mut extents = |what: &str, extents: [u32; 3]| -> Vec<String> {
+            let axes = ["x", "y", "z"].into_iter().zip(extents);
+            axes.map(|(axis, count)| {
+                add_dim(&mut self.dims, &format!("{what}_{axis}"), count.into())
             })
-            .ok_or_else(|| format!("`{name}` leads to no captured memory"))?;
-        // Tensors of a pool lie in one allocation: one ends where the next pointer leads.
+            .collect()
+        };
+        self.read.grid = extents("grid", launch.grid);
+        self.read.block = extents("block", launch.block);
+        self.read.shared = add_dim(&mut self.dims, "shared_bytes", launch.dynamic_shared.into());
+        self.read.cooperative = launch.cooperative;
+        let observed = self
+            .state(decoded, &memory)
+            .and_then(|state| origin.observe_launch(kernel, (&self.read, &self.dims), &state));
+        let is_result = |tensor: &Tensor| tensor.role.is_result();
+        let unobserved = match observed {
+            Ok(observed) if observed.iter().flatten().any(is_result) => {
+                tensors = observed;
+                None
+            }
+            Ok(_) => Some("it wrote nothing in the simulator".to_owned()),
+            Err(why) => Some(why),
+        };
+        for tensor in tensors.iter_mut().flatten() {
+            let name = format!("{}_size", tensor.name);
+            tensor.size.factors = vec![add_dim(&mut self.dims, &name, tensor.size.value)];
+        }
+        let mut call = assemble(kernel, &parts, &self.read, self.dims, tensors);
+        call.captured.cluster = launch.cluster;
+        call.captured.unobserved = unobserved;
+        if !call.tensors().any(is_result) {
+            return Err("it wrote to no memory that a parameter leads to".to_owned());
+        }
+        call.max_err = limit(&call, &[]);
+        Ok(call)
+    }
+
+    /// Takes the launch's parameters, and what its pointers lead to.
+    fn state(
+        &self,
+        parameters: Vec<Vec<u8>>,
+        memory: &[Option<(&Allocation, u64)>],
+    ) -> Result<LaunchState, String> {
+        let behind = |(allocation, address): (&Allocation, u64)| {
+            let from = address - allocation.address;
+            let to = allocation.before.bytes.min(from + MOST_BEHIND);
+            let chunk = CHUNK as u64;
+            let first = from / chunk * chunk;
+            let chunks = (from / chunk) as usize..to.div_ceil(chunk) as usize;
+            let part = Content {
+                bytes: allocation.before.bytes.min(chunks.end as u64 * chunk) - first,
+                chunks: allocation.before.chunks.get(chunks)?.to_vec(),
+            };
+            let mut bytes = self.contents.get(&part).ok()?;
+            bytes.truncate((to - first) as usize);
+            Some(bytes.split_off((from - first) as usize))
+        };
+        let lost = || "its memory was not captured whole".to_owned();
+        let memory = memory.iter().map(|pointer| match pointer {
+            Some(pointer) => behind(*pointer).map(Some).ok_or_else(lost),
+            None => Ok(None),
+        });
+        let variables = self.launch.variables.iter().map(|variable| {
+            let bytes = self.contents.get(&variable.before);
+            Ok((variable.name.clone(), bytes.map_err(|_| lost())?))
+        });
+        Ok(LaunchState {
+            launch: Launch {
+                grid: self.launch.grid,
+                block: self.launch.block,
+                cluster: self.launch.cluster,
+                cooperative: self.launch.cooperative,
+                dynamic_shared: self.launch.dynamic_shared,
+            },
+            parameters,
+            memory: memory.collect::<Result<_, String>>()?,
+            variables: variables.collect::<Result<_, String>>()?,
+        })
+    }
+
+    fn allocation(&self, part: &Part, address: u64) -> Result<&'a Allocation, String> {
+        let mut allocations = self.launch.allocations.iter();
+        let found = allocations.find(|allocation| {
+            let end = allocation.address.saturating_add(allocation.before.bytes);
+            (allocation.address..end).contains(&address)
+        });
+        found.ok_or_else(|| format!("`{}` leads to no captured memory", part.name))
+    }
+
+    /// Returns a tensor to the end of the allocation, or to where the next pointer leads.
+    fn tensor(
+        &self,
+        part: &Part,
+        pointee: &Pointee,
+        address: u64,
+        allocation: &Allocation,
+    ) -> Result<Tensor, String> {
         let end = self
             .launch
             .parameters
             .iter()
             .flat_map(|other| other.addresses())
             .filter(|other| *other > address)
-            .chain([ends(allocation.address, allocation.before.bytes)])
+            .chain([allocation.address.saturating_add(allocation.before.bytes)])
             .min()
             .unwrap_or(address);
         let each = (pointee.elem.size() * pointee.count) as u64;
         let value = (end - address) / each.max(1);
         if value == 0 {
-            return Err(format!("`{name}` leads to less than one element"));
+            return Err(format!("`{}` leads to less than one element", part.name));
         }
-        // Where the same values were there before, nothing has changed, and the type alone says what it may write. Whether
-        // it reads what it overwrites, a capture does not say.
-        let has_changes = self
-            .launch
-            .allocations
-            .iter()
-            .any(|allocation| allocation.after.is_some());
+        // Where the same values were there before, nothing has changed, and the type alone says what it may write.
+        let mut allocations = self.launch.allocations.iter();
+        let has_changes = allocations.any(|allocation| allocation.after.is_some());
         let role = if pointee.is_const || (has_changes && allocation.after.is_none()) {
             Role::In
         } else {
             Role::Inout
         };
-        Ok(Argument::Tensor(Tensor {
-            name: name.to_owned(),
+        Ok(Tensor {
+            name: part.name.clone(),
             role,
             pointee: pointee.clone(),
             size: Product {
                 factors: vec![value.to_string()],
                 value,
             },
-        }))
+            integers: Integers::default(),
+        })
     }
 
-    fn scalar(&mut self, name: &str, of: ScalarType, bytes: &[u8]) -> Result<Argument, String> {
+    fn scalar(&mut self, name: &str, of: ScalarType, bytes: &[u8]) -> Result<(), String> {
         let number = number_of(of, bytes).ok_or(OTHER_PARAMETERS)?;
         let value = match number {
             Value::Whole(value) => match u64::try_from(value) {
@@ -361,8 +441,8 @@ impl Reader<'_> {
             Value::Float(value) if value.is_finite() => value.to_string(),
             Value::Float(_) => return Err(format!("`{name}` is not finite in the program")),
         };
-        let name = name.to_owned();
-        Ok(Argument::Size { name, of, value })
+        self.read.values.insert(name.to_owned(), value);
+        Ok(())
     }
 }
 

@@ -38,6 +38,7 @@ pub struct ReadCall {
     pub grid: Vec<String>,
     pub block: Vec<String>,
     pub shared: String,
+    pub cooperative: bool,
     /// The elements behind pointers whose type says something else (`void *`), by the name of the part; `None` for a pointer
     /// that is null.
     pub pointees: BTreeMap<String, Option<Pointee>>,
@@ -110,6 +111,7 @@ struct Site {
     template: Vec<String>,
     config: Vec<String>,
     args: Vec<String>,
+    cooperative: bool,
 }
 
 /// A kernel's definition.
@@ -155,7 +157,17 @@ pattern!(MEMBER, r"\b(\w+)\.([xyz])\b");
 pattern!(MEMBERS, r"\b([A-Za-z_]\w*)((?:(?:\.|->)[A-Za-z_]\w*)+)");
 pattern!(QUALIFIED, r"\b(\w+)((?:::\w+)+)\b");
 // A kernel that a launch names by a variable.
-pattern!(POINTED, r"\bauto\s*\*?\s*(?:const\s+)?(\w+)\s*=\s*([^;]+);");
+pattern!(
+    POINTED,
+    r"\b(?:auto|void)\s*\*?\s*(?:const\s+)?(\w+)\s*=\s*([^;]+);"
+);
+// A launch by a function of the runtime.
+pattern!(LAUNCH, r"\bcudaLaunch(?:Cooperative)?Kernel(?:ExC?)?\s*\(");
+// A kernel as a pointer to anything.
+pattern!(
+    VOID_CAST,
+    r"\(\s*(?:const\s+)?void\s*(?:const\s*)?\*\s*\)|\b(?:static|reinterpret)_cast\s*<[^<>]*>"
+);
 pattern!(CALLABLE, r"^&?\s*[\w:]+(?:<.*>)?$");
 pattern!(OPTIONAL, r"\b(\w+)\s*[!=]=\s*(?:nullptr|NULL)\b");
 pattern!(
@@ -194,17 +206,19 @@ impl Texts {
                 known.push((file, value));
             }
         }
-        for (at, _) in text.match_indices("<<<") {
-            if let Some((name, site)) = site(file, text, at) {
-                for (name, template) in pointed_kernels(&site.before, &name) {
-                    let site = Site {
-                        template,
-                        ..site.clone()
-                    };
-                    self.sites.entry(name).or_default().push(site);
-                }
+        let launches = text.match_indices("<<<");
+        let launches = launches.filter_map(|(at, _)| site(file, text, at));
+        let calls = LAUNCH.find_iter(text);
+        let calls = calls.filter_map(|call| called_site(file, text, call));
+        for (name, site) in launches.chain(calls) {
+            for (name, template) in pointed_kernels(&site.before, &name) {
+                let site = Site {
+                    template,
+                    ..site.clone()
+                };
                 self.sites.entry(name).or_default().push(site);
             }
+            self.sites.entry(name).or_default().push(site);
         }
         for (at, keyword) in text.match_indices("__global__") {
             if let Some((name, body)) = body(file, text, at, at + keyword.len()) {
@@ -285,7 +299,9 @@ fn pointed_kernels(before: &str, variable: &str) -> Vec<(String, Vec<String>)> {
     let Some(value) = found.last().and_then(|found| found.get(2)) else {
         return Vec::new();
     };
-    let value = value.as_str().replace("::", "\0");
+    let value = VOID_CAST
+        .replace_all(value.as_str(), "")
+        .replace("::", "\0");
     value
         .split(['?', ':'])
         .map(|kernel| kernel.trim().replace('\0', "::"))
@@ -442,7 +458,10 @@ impl<'a> Scope<'a> {
         if site.args.len() != kernel.parameters.len() {
             return Err("its launch has another number of arguments".to_owned());
         }
-        let mut call = ReadCall::default();
+        let mut call = ReadCall {
+            cooperative: site.cooperative,
+            ..ReadCall::default()
+        };
         let sized = || {
             let is_size = |part: &&Part| matches!(part.kind, PartKind::Size(_));
             parts.iter().filter(is_size).map(|part| {
@@ -874,17 +893,9 @@ fn site(file: usize, text: &str, at: usize) -> Option<(String, Site)> {
     let mut head_end = head.trim_end();
     let mut template = Vec::new();
     if let Some(inner) = head_end.strip_suffix('>') {
-        let mut depth = 1;
-        let open = inner.char_indices().rev().find(|(_, c)| {
-            depth += match c {
-                '>' => 1,
-                '<' => -1,
-                _ => 0,
-            };
-            depth == 0
-        })?;
-        template = split_angles(inner.get(open.0 + 1..)?);
-        head_end = inner.get(..open.0)?.trim_end();
+        let open = begin_of(inner, ['<', '>'])?;
+        template = split_angles(inner.get(open + 1..)?);
+        head_end = inner.get(..open)?.trim_end();
     }
     let start = head_end
         .rfind(|c: char| !c.is_alphanumeric() && c != '_')
@@ -897,15 +908,88 @@ fn site(file: usize, text: &str, at: usize) -> Option<(String, Site)> {
     })?;
     let args = config.get(end + 3..)?.trim_start().strip_prefix('(')?;
     let args = args.get(..end_of(args, ""))?;
-    let function = head.rfind("\n}").map_or(0, |at| at + 2);
     let site = Site {
         file,
-        before: head.get(function..)?.to_owned(),
+        before: function_before(head).to_owned(),
         template,
         config: split(config.get(..end)?),
         args: split(args),
+        cooperative: false,
     };
     Some((name, site))
+}
+
+/// Returns the text of a function up to a place in it.
+fn function_before(head: &str) -> &str {
+    head.rsplit("\n}").next().unwrap_or(head)
+}
+
+/// Reads `cudaLaunchKernel((void*)kernel, grid, block, args, shared, stream)` with `void* args[] = {&a, &b}`, and the forms
+/// with a `cudaLaunchConfig_t`, whose members are assigned before.
+fn called_site(file: usize, text: &str, call: regex::Match) -> Option<(String, Site)> {
+    let before = function_before(text.get(..call.start())?);
+    let rest = text.get(call.end()..)?;
+    let given = split(rest.get(..end_of(rest, ""))?);
+    let is_configured = call.as_str().contains("Ex");
+    let (config, given) = if is_configured {
+        let name = given.first()?.trim_start_matches(['&', ' ']);
+        let member = |member: &str| {
+            let assigned = format!(r"\b{name}\s*\.\s*{member}\s*=\s*([^;]+);");
+            let assigned = Regex::new(&assigned).ok()?;
+            let last = assigned.captures_iter(before).last()?;
+            Some(last.get(1)?.as_str().trim().to_owned())
+        };
+        let extents = [member("gridDim")?, member("blockDim")?];
+        let shared = member("dynamicSmemBytes").unwrap_or_else(|| "0".to_owned());
+        ([&extents[..], &[shared]].concat(), given.get(1..)?.to_vec())
+    } else {
+        (Vec::new(), given)
+    };
+    // Commas within a template stand between two of its arguments.
+    let is_whole = |count: &usize| {
+        let kernel = given.get(..*count).unwrap_or_default().concat();
+        kernel.matches('<').count() == kernel.matches('>').count()
+    };
+    let count = (1..=given.len()).find(is_whole)?;
+    let (kernel, given) = given.split_at_checked(count)?;
+    let kernel = kernel.join(", ");
+    let kernel = VOID_CAST.replace_all(&kernel, "");
+    let (name, template) = split_name(kernel.trim_matches(['(', ')', '&', ' ']));
+    let (config, args) = match (given, is_configured) {
+        (args, true) if call.as_str().contains("Ex(") => (config, args.to_vec()),
+        ([args, ..], true) => (config, listed(before, args)?),
+        ([grid, block, args, shared, ..], false) => {
+            let config = [grid, block, shared].map(Clone::clone);
+            (config.to_vec(), listed(before, args)?)
+        }
+        _ => return None,
+    };
+    let site = Site {
+        file,
+        before: before.to_owned(),
+        template,
+        config,
+        args,
+        cooperative: call.as_str().contains("Cooperative"),
+    };
+    Some((name.to_owned(), site))
+}
+
+/// Returns what the elements of an array of pointers lead to: `a`, `b` of `void* args[] = {&a, &b}`.
+fn listed(before: &str, array: &str) -> Option<Vec<String>> {
+    let begin = Regex::new(&format!(r"\b{array}\s*\[[^\]]*\]\s*=?\s*\{{")).ok()?;
+    let rest = before.get(begin.find_iter(before).last()?.end()..)?;
+    let elements = split(rest.get(..end_of(rest, ""))?);
+    let led = |element: &String| {
+        Some(
+            element
+                .rsplit_once('&')?
+                .1
+                .trim_matches([' ', ')'])
+                .to_owned(),
+        )
+    };
+    elements.iter().map(led).collect()
 }
 
 fn body(file: usize, text: &str, at: usize, behind: usize) -> Option<(String, Body)> {
@@ -958,6 +1042,16 @@ fn end_of(text: &str, stops: &str) -> usize {
         depth < 0 || depth == 0 && stops.contains(*c)
     });
     end.map_or(text.len(), |(at, _)| at)
+}
+
+/// Returns where the bracket is that a closing one behind this text belongs to.
+fn begin_of(text: &str, [open, close]: [char; 2]) -> Option<usize> {
+    let mut depth = 1;
+    let found = text.char_indices().rev().find(|(_, c)| {
+        depth += i32::from(*c == close) - i32::from(*c == open);
+        depth == 0
+    });
+    found.map(|(at, _)| at)
 }
 
 fn split_at(text: &str, is_angled: bool) -> Vec<String> {
@@ -1074,16 +1168,8 @@ fn rounded_up(text: &str) -> Option<String> {
     text.match_indices('/').find_map(|(at, _)| {
         let head = text.get(..at)?.trim_end();
         let inner = head.strip_suffix(')')?;
-        let mut depth = 1;
-        let open = inner.char_indices().rev().find(|(_, c)| {
-            depth += match c {
-                ')' => 1,
-                '(' => -1,
-                _ => 0,
-            };
-            depth == 0
-        })?;
-        let dividend = inner.get(open.0 + 1..)?;
+        let open = begin_of(inner, ['(', ')'])?;
+        let dividend = inner.get(open + 1..)?;
         let rest = text.get(at + 1..)?.trim_start();
         let length = match rest.strip_prefix('(') {
             Some(inside) => end_of(inside, "") + 2,
@@ -1107,7 +1193,7 @@ fn rounded_up(text: &str) -> Option<String> {
             .iter()
             .find_map(|end| dividend.strip_suffix(end.as_str()));
         let own = own.or_else(|| dividend.strip_prefix(start.as_str()))?;
-        let (before, own, divisor) = (inner.get(..open.0)?, own.trim(), divisor.trim());
+        let (before, own, divisor) = (inner.get(..open)?, own.trim(), divisor.trim());
         Some(format!("{before}ceil_div({own}, {divisor}){behind}"))
     })
 }

@@ -15,7 +15,7 @@ mod tolerances;
 mod write;
 
 pub use commands::Commands;
-pub use launched::{find_others, write_program};
+pub use launched::{ProgramLaunches, find_others, write_program};
 pub use recorded::learn_build;
 pub use write::{Blocks, SCHEMA, head, write};
 
@@ -24,13 +24,11 @@ use build::missing::{find_remedies, missing_header};
 use build::signature::whole_name;
 use build::toolchain::Toolchain;
 use call::{Call, Unknown};
-use capture::Capture;
 use commands::within;
 use headers::Elsewhere;
 use launches::{Answers, Texts};
 use model::Arch;
 use probe::Origin;
-use ptxsim::Module;
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -341,8 +339,8 @@ fn include_dir(root: &Path, dir: &Path) -> Result<String> {
     dir.ok_or_else(|| wrong("its name is not UTF-8"))
 }
 
-/// Instances of one template that are observed. A file has fewer variants of one kernel.
-const MOST_OBSERVED: usize = 16;
+/// Instances of one template that are observed.
+const MOST_OBSERVED: usize = 8;
 
 /// A step that has ended.
 #[derive(Clone, Copy, Debug)]
@@ -372,7 +370,7 @@ pub fn survey(
     asked: &Asked,
     toolchain: &Toolchain,
     cache: &Cache,
-    launches: Option<&Capture>,
+    launches: Option<&ProgramLaunches>,
     say: &(dyn Fn(Step) + Sync),
 ) -> Result<Survey> {
     let scratch = cache.dir("scratch")?;
@@ -458,9 +456,11 @@ pub fn survey(
             Err(_) => survey.sources -= 1,
             Ok(inventory) => {
                 let kernels = inventory.kernels.iter();
+                let places = inventory.first_lines();
                 // Where several sources have it through a header, the first stands for all.
                 let new = kernels.filter(|kernel| {
-                    let place = inventory.first_line(&kernel.symbol);
+                    let place = places.get(kernel.symbol.as_str());
+                    let place = place.map(|(file, line)| (file.to_string(), line.to_string()));
                     known.insert((kernel.symbol.clone(), place))
                 });
                 let new: Vec<ListedKernel> = new.cloned().collect();
@@ -480,17 +480,7 @@ pub fn survey(
     survey.kernels = found
         .par_iter()
         .flat_map(|(source, compilation, inventory, kernels)| {
-            let origin = Origin {
-                module: Module::load(&inventory.ptx).map_err(|error| error.to_string()),
-                ptx: &inventory.ptx,
-                texts,
-                source,
-                define: &compilation.define,
-            };
-            let answers = match launches {
-                Some(_) => Answers::default(),
-                None => compiler.answer(source, compilation, &origin.questions(kernels)),
-            };
+            let origin = Origin::new(&inventory.ptx, texts, source, &compilation.define);
             // A template of PyTorch has hundreds of instances, and observing one takes seconds.
             let mut instances: BTreeMap<&str, usize> = BTreeMap::new();
             let numbered: Vec<(usize, &ListedKernel)> = kernels
@@ -502,11 +492,19 @@ pub fn survey(
                     (*instance, kernel)
                 })
                 .collect();
+            let observed = numbered
+                .iter()
+                .filter(|(instance, _)| *instance <= MOST_OBSERVED)
+                .map(|(_, kernel)| *kernel);
+            let answers = match launches {
+                Some(_) => Answers::default(),
+                None => compiler.answer(source, compilation, &origin.questions(observed)),
+            };
             let known = Arc::new((origin, answers));
             numbered.into_par_iter().map(move |(instance, kernel)| {
                 let (origin, answers) = known.as_ref();
                 let call = if let Some(launches) = launches {
-                    launched::find_call(kernel, launches)
+                    launched::find_call(kernel, origin, launches)
                 } else if instance <= MOST_OBSERVED {
                     origin.find_call(kernel, answers)
                 } else {

@@ -6,17 +6,19 @@
 //! tell whether the extents depend on the inputs, and what references are compared with. Sizes that do not divide by a
 //! tile are tried first, and where the call is not right with them, sizes that do.
 
-use super::call::{Argument, Call, Captured, Limit, SMALL, Tensor, Unknown};
+use super::call::{Argument, Call, Captured, Integers, Limit, SMALL, Tensor, Unknown};
 use super::launches::{Answers, ReadCall, Texts};
 use super::parts::{Part, PartKind, nested, parts_of};
 use super::references::{self, Observed};
 use super::sizes::{self, Alignment, Dim, Product};
 use super::tolerances::{rounded_up, tolerance};
 use build::inventory::{self, ListedKernel, Pointee};
+use check::Values;
 use model::expr::{Env, ExprValue, Expression, Name};
 use model::{ElemType, Role, ScalarType};
-use ptxsim::{FaultKind, Finding, FindingKind, Limits, Memory, Module, Report};
-use std::collections::BTreeMap;
+use ptxsim::{FaultKind, Finding, FindingKind, Launch, Limits, Memory, Module, Report};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::OnceLock;
 
 const OTHER_PARAMETERS: &str = "its parameters are not those of its PTX";
 /// Warp instructions of one launch: what a run of one seed may take.
@@ -26,42 +28,69 @@ const APART: u64 = 1 << 30;
 const MOST_BYTES: u64 = 1 << 30;
 /// Room of one tensor while its extent is not known.
 const ROOM: std::ops::RangeInclusive<u64> = 1 << 16..=1 << 26;
+/// Indices of a program that are written one by one. Of more the bounds are.
+const MOST_VALUES: usize = 64;
 /// Seeds whose outputs references are compared with.
 const SEEDS: u64 = 2;
 
 /// A source with its code, among all texts.
 pub struct Origin<'a> {
-    /// Why the simulator cannot read it otherwise.
-    pub module: Result<Module, String>,
-    pub ptx: &'a str,
-    pub texts: &'a Texts,
-    pub source: &'a str,
-    pub define: &'a [(String, String)],
+    /// Read once a call is observed; why the simulator cannot read it otherwise.
+    module: OnceLock<Result<Module, String>>,
+    ptx: &'a str,
+    /// The text of each kernel, by its symbol.
+    entries: HashMap<&'a str, &'a str>,
+    texts: &'a Texts,
+    source: &'a str,
+    define: &'a [(String, String)],
 }
 
-impl Origin<'_> {
+impl<'a> Origin<'a> {
+    pub fn new(
+        ptx: &'a str,
+        texts: &'a Texts,
+        source: &'a str,
+        define: &'a [(String, String)],
+    ) -> Self {
+        Self {
+            module: OnceLock::new(),
+            ptx,
+            entries: inventory::entries(ptx),
+            texts,
+            source,
+            define,
+        }
+    }
+
     /// Returns what only the compiler can say of these kernels' calls.
-    pub fn questions(&self, kernels: &[ListedKernel]) -> Vec<String> {
+    pub fn questions<'k>(&self, kernels: impl Iterator<Item = &'k ListedKernel>) -> Vec<String> {
         let answers = Answers::collecting();
         for kernel in kernels {
-            if let Ok((.., parts)) = self.parts(kernel) {
+            if let Ok(parts) = parts_of(kernel, self.entry(kernel)) {
                 let _ = self.read(kernel, &parts, &answers);
             }
         }
         answers.questions()
     }
 
+    fn entry(&self, kernel: &ListedKernel) -> &'a str {
+        self.entries
+            .get(kernel.symbol.as_str())
+            .copied()
+            .unwrap_or_default()
+    }
+
     fn parts<'k>(
         &self,
         kernel: &'k ListedKernel,
     ) -> Result<(&Module, &ptxsim::Kernel, Vec<Part<'k>>), String> {
-        let module = self.module.as_ref();
+        let load = || Module::load(self.ptx).map_err(|error| error.to_string());
+        let module = self.module.get_or_init(load).as_ref();
         let module =
             module.map_err(|error| format!("the simulator cannot read its PTX: {error}"))?;
         let program = module.kernel(&kernel.symbol);
         let program = program.map_err(|error| format!("the simulator cannot run it: {error}"))?;
-        let entry = binary::find_entry(self.ptx, &kernel.symbol).unwrap_or_default();
-        let parts = parts_of(kernel, entry)?;
+        let parts = parts_of(kernel, self.entry(kernel))?;
         let places = program.parameters();
         let fits = |part: &Part| {
             let place = places.get(part.parameter);
@@ -79,7 +108,7 @@ impl Origin<'_> {
         parts: &[Part],
         answers: &Answers,
     ) -> Result<ReadCall, String> {
-        let bounds = inventory::launch_bounds(self.ptx, &kernel.symbol);
+        let bounds = inventory::launch_bounds(self.entry(kernel), &kernel.symbol);
         let place = (self.source, self.define, answers);
         self.texts.call_of(place, kernel, parts, bounds)
     }
@@ -95,8 +124,7 @@ impl Origin<'_> {
         let is_flat = read.block.len() == 1 && read.grid.len() == 1;
         let observe = |alignment: Alignment| {
             let dims = sizes::values(&read.dims, alignment, is_flat);
-            let trial = Trial::new(program, module, kernel, &parts, &read, dims)?;
-            trial.observe()
+            Trial::new((program, module), kernel, &parts, &read, dims, None)?.observe()
         };
         let ragged = observe(Alignment::Ragged);
         if ragged.as_ref().is_ok_and(|call| call.numbers() == 0) {
@@ -113,6 +141,32 @@ impl Origin<'_> {
             }),
         }
     }
+
+    /// Runs a launch of a program again, over copies of what its pointers lead to, and returns what it does with each.
+    ///
+    /// # Errors
+    /// Why the simulator cannot run it.
+    pub fn observe_launch(
+        &self,
+        kernel: &ListedKernel,
+        (read, dims): (&ReadCall, &[Dim]),
+        state: &LaunchState,
+    ) -> Result<Vec<Option<Tensor>>, String> {
+        let (module, program, parts) = self.parts(kernel)?;
+        let dims = dims.to_vec();
+        let launch = (program, module);
+        Trial::new(launch, kernel, &parts, read, dims, Some(state))?.observe_memory()
+    }
+}
+
+/// Parameters and memory of a launch that a program made.
+pub struct LaunchState {
+    pub launch: Launch,
+    pub parameters: Vec<Vec<u8>>,
+    /// By part: what is behind a pointer, to the end of its allocation.
+    pub memory: Vec<Option<Vec<u8>>>,
+    /// Names and contents of the module's variables.
+    pub variables: Vec<(String, Vec<u8>)>,
 }
 
 /// The largest that an output needs: one limit is for all of them.
@@ -151,11 +205,11 @@ struct Trial<'a> {
     parts: &'a [Part<'a>],
     read: &'a ReadCall,
     dims: Vec<Dim>,
-    grid: [u32; 3],
-    block: [u32; 3],
-    shared: u32,
+    launch: Launch,
     /// The values of integers, by the name of the part.
     values: BTreeMap<&'a str, i64>,
+    /// Of a launch that a program made.
+    state: Option<&'a LaunchState>,
 }
 
 /// A tensor of a launch.
@@ -175,12 +229,12 @@ struct Launched {
 
 impl<'a> Trial<'a> {
     fn new(
-        program: &'a ptxsim::Kernel,
-        module: &'a Module,
+        (program, module): (&'a ptxsim::Kernel, &'a Module),
         kernel: &'a ListedKernel,
         parts: &'a [Part<'a>],
         read: &'a ReadCall,
         dims: Vec<Dim>,
+        state: Option<&'a LaunchState>,
     ) -> Result<Self, String> {
         let named = |dim: &Dim| (Name::plain(&dim.name), ExprValue::Int(dim.value as i64));
         let env: Env = dims.iter().map(named).collect();
@@ -200,13 +254,21 @@ impl<'a> Trial<'a> {
             }
             Ok(all)
         };
-        let values = read.values.iter();
+        let values = read.values.iter().filter(|_| state.is_none());
         let values = values.map(|(name, text)| Ok((name.as_str(), value(text)?)));
         Ok(Self {
-            grid: extents(&read.grid)?,
-            block: extents(&read.block)?,
-            shared: count(&read.shared)?,
+            launch: match state {
+                Some(state) => state.launch,
+                None => Launch {
+                    grid: extents(&read.grid)?,
+                    block: extents(&read.block)?,
+                    cluster: None,
+                    cooperative: read.cooperative,
+                    dynamic_shared: count(&read.shared)?,
+                },
+            },
             values: values.collect::<Result<_, String>>()?,
+            state,
             program,
             module,
             kernel,
@@ -217,8 +279,9 @@ impl<'a> Trial<'a> {
     }
 
     fn observe(&self) -> Result<Call, String> {
-        let (extents, changed) = self.extents()?;
-        let (given, exact) = self.launch_exactly(&extents, &changed)?;
+        let (elements, changed) = self.reach()?;
+        let extents = self.extents(&elements)?;
+        let (given, exact) = self.launch_exactly(&elements, &changed)?;
         let mut call = self.call(&extents, &given, &exact)?;
         let case = references::case_of(&call);
         let drawn: Vec<_> = (1..=SEEDS)
@@ -239,17 +302,15 @@ impl<'a> Trial<'a> {
             })
             .collect();
         for inputs in &drawn {
-            let launched = self.launch(&given, &|at, pointee, bytes| {
+            let launched = self.launch(&given, &|at, bytes| {
                 let part = self.parts.get(at);
                 let drawn = part.and_then(|part| inputs.tensors.get(&part.name));
-                let drawn = drawn.map_or_else(
-                    || pattern(at, pointee, bytes),
-                    |tensor| tensor.bytes.clone(),
-                );
+                let drawn =
+                    drawn.map_or_else(|| self.content(at, bytes), |tensor| tensor.bytes.clone());
                 drawn.into_iter().take(bytes as usize).collect()
             });
             let launched = launched.map_err(|fault| format!("with other inputs {fault}"))?;
-            reject(&launched.report)?;
+            self.reject(&launched.report)?;
             let outputs = case.tensors.iter().filter(|tensor| tensor.role.is_result());
             let outputs = outputs.filter_map(|tensor| {
                 let at = self
@@ -281,24 +342,60 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Returns how far the kernel reaches into each tensor, as products of the sizes, and whether it changes it.
-    fn extents(&self) -> Result<(Vec<Option<Product>>, Vec<bool>), String> {
+    /// Returns how many elements of each tensor the kernel reaches, and whether it changes them.
+    fn reach(&self) -> Result<(Vec<Option<u64>>, Vec<bool>), String> {
         let whole = self
             .dims
             .iter()
             .fold(1 << 10, |all: u64, dim| all.saturating_mul(dim.value));
+        let room = |at: usize, each: u64| match self.state {
+            Some(state) => Some(state.memory.get(at)?.as_ref()?.len() as u64),
+            None => Some(whole.saturating_mul(each).clamp(*ROOM.start(), *ROOM.end())),
+        };
         let given: Vec<Option<Given>> = (0..self.parts.len())
             .map(|at| {
                 let each = bytes_each(self.pointee(at)?);
-                let bytes = whole.saturating_mul(each).clamp(*ROOM.start(), *ROOM.end());
                 Some(Given {
-                    elements: bytes / each,
+                    elements: room(at, each)? / each,
                     is_filled: true,
                 })
             })
             .collect();
-        let launched = self.launch(&given, &|at, pointee, bytes| pattern(at, pointee, bytes))?;
-        reject(&launched.report)?;
+        let content = |at: usize, bytes: u64| self.content(at, bytes);
+        let launched = self.launch(&given, &content)?;
+        self.reject(&launched.report)?;
+        let reached = launched.bases.iter().enumerate().map(|(at, base)| {
+            let (pointee, base) = self.pointee(at).zip(*base)?;
+            let bytes = launched.report.reached.get(&base).copied();
+            let bytes = bytes.unwrap_or_default();
+            Some(bytes.div_ceil(bytes_each(pointee)).max(1))
+        });
+        let mut changed = self.written(&given, &launched, &content);
+        // A program that repeats a launch left the same output there before, so what it may write gets other values: floats
+        // alone where integers are indices.
+        let repeats: &[bool] = if self.state.is_some() {
+            &[false, true]
+        } else {
+            &[]
+        };
+        for only_floats in repeats {
+            let other = |at: usize, bytes: u64| match self.pointee(at) {
+                Some(pointee) if !pointee.is_const && (pointee.elem.is_float() || !only_floats) => {
+                    pattern(at, pointee, bytes)
+                }
+                _ => self.content(at, bytes),
+            };
+            if let Ok(launched) = self.launch(&given, &other) {
+                changed = self.written(&given, &launched, &other);
+                break;
+            }
+        }
+        let changed = changed.into_iter().map(|bytes| bytes > 0);
+        Ok((reached.collect(), changed.collect()))
+    }
+
+    /// Returns the elements of each tensor as products of the sizes.
+    fn extents(&self, elements: &[Option<u64>]) -> Result<Vec<Option<Product>>, String> {
         let fixed = self
             .read
             .grid
@@ -306,66 +403,47 @@ impl<'a> Trial<'a> {
             .chain(&self.read.block)
             .chain(self.read.values.values());
         let mut numbers: Vec<u64> = fixed.filter_map(|text| text.parse().ok()).collect();
-        numbers.push(self.block.map(u64::from).into_iter().product());
-        let reached =
-            self.parts
-                .iter()
-                .enumerate()
-                .zip(&launched.bases)
-                .map(|((at, part), base)| {
-                    let Some((pointee, base)) = self.pointee(at).zip(*base) else {
-                        return Ok(None);
-                    };
-                    let bytes = launched
-                        .report
-                        .reached
-                        .get(&base)
-                        .copied()
-                        .unwrap_or_default();
-                    let elements = bytes.div_ceil(bytes_each(pointee)).max(1);
-                    let product = sizes::product_of(elements, &self.dims, &numbers);
-                    let names: Vec<&str> = self.dims.iter().map(|dim| dim.name.as_str()).collect();
-                    let why = || {
-                        format!(
-                            "it reaches {elements} elements of `{}`, which {} do not say",
-                            part.name,
-                            names.join(", ")
-                        )
-                    };
-                    product.map(Some).ok_or_else(why)
-                });
-        let changed = self
-            .written(&given, &launched)
-            .into_iter()
-            .map(|bytes| bytes > 0);
-        Ok((reached.collect::<Result<_, String>>()?, changed.collect()))
+        numbers.push(self.launch.block.map(u64::from).into_iter().product());
+        let names: Vec<&str> = self.dims.iter().map(|dim| dim.name.as_str()).collect();
+        self.parts
+            .iter()
+            .zip(elements)
+            .map(|(part, elements)| {
+                let Some(elements) = elements else {
+                    return Ok(None);
+                };
+                let product = sizes::product_of(*elements, &self.dims, &numbers);
+                product.map(Some).ok_or_else(|| {
+                    format!(
+                        "it reaches {elements} elements of `{}`, which {} do not say",
+                        part.name,
+                        names.join(", ")
+                    )
+                })
+            })
+            .collect()
     }
 
     /// Launches over tensors of these extents, in which nothing has a value that the kernel does not read.
     fn launch_exactly(
         &self,
-        extents: &[Option<Product>],
+        elements: &[Option<u64>],
         changed: &[bool],
     ) -> Result<(Vec<Option<Given>>, Launched), String> {
-        let given = extents.iter().enumerate().map(|(at, extent)| {
-            let elements = extent.as_ref()?.value;
+        let given = elements.iter().enumerate().map(|(at, elements)| {
             let is_filled = self.pointee(at)?.is_const || changed.get(at) == Some(&false);
             Some(Given {
-                elements,
+                elements: (*elements)?,
                 is_filled,
             })
         });
         let mut given: Vec<Option<Given>> = given.collect();
+        let content = |at: usize, bytes: u64| self.content(at, bytes);
         loop {
-            let launched =
-                self.launch(&given, &|at, pointee, bytes| pattern(at, pointee, bytes))?;
-            let is_unwritten =
-                |finding: &&Finding| finding.kind == FindingKind::UninitialisedGlobal;
-            let unwritten: Vec<&Finding> = launched
-                .report
-                .findings
-                .iter()
-                .filter(is_unwritten)
+            let launched = self.launch(&given, &content)?;
+            let findings = launched.report.findings.iter();
+            let unwritten: Vec<&Finding> = findings
+                .filter(|finding| finding.kind == FindingKind::UninitialisedGlobal)
                 .collect();
             let mut is_new = false;
             for address in unwritten.iter().filter_map(|finding| finding.address) {
@@ -373,28 +451,27 @@ impl<'a> Trial<'a> {
                     (base..base + APART).contains(&address)
                 });
             }
+            let written = self.written(&given, &launched, &content);
             // A result made of nothing has no value either, and does not show as written.
-            if !is_new
-                && (!unwritten.is_empty()
-                    || self
-                        .written(&given, &launched)
-                        .iter()
-                        .all(|bytes| *bytes == 0))
-            {
-                let written = self.written(&given, &launched);
+            if !is_new && (!unwritten.is_empty() || written.iter().all(|bytes| *bytes == 0)) {
                 is_new = fill(&mut given, &launched.bases, |_, at| {
                     written.get(at) == Some(&0)
                 });
             }
             if !is_new {
-                reject(&launched.report)?;
+                self.reject(&launched.report)?;
                 return Ok((given, launched));
             }
         }
     }
 
     /// Bytes of each part that hold another value than before.
-    fn written(&self, given: &[Option<Given>], launched: &Launched) -> Vec<u64> {
+    fn written(
+        &self,
+        given: &[Option<Given>],
+        launched: &Launched,
+        content: &dyn Fn(usize, u64) -> Vec<u8>,
+    ) -> Vec<u64> {
         let each = given.iter().zip(&launched.bases).enumerate();
         let written = each.map(|(at, (given, base))| {
             let (Some(pointee), Some(given), Some(base)) = (self.pointee(at), *given, *base) else {
@@ -406,7 +483,7 @@ impl<'a> Trial<'a> {
                     .memory
                     .read(base, bytes as usize)
                     .unwrap_or_default();
-                let before = pattern(at, pointee, bytes);
+                let before = content(at, bytes);
                 now.iter()
                     .zip(&before)
                     .filter(|(now, was)| now != was)
@@ -422,13 +499,27 @@ impl<'a> Trial<'a> {
     fn launch(
         &self,
         given: &[Option<Given>],
-        content: &dyn Fn(usize, &Pointee, u64) -> Vec<u8>,
+        content: &dyn Fn(usize, u64) -> Vec<u8>,
     ) -> Result<Launched, String> {
         let mut memory = Memory::new(MOST_BYTES);
         self.module.place(&mut memory);
         let mut params = vec![0; self.program.parameter_bytes() as usize];
         let begins = self.program.parameters().into_iter();
         let begins: Vec<usize> = begins.map(|(begin, _)| begin as usize).collect();
+        for (name, bytes) in self.state.iter().flat_map(|state| &state.variables) {
+            if let Some((address, _)) = self.module.variable(name) {
+                memory
+                    .write(address, bytes)
+                    .map_err(|error| error.to_string())?;
+            }
+        }
+        for (begin, bytes) in begins
+            .iter()
+            .zip(self.state.iter().flat_map(|state| &state.parameters))
+        {
+            let place = params.get_mut(*begin..begin + bytes.len());
+            place.ok_or(OTHER_PARAMETERS)?.copy_from_slice(bytes);
+        }
         let mut bases = Vec::new();
         for (at, (part, given)) in self.parts.iter().zip(given).enumerate() {
             let mut base = None;
@@ -441,15 +532,15 @@ impl<'a> Trial<'a> {
                         .map_err(|error| error.to_string())?;
                     memory.skip(APART);
                     if given.is_filled {
-                        let content = content(at, pointee, bytes);
                         memory
-                            .write(address, &content)
+                            .write(address, &content(at, bytes))
                             .map_err(|error| error.to_string())?;
                     }
                     base = Some(address);
                     address.to_le_bytes().to_vec()
                 }
                 (PartKind::Pointer(_), None) => Vec::new(),
+                _ if self.state.is_some() => Vec::new(),
                 (PartKind::Size(scalar), _) => {
                     let value = self.values.get(part.name.as_str()).copied().unwrap_or(1);
                     value
@@ -472,15 +563,7 @@ impl<'a> Trial<'a> {
             threads: 1,
             ..Limits::default()
         };
-        let ended = ptxsim::launch(
-            self.program,
-            self.grid,
-            self.block,
-            self.shared,
-            &params,
-            &mut memory,
-            limits,
-        );
+        let ended = ptxsim::launch_as(self.program, &self.launch, &params, &mut memory, limits);
         let report = ended.map_err(|fault| match fault.kind {
             FaultKind::OutOfBounds => format!(
                 "it reaches outside of what its sizes say ({})",
@@ -502,65 +585,181 @@ impl<'a> Trial<'a> {
         given: &[Option<Given>],
         exact: &Launched,
     ) -> Result<Call, String> {
-        let written = self.written(given, exact);
-        if written.iter().all(|bytes| *bytes == 0) {
+        let roles = self.roles(given, exact);
+        if !roles.iter().flatten().any(|role| role.is_result()) {
             return Err("it writes nothing as it is called".to_owned());
         }
-        let each = self
-            .parts
+        let tensors = roles.iter().zip(extents).enumerate();
+        let tensors = tensors.map(|(at, (role, extent))| {
+            Some(Tensor {
+                name: self.parts.get(at)?.name.clone(),
+                role: (*role)?,
+                pointee: self.pointee(at)?.clone(),
+                size: extent.clone()?,
+                integers: Integers::default(),
+            })
+        });
+        let tensors = tensors.collect();
+        Ok(assemble(
+            self.kernel,
+            self.parts,
+            self.read,
+            self.dims.clone(),
+            tensors,
+        ))
+    }
+
+    /// Returns what the kernel does with each tensor, where those hold a value that it reads before it writes there.
+    fn roles(&self, given: &[Option<Given>], exact: &Launched) -> Vec<Option<Role>> {
+        let written = self.written(given, exact, &|at, bytes| self.content(at, bytes));
+        let roles = given.iter().zip(written).enumerate();
+        roles
+            .map(|(at, (given, written))| {
+                let (pointee, given) = self.pointee(at).zip(*given)?;
+                Some(match written {
+                    0 => Role::In,
+                    _ if pointee.is_const => Role::In,
+                    _ if !given.is_filled && written == given.elements * bytes_each(pointee) => {
+                        Role::Out
+                    }
+                    // What is not written stays what it was.
+                    _ => Role::Inout,
+                })
+            })
+            .collect()
+    }
+
+    /// Returns the tensors of a program's launch.
+    fn observe_memory(&self) -> Result<Vec<Option<Tensor>>, String> {
+        let (elements, changed) = self.reach()?;
+        let (given, exact) = self.launch_exactly(&elements, &changed)?;
+        let roles = self.roles(&given, &exact);
+        let tensors = roles.iter().zip(&given).enumerate();
+        let tensors = tensors.map(|(at, (role, own))| {
+            let (role, value) = ((*role)?, (*own)?.elements);
+            Some(Tensor {
+                name: self.parts.get(at)?.name.clone(),
+                role,
+                pointee: self.pointee(at)?.clone(),
+                size: Product {
+                    factors: vec![value.to_string()],
+                    value,
+                },
+                integers: self.integers(at, &given, &exact).unwrap_or_default(),
+            })
+        });
+        Ok(tensors.collect())
+    }
+
+    /// Returns the bounds of the integers that a program's launch reads, and all of them where they are few and are indices
+    /// or bounds: with the least one in each place the kernel then goes other ways, or to other memory.
+    fn integers(&self, at: usize, given: &[Option<Given>], exact: &Launched) -> Option<Integers> {
+        let (pointee, own) = self.pointee(at).zip(*given.get(at)?)?;
+        if pointee.elem.is_float() || !pointee.is_known || !own.is_filled {
+            return None;
+        }
+        let bytes = own.elements * bytes_each(pointee);
+        let count = own.elements as usize * pointee.count;
+        let tensor = model::Tensor::new("", Role::In, pointee.elem, vec![count]);
+        let decode = |bytes: &[u8]| check::decode(&tensor, bytes).ok();
+        let Some(Values::I64(values)) = decode(&self.content(at, bytes)) else {
+            return None;
+        };
+        let (low, high) = values
             .iter()
-            .enumerate()
-            .map(|(at, part)| match part.kind {
-                PartKind::Pointer(_) => {
-                    let Some(pointee) = self.pointee(at) else {
-                        return Ok(Argument::Null(part.name.clone()));
-                    };
-                    let size = extents.get(at).cloned().flatten().ok_or(OTHER_PARAMETERS)?;
-                    let done = written.get(at).copied().unwrap_or_default();
-                    let is_filled = given
-                        .get(at)
-                        .is_some_and(|given| given.is_some_and(|given| given.is_filled));
-                    let role = match done {
-                        0 => Role::In,
-                        _ if pointee.is_const => Role::In,
-                        done if !is_filled && done == size.value * bytes_each(pointee) => Role::Out,
-                        // What is not written stays what it was.
-                        _ => Role::Inout,
-                    };
-                    let (name, pointee) = (part.name.clone(), pointee.clone());
-                    Ok(Argument::Tensor(Tensor {
-                        name,
-                        role,
-                        pointee,
-                        size,
-                    }))
-                }
-                PartKind::Size(of) => {
-                    let value = self
-                        .read
-                        .values
-                        .get(&part.name)
-                        .cloned()
-                        .unwrap_or_default();
-                    let name = part.name.clone();
-                    Ok(Argument::Size { name, of, value })
-                }
-                PartKind::Value(of) => Ok(Argument::Value {
-                    name: part.name.clone(),
-                    of,
-                }),
+            .min()
+            .copied()
+            .zip(values.iter().max().copied())?;
+        let least = values.iter().position(|value| *value == low)? * pointee.elem.size();
+        let all_least = |other: usize, bytes: u64| {
+            let content = self.content(other, bytes);
+            match content.get(least..least + pointee.elem.size()) {
+                Some(least) if other == at => least.repeat(count),
+                _ => content,
+            }
+        };
+        let is_few = low < high && count <= MOST_VALUES;
+        let is_data = is_few
+            && self.launch(given, &all_least).is_ok_and(|other| {
+                let (report, exact) = (&other.report, &exact.report);
+                report.counters.total == exact.counters.total && report.reached == exact.reached
             });
-        let arguments = nested(self.kernel, each.collect::<Result<_, String>>()?);
-        Ok(Call {
-            dims: self.dims.clone(),
-            arguments,
-            grid: self.read.grid.clone(),
-            block: self.read.block.clone(),
-            dynamic_shared: self.read.shared.clone(),
-            captured: Captured::default(),
-            max_err: Limit::default(),
-            reference: None,
+        let values = if is_few && !is_data {
+            values
+        } else {
+            Vec::new()
+        };
+        Some(Integers { low, high, values })
+    }
+
+    /// Returns what a tensor holds before the launch.
+    fn content(&self, at: usize, bytes: u64) -> Vec<u8> {
+        let own = self.state.and_then(|state| state.memory.get(at)?.as_ref());
+        match (own, self.pointee(at)) {
+            (Some(own), _) => own.iter().copied().take(bytes as usize).collect(),
+            (None, Some(pointee)) => pattern(at, pointee, bytes),
+            (None, None) => Vec::new(),
+        }
+    }
+
+    /// Refuses a call in which something is wrong: the call may be at fault, or the kernel, and only the author knows. Of
+    /// lanes of one warp that nothing orders a run has a note alone. A program's launch is as it is.
+    fn reject(&self, report: &Report) -> Result<(), String> {
+        let wrong = report
+            .findings
+            .iter()
+            .find(|finding| finding.kind != FindingKind::WarpHazard && self.state.is_none());
+        wrong.map_or(Ok(()), |finding| {
+            let what = match finding.kind {
+                FindingKind::GlobalRace | FindingKind::SharedRace | FindingKind::WarpRace => {
+                    "its threads race"
+                }
+                FindingKind::UninitialisedGlobal
+                | FindingKind::UninitialisedShared
+                | FindingKind::UninitialisedLocal => "it uses memory that nothing wrote",
+                _ => finding.message.lines().next().unwrap_or_default(),
+            };
+            let place = finding.places.first().map_or("", |place| place.at.as_str());
+            Err(format!("as the sources seem to call it, {what} ({place})"))
         })
+    }
+}
+
+/// Puts a call together. A number without a value is made up.
+pub fn assemble(
+    kernel: &ListedKernel,
+    parts: &[Part],
+    read: &ReadCall,
+    dims: Vec<Dim>,
+    tensors: Vec<Option<Tensor>>,
+) -> Call {
+    let arguments = parts.iter().zip(tensors).map(|(part, tensor)| {
+        let name = part.name.clone();
+        match (&part.kind, tensor, read.values.get(&name)) {
+            (PartKind::Pointer(_), Some(tensor), _) => Argument::Tensor(tensor),
+            (PartKind::Pointer(_), None, _) => Argument::Null(name),
+            (PartKind::Size(of) | PartKind::Value(of), _, Some(value)) => Argument::Size {
+                name,
+                of: *of,
+                value: value.clone(),
+            },
+            (PartKind::Size(of) | PartKind::Value(of), _, None) => {
+                Argument::Value { name, of: *of }
+            }
+        }
+    });
+    Call {
+        arguments: nested(kernel, arguments.collect()),
+        dims,
+        grid: read.grid.clone(),
+        block: read.block.clone(),
+        dynamic_shared: read.shared.clone(),
+        captured: Captured {
+            cooperative: read.cooperative,
+            ..Captured::default()
+        },
+        max_err: Limit::default(),
+        reference: None,
     }
 }
 
@@ -587,28 +786,6 @@ fn fill(
         }
     }
     is_new
-}
-
-/// Refuses a call in which something is wrong: the call may be at fault, or the kernel, and only the author knows. Of lanes
-/// of one warp that nothing orders a run has a note alone.
-fn reject(report: &Report) -> Result<(), String> {
-    let wrong = report
-        .findings
-        .iter()
-        .find(|finding| finding.kind != FindingKind::WarpHazard);
-    wrong.map_or(Ok(()), |finding| {
-        let what = match finding.kind {
-            FindingKind::GlobalRace | FindingKind::SharedRace | FindingKind::WarpRace => {
-                "its threads race"
-            }
-            FindingKind::UninitialisedGlobal
-            | FindingKind::UninitialisedShared
-            | FindingKind::UninitialisedLocal => "it uses memory that nothing wrote",
-            _ => finding.message.lines().next().unwrap_or_default(),
-        };
-        let place = finding.places.first().map_or("", |place| place.at.as_str());
-        Err(format!("as the sources seem to call it, {what} ({place})"))
-    })
 }
 
 fn bytes_each(pointee: &Pointee) -> u64 {

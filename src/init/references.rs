@@ -1,7 +1,7 @@
 //! Which built-in reference computes what a kernel does: each that fits its tensors is tried on the inputs and outputs
 //! of launches in the simulator.
 
-use super::call::{Argument, Call, Match, SMALL, Tensor};
+use super::call::{Argument, Call, Match, Tensor};
 use super::tolerances::tolerance;
 use check::inputs::{Inputs, View};
 use check::{Compared, Outputs, compare, reference};
@@ -51,8 +51,8 @@ fn as_planned(tensor: &Tensor, dims: Vec<usize>) -> model::Tensor {
         }
     } else {
         Fill::Integers {
-            low: 0,
-            high: SMALL as i64 - 1,
+            low: tensor.integers.low,
+            high: tensor.integers.high,
             special: SpecialShares::new(),
         }
     };

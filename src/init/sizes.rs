@@ -17,79 +17,13 @@ pub struct Product {
     pub value: u64,
 }
 
-/// Words that say a size, alone or in a name: `n_rows`, `seqLen`.
+/// Words that say a size, alone or in a name: `n_rows`, `seqLen`. Each may have an `s` behind it.
 const SIZES: &[&str] = &[
-    "n",
-    "m",
-    "k",
-    "b",
-    "t",
-    "c",
-    "h",
-    "w",
-    "d",
-    "v",
-    "p",
-    "s",
-    "l",
-    "r",
-    "size",
-    "len",
-    "length",
-    "count",
-    "num",
-    "total",
-    "rows",
-    "row",
-    "cols",
-    "col",
-    "columns",
-    "batch",
-    "bs",
-    "bsz",
-    "batches",
-    "seq",
-    "seqlen",
-    "dim",
-    "dims",
-    "heads",
-    "head",
-    "nh",
-    "hs",
-    "oc",
-    "ic",
-    "bt",
-    "vp",
-    "nx",
-    "ny",
-    "nz",
-    "height",
-    "width",
-    "depth",
-    "channels",
-    "channel",
-    "hidden",
-    "features",
-    "vocab",
-    "elements",
-    "elems",
-    "numel",
-    "groups",
-    "group",
-    "points",
-    "tokens",
-    "nbatch",
-    "hdim",
-    "kdim",
-    "vdim",
-    "nrows",
-    "ncols",
-    "nelem",
-    "parameters",
-    "params",
-    "inner",
-    "outer",
-    "na",
+    "n", "m", "k", "b", "t", "c", "h", "w", "d", "v", "p", "s", "l", "r", "size", "len", "length",
+    "count", "num", "total", "row", "col", "column", "batch", "bsz", "batche", "seq", "seqlen",
+    "dim", "head", "nh", "oc", "ic", "bt", "vp", "nx", "ny", "nz", "height", "width", "depth",
+    "channel", "hidden", "feature", "vocab", "element", "elem", "numel", "group", "point", "token",
+    "nbatch", "hdim", "kdim", "vdim", "nrow", "ncol", "nelem", "param", "inner", "outer", "na",
     "nb",
 ];
 /// Words that say something else, whatever else is in the name.
@@ -148,7 +82,11 @@ fn has_word(name: &str, words: &[&str]) -> bool {
 }
 
 pub fn is_size(name: &str) -> bool {
-    has_word(name, SIZES) && !has_word(name, OTHERS) && !is_stride(name)
+    let is_said = |token: &String| {
+        let singular = token.strip_suffix('s').unwrap_or(token);
+        SIZES.contains(&token.as_str()) || SIZES.contains(&singular)
+    };
+    tokens(name).iter().any(is_said) && !has_word(name, OTHERS) && !is_stride(name)
 }
 
 pub fn is_rows(name: &str) -> bool {

@@ -1,6 +1,6 @@
 //! Writes kernels with their calls as a gates.yaml, and those without as comments. Pure.
 
-use super::call::{Argument, Call, SMALL, Tensor, Unknown};
+use super::call::{Argument, Call, Integers, Tensor, Unknown};
 use super::probe::made_up;
 use super::references::MADE_UP;
 use super::{Survey, Surveyed};
@@ -434,6 +434,13 @@ fn of_kernel(name: &str, instances: &[(&Surveyed, Call)], all: &[&Surveyed]) -> 
             let _ = writeln!(text, "      {variant}: {{{keys}}}");
         }
     }
+    if let Some(why) = &call.captured.unobserved {
+        let _ = writeln!(
+            text,
+            "    # Sizes are those of the allocation: {}",
+            shown(why)
+        );
+    }
     text.push_str("    tensors:\n");
     for tensor in call.tensors() {
         let remark = if tensor.pointee.is_known {
@@ -533,16 +540,12 @@ fn of_compilation(compilation: &Compilation) -> String {
         define,
         flags,
     } = compilation;
-    let list = |all: &[String]| -> String {
-        let all: Vec<String> = all.iter().map(|word| quoted(word)).collect();
-        all.join(", ")
-    };
     let mut text = String::new();
     if !include_dirs.is_empty() {
-        let _ = writeln!(text, "    include_dirs: [{}]", list(include_dirs));
+        let _ = writeln!(text, "    include_dirs: [{}]", listed(include_dirs));
     }
     if !flags.is_empty() {
-        let _ = writeln!(text, "    flags: [{}]", list(flags));
+        let _ = writeln!(text, "    flags: [{}]", listed(flags));
     }
     if !define.is_empty() {
         let define: Vec<String> = define
@@ -601,7 +604,12 @@ fn of_tensor(tensor: &Tensor, call: &Call) -> String {
     let is_drawn = tensor.role != Role::Out;
     let elem = tensor.pointee.elem;
     let fill = if is_drawn && !elem.is_float() {
-        format!(", fill: {{integers: {{low: 0, high: {}}}}}", SMALL - 1)
+        let Integers { low, high, values } = &tensor.integers;
+        if values.is_empty() {
+            format!(", fill: {{integers: {{low: {low}, high: {high}}}}}")
+        } else {
+            format!(", fill: {{values: {values:?}}}")
+        }
     } else {
         String::new()
     };
@@ -611,6 +619,12 @@ fn of_tensor(tensor: &Tensor, call: &Call) -> String {
         elem.name(),
         shape.join(", ")
     )
+}
+
+/// Writes words as the items of a list.
+pub fn listed(words: &[String]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    quoted.join(", ")
 }
 
 /// As a word of YAML, in quotes where it may be read as something else.

@@ -416,13 +416,18 @@ fn compile_halves(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
 
 /// A source compiled for what it has, and not to be run.
 pub struct Listed {
-    pub cubin: Vec<u8>,
-    pub ptx: String,
+    pub code: ListedCode,
     /// As in [`Compiled::included`].
     pub included: Vec<String>,
 }
 
-/// Compiles a source, or a header by itself, with these arguments, and with text behind it.
+pub enum ListedCode {
+    Ptx(String),
+    Cubin(Vec<u8>),
+}
+
+/// Compiles a source, or a header by itself, with these arguments, and with text behind it. Debugging information (`-G`)
+/// is read from a cubin. Otherwise PTX says enough, and ptxas, which often takes longest, does not run.
 ///
 /// # Errors
 /// Where the machine failed, which is no fault of the source.
@@ -438,13 +443,23 @@ pub fn compile_to_list(
         args: args.to_vec(),
         generated: (!is_whole).then(|| behind.to_owned()),
     };
-    let ran = match shop.run(args, Input::Source(source, &request), Wanted::Cubin)? {
+    let is_debugged = args.iter().any(|arg| arg == "-G");
+    let wanted = if is_debugged {
+        Wanted::Cubin
+    } else {
+        Wanted::Ptx
+    };
+    let ran = match shop.run(args, Input::Source(source, &request), wanted)? {
         Ok(ran) => ran,
         Err(fault) => return Ok(Err(fault)),
     };
+    let code = if is_debugged {
+        ListedCode::Cubin(read(&ran.output)?)
+    } else {
+        ListedCode::Ptx(shop.read_ptx(&ran.output)?)
+    };
     Ok(Ok(Listed {
-        cubin: read(&ran.output)?,
-        ptx: shop.read_ptx(&ran.kept.with_extension("ptx"))?,
+        code,
         included: shop.included()?,
     }))
 }

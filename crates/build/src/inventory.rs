@@ -3,11 +3,10 @@
 
 pub use super::bounds::launch_bounds;
 use super::command::{escape, is_marker};
-use super::compile::{self, Listed, Workshop};
+use super::compile::{self, Listed, ListedCode, Workshop};
 use super::cut::PtxModule;
 use super::entry::{Named, resolve};
 use super::files::lexical;
-use super::identity::Cubin;
 use super::signature::{Slot, SlotKind, parameters, qualified, slots};
 use crate::toolchain::Toolchain;
 use gimli::{
@@ -30,7 +29,7 @@ pub struct Compilation {
 }
 
 /// The kernels that a source contains, and their PTX.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Inventory {
     pub kernels: Vec<ListedKernel>,
     /// The code that the simulator can run.
@@ -40,26 +39,42 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    /// File and line of the first code of an entry, as its line table names them. An entry of a header has the same ones
-    /// in each source that includes it.
-    pub fn first_line(&self, symbol: &str) -> Option<(String, String)> {
-        let mut lines = binary::find_entry(&self.ptx, symbol)?.lines();
-        let place = lines.find_map(|line| line.trim_start().strip_prefix(".loc"))?;
-        let mut numbers = place.split_whitespace();
-        let (file, number) = (numbers.next()?, numbers.next()?);
-        Some((
-            self.ptx
-                .lines()
-                .filter_map(|line| {
-                    let rest = line.trim_start().strip_prefix(".file")?.trim_start();
-                    let rest = rest.strip_prefix(file)?;
-                    rest.starts_with(char::is_whitespace)
-                        .then(|| rest.trim().to_owned())
-                })
-                .next()?,
-            number.to_owned(),
-        ))
+    /// Returns file and line of the first code of each entry, as its line table names them. An entry of a header has the
+    /// same ones in each source that includes it.
+    pub fn first_lines(&self) -> HashMap<&str, (&str, &str)> {
+        let files: HashMap<&str, &str> = self
+            .ptx
+            .lines()
+            .filter_map(|line| {
+                line.trim_start()
+                    .strip_prefix(".file")?
+                    .trim()
+                    .split_once([' ', '\t'])
+            })
+            .collect();
+        entries(&self.ptx)
+            .into_iter()
+            .filter_map(|(symbol, own)| {
+                let mut lines = own.lines();
+                let place = lines.find_map(|line| line.trim_start().strip_prefix(".loc"))?;
+                let mut numbers = place.split_whitespace();
+                let file = files.get(numbers.next()?)?.trim();
+                Some((symbol, (file, numbers.next()?)))
+            })
+            .collect()
     }
+}
+
+/// Returns the text of each entry of PTX, by its symbol.
+pub fn entries(ptx: &str) -> HashMap<&str, &str> {
+    ptx.match_indices(".entry ")
+        .filter_map(|(at, directive)| {
+            let rest = ptx.get(at..)?;
+            let own = rest.split_once("\n}").map_or(rest, |(own, _)| own);
+            let (symbol, _) = own.get(directive.len()..)?.split_once('(')?;
+            Some((symbol.trim(), own))
+        })
+        .collect()
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -173,20 +188,24 @@ impl Listing<'_> {
     }
 }
 
-/// As a run compiles it, and with names of parameters where the source compiles without optimisation, too.
+/// Compiles a source as a run does, and at the same time without optimisation, which keeps the names of parameters.
 ///
 /// # Errors
 /// Where the machine failed. The inner error is the source's.
 pub fn list(listing: Listing) -> Result<std::result::Result<Inventory, Fault>> {
     let toolkit = &listing.toolchain.include;
     let toolkit = std::fs::canonicalize(toolkit).unwrap_or_else(|_| toolkit.clone());
-    let listed = match listing.compile("-lineinfo", "")? {
+    let (listed, debugged) = rayon::join(
+        || listing.compile("-lineinfo", ""),
+        || listing.compile("-G", ""),
+    );
+    let listed = match listed? {
         Ok(listed) => listed,
         Err(fault) => return Ok(Err(fault)),
     };
-    let described = match listing.compile("-G", "")? {
-        Ok(debugged) => describe(&debugged.cubin).unwrap_or_default(),
-        Err(_) => HashMap::new(),
+    let described = match debugged?.map(|debugged| debugged.code) {
+        Ok(ListedCode::Cubin(cubin)) => describe(&cubin).unwrap_or_default(),
+        Ok(ListedCode::Ptx(_)) | Err(_) => HashMap::new(),
     };
     Ok(Ok(inventory(listed, &described, &toolkit)))
 }
@@ -251,11 +270,14 @@ pub fn list_ptx(root: &Path, source: &str) -> Result<std::result::Result<Invento
         }
     };
     let named: Vec<&str> = symbols.iter().map(String::as_str).collect();
-    let kernels = named.iter().map(|&symbol| ListedKernel {
-        symbol: symbol.to_owned(),
-        name: name(symbol, &named),
-        parameters: by_signature(symbol, &ptx),
-    });
+    let kernels = named
+        .iter()
+        .zip(names(&named))
+        .map(|(&symbol, name)| ListedKernel {
+            symbol: symbol.to_owned(),
+            name,
+            parameters: by_signature(symbol, &ptx),
+        });
     Ok(Ok(Inventory {
         kernels: kernels.collect(),
         included: vec![source.to_owned()],
@@ -264,34 +286,22 @@ pub fn list_ptx(root: &Path, source: &str) -> Result<std::result::Result<Invento
 }
 
 fn inventory(listed: Listed, described: &HashMap<String, Described>, toolkit: &Path) -> Inventory {
-    let Listed {
-        cubin,
-        ptx,
-        included,
-    } = listed;
-    let symbols: Vec<String> = Cubin::parse(&cubin)
-        .map(|cubin| {
-            cubin
-                .entries()
-                .iter()
-                .map(|&entry| entry.to_owned())
-                .collect()
-        })
-        .unwrap_or_default();
-    let symbols: Vec<&str> = symbols
-        .iter()
-        .map(String::as_str)
-        .filter(|symbol| !is_marker(symbol))
-        .collect();
+    let ListedCode::Ptx(ptx) = listed.code else {
+        return Inventory::default();
+    };
+    let entries = PtxModule::parse(&ptx).map(|module| module.entries());
+    let symbols = entries.unwrap_or_default().into_iter();
+    let symbols: Vec<&str> = symbols.filter(|symbol| !is_marker(symbol)).collect();
     let mut kernels: Vec<ListedKernel> = symbols
         .iter()
-        .filter(|symbol| {
+        .zip(names(&symbols))
+        .filter(|(symbol, _)| {
             let described = described.get(**symbol);
             described.is_none_or(|line| !line.is_of(toolkit))
         })
-        .map(|&symbol| ListedKernel {
+        .map(|(&symbol, name)| ListedKernel {
             symbol: symbol.to_owned(),
-            name: name(symbol, &symbols),
+            name,
             parameters: match described.get(symbol) {
                 Some(described) => described.parameters.clone(),
                 None => by_signature(symbol, &ptx),
@@ -307,19 +317,32 @@ fn inventory(listed: Listed, described: &HashMap<String, Described>, toolkit: &P
     Inventory {
         kernels,
         ptx,
-        included,
+        included: listed.included,
     }
 }
 
-/// The shortest name that means this entry and no other.
-fn name(symbol: &str, symbols: &[&str]) -> String {
-    let qualified = qualified(symbol);
-    // An entity without a name in the source is found by the rest of its name.
-    let plain = qualified.replace("(anonymous namespace)::", "");
-    match resolve(Named::Entry, &plain, symbols) {
-        Ok(found) if found == symbol => plain,
-        _ => symbol.to_owned(),
+/// Returns the shortest name for each of these entries that means no other.
+fn names(symbols: &[&str]) -> Vec<String> {
+    let all: Vec<String> = symbols.iter().map(|symbol| qualified(symbol)).collect();
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for name in &all {
+        *counts.entry(name).or_default() += 1;
     }
+    symbols
+        .iter()
+        .zip(&all)
+        .map(|(&symbol, qualified)| {
+            // An entity without a name in the source is found by the rest of its name.
+            let plain = qualified.replace("(anonymous namespace)::", "");
+            // Looking a name up reads all symbols, and templates have hundreds of instances.
+            let is_only = plain == *qualified && counts.get(plain.as_str()) == Some(&1);
+            if is_only || resolve(Named::Entry, &plain, symbols) == Ok(symbol) {
+                plain
+            } else {
+                symbol.to_owned()
+            }
+        })
+        .collect()
 }
 
 /// Without debugging information: what the mangled name and the PTX say.

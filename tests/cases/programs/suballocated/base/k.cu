@@ -1,0 +1,13 @@
+// Rows of `x` by their indices, in groups of `begins`. Nothing in the type says that `x` is only read.
+extern "C" __global__ void gather(float* x, const int* begins, const int* index, const int* scale, float* out, int groups)
+{
+    const int group = threadIdx.x;
+    if (group >= groups) return;
+    for (int at = begins[group]; at < begins[group + 1]; ++at) out[at] = x[index[at]] * scale[at];
+}
+
+// Counts up, and what it finds behind its end it follows: no copy of the memory has that.
+extern "C" __global__ void follow(float** rows, float* out)
+{
+    out[threadIdx.x] = rows[0][threadIdx.x];
+}
