@@ -359,8 +359,7 @@ impl<'a> Trial<'a> {
         loop {
             let launched =
                 self.launch(&given, &|at, pointee, bytes| pattern(at, pointee, bytes))?;
-            let is_unwritten =
-                |finding: &&Finding| finding.kind == FindingKind::UninitialisedGlobal;
+            let is_unwritten = |finding: &&Finding| finding.kind == FindingKind::Uninitialised;
             let unwritten: Vec<&Finding> = launched
                 .report
                 .findings
@@ -601,9 +600,7 @@ fn reject(report: &Report) -> Result<(), String> {
             FindingKind::GlobalRace | FindingKind::SharedRace | FindingKind::WarpRace => {
                 "its threads race"
             }
-            FindingKind::UninitialisedGlobal
-            | FindingKind::UninitialisedShared
-            | FindingKind::UninitialisedLocal => "it uses memory that nothing wrote",
+            FindingKind::Uninitialised => "it uses memory that nothing wrote",
             _ => finding.message.lines().next().unwrap_or_default(),
         };
         let place = finding.places.first().map_or("", |place| place.at.as_str());

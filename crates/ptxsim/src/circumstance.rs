@@ -17,10 +17,10 @@
 
 use crate::flow::{Register, Use};
 use crate::memory::Memory;
-use crate::program::Place;
 use crate::program::{AddressSpace, HOST_BASE, Inst, MODULE_BASE, Op, Program, Special};
 use crate::regs::Class;
 use crate::turn::{Turn, mixed};
+use model::Place;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
