@@ -443,7 +443,7 @@ impl<'a> Trial<'a> {
             let launched = self.launch(&given, &content)?;
             let findings = launched.report.findings.iter();
             let unwritten: Vec<&Finding> = findings
-                .filter(|finding| finding.kind == FindingKind::UninitialisedGlobal)
+                .filter(|finding| finding.kind == FindingKind::Uninitialised)
                 .collect();
             let mut is_new = false;
             for address in unwritten.iter().filter_map(|finding| finding.address) {
@@ -714,9 +714,7 @@ impl<'a> Trial<'a> {
                 FindingKind::GlobalRace | FindingKind::SharedRace | FindingKind::WarpRace => {
                     "its threads race"
                 }
-                FindingKind::UninitialisedGlobal
-                | FindingKind::UninitialisedShared
-                | FindingKind::UninitialisedLocal => "it uses memory that nothing wrote",
+                FindingKind::Uninitialised => "it uses memory that nothing wrote",
                 _ => finding.message.lines().next().unwrap_or_default(),
             };
             let place = finding.places.first().map_or("", |place| place.at.as_str());

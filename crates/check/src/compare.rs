@@ -148,6 +148,7 @@ fn of_one(
                 },
                 got: Num(element(got, at, tensor)),
                 want: Num(element(want, at, tensor)),
+                arose: Vec::new(),
                 reading: match (got, want) {
                     (Values::I64(got), Values::I64(want)) if tensor.address.is_some() => {
                         reading::read(got, want, tensor).map(Box::new)

@@ -363,6 +363,7 @@ pub fn check_facts() -> CheckFacts {
                 },
                 got: Num(0.501),
                 want: Num(0.5),
+                arose: Vec::new(),
                 reading: None,
             })),
         },

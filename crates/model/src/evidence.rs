@@ -549,16 +549,19 @@ pub enum FindingKind {
 }
 
 /// Where an instruction comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Place {
     /// `kernels/k.cu:12 inlined at kernels/k.cu:40`, as messages have it.
     pub at: String,
-    /// The innermost of these lines; `None` where the compiler named none.
+    /// The innermost line that is the user's own; `None` where the compiler named none.
     pub line: Option<SourceLine>,
+    /// The calls by which `line` was inlined, the outermost last. They end where the compiler leaves open which one it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<SourceLine>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SourceLine {
     /// Relative to gates.yaml where it is below it: `kernels/k.cu`.
@@ -592,6 +595,23 @@ pub struct Access {
     /// The first thread seen to do it. `None` where nobody kept it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<[u32; 3]>,
+    /// The block of that thread. `None` where nobody kept it, and in a record that is older.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block: Option<[u32; 3]>,
+    /// How it follows the other access of a race. `None` where nothing but the missing order lies between their lines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follows: Option<Follows>,
+}
+
+named! {
+/// How an access comes after another one whose line may stand below its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Follows {
+    /// It belongs to a later call of a function.
+    NextCall = "next_call",
+    /// It belongs to a later turn of a loop.
+    NextTurn = "next_turn",
+}
 }
 
 /// Something wrong that did not stop a simulated launch: all of a kind between the same source lines.
@@ -653,6 +673,19 @@ pub struct Worst {
     /// What differs in captured memory, as floats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reading: Option<Box<Reading>>,
+    /// Where the first infinity and the first NaN of the launch arose, if the value is not finite and was simulated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arose: Vec<Arose>,
+}
+
+/// Arithmetic of a simulated launch whose result is infinite or NaN, though no operand is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Arose {
+    pub is_nan: bool,
+    pub place: Place,
+    pub block: [u32; 3],
+    pub thread: [u32; 3],
 }
 
 /// Differing words of captured memory, read as floats.

@@ -64,7 +64,7 @@ impl<'a> Sources<'a> {
     }
 
     fn quote_place(&mut self, place: &mut Place) {
-        if let Some(line) = &mut place.line {
+        for line in place.line.iter_mut().chain(&mut place.calls) {
             line.text = self.line(&line.file, line.number);
         }
     }

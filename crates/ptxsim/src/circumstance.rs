@@ -19,9 +19,10 @@ pub use crate::isa::Circumstance;
 use crate::isa::{Access, AddressSpace, HOST_BASE, Inst, MODULE_BASE, Special};
 use crate::isa::{MemoryAccess, Object, Register, Use, Values};
 use crate::memory::Memory;
-use crate::program::{Place, Program};
+use crate::program::Program;
 use crate::regs::Class;
 use crate::turn::{Turn, mixed};
+use model::Place;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// A set of them, and the values that they have.

@@ -30,6 +30,8 @@ pub struct Limits {
     pub sample: Option<u32>,
     /// The circumstances that have unusual values. Addresses are those of the memory.
     pub varied: Circumstances,
+    /// Looks where infinities and NaN arise (with checks only). That takes long.
+    pub arising: bool,
 }
 
 impl Default for Limits {
@@ -41,6 +43,7 @@ impl Default for Limits {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             sample: None,
             varied: Circumstances::default(),
+            arising: false,
         }
     }
 }
@@ -97,6 +100,7 @@ pub struct Outcome {
     pub costs: Vec<Cost>,
     pub findings: Findings,
     pub printed: Vec<String>,
+    pub arose: Vec<model::Arose>,
 }
 
 /// The clusters of a grid that run, by number: all, or a sample with at most so many blocks.
@@ -135,6 +139,7 @@ impl<'a> Job<'a> {
             cooperative: self.cooperative,
             explicit_cluster: self.explicit_cluster,
             varied: self.limits.varied,
+            arising: self.limits.arising.then(Default::default),
             named: self.limits.varied.named(self.program),
             costs: vec![Cost::default(); code.len()],
             issues: Issues::new(code.len()),
@@ -172,6 +177,13 @@ impl Machine<'_> {
             costs: std::mem::take(&mut self.costs),
             findings: std::mem::take(&mut self.findings),
             printed: std::mem::take(&mut self.printed),
+            arose: self
+                .arising
+                .take()
+                .into_iter()
+                .flatten()
+                .flatten()
+                .collect(),
         }
     }
 }

@@ -49,6 +49,7 @@ pub(crate) fn launch(
             place: Box::new(Place {
                 at: program.name.clone(),
                 line: None,
+                calls: Vec::new(),
             }),
             block: [0; 3],
             thread: [0; 3],
@@ -194,6 +195,7 @@ pub(crate) fn launch(
         withheld: withheld(program, program.shape(), &outcome.costs),
         findings: outcome.findings.ranked(limits.findings),
         printed: outcome.printed,
+        arose: outcome.arose,
         not_judged,
         reached,
     })

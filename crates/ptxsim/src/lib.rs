@@ -126,8 +126,8 @@ pub use job::{Limits, sample};
 pub use memory::Memory;
 pub use model::Launch;
 pub use model::{Arithmetic, Counter, Doubt, LineCount, Tier, Withheld, Work};
-pub use program::Place;
-pub use report::{Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, LineCost, Report};
+pub use model::{Finding, FindingKind, Place};
+pub use report::{Cost, Counters, Fault, FaultKind, Kind, LineCost, Report};
 pub use tensor_map::{TensorMapError, decode_tensor_map, encode_tensor_map};
 pub use turn::Turn;
 

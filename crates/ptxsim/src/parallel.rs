@@ -50,7 +50,13 @@ pub fn run(job: &Job, memory: &mut Memory) -> Option<(Outcome, BTreeMap<u64, u64
     // Each thread may come to copy all buffers.
     let fitting = (room / (memory.bytes() + (4 << 20))) as usize;
     let clusters = job.blocks / job.cluster_blocks();
-    let threads = job.limits.threads.min(fitting).min(clusters as usize);
+    // The first that arises is that of the first block.
+    let wanted = if job.limits.arising {
+        1
+    } else {
+        job.limits.threads
+    };
+    let threads = wanted.min(fitting).min(clusters as usize);
     // Blocks that synchronise would find out one by one that they cannot run apart.
     if threads < 2
         || job.cooperative
@@ -213,6 +219,7 @@ fn join(job: &Job, memory: &mut Memory, shares: Vec<Shard>) -> Outcome {
         costs,
         findings: Findings::default(),
         printed: Vec::new(),
+        arose: Vec::new(),
     };
     for part in parts {
         outcome.findings.join(part.findings);

@@ -4,6 +4,7 @@ use crate::isa::{AddressSpace, Inst, MemoryAccess, Object, Order, Special};
 use crate::parse::ast::{Clusters, Pos};
 use crate::parse::lines::{LineId, Lines};
 use crate::regs::Class;
+use model::{Place, SourceLine};
 use std::sync::Arc;
 
 /// Where an instruction came from.
@@ -12,15 +13,6 @@ pub struct Source {
     pub pos: Pos,
     pub loc: LineId,
     pub form: String,
-}
-
-/// Where an instruction comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
-    /// `mma.hpp:288 inlined at k.cu:12`, as messages have it.
-    pub at: String,
-    /// The innermost of these lines (`mma.hpp`, 288); `None` where PTX names none.
-    pub line: Option<(String, u32)>,
 }
 
 /// Where the grid of a cooperative launch has its workspace: its size in bytes, and the word by which
@@ -181,18 +173,26 @@ impl Program {
     }
 
     /// Where an instruction comes from.
+    /// Returns where an instruction comes from, without the text of its lines.
     pub fn where_from(&self, inst: &Inst) -> Place {
+        let source = self.sources.get(inst.source as usize);
+        let mut lines = source
+            .map(|source| self.lines.own_lines(source.loc))
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|at| at.line > 0)
+            .filter_map(|at| {
+                Some(SourceLine {
+                    file: self.lines.files.get(&at.file)?.clone(),
+                    number: at.line,
+                    text: None,
+                })
+            });
         Place {
             at: self.place(inst.source),
-            line: self.line(inst.source),
+            line: lines.next(),
+            calls: lines.collect(),
         }
-    }
-
-    /// Returns the file and line of an instruction: of those that it was inlined through, the innermost of the user's own.
-    pub fn line(&self, source: u32) -> Option<(String, u32)> {
-        let at = self.lines.own_at(self.sources.get(source as usize)?.loc);
-        let file = self.lines.files.get(&at.file)?;
-        (at.line > 0).then(|| (file.clone(), at.line))
     }
 
     /// `file.cu:12 inlined at file.cu:40`, or the PTX line where there is no `.loc`.

@@ -2,9 +2,10 @@
 
 use crate::arithmetic::{self, Computed};
 pub use crate::isa::Kind;
-use crate::program::{Place, Program};
+use crate::program::Program;
 use crate::quick::QuickMap;
-use model::{Access, Counter, Withheld};
+use model::{Arose, Counter, Withheld};
+pub use model::{Finding, FindingKind, Place};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -65,53 +66,6 @@ impl At {
     }
 }
 
-/// In the order of what they can do: wrong data first, then order that is left to luck.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum FindingKind {
-    /// Data of an asynchronous copy touched before the copying thread waited for it, or overwritten
-    /// by another one.
-    AsyncBeforeWait,
-    /// Shared memory of another block of the cluster, which may have ended.
-    ExitedBlock,
-    UninitialisedGlobal,
-    UninitialisedShared,
-    UninitialisedLocal,
-    InvalidMembers,
-    /// A descriptor of a matrix in shared memory does not fit the tile that it leads to.
-    WrongLayout,
-    /// `free` of what `malloc` did not give, or a second time.
-    InvalidFree,
-    SharedRace,
-    /// Two accesses to global memory within a launch, one of them a write, that nothing orders.
-    GlobalRace,
-    /// A barrier was passed without threads of the block that had ended.
-    BarrierByPart,
-    /// Two accesses by lanes of one warp, one of them a write, and no `__syncwarp()` between them: in
-    /// different branches or iterations, or what is read decides a branch.
-    WarpRace,
-    /// The same in one instruction stream: it takes lanes that part without a branch to change their order.
-    WarpHazard,
-    /// Memory from `malloc` that nobody had freed when the launch ended, with no pointer left to it.
-    Leak,
-}
-
-/// Something wrong that did not stop the launch: all of a kind between the same two source lines.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    pub kind: FindingKind,
-    /// The message of the first.
-    pub message: String,
-    /// The source line, and for a race the other one.
-    pub places: Vec<Place>,
-    /// One for each place.
-    pub accesses: Vec<Access>,
-    /// Where it was seen first.
-    pub block: [u32; 3],
-    pub thread: [u32; 3],
-    pub address: Option<u64>,
-    pub times: u64,
-}
-
 /// Kind, instruction, and the other instruction.
 type Sort = (FindingKind, u32, u32);
 /// The key of a group.
@@ -143,6 +97,15 @@ impl Findings {
         self.last = known.map(|at| (sort, at));
         let group = known.and_then(|at| self.groups.get_mut(at));
         group.map(|g| g.times += times).is_some()
+    }
+
+    /// Counts in the group of these places, and returns whether there is one.
+    pub fn count_at(&mut self, sort: Sort, places: &[Place]) -> bool {
+        let known = self.of_lines.get(&(sort.0, places.to_vec())).copied();
+        if let Some(at) = known {
+            self.of_sort.insert(sort, at);
+        }
+        known.is_some() && self.count(sort, 1)
     }
 
     pub fn tell(&mut self, sort: Sort, finding: Finding) {
@@ -320,6 +283,8 @@ pub struct Report {
     /// Output of `printf`, a line or a part of one for each call, in the order of this library's
     /// schedule; at most [`MAX_PRINTED`].
     pub printed: Vec<String>,
+    /// The first infinity and the first NaN, where they were asked for.
+    pub arose: Vec<Arose>,
     /// How many bytes of each allocation the launch reaches, by its address. Empty without checks.
     pub reached: BTreeMap<u64, u64>,
 }

@@ -7,8 +7,7 @@ use crate::place::{Place, within_repository};
 use judge::{FindingStanding, SeenFinding};
 use model::{CaseId, Finding, Outcome, ProblemCause, Question, Record, Rule, Subject};
 use std::collections::BTreeSet;
-use wording::reasons;
-use wording::words;
+use wording::{findings as sentences, reasons, words};
 
 /// Worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -204,7 +203,7 @@ fn findings(input: &ReportInput) -> Vec<Annotation> {
                     line: line.number.to_string(),
                 }),
                 title: case.id.to_string(),
-                message: finding.message.clone(),
+                message: sentences::message(finding),
             });
         }
     }

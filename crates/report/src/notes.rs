@@ -92,7 +92,7 @@ fn lines(record: &Record, judgement: &Judgement, is_meant: fn(&Note) -> bool) ->
                 };
                 let remark = format!(
                     "{}{others}; `__syncwarp()` between the two orders them",
-                    finding.message
+                    wording::findings::message(finding)
                 );
                 of_several.entry(remark).or_default().insert(subject);
             }

@@ -6,13 +6,13 @@ use crate::place::{Place, within_repository};
 use ::explain::{Cause, PlaceSide};
 use model::{
     Against, Comparison, CounterRise, FaultSite, Finding, Judgement, LaunchSite, LineCount,
-    Mistyped, Outcome, Problem, ProblemCause, Question, Reason, Record, Rule, SinceBase, Subject,
-    Verdict, WorseValue,
+    Mistyped, Outcome, Problem, ProblemCause, Question, Reason, Record, Rule, SinceBase,
+    SourceLine, Subject, Verdict, WorseValue,
 };
 use std::collections::BTreeSet;
 use wording::names::named;
 use wording::reasons::{self, Context};
-use wording::{problems as titles, words};
+use wording::{findings, problems as titles, words};
 
 /// One problem.
 pub struct Block<'a> {
@@ -49,8 +49,8 @@ pub struct Block<'a> {
 pub struct Frame {
     /// By file and number.
     pub lines: Vec<FrameLine>,
-    /// Stands between two lines: `no barrier between the two`.
-    pub between: Option<&'static str>,
+    /// Stands between two lines, after the one with this index: `no barrier between the two`.
+    pub between: Option<(usize, &'static str)>,
 }
 
 pub struct FrameLine {
@@ -81,6 +81,15 @@ pub struct Row {
 }
 
 impl FrameLine {
+    fn new(line: &SourceLine, note: String) -> Self {
+        Self {
+            file: line.file.clone(),
+            number: line.number,
+            text: line.text.clone(),
+            note,
+        }
+    }
+
     /// `k.cu:9: y = part[0]; (thread 32 reads)`
     pub fn in_words(&self) -> String {
         let text = self.text.as_deref().unwrap_or("(not readable)");
@@ -327,7 +336,8 @@ fn of_finding(finding: &Finding) -> Frame {
         let Some(line) = &place.line else {
             continue;
         };
-        let note = finding.accesses.get(at).map(titles::access);
+        let access = finding.accesses.get(at);
+        let note = access.map(|access| titles::access(finding, access));
         let note = note.unwrap_or_default();
         let mut known = lines.iter_mut();
         match known
@@ -335,17 +345,62 @@ fn of_finding(finding: &Finding) -> Frame {
         {
             Some(known) if !note.is_empty() => known.note = format!("{}, {note}", known.note),
             Some(_) => {}
-            None => lines.push(FrameLine {
-                file: line.file.clone(),
-                number: line.number,
-                text: line.text.clone(),
-                note,
-            }),
+            None => lines.push(FrameLine::new(line, note)),
         }
     }
     lines.sort_by(|one, other| (&one.file, one.number).cmp(&(&other.file, other.number)));
-    let between = titles::lacking(finding).filter(|_| lines.len() == 2);
-    Frame { lines, between }
+    let accessed = lines.len();
+    let mut called = calls(finding);
+    called.retain(|call| {
+        !lines
+            .iter()
+            .any(|line| (&line.file, line.number) == (&call.file, call.number))
+    });
+    lines.extend(called);
+    let between = titles::lacking(finding).filter(|_| accessed == 2);
+    // Between two calls where they are shown, else between the accesses.
+    let after = if lines.len() == accessed + 2 {
+        accessed
+    } else {
+        0
+    };
+    Frame {
+        lines,
+        between: between.map(|between| (after, between)),
+    }
+}
+
+/// Returns the outermost calls in which the two accesses of a finding differ, the earlier one first. Where they have the same
+/// calls, as in two turns of a loop, the outermost of them.
+fn calls(finding: &Finding) -> Vec<FrameLine> {
+    let [one, other] = finding.places.as_slice() else {
+        return Vec::new();
+    };
+    let common = one
+        .calls
+        .iter()
+        .rev()
+        .zip(other.calls.iter().rev())
+        .take_while(|(one, other)| (&one.file, one.number) == (&other.file, other.number))
+        .count();
+    let mut all: Vec<FrameLine> = finding
+        .places
+        .iter()
+        .zip(&finding.accesses)
+        .filter_map(|(place, access)| {
+            let outermost = place.calls.iter().rev().nth(common)?;
+            let note = format!("calls, {}", titles::access(finding, access));
+            Some(FrameLine::new(outermost, note))
+        })
+        .collect();
+    // The first place is that of the later access, unless the other one says that it follows.
+    if !matches!(finding.accesses.as_slice(), [_, other] if other.follows.is_some()) {
+        all.reverse();
+    }
+    match one.calls.last() {
+        Some(outermost) if all.is_empty() => vec![FrameLine::new(outermost, "calls".to_owned())],
+        _ => all,
+    }
 }
 
 fn of_argument(mistyped: &Mistyped) -> Option<FrameLine> {
@@ -369,18 +424,14 @@ fn of_fault(reason: &Reason) -> Option<FrameLine> {
     };
     let site = fault.site.as_deref()?;
     let line = site.line()?;
-    Some(FrameLine {
-        file: line.file.clone(),
-        number: line.number,
-        text: line.text.clone(),
-        note: match site {
-            FaultSite::Launch(LaunchSite { block, thread, .. }) => {
-                format!("{}, {}", titles::block(*block), titles::thread(*thread))
-            }
-            // The compiler's own words are below.
-            FaultSite::Source(_) => String::new(),
-        },
-    })
+    let note = match site {
+        FaultSite::Launch(LaunchSite { block, thread, .. }) => {
+            format!("{}, {}", titles::block(*block), titles::thread(*thread))
+        }
+        // The compiler's own words are below.
+        FaultSite::Source(_) => String::new(),
+    };
+    Some(FrameLine::new(line, note))
 }
 
 /// Whether the baselines are for another GPU or compiler than this run's.
@@ -469,11 +520,12 @@ fn found(seed: u64, findings: &[Finding]) -> Vec<String> {
         ),
     };
     let times = words::plural(usize::try_from(first.times).unwrap_or(usize::MAX), "time");
+    let follows = findings::follows(first).map_or(String::new(), |follows| format!("; {follows}"));
     let facts = format!(
-        "{entry}seed {seed}, {}, {times}{more}",
+        "{entry}seed {seed}, {}, {times}{follows}{more}",
         titles::block(first.block)
     );
-    vec![first.message.clone(), facts]
+    vec![findings::message(first), facts]
 }
 
 fn declared_by(verdicts: &[&Verdict]) -> Option<String> {

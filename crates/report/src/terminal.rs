@@ -321,8 +321,8 @@ fn frame(out: &mut Vec<String>, frame: &Frame, options: Options) {
                 out.push(format!("{INDENT}{:>digits$} │   {}", "", line.note));
             }
         }
-        if at == 0
-            && let Some(between) = frame.between
+        if let Some((after, between)) = frame.between
+            && at == after
         {
             out.push(format!("{INDENT}{:>digits$} │ ({between})", ""));
         }

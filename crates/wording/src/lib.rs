@@ -2,6 +2,7 @@
 //! prints. Decides nothing.
 
 pub mod escape;
+pub mod findings;
 pub mod names;
 pub mod problems;
 pub mod reasons;

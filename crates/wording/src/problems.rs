@@ -12,7 +12,7 @@ pub fn title(problem: &Problem, verdicts: &[Verdict]) -> String {
             .first()
             .map_or_else(|| words_of(problem.code), kind),
         ProblemCause::Verdict(reason) => match innermost(reason) {
-            Reason::Fault(fault) => words_of(fault.kind.code()),
+            Reason::Fault(fault) => words_of(fault.kind.code()) + &on_architecture(reason),
             _ => gates(problem, verdicts),
         },
     }
@@ -39,11 +39,20 @@ fn kind(finding: &Finding) -> String {
 
 /// The order that is missing between the two lines of a finding.
 pub fn lacking(finding: &Finding) -> Option<&'static str> {
+    let follows = finding.accesses.iter().find_map(|access| access.follows);
     match finding.kind {
         FindingKind::AsyncBeforeWait => Some("no wait for the copy between the two"),
-        FindingKind::SharedRace => Some("no barrier between the two"),
+        FindingKind::SharedRace => Some(match follows {
+            None => "no barrier between the two",
+            Some(Follows::NextCall) => "no barrier before the next call",
+            Some(Follows::NextTurn) => "no barrier before the next turn of the loop",
+        }),
         FindingKind::GlobalRace => Some("nothing orders the two"),
-        FindingKind::WarpRace | FindingKind::WarpHazard => Some("no __syncwarp() between the two"),
+        FindingKind::WarpRace | FindingKind::WarpHazard => Some(match follows {
+            None => "no __syncwarp() between the two",
+            Some(Follows::NextCall) => "no __syncwarp() before the next call",
+            Some(Follows::NextTurn) => "no __syncwarp() before the next turn of the loop",
+        }),
         FindingKind::ExitedBlock => Some("no barrier of the cluster before that block's end"),
         FindingKind::Uninitialised
         | FindingKind::MachineDependence
@@ -55,8 +64,8 @@ pub fn lacking(finding: &Finding) -> Option<&'static str> {
     }
 }
 
-/// `thread 32 reads`
-pub fn access(access: &Access) -> String {
+/// Says who does what at a place of a finding: `thread 32 reads`, and with the block where two blocks take part.
+pub fn access(finding: &Finding, access: &Access) -> String {
     let does = match access.kind {
         AccessKind::Read => "reads",
         AccessKind::Write => "writes",
@@ -64,10 +73,17 @@ pub fn access(access: &Access) -> String {
         AccessKind::Copy => "copies",
         AccessKind::Other => "",
     };
-    match access.thread {
-        Some(id) => format!("{} {does}", thread(id)).trim_end().to_owned(),
-        None => does.to_owned(),
-    }
+    let is_apart = |other: &Access| other.block.is_some() && other.block != access.block;
+    let of_block = access
+        .block
+        .filter(|_| finding.accesses.iter().any(is_apart))
+        .map(block);
+    of_block
+        .into_iter()
+        .chain(access.thread.map(thread))
+        .chain((!does.is_empty()).then(|| does.to_owned()))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// `thread 32`, and of a block of several dimensions `thread (1, 2, 0)`.
@@ -110,6 +126,14 @@ fn gates(problem: &Problem, verdicts: &[Verdict]) -> String {
     match names.len() {
         0..=2 => names.join(", "),
         all => format!("{} and {} more", names.swap_remove(0), all - 1),
+    }
+}
+
+/// ` on sm_100`, for what breaks on one of several architectures.
+fn on_architecture(reason: &Reason) -> String {
+    match reason {
+        Reason::OnArchitecture { arch, .. } => format!(" on {arch}"),
+        _ => String::new(),
     }
 }
 

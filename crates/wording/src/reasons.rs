@@ -1,12 +1,12 @@
 //! Sentences: why a verdict came out as it did, for a reader. The only place that words a reason; nothing
 //! reads them back.
 
-use super::escape;
 use super::words::{
     any_of, comma, compared_part, difference, element, instructions, limit, limit_by,
     limit_in_yaml, listed, millions, numbers, percent, place, plural, quantity, role_name, signed,
     signed_interval, update_binaries_command, update_command,
 };
+use super::{escape, findings, problems};
 use model::occupancy::{Excess, Limiter};
 use model::*;
 
@@ -75,9 +75,10 @@ impl Context<'_> {
                 format!("no effect: same machine code, launches and arguments as `{variant}`")
             }
             R::NonFinite { seed, count, elements, worst } => format!(
-                "{} with seed {seed}: {count} of {elements} elements{}",
+                "{} with seed {seed}: {count} of {elements} elements{}{}",
                 not_finite(worst.as_ref()),
                 first(worst.as_ref().map(element)),
+                worst.iter().flat_map(|worst| &worst.arose).map(arose).collect::<String>(),
             ),
             R::Unwritten { seed, count, first: at } => format!(
                 "not written with seed {seed}: {}{}",
@@ -543,6 +544,17 @@ fn all<T>(of: &[T], each: impl Fn(&T) -> String) -> String {
     all.join("; ")
 }
 
+/// `; the first NaN arose at k.cu:8, block 0, thread 3`
+fn arose(arose: &Arose) -> String {
+    let value = if arose.is_nan { "NaN" } else { "infinity" };
+    format!(
+        "; the first {value} arose at {}, {}, {}",
+        arose.place.at,
+        problems::block(arose.block),
+        problems::thread(arose.thread)
+    )
+}
+
 /// Says how an element is unlike the reference in being a number.
 fn not_finite(worst: Option<&Worst>) -> &'static str {
     match worst.map(|worst| (worst.got.0.is_finite(), worst.want.0.is_finite())) {
@@ -713,9 +725,10 @@ fn accepted_finding(accepted: &AcceptedFinding) -> String {
 fn finding(finding: &Finding) -> String {
     let entry = finding.entry.as_ref();
     let entry = entry.map_or(String::new(), |entry| format!("in {entry}: "));
+    let message = findings::message(finding);
     match finding.times {
-        0 | 1 => format!("{entry}{}", finding.message),
-        times => format!("{entry}{} ({times} times)", finding.message),
+        0 | 1 => format!("{entry}{message}"),
+        times => format!("{entry}{message} ({times} times)"),
     }
 }
 

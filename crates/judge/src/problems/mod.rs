@@ -109,7 +109,11 @@ fn is_blocking(verdict: &Verdict) -> bool {
 
 /// The reason itself, for whichever architecture.
 fn reason_of(verdict: &Verdict) -> &Reason {
-    match &verdict.reason {
+    without_architecture(&verdict.reason)
+}
+
+fn without_architecture(reason: &Reason) -> &Reason {
+    match reason {
         Reason::OnArchitecture { why, .. } => why,
         reason => reason,
     }
@@ -387,7 +391,7 @@ impl Drafts<'_> {
                     let ProblemCause::Verdict(known) = &problem.cause else {
                         return false;
                     };
-                    matches!(known.as_ref(), Reason::Fault(known) if is_same_fault(known, fault))
+                    matches!(without_architecture(known), Reason::Fault(known) if is_same_fault(known, fault))
                 };
                 // One fault breaks every gate of a case: the first of them names it.
                 let is_repeated = self.all.iter().any(|draft| {

@@ -4,9 +4,11 @@
 use super::state::*;
 use super::undefined::{Origin, Unwritten};
 use crate::isa::*;
+use crate::program::SharedVariable;
 use crate::regs::{Class, LANES, Regs, lanes};
 use crate::report::*;
 use crate::switch::{Observer, is_off};
+use model::AccessKind;
 
 pub type Addresses = [u64; LANES];
 
@@ -93,7 +95,14 @@ fn span(a: &Addresses, mask: u32) -> (u64, u64) {
 
 impl Machine<'_> {
     #[inline(always)]
-    pub fn aligned(&self, b: &BlockState, w: &Warp, s: Site, a: &Addresses, bytes: u32) -> Run<()> {
+    pub fn aligned(
+        &self,
+        b: &BlockState,
+        w: &Warp,
+        s: Site,
+        (space, a): (AddressSpace, &Addresses),
+        bytes: u32,
+    ) -> Run<()> {
         // All at once first: an address that is off shows in the union of their bits.
         let mut union = 0;
         for (l, x) in a.iter().enumerate() {
@@ -102,21 +111,59 @@ impl Machine<'_> {
         if union & u64::from(bytes - 1) == 0 {
             return Ok(());
         }
-        let off = |l: &usize| a[*l] & u64::from(bytes - 1) != 0;
-        let bad = lanes(s.mask).find(off).map_or(0, |l| 1_u32 << l);
-        if bad != 0 {
-            let l = bad.trailing_zeros();
-            let what = format!(
-                "misaligned access: {bytes} bytes at address {:#x}",
-                a[l as usize]
-            );
-            return self.fault(
-                FaultKind::Misaligned,
-                At::lane(b, w, s.pc, l).address(a[l as usize]),
-                &what,
-            );
+        let is_off = |l: &usize| a[*l] & u64::from(bytes - 1) != 0;
+        match lanes(s.mask).find(is_off) {
+            Some(lane) => self.misaligned(b, w, s, (lane as u32, space, a[lane]), bytes),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    #[cold]
+    fn misaligned(
+        &self,
+        b: &BlockState,
+        w: &Warp,
+        s: Site,
+        (lane, space, address): (u32, AddressSpace, u64),
+        bytes: u32,
+    ) -> Run<()> {
+        let op = self.program.code.get(s.pc as usize).map(|inst| &inst.op);
+        let way = match op.map(|op| op.access_kind()) {
+            Some(AccessKind::Read) => "read",
+            Some(AccessKind::Write) => "write",
+            Some(AccessKind::Copy) => "copy",
+            _ => "access",
+        };
+        let holder = match space {
+            AddressSpace::Global | AddressSpace::Generic => {
+                let found = self.memory.find(address, 1).map(|i| self.memory.at(i));
+                found.map(|held| (held.name.as_str(), address - held.base))
+            }
+            AddressSpace::Shared => self
+                .shared_variable(address)
+                .map(|held| (held.name.as_str(), address - u64::from(held.offset))),
+            _ => None,
+        };
+        let place = holder.map_or_else(String::new, |(name, offset)| {
+            format!(", byte {offset} of `{name}`,")
+        });
+        let what = format!(
+            "misaligned {way} of {bytes} bytes: address {address:#x}{place} is not a multiple of {bytes}"
+        );
+        self.fault(
+            FaultKind::Misaligned,
+            At::lane(b, w, s.pc, lane).address(address),
+            &what,
+        )
+    }
+
+    /// Returns the last variable in shared memory that begins at an address or before it.
+    fn shared_variable(&self, address: u64) -> Option<&SharedVariable> {
+        self.program
+            .shared
+            .iter()
+            .filter(|variable| u64::from(variable.offset) <= address)
+            .max_by_key(|variable| variable.offset)
     }
 
     /// The allocation that the last access hit, and offsets in it, if it holds all lanes' accesses.
@@ -257,11 +304,8 @@ impl Machine<'_> {
                 continue;
             }
             let near = self
-                .program
-                .shared
-                .iter()
-                .filter(|v| space == AddressSpace::Shared && u64::from(v.offset) <= a[l])
-                .max_by_key(|v| v.offset);
+                .shared_variable(a[l])
+                .filter(|_| space == AddressSpace::Shared);
             let place = near.map_or_else(String::new, |v| {
                 let past = a[l] - u64::from(v.offset);
                 format!(

@@ -43,7 +43,7 @@ impl Machine<'_> {
     ) -> Run<()> {
         let target = addresses(&w.regs, to.address, to.offset);
         let source = addresses(&w.regs, from.address, from.offset);
-        self.aligned(b, w, s, &target, bytes)?;
+        self.aligned(b, w, s, (AddressSpace::Shared, &target), bytes)?;
         self.in_window(
             b,
             w,
@@ -60,7 +60,7 @@ impl Machine<'_> {
         }
         if reading != 0 {
             let s = Site { mask: reading, ..s };
-            self.aligned(b, w, s, &source, bytes)?;
+            self.aligned(b, w, s, (AddressSpace::Global, &source), bytes)?;
             self.count_global(s, &source, bytes);
             let cost = &mut self.costs[s.pc as usize];
             cost.requests -= u64::from(!is_off(Observer::Cost, s.pc));

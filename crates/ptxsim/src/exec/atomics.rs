@@ -33,7 +33,7 @@ impl Machine<'_> {
             let (space, mask, a) = split(access.space, &all, rest, &mut room);
             rest &= !mask;
             let s = Site { mask, ..s };
-            self.aligned(b, w, s, a, bytes)?;
+            self.aligned(b, w, s, (space, a), bytes)?;
             match space {
                 AddressSpace::Shared => {
                     self.atomic_shared::<CHECKS>(b, w, atom, s, a)?;

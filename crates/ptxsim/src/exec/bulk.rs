@@ -203,7 +203,7 @@ impl Machine<'_> {
             BulkGlobal::Line(_) | BulkGlobal::Shared(_) => PIECE,
             BulkGlobal::Box { .. } => BOX_ALIGN,
         };
-        self.aligned(b, w, s, &to, align)?;
+        self.aligned(b, w, s, (AddressSpace::Shared, &to), align)?;
         let barriers = copy.barrier.as_ref();
         let barriers = barriers.map(|at| addresses(&w.regs, at.address, at.offset));
         if let Some(barriers) = barriers.as_ref().filter(|_| self.cluster.is_at_work()) {
@@ -314,7 +314,7 @@ impl Machine<'_> {
             match &prefetch.0 {
                 BulkGlobal::Line(place) => {
                     let global = addresses(&w.regs, place.address, place.offset);
-                    self.aligned(b, w, s, &global, PIECE)?;
+                    self.aligned(b, w, s, (AddressSpace::Global, &global), PIECE)?;
                     let bytes = w.regs.r32[size as usize].0[lane];
                     self.in_pieces(b, w, s, (bytes, global[lane]))?;
                 }
@@ -339,7 +339,7 @@ impl Machine<'_> {
         bytes: u32,
     ) -> Run<Option<Stretch>> {
         let from = addresses(&w.regs, place.address, place.offset);
-        self.aligned(b, w, s, &from, PIECE)?;
+        self.aligned(b, w, s, (AddressSpace::Shared, &from), PIECE)?;
         let lane = s.mask.trailing_zeros() as usize;
         self.in_pieces(b, w, s, (bytes, from[lane]))?;
         for at in [shared, &from] {
@@ -390,7 +390,7 @@ impl Machine<'_> {
         write: bool,
     ) -> Run<Option<Stretch>> {
         let global = addresses(&w.regs, place.address, place.offset);
-        self.aligned(b, w, s, &global, PIECE)?;
+        self.aligned(b, w, s, (AddressSpace::Global, &global), PIECE)?;
         let lane = s.mask.trailing_zeros() as usize;
         self.in_pieces(b, w, s, (bytes, shared[lane]))?;
         if bytes == 0 {

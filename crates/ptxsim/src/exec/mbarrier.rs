@@ -199,7 +199,7 @@ impl Machine<'_> {
             );
         }
         if m.op == MbarrierOp::Init {
-            self.aligned(b, w, s, a, 8)?;
+            self.aligned(b, w, s, (AddressSpace::Shared, a), 8)?;
             self.in_window(b, w, s, a, 8, b.shared.len(), AddressSpace::Shared)?;
             if CHECKS {
                 // All lanes of a warp may make the same one.
@@ -230,7 +230,7 @@ impl Machine<'_> {
         s: Site,
         a: &Addresses,
     ) -> Run<()> {
-        self.aligned(b, w, s, a, 8)?;
+        self.aligned(b, w, s, (AddressSpace::Shared, a), 8)?;
         self.in_window(b, w, s, a, 8, b.shared.len(), AddressSpace::Shared)?;
         if CHECKS {
             // libcu++ lets one lane end an mbarrier after no more than a `match.sync` with those

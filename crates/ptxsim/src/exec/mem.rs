@@ -135,7 +135,7 @@ impl Machine<'_> {
             let (space, mask, a) = split(access.space, &all, rest, &mut room);
             rest &= !mask;
             let s = Site { mask, ..s };
-            self.aligned(b, w, s, a, bytes)?;
+            self.aligned(b, w, s, (space, a), bytes)?;
             match space {
                 AddressSpace::Global | AddressSpace::Generic => {
                     self.count_global(s, a, bytes);
@@ -234,7 +234,7 @@ impl Machine<'_> {
             let (space, mask, a) = split(access.space, &all, rest, &mut room);
             rest &= !mask;
             let s = Site { mask, ..s };
-            self.aligned(b, w, s, a, bytes)?;
+            self.aligned(b, w, s, (space, a), bytes)?;
             match space {
                 AddressSpace::Global | AddressSpace::Generic => {
                     self.count_global(s, a, bytes);

@@ -1,6 +1,7 @@
 //! Execution: registers and arithmetic of a warp, its memory accesses, its schedule.
 
 mod address;
+mod arising;
 pub mod async_copy;
 mod atomics;
 mod barrier;
@@ -33,6 +34,7 @@ mod print;
 mod provenance;
 pub mod registers;
 mod remote;
+mod sequence;
 pub mod state;
 mod steady;
 pub mod stream;

@@ -168,7 +168,7 @@ impl Machine<'_> {
         let all = addresses(&w.regs, access.address, access.offset);
         let barriers = addresses(&w.regs, barrier.address, barrier.offset);
         let bytes = access.bytes();
-        self.aligned(b, w, s, &all, bytes)?;
+        self.aligned(b, w, s, (AddressSpace::Cluster, &all), bytes)?;
         self.same_block(b, w, s, &all, &barriers)?;
         let barriers = barriers.map(|x| x & ((1 << CLUSTER_PAGE) - 1));
         let atomic = store.reduction.is_some();
@@ -262,7 +262,7 @@ impl Machine<'_> {
         s: Site,
         a: &Addresses,
     ) -> Run<()> {
-        self.aligned(b, w, s, a, 8)?;
+        self.aligned(b, w, s, (AddressSpace::Shared, a), 8)?;
         self.in_window(b, w, s, a, 8, owner.shared.len(), AddressSpace::Shared)?;
         if CHECKS {
             for l in lanes(s.mask) {

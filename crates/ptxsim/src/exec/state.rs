@@ -6,6 +6,7 @@ use super::cluster::{Arrived, Cluster, Near};
 use super::layout::Layouts;
 use super::mbarrier::{Delivery, Meeting};
 use super::registers::RegisterPool;
+use super::sequence;
 use super::tensormap::MapChanges;
 use super::undefined::{Followed, Left, Origin, Undefined};
 use super::warpgroup::Warpgroup;
@@ -62,6 +63,8 @@ pub struct Other {
     pub instruction: u32,
     /// Index in the block of the thread that was there; `None` where nobody kept it.
     pub thread: Option<u32>,
+    /// Its block, where that is another one.
+    pub block: Option<[u32; 3]>,
 }
 
 impl Other {
@@ -69,6 +72,7 @@ impl Other {
         Self {
             instruction,
             thread: None,
+            block: None,
         }
     }
 
@@ -76,6 +80,7 @@ impl Other {
         Self {
             instruction,
             thread: Some(thread),
+            block: None,
         }
     }
 }
@@ -233,6 +238,8 @@ pub struct Machine<'a> {
     pub map_changes: MapChanges,
     /// Grows with everything that may end somebody's wait.
     pub progress: u64,
+    /// What has arisen so far, where that is asked.
+    pub arising: Option<super::arising::Arising>,
     /// A block did what others may see at once: the order of the blocks matters.
     pub crossed: bool,
     pub printed: Vec<String>,
@@ -269,10 +276,13 @@ impl Machine<'_> {
     }
 
     pub fn where_from(&self, instruction: u32) -> Place {
-        let source = self.program.code.get(instruction as usize);
-        Place {
-            at: self.place(instruction),
-            line: source.and_then(|inst| self.program.line(inst.source)),
+        match self.program.code.get(instruction as usize) {
+            Some(inst) => self.program.where_from(inst),
+            None => Place {
+                at: self.place(instruction),
+                line: None,
+                calls: Vec::new(),
+            },
         }
     }
 
@@ -347,22 +357,40 @@ impl Machine<'_> {
             return;
         }
         let At { block, address, .. } = at;
-        let access = |instruction: u32, thread: Option<[u32; 3]>| {
+        let access = |instruction: u32, thread: Option<u32>, block: [u32; 3]| {
             let source = self.program.code.get(instruction as usize);
-            let kind = source.map_or(AccessKind::Other, |inst| inst.op.access_kind());
-            Access { kind, thread }
+            Access {
+                kind: source.map_or(AccessKind::Other, |inst| inst.op.access_kind()),
+                thread: thread.map(|thread| self.thread(thread)),
+                block: thread.map(|_| block),
+                follows: None,
+            }
         };
         let thread = self.thread(at.thread);
         let mut places = vec![self.where_from(at.instruction)];
-        let mut accesses = vec![access(at.instruction, Some(thread))];
+        let mut accesses = vec![access(at.instruction, Some(at.thread), block)];
         if let Some(other) = other {
             places.push(self.where_from(other.instruction));
-            let thread = other.thread.map(|thread| self.thread(thread));
-            accesses.push(access(other.instruction, thread));
+            let block = other.block.unwrap_or(block);
+            accesses.push(access(other.instruction, other.thread, block));
+        }
+        if self.findings.count_at(key, &places) {
+            return;
+        }
+        if let (Some(other), [this, that]) = (other, accesses.as_mut_slice())
+            && this.block == that.block
+        {
+            let both = (other.instruction, at.instruction);
+            match sequence::follows(self.program, kind, both) {
+                Some((later, how)) if later == at.instruction => this.follows = Some(how),
+                Some((_, how)) => that.follows = Some(how),
+                None => {}
+            }
         }
         let place = format!(" at {}, block {block:?}, thread {thread:?}", places[0].at);
         let finding = Finding {
             kind,
+            entry: None,
             message: what(self, &place),
             places,
             accesses,

@@ -35,16 +35,6 @@ pub enum Unwritten {
     Local(u32),
 }
 
-impl Unwritten {
-    pub fn kind(self) -> FindingKind {
-        match self {
-            Unwritten::Global(..) => FindingKind::UninitialisedGlobal,
-            Unwritten::Shared(_) => FindingKind::UninitialisedShared,
-            Unwritten::Local(_) => FindingKind::UninitialisedLocal,
-        }
-    }
-}
-
 /// A bit for each of 32 lanes; for a predicate the lowest bit.
 type Bits = [u64; LANES];
 
@@ -509,14 +499,13 @@ impl Machine<'_> {
     #[cold]
     pub fn depends(&mut self, at: At, origin: Origin, what: &str) {
         self.followed(origin).told = true;
-        let kind = origin.from.kind();
         let address = match origin.from {
             Unwritten::Global(i, offset) => self.memory.at(i).base + offset as u64,
             Unwritten::Shared(a) | Unwritten::Local(a) => u64::from(a),
         };
         let at = at.address(at.address.unwrap_or(address));
         self.find_at(
-            kind,
+            FindingKind::Uninitialised,
             at,
             Some(Other::instruction(origin.instruction)),
             |m, here| {

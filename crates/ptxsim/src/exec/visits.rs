@@ -336,7 +336,10 @@ impl Machine<'_> {
             return;
         }
         let at = At::lane(b, w, s.pc, lane as u32).address(address);
-        let other = Some(Other::by(init.instruction, init.thread));
+        let other = Some(Other {
+            block: Some(owner.id),
+            ..Other::by(init.instruction, init.thread)
+        });
         self.find(FindingKind::SharedRace, at, other, |m| {
             format!(
                 "race on the mbarrier at shared memory {address:#x} of block {:?}: its mbarrier.init at {} by thread {:?} is \
@@ -366,7 +369,10 @@ impl Machine<'_> {
     ) {
         let here = At::lane(b, w, s.pc, c.lane).address(address);
         let thread = c.warp * LANES as u32 + c.other_lane.unwrap_or(0);
-        let other = Some(Other::by(c.instruction, thread));
+        let other = Some(Other {
+            block: Some(self.grid.place(c.block)),
+            ..Other::by(c.instruction, thread)
+        });
         self.find(FindingKind::SharedRace, here, other, |m| {
             let name = |w: bool| if w { "write" } else { "read" };
             let (this, was, owner) = (name(write), name(c.was_write), owner.id);

@@ -207,10 +207,10 @@ impl Machine<'_> {
         mask
     }
 
-    /// Undefined values, or registers of `wgmma`.
+    /// Returns true if undefined values, registers of `wgmma` or what arises have to be followed.
     #[inline(always)]
     fn has_to_follow(&self, w: &Warp) -> bool {
-        w.undefined.is_some() || !self.program.fragments.is_empty()
+        w.undefined.is_some() || !self.program.fragments.is_empty() || self.arising.is_some()
     }
 
     /// As `straight`, following undefined values and registers of `wgmma`, until there are none.
@@ -232,7 +232,12 @@ impl Machine<'_> {
                 self.touch_fragments(b, w, inst, Site { pc: now.pc, mask });
             }
             if let Op::Alu(_) = &inst.op {
+                let s = Site { pc: now.pc, mask };
+                let operands = self.operands(w, inst, s);
                 self.alu_undefined(w, inst, now.mask, mask);
+                if let Some(operands) = operands {
+                    self.note_arising(b, w, inst, s, &operands);
+                }
                 now.pc += 1;
                 continue;
             }

@@ -110,22 +110,32 @@ impl Lines {
         (one_of(&names), inlined)
     }
 
-    /// Returns the innermost line that is in no foreign file; the line itself where there is none, or PTX leaves open
-    /// which one it is.
-    pub fn own_at(&self, id: LineId) -> At {
-        let callers = if self.is_own(id) {
-            BTreeSet::new()
-        } else {
-            self.callers(&BTreeSet::from([id]))
-        };
-        let mut places = callers
-            .iter()
-            .filter(|caller| self.is_own(**caller))
-            .map(|caller| self.at(*caller));
-        match places.next() {
-            Some(first) if places.all(|at| (at.file, at.line) == (first.file, first.line)) => first,
-            _ => self.at(id),
+    /// Returns the line that [`Lines::own`] names, and the lines in no foreign file at which it was inlined, the outermost
+    /// last. They end where PTX leaves open which call it is. Only the line itself where that is open from the start.
+    pub fn own_lines(&self, id: LineId) -> Vec<At> {
+        let mut chain: Vec<At> = Vec::new();
+        let mut lines = BTreeSet::from([id]);
+        for _ in 0..MOST_STEPS {
+            let mut own = lines
+                .iter()
+                .filter(|line| self.is_own(**line))
+                .map(|line| self.at(*line));
+            if let Some(first) = own.next() {
+                let is_first = |at: &At| (at.file, at.line) == (first.file, first.line);
+                if !own.all(|at| is_first(&at)) || chain.len() > MOST_LEVELS {
+                    break;
+                }
+                // A function that was inlined into itself gives one line several times.
+                if !chain.last().is_some_and(is_first) {
+                    chain.push(first);
+                }
+            }
+            lines = self.callers(&lines);
         }
+        if chain.is_empty() {
+            chain.push(self.at(id));
+        }
+        chain
     }
 
     fn names(&self, lines: &BTreeSet<LineId>) -> BTreeSet<String> {

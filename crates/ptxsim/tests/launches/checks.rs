@@ -45,7 +45,7 @@ fn every_barrier_of_stage2_is_needed() {
                     .line
                     .as_ref()
                     .unwrap()
-                    .0
+                    .file
                     .ends_with(end))),
             "{:?}",
             race.places
@@ -131,7 +131,7 @@ fn reports_unwritten_values_at_their_use() {
     let y = memory.alloc("y", 4).unwrap();
     let p = params(kernel, &[Arg::Ptr(x), Arg::Ptr(y), Arg::I32(100)]);
     let report = launch(kernel, [1, 1, 1], [512, 1, 1], 0, &p, &mut memory, limits()).unwrap();
-    assert_eq!(kinds(&report), [FindingKind::UninitialisedGlobal]);
+    assert_eq!(kinds(&report), [FindingKind::Uninitialised]);
     let message = &report.findings[0].message;
     assert!(
         message.starts_with("what is stored to `y` at byte 0")

@@ -314,7 +314,7 @@ fn each_removed_synchronisation_is_found() {
         let report = attend(v, &text, 1, 300).0.unwrap_or_else(|f| panic!("{f}"));
         let is_it = |f: &Finding| {
             let at = f.places[0].line.as_ref();
-            let at = at.is_some_and(|(file, n)| file.ends_with("hopper.cuh") && *n == line);
+            let at = at.is_some_and(|at| at.file.ends_with("hopper.cuh") && at.number == line);
             f.kind == kind && f.message.contains(says) && at
         };
         let all: Vec<_> = report
@@ -392,7 +392,7 @@ fn values_that_nobody_waits_for_are_found() {
     );
     let behind_it = without("done, [%r625], %r833;").unwrap();
     let is_it = |f: &Finding| {
-        let line = f.places[0].line.as_ref().map(|(_, n)| *n);
+        let line = f.places[0].line.as_ref().map(|at| at.number);
         (f.kind, line) == (FindingKind::SharedRace, Some(220))
     };
     assert!(behind_it.findings.iter().any(is_it));

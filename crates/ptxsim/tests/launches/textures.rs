@@ -385,10 +385,7 @@ fn texels_that_nothing_wrote_are_told() {
     let body = "tex.2d.v4.f32.f32 {%w4, %w5, %w6, %w7}, [%d2, {%w0, %w1}];";
     let report = launch_on(body, &setup, &[[0; 4]], false).result.unwrap();
     let kinds: Vec<_> = report.findings.iter().map(|found| found.kind).collect();
-    assert!(
-        kinds.contains(&FindingKind::UninitialisedGlobal),
-        "{kinds:?}"
-    );
+    assert!(kinds.contains(&FindingKind::Uninitialised), "{kinds:?}");
     assert!(report.findings[0].message.contains("`image`"));
 }
 
@@ -398,7 +395,7 @@ fn surface_that_nothing_wrote_is_reported() {
     let body = "suld.b.2d.b32.trap {%w4}, [%d2, {%w0, %w1}];";
     let report = launch_on(body, &words, &[[0; 4]], false).result.unwrap();
     let kinds: Vec<_> = report.findings.iter().map(|found| found.kind).collect();
-    assert_eq!(kinds, [FindingKind::UninitialisedGlobal]);
+    assert_eq!(kinds, [FindingKind::Uninitialised]);
 }
 
 #[test]

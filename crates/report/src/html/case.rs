@@ -487,7 +487,7 @@ impl<'a> Cases<'a> {
                     code { (finding.kind.name()) } " "
                     span.muted { (words::plural(finding.times as usize, "time")) " with seed " (seed) }
                 }
-                p.why { (part::prose(&finding.message)) }
+                p.why { (part::prose(&wording::findings::message(finding))) }
                 pre {
                     @for place in &finding.places {
                         @match place.line.as_ref().and_then(|line| Some((line, line.text.as_ref()?))) {

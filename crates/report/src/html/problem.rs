@@ -117,7 +117,9 @@ fn frame(frame: &Frame) -> Markup {
                     code { (line.text.as_deref().unwrap_or("(not readable)")) }
                     span.note { (line.note) }
                 }
-                @if let (0, Some(between)) = (at, frame.between) { div.between { (between) } }
+                @if let Some((after, between)) = frame.between && at == after {
+                    div.between { (between) }
+                }
             }
         })
         .collect();

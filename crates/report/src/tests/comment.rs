@@ -44,6 +44,8 @@ fn access(thread: u32, kind: AccessKind) -> Access {
     Access {
         thread: Some([thread, 0, 0]),
         kind,
+        block: None,
+        follows: None,
     }
 }
 
@@ -55,6 +57,7 @@ fn race(lines: [(u32, &str); 2]) -> Finding {
             number,
             text: Some(text.into()),
         }),
+        calls: Vec::new(),
     };
     Finding {
         kind: FindingKind::SharedRace,

@@ -10,9 +10,9 @@ use build::signature::short_name;
 use build::{Artifact, is_of_system};
 use model::Unsupported;
 use model::{
-    Case, Counter, DriverFacts, ElemType, Fault, FaultKind, FaultSite, Finding, FindingKind, Image,
-    ImageMemory, Launch, LaunchSite, NotRun, Place, Printed, Sampler, SimulationFacts, SourceLine,
-    TensorMap, TextureAddress, TextureFilter, TextureRead, Withheld,
+    Arose, Case, Counter, DriverFacts, ElemType, Fault, FaultKind, FaultSite, Finding, Image,
+    ImageMemory, Launch, LaunchSite, NotRun, Place, Printed, Sampler, SimulationFacts, TensorMap,
+    TextureAddress, TextureFilter, TextureRead, Withheld,
 };
 use ptxsim::image as own;
 use ptxsim::memory::Variables;
@@ -78,6 +78,9 @@ pub struct SimDevice {
     shown: Option<SimulationFacts>,
     /// The circumstances that a launch sees with unusual values.
     varied: Circumstances,
+    /// Launches look where values arise that are not finite.
+    looks_for_arising: bool,
+    arose: Vec<Arose>,
 }
 
 struct Loaded {
@@ -109,6 +112,8 @@ impl Default for SimDevice {
             poison: BTreeMap::new(),
             shown: None,
             varied: Circumstances::default(),
+            looks_for_arising: false,
+            arose: Vec::new(),
         }
     }
 }
@@ -136,6 +141,18 @@ impl SimDevice {
         self.poison.clear();
         self.shown = None;
         self.varied = Circumstances::default();
+        self.looks_for_arising = false;
+        self.arose.clear();
+    }
+
+    /// Has launches look where values arise that are not finite, until memory begins anew.
+    pub fn look_for_arising(&mut self) {
+        self.looks_for_arising = true;
+    }
+
+    /// Returns the first infinity and the first NaN that launches have shown.
+    pub fn arose(&self) -> &[Arose] {
+        &self.arose
     }
 
     /// The circumstances that a call reads and no result may depend on, each with the entry of a sequence.
@@ -170,8 +187,6 @@ impl SimDevice {
             .iter()
             .filter_map(|(_, entry)| code.module.kernel(entry).ok())
             .find_map(|kernel| kernel.writer(symbol))
-            .as_ref()
-            .map(place)
     }
 
     /// Sets what the host reads from now on where no kernel has written. Leaves memory as it is.
@@ -242,6 +257,7 @@ impl SimDevice {
             findings: FINDINGS,
             threads: self.threads,
             varied: self.varied,
+            arising: self.looks_for_arising,
             ..Limits::default()
         }
     }
@@ -285,8 +301,13 @@ impl SimDevice {
             let entry = several.then_some(name.as_str());
             self.work(&step.before)?;
             match self.execute(&code.module, symbol, step, self.limits(left)) {
-                Ok(report) => {
+                Ok(mut report) => {
                     left = left.saturating_sub(report.counters.total.issued);
+                    for arose in std::mem::take(&mut report.arose) {
+                        if self.arose.iter().all(|known| known.is_nan != arose.is_nan) {
+                            self.arose.push(arose);
+                        }
+                    }
                     shown.add(entry, report);
                 }
                 Err(stopped) => return Err(stopped.of_entry(entry, self.limit)),
@@ -337,15 +358,8 @@ struct Shown {
 impl Shown {
     fn add(&mut self, entry: Option<&str>, report: Report) {
         let findings = report.findings.into_iter().map(|found| Finding {
-            kind: kind(found.kind),
             entry: entry.map(str::to_owned),
-            message: found.message,
-            places: found.places.iter().map(place).collect(),
-            accesses: found.accesses,
-            block: found.block,
-            thread: found.thread,
-            address: found.address,
-            times: found.times,
+            ..found
         });
         self.findings.extend(findings);
         let not_judged = report.not_judged.into_iter().map(|what| match entry {
@@ -379,39 +393,6 @@ impl Shown {
             computed: self.counters.computed,
             printed: printed(&self.printed),
         }
-    }
-}
-
-/// Without the text of the line: who runs a worker has the sources.
-pub fn place(own: &ptxsim::Place) -> Place {
-    let line = own.line.as_ref().map(|(file, number)| SourceLine {
-        file: file.clone(),
-        number: *number,
-        text: None,
-    });
-    Place {
-        at: own.at.clone(),
-        line,
-    }
-}
-
-fn kind(own: ptxsim::FindingKind) -> FindingKind {
-    use ptxsim::FindingKind as Own;
-    match own {
-        Own::AsyncBeforeWait => FindingKind::AsyncBeforeWait,
-        Own::UninitialisedGlobal | Own::UninitialisedShared | Own::UninitialisedLocal => {
-            FindingKind::Uninitialised
-        }
-        Own::ExitedBlock => FindingKind::ExitedBlock,
-        Own::InvalidMembers => FindingKind::InvalidMembers,
-        Own::WrongLayout => FindingKind::WrongLayout,
-        Own::InvalidFree => FindingKind::InvalidFree,
-        Own::SharedRace => FindingKind::SharedRace,
-        Own::GlobalRace => FindingKind::GlobalRace,
-        Own::BarrierByPart => FindingKind::BarrierByPart,
-        Own::WarpRace => FindingKind::WarpRace,
-        Own::WarpHazard => FindingKind::WarpHazard,
-        Own::Leak => FindingKind::Leak,
     }
 }
 
@@ -484,7 +465,7 @@ fn stopped(fault: ptxsim::Fault) -> Stopped {
         | Kind::Undefined => FaultKind::DeviceFault,
     };
     let site = FaultSite::Launch(LaunchSite {
-        place: place(&fault.place),
+        place: *fault.place,
         block: fault.block,
         thread: fault.thread,
     });

@@ -7,11 +7,12 @@
 //! With `ORACLE_MUTANTS=n` each launch is repeated with n changed copies of its text ([`mutate`]).
 //!
 //! This compares what is derived with `Debug`, so that a new field is compared from the start. Where a type of `ptxsim`
-//! changes its shape, a conversion to the old shape belongs in [`difference`].
+//! changes its shape, a conversion to what both have belongs in [`shape`].
 
 mod difference;
 mod mutants;
 mod mutate;
+mod shape;
 mod tell;
 
 pub use memory::Memory;
@@ -86,6 +87,7 @@ fn old_limits(new: Limits) -> ptxsim_oracle::Limits {
         threads,
         sample,
         varied,
+        arising: _,
     } = new;
     ptxsim_oracle::Limits {
         instructions,
@@ -261,7 +263,17 @@ impl Kernel {
         let old = self.old();
         let before = old.map(|old| old.looks(params, cooperative, &memory.old));
         let mut compared = Compared::default();
-        compared.same("looks", &Some(&looks), &before.as_ref());
+        let shown: Vec<_> = looks
+            .iter()
+            .map(|look| (look.at, shape::place(&look.place)))
+            .collect();
+        let before: Option<Vec<_>> = before.as_ref().map(|looks| {
+            looks
+                .iter()
+                .map(|look| (look.at, shape::old_place(&look.place)))
+                .collect()
+        });
+        compared.same("looks", &Some(shown), &before);
         tell::of_module(&self.module.text, compared);
         looks
     }
@@ -337,7 +349,8 @@ fn run(
     let new =
         compared.time_new(|| ptxsim::launch_as(kernel.rebuilt(), launch, params, of_new, limits));
     let old = early.unwrap_or_else(|| run_old(&mut compared));
-    compared.same("result", &Some(&new), &old.as_ref());
+    let old = old.as_ref().map(shape::old_result);
+    compared.same("result", &Some(shape::result(&new)), &old);
     memory.compare(&kernel.module.new, &mut compared);
     (new, compared)
 }

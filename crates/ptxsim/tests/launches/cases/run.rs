@@ -390,7 +390,7 @@ impl Lines {
     fn all(&self, case: &Case, report: &Report) -> Vec<Found> {
         let findings = report.findings.iter().map(|finding| {
             let places = finding.places.iter().map(|place| &place.at);
-            self.found(false, &snake(finding.kind), &finding.message, places)
+            self.found(false, &kind_of(finding), &finding.message, places)
         });
         let notes = report.not_judged.iter().flat_map(|what| {
             let without_callers = self.callers.replace_all(what, "$1");
@@ -437,6 +437,20 @@ impl Lines {
             })
             .collect()
     }
+}
+
+/// Returns the kind of a finding, for a value that nothing wrote with the memory that it is from.
+fn kind_of(finding: &Finding) -> String {
+    let kind = snake(finding.kind);
+    if finding.kind != FindingKind::Uninitialised {
+        return kind;
+    }
+    let memory = ["shared", "local"].into_iter().find(|memory| {
+        finding
+            .message
+            .contains(&format!("depends on {memory} memory"))
+    });
+    format!("{kind}_{}", memory.unwrap_or("global"))
 }
 
 /// Writes `SharedRace` as `shared_race`.

@@ -12,7 +12,7 @@ use crate::device::sim::SimDevice;
 use crate::device::{Device, Failure, Result};
 use crate::worker::protocol::{CheckJob, EstimateJob, Frame, Job, Ready, SimulateJob, Simulated};
 use model::{
-    Determinism, FaultKind, Finding, FindingKind, KeptVariable, SimulationFacts, Simulator,
+    Arose, Determinism, FaultKind, Finding, FindingKind, KeptVariable, SimulationFacts, Simulator,
     Unsupported,
 };
 use ptxsim::COUNTER_MODEL;
@@ -140,8 +140,27 @@ fn simulate(
         say(Frame::Step("simulating another machine".to_owned()));
         depend(device, cache, job, &looks, &mut runs, &mut simulation)?;
     }
-    let (check, _) = runs.facts(launches, after)?;
+    let (mut check, _) = runs.facts(launches, after)?;
+    if let Some(worst) = check.error.worst.as_deref_mut()
+        && !worst.got.0.is_finite()
+        && worst.want.0.is_finite()
+    {
+        say(Frame::Step("looking where it is not finite".to_owned()));
+        worst.arose = arose(device, cache, job)?;
+    }
     Ok(Simulated { check, simulation })
+}
+
+/// Launches once more, and returns where the first infinity and the first NaN arise; none where that launch stops.
+fn arose(device: &mut SimDevice, cache: &mut JobCache, job: &CheckJob) -> Result<Vec<Arose>> {
+    device.begin(usual_place(job.seed), Circumstances::default());
+    let stage = StagedCase::set(device, cache, &job.case, &job.artifact, job.seed)?;
+    device.look_for_arising();
+    match launch_once(device, &stage, 1, &mut cache.buffers) {
+        Ok(_) => Ok(device.arose().to_vec()),
+        Err(Failure::Fault { .. }) => Ok(Vec::new()),
+        Err(failure) => Err(failure),
+    }
 }
 
 fn shown(device: &SimDevice) -> Result<SimulationFacts> {
@@ -325,7 +344,7 @@ fn finding(entry: Option<&String>, look: &ptxsim::Look, (what, times): Differs) 
             "the output depends on {depends}, taken at {}: a launch on the same data with {with} {what}",
             look.place.at
         ),
-        places: vec![crate::device::sim::place(&look.place)],
+        places: vec![look.place.clone()],
         accesses: Vec::new(),
         block: [0; 3],
         thread: [0; 3],
