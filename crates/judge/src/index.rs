@@ -82,7 +82,7 @@ pub(super) struct Filed<'a> {
     variants: Pieces<(&'a str, &'a str), &'a Unit>,
     /// The policy's, by kernel and variant.
     baselines: Pieces<(&'a str, &'a str), &'a Baseline>,
-    /// Of head alone.
+    /// Empty for the base.
     pub refusals: Refusals,
     pub builds: Pieces<&'a UnitId, &'a Seen<BuildFacts>>,
     pub codes: Pieces<&'a UnitId, &'a Seen<CodeFacts>>,

@@ -59,6 +59,7 @@ pub fn check_all(
 /// Cases, and for each of their seeds a job.
 type Asked<'a> = (Vec<&'a Case>, Vec<Vec<Tried>>);
 
+/// Makes a job for each seed of a case that the judge admits.
 fn head_jobs<'a>(side: &Side, record: &'a Record) -> Asked<'a> {
     let plan = &record.plan;
     let admissions = judge::admit(

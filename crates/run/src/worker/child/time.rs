@@ -59,6 +59,7 @@ fn set<'a>(
     Ok((stage, restore))
 }
 
+/// Opens a timer on a case that is set up.
 fn open_timer<'a>(
     device: &'a mut dyn Device,
     stage: &'a StagedCase,
