@@ -671,18 +671,11 @@ impl Maker {
                 bytes: parameter.bytes.clone(),
             })
             .collect();
-        let call = Launch {
-            grid: launch.grid,
-            block: launch.block,
-            cluster: launch.cluster,
-            cooperative: launch.cooperative,
-            dynamic_shared: launch.dynamic_shared,
-        };
         Case {
             id,
             dims: BTreeMap::new(),
             tensors,
-            steps: vec![Step::new(args, Some(call))],
+            steps: vec![Step::new(args, Some(extents_of(launch)))],
             seeds: SEEDS.to_vec(),
             reference: if outputs.is_empty() {
                 Reference::NoOutput
@@ -786,6 +779,17 @@ fn encode(map: &EncodedMap) -> std::result::Result<Vec<u8>, String> {
     Err(format!("the simulator has no tensor maps with {lacking}"))
 }
 
+/// Returns how a captured launch was made.
+pub fn extents_of(launch: &LaunchRecord) -> Launch {
+    Launch {
+        grid: launch.grid,
+        block: launch.block,
+        cluster: launch.cluster,
+        cooperative: launch.cooperative,
+        dynamic_shared: launch.dynamic_shared,
+    }
+}
+
 fn make_unit(id: UnitId, source: &str, launch: &LaunchRecord) -> Unit {
     let constants = launch.variables.iter().map(|variable| Constant {
         name: variable.name.clone(),
@@ -856,9 +860,6 @@ fn hashes(content: &Content) -> Vec<String> {
 
 /// The name that a kernel has in its cases, where no other is called so.
 pub fn name(symbol: &str) -> String {
-    let whole = qualified(symbol).replace("(anonymous namespace)::", "");
-    let before_arguments = whole.split(['<', '(']).next().unwrap_or_default();
-    let last = before_arguments.rsplit("::").next().unwrap_or_default();
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() || c == '_' {
             c
@@ -866,12 +867,19 @@ pub fn name(symbol: &str) -> String {
             '_'
         }
     };
-    let name: String = last.chars().map(plain).collect();
+    let name: String = unqualified(symbol).chars().map(plain).collect();
     if name.is_empty() {
         "kernel".to_owned()
     } else {
         name
     }
+}
+
+/// Returns the name of a kernel without namespaces, template arguments and parameters.
+pub fn unqualified(symbol: &str) -> String {
+    let whole = qualified(symbol).replace("(anonymous namespace)::", "");
+    let name = whole.split(['<', '(']).next().unwrap_or_default();
+    name.rsplit("::").next().unwrap_or(name).to_owned()
 }
 
 /// Short names of kernels, each given once.

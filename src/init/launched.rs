@@ -8,10 +8,11 @@ use super::parts::{Part, PartKind, parts_of};
 use super::probe::{LaunchState, Origin, assemble, limit};
 use super::sizes::{Dim, Product, product_of};
 use super::write::{SCHEMA, as_identifier, listed};
-use build::inventory::{ListedKernel, Pointee};
-use build::signature::qualified;
+use crate::captures::{extents_of, unqualified};
+use build::inventory::{ListedKernel, Pointee, element};
 use capture::{Allocation, CHUNK, Capture, Content, Contents, LaunchRecord};
-use model::{Launch, Number, Role, ScalarType};
+use check::Values;
+use model::{Role, ScalarType};
 use std::path::Path;
 
 /// Shapes that one kernel is given. Calls with more sizes are counted in a comment.
@@ -242,13 +243,6 @@ pub fn write_program(command: &[String], symbols: &[&str]) -> String {
     )
 }
 
-/// The name of a kernel without namespaces, template arguments and parameters.
-fn unqualified(symbol: &str) -> String {
-    let name = qualified(symbol).replace("(anonymous namespace)::", "");
-    let name = name.split(['<', '(']).next().unwrap_or_default();
-    name.rsplit("::").next().unwrap_or(name).to_owned()
-}
-
 const OTHER_PARAMETERS: &str = "the program launched it with other parameters than its source has";
 
 /// Removes what a launch need not say.
@@ -367,13 +361,7 @@ impl<'a> Reader<'a> {
             Ok((variable.name.clone(), bytes.map_err(|_| lost())?))
         });
         Ok(LaunchState {
-            launch: Launch {
-                grid: self.launch.grid,
-                block: self.launch.block,
-                cluster: self.launch.cluster,
-                cooperative: self.launch.cooperative,
-                dynamic_shared: self.launch.dynamic_shared,
-            },
+            launch: extents_of(self.launch),
             parameters,
             memory: memory.collect::<Result<_, String>>()?,
             variables: variables.collect::<Result<_, String>>()?,
@@ -432,39 +420,24 @@ impl<'a> Reader<'a> {
     }
 
     fn scalar(&mut self, name: &str, of: ScalarType, bytes: &[u8]) -> Result<(), String> {
-        let number = number_of(of, bytes).ok_or(OTHER_PARAMETERS)?;
-        let value = match number {
-            Value::Whole(value) => match u64::try_from(value) {
-                Ok(size) => add_dim(&mut self.dims, name, size),
-                Err(_) => value.to_string(),
-            },
-            Value::Float(value) if value.is_finite() => value.to_string(),
-            Value::Float(_) => return Err(format!("`{name}` is not finite in the program")),
+        let elem = element(of).ok_or(OTHER_PARAMETERS)?;
+        let tensor = model::Tensor::new(name, Role::In, elem, vec![1]);
+        let number = match check::decode(&tensor, bytes).map_err(|_| OTHER_PARAMETERS)? {
+            Values::I64(numbers) => numbers.first().map(|number| {
+                if of == ScalarType::U64 || *number >= 0 {
+                    add_dim(&mut self.dims, name, number.cast_unsigned())
+                } else {
+                    number.to_string()
+                }
+            }),
+            Values::F32(numbers) => numbers.first().map(f32::to_string),
+            Values::F64(numbers) => numbers.first().map(f64::to_string),
         };
+        let value = number.ok_or(OTHER_PARAMETERS)?;
+        if matches!(value.as_str(), "NaN" | "inf" | "-inf") {
+            return Err(format!("`{name}` is not finite in the program"));
+        }
         self.read.values.insert(name.to_owned(), value);
         Ok(())
     }
-}
-
-enum Value {
-    Whole(i128),
-    Float(f64),
-}
-
-fn number_of(of: ScalarType, bytes: &[u8]) -> Option<Value> {
-    let bytes = bytes.get(..of.size())?;
-    let mut wide = [0; 8];
-    wide.get_mut(..bytes.len())?.copy_from_slice(bytes);
-    let bits = u64::from_le_bytes(wide);
-    let unused = 64 - 8 * bytes.len() as u32;
-    Some(match (of.number(), of) {
-        (Number::Signed(_), _) => Value::Whole((((bits << unused) as i64) >> unused).into()),
-        (Number::Bool | Number::Unsigned(_), _) => Value::Whole(bits.into()),
-        (Number::Float(_), ScalarType::F64) => Value::Float(f64::from_bits(bits)),
-        (Number::Float(_), ScalarType::F32) => Value::Float(f32::from_bits(bits as u32).into()),
-        (Number::Float(_), ScalarType::Bf16) => {
-            Value::Float(half::bf16::from_bits(bits as u16).into())
-        }
-        (Number::Float(_), _) => Value::Float(half::f16::from_bits(bits as u16).into()),
-    })
 }

@@ -20,11 +20,11 @@ pub struct Product {
 /// Words that say a size, alone or in a name: `n_rows`, `seqLen`. Each may have an `s` behind it.
 const SIZES: &[&str] = &[
     "n", "m", "k", "b", "t", "c", "h", "w", "d", "v", "p", "s", "l", "r", "size", "len", "length",
-    "count", "num", "total", "row", "col", "column", "batch", "bsz", "batche", "seq", "seqlen",
-    "dim", "head", "nh", "oc", "ic", "bt", "vp", "nx", "ny", "nz", "height", "width", "depth",
-    "channel", "hidden", "feature", "vocab", "element", "elem", "numel", "group", "point", "token",
-    "nbatch", "hdim", "kdim", "vdim", "nrow", "ncol", "nelem", "param", "inner", "outer", "na",
-    "nb",
+    "count", "num", "total", "row", "col", "column", "batch", "bs", "bsz", "batches", "seq",
+    "seqlen", "dim", "head", "nh", "hs", "oc", "ic", "bt", "vp", "nx", "ny", "nz", "height",
+    "width", "depth", "channel", "hidden", "feature", "vocab", "element", "elem", "numel", "group",
+    "point", "token", "nbatch", "hdim", "kdim", "vdim", "nrow", "ncol", "nelem", "param", "inner",
+    "outer", "na", "nb",
 ];
 /// Words that say something else, whatever else is in the name.
 const OTHERS: &[&str] = &[
@@ -83,8 +83,10 @@ fn has_word(name: &str, words: &[&str]) -> bool {
 
 pub fn is_size(name: &str) -> bool {
     let is_said = |token: &String| {
-        let singular = token.strip_suffix('s').unwrap_or(token);
-        SIZES.contains(&token.as_str()) || SIZES.contains(&singular)
+        let mut forms = [Some(token.as_str()), token.strip_suffix('s')]
+            .into_iter()
+            .flatten();
+        forms.any(|word| SIZES.contains(&word) && (word.len() > 1 || word == token))
     };
     tokens(name).iter().any(is_said) && !has_word(name, OTHERS) && !is_stride(name)
 }

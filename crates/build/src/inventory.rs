@@ -402,8 +402,8 @@ fn scalar_named(text: &str) -> Option<ScalarType> {
     })
 }
 
-/// The element type of a tensor of this scalar.
-fn element(scalar: ScalarType) -> Option<ElemType> {
+/// Returns the element type of a tensor of this scalar.
+pub fn element(scalar: ScalarType) -> Option<ElemType> {
     match scalar {
         ScalarType::Bool => Some(ElemType::U8),
         ScalarType::U64 => Some(ElemType::I64),
