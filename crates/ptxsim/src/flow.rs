@@ -1,4 +1,5 @@
-//! What follows from the registers that instructions read and write alone.
+//! Facts that follow from the registers that instructions read and write alone: guesses of compare-and-swap loops, answers
+//! of atomics that are read, and waits.
 
 use crate::isa::wgmma::OperandA;
 use crate::isa::*;
