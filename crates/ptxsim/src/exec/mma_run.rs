@@ -12,8 +12,8 @@ use super::state::*;
 #[cfg(target_arch = "x86_64")]
 use crate::alu::has_v3;
 use crate::check::race::Strength;
-use crate::isa::AddressSpace;
 use crate::isa::mma::*;
+use crate::isa::{AddressSpace, Inst};
 use crate::num::narrow::*;
 use crate::num::round::Round;
 use crate::regs::{ALL, LANES, Regs, lanes};
@@ -48,7 +48,7 @@ impl Machine<'_> {
         &mut self,
         b: &mut BlockState,
         w: &mut Warp,
-        op: &Mma,
+        (inst, op): (&Inst, &Mma),
         s: Site,
     ) -> Run<()> {
         match op {
@@ -61,7 +61,7 @@ impl Machine<'_> {
             | Mma::Quads(_)
             | Mma::Scaled(_)
             | Mma::MovMatrix { .. } => {
-                op.compute(&mut w.regs);
+                self.with_undefined(w, inst, s.mask, |regs| op.compute(regs));
                 Ok(())
             }
             Mma::Matrices(m) => {

@@ -472,13 +472,6 @@ fn bulk(copy: &BulkCopy) -> Facts<'_> {
     })
 }
 
-impl Mma {
-    /// Returns true for what accesses no memory.
-    pub fn computes(&self) -> bool {
-        matrix(self).values == Values::Compute
-    }
-}
-
 fn matrix(m: &Mma) -> Facts<'_> {
     use Direction::{Read, Write};
     let data = |direction, space, address| {
