@@ -1,6 +1,6 @@
 //! Whether two instructions are of one stream, as far as the branches of a program tell it.
 
-use crate::isa::{Control, Meeting, Register, Use};
+use crate::isa::{Control, Meeting, MemoryAccess, Register, Use};
 use crate::isa::{Inst, Special};
 use crate::program::Program;
 use crate::regs::Class;
@@ -86,10 +86,8 @@ impl Branches {
     pub fn way(&self, program: &Program, first: u32, then: u32) -> Way {
         let inst = |at: u32| program.code.get(at as usize);
         // A copy arrives at a time of its own.
-        let is_copy = |at| {
-            let accesses = |inst: &Inst| inst.op.facts().memory().any(|a| a.is_asynchronous());
-            inst(at).is_none_or(accesses)
-        };
+        let copies = |access: MemoryAccess| access.is_asynchronous() && access.writes();
+        let is_copy = |at| inst(at).is_none_or(|inst: &Inst| inst.op.facts().memory().any(copies));
         if self.irregular || is_copy(first) || is_copy(then) {
             return Way::Apart(Apart::Branches);
         }
@@ -135,15 +133,24 @@ fn deciding(program: &Program) -> HashSet<Register> {
             all.extend(inst.registers_of(|how| how == Use::Control));
         }
     }
-    loop {
-        let before = all.len();
-        for inst in program.code.iter().rev() {
-            if inst.written().iter().any(|r| all.contains(r)) {
-                all.extend(inst.read());
+    spread(program, &mut all, [Inst::written, Inst::read]);
+    all
+}
+
+/// Adds registers until none is new: wherever an instruction has one of the first kind in the set, those of the second kind.
+fn spread(
+    program: &Program,
+    all: &mut HashSet<Register>,
+    [from, to]: [fn(&Inst) -> Vec<Register>; 2],
+) {
+    let mut before = usize::MAX;
+    while before != all.len() {
+        before = all.len();
+        // Chains go either way through the code.
+        for inst in program.code.iter().rev().chain(&program.code) {
+            if from(inst).iter().any(|register| all.contains(register)) {
+                all.extend(to(inst));
             }
-        }
-        if all.len() == before {
-            return all;
         }
     }
 }
@@ -171,15 +178,6 @@ fn varying(program: &Program) -> HashSet<Register> {
         let varies = inst.written().into_iter();
         all.extend(varies.filter(|register| !written.insert(*register) || !plain));
     }
-    loop {
-        let before = all.len();
-        for inst in &program.code {
-            if inst.read().iter().any(|r| all.contains(r)) {
-                all.extend(inst.written());
-            }
-        }
-        if all.len() == before {
-            return all;
-        }
-    }
+    spread(program, &mut all, [Inst::read, Inst::written]);
+    all
 }

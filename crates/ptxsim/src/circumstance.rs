@@ -24,6 +24,7 @@ use crate::regs::Class;
 use crate::turn::{Turn, mixed};
 use model::Place;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Range;
 
 /// A set of them, and the values that they have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,14 +90,16 @@ const ALIGNED: u64 = 255;
 impl Circumstances {
     /// Multiprocessors that the program names: it may do something else on one of them alone.
     pub(crate) fn named(self, program: &Program) -> Vec<u32> {
-        let all = program.constants32.iter().map(|(_, value)| *value);
-        let mut named: Vec<u32> = if self.has(Circumstance::Multiprocessor) {
-            // On the first one all is as usual.
-            all.filter(|number| (1..MULTIPROCESSORS).contains(number))
-                .collect()
-        } else {
-            Vec::new()
-        };
+        if !self.has(Circumstance::Multiprocessor) {
+            return Vec::new();
+        }
+        // On the first one all is as usual.
+        let mut named: Vec<u32> = program
+            .constants32
+            .iter()
+            .map(|(_, value)| *value)
+            .filter(|number| (1..MULTIPROCESSORS).contains(number))
+            .collect();
         named.sort_unstable_by(|a, b| b.cmp(a));
         named
     }
@@ -213,22 +216,22 @@ fn is_workspace(program: &Program, special: Special, inst: &Inst, cooperative: b
 
 /// The first instruction that writes to a variable of the module, as far as the program says.
 pub(crate) fn writer(program: &Program, from: u64, bytes: u64) -> Option<&Inst> {
-    let holds = |value: u64| value >= from && value - from < bytes;
-    let flow = Flow::run(
-        program,
-        program
-            .constants64
-            .iter()
-            .filter(|(_, value)| holds(*value))
-            .map(|(r, _)| (Class::R64, *r))
-            .collect(),
-        |_| false,
-    );
+    let addresses = constants_in(program, from..from.saturating_add(bytes));
+    let flow = Flow::run(program, addresses, |_| false);
     let reached = |access: MemoryAccess| access.address.is_some_and(|r| flow.reaches(r));
     program.code.iter().find(|inst| {
         let mut written = inst.op.facts().memory().filter(MemoryAccess::writes);
         written.any(reached)
     })
+}
+
+/// Returns the registers that hold an address of a range from the start.
+fn constants_in(program: &Program, range: Range<u64>) -> HashSet<Register> {
+    program
+        .constants()
+        .filter(|((class, _), value)| *class == Class::R64 && range.contains(value))
+        .map(|(register, _)| register)
+        .collect()
 }
 
 /// Registers that hold addresses, and those that hold something made of one. Whichever way the program
@@ -247,12 +250,7 @@ impl Flow {
             let base = program.constant(a.address)?;
             usize::try_from(base.wrapping_add_signed(a.offset)).ok()
         };
-        let variables = program
-            .constants64
-            .iter()
-            .filter(|(_, value)| (MODULE_BASE..HOST_BASE).contains(value))
-            .map(|(register, _)| (Class::R64, *register))
-            .collect();
+        let variables = constants_in(program, MODULE_BASE..HOST_BASE);
         let parameter = |from: &Access| {
             let at = place(from);
             let mut elements = 0..from.bytes() as usize;
@@ -276,7 +274,11 @@ impl Flow {
         };
         // Calls hand their arguments on in local memory.
         let mut in_local = false;
-        let small = small_constants(program);
+        // As a mask they leave only what alignment fixes of an address.
+        let small: HashMap<Register, u64> = program
+            .constants()
+            .filter(|(_, value)| *value <= ALIGNED)
+            .collect();
         loop {
             let before = (flow.addresses.len(), flow.made.len(), in_local);
             for inst in &program.code {
@@ -362,12 +364,4 @@ fn keeps_addresses(inst: &Inst, form: &str) -> bool {
     let copies = whole && form.starts_with("mov.");
     let keeping = ["cvta.", "add.", "sub.", "selp.", "mad.lo.", "cvt.u32.u64"];
     copies || keeping.iter().any(|prefix| form.starts_with(prefix))
-}
-
-/// Constants that are at most what alignment fixes of an address: as a mask they leave only that.
-fn small_constants(program: &Program) -> HashMap<Register, u64> {
-    program
-        .constants()
-        .filter(|(_, value)| *value <= ALIGNED)
-        .collect()
 }

@@ -219,30 +219,12 @@ fn compared(form: &str) -> bool {
 }
 
 /// The words of bulk copies that CALIBRATION.md has counts of. The operation and type of a reduction change nothing.
+const BULK_WORDS: &str = "async bulk reduce tensor tile bulk_group shared::cluster shared::cta global 1d 2d 3d 4d 5d \
+     mbarrier::complete_tx::bytes multicast::cluster L2::cache_hint add min max inc dec and or xor noftz \
+     b32 b64 u32 s32 u64 s64 f16 bf16 f32 f64";
+
 fn is_of_bulk(word: &str) -> bool {
-    let spaces = ["shared::cluster", "shared::cta", "global"];
-    let kinds = ["async", "bulk", "reduce", "tensor", "tile", "bulk_group"];
-    let hints = [
-        "mbarrier::complete_tx::bytes",
-        "multicast::cluster",
-        "L2::cache_hint",
-    ];
-    let dimensions = ["1d", "2d", "3d", "4d", "5d"];
-    let operations = [
-        "add", "min", "max", "inc", "dec", "and", "or", "xor", "noftz",
-    ];
-    let types = [
-        "b32", "b64", "u32", "s32", "u64", "s64", "f16", "bf16", "f32", "f64",
-    ];
-    let all = [
-        &spaces[..],
-        &kinds,
-        &hints,
-        &dimensions,
-        &operations,
-        &types,
-    ];
-    all.iter().any(|words| words.contains(&word))
+    BULK_WORDS.split_whitespace().any(|known| known == word)
 }
 
 /// From the target of a branch backwards to the branch.

@@ -1,4 +1,5 @@
-//! What follows from the registers that instructions read and write alone.
+//! Facts that follow from the registers that instructions read and write alone: guesses of compare-and-swap loops, answers
+//! of atomics that are read, and waits.
 
 use crate::isa::wgmma::OperandA;
 use crate::isa::*;
@@ -423,13 +424,6 @@ pub fn mark_guesses(program: &mut Program) {
 
 /// Marks the atomics whose old value an instruction reads.
 pub fn mark_answers(program: &mut Program) {
-    if !program
-        .code
-        .iter()
-        .any(|inst| matches!(inst.op, Op::Atom(_)))
-    {
-        return;
-    }
     let read: HashSet<Register> = program.code.iter().flat_map(Inst::read).collect();
     for inst in &mut program.code {
         if let Op::Atom(atom) = &mut inst.op {

@@ -6,7 +6,7 @@
 //! It knows nothing of gates, files or the clock.
 //!
 //! The way through: `parse` (text to syntax tree), `decode` (names to register numbers, words to
-//! operations), `exec` (a warp's lanes side by side), `launch` (what fits), `schedule` (blocks and
+//! operations), `isa` (what each instruction is), `exec` (a warp's lanes side by side), `launch` (what fits), `schedule` (blocks and
 //! warps in turn), `parallel` (blocks on several threads), `check` (races), `report`.
 //!
 //! # Where the ISA leaves the result open

@@ -129,7 +129,7 @@ mod on {
                 Op::AsyncStore(_) => Self::AsyncStore,
                 Op::Mbarrier(_) => Self::Mbarrier,
                 Op::Mma(mma) => match &**mma {
-                    Mma::LdMatrix { .. } | Mma::StMatrix { .. } => Self::Matrix,
+                    Mma::Matrices(_) => Self::Matrix,
                     Mma::WmmaLoad(_) | Mma::WmmaStore(_) => Self::Fragment,
                     _ => return None,
                 },

@@ -55,13 +55,9 @@ impl Decoder<'_> {
         let aligned = rest.contains(&"aligned");
         let rest: Vec<&str> = rest.iter().copied().filter(|w| *w != "aligned").collect();
         let op = match (*name, rest.as_slice()) {
-            ("arrive", [] | ["release"]) => Op::ClusterArrive {
+            ("arrive", [] | ["release"] | ["relaxed"]) => Op::ClusterArrive {
                 aligned,
-                relaxed: false,
-            },
-            ("arrive", ["relaxed"]) => Op::ClusterArrive {
-                aligned,
-                relaxed: true,
+                relaxed: rest == ["relaxed"],
             },
             ("wait", [] | ["acquire"]) => Op::ClusterWait { aligned },
             _ => return self.unsupported(i, ""),

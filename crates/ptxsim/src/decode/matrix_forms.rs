@@ -1,7 +1,9 @@
 //! Matrix instructions (PTX ISA 9.7.15): `wmma`, `mma.sync`, `ldmatrix`, `stmatrix`.
 
 use super::{Decoder, Load};
-use crate::isa::mma::{self, Combine, Elem, Mma, Part, Places, Quads, Shape, Sparse, Tile};
+use crate::isa::mma::{
+    self, Combine, Elem, Fragments, Matrices, Mma, Part, Places, Quads, Shape, Sparse, Tile,
+};
 use crate::isa::*;
 use crate::num::round::Round;
 use crate::parse::ast::*;
@@ -260,20 +262,14 @@ impl Decoder<'_> {
             Elem::F64 => Mma::Doubles(mma::Doubles {
                 shape,
                 round: p.round,
-                d,
-                a,
-                b,
-                c,
+                registers: Fragments { d, a, b, c },
             }),
             Elem::S32 => Mma::Integers(mma::Integers {
                 shape,
                 ab: p.ab,
                 combine: p.combine,
                 saturate: p.saturate,
-                d,
-                a,
-                b,
-                c,
+                registers: Fragments { d, a, b, c },
                 places: [of_a, of_b, of_c],
             }),
             _ => Mma::Multiply(mma::Multiply {
@@ -286,10 +282,7 @@ impl Decoder<'_> {
                     shape.n,
                 ),
                 places: [of_a, of_b, of_c, place(Part::Acc, d_elem, 2, d.len())],
-                d,
-                a,
-                b,
-                c,
+                registers: Fragments { d, a, b, c },
             }),
         };
         self.emit(Op::Mma(Box::new(op)), [0; 6]);
@@ -406,10 +399,7 @@ impl Decoder<'_> {
             ab: [a_elem, b_elem],
             cd: [c_elem, d_elem],
             saturate,
-            d,
-            a,
-            b,
-            c,
+            registers: Fragments { d, a, b, c },
             metadata,
             selector: selector as u32,
         };
@@ -445,10 +435,7 @@ impl Decoder<'_> {
         let product = Quads {
             layouts: [a_by, b_by],
             addend: c_elem,
-            d,
-            a,
-            b,
-            c,
+            registers: Fragments { d, a, b, c },
         };
         self.emit(Op::Mma(Box::new(Mma::Quads(product))), [0; 6]);
         Ok(())
@@ -488,23 +475,14 @@ impl Decoder<'_> {
         }
         let (space, address, offset) = self.address(i, self.operand(i, at)?, space)?;
         self.watch_shared(space, 4);
-        let op = if load {
-            Mma::LdMatrix {
-                transpose,
-                registers,
-                space,
-                address,
-                offset,
-            }
-        } else {
-            Mma::StMatrix {
-                transpose,
-                registers,
-                space,
-                address,
-                offset,
-            }
-        };
+        let op = Mma::Matrices(Matrices {
+            stores: !load,
+            transpose,
+            registers,
+            space,
+            address,
+            offset,
+        });
         self.emit(Op::Mma(Box::new(op)), [0; 6]);
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! "mma"). The combinations are those that ptxas 13.0.88 takes.
 
 use super::{Decoder, Load};
-use crate::isa::mma::{self, Elem, Mma, Narrow, Scale, Scaled, Scales, Shape};
+use crate::isa::mma::{self, Elem, Fragments, Mma, Narrow, Scale, Scaled, Scales, Shape};
 use crate::isa::*;
 use crate::parse::ast::*;
 use crate::regs::Class;
@@ -114,10 +114,7 @@ impl Decoder<'_> {
             ab,
             container,
             sum,
-            d,
-            a,
-            b,
-            c,
+            registers: Fragments { d, a, b, c },
             scales,
         };
         self.emit(Op::Mma(Box::new(Mma::Scaled(product))), [0; 6]);

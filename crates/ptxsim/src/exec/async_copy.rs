@@ -15,7 +15,7 @@ use crate::switch::{Observer, is_off};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// What works asynchronously, without the words that messages leave out. A longer name comes before its beginning.
+/// Names that messages have for asynchronous instructions. A longer name comes before its beginning.
 const NAMES: [&str; 10] = [
     "cp.reduce.async.bulk.tensor",
     "cp.reduce.async.bulk",

@@ -1,7 +1,7 @@
 //! Barriers of a block (PTX ISA 9.7.13.1), and how groups come back from what they waited for.
 
 use super::state::*;
-use super::warp::{Current, Next, park};
+use super::warp::{Current, Next, leave_others};
 use super::warpgroup::has_committed;
 use crate::isa::*;
 use crate::regs::{LANES, lanes};
@@ -22,10 +22,7 @@ impl Machine<'_> {
             let members = [w.live; LANES];
             return Ok(self.gather(b, w, now, mask, &members)?.is_some());
         }
-        if mask != now.mask {
-            park(w, now, now.mask & !mask, now.pc + 1);
-            now.mask = mask;
-        }
+        leave_others(w, now, mask);
         Ok(true)
     }
 

@@ -58,8 +58,8 @@ fn product<const N: usize>(combine: Combine, k: usize, a: &[i32], b: &[i32], sum
 #[inline(always)]
 fn integers_in<const ROOM: usize>(regs: &mut Regs, m: &Integers) {
     let (mut left, mut right, mut sum) = ([0; ROOM], [0; ROOM], [0; 512]);
-    gather(regs, &m.places[0], m.ab[0], &m.a, &mut left);
-    gather(regs, &m.places[1], m.ab[1], &m.b, &mut right);
+    gather(regs, &m.places[0], m.ab[0], &m.registers.a, &mut left);
+    gather(regs, &m.places[1], m.ab[1], &m.registers.b, &mut right);
     let [rows, columns, k] = [m.shape.m, m.shape.n, m.shape.k].map(|x| x as usize);
     let (a, b) = (&left[..rows * k], &right[..k * columns]);
     let to = &mut sum[..rows * columns];
@@ -71,11 +71,11 @@ fn integers_in<const ROOM: usize>(regs: &mut Regs, m: &Integers) {
     }
     // Registers of d may be others of c.
     let mut addends = [[0; LANES]; 8];
-    for (to, &c) in addends.iter_mut().zip(&m.c) {
+    for (to, &c) in addends.iter_mut().zip(&m.registers.c) {
         *to = regs.r32[c as usize].0;
     }
     let places = m.places[2].of.chunks_exact(LANES);
-    for ((&d, addend), from) in m.d.iter().zip(&addends).zip(places) {
+    for ((&d, addend), from) in m.registers.d.iter().zip(&addends).zip(places) {
         regs.set32(d, |l| {
             let (c, p) = (addend[l] as i32, sum[from[l] as usize % 512]);
             let all = if m.saturate {
@@ -117,9 +117,9 @@ pub fn doubles(regs: &mut Regs, m: &Doubles) {
     let [rows, columns, k] = [m.shape.m, m.shape.n, m.shape.k].map(|x| x as usize);
     let (mut a, mut b, mut c) = ([0.0; 256], [0.0; 128], [0.0; 128]);
     let parts = [
-        (Part::A, &m.a, &mut a[..rows * k], k),
-        (Part::B, &m.b, &mut b[..k * columns], columns),
-        (Part::Acc, &m.c, &mut c[..rows * columns], columns),
+        (Part::A, &m.registers.a, &mut a[..rows * k], k),
+        (Part::B, &m.registers.b, &mut b[..k * columns], columns),
+        (Part::Acc, &m.registers.c, &mut c[..rows * columns], columns),
     ];
     for (part, registers, to, width) in parts {
         for (i, &register) in registers.iter().enumerate() {
@@ -133,7 +133,7 @@ pub fn doubles(regs: &mut Regs, m: &Doubles) {
         Round::Nearest => a.mul_add(b, c),
         round => exact::fma(a, b, c, round),
     };
-    for (i, &d) in m.d.iter().enumerate() {
+    for (i, &d) in m.registers.d.iter().enumerate() {
         regs.set64(d, |lane| {
             let (row, column) = mma_place(Part::Acc, Elem::F64, lane as u32, i as u32);
             let (row, column) = (row as usize, column as usize);
@@ -176,10 +176,12 @@ mod tests {
             let m = Doubles {
                 shape,
                 round,
-                d: vec![0, 1],
-                a: vec![2],
-                b: vec![3],
-                c: vec![4, 4],
+                registers: Fragments {
+                    d: vec![0, 1],
+                    a: vec![2],
+                    b: vec![3],
+                    c: vec![4, 4],
+                },
             };
             doubles(&mut regs, &m);
             assert_eq!(regs.r64[0].0, regs.r64[1].0);

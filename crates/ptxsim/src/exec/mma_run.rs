@@ -12,8 +12,8 @@ use super::state::*;
 #[cfg(target_arch = "x86_64")]
 use crate::alu::has_v3;
 use crate::check::race::Strength;
-use crate::isa::AddressSpace;
 use crate::isa::mma::*;
+use crate::isa::{AddressSpace, Inst};
 use crate::num::narrow::*;
 use crate::num::round::Round;
 use crate::regs::{ALL, LANES, Regs, lanes};
@@ -30,7 +30,7 @@ impl Mma {
             Mma::Quads(m) => m.compute(regs),
             Mma::Scaled(m) => m.compute(regs),
             Mma::MovMatrix { d, a } => transpose(regs, *d, *a),
-            Mma::WmmaLoad(_) | Mma::WmmaStore(_) | Mma::LdMatrix { .. } | Mma::StMatrix { .. } => {}
+            Mma::WmmaLoad(_) | Mma::WmmaStore(_) | Mma::Matrices(_) => {}
         }
     }
 }
@@ -48,7 +48,7 @@ impl Machine<'_> {
         &mut self,
         b: &mut BlockState,
         w: &mut Warp,
-        op: &Mma,
+        (inst, op): (&Inst, &Mma),
         s: Site,
     ) -> Run<()> {
         match op {
@@ -61,28 +61,19 @@ impl Machine<'_> {
             | Mma::Quads(_)
             | Mma::Scaled(_)
             | Mma::MovMatrix { .. } => {
-                op.compute(&mut w.regs);
+                self.with_undefined(w, inst, s.mask, |regs| op.compute(regs));
                 Ok(())
             }
-            Mma::LdMatrix {
-                transpose,
-                registers,
-                space,
-                address,
-                offset,
-            } => {
-                let all = addresses(&w.regs, *address, *offset);
-                self.ldmatrix::<CHECKS>(b, w, (*transpose, registers, *space), &all, s, true)
-            }
-            Mma::StMatrix {
-                transpose,
-                registers,
-                space,
-                address,
-                offset,
-            } => {
-                let all = addresses(&w.regs, *address, *offset);
-                self.ldmatrix::<CHECKS>(b, w, (*transpose, registers, *space), &all, s, false)
+            Mma::Matrices(m) => {
+                let all = addresses(&w.regs, m.address, m.offset);
+                self.ldmatrix::<CHECKS>(
+                    b,
+                    w,
+                    (m.transpose, &m.registers, m.space),
+                    &all,
+                    s,
+                    !m.stores,
+                )
             }
         }
     }
@@ -434,11 +425,23 @@ fn decode_operands(
     sums: &mut [f64; ROOM],
 ) {
     let [rows, columns, depth] = [m.shape.m, m.shape.n, m.shape.k].map(|x| x as usize);
-    decode_all(regs, &m.places[0], m.ab[0], &m.a, &mut a[..rows * depth]);
-    decode_all(regs, &m.places[1], m.ab[1], &m.b, &mut b[..depth * columns]);
+    decode_all(
+        regs,
+        &m.places[0],
+        m.ab[0],
+        &m.registers.a,
+        &mut a[..rows * depth],
+    );
+    decode_all(
+        regs,
+        &m.places[1],
+        m.ab[1],
+        &m.registers.b,
+        &mut b[..depth * columns],
+    );
     let mut addend = [0.0; ROOM];
     let addend = &mut addend[..rows * columns];
-    decode_all(regs, &m.places[2], m.cd[0], &m.c, addend);
+    decode_all(regs, &m.places[2], m.cd[0], &m.registers.c, addend);
     for (to, c) in sums.iter_mut().zip(addend) {
         *to = f64::from(*c);
     }
@@ -474,7 +477,12 @@ fn put_result(regs: &mut Regs, m: &Multiply, sums: &[f64; ROOM]) {
         for (to, &sum) in all {
             *to = F16.encode(sum, Round::Nearest, false);
         }
-        for (&register, [low, high]) in m.d.iter().zip(place.as_slice().as_chunks::<2>().0) {
+        for (&register, [low, high]) in m
+            .registers
+            .d
+            .iter()
+            .zip(place.as_slice().as_chunks::<2>().0)
+        {
             let to = &mut regs.r32[register as usize].0;
             for l in 0..LANES {
                 to[l] = words[low[l] as usize % ROOM] | words[high[l] as usize % ROOM] << 16;
@@ -485,7 +493,7 @@ fn put_result(regs: &mut Regs, m: &Multiply, sums: &[f64; ROOM]) {
             // Cut off, not rounded.
             *to = super::float_ops::w(cut(sum));
         }
-        for (&register, from) in m.d.iter().zip(&mut place) {
+        for (&register, from) in m.registers.d.iter().zip(&mut place) {
             let to = &mut regs.r32[register as usize].0;
             for l in 0..LANES {
                 to[l] = words[from[l] as usize % ROOM];

@@ -71,8 +71,8 @@ impl Scaled {
     /// By lines (rows of A, columns of B): K elements each, scaled.
     fn lines(&self, regs: &Regs, which: usize) -> Vec<Vec<f64>> {
         let (part, registers, count) = match which {
-            0 => (Part::A, &self.a, 16),
-            _ => (Part::B, &self.b, 8),
+            0 => (Part::A, &self.registers.a, 16),
+            _ => (Part::B, &self.registers.b, 8),
         };
         let (elem, depth) = (place_as(self.container), self.shape.k);
         let per = elem.per_register();
@@ -100,12 +100,12 @@ impl Scaled {
         let (rows, columns) = (self.lines(regs, 0), self.lines(regs, 1));
         let before = regs.clone();
         let per = self.sum.per_register();
-        for (n, &register) in self.d.iter().enumerate() {
+        for (n, &register) in self.registers.d.iter().enumerate() {
             let word = |lane: usize| {
                 (0..per).fold(0, |all, part| {
                     let i = n as u32 * per + part;
                     let (row, column) = mma_place(Part::Acc, Elem::F32, lane as u32, i);
-                    let c = held(&before, &self.c, per, lane as u32, i);
+                    let c = held(&before, &self.registers.c, per, lane as u32, i);
                     let products = rows[row as usize]
                         .iter()
                         .zip(&columns[column as usize])
@@ -167,10 +167,12 @@ mod tests {
             ab,
             container,
             sum: Elem::F32,
-            d: vec![1, 2, 3, 4],
-            a: vec![5, 6, 7, 8],
-            b: vec![9, 10],
-            c: vec![11, 12, 13, 14],
+            registers: Fragments {
+                d: vec![1, 2, 3, 4],
+                a: vec![5, 6, 7, 8],
+                b: vec![9, 10],
+                c: vec![11, 12, 13, 14],
+            },
             scales,
         }
     }

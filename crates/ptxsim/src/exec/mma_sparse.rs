@@ -93,9 +93,9 @@ impl Sparse {
     fn rows(&self, regs: &Regs) -> Vec<Vec<(usize, u32)>> {
         let mut rows = vec![vec![(0, 0); self.shape.k as usize / 2]; 16];
         for lane in 0..LANES as u32 {
-            for i in 0..elements(&self.a, self.ab[0]) {
+            for i in 0..elements(&self.registers.a, self.ab[0]) {
                 let (row, at) = mma_place(Part::A, self.ab[0], lane, i);
-                let element = bits(regs, &self.a, self.ab[0], lane as usize, i);
+                let element = bits(regs, &self.registers.a, self.ab[0], lane as usize, i);
                 let column = self.column(regs, row, at) as usize;
                 rows[row as usize][at as usize] = (column, element);
             }
@@ -107,9 +107,9 @@ impl Sparse {
     fn columns(&self, regs: &Regs) -> Vec<Vec<u32>> {
         let mut columns = vec![vec![0; self.shape.k as usize]; 8];
         for lane in 0..LANES as u32 {
-            for i in 0..elements(&self.b, self.ab[1]) {
+            for i in 0..elements(&self.registers.b, self.ab[1]) {
                 let (row, column) = mma_place(Part::B, self.ab[1], lane, i);
-                let element = bits(regs, &self.b, self.ab[1], lane as usize, i);
+                let element = bits(regs, &self.registers.b, self.ab[1], lane as usize, i);
                 columns[column as usize][row as usize] = element;
             }
         }
@@ -121,9 +121,9 @@ impl Sparse {
         let [a_elem, b_elem] = self.ab;
         let [c_elem, d_elem] = self.cd;
         let before = regs.clone();
-        put(regs, &self.d, d_elem, |lane, i| {
+        put(regs, &self.registers.d, d_elem, |lane, i| {
             let (row, column) = mma_place(Part::Acc, d_elem, lane as u32, i);
-            let c = bits(&before, &self.c, c_elem, lane, i);
+            let c = bits(&before, &self.registers.c, c_elem, lane, i);
             let b = &columns[column as usize];
             let pairs = rows[row as usize].iter().map(|&(at, a)| (a, b[at]));
             if d_elem == Elem::S32 {
@@ -163,7 +163,7 @@ impl Quads {
                 (along + across / 4 * 16, across % 4)
             }
         };
-        put(regs, &self.d, Elem::F32, |lane, i| {
+        put(regs, &self.registers.d, Elem::F32, |lane, i| {
             let first = lane as u32 / 4 % 4 * 4;
             let (row, column) = Self::place(Elem::F32, lane, i);
             let term = |k: u32| {
@@ -173,7 +173,7 @@ impl Quads {
                 };
                 let a = held(row, k, !self.layouts[0]);
                 let b = held(column, k, self.layouts[1]);
-                (of(&self.a, a), of(&self.b, b))
+                (of(&self.registers.a, a), of(&self.registers.b, b))
             };
             // C lies as its own type does.
             let own =
@@ -184,7 +184,10 @@ impl Quads {
                 .flat_map(|l| (0..8).map(move |i| (l as usize, i)))
                 .find(own)
                 .map_or(0.0, |(lane, i)| {
-                    decode(self.addend, bits(&before, &self.c, self.addend, lane, i))
+                    decode(
+                        self.addend,
+                        bits(&before, &self.registers.c, self.addend, lane, i),
+                    )
                 });
             // As ptxas does it: a rounding for each term, C last.
             let add = |s: f32, (a, b): (f32, f32)| a.mul_add(b, s);

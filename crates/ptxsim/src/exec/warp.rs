@@ -263,9 +263,7 @@ impl Machine<'_> {
         match &inst.op {
             Op::Branch(to) => return Ok(self.branch(w, now, mask, *to)),
             Op::BranchIndexed(targets) => {
-                if mask != now.mask {
-                    park(w, now, now.mask & !mask, now.pc + 1);
-                }
+                leave_others(w, now, mask);
                 let first = mask.trailing_zeros() as usize;
                 if mask == 0 {
                     return Ok(Next::Reschedule);
@@ -290,10 +288,7 @@ impl Machine<'_> {
                 return Ok(Next::Reschedule);
             }
             Op::Call(to) => {
-                if mask != now.mask {
-                    park(w, now, now.mask & !mask, now.pc + 1);
-                    now.mask = mask;
-                }
+                leave_others(w, now, mask);
                 if mask == 0 {
                     return Ok(Next::Reschedule);
                 }
@@ -301,8 +296,7 @@ impl Machine<'_> {
                 return Ok(jump_apart(w, now, *to));
             }
             Op::CallIndirect(table) => {
-                park(w, now, now.mask & !mask, now.pc + 1);
-                now.mask = mask;
+                leave_others(w, now, mask);
                 let to = self.targets(b, w, table, o[1], mask, now.pc)?;
                 now.stack.push(now.pc + 1);
                 for l in lanes(mask) {
@@ -311,19 +305,14 @@ impl Machine<'_> {
                 return Ok(Next::Reschedule);
             }
             Op::Return => {
-                if mask != now.mask {
-                    park(w, now, now.mask & !mask, now.pc + 1);
-                    now.mask = mask;
-                }
+                leave_others(w, now, mask);
                 let Some(to) = now.stack.pop().filter(|_| mask != 0) else {
                     return Ok(Next::Reschedule);
                 };
                 return Ok(jump_apart(w, now, to));
             }
             Op::Exit => {
-                if mask != now.mask {
-                    park(w, now, now.mask & !mask, now.pc + 1);
-                }
+                leave_others(w, now, mask);
                 self.end_bulk_copies::<CHECKS>(b, w, s);
                 self.end_products(b, w, s);
                 if self.cluster.is_at_work() {
@@ -535,11 +524,7 @@ impl Machine<'_> {
                     return Ok(Next::Reschedule);
                 };
                 self.check_selectors(b, w, m, now.pc)?;
-                if m.computes() {
-                    self.with_undefined(w, inst, s.mask, |regs| m.compute(regs));
-                } else {
-                    self.mma::<CHECKS>(b, w, m, s)?;
-                }
+                self.mma::<CHECKS>(b, w, (inst, m), s)?;
             }
         }
         Ok(Next::Step)
@@ -588,10 +573,7 @@ impl Machine<'_> {
         mask: u32,
         members: &[u32; LANES],
     ) -> Run<Option<u32>> {
-        if mask != now.mask {
-            park(w, now, now.mask & !mask, now.pc + 1);
-            now.mask = mask;
-        }
+        leave_others(w, now, mask);
         // Those who came here before.
         let (pc, stack) = (now.pc, &now.stack);
         let mut joined = now.mask;
@@ -661,6 +643,12 @@ pub fn park(w: &mut Warp, now: &Current, mask: u32, pc: u32) {
             ..now.group(mask, Wait::Ready)
         }),
     }
+}
+
+/// Puts the present lanes aside that do not execute the instruction: they go on behind it.
+pub fn leave_others(w: &mut Warp, now: &mut Current, mask: u32) {
+    park(w, now, now.mask & !mask, now.pc + 1);
+    now.mask = mask;
 }
 
 /// A jump after which the order of the groups has to be looked at again.

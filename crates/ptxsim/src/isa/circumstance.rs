@@ -2,7 +2,7 @@
 
 use super::op::Special;
 
-/// One of them.
+/// A fact that no result may depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Circumstance {
     /// `%smid`, `%nsmid`.

@@ -1,6 +1,6 @@
 //! Kinds of instructions, for counting.
 
-/// What an instruction counts as.
+/// The kind that an instruction counts as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     Float,
@@ -34,8 +34,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the kind of arithmetic that PTX writes so.
-    pub fn of_arithmetic(form: &str) -> Kind {
+    /// Returns the kind of the arithmetic that PTX writes so.
+    pub fn from_form(form: &str) -> Kind {
         match form.split('.').next().unwrap_or("") {
             "mov" | "cvta" => Kind::Move,
             "cvt" => Kind::Convert,

@@ -103,26 +103,32 @@ pub enum Mma {
     Sparse(Sparse),
     Quads(Quads),
     Scaled(Scaled),
-    /// `ldmatrix` of 8x8 matrices of 16-bit elements.
-    LdMatrix {
-        transpose: bool,
-        registers: Vec<u32>,
-        space: AddressSpace,
-        address: (Class, u32),
-        offset: i64,
-    },
+    Matrices(Matrices),
     /// `movmatrix`: 8x8 of 16-bit elements, transposed from one register to another.
     MovMatrix {
         d: u32,
         a: u32,
     },
-    StMatrix {
-        transpose: bool,
-        registers: Vec<u32>,
-        space: AddressSpace,
-        address: (Class, u32),
-        offset: i64,
-    },
+}
+
+/// The registers of d = a * b + c.
+#[derive(Clone, Debug)]
+pub struct Fragments {
+    pub d: Vec<u32>,
+    pub a: Vec<u32>,
+    pub b: Vec<u32>,
+    pub c: Vec<u32>,
+}
+
+/// `ldmatrix` or `stmatrix` of 8x8 matrices of 16-bit elements.
+#[derive(Clone, Debug)]
+pub struct Matrices {
+    pub stores: bool,
+    pub transpose: bool,
+    pub registers: Vec<u32>,
+    pub space: AddressSpace,
+    pub address: (Class, u32),
+    pub offset: i64,
 }
 
 /// d = a * b + c of floats of up to 32 bits in the layouts of `wmma` or of `mma.sync`.
@@ -131,10 +137,7 @@ pub struct Multiply {
     pub shape: Shape,
     pub ab: [Elem; 2],
     pub cd: [Elem; 2],
-    pub d: Vec<u32>,
-    pub a: Vec<u32>,
-    pub b: Vec<u32>,
-    pub c: Vec<u32>,
+    pub registers: Fragments,
     /// The places of a, b, c and d.
     pub places: [Places; 4],
     /// Columns of A, as `places` order them, that one instruction of the machine takes; in the order of these.
@@ -159,10 +162,7 @@ pub struct Integers {
     pub combine: Combine,
     /// `.satfinite`: else the sum wraps.
     pub saturate: bool,
-    pub d: Vec<u32>,
-    pub a: Vec<u32>,
-    pub b: Vec<u32>,
-    pub c: Vec<u32>,
+    pub registers: Fragments,
     /// The places of a, of b, and of c and d.
     pub places: [Places; 3],
 }
@@ -172,10 +172,7 @@ pub struct Integers {
 pub struct Doubles {
     pub shape: Shape,
     pub round: Round,
-    pub d: Vec<u32>,
-    pub a: Vec<u32>,
-    pub b: Vec<u32>,
-    pub c: Vec<u32>,
+    pub registers: Fragments,
 }
 
 /// d = a * b + c in a shape of 16 x 8; A holds half of its columns.
@@ -185,10 +182,7 @@ pub struct Sparse {
     pub ab: [Elem; 2],
     pub cd: [Elem; 2],
     pub saturate: bool,
-    pub d: Vec<u32>,
-    pub a: Vec<u32>,
-    pub b: Vec<u32>,
-    pub c: Vec<u32>,
+    pub registers: Fragments,
     /// Which elements of A are there: two bits for each.
     pub metadata: u32,
     /// Which lanes of each four have the metadata.
@@ -202,10 +196,7 @@ pub struct Quads {
     pub layouts: [bool; 2],
     /// The element type of C; D is f32. With f16 the order in which ptxas adds differs from element to element.
     pub addend: Elem,
-    pub d: Vec<u32>,
-    pub a: Vec<u32>,
-    pub b: Vec<u32>,
-    pub c: Vec<u32>,
+    pub registers: Fragments,
 }
 
 /// Formats of less than 16 bits, as sm_100 and later multiply them.
@@ -244,10 +235,7 @@ pub struct Scaled {
     /// Bits that an element has in its register.
     pub container: u32,
     pub sum: Elem,
-    pub d: Vec<u32>,
-    pub a: Vec<u32>,
-    pub b: Vec<u32>,
-    pub c: Vec<u32>,
+    pub registers: Fragments,
     pub scales: Option<Scales>,
 }
 

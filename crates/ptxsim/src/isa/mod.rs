@@ -1,4 +1,4 @@
-//! What each instruction is: the registers that it reads and writes (`operands`), and one row of facts (`table`).
+//! The instructions (`op`), the registers that each reads and writes (`operands`), and one row of facts for each (`table`).
 //!
 //! An instruction says each of these once: what it counts as, which instruction comes next, which threads execute it
 //! together, what becomes of its values, the places in memory that it accesses (space, direction, order and scope, and
@@ -29,7 +29,6 @@ pub use table::{Control, Direction, Facts, Meeting, MemoryAccess, Object, Timing
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::Module;
     use model::AccessKind;
 

@@ -277,7 +277,7 @@ pub enum Exchange {
         mode: ShflMode,
         predicate: bool,
     },
-    /// Of a predicate.
+    /// a is a predicate.
     Vote {
         mode: VoteMode,
         negated: bool,

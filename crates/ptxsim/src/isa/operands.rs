@@ -1,6 +1,6 @@
 //! The registers that each instruction reads and writes.
 
-use super::mma::Mma;
+use super::mma::{Fragments, Mma};
 use super::op::*;
 use super::wgmma::OperandA;
 use crate::regs::Class;
@@ -263,44 +263,40 @@ fn in_global(place: &BulkGlobal, size: u32, mut each: impl FnMut(Use, Register))
 }
 
 fn matrix(m: &Mma, mut each: impl FnMut(Use, Register)) {
-    let mut product = |class, d: &[u32], from: [&[u32]; 3]| {
-        each.class(Value, class, from.into_iter().flatten());
+    let mut product = |class, registers: &Fragments| {
+        let Fragments { d, a, b, c } = registers;
+        each.class(Value, class, [a, b, c].into_iter().flatten());
         each.class(Write, class, d);
     };
     match m {
-        Mma::Multiply(m) => product(R32, &m.d, [&m.a, &m.b, &m.c]),
-        Mma::Integers(m) => product(R32, &m.d, [&m.a, &m.b, &m.c]),
-        Mma::Doubles(m) => product(R64, &m.d, [&m.a, &m.b, &m.c]),
+        Mma::Multiply(m) => product(R32, &m.registers),
+        Mma::Integers(m) => product(R32, &m.registers),
+        Mma::Doubles(m) => product(R64, &m.registers),
         Mma::Sparse(m) => {
-            product(R32, &m.d, [&m.a, &m.b, &m.c]);
+            product(R32, &m.registers);
             each(Value, (R32, m.metadata));
         }
-        Mma::Quads(m) => product(R32, &m.d, [&m.a, &m.b, &m.c]),
+        Mma::Quads(m) => product(R32, &m.registers),
         Mma::Scaled(m) => {
-            product(R32, &m.d, [&m.a, &m.b, &m.c]);
+            product(R32, &m.registers);
             if let Some(scales) = &m.scales {
                 each.class(Value, R32, &scales.registers);
                 each.class(Control, R32, scales.selectors.iter().flatten());
             }
         }
-        Mma::MovMatrix { d, a } => product(R32, &[*d], [&[*a], &[], &[]]),
+        Mma::MovMatrix { d, a } => {
+            each(Value, (R32, *a));
+            each(Write, (R32, *d));
+        }
         Mma::WmmaLoad(t) | Mma::WmmaStore(t) => {
             each.all(Address, &[t.address, (R32, t.stride)]);
             let is_load = matches!(m, Mma::WmmaLoad(_));
             let how = if is_load { Write } else { Value };
             each.class(how, t.elem.class(), &t.registers);
         }
-        Mma::LdMatrix {
-            registers, address, ..
-        } => {
-            each(Address, *address);
-            each.class(Write, R32, registers);
-        }
-        Mma::StMatrix {
-            registers, address, ..
-        } => {
-            each(Address, *address);
-            each.class(Value, R32, registers);
+        Mma::Matrices(m) => {
+            each(Address, m.address);
+            each.class(if m.stores { Value } else { Write }, R32, &m.registers);
         }
     }
 }

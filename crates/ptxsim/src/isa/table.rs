@@ -6,10 +6,10 @@ use super::{Circumstance, Kind, Register};
 use model::AccessKind;
 use std::slice::from_ref;
 
-/// One row of the table.
+/// The row of one instruction in the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
-    /// What the instruction counts as. `None`: its form says it (`Kind::of_arithmetic`).
+    /// The kind that the instruction counts as. `None`: its form says it ([`Kind::from_form`]).
     pub kind: Option<Kind>,
     pub control: Control<'a>,
     pub meeting: Meeting,
@@ -24,7 +24,7 @@ pub struct Facts<'a> {
 /// The instruction that comes next.
 #[derive(Clone, Copy, Debug)]
 pub enum Control<'a> {
-    /// The one behind it.
+    /// The instruction behind it.
     Next,
     /// This one, in lanes that the guard lets branch.
     Branch(&'a u32),
@@ -73,7 +73,7 @@ pub enum Meeting {
     Cluster,
 }
 
-/// What becomes of the values in the registers that an instruction reads ([`super::Use::Value`]).
+/// The use that an instruction makes of the values in its registers ([`super::Use::Value`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
     /// They go on as they are, to registers or to memory.
@@ -84,7 +84,7 @@ pub enum Values {
     Act,
 }
 
-/// What lies where memory is accessed.
+/// The thing that lies where memory is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Object {
     Data,
@@ -92,7 +92,7 @@ pub enum Object {
     Texels,
     Mbarrier,
     TensorMap,
-    /// What `malloc` knows of its memory. Blocks share it.
+    /// The list of its blocks that `malloc` keeps. All blocks of the grid share it.
     Heap,
     /// Arguments of functions and registers put aside: no address of the program leads there.
     Frame,
@@ -123,7 +123,7 @@ pub struct MemoryAccess<'a> {
     pub space: AddressSpace,
     pub direction: Direction,
     pub timing: Timing,
-    /// Strength and scope.
+    /// How far the access counts as synchronisation, and how strongly.
     pub order: Order,
     /// The register of the address. `None` where something else leads there: a descriptor, a tensor map, a handle.
     pub address: Option<Register>,
@@ -144,22 +144,22 @@ impl<'a> MemoryAccess<'a> {
         }
     }
 
-    fn at(self, address: Register) -> Self {
+    fn with_address(self, address: Register) -> Self {
         Self {
             address: Some(address),
             ..self
         }
     }
 
-    fn of(direction: Direction, access: &'a Access) -> Self {
+    fn from_access(direction: Direction, access: &'a Access) -> Self {
         Self {
             order: access.order,
             access: Some(access),
-            ..Self::new(Object::Data, direction, access.space).at(access.address)
+            ..Self::new(Object::Data, direction, access.space).with_address(access.address)
         }
     }
 
-    fn when(self, timing: Timing) -> Self {
+    fn with_timing(self, timing: Timing) -> Self {
         Self { timing, ..self }
     }
 
@@ -202,7 +202,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    fn control(self, control: Control<'a>) -> Self {
+    fn with_control(self, control: Control<'a>) -> Self {
         Self { control, ..self }
     }
 
@@ -210,7 +210,7 @@ impl<'a> Facts<'a> {
         Self { meeting, ..self }
     }
 
-    fn values(self, values: Values) -> Self {
+    fn with_values(self, values: Values) -> Self {
         Self { values, ..self }
     }
 
@@ -266,22 +266,24 @@ impl Op {
     pub fn facts(&self) -> Facts<'_> {
         use AddressSpace::{Cluster, Generic, Global, Local, Shared};
         use Direction::{Read, Update, Write};
-        use MemoryAccess as At;
         let row = |kind: Kind| Facts::new(kind);
-        let frame = |direction| At::new(Object::Frame, direction, Local);
+        let access = MemoryAccess::from_access;
+        let frame = |direction| MemoryAccess::new(Object::Frame, direction, Local);
         let map = |direction, space, place: &BulkPlace| {
-            At::new(Object::TensorMap, direction, space).at(place.address)
+            MemoryAccess::new(Object::TensorMap, direction, space).with_address(place.address)
         };
         match self {
-            Op::Alu(_) => Facts::new(None).values(Values::Compute),
-            Op::Branch(to) => row(Kind::Branch).control(Control::Branch(to)),
-            Op::BranchIndexed(all) => row(Kind::Branch).control(Control::Table(all)),
-            Op::Call(to) => row(Kind::Branch).control(Control::Call(from_ref(to))),
-            Op::CallIndirect(_) => row(Kind::Branch).control(Control::Call(&[])),
-            Op::Return => row(Kind::Branch).control(Control::Return),
-            Op::Exit => row(Kind::Branch).control(Control::Exit),
-            Op::Trap => row(Kind::Other).control(Control::Stop),
-            Op::Assert(_) => row(Kind::Other).control(Control::Stop).touches(frame(Read)),
+            Op::Alu(_) => Facts::new(None).with_values(Values::Compute),
+            Op::Branch(to) => row(Kind::Branch).with_control(Control::Branch(to)),
+            Op::BranchIndexed(all) => row(Kind::Branch).with_control(Control::Table(all)),
+            Op::Call(to) => row(Kind::Branch).with_control(Control::Call(from_ref(to))),
+            Op::CallIndirect(_) => row(Kind::Branch).with_control(Control::Call(&[])),
+            Op::Return => row(Kind::Branch).with_control(Control::Return),
+            Op::Exit => row(Kind::Branch).with_control(Control::Exit),
+            Op::Trap => row(Kind::Other).with_control(Control::Stop),
+            Op::Assert(_) => row(Kind::Other)
+                .with_control(Control::Stop)
+                .touches(frame(Read)),
             Op::Print(_) => row(Kind::Other).touches(frame(Read)),
             Op::CopyLocal { .. } | Op::CopyResult { .. } | Op::Restore { .. } => {
                 row(Kind::OtherMemory)
@@ -289,20 +291,22 @@ impl Op {
                     .touches(frame(Write))
             }
             Op::Save(_) => row(Kind::OtherMemory).touches(frame(Write)),
-            Op::Load(a) => row(plain(Read, a.space)).touches(At::of(Read, a)),
-            Op::Store(a) => row(plain(Write, a.space)).touches(At::of(Write, a)),
+            Op::Load(a) => row(plain(Read, a.space)).touches(access(Read, a)),
+            Op::Store(a) => row(plain(Write, a.space)).touches(access(Write, a)),
             Op::Atom(a) => row(Kind::Atomic)
-                .values(Values::Act)
-                .touches(At::of(Update, &a.access)),
-            Op::Texture(_) => row(Kind::OtherMemory).touches(At::new(Object::Texels, Read, Global)),
+                .with_values(Values::Act)
+                .touches(access(Update, &a.access)),
+            Op::Texture(_) => {
+                row(Kind::OtherMemory).touches(MemoryAccess::new(Object::Texels, Read, Global))
+            }
             Op::Surface(t) => {
                 let direction = if t.store { Write } else { Read };
-                row(Kind::OtherMemory).touches(At::new(Object::Texels, direction, Global))
+                row(Kind::OtherMemory).touches(MemoryAccess::new(Object::Texels, direction, Global))
             }
             Op::ImageQuery(_) => row(Kind::OtherMemory),
             Op::CpAsync { to, from, .. } => row(Kind::AsyncCopy)
-                .touches(At::of(Write, to).when(Timing::Later))
-                .touches(At::of(Read, from).when(Timing::Later)),
+                .touches(access(Write, to).with_timing(Timing::Later))
+                .touches(access(Read, from).with_timing(Timing::Later)),
             Op::Bulk(copy) => bulk(copy),
             // Nothing that a program sees.
             Op::BulkPrefetch(_) => row(Kind::AsyncCopy),
@@ -316,19 +320,20 @@ impl Op {
                 .touches(map(Read, Shared, from)),
             Op::AcquireMap(place) => row(Kind::Other).touches(map(Read, Generic, place)),
             Op::AsyncStore(a) => {
-                let barrier = At::new(Object::Mbarrier, Update, Cluster).at(a.barrier.address);
+                let barrier = MemoryAccess::new(Object::Mbarrier, Update, Cluster)
+                    .with_address(a.barrier.address);
                 let facts = row(Kind::SharedStore);
                 let (facts, direction) = match a.reduction {
-                    Some(_) => (facts.values(Values::Act), Update),
+                    Some(_) => (facts.with_values(Values::Act), Update),
                     None => (facts, Write),
                 };
                 facts
-                    .touches(At::of(direction, &a.access).when(Timing::Later))
-                    .touches(barrier.when(Timing::Later))
+                    .touches(access(direction, &a.access).with_timing(Timing::Later))
+                    .touches(barrier.with_timing(Timing::Later))
             }
             Op::Barrier { .. } => row(Kind::Barrier)
                 .meets(Meeting::Block)
-                .values(Values::Act)
+                .with_values(Values::Act)
                 .orders(true),
             Op::ClusterArrive { relaxed, .. } => {
                 row(Kind::Barrier).meets(Meeting::Cluster).orders(!relaxed)
@@ -337,14 +342,15 @@ impl Op {
             Op::WarpSync => row(Kind::WarpSync).meets(Meeting::Members).orders(true),
             Op::Exchange(_) => row(Kind::Exchange)
                 .meets(Meeting::Members)
-                .values(Values::Compute),
+                .with_values(Values::Compute),
             Op::ActiveMask => row(Kind::Exchange),
             Op::Mma(m) => matrix(m).meets(Meeting::Warp),
             Op::Wgmma(_) => {
-                let tiles = At::new(Object::Data, Read, Shared).when(Timing::AsyncProxy);
+                let tiles =
+                    MemoryAccess::new(Object::Data, Read, Shared).with_timing(Timing::AsyncProxy);
                 row(Kind::WarpgroupMatrix)
                     .meets(Meeting::Warp)
-                    .values(Values::Compute)
+                    .with_values(Values::Compute)
                     .touches(tiles)
             }
             Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait(_) | Op::SetRegisters(_) => {
@@ -356,12 +362,13 @@ impl Op {
                 } else {
                     Update
                 };
-                let barrier = At::new(Object::Mbarrier, direction, m.space).at(m.address);
-                row(Kind::Other).values(Values::Act).touches(barrier)
+                let barrier =
+                    MemoryAccess::new(Object::Mbarrier, direction, m.space).with_address(m.address);
+                row(Kind::Other).with_values(Values::Act).touches(barrier)
             }
-            Op::PendingCount => row(Kind::Other).values(Values::Act),
+            Op::PendingCount => row(Kind::Other).with_values(Values::Act),
             Op::Malloc | Op::Free => {
-                row(Kind::Other).touches(At::new(Object::Heap, Update, Global))
+                row(Kind::Other).touches(MemoryAccess::new(Object::Heap, Update, Global))
             }
             Op::Fence(_) => row(Kind::Other).orders(true),
             Op::Clock { .. } => Facts {
@@ -375,7 +382,7 @@ impl Op {
     /// Returns what the instruction counts as. `form`: as PTX writes it.
     pub fn kind(&self, form: &str) -> Kind {
         let kind = self.facts().kind;
-        kind.unwrap_or_else(|| Kind::of_arithmetic(form))
+        kind.unwrap_or_else(|| Kind::from_form(form))
     }
 
     /// Returns how a finding names what the instruction does to memory.
@@ -443,39 +450,33 @@ fn bulk(copy: &BulkCopy) -> Facts<'_> {
     };
     let at = |object, direction, space| MemoryAccess {
         order,
-        ..MemoryAccess::new(object, direction, space).when(Timing::AsyncProxy)
+        ..MemoryAccess::new(object, direction, space).with_timing(Timing::AsyncProxy)
     };
     let data = |direction, space| at(Object::Data, direction, space);
-    let here = |space| data(shared, space).at(copy.shared.address);
+    let here = |space| data(shared, space).with_address(copy.shared.address);
     let facts = Facts::new(kind);
     let facts = match &copy.global {
         BulkGlobal::Line(place) => facts
             .touches(here(Shared))
-            .touches(data(global, Global).at(place.address)),
+            .touches(data(global, Global).with_address(place.address)),
         BulkGlobal::Box { map, .. } => facts
             .touches(here(Shared))
             .touches(data(global, Global))
-            .touches(at(Object::TensorMap, Read, Generic).at(map.address)),
+            .touches(at(Object::TensorMap, Read, Generic).with_address(map.address)),
         BulkGlobal::Shared(place) => facts
             .touches(here(Cluster))
-            .touches(data(global, Shared).at(place.address)),
+            .touches(data(global, Shared).with_address(place.address)),
     };
     copy.barrier.iter().fold(facts, |facts, barrier| {
-        facts.touches(at(Object::Mbarrier, Update, Cluster).at(barrier.address))
+        facts.touches(at(Object::Mbarrier, Update, Cluster).with_address(barrier.address))
     })
-}
-
-impl Mma {
-    /// Returns true for what accesses no memory.
-    pub fn computes(&self) -> bool {
-        matrix(self).values == Values::Compute
-    }
 }
 
 fn matrix(m: &Mma) -> Facts<'_> {
     use Direction::{Read, Write};
-    let data =
-        |direction, space, address| MemoryAccess::new(Object::Data, direction, space).at(address);
+    let data = |direction, space, address| {
+        MemoryAccess::new(Object::Data, direction, space).with_address(address)
+    };
     let load = |t: &Tile| {
         if t.by_matrices() {
             Kind::MatrixLoad
@@ -489,13 +490,16 @@ fn matrix(m: &Mma) -> Facts<'_> {
         | Mma::Doubles(_)
         | Mma::Sparse(_)
         | Mma::Quads(_)
-        | Mma::Scaled(_) => Facts::new(Kind::Matrix).values(Values::Compute),
-        Mma::MovMatrix { .. } => Facts::new(Kind::Exchange).values(Values::Compute),
-        Mma::LdMatrix { space, address, .. } => {
-            Facts::new(Kind::MatrixLoad).touches(data(Read, *space, *address))
-        }
-        Mma::StMatrix { space, address, .. } => {
-            Facts::new(Kind::MatrixStore).touches(data(Write, *space, *address))
+        | Mma::Scaled(_) => Facts::new(Kind::Matrix).with_values(Values::Compute),
+        Mma::MovMatrix { .. } => Facts::new(Kind::Exchange).with_values(Values::Compute),
+        // A generic address, too, has to lie in shared memory (PTX ISA, "ldmatrix").
+        Mma::Matrices(m) => {
+            let (kind, direction) = if m.stores {
+                (Kind::MatrixStore, Write)
+            } else {
+                (Kind::MatrixLoad, Read)
+            };
+            Facts::new(kind).touches(data(direction, AddressSpace::Shared, m.address))
         }
         Mma::WmmaLoad(t) => Facts::new(load(t)).touches(data(Read, t.space, t.address)),
         Mma::WmmaStore(t) => {

@@ -219,7 +219,8 @@ fn an_address_shows_however_it_is_stored() {
     ] {
         assert_eq!(looks(store, ".u32"), [Circumstance::Addresses], "{store}");
     }
-    assert_eq!(looks("st.local.u32 [%r1], %r3;", ".u32"), []);
+    let in_local = "mov.u32 %r0, 0;\nst.local.u32 [%r0], %r3;";
+    assert_eq!(looks(in_local, ".u32"), []);
 }
 
 /// Returns the circumstances of a kernel with a line that may use %r3, half of an address, and %r2, which is made of `n`.

@@ -4,6 +4,7 @@
 //! for each field, and so the first line that differs, with the lines that it is indented under, is the path to the first
 //! field that differs. No field can be left out.
 
+use crate::wanted::says_more;
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
@@ -55,6 +56,9 @@ fn difference(what: &str, new: &str, old: &str) -> Option<Difference> {
     let mut path: Vec<(usize, String)> = Vec::new();
     loop {
         let (new, old) = (left.next(), right.next());
+        if new.is_none() && old.is_none() {
+            return None;
+        }
         let line = new.or(old).unwrap_or_default();
         let depth = line.len() - line.trim_start().len();
         // An entry without a name is known by its type, or its number among its neighbours.
@@ -76,7 +80,8 @@ fn difference(what: &str, new: &str, old: &str) -> Option<Difference> {
             },
         };
         path.push((depth, name));
-        if new != old || new.is_none() {
+        let is_wanted = matches!((new, old), (Some(new), Some(old)) if says_more(new, old));
+        if new != old && !is_wanted {
             let names: Vec<&str> = path.iter().map(|(_, name)| name.as_str()).collect();
             let text = |line: Option<&str>| line.unwrap_or("nothing").trim().to_owned();
             return Some(Difference {
@@ -124,6 +129,27 @@ mod tests {
         let differs = first(outer(2, None), outer(3, Some(1))).unwrap();
         assert_eq!((&*differs.new, &*differs.old), ("_times: 2,", "_times: 3,"));
         assert_eq!(differs.field, "it.Outer._all.Inner._times");
+    }
+
+    #[test]
+    fn lets_pass_what_is_wanted() {
+        for (new, old, differs) in [
+            ("kind: Read,", "kind: Other,", false),
+            ("kind: Other,", "kind: Read,", true),
+            ("kind: Copy,", "kind: Other,", true),
+            (
+                "past `a`; it was computed from the address of `b` at k.cu:1",
+                "past `a` at k.cu:1",
+                false,
+            ),
+            (
+                "past `a`; it was computed from the address of `b` at k.cu:1",
+                "past `a` at k.cu:2",
+                true,
+            ),
+        ] {
+            assert_eq!(difference("it", new, old).is_some(), differs, "{new} {old}");
+        }
     }
 
     #[test]

@@ -39,7 +39,12 @@ pub struct Fault {
 /// Returns the findings in an order that does not depend on how many kinds there are.
 fn sorted(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings.sort_by_cached_key(|finding| {
-        let Finding { kind, message, times, .. } = finding;
+        let Finding {
+            kind,
+            message,
+            times,
+            ..
+        } = finding;
         (kind.clone(), Reverse(*times), message.clone())
     });
     findings
