@@ -542,7 +542,7 @@ pub enum Reason {
     /// Output elements are NaN or infinite where the reference is finite, or are not the same infinity or NaN as it.
     ///
     /// Fix the kernel. `--dump DIR` writes inputs, output and reference.
-    NonFinite { seed: u64, count: u64, elements: u64, worst: Option<Worst> } = "non-finite" [Fail],
+    NonFinite { seed: u64, count: u64, elements: u64, worst: Option<Box<Worst>> } = "non-finite" [Fail],
     /// Output elements were never written.
     ///
     /// Fix bounds or grid, or make the tensor `inout`.
@@ -636,7 +636,7 @@ pub enum Reason {
         value: Num,
         op: Op,
         bound: Num,
-        worst: Option<(u64, Worst)>,
+        worst: Option<(u64, Box<Worst>)>,
     } = "beyond-limit" [Fail],
     /// The value is NaN, which no limit allows.
     ///

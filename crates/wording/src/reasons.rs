@@ -76,8 +76,8 @@ impl Context<'_> {
             }
             R::NonFinite { seed, count, elements, worst } => format!(
                 "{} with seed {seed}: {count} of {elements} elements{}{}",
-                not_finite(worst.as_ref()),
-                first(worst.as_ref().map(element)),
+                not_finite(worst.as_deref()),
+                first(worst.as_deref().map(element)),
                 worst.iter().flat_map(|worst| &worst.arose).map(arose).collect::<String>(),
             ),
             R::Unwritten { seed, count, first: at } => format!(

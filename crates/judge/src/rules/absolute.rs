@@ -76,7 +76,7 @@ pub fn compare(
 }
 
 /// Where the largest error is, with what stands there, and with which seed.
-fn worst_element(view: View, subject: &Subject, metric: Metric) -> Option<(u64, Worst)> {
+fn worst_element(view: View, subject: &Subject, metric: Metric) -> Option<(u64, Box<Worst>)> {
     let (Subject::Case(id), Metric::MaxErr) = (subject, metric) else {
         return None;
     };
@@ -85,7 +85,7 @@ fn worst_element(view: View, subject: &Subject, metric: Metric) -> Option<(u64, 
         .iter()
         .filter_map(|&seed| Some((seed, &view.check(id, seed).ok()?.error)));
     let (seed, errors) = errors.max_by(|(_, a), (_, b)| a.max_err.0.total_cmp(&b.max_err.0))?;
-    Some((seed, errors.worst.as_deref()?.clone()))
+    Some((seed, errors.worst.clone()?))
 }
 
 /// With the first seed of which an element is not finite, if that is why.

@@ -50,7 +50,7 @@ pub fn check_finite(view: View, subject: &Subject) -> Judged<Reason> {
                 seed,
                 count,
                 elements,
-                worst: errors.worst.as_deref().cloned(),
+                worst: errors.worst.clone(),
             }),
         }
     })
