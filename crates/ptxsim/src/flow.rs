@@ -29,6 +29,15 @@ pub fn mark_fragments(program: &mut Program) {
     program.fragments = program.code.iter().map(has).collect();
 }
 
+/// Marks the proxy of each instruction's accesses.
+pub fn mark_proxies(program: &mut Program) {
+    program.proxies = program
+        .code
+        .iter()
+        .map(|inst| inst.op.facts().proxy())
+        .collect();
+}
+
 /// Registers whose sum is an address, sorted, and what is added to them.
 type Place = (Vec<Register>, i64);
 

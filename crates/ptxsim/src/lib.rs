@@ -196,6 +196,7 @@ impl Module {
                     flow::mark_guesses(&mut program);
                     flow::mark_answers(&mut program);
                     flow::mark_fragments(&mut program);
+                    flow::mark_proxies(&mut program);
                     kernels.push(Kernel {
                         program: analysis::AnalysedProgram::new(program),
                         variables: variables.clone(),

@@ -1,6 +1,6 @@
 //! A kernel made ready to run: one flat array of instructions whose operands are register numbers.
 
-use crate::isa::{AddressSpace, Inst, MemoryAccess, Object, Order, Special};
+use crate::isa::{AddressSpace, Inst, MemoryAccess, Object, Order, Proxy, Special};
 use crate::parse::ast::{Clusters, Pos};
 use crate::parse::lines::{LineId, Lines};
 use crate::regs::Class;
@@ -87,6 +87,8 @@ pub struct Program {
     pub code: Vec<Inst>,
     /// By instruction: whether it has a register of a `wgmma.mma_async`, and is none. Empty without those.
     pub fragments: Vec<bool>,
+    /// By instruction: looked up for each word that a product reads.
+    pub proxies: Vec<Proxy>,
     pub entry: u32,
     pub sources: Vec<Source>,
     pub lines: Arc<Lines>,
@@ -172,7 +174,6 @@ impl Program {
             })
     }
 
-    /// Where an instruction comes from.
     /// Returns where an instruction comes from, without the text of its lines.
     pub fn where_from(&self, inst: &Inst) -> Place {
         let source = self.sources.get(inst.source as usize);

@@ -108,6 +108,7 @@ pub fn decode(
         name: entry.name.clone(),
         code: d.code,
         fragments: Vec::new(),
+        proxies: Vec::new(),
         entry: d.entry,
         sources: d.sources,
         lines: module.lines.clone(),

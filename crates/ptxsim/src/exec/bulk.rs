@@ -681,12 +681,10 @@ impl Machine<'_> {
         if is_off(Observer::SharedRaces, s.pc) {
             return;
         }
-        let by_copy = |at: u32| {
-            let mut accesses = self.program.memory_at(at);
-            accesses.any(|access| access.timing == Timing::AsyncProxy)
-        };
+        let program = self.program;
         let seen = |instruction: u32, warp: u32, epoch: u32| {
-            by_copy(instruction) || epoch <= b.proxied[warp as usize]
+            let proxy = program.proxies.get(instruction as usize);
+            proxy.is_some_and(|proxy| *proxy != Proxy::Generic) || epoch <= b.proxied[warp as usize]
         };
         let shadow = b.shadow.as_ref();
         let unseen = shadow.and_then(|shadow| shadow.unseen_write((shared, bytes), seen));

@@ -3,8 +3,8 @@
 
 use super::address::Site;
 use super::state::*;
+use crate::isa::Proxy;
 use crate::isa::wgmma::Descriptor;
-use crate::isa::{MemoryAccess, Object};
 use crate::report::*;
 use crate::switch::{Observer, is_off};
 use model::Swizzle;
@@ -106,9 +106,7 @@ impl Machine<'_> {
     fn tile_of(&self, b: &BlockState, stretches: &[(u32, u32)]) -> Option<(u32, Swizzle)> {
         let shadow = b.shadow.as_ref()?;
         let is_other = |instruction: u32, _, _| {
-            let is_map = |access: MemoryAccess| access.object == Object::TensorMap;
-            let mut accesses = self.program.memory_at(instruction);
-            !accesses.any(|access| is_map(access) && access.is_asynchronous())
+            self.program.proxies.get(instruction as usize) != Some(&Proxy::Tensor)
         };
         stretches.iter().find_map(|&(from, _)| {
             let (copy, _) = shadow.unseen_write((from, PIECE), is_other)?;

@@ -25,7 +25,7 @@ pub use circumstance::Circumstance;
 pub use kind::Kind;
 pub use op::*;
 pub use operands::{Register, Use};
-pub use table::{Control, Direction, Facts, Meeting, MemoryAccess, Object, Timing, Values};
+pub use table::{Control, Direction, Facts, Meeting, MemoryAccess, Object, Proxy, Values};
 
 #[cfg(test)]
 mod tests {

@@ -116,6 +116,15 @@ pub enum Timing {
     AsyncProxy,
 }
 
+/// The proxy through which an instruction accesses memory (PTX ISA 8.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proxy {
+    Generic,
+    Async,
+    /// The async proxy, by a tensor map.
+    Tensor,
+}
+
 /// One place that an instruction accesses.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryAccess<'a> {
@@ -229,6 +238,19 @@ impl<'a> Facts<'a> {
     /// Returns the places that the instruction accesses, the one that data goes to or comes from first.
     pub fn memory(self) -> impl Iterator<Item = MemoryAccess<'a>> {
         self.memory.into_iter().flatten()
+    }
+
+    /// Returns the proxy of its accesses.
+    pub fn proxy(self) -> Proxy {
+        let is_async = |access: &MemoryAccess| access.timing == Timing::AsyncProxy;
+        let mut accesses = self.memory().filter(is_async).peekable();
+        if accesses.peek().is_none() {
+            Proxy::Generic
+        } else if accesses.any(|access| access.object == Object::TensorMap) {
+            Proxy::Tensor
+        } else {
+            Proxy::Async
+        }
     }
 
     /// Returns true for what reads memory at once and does nothing else.
