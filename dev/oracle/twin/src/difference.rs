@@ -134,9 +134,13 @@ mod tests {
     #[test]
     fn lets_pass_what_is_wanted() {
         for (new, old, differs) in [
-            ("kind: Read,", "kind: Other,", false),
-            ("kind: Other,", "kind: Read,", true),
-            ("kind: Copy,", "kind: Other,", true),
+            (
+                r#""Read Some([1, 0, 0])","#,
+                r#""Other Some([1, 0, 0])","#,
+                false,
+            ),
+            (r#""Other None","#, r#""Read None","#, true),
+            (r#""Copy None","#, r#""Other None","#, true),
             (
                 "past `a`; it was computed from the address of `b` at k.cu:1",
                 "past `a` at k.cu:1",

@@ -7,7 +7,11 @@
 /// - what accesses no memory (a fence, a product of registers) between a meeting and a jump back leaves lanes in one iteration.
 pub fn says_more(new: &str, old: &str) -> bool {
     let (new, old) = (new.trim(), old.trim());
-    let names_kind = old == "kind: Other," && matches!(new, "kind: Read," | "kind: Write,");
+    let names_kind = old.strip_prefix("\"Other ").is_some_and(|by| {
+        ["\"Read ", "\"Write "]
+            .iter()
+            .any(|kind| new.strip_prefix(kind) == Some(by))
+    });
     let names_buffer = new
         .split_once("; it was computed from the address of")
         .is_some_and(|(before, _)| {
@@ -16,7 +20,7 @@ pub fn says_more(new: &str, old: &str) -> bool {
         });
     let frees = new.contains("the address of this access")
         && new.replace("the address of this access", "what this does") == old;
-    let is_hazard = (new, old) == ("kind: WarpHazard,", "kind: WarpRace,")
+    let is_hazard = (new, old) == ("kind: \"WarpHazard\",", "kind: \"WarpRace\",")
         || old
             .split_once("its lanes can be in different iterations, and ")
             .is_some_and(|(_, behind)| new.ends_with(behind));
