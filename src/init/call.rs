@@ -131,7 +131,7 @@ pub struct Tensor {
 pub struct Integers {
     pub low: i64,
     pub high: i64,
-    /// Those of a program, one by one; empty where bounds say enough.
+    /// The values of a program, one by one. Empty if bounds say enough.
     pub values: Vec<i64>,
 }
 

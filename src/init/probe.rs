@@ -208,7 +208,7 @@ struct Trial<'a> {
     launch: Launch,
     /// The values of integers, by the name of the part.
     values: BTreeMap<&'a str, i64>,
-    /// Of a launch that a program made.
+    /// The parameters and memory of a launch that a program made.
     state: Option<&'a LaunchState>,
 }
 

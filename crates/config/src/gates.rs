@@ -46,7 +46,7 @@ impl<'a> Writer<'a> {
     }
 
     /// # Errors
-    /// As for a unit; and an output without a limit on its error.
+    /// Fails as for a unit, and for an output without a limit on its error.
     pub fn case_gates(&self, case: &Case, shape: &NamedShape) -> Result<Vec<Gate>, Problem> {
         let scope = Scope::new(&shape.name, &shape.dims, &self.kernel.defines);
         let context = self.make_context(&scope, false);

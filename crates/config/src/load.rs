@@ -115,7 +115,7 @@ impl File {
 /// Checks that a text is a right file of gates in this directory.
 ///
 /// # Errors
-/// The first mistake in it.
+/// Returns the first mistake in it.
 pub fn check(root: &Path, text: &str) -> error::Result<()> {
     let file = File {
         root: root.to_owned(),

@@ -238,7 +238,7 @@ pub struct Machine<'a> {
     pub map_changes: MapChanges,
     /// Grows with everything that may end somebody's wait.
     pub progress: u64,
-    /// What has arisen so far, where that is asked.
+    /// The first infinity and the first NaN, if the launch looks for them.
     pub arising: Option<super::arising::Arising>,
     /// A block did what others may see at once: the order of the blocks matters.
     pub crossed: bool,

@@ -437,26 +437,29 @@ pub struct Fence {
     pub sc: bool,
 }
 
+/// The operation of an instruction. Most operands are registers in [`Inst::o`], and the comment of a variant says which
+/// register has which role (`o[0]` is mostly the result). Targets of branches are numbers of instructions.
 #[derive(Clone, Debug)]
 pub enum Op {
+    /// Computes in registers alone.
     Alu(AluOp),
     Branch(u32),
-    /// Register `o[1]` selects.
+    /// Branches to the target whose number is in `o[1]`.
     BranchIndexed(Box<[u32]>),
-    /// Goes on at the given instruction; `Return` comes back.
+    /// Continues at the function that begins at an instruction, until its `Return`.
     Call(u32),
-    /// Goes on at the function whose address `o[1]` holds.
+    /// Continues at the function whose address is in `o[1]`.
     CallIndirect(Box<[(u64, u32)]>),
-    /// As `CopyLocal`, from where the function whose address `o[1]` holds leaves its result.
+    /// Copies the result of the function whose address is in `o[1]`, from the place where that function leaves it.
     CopyResult {
         from: Box<[(u64, u32)]>,
         to: u32,
         bytes: u32,
     },
-    /// Puts the registers and the local variables of a function aside: it may be entered again.
+    /// Puts registers and local variables of a function aside, because the call may enter it again.
     Save(u32),
-    /// Takes them back, all but the results of the call. Register `o[1]`: what was called, where it
-    /// was called by its address.
+    /// Restores what `Save` put aside, except for the results of the call. `o[1]` is the address that was called, if the
+    /// call was by address.
     Restore {
         frame: u32,
         results: Box<[CallResult]>,
@@ -465,7 +468,7 @@ pub enum Op {
     Exit,
     Load(Box<Access>),
     Store(Box<Access>),
-    /// Thread-private copy of `bytes` from one local address to another: parameters of calls.
+    /// Copies bytes from one local address to another: parameters of calls.
     CopyLocal {
         from: u32,
         to: u32,
@@ -476,64 +479,65 @@ pub enum Op {
     Surface(Box<SurfaceAccess>),
     /// Queries the texture or surface `o[1]`; the result goes to `o[0]`.
     ImageQuery(ImageQuery),
-    /// Destination address `o[0]`, source `o[1]`, bytes to read `o[2]`; the rest up to `bytes` is 0.
+    /// Copies `o[2]` bytes from the address in `o[1]` to that in `o[0]`, and fills the rest up to `bytes` with zeros.
     CpAsync {
         to: Box<Access>,
         from: Box<Access>,
         bytes: u32,
     },
     CpCommit,
-    /// At most this many groups may stay under way.
+    /// Waits until at most this many groups of copies are in flight.
     CpWait(u32),
     Bulk(Box<BulkCopy>),
     BulkPrefetch(Box<BulkPrefetch>),
     ReplaceField(Box<ReplaceField>),
-    /// A tensor map goes from shared to global memory.
+    /// Copies a tensor map from shared to global memory (`tensormap.cp_fenceproxy`).
     PublishMap {
         to: BulkPlace,
         from: BulkPlace,
     },
-    /// Copies see the tensor map at a place as it is now.
+    /// Makes later copies see the tensor map at a place as it is now.
     AcquireMap(BulkPlace),
     BulkCommit,
-    /// As `CpWait`, of bulk copies to global memory. `reads_only`: until their shared memory has been read.
+    /// Waits until at most `keep` groups of bulk copies to global memory are in flight. With `reads_only` it waits only
+    /// until they have read shared memory.
     BulkWait {
         keep: u32,
         reads_only: bool,
     },
-    /// Bulk copies see what the thread knows of shared memory.
+    /// Makes shared memory, as the thread sees it, visible to bulk copies (`fence.proxy.async`).
     ProxyFence,
-    /// Barrier `o[1]`, threads `o[2]` (0: all of the block), predicate `o[3]`, result `o[0]`.
+    /// Waits at barrier `o[1]` for `o[2]` threads (0: the whole block). `o[3]` is the predicate to reduce, `o[0]` its result.
     Barrier {
         kind: BarrierKind,
         aligned: bool,
     },
-    /// Members `o[1]`.
+    /// Waits for the lanes whose mask is in `o[1]`.
     WarpSync,
-    /// d `o[0]`, a `o[1]`, members `o[4]`, predicate `o[5]`.
+    /// Exchanges values between the lanes whose mask is in `o[4]`: result `o[0]`, value `o[1]`, predicate `o[5]`.
     Exchange(Exchange),
     ActiveMask,
     Mma(Box<Mma>),
     Wgmma(Box<Wgmma>),
     WgmmaFence,
     WgmmaCommit,
-    /// As `CpWait`, of `wgmma`.
+    /// Waits until at most this many groups of products are in flight.
     WgmmaWait(u32),
     SetRegisters(SetRegisters),
     Mbarrier(Box<Mbarrier>),
-    /// `o[0]`: how many arrivals were pending in `o[1]`, a state of an mbarrier.
+    /// Returns in `o[0]` how many arrivals are pending in the state of an mbarrier in `o[1]`.
     PendingCount,
-    /// `printf`: local addresses of the pointers to its text and to its arguments; the number of
+    /// Prints. The numbers are local addresses of the pointers to the text and to the arguments of `printf`; the count of
     /// arguments goes to `o[0]`.
     Print([u32; 2]),
-    /// Address to `o[0]`, bytes `o[1]`.
+    /// Allocates `o[1]` bytes and puts their address in `o[0]`.
     Malloc,
-    /// Address `o[1]`.
+    /// Frees the block at the address in `o[1]`.
     Free,
     Fence(Fence),
-    /// `fence.mbarrier_init`: others may use the mbarriers that the thread has initialised.
+    /// Lets other blocks use the mbarriers that the thread has initialised (`fence.mbarrier_init`).
     InitFence,
-    /// Waits for nobody. `relaxed`: hands nothing on but what was fenced.
+    /// Arrives at the barrier of the cluster without waiting. If `relaxed`, it releases only what was fenced before.
     ClusterArrive {
         aligned: bool,
         relaxed: bool,
@@ -542,25 +546,28 @@ pub enum Op {
         aligned: bool,
     },
     AsyncStore(Box<AsyncStore>),
-    /// A counter of instructions that this warp has executed, in 32 or 64 bits.
+    /// Reads the number of instructions that this warp has executed, in 32 or 64 bits.
     Clock {
         wide: bool,
     },
     Trap,
-    /// A failed `assert`: local addresses of the pointers to its text, file and function, and of
-    /// the line.
+    /// Ends the launch with a failed `assert`. The numbers are local addresses of the pointers to its text, file and
+    /// function, and of the line.
     Assert(Option<[u32; 4]>),
-    /// Others should have their turn.
+    /// Lets other warps have their turn.
     Sleep,
     Nop,
 }
 
+/// One step of a program.
 #[derive(Clone, Debug)]
 pub struct Inst {
     pub op: Op,
+    /// Numbers of registers, by the role that `op` gives them.
     pub o: Operands,
-    /// 0: always; else (register + 1) * 2 + negated.
+    /// The predicate that guards it: 0 for none, else (register + 1) * 2, plus 1 if it is negated.
     pub guard: u32,
+    /// The number of its line and form in [`crate::program::Program::sources`].
     pub source: u32,
     /// False for the second and later steps of one PTX instruction.
     pub counts: bool,
