@@ -622,7 +622,7 @@ impl<'a> Trial<'a> {
                     _ if !given.is_filled && written == given.elements * bytes_each(pointee) => {
                         Role::Out
                     }
-                    // What is not written stays what it was.
+                    // Elements that the launch does not write keep their values.
                     _ => Role::Inout,
                 })
             })

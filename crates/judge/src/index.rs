@@ -248,7 +248,7 @@ impl<'a> Index<'a> {
             .base
             .as_ref()
             .map_or(Opponent::Nothing, Opponent::Revision);
-        Self::of_sides(head, base, opponent)
+        Self::from_sides(head, base, opponent)
     }
 
     /// Files two records, by gates that may be others than head's own.
@@ -281,7 +281,7 @@ impl<'a> Index<'a> {
             head,
             loosening,
         };
-        let index = Self::of_sides(of_head, Some(file(base, &ASKS_NOTHING)), opponent);
+        let index = Self::from_sides(of_head, Some(file(base, &ASKS_NOTHING)), opponent);
         Self { is_alike, ..index }
     }
 
@@ -293,10 +293,10 @@ impl<'a> Index<'a> {
         evidence: impl IntoIterator<Item = &'a Evidence>,
     ) -> Self {
         let head = Filed::new(plan, environment, policy, false, evidence);
-        Self::of_sides(head, None, Opponent::Nothing)
+        Self::from_sides(head, None, Opponent::Nothing)
     }
 
-    fn of_sides(head: Filed<'a>, base: Option<Filed<'a>>, opponent: Opponent<'a>) -> Self {
+    fn from_sides(head: Filed<'a>, base: Option<Filed<'a>>, opponent: Opponent<'a>) -> Self {
         Self {
             head,
             base,

@@ -155,5 +155,5 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
         base: None,
         ..head.policy.clone()
     };
-    Index::of_two(&policy, refusals, [base, head], loosening).judge()
+    Index::from_two(&policy, refusals, [base, head], loosening).judge()
 }

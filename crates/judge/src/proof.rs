@@ -23,7 +23,7 @@ impl<'a> Index<'a> {
     /// Indexes a record, and the one that it is compared with, if it is.
     pub fn against(base: Option<&'a Record>, head: &'a Record) -> Self {
         match base {
-            Some(base) => Self::of_two(
+            Some(base) => Self::from_two(
                 &head.policy,
                 Refusals::new(),
                 [base, head],
@@ -53,7 +53,7 @@ impl<'a> Index<'a> {
     }
 
     /// Indexes two records, by gates that may be others than head's own.
-    pub(super) fn of_two(
+    pub(super) fn from_two(
         policy: &'a Policy,
         refusals: Refusals,
         records: [&'a Record; 2],

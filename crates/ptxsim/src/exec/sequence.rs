@@ -7,7 +7,7 @@
 //! that has an earlier copy then, with a barrier behind that copy.
 //!
 //! Functions that are not inlined have no chain of calls, and only `bar` and `barrier.cluster.wait` count as barriers: such
-//! a race is told without a turn or call. Nothing here decides whether there is a race.
+//! a race is reported without a turn or call. Nothing here decides whether there is a race.
 
 use crate::isa::{Control, Inst, Op};
 use crate::program::Program;

@@ -131,8 +131,8 @@ impl Wgmma {
     }
 }
 
-/// Returns the row of the warp's 16, and the column, of an element of the sums in a lane (PTX ISA 9.7.16.5.1, figure of
-/// D). Columns come in blocks of 8, and each block lies as the sums of `mma.sync` do.
+/// Returns the row of the warp's 16, and the column, of an element of the sums in a lane. Columns come in blocks of 8, and
+/// each block lies as the sums of `mma.sync` do ([`mma_place`]; the test compares the two).
 #[inline(always)]
 fn place_of_sum(lane: usize, i: usize) -> (usize, usize) {
     let row = lane / 4 + i / 2 % 2 * 8;
