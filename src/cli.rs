@@ -824,25 +824,25 @@ pub enum ToolchainCommand {
 
 #[derive(Debug, Subcommand)]
 pub enum CacheCommand {
-    /// Print how much there is of what, and for how long it was not used
+    /// Print what the cache holds: sizes, and when each kind of entry was last used
     #[command(after_long_help = "Example:
   gatekeeper cache show    compilers, builds, expected outputs, simulated results, inputs, base revisions")]
     Show,
-    /// Remove what was not used for longest; nothing while another gatekeeper uses the cache
+    /// Remove the entries that were not used for longest, unless another gatekeeper is using the cache
     #[command(after_long_help = "Examples:
-  gatekeeper cache prune --max-size 10GiB      until so much is left
-  gatekeeper cache prune --older-than 30d      what was not used for a month
+  gatekeeper cache prune --max-size 10GiB      until 10 GiB are left
+  gatekeeper cache prune --older-than 30d      entries that were not used for a month
   gatekeeper cache prune --max-size 0 --dry-run
 
 Exit codes: 0, 2 wrong usage, 4 environment.")]
     Prune {
-        /// Bytes that may stay, for example 10GiB or 500MiB
+        /// Remove the entries unused for longest until the cache is this small, for example 10GiB
         #[arg(long, value_name = "SIZE", value_parser = parse_size)]
         max_size: Option<u64>,
-        /// How long what stays may not have been used, for example 30d or 12h
+        /// Remove entries that were not used for this long, for example 30d or 12h
         #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
         older_than: Option<std::time::Duration>,
-        /// Only say what would be removed
+        /// Print what would be removed, and remove nothing
         #[arg(long)]
         dry_run: bool,
     },

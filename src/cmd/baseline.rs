@@ -120,7 +120,7 @@ pub fn update(
     })
 }
 
-/// Values that are worse than the agreed ones, before all that was accepted without a question.
+/// Prints values that are worse than their baselines, before those that are updated without a question.
 fn print_worse(worse: &[Change], treatment: WorseValues) -> Result<()> {
     let rows = worse.iter().filter_map(|change| {
         let (agreed, now) = (change.old?, change.new?);
@@ -135,17 +135,17 @@ fn print_worse(worse: &[Change], treatment: WorseValues) -> Result<()> {
         ])
     });
     let columns = [
-        ("worse than agreed", Kind::Name),
+        ("worse than the baseline", Kind::Name),
         ("metric", Kind::Text),
-        ("agreed", Kind::Number),
+        ("baseline", Kind::Number),
         ("now", Kind::Number),
         ("change", Kind::Number),
     ];
     let table = Part::Table(Table::new(columns, rows.collect()));
     let end = match treatment {
-        WorseValues::Accepted => "accepted, as `--allow-worse` says",
+        WorseValues::Accepted => "accepted because of `--allow-worse`",
         WorseValues::Refused => {
-            "refused, with the other values of the same kind of these cases; `--allow-worse` accepts them"
+            "not updated, and nor are the other values that were measured with them; `--allow-worse` accepts them"
         }
     };
     let sections = vec![Section::new("", "", vec![table])];

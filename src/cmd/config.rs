@@ -2,10 +2,12 @@
 
 use super::{counted, print, say};
 use crate::cli::{ProfileFormat, SchemaOf, ValidateArgs};
-use config::Selection;
+use config::{Loaded, Owner, Selection};
+use model::Reference;
 use records::store;
 use report::exit::Exit;
 use system::error::{Error, Result};
+use system::files;
 
 pub fn validate(args: &ValidateArgs) -> Result<Exit> {
     if let Some(case) = &args.explain {
@@ -18,6 +20,7 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit> {
         .iter()
         .map(|case| &case.id.kernel)
         .collect();
+    check_python_references(&loaded)?;
     let accepted = match config::validate_acceptances(&loaded)?.len() {
         0 => String::new(),
         count => format!(", {count} accepted in {}", model::ACCEPTED),
@@ -39,6 +42,40 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit> {
         counted(loaded.gates.len(), "gate")
     ))?;
     Ok(Exit::Held)
+}
+
+/// Checks that files of references in Python mention their functions. It cannot be known without running a file whether it
+/// defines one, so a name that is only mentioned passes.
+fn check_python_references(loaded: &Loaded) -> Result<()> {
+    for case in &loaded.plan.cases {
+        let Reference::User {
+            source, function, ..
+        } = &case.reference
+        else {
+            continue;
+        };
+        let file = loaded.root.join(source);
+        if file.extension().is_none_or(|extension| extension != "py") {
+            continue;
+        }
+        let text = files::read_text(&file, files::SOURCE)
+            .map_err(|error| Error::environment(format!("{source} cannot be read: {error}")))?;
+        let is_mentioned = text
+            .split(|character: char| !character.is_alphanumeric() && character != '_')
+            .any(|word| word == function);
+        if !is_mentioned {
+            let owner = Owner {
+                kernel: &case.id.kernel,
+                variant: &case.id.variant,
+            };
+            let place = loaded.places.key(owner, &["reference"]);
+            return Err(
+                Error::usage(format!("{source} has no function `{function}`"))
+                    .at(place.unwrap_or_else(|| loaded.places.file.clone())),
+            );
+        }
+    }
+    Ok(())
 }
 
 fn explain(args: &ValidateArgs, case: &str) -> Result<Exit> {

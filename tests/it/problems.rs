@@ -86,7 +86,7 @@ fn race_is_one_block_with_its_lines() {
             "seed 1, block 0, 28 times; 1 more finding on the same lines"
         );
         assert!(
-            lines[6].starts_with("likely consequences: finite, written, max_err <= "),
+            lines[6].starts_with("probably follow from it: finite, written, max_err <= "),
             "{text}"
         );
         assert_eq!(

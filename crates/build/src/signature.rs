@@ -79,10 +79,11 @@ pub fn misfits(
         .map(|(at, ((takes, arg), bytes))| Misfit {
             argument: Some(at),
             message: format!(
-                "argument {} of {name} is {} in gates.yaml, and the kernel takes {}",
+                "argument {} of {name} is {} in gates.yaml, and the kernel takes {}{}",
                 at + 1,
                 given(arg, *bytes),
-                takes.shown()
+                takes.shown(),
+                takes.correction(arg)
             ),
         })
         .collect()
@@ -145,34 +146,61 @@ enum Known {
 }
 
 impl Known {
-    fn of(text: &str) -> Option<Self> {
-        Some(match text {
-            "bool" | "char" | "signed char" | "unsigned char" => Self::Integer(1),
-            "short" | "unsigned short" => Self::Integer(2),
-            "int" | "unsigned int" => Self::Integer(4),
-            "long" | "unsigned long" | "long long" | "unsigned long long" => Self::Integer(8),
-            "float" => Self::Float(4),
-            "double" => Self::Float(8),
-            "__half" => Self::Half,
-            "__nv_bfloat16" => Self::Bfloat,
-            _ if text.ends_with('*') => Self::Pointer,
-            _ => return None,
+    /// Reads a parameter's type as C++ writes it.
+    fn from_type(text: &str) -> Option<Self> {
+        if text.ends_with('*') {
+            return Some(Self::Pointer);
+        }
+        let scalar = scalar_type(text)?;
+        Some(match scalar {
+            ScalarType::F16 => Self::Half,
+            ScalarType::Bf16 => Self::Bfloat,
+            ScalarType::F32 | ScalarType::F64 => Self::Float(scalar.size()),
+            _ => Self::Integer(scalar.size()),
         })
     }
 }
 
+/// Returns the type that gates.yaml has for a scalar type of C++.
+fn scalar_type(text: &str) -> Option<ScalarType> {
+    Some(match text {
+        "bool" => ScalarType::Bool,
+        "char" | "signed char" => ScalarType::I8,
+        "unsigned char" => ScalarType::U8,
+        "short" => ScalarType::I16,
+        "unsigned short" => ScalarType::U16,
+        "int" => ScalarType::I32,
+        "unsigned int" => ScalarType::U32,
+        "long" | "long long" => ScalarType::I64,
+        "unsigned long" | "unsigned long long" => ScalarType::U64,
+        "__half" => ScalarType::F16,
+        "__nv_bfloat16" => ScalarType::Bf16,
+        "float" => ScalarType::F32,
+        "double" => ScalarType::F64,
+        _ => return None,
+    })
+}
+
 impl Parameter<'_> {
     fn fits(&self, arg: &Arg, bytes: usize) -> bool {
-        match (self.text.and_then(Known::of), self.slot) {
+        match (self.text.and_then(Known::from_type), self.slot) {
             (Some(known), _) => fits_type(known, arg, bytes),
             (None, Some(slot)) => fits_slot(slot, arg, bytes),
             (None, None) => true,
         }
     }
 
+    /// Says which type to write for a scalar, where the kernel's has a name in gates.yaml.
+    fn correction(&self, arg: &Arg) -> String {
+        match (arg, self.text.and_then(scalar_type)) {
+            (Arg::Scalar { .. }, Some(wanted)) => format!(": write {}", wanted.name()),
+            _ => String::new(),
+        }
+    }
+
     fn shown(&self) -> String {
         match (self.text, self.slot) {
-            (Some(text), Some(slot)) if Known::of(text).is_none() => {
+            (Some(text), Some(slot)) if Known::from_type(text).is_none() => {
                 format!("{text} ({} bytes)", slot.bytes)
             }
             (Some(text), _) => text.to_owned(),
@@ -677,14 +705,14 @@ mod tests {
         assert_eq!(said(symbol, &[tensor(), scalar(F32), scalar(I32)]), [""; 0]);
         assert_eq!(
             said(symbol, &[tensor(), scalar(F32), scalar(F32)]),
-            ["argument 3 of k is f32 in gates.yaml, and the kernel takes int"]
+            ["argument 3 of k is f32 in gates.yaml, and the kernel takes int: write i32"]
         );
         assert_eq!(
             said(symbol, &[scalar(I32), tensor(), scalar(I64)]),
             [
                 "argument 1 of k is i32 in gates.yaml, and the kernel takes float const*",
                 "argument 2 of k is tensor x in gates.yaml, and the kernel takes float",
-                "argument 3 of k is i64 in gates.yaml, and the kernel takes int"
+                "argument 3 of k is i64 in gates.yaml, and the kernel takes int: write i32"
             ]
         );
     }

@@ -2,7 +2,9 @@
 
 use super::tree::Tree;
 use super::yaml::{Place, Position, Problem, Spanned, suggest};
+use model::{Binary, Unary};
 use serde::de::DeserializeOwned;
+use serde::de::value::StrDeserializer;
 use serde_yaml::budget::BudgetBreach;
 use serde_yaml::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
 use system::error::Diagnostic;
@@ -26,9 +28,16 @@ impl<'a> Source<'a> {
         .map_err(|error| {
             let problem = explain_error(&error);
             let diagnostic = Diagnostic::new(problem.message);
-            match problem.at.written {
+            let diagnostic = match problem.at.written {
                 Place { line: 0, .. } => diagnostic.at(file),
                 Place { line, column } => diagnostic.at(format!("{file}:{line}:{column}")),
+            };
+            match text.lines().position(is_indented_with_tab) {
+                Some(before) => diagnostic.help(format!(
+                    "line {} is indented with a tab; YAML needs spaces",
+                    before + 1
+                )),
+                None => diagnostic,
             }
         })?;
         let source = Self { file, text, tree };
@@ -311,6 +320,15 @@ fn root_error(error: &serde_yaml::Error) -> &serde_yaml::Error {
     }
 }
 
+fn is_indented_with_tab(line: &str) -> bool {
+    line.trim_start_matches(' ').starts_with('\t')
+}
+
+/// Returns true if a variant without data has this name.
+fn is_named<T: DeserializeOwned>(name: &str) -> bool {
+    T::deserialize(StrDeserializer::<serde::de::value::Error>::new(name)).is_ok()
+}
+
 /// The reader's errors in the words of this file.
 fn explain_error(error: &serde_yaml::Error) -> Problem {
     use serde_yaml::Error as E;
@@ -329,6 +347,12 @@ fn explain_error(error: &serde_yaml::Error) -> Problem {
             .help(suggest(name, expected.iter().copied()));
         if expected.contains(&"nullptr") {
             problem.help("write an argument like {tensor: x} or {i32: N}")
+        } else if expected.contains(&"unary") && is_named::<Unary>(name) {
+            problem.help(format!("write {{unary: {{x: x, out: y, op: {name}}}}}"))
+        } else if expected.contains(&"binary") && is_named::<Binary>(name) {
+            problem.help(format!(
+                "write {{binary: {{a: a, b: b, out: y, op: {name}}}}}"
+            ))
         } else {
             problem
         }

@@ -275,9 +275,34 @@ impl From<Suggestion<'_>> for String {
     }
 }
 
-/// The one of `known` that is close to `name`, or the only one that begins so; else all.
+/// Returns the name in gates.yaml of a type as CUDA C++, PyTorch or NumPy name it.
+fn usual_name(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "double" | "float64" | "fp64" => "f64",
+        "float" | "float32" | "fp32" => "f32",
+        "half" | "__half" | "float16" | "fp16" => "f16",
+        "bfloat16" | "__nv_bfloat16" => "bf16",
+        "float8_e4m3fn" | "__nv_fp8_e4m3" => "e4m3",
+        "float8_e5m2" | "__nv_fp8_e5m2" => "e5m2",
+        "char" | "int8" | "int8_t" => "i8",
+        "uint8" | "uint8_t" => "u8",
+        "short" | "int16" | "int16_t" => "i16",
+        "uint16" | "uint16_t" => "u16",
+        "int" | "int32" | "int32_t" => "i32",
+        "unsigned" | "uint32" | "uint32_t" => "u32",
+        "long" | "int64" | "int64_t" => "i64",
+        "size_t" | "uint64" | "uint64_t" => "u64",
+        _ => return None,
+    })
+}
+
+/// Suggests the known name that is meant: another name of it, one that is spelled almost so, or the only one that begins
+/// so. Returns all known names where there is no such name.
 pub fn suggest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Suggestion<'a> {
     let known: Vec<&str> = known.collect();
+    if let Some(own) = usual_name(name).filter(|own| known.contains(own)) {
+        return Suggestion::Close(own);
+    }
     let close = known
         .iter()
         .map(|known| (strsim::osa_distance(name, known), *known))

@@ -107,13 +107,13 @@ fn lay_out_group(group: &Group) -> Vec<Section<'static>> {
 /// Returns the table of all versions of values that moved.
 pub(super) fn table(moved: &[&Series]) -> Table {
     let columns = [
-        ("of", Kind::Name),
+        ("case", Kind::Name),
         ("metric", Kind::Text),
         ("day", Kind::Text),
         ("commit", Kind::Text),
         ("value", Kind::Number),
-        ("to the one before", Kind::Text),
-        ("to the first", Kind::Text),
+        ("since the previous", Kind::Text),
+        ("since the first", Kind::Text),
         ("subject", Kind::Text),
     ];
     let mut table = Table::new(

@@ -540,7 +540,7 @@ fn why(block: &Block, told: Option<&Told>) -> Vec<String> {
     );
     if !block.follows.is_empty() {
         let follows = block.follows.join(", ");
-        lines.push(cell(&format!("likely consequences: {follows}")));
+        lines.push(cell(&format!("probably follow from it: {follows}")));
     }
     lines
 }

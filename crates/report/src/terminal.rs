@@ -252,7 +252,7 @@ fn block(out: &mut Vec<String>, block: &Block, options: Options) {
         out.extend(wrapped(&format!("by {declared}"), INDENT, options.width));
     }
     if !block.follows.is_empty() {
-        let mut text = format!("likely consequences: {}", block.follows.join(", "));
+        let mut text = format!("probably follow from it: {}", block.follows.join(", "));
         if let Some(at) = &block.follows_declared {
             text.push_str(&format!(" (at {at})"));
         }

@@ -100,7 +100,7 @@ pub fn size(bytes: u64) -> String {
 /// `3.0 % slower`, `12.5 % less`: what a relative change of a metric means.
 pub fn change(metric: Metric, change: f64) -> String {
     if change.is_nan() {
-        return "changed by NaN".to_owned();
+        return "not comparable (NaN)".to_owned();
     }
     if change == 0.0 {
         return "unchanged".to_owned();

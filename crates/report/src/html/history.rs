@@ -196,7 +196,7 @@ fn latest(history: &History) -> Table {
         });
     let columns = [
         ("commit", Kind::Text),
-        ("of", Kind::Name),
+        ("case", Kind::Name),
         ("metric", Kind::Text),
         ("was", Kind::Number),
         ("is", Kind::Number),
