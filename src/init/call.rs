@@ -20,7 +20,7 @@ pub struct Call {
     pub dynamic_shared: String,
     pub captured: Captured,
     /// A limit on the error of its outputs.
-    pub max_err: Limit,
+    pub max_err: ErrorLimit,
     /// What gives the same.
     pub reference: Option<ReferenceMatch>,
 }
@@ -66,7 +66,7 @@ pub struct Captured {
 
 /// A kernel whose call is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unknown {
+pub struct UnknownCall {
     /// What is missing, as a part of a sentence.
     pub why: String,
     /// The grid and the block, where the sources say them.
@@ -75,7 +75,7 @@ pub struct Unknown {
 
 /// A limit on an error, as gates.yaml has it, and where it comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Limit {
+pub struct ErrorLimit {
     pub value: String,
     pub because: String,
 }

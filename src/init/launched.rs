@@ -2,10 +2,10 @@
 //! tensors, so each launch is run again in the simulator, which tells how far it reaches behind each pointer.
 
 use super::Surveyed;
-use super::call::{Argument, Call, Integers, Limit, Tensor, Unknown};
+use super::call::{Argument, Call, ErrorLimit, Integers, Tensor, UnknownCall};
 use super::launches::ReadCall;
 use super::parts::{InputKind, KernelInput, parts_of};
-use super::probe::{LaunchState, Origin, assemble, limit};
+use super::probe::{KernelOrigin, LaunchState, assemble, limit};
 use super::sizes::{Dim, Product, product_of};
 use super::write::{SCHEMA, as_identifier, listed};
 use crate::captures::{extents_of, unqualified};
@@ -33,11 +33,11 @@ pub struct ProgramLaunches {
 /// What is not known of them, or that there are none.
 pub fn find_call(
     kernel: &ListedKernel,
-    origin: &Origin,
+    origin: &KernelOrigin,
     program: &ProgramLaunches,
-) -> Result<Call, Unknown> {
+) -> Result<Call, UnknownCall> {
     let mut calls = Vec::new();
-    let mut unknown = Unknown {
+    let mut unknown = UnknownCall {
         why: "the program does not launch it".to_owned(),
         launch: None,
     };
@@ -55,7 +55,7 @@ pub fn find_call(
                 let [grid, block] = [launch.grid, launch.block]
                     .map(|extents| trimmed(extents.iter().map(u32::to_string).collect()));
                 let launch = Some((grid, block));
-                unknown = Unknown { why, launch };
+                unknown = UnknownCall { why, launch };
             }
         }
     }
@@ -68,7 +68,7 @@ pub fn find_call(
 fn combine(first: Call, others: impl Iterator<Item = Call>) -> Call {
     let outline = |call: &Call| {
         let mut call = call.clone();
-        call.max_err = Limit::default();
+        call.max_err = ErrorLimit::default();
         for dim in &mut call.dims {
             dim.value = 0;
         }
@@ -245,7 +245,7 @@ struct LaunchReader<'a> {
 }
 
 impl<'a> LaunchReader<'a> {
-    fn call(mut self, kernel: &ListedKernel, origin: &Origin) -> Result<Call, String> {
+    fn call(mut self, kernel: &ListedKernel, origin: &KernelOrigin) -> Result<Call, String> {
         let launch = self.launch;
         let decoded = launch.parameters.iter().map(|captured| captured.decode());
         let decoded: Vec<_> = decoded.collect::<Option<_>>().ok_or(OTHER_PARAMETERS)?;

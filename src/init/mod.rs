@@ -22,12 +22,12 @@ pub use write::{Blocks, SCHEMA, head, write};
 use build::inventory::{self, Compilation, Inventory, ListedKernel, Listing};
 use build::missing::{find_remedies, missing_header};
 use build::toolchain::Toolchain;
-use call::{Call, Unknown};
+use call::{Call, UnknownCall};
 use commands::{whole, within};
 use headers::Elsewhere;
 use launches::{Answers, Texts};
 use model::Arch;
-use probe::Origin;
+use probe::KernelOrigin;
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -116,7 +116,7 @@ pub struct Surveyed {
     pub source: String,
     pub compilation: Compilation,
     pub kernel: ListedKernel,
-    pub call: std::result::Result<Call, Unknown>,
+    pub call: std::result::Result<Call, UnknownCall>,
 }
 
 impl Surveyed {
@@ -131,7 +131,7 @@ impl Surveyed {
         if let Ok(call) = &self.call {
             let launch = Some((call.grid.clone(), call.block.clone()));
             let why = why.to_owned();
-            self.call = Err(Unknown { why, launch });
+            self.call = Err(UnknownCall { why, launch });
         }
     }
 }
@@ -358,7 +358,7 @@ pub fn survey(
         scratch: scratch.path(),
         arch: asked.arch,
     };
-    let list = |sources: &[&String]| -> Result<Vec<Compiled>> {
+    let list = |sources: &[&String]| -> Result<Vec<ListedSource>> {
         let done = AtomicUsize::new(0);
         sources
             .par_iter()
@@ -442,7 +442,7 @@ pub fn survey(
     survey.kernels = found
         .par_iter()
         .flat_map(|(source, compilation, inventory, kernels)| {
-            let origin = Origin::new(&inventory.ptx, texts, source, &compilation.define);
+            let origin = KernelOrigin::new(&inventory.ptx, texts, source, &compilation.define);
             // A template of PyTorch has hundreds of instances, and observing one takes seconds.
             let mut instances: BTreeMap<&str, usize> = BTreeMap::new();
             let numbered: Vec<(usize, &ListedKernel)> = kernels
@@ -471,7 +471,7 @@ pub fn survey(
                     origin.find_call(kernel, answers)
                 } else {
                     let why = "other instances of its template were observed".to_owned();
-                    Err(Unknown { why, launch: None })
+                    Err(UnknownCall { why, launch: None })
                 };
                 let done = 1 + done.fetch_add(1, Ordering::Relaxed);
                 tell(&format!("[{done}/{all}] read {}", kernel.name));
@@ -487,7 +487,7 @@ pub fn survey(
     Ok(survey)
 }
 
-struct Compiled {
+struct ListedSource {
     source: String,
     /// As gates.yaml has it: without the flags of all sources.
     compilation: Compilation,
@@ -510,10 +510,10 @@ struct Compiler<'a> {
 impl Compiler<'_> {
     /// As the build does, as the user asks, and with the directories of headers that the compiler misses and the
     /// repository or the machine has.
-    fn list(&self, source: &str) -> Result<Compiled> {
+    fn list(&self, source: &str) -> Result<ListedSource> {
         if Made::of(source).is_some() {
             let listed = inventory::list_ptx(self.root, source)?;
-            return Ok(Compiled {
+            return Ok(ListedSource {
                 source: source.to_owned(),
                 compilation: Compilation::default(),
                 inventory: listed.map_err(|fault| (first_error(&fault.message), None)),
@@ -565,7 +565,7 @@ impl Compiler<'_> {
             }
             known.push(new);
         };
-        Ok(Compiled {
+        Ok(ListedSource {
             source: source.to_owned(),
             compilation,
             inventory,

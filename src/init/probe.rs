@@ -6,7 +6,7 @@
 //! tell whether the extents depend on the inputs, and what references are compared with. Sizes that do not divide by a
 //! tile are tried first, and where the call is not right with them, sizes that do.
 
-use super::call::{Argument, Call, Captured, Integers, Limit, SMALL, Tensor, Unknown};
+use super::call::{Argument, Call, Captured, ErrorLimit, Integers, SMALL, Tensor, UnknownCall};
 use super::launches::{Answers, ReadCall, Texts};
 use super::parts::{InputKind, KernelInput, parts_of};
 use super::references::{self, Observed};
@@ -34,7 +34,7 @@ const MOST_VALUES: usize = 64;
 const SEEDS: u64 = 2;
 
 /// A source with its code, among all texts.
-pub struct Origin<'a> {
+pub struct KernelOrigin<'a> {
     /// Read once a call is observed; why the simulator cannot read it otherwise.
     module: OnceLock<Result<Module, String>>,
     ptx: &'a str,
@@ -45,7 +45,7 @@ pub struct Origin<'a> {
     define: &'a [(String, String)],
 }
 
-impl<'a> Origin<'a> {
+impl<'a> KernelOrigin<'a> {
     pub fn new(
         ptx: &'a str,
         texts: &'a Texts,
@@ -117,8 +117,8 @@ impl<'a> Origin<'a> {
     ///
     /// # Errors
     /// What is not known of it.
-    pub fn find_call(&self, kernel: &ListedKernel, answers: &Answers) -> Result<Call, Unknown> {
-        let unknown = |why: String| Unknown { why, launch: None };
+    pub fn find_call(&self, kernel: &ListedKernel, answers: &Answers) -> Result<Call, UnknownCall> {
+        let unknown = |why: String| UnknownCall { why, launch: None };
         let (module, program, parts) = self.parts(kernel).map_err(unknown)?;
         let read = self.read(kernel, &parts, answers).map_err(unknown)?;
         let is_flat = read.block.len() == 1 && read.grid.len() == 1;
@@ -135,7 +135,7 @@ impl<'a> Origin<'a> {
             (Ok(ragged), Ok(whole)) if whole.numbers() < ragged.numbers() => Ok(whole),
             (Ok(ragged), _) => Ok(ragged),
             (Err(_), Ok(whole)) => Ok(whole),
-            (Err(_), Err(why)) => Err(Unknown {
+            (Err(_), Err(why)) => Err(UnknownCall {
                 why,
                 launch: Some((read.grid, read.block)),
             }),
@@ -168,7 +168,7 @@ pub struct LaunchState {
 }
 
 /// The largest that an output needs: one limit is for all of them.
-pub fn limit(call: &Call, observed: &[Observed]) -> Limit {
+pub fn limit(call: &Call, observed: &[Observed]) -> ErrorLimit {
     let limits = call.tensors().filter(|tensor| tensor.role.is_result());
     let limits = limits.map(|tensor| {
         let largest = references::largest(observed, &tensor.name);
@@ -177,10 +177,10 @@ pub fn limit(call: &Call, observed: &[Observed]) -> Limit {
         (tolerance(elem, largest.unwrap_or(1.0)), elem, largest)
     });
     let Some((limit, elem, largest)) = limits.max_by(|one, other| one.0.total_cmp(&other.0)) else {
-        return Limit::default();
+        return ErrorLimit::default();
     };
     let values = largest.map_or_else(|| "1".to_owned(), |largest| format!("{largest:.3}"));
-    Limit {
+    ErrorLimit {
         value: rounded_up(limit),
         because: if elem.is_float() {
             format!("rounding of {}, values up to {values}", elem.name())
@@ -206,14 +206,14 @@ struct Trial<'a> {
 
 /// A tensor of a launch.
 #[derive(Clone, Copy)]
-struct Given {
+struct GivenTensor {
     elements: u64,
     /// Whether it has values before the launch.
     is_filled: bool,
 }
 
 /// A launch that came to its end.
-struct Launched {
+struct EndedLaunch {
     report: Report,
     memory: Memory,
     bases: Vec<Option<u64>>,
@@ -339,10 +339,10 @@ impl<'a> Trial<'a> {
             Some(state) => Some(state.memory.get(at)?.as_ref()?.len() as u64),
             None => Some(whole.saturating_mul(each).clamp(*ROOM.start(), *ROOM.end())),
         };
-        let given: Vec<Option<Given>> = (0..self.parts.len())
+        let given: Vec<Option<GivenTensor>> = (0..self.parts.len())
             .map(|at| {
                 let each = bytes_each(self.pointee(at)?);
-                Some(Given {
+                Some(GivenTensor {
                     elements: room(at, each)? / each,
                     is_filled: true,
                 })
@@ -416,15 +416,15 @@ impl<'a> Trial<'a> {
         &self,
         elements: &[Option<u64>],
         changed: &[bool],
-    ) -> Result<(Vec<Option<Given>>, Launched), String> {
+    ) -> Result<(Vec<Option<GivenTensor>>, EndedLaunch), String> {
         let given = elements.iter().enumerate().map(|(at, elements)| {
             let is_filled = self.pointee(at)?.is_const || changed.get(at) == Some(&false);
-            Some(Given {
+            Some(GivenTensor {
                 elements: (*elements)?,
                 is_filled,
             })
         });
-        let mut given: Vec<Option<Given>> = given.collect();
+        let mut given: Vec<Option<GivenTensor>> = given.collect();
         let content = |at: usize, bytes: u64| self.content(at, bytes);
         loop {
             let launched = self.launch(&given, &content)?;
@@ -455,8 +455,8 @@ impl<'a> Trial<'a> {
     /// Bytes of each part that hold another value than before.
     fn written(
         &self,
-        given: &[Option<Given>],
-        launched: &Launched,
+        given: &[Option<GivenTensor>],
+        launched: &EndedLaunch,
         content: &dyn Fn(usize, u64) -> Vec<u8>,
     ) -> Vec<u64> {
         let each = given.iter().zip(&launched.bases).enumerate();
@@ -485,9 +485,9 @@ impl<'a> Trial<'a> {
 
     fn launch(
         &self,
-        given: &[Option<Given>],
+        given: &[Option<GivenTensor>],
         content: &dyn Fn(usize, u64) -> Vec<u8>,
-    ) -> Result<Launched, String> {
+    ) -> Result<EndedLaunch, String> {
         let mut memory = Memory::new(MOST_BYTES);
         self.module.place(&mut memory);
         let mut params = vec![0; self.program.parameter_bytes() as usize];
@@ -557,7 +557,7 @@ impl<'a> Trial<'a> {
             FaultKind::Budget => "it takes too long in the simulator".to_owned(),
             _ => fault.message.lines().next().unwrap_or_default().to_owned(),
         })?;
-        Ok(Launched {
+        Ok(EndedLaunch {
             report,
             memory,
             bases,
@@ -575,7 +575,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Returns what the kernel does with each tensor, where those hold a value that it reads before it writes there.
-    fn roles(&self, given: &[Option<Given>], exact: &Launched) -> Vec<Option<Role>> {
+    fn roles(&self, given: &[Option<GivenTensor>], exact: &EndedLaunch) -> Vec<Option<Role>> {
         let written = self.written(given, exact, &|at, bytes| self.content(at, bytes));
         let roles = given.iter().zip(written).enumerate();
         roles
@@ -611,7 +611,12 @@ impl<'a> Trial<'a> {
 
     /// Returns the bounds of the integers that a program's launch reads, and all of them where they are few and are indices
     /// or bounds: with the least one in each place the kernel then goes other ways, or to other memory.
-    fn integers(&self, at: usize, given: &[Option<Given>], exact: &Launched) -> Option<Integers> {
+    fn integers(
+        &self,
+        at: usize,
+        given: &[Option<GivenTensor>],
+        exact: &EndedLaunch,
+    ) -> Option<Integers> {
         let (pointee, own) = self.pointee(at).zip(*given.get(at)?)?;
         if pointee.elem.is_float() || !pointee.is_known || !own.is_filled {
             return None;
@@ -713,14 +718,14 @@ pub fn assemble(
             cooperative: read.cooperative,
             ..Captured::default()
         },
-        max_err: Limit::default(),
+        max_err: ErrorLimit::default(),
         reference: None,
     }
 }
 
 /// Gives values to the tensors for which this is true; returns true if one had none.
 fn fill(
-    given: &mut [Option<Given>],
+    given: &mut [Option<GivenTensor>],
     bases: &[Option<u64>],
     is_read: impl Fn(u64, usize) -> bool,
 ) -> bool {

@@ -142,7 +142,7 @@ fn error_of(case: &Case, observed: &Observed) -> Option<(f64, f64)> {
     (facts.non_finite == 0 && max.is_finite()).then_some((mean, max))
 }
 
-struct Candidate {
+struct ReferenceCandidate {
     name: &'static str,
     /// The keys that gates.yaml says. Those without a value are left out there.
     keys: Vec<(&'static str, Value)>,
@@ -150,7 +150,7 @@ struct Candidate {
     reference: Reference,
 }
 
-impl Candidate {
+impl ReferenceCandidate {
     /// `None` where its dimensions do not have the elements that a tensor has.
     fn case(&self, case: &Case, call: &Call) -> Option<Case> {
         let mut case = case.clone();
@@ -201,7 +201,7 @@ struct Candidates<'a> {
     inputs: Vec<&'a Tensor>,
     /// The number that was made up, where the kernel takes any.
     made_up: Option<f64>,
-    all: Vec<Candidate>,
+    all: Vec<ReferenceCandidate>,
 }
 
 impl<'a> Candidates<'a> {
@@ -223,7 +223,7 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    fn find(mut self) -> Vec<Candidate> {
+    fn find(mut self) -> Vec<ReferenceCandidate> {
         let inputs = self.inputs.clone();
         for x in &inputs {
             self.elementwise(x);
@@ -267,7 +267,7 @@ impl<'a> Candidates<'a> {
             .iter()
             .map(|(_, tensor, shape)| (tensor.name.clone(), shape.to_vec()));
         if let Ok(reference) = serde_json::from_value(json!({name: whole})) {
-            self.all.push(Candidate {
+            self.all.push(ReferenceCandidate {
                 name,
                 keys,
                 shapes: shapes.collect(),

@@ -1,6 +1,6 @@
 //! Writes kernels with their calls as a gates.yaml, and those without as comments. Pure.
 
-use super::call::{Argument, Call, Integers, Tensor, Unknown};
+use super::call::{Argument, Call, Integers, Tensor, UnknownCall};
 use super::probe::made_up;
 use super::{Survey, Surveyed};
 use build::inventory::{Compilation, ListedKernel, Member, ParameterKind};
@@ -137,7 +137,7 @@ pub fn write(
             continue;
         }
         let of_call = |kernel: &&Surveyed| kernel.call.as_ref().err().cloned();
-        let unknown = wrong.map(|why| Unknown { why, launch: None });
+        let unknown = wrong.map(|why| UnknownCall { why, launch: None });
         let unknown = unknown.or_else(|| all.iter().find_map(of_call));
         if let Some(unknown) = unknown {
             comments.push('\n');
@@ -180,7 +180,7 @@ fn alike<'a>(called: &[(&'a Surveyed, &Call)]) -> Vec<(&'a Surveyed, Call)> {
 }
 
 /// A kernel that the file does not run: what is known of it, and what is missing.
-fn todo(name: &str, kernel: &Surveyed, unknown: &Unknown, others: usize) -> String {
+fn todo(name: &str, kernel: &Surveyed, unknown: &UnknownCall, others: usize) -> String {
     let mut text = format!("  # TODO {name}: {}\n", shown(&unknown.why));
     let mut line = |line: String| {
         let _ = writeln!(text, "  # {line}");
