@@ -1,7 +1,7 @@
 //! The committed baseline of a compiled file: JSON Lines, a header and then each kernel on a line of its own, sorted. It has
 //! everything by which kernels are matched, so that it reads back into a listing.
 
-use binary::{Compiler, Format, Kernel, Listing};
+use binary::{BinaryKernel, Compiler, Format, Listing};
 use model::Arch;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -17,13 +17,13 @@ struct Header {
     file: String,
     /// How many lines follow.
     kernels: usize,
-    compilers: Vec<Made>,
+    compilers: Vec<CubinCount>,
 }
 
 /// How many cubins a compiler made.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Made {
+struct CubinCount {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     by: Option<Compiler>,
     cubins: usize,
@@ -35,7 +35,7 @@ pub fn baseline_path(name: &str) -> PathBuf {
 }
 
 /// The order of the lines; kernels of one name keep that of the file, by which they may be matched.
-fn place(kernel: &Kernel) -> (Arch, &str, Option<&str>) {
+fn place(kernel: &BinaryKernel) -> (Arch, &str, Option<&str>) {
     (kernel.arch, &kernel.name, kernel.member.as_deref())
 }
 
@@ -48,9 +48,9 @@ pub fn write_baseline(file: &str, listing: &Listing) -> Result<String> {
         value
             .map_err(|error| Error::environment(format!("the baseline cannot be written: {error}")))
     };
-    let mut kernels: Vec<&Kernel> = listing.kernels.iter().collect();
+    let mut kernels: Vec<&BinaryKernel> = listing.kernels.iter().collect();
     kernels.sort_by(|one, other| place(one).cmp(&place(other)));
-    let made = |(compiler, cubins): (&Option<Compiler>, &usize)| Made {
+    let made = |(compiler, cubins): (&Option<Compiler>, &usize)| CubinCount {
         by: compiler.clone(),
         cubins: *cubins,
     };
@@ -95,7 +95,7 @@ pub fn parse_baseline(text: &str, at: &str) -> Result<Listing> {
         listing.compilers.insert(made.by, made.cubins);
     }
     for (number, line) in lines {
-        let kernel: Kernel =
+        let kernel: BinaryKernel =
             serde_json::from_str(line).map_err(|error| damaged(number, error.to_string()))?;
         let last = listing.kernels.last();
         if last.is_some_and(|last| place(last) > place(&kernel)) {
@@ -148,8 +148,8 @@ mod tests {
             opcodes in prop::collection::vec(any::<(u16, u32)>(), 0..4),
             local_instructions in of(any::<u32>()),
             member in of("[a-z/._()]{1,8}"),
-        ) -> Kernel {
-            Kernel {
+        ) -> BinaryKernel {
+            BinaryKernel {
                 name, arch: Arch { major, minor: 0, suffix: None }, registers, frame, stack, static_shared: shared,
                 reserved_shared, constants, code, barriers, max_threads, required_threads, is_linked, digest, opcodes,
                 local_instructions, member,

@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use system::error::{Error, Result};
-use system::files::Kind;
+use system::files::FileKind;
 
 /// Calls `read` for each file, and answers in the order of their names. Its second argument names the file in an error.
 pub fn each<T: Send>(
@@ -44,11 +44,11 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>> {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 about => about.map_err(failed)?,
             };
-            match Kind::of(&about) {
-                Kind::File => found.push((entry.path(), about)),
+            match FileKind::from_metadata(&about) {
+                FileKind::File => found.push((entry.path(), about)),
                 // A link may lead back to where it is.
-                Kind::Directory if !is_link => left.push(entry.path()),
-                Kind::Directory | Kind::Special => {}
+                FileKind::Directory if !is_link => left.push(entry.path()),
+                FileKind::Directory | FileKind::Special => {}
             }
         }
     }

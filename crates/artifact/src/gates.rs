@@ -3,11 +3,11 @@
 
 use crate::baseline::{baseline_path, read_baseline};
 use crate::record::{
-    Matched, Side, environment, match_names, name_all_kernels, name_kernels, rank,
+    Matched, RecordSide, environment, match_names, name_all_kernels, name_kernels, rank,
 };
 use crate::{Circumstances, read, replaced};
 use ::binary::{
-    Kernel, Libraries, Listing, LostArchitecture, Matching, all_targets, libraries,
+    BinaryKernel, Libraries, Listing, LostArchitecture, Matching, all_targets, libraries,
     lost_architectures, match_kernels,
 };
 use build::signature::qualified;
@@ -147,7 +147,7 @@ fn unfit<'a>(limits: &'a KernelLimits, listing: &Listing) -> Option<&'a Glob> {
 
 /// A record in which nothing was built or run.
 pub fn empty_record(config: &str, circumstances: &Circumstances) -> Record {
-    Side::default().record(environment(config, circumstances))
+    RecordSide::default().record(environment(config, circumstances))
 }
 
 /// Adds compiled files to a record, with everything that its base asks of them.
@@ -195,7 +195,7 @@ fn add_base(record: &mut Record, libraries: &[Library], base: &BaseBinaries) {
         let named = library.map_or_else(Vec::new, Library::named);
         let gates =
             &library.map_or_else(|| gates.clone(), |library| resolve(gates, &library.listing));
-        let mut side = Side::default();
+        let mut side = RecordSide::default();
         for (id, kernel) in &named {
             if gates.architectures.contains(&id.arch) {
                 side.add(id.clone(), kernel);
@@ -252,12 +252,12 @@ struct Agreed {
 
 impl Library {
     /// Its kernels by the names of their units.
-    fn named(&self) -> Vec<(UnitId, &Kernel)> {
+    fn named(&self) -> Vec<(UnitId, &BinaryKernel)> {
         name_kernels(&self.listing, Some(&self.gates.name))
     }
 
-    fn side(&self, named: &[(UnitId, &Kernel)]) -> Side {
-        let mut side = Side::default();
+    fn side(&self, named: &[(UnitId, &BinaryKernel)]) -> RecordSide {
+        let mut side = RecordSide::default();
         for (id, kernel) in named {
             side.add(id.clone(), kernel);
         }
@@ -297,9 +297,14 @@ impl Library {
             .collect()
     }
 
-    fn agreed(&self, baseline: &Listing, named: &[(UnitId, &Kernel)], record: &Record) -> Agreed {
+    fn agreed(
+        &self,
+        baseline: &Listing,
+        named: &[(UnitId, &BinaryKernel)],
+        record: &Record,
+    ) -> Agreed {
         let matching = match_kernels(baseline, &self.listing);
-        let mut side = Side::default();
+        let mut side = RecordSide::default();
         for matched in match_names(named, &matching) {
             side.add(matched.unit, matched.pair.base);
         }
@@ -358,7 +363,7 @@ fn count(listing: &Listing, arch: Arch) -> u32 {
 fn gates_of(
     name: &str,
     gates: &BinaryGates,
-    named: &[(UnitId, &Kernel)],
+    named: &[(UnitId, &BinaryKernel)],
     lost: &[(UnitId, LostArchitecture)],
 ) -> Vec<Gate> {
     let built = |subject: Subject| Gate {
@@ -508,7 +513,7 @@ impl Library {
                 worse.iter().map(|change| (&change.subject, ())).collect();
             let is_refused = |id: &UnitId| refused.contains_key(&Subject::Unit(id.clone()));
             let matching = match_kernels(old, &self.listing);
-            let partners: HashMap<UnitId, &Kernel> = match_names(&named, &matching)
+            let partners: HashMap<UnitId, &BinaryKernel> = match_names(&named, &matching)
                 .into_iter()
                 .map(|matched| (matched.unit, matched.pair.base))
                 .collect();

@@ -36,7 +36,7 @@ struct Relocation {
 }
 
 /// A section on its own.
-struct Part {
+struct SectionCode {
     digest: blake3::Hash,
     opcodes: Vec<(u16, u32)>,
     /// The sections that it refers to, and where in them.
@@ -45,7 +45,7 @@ struct Part {
     is_open: bool,
 }
 
-pub struct Reader<'file, 'data> {
+pub struct CodeReader<'file, 'data> {
     bytes: &'data [u8],
     sections: &'file SectionTable<'data, Header>,
     symbols: &'file SymbolTable<'data, Header>,
@@ -53,14 +53,14 @@ pub struct Reader<'file, 'data> {
     is_relocatable: bool,
     /// Sections of relocations, by the section that they belong to.
     relocations: HashMap<usize, Vec<usize>>,
-    parts: HashMap<usize, Part>,
+    parts: HashMap<usize, SectionCode>,
     /// Digests of names, by symbol.
     names: HashMap<usize, blake3::Hash>,
     /// Steps that may still be taken.
     left: usize,
 }
 
-impl<'file, 'data> Reader<'file, 'data> {
+impl<'file, 'data> CodeReader<'file, 'data> {
     pub fn new(
         bytes: &'data [u8],
         sections: &'file SectionTable<'data, Header>,
@@ -79,7 +79,7 @@ impl<'file, 'data> Reader<'file, 'data> {
             bytes,
             sections,
             symbols,
-            encoding: Encoding::of(arch),
+            encoding: Encoding::for_arch(arch),
             is_relocatable,
             relocations,
             parts: HashMap::new(),
@@ -163,7 +163,7 @@ impl<'file, 'data> Reader<'file, 'data> {
         section.map_or(0, |section| section.sh_offset(ENDIAN))
     }
 
-    fn part(&mut self, index: usize) -> Result<Part, Error> {
+    fn part(&mut self, index: usize) -> Result<SectionCode, Error> {
         let damaged = || {
             let problem = Problem::Damaged("section of the machine code");
             Error::at(self.offset(index), problem)
@@ -197,7 +197,7 @@ impl<'file, 'data> Reader<'file, 'data> {
             is_open |= self.is_relocatable && section.is_none();
             digest.update(self.name(relocation.symbol, index)?.as_bytes());
         }
-        Ok(Part {
+        Ok(SectionCode {
             digest: digest.finalize(),
             opcodes: if is_code(section) {
                 self.encoding.count(data)
@@ -287,7 +287,7 @@ enum Encoding {
 }
 
 impl Encoding {
-    fn of(arch: Arch) -> Self {
+    fn for_arch(arch: Arch) -> Self {
         match arch.major {
             0..=4 => Self::Kepler,
             5..=6 => Self::Maxwell,
@@ -354,7 +354,7 @@ mod tests {
     use super::*;
 
     fn encoding(arch: &str) -> Encoding {
-        Encoding::of(arch.parse().unwrap())
+        Encoding::for_arch(arch.parse().unwrap())
     }
 
     /// As nvdisasm prints it for sm_90: STL, LDL, EXIT, NOP.

@@ -4,7 +4,7 @@
 use crate::bytes::{u16_at, u32_at};
 use crate::elf::{ENDIAN, Header, header};
 use crate::error::{Error, Problem};
-use crate::{Compiler, Kernel, bytes, code};
+use crate::{BinaryKernel, Compiler, bytes, code};
 use model::Arch;
 use object::LittleEndian;
 use object::elf::{ET_REL, SHT_SYMTAB, STT_FUNC};
@@ -33,7 +33,7 @@ const RESERVED_SHARED: u64 = 1024;
 const MOST_OVERLAP: usize = 16;
 
 pub struct Cubin {
-    pub kernels: Vec<Kernel>,
+    pub kernels: Vec<BinaryKernel>,
     pub compiler: Option<Compiler>,
 }
 
@@ -74,7 +74,7 @@ struct Parts {
     banks: BTreeMap<u32, usize>,
 }
 
-struct Reader<'a> {
+struct CubinReader<'a> {
     bytes: &'a [u8],
     /// Bytes that may still be read.
     left: Cell<usize>,
@@ -94,7 +94,7 @@ pub fn arch(number: u32, suffix: Option<char>) -> Option<Arch> {
 
 /// `named`: the architecture by the container, which knows what the machine code does not say (`sm_120f`).
 pub fn read(bytes: &[u8], named: Option<Arch>) -> Result<Cubin, Error> {
-    let (head, reader) = Reader::open(bytes)?;
+    let (head, reader) = CubinReader::open(bytes)?;
     let arch = match named {
         Some(arch) => arch,
         None => reader.arch(head)?,
@@ -107,11 +107,11 @@ pub fn read(bytes: &[u8], named: Option<Arch>) -> Result<Cubin, Error> {
 
 /// The architecture that machine code without a container says.
 pub fn read_arch(bytes: &[u8]) -> Result<Arch, Error> {
-    let (head, reader) = Reader::open(bytes)?;
+    let (head, reader) = CubinReader::open(bytes)?;
     reader.arch(head)
 }
 
-impl<'a> Reader<'a> {
+impl<'a> CubinReader<'a> {
     fn open(bytes: &'a [u8]) -> Result<(&'a Header, Self), Error> {
         let head = header(bytes)?;
         let table = head.e_shoff(ENDIAN);
@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
         let symbols = sections
             .symbols(ENDIAN, bytes, SHT_SYMTAB)
             .map_err(damaged("table of symbols"))?;
-        let reader = Reader {
+        let reader = CubinReader {
             bytes,
             left: Cell::new(bytes.len().saturating_mul(MOST_OVERLAP)),
             sections,
@@ -189,7 +189,7 @@ impl<'a> Reader<'a> {
         Ok(attributes)
     }
 
-    fn kernels(&self, arch: Arch, is_relocatable: bool) -> Result<Vec<Kernel>, Error> {
+    fn kernels(&self, arch: Arch, is_relocatable: bool) -> Result<Vec<BinaryKernel>, Error> {
         let parts = self.parts()?;
         let (mut registers, mut frames, mut stacks) =
             (HashMap::new(), HashMap::new(), HashMap::new());
@@ -207,7 +207,7 @@ impl<'a> Reader<'a> {
                 }
             }
         }
-        let mut code = code::Reader::new(
+        let mut code = code::CodeReader::new(
             self.bytes,
             &self.sections,
             &self.symbols,
@@ -253,7 +253,7 @@ impl<'a> Reader<'a> {
             let of_info = |number| info.iter().find(|info| info.number == number);
             let (static_shared, reserved_shared) =
                 shared(part.and_then(|part| part.shared), arch, is_relocatable);
-            kernels.push(Kernel {
+            kernels.push(BinaryKernel {
                 name: String::from_utf8_lossy(name).into_owned(),
                 arch,
                 registers: registers

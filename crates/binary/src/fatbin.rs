@@ -7,7 +7,7 @@
 use crate::bytes::{u16_at, u32_at, u64_at};
 use crate::cubin::Cubin;
 use crate::error::{Error, Problem};
-use crate::{Content, FoundCode, Part, cubin, ptx};
+use crate::{Content, FoundCode, SearchedPart, cubin, ptx};
 use memchr::memmem;
 use model::Arch;
 use std::borrow::Cow;
@@ -35,7 +35,7 @@ const ARCH_SPECIFIC: u64 = 0x10_0000;
 const FAMILY_SPECIFIC: u64 = 0x20_0000;
 
 /// The fields of an entry's header that are read, as they lie there.
-pub struct Entry<'a> {
+pub struct FatbinEntry<'a> {
     kind: u16,
     arch: Arch,
     flags: u64,
@@ -45,7 +45,7 @@ pub struct Entry<'a> {
     payload_at: u64,
 }
 
-pub fn find<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
+pub fn find<'a>(bytes: &'a [u8], part: &mut SearchedPart<'a, '_>) -> Result<(), Error> {
     let mut at = 0;
     while let Some(zeros) = padding(bytes, at) {
         at += zeros;
@@ -55,7 +55,7 @@ pub fn find<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
 }
 
 /// The same for containers that lie among other data.
-pub fn find_among<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
+pub fn find_among<'a>(bytes: &'a [u8], part: &mut SearchedPart<'a, '_>) -> Result<(), Error> {
     let mut at = 0;
     while let Some(next) = memmem::find(bytes.get(at..).unwrap_or_default(), &START) {
         at = find_in_container(bytes, at + next, part)?;
@@ -72,7 +72,7 @@ fn padding(bytes: &[u8], at: usize) -> Option<usize> {
 fn find_in_container<'a>(
     bytes: &'a [u8],
     at: usize,
-    part: &mut Part<'a, '_>,
+    part: &mut SearchedPart<'a, '_>,
 ) -> Result<usize, Error> {
     let start = part.start;
     let in_file = |at: usize| start.saturating_add(at as u64);
@@ -96,7 +96,7 @@ fn find_in_container<'a>(
 }
 
 /// With where the next one starts.
-fn entry(bytes: &[u8], at: usize, start: u64) -> Option<(Entry<'_>, usize)> {
+fn entry(bytes: &[u8], at: usize, start: u64) -> Option<(FatbinEntry<'_>, usize)> {
     let header = bytes.get(at..)?;
     let own = usize::try_from(u32_at(header, 4)?).ok()?;
     let padded = usize::try_from(u64_at(header, 8)?).ok()?;
@@ -110,7 +110,7 @@ fn entry(bytes: &[u8], at: usize, start: u64) -> Option<(Entry<'_>, usize)> {
         (0, _) => Some('f'),
         _ => Some('a'),
     };
-    let entry = Entry {
+    let entry = FatbinEntry {
         kind: u16_at(header, 0)?,
         arch: cubin::arch(u32_at(header, 28)?, suffix)?,
         flags,
@@ -125,7 +125,7 @@ fn entry(bytes: &[u8], at: usize, start: u64) -> Option<(Entry<'_>, usize)> {
     (own >= 64).then_some((entry, after))
 }
 
-impl<'a> Entry<'a> {
+impl<'a> FatbinEntry<'a> {
     /// The PTX that it is; `None`: it is something else. `at`: in the file.
     pub fn ptx(&self, at: u64) -> Result<Option<Cow<'a, [u8]>>, Error> {
         match self.kind {
@@ -161,7 +161,7 @@ impl<'a> Entry<'a> {
 
     /// `at`: in the file.
     pub fn read(&self, at: u64) -> Result<Content, Error> {
-        let Entry { kind, arch, .. } = *self;
+        let FatbinEntry { kind, arch, .. } = *self;
         match kind {
             MACHINE_CODE => Ok(Content::Cubin(self.read_cubin(at)?.0)),
             PTX => Ok(Content::Ptx {
@@ -173,7 +173,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-fn unpack<'a>(entry: &Entry<'a>, at: u64) -> Result<Cow<'a, [u8]>, Error> {
+fn unpack<'a>(entry: &FatbinEntry<'a>, at: u64) -> Result<Cow<'a, [u8]>, Error> {
     if entry.flags & (LZ4 | ZSTD) == 0 {
         return Ok(Cow::Borrowed(entry.payload));
     }

@@ -2,7 +2,7 @@
 
 use crate::elf::{ENDIAN, header};
 use crate::error::{Error, Problem};
-use crate::{Part, fatbin};
+use crate::{SearchedPart, fatbin};
 use object::read::elf::{FileHeader as _, SectionHeader as _};
 
 /// Sections with fat binaries: linked, and before device code is linked.
@@ -11,7 +11,7 @@ const SECTIONS: [&[u8]; 2] = [b".nv_fatbin", b"__nv_relfatbin"];
 /// Constants of an object that CuTe DSL exports; its fat binaries are among them.
 const CONSTANTS: &[u8] = b".lrodata";
 
-pub fn find<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
+pub fn find<'a>(bytes: &'a [u8], part: &mut SearchedPart<'a, '_>) -> Result<(), Error> {
     let start = part.start;
     let header = header(bytes).map_err(|error| error.shifted(start))?;
     let damaged = |at: u64, what| Error::at(start.saturating_add(at), Problem::Damaged(what));

@@ -66,7 +66,7 @@ const MLIR: &[u8] = b"ML\xefR";
 /// baseline has one on each line, with the fields in this order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Kernel {
+pub struct BinaryKernel {
     pub arch: Arch,
     /// As the linker knows it.
     #[serde(rename = "symbol")]
@@ -135,7 +135,7 @@ mod hex {
     }
 }
 
-impl Kernel {
+impl BinaryKernel {
     /// Threads of the largest block that its bounds allow.
     pub fn largest_block(&self) -> Option<u64> {
         let block = self.required_threads.or(self.max_threads)?;
@@ -206,7 +206,7 @@ pub struct Compiler {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
     pub format: Format,
-    pub kernels: Vec<Kernel>,
+    pub kernels: Vec<BinaryKernel>,
     pub ptx: Vec<Ptx>,
     pub others: Vec<Other>,
     /// How many cubins each has made. `None`: they do not say, as is usual before CUDA 13.
@@ -253,7 +253,7 @@ impl Listing {
             Content::Cubin(cubin) => {
                 *self.compilers.entry(cubin.compiler).or_default() += 1;
                 self.kernels
-                    .extend(cubin.kernels.into_iter().map(|kernel| Kernel {
+                    .extend(cubin.kernels.into_iter().map(|kernel| BinaryKernel {
                         member: member.clone(),
                         ..kernel
                     }));
@@ -316,7 +316,7 @@ struct Found<'a> {
 
 enum FoundCode<'a> {
     Cubin(&'a [u8]),
-    Entry(fatbin::Entry<'a>),
+    Entry(fatbin::FatbinEntry<'a>),
     Ptx(&'a [u8]),
 }
 
@@ -382,8 +382,8 @@ pub struct Wanted<'a> {
     architectures: HashSet<Arch>,
 }
 
-impl<'a> FromIterator<&'a Kernel> for Wanted<'a> {
-    fn from_iter<I: IntoIterator<Item = &'a Kernel>>(kernels: I) -> Self {
+impl<'a> FromIterator<&'a BinaryKernel> for Wanted<'a> {
+    fn from_iter<I: IntoIterator<Item = &'a BinaryKernel>>(kernels: I) -> Self {
         let mut wanted = Self::default();
         for kernel in kernels {
             wanted.architectures.insert(kernel.arch);
@@ -400,7 +400,7 @@ impl Wanted<'_> {
         self.kernels.is_empty()
     }
 
-    pub fn has(&self, kernel: &Kernel) -> bool {
+    pub fn has(&self, kernel: &BinaryKernel) -> bool {
         let key = (kernel.name.as_str(), kernel.arch, kernel.digest);
         self.kernels.contains(&key)
     }
@@ -410,7 +410,7 @@ impl Wanted<'_> {
 #[derive(Debug)]
 pub struct Cubin<'a> {
     pub bytes: Cow<'a, [u8]>,
-    pub kernels: Vec<Kernel>,
+    pub kernels: Vec<BinaryKernel>,
 }
 
 /// The cubins that have a kernel which is wanted, in the order of the file.
@@ -426,17 +426,17 @@ pub fn read_cubins<'a>(bytes: &'a [u8], wanted: &Wanted) -> Result<Vec<Cubin<'a>
 }
 
 /// A part of a file that is searched for GPU code: where it starts, whose it is, and what was found so far.
-struct Part<'a, 'f> {
+struct SearchedPart<'a, 'f> {
     /// In the file.
     start: u64,
     member: Option<Cow<'a, str>>,
     found: &'f mut Vec<Found<'a>>,
 }
 
-impl<'a> Part<'a, '_> {
+impl<'a> SearchedPart<'a, '_> {
     /// The same from a later byte on.
-    fn further(&mut self, by: u64) -> Part<'a, '_> {
-        Part {
+    fn further(&mut self, by: u64) -> SearchedPart<'a, '_> {
+        SearchedPart {
             start: self.start.saturating_add(by),
             member: self.member.clone(),
             found: self.found,
@@ -463,8 +463,9 @@ pub fn read(bytes: &[u8]) -> Result<Listing, Error> {
         .filter(|kernel| kernel.is_linked)
         .map(|kernel| (kernel.name.clone(), kernel.arch))
         .collect();
-    let is_kept =
-        |kernel: &Kernel| kernel.is_linked || !linked.contains(&(kernel.name.clone(), kernel.arch));
+    let is_kept = |kernel: &BinaryKernel| {
+        kernel.is_linked || !linked.contains(&(kernel.name.clone(), kernel.arch))
+    };
     listing.kernels.retain(is_kept);
     Ok(listing)
 }
@@ -478,7 +479,7 @@ pub fn may_have_code(start: &[u8]) -> bool {
     magics.iter().any(|magic| start.starts_with(magic)) || ptx::is_ptx(start)
 }
 
-type Find<'a> = fn(&'a [u8], &mut Part<'a, '_>) -> Result<(), Error>;
+type Find<'a> = fn(&'a [u8], &mut SearchedPart<'a, '_>) -> Result<(), Error>;
 
 /// The PTX of a file, and which container that is.
 ///
@@ -522,7 +523,7 @@ fn find_all(bytes: &[u8]) -> Result<(Format, Vec<Found<'_>>), Error> {
     let mut found = Vec::new();
     find(
         bytes,
-        &mut Part {
+        &mut SearchedPart {
             start: 0,
             member: None,
             found: &mut found,
@@ -531,12 +532,12 @@ fn find_all(bytes: &[u8]) -> Result<(Format, Vec<Found<'_>>), Error> {
     Ok((format, found))
 }
 
-fn find_ptx<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
+fn find_ptx<'a>(bytes: &'a [u8], part: &mut SearchedPart<'a, '_>) -> Result<(), Error> {
     part.add(part.start, FoundCode::Ptx(bytes));
     Ok(())
 }
 
-fn find_in_elf<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
+fn find_in_elf<'a>(bytes: &'a [u8], part: &mut SearchedPart<'a, '_>) -> Result<(), Error> {
     if elf::is_cubin(bytes).map_err(|error| error.shifted(part.start))? {
         part.add(part.start, FoundCode::Cubin(bytes))
     } else {
@@ -545,7 +546,7 @@ fn find_in_elf<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error
     Ok(())
 }
 
-fn find_in_archive<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
+fn find_in_archive<'a>(bytes: &'a [u8], part: &mut SearchedPart<'a, '_>) -> Result<(), Error> {
     let damaged = |offset: u64| move |_| Error::at(offset, Problem::Damaged("archive member"));
     let archive = ArchiveFile::parse(bytes).map_err(damaged(0))?;
     // The list of symbols names members that were cut off at the end of another.
@@ -564,7 +565,7 @@ fn find_in_archive<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), E
         end = start.saturating_add(size);
         // Other members have no code for a GPU: a list of symbols, the bitcode of a host compiler.
         if data.starts_with(ELF) {
-            let mut part = Part {
+            let mut part = SearchedPart {
                 member: Some(String::from_utf8_lossy(member.name())),
                 ..part.further(start)
             };

@@ -6,7 +6,7 @@
 //! are most similar, then by their order. A kernel that moved to another member must be the only one of its name. Nothing is
 //! paired across architectures.
 
-use crate::{Kernel, Listing, Ptx, normal, similar};
+use crate::{BinaryKernel, Listing, Ptx, normal, similar};
 use model::Arch;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -28,8 +28,8 @@ pub enum MatchedBy {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair<'a> {
-    pub base: &'a Kernel,
-    pub head: &'a Kernel,
+    pub base: &'a BinaryKernel,
+    pub head: &'a BinaryKernel,
     pub by: MatchedBy,
 }
 
@@ -39,13 +39,13 @@ pub struct Pair<'a> {
 pub struct Matching<'a> {
     pub pairs: Vec<Pair<'a>>,
     /// Machine code of the base that the head lacks, for an architecture that the head has.
-    pub removed: Vec<&'a Kernel>,
+    pub removed: Vec<&'a BinaryKernel>,
     /// Machine code of the head that the base lacks, for an architecture that the base has.
-    pub added: Vec<&'a Kernel>,
+    pub added: Vec<&'a BinaryKernel>,
     /// Machine code of the base that the head has as PTX alone.
-    pub to_ptx: Vec<&'a Kernel>,
+    pub to_ptx: Vec<&'a BinaryKernel>,
     /// Machine code of the head that the base has as PTX alone.
-    pub from_ptx: Vec<&'a Kernel>,
+    pub from_ptx: Vec<&'a BinaryKernel>,
     /// Architectures that no machine code of the head is for, with how many kernels the base has for each. They are
     /// in no other list.
     pub removed_architectures: BTreeMap<Arch, usize>,
@@ -54,8 +54,8 @@ pub struct Matching<'a> {
 }
 
 /// One listing, and the places of those of its kernels that have no partner yet.
-struct Side<'a> {
-    kernels: &'a [Kernel],
+struct UnmatchedKernels<'a> {
+    kernels: &'a [BinaryKernel],
     ptx: &'a [Ptx],
     /// By place, without what compilers write into them.
     names: Vec<Cow<'a, str>>,
@@ -74,7 +74,7 @@ struct Pass {
 
 /// A kernel's own values of these properties.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Key<'k> {
+struct MatchKey<'k> {
     arch: Arch,
     name: Option<&'k str>,
     member: Option<Option<&'k str>>,
@@ -83,7 +83,7 @@ struct Key<'k> {
 
 /// Says for every kernel of either listing what became of it.
 pub fn match_kernels<'a>(base: &'a Listing, head: &'a Listing) -> Matching<'a> {
-    let (mut bases, mut heads) = (Side::new(base), Side::new(head));
+    let (mut bases, mut heads) = (UnmatchedKernels::new(base), UnmatchedKernels::new(head));
     heads.members = renamed_files(&members(base), &members(head));
     let removed_architectures = bases.set_aside_architectures(&architectures(head));
     let added_architectures = heads.set_aside_architectures(&architectures(base));
@@ -136,7 +136,7 @@ pub fn match_kernels<'a>(base: &'a Listing, head: &'a Listing) -> Matching<'a> {
     }
 }
 
-impl<'a> Side<'a> {
+impl<'a> UnmatchedKernels<'a> {
     fn new(listing: &'a Listing) -> Self {
         let kernels = &listing.kernels;
         Self {
@@ -171,7 +171,7 @@ impl<'a> Side<'a> {
         self.left.retain(|at| !gone.contains(at));
     }
 
-    fn kernels_at(&self, places: &[usize]) -> Vec<&'a Kernel> {
+    fn kernels_at(&self, places: &[usize]) -> Vec<&'a BinaryKernel> {
         places
             .iter()
             .filter_map(|at| self.kernels.get(*at))
@@ -195,7 +195,7 @@ impl<'a> Side<'a> {
     }
 
     /// `None` where the pass does not look at this kernel.
-    fn key(&self, at: usize, pass: Pass) -> Option<Key<'_>> {
+    fn key(&self, at: usize, pass: Pass) -> Option<MatchKey<'_>> {
         let kernel = self.kernels.get(at)?;
         let name = match pass.by {
             MatchedBy::Name => Some(kernel.name.as_str()),
@@ -204,7 +204,7 @@ impl<'a> Side<'a> {
             MatchedBy::Code | MatchedBy::Rest => return None,
         };
         let member = || self.member(kernel.member.as_deref());
-        Some(Key {
+        Some(MatchKey {
             arch: kernel.arch,
             name,
             member: pass.member.then(member),
@@ -212,7 +212,7 @@ impl<'a> Side<'a> {
         })
     }
 
-    fn groups(&self, pass: Pass, places: &[usize]) -> HashMap<Key<'_>, Vec<usize>> {
+    fn groups(&self, pass: Pass, places: &[usize]) -> HashMap<MatchKey<'_>, Vec<usize>> {
         let mut groups: HashMap<_, Vec<usize>> = HashMap::new();
         for at in places {
             if let Some(key) = self.key(*at, pass) {
@@ -223,7 +223,7 @@ impl<'a> Side<'a> {
     }
 
     /// The keys that kernels of several members share, with a partner or without one.
-    fn in_several_members(&self, pass: Pass) -> HashSet<Key<'_>> {
+    fn in_several_members(&self, pass: Pass) -> HashSet<MatchKey<'_>> {
         let all: Vec<_> = (0..self.kernels.len()).collect();
         let member = |at: &usize| self.kernels.get(*at).map(|kernel| kernel.member.as_deref());
         let is_several = |places: &[usize]| {
@@ -294,7 +294,11 @@ pub fn renamed_files<'a>(
 }
 
 /// Pairs those with the same key, and takes them out of what is left.
-fn match_equal(bases: &mut Side, heads: &mut Side, pass: Pass) -> Vec<(usize, usize, MatchedBy)> {
+fn match_equal(
+    bases: &mut UnmatchedKernels,
+    heads: &mut UnmatchedKernels,
+    pass: Pass,
+) -> Vec<(usize, usize, MatchedBy)> {
     if bases.left.is_empty() || heads.left.is_empty() {
         return Vec::new();
     }
@@ -328,13 +332,13 @@ fn match_equal(bases: &mut Side, heads: &mut Side, pass: Pass) -> Vec<(usize, us
 
 /// One to one.
 fn pair_group<'a>(
-    bases: &Side<'a>,
+    bases: &UnmatchedKernels<'a>,
     of_base: &[usize],
-    heads: &Side<'a>,
+    heads: &UnmatchedKernels<'a>,
     of_head: &[usize],
     pass: Pass,
 ) -> Vec<(usize, usize)> {
-    let kernels = |side: &Side<'a>, places: &[usize]| {
+    let kernels = |side: &UnmatchedKernels<'a>, places: &[usize]| {
         let mut kernels: Vec<_> = places
             .iter()
             .filter_map(|at| Some((*at, side.kernels.get(*at)?)))
@@ -382,7 +386,10 @@ fn pair_group<'a>(
 
 /// Pairs kernels of any name and code where a library or object has one left for an architecture, on both sides: it was
 /// renamed, or its template has other parameters.
-fn pair_rest(bases: (&Side, &[usize]), heads: (&Side, &[usize])) -> Vec<(usize, usize)> {
+fn pair_rest(
+    bases: (&UnmatchedKernels, &[usize]),
+    heads: (&UnmatchedKernels, &[usize]),
+) -> Vec<(usize, usize)> {
     let [bases, heads] = [bases, heads].map(|(side, left)| {
         let mut groups: HashMap<(Arch, Option<&str>), Vec<usize>> = HashMap::new();
         for at in left {
@@ -407,7 +414,7 @@ fn pair_rest(bases: (&Side, &[usize]), heads: (&Side, &[usize])) -> Vec<(usize, 
 
 /// Those that are left and that the other side has as PTX of the same member which a driver can compile for the
 /// architecture, and the rest.
-fn split_by_ptx(side: &Side, other: &Side) -> (Vec<usize>, Vec<usize>) {
+fn split_by_ptx(side: &UnmatchedKernels, other: &UnmatchedKernels) -> (Vec<usize>, Vec<usize>) {
     let mut architectures: HashMap<(&str, Option<&str>), Vec<Arch>> = HashMap::new();
     for ptx in other.ptx {
         let member = other.member(ptx.member.as_deref());
@@ -416,7 +423,7 @@ fn split_by_ptx(side: &Side, other: &Side) -> (Vec<usize>, Vec<usize>) {
             of_name.push(ptx.arch);
         }
     }
-    let can_be_compiled = |kernel: &Kernel| {
+    let can_be_compiled = |kernel: &BinaryKernel| {
         let key = (kernel.name.as_str(), side.member(kernel.member.as_deref()));
         architectures
             .get(&key)
@@ -437,8 +444,8 @@ pub(crate) mod tests {
     use crate::Format;
     use proptest::prelude::*;
 
-    pub fn kernel(name: &str, arch: &str, code: u8) -> Kernel {
-        Kernel {
+    pub fn kernel(name: &str, arch: &str, code: u8) -> BinaryKernel {
+        BinaryKernel {
             name: name.to_owned(),
             arch: arch.parse().unwrap(),
             registers: None,
@@ -459,14 +466,14 @@ pub(crate) mod tests {
         }
     }
 
-    pub fn in_member(member: &str, kernel: Kernel) -> Kernel {
-        Kernel {
+    pub fn in_member(member: &str, kernel: BinaryKernel) -> BinaryKernel {
+        BinaryKernel {
             member: Some(member.to_owned()),
             ..kernel
         }
     }
 
-    pub fn listing(kernels: impl IntoIterator<Item = Kernel>) -> Listing {
+    pub fn listing(kernels: impl IntoIterator<Item = BinaryKernel>) -> Listing {
         Listing {
             kernels: kernels.into_iter().collect(),
             ..Listing::new(Format::Fatbin)
@@ -476,7 +483,7 @@ pub(crate) mod tests {
     /// Members and digests of pairs.
     fn pairs(matching: &Matching) -> Vec<(String, u8, u8)> {
         let of = |pair: &Pair| {
-            let member = |kernel: &Kernel| kernel.member.clone().unwrap_or_default();
+            let member = |kernel: &BinaryKernel| kernel.member.clone().unwrap_or_default();
             let members = format!("{}{}", member(pair.base), member(pair.head));
             (members, pair.base.digest[0], pair.head.digest[0])
         };
@@ -515,7 +522,7 @@ pub(crate) mod tests {
         let expected = expected.map(|(members, base, head)| (members.to_owned(), base, head));
         assert_eq!(pairs(&matching), expected);
         // Which of the members it moved to is not known.
-        let members = |list: &[&Kernel]| -> Vec<String> {
+        let members = |list: &[&BinaryKernel]| -> Vec<String> {
             list.iter()
                 .filter_map(|kernel| kernel.member.clone())
                 .collect()
@@ -578,7 +585,7 @@ pub(crate) mod tests {
                 refused: None,
             },
         ];
-        let names = |list: &[&Kernel]| -> Vec<String> {
+        let names = |list: &[&BinaryKernel]| -> Vec<String> {
             list.iter().map(|kernel| kernel.name.clone()).collect()
         };
         let matching = match_kernels(&base, &head);
@@ -590,8 +597,8 @@ pub(crate) mod tests {
     }
 
     /// Long enough to be told by its code.
-    fn with_code(name: &str, code: u8, opcodes: &[(u16, u32)]) -> Kernel {
-        Kernel {
+    fn with_code(name: &str, code: u8, opcodes: &[(u16, u32)]) -> BinaryKernel {
+        BinaryKernel {
             opcodes: opcodes.to_vec(),
             ..kernel(name, "sm_90", code)
         }
@@ -619,7 +626,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn of_several_with_one_normal_name_the_most_similar_are_paired() {
+    fn pairs_most_similar_of_several_with_one_normal_name() {
         let base = listing([
             with_code("k_0d1d", 1, &[(1, 100), (2, 20)]),
             with_code("k_0d1c", 2, &[(1, 200), (3, 20)]),
@@ -753,7 +760,7 @@ pub(crate) mod tests {
     /// Pairs that a name or equal code shows.
     fn match_kernels_of(
         base: &Listing,
-        head: impl IntoIterator<Item = Kernel>,
+        head: impl IntoIterator<Item = BinaryKernel>,
     ) -> Vec<(String, String, MatchedBy)> {
         let mut named = named(&match_kernels(base, &listing(head)));
         named.retain(|(.., by)| *by != MatchedBy::Rest);
@@ -814,9 +821,9 @@ pub(crate) mod tests {
             arch in prop::sample::select(vec!["sm_80", "sm_90", "sm_90a"]),
             member in prop::option::of(0_u8..2),
             code in 0_u8..30,
-        ) -> Kernel {
+        ) -> BinaryKernel {
             let counts = [(1, 40 + u32::from(code) * 7), (u16::from(code % 4) + 2, 100)];
-            Kernel {
+            BinaryKernel {
                 opcodes: counts.to_vec(),
                 member: member.map(|member| format!("{member}.o")),
                 ..kernel(&format!("k{name}"), arch, code)
@@ -839,7 +846,7 @@ pub(crate) mod tests {
         })
     }
 
-    fn place(listing: &Listing, kernel: &Kernel) -> usize {
+    fn place(listing: &Listing, kernel: &BinaryKernel) -> usize {
         let found = listing
             .kernels
             .iter()
@@ -849,7 +856,7 @@ pub(crate) mod tests {
 
     /// Everything that it says of the kernels, whatever their order.
     fn sorted(matching: &Matching) -> Vec<String> {
-        let all = |of: &str, list: &[&Kernel]| -> Vec<String> {
+        let all = |of: &str, list: &[&BinaryKernel]| -> Vec<String> {
             list.iter().map(|entry| format!("{of} {entry:?}")).collect()
         };
         let mut text: Vec<_> = matching

@@ -40,11 +40,11 @@ struct Found<'a> {
 fn found_at(text: &str, at: usize) -> Option<Found<'_>> {
     let rest = text.get(at..)?;
     if rest.starts_with("__nv_static_") {
-        return of_static(text, at);
+        return find_static_name(text, at);
     }
     for marker in ["_GLOBAL__N_", "_INTERNAL_"] {
         if rest.starts_with(marker) {
-            return of_file(text, at, marker);
+            return find_file_name(text, at, marker);
         }
     }
     for namespace in ["CUB_", "THRUST_", "_V_", "_RMM_"] {
@@ -88,7 +88,7 @@ fn identifier<'a>(
 }
 
 /// The name of an anonymous namespace, or one for what is static in a file.
-fn of_file<'a>(text: &'a str, at: usize, marker: &str) -> Option<Found<'a>> {
+fn find_file_name<'a>(text: &'a str, at: usize, marker: &str) -> Option<Found<'a>> {
     let all = || {
         identifiers(text, at).filter_map(|(start, end)| {
             let unit = text.get(at..end)?.strip_prefix(marker)?;
@@ -134,7 +134,7 @@ fn abi_namespace(text: &str, at: usize) -> Option<Found<'_>> {
 }
 
 /// `__nv_static_22__dcdf8594_4_a_cu_9d8e7f6a_` before the name of what is static there.
-fn of_static(text: &str, at: usize) -> Option<Found<'_>> {
+fn find_static_name(text: &str, at: usize) -> Option<Found<'_>> {
     const MARKER: &str = "__nv_static_";
     let digits_at = at.checked_add(MARKER.len())?;
     let (length, _) = text.get(digits_at..)?.split_once('_')?;

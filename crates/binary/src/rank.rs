@@ -1,6 +1,6 @@
 //! Which of the kernels that got worse probably costs most.
 
-use crate::{Kernel, Pair};
+use crate::{BinaryKernel, Pair};
 use model::occupancy::Occupancy;
 use std::cmp::Ordering;
 
@@ -45,13 +45,13 @@ pub struct Worsening {
 
 impl Worsening {
     /// `None` where nothing got worse.
-    pub fn of(pair: &Pair) -> Option<Self> {
+    pub fn from_pair(pair: &Pair) -> Option<Self> {
         let Pair { base, head, .. } = pair;
-        let more = |of: fn(&Kernel) -> Option<u32>| match (of(base), of(head)) {
+        let more = |of: fn(&BinaryKernel) -> Option<u32>| match (of(base), of(head)) {
             (Some(base), Some(head)) => head.saturating_sub(base),
             _ => 0,
         };
-        let resident = Resident::of(pair);
+        let resident = Resident::from_pair(pair);
         let found = Self {
             warps: resident.map_or(0.0, |resident| resident.lost()),
             resident,
@@ -91,7 +91,7 @@ impl Worsening {
 }
 
 impl Resident {
-    fn of(pair: &Pair) -> Option<Self> {
+    fn from_pair(pair: &Pair) -> Option<Self> {
         let Pair { base, head, .. } = pair;
         if let (Some(base), Some(head)) = (base.occupancy(), head.occupancy()) {
             return Some(Self {
@@ -124,8 +124,8 @@ mod tests {
     use crate::MatchedBy;
     use crate::matching::tests::kernel;
 
-    fn usual(name: &str) -> Kernel {
-        Kernel {
+    fn usual(name: &str) -> BinaryKernel {
+        BinaryKernel {
             registers: Some(32),
             stack: Some(0),
             static_shared: Some(0),
@@ -136,15 +136,15 @@ mod tests {
         }
     }
 
-    fn worsening(base: &Kernel, head: &Kernel) -> Option<Worsening> {
+    fn worsening(base: &BinaryKernel, head: &BinaryKernel) -> Option<Worsening> {
         let by = MatchedBy::Name;
-        Worsening::of(&Pair { base, head, by })
+        Worsening::from_pair(&Pair { base, head, by })
     }
 
     #[test]
     fn what_costs_more_comes_first_whatever_else_is_more() {
         let base = usual("k");
-        let changed = |change: fn(&mut Kernel)| {
+        let changed = |change: fn(&mut BinaryKernel)| {
             let mut head = usual("k");
             change(&mut head);
             head
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn registers_that_take_no_warp_away_come_last() {
-        let more = |registers| Kernel {
+        let more = |registers| BinaryKernel {
             registers: Some(registers),
             ..usual("k")
         };
@@ -193,13 +193,13 @@ mod tests {
 
     #[test]
     fn a_block_that_is_assumed_is_named() {
-        let head = Kernel {
+        let head = BinaryKernel {
             registers: Some(64),
             ..usual("k")
         };
         let found = worsening(&usual("k"), &head).unwrap().resident.unwrap();
         assert_eq!(found.assumed_block, Some(USUAL_BLOCK));
-        let bound = |kernel: Kernel| Kernel {
+        let bound = |kernel: BinaryKernel| BinaryKernel {
             max_threads: Some([128, 1, 1]),
             ..kernel
         };
@@ -214,7 +214,7 @@ mod tests {
     fn the_same_or_better_is_not_worse() {
         let base = usual("k");
         assert_eq!(worsening(&base, &base), None);
-        let better = Kernel {
+        let better = BinaryKernel {
             registers: Some(24),
             code: 512,
             ..usual("k")

@@ -4,7 +4,7 @@
 //! counts only if nothing else in the other listing, with a partner or without one, is nearly as similar. A kernel
 //! without a partner is better than a wrong one.
 
-use crate::{Kernel, normal};
+use crate::{BinaryKernel, normal};
 use model::Arch;
 use std::collections::HashMap;
 
@@ -27,7 +27,7 @@ const MOST_COMPARED: usize = 512;
 
 /// From 0 to 1: instructions of one opcode that both have, of those that either has. `None` where it is less than
 /// `least`.
-pub fn similarity(one: &Kernel, other: &Kernel, least: f64) -> Option<f64> {
+pub fn similarity(one: &BinaryKernel, other: &BinaryKernel, least: f64) -> Option<f64> {
     let all = instructions(one) + instructions(other);
     // Both have (all - differences) / 2, either has (all + differences) / 2.
     let most_differences = all as f64 * (1.0 - least) / (1.0 + least);
@@ -60,7 +60,7 @@ pub fn similarity(one: &Kernel, other: &Kernel, least: f64) -> Option<f64> {
     None
 }
 
-fn instructions(kernel: &Kernel) -> u64 {
+fn instructions(kernel: &BinaryKernel) -> u64 {
     kernel
         .opcodes
         .iter()
@@ -69,18 +69,18 @@ fn instructions(kernel: &Kernel) -> u64 {
 }
 
 /// Whether equal code is enough to take two kernels for the same one.
-pub fn is_telling(kernel: &Kernel) -> bool {
+pub fn is_telling(kernel: &BinaryKernel) -> bool {
     instructions(kernel) >= FEWEST_INSTRUCTIONS
 }
 
 /// Kernels of one listing, by architecture and size.
 struct Index<'a> {
-    kernels: &'a [Kernel],
+    kernels: &'a [BinaryKernel],
     by_size: HashMap<Arch, Vec<(u64, usize)>>,
 }
 
 impl<'a> Index<'a> {
-    fn new(kernels: &'a [Kernel], of: impl Iterator<Item = usize>) -> Self {
+    fn new(kernels: &'a [BinaryKernel], of: impl Iterator<Item = usize>) -> Self {
         let mut by_size: HashMap<Arch, Vec<(u64, usize)>> = HashMap::new();
         for at in of {
             if let Some(kernel) = kernels.get(at).filter(|kernel| is_telling(kernel)) {
@@ -95,7 +95,7 @@ impl<'a> Index<'a> {
     }
 
     /// Those that are at least so similar, with how much; none where too many would have to be compared.
-    fn similar(&self, kernel: &Kernel, least: f64) -> Vec<(usize, f64)> {
+    fn similar(&self, kernel: &BinaryKernel, least: f64) -> Vec<(usize, f64)> {
         let size = instructions(kernel) as f64;
         let all = self.by_size.get(&kernel.arch);
         let all = all.map(Vec::as_slice).unwrap_or_default();
@@ -115,7 +115,7 @@ impl<'a> Index<'a> {
     }
 
     /// The only one of `left` that resembles this one, if nothing else does nearly as much.
-    fn partner(&self, kernel: &Kernel, left: &Self) -> Option<usize> {
+    fn partner(&self, kernel: &BinaryKernel, left: &Self) -> Option<usize> {
         let best = left.similar(kernel, LEAST_SIMILARITY).into_iter();
         let (best, score) = best.max_by(|one, other| one.1.total_cmp(&other.1))?;
         let rivals = self.similar(kernel, score - LEAST_LEAD);
@@ -127,9 +127,9 @@ impl<'a> Index<'a> {
 
 /// One to one, of those that are left.
 pub fn pairs(
-    base: &[Kernel],
+    base: &[BinaryKernel],
     base_left: &[usize],
-    head: &[Kernel],
+    head: &[BinaryKernel],
     head_left: &[usize],
 ) -> Vec<(usize, usize)> {
     if base_left.is_empty() || head_left.is_empty() {
@@ -155,8 +155,8 @@ mod tests {
     use super::*;
     use crate::matching::tests::kernel;
 
-    fn with_opcodes(opcodes: &[(u16, u32)]) -> Kernel {
-        Kernel {
+    fn with_opcodes(opcodes: &[(u16, u32)]) -> BinaryKernel {
+        BinaryKernel {
             opcodes: opcodes.to_vec(),
             ..kernel("k", "sm_90", 1)
         }

@@ -5,7 +5,7 @@
 
 use super::cache::{Answer, References, read};
 use super::compare::errors;
-use super::compared::{Compared, is_in};
+use super::compared::{ComparedElements, is_in};
 use super::reference::NoAnswer;
 use super::{Outputs, Values, cache, inputs};
 use model::{
@@ -156,10 +156,10 @@ fn differing(got: &Values, want: &Values, part: Option<&[bool]>) -> u64 {
 }
 
 /// The elements that both sides compare: the rest is required of neither.
-fn compared(base: &Case, head: &Case, seed: u64) -> Result<Compared, NoAnswer> {
+fn compared(base: &Case, head: &Case, seed: u64) -> Result<ComparedElements, NoAnswer> {
     let is_part = |case: &Case| case.tensors.iter().any(|tensor| tensor.compare.is_some());
     if !is_part(base) && !is_part(head) {
-        return Ok(Compared::all());
+        return Ok(ComparedElements::all());
     }
     let inputs =
         inputs::generate(head, seed).map_err(|error| NoAnswer::Reference(error.to_string()))?;
@@ -179,7 +179,10 @@ fn compared(base: &Case, head: &Case, seed: u64) -> Result<Compared, NoAnswer> {
         tensors: tensors.collect(),
         ..head.clone()
     };
-    Ok(Compared::of(head, &input)?.and(Compared::of(&by_base, &input)?))
+    Ok(
+        ComparedElements::for_case(head, &input)?
+            .and(ComparedElements::for_case(&by_base, &input)?),
+    )
 }
 
 fn add(all: &mut ReferenceComparison, seed: u64, differing: u64, facts: ErrorFacts) {

@@ -191,7 +191,7 @@ impl References {
             },
         }
         #[derive(Serialize)]
-        struct Key<'a> {
+        struct ReferenceKey<'a> {
             format: &'a str,
             generator: &'a str,
             references: &'a str,
@@ -206,7 +206,7 @@ impl References {
             offset: 0,
             ..tensor.clone()
         });
-        let key = Key {
+        let key = ReferenceKey {
             format: std::str::from_utf8(MAGIC).unwrap_or_default(),
             generator: GENERATOR,
             references: REFERENCES,

@@ -3,7 +3,7 @@
 //! Nothing here may let a NaN disappear: non-finite values are counted before anything else, a limit
 //! holds only where `err <= tolerance` is true, and a figure that cannot be computed is NaN.
 
-use super::compared::{Compared, is_in};
+use super::compared::{ComparedElements, is_in};
 use super::layout::index;
 use super::reading::{self, normal_float};
 use super::{Outputs, Values, order};
@@ -49,7 +49,7 @@ pub fn errors(
     got: &Outputs,
     want: &Outputs,
     tensors: &[Tensor],
-    compared: &Compared,
+    compared: &ComparedElements,
     tolerance: Option<f64>,
 ) -> Result<ErrorFacts, Incomparable> {
     if let Some(name) = got.keys().find(|name| !want.contains_key(*name)) {
@@ -64,7 +64,7 @@ pub fn errors(
             .iter()
             .find(|tensor| tensor.name == *name)
             .ok_or_else(|| Incomparable::NotExpected(name.clone()))?;
-        let one = of_one(got, want, tensor, compared.part(name), tolerance)?;
+        let one = compare_one(got, want, tensor, compared.part(name), tolerance)?;
         facts = Some(match facts {
             None => one,
             Some(others) => together(others, one),
@@ -73,7 +73,7 @@ pub fn errors(
     facts.ok_or(Incomparable::Nothing)
 }
 
-fn of_one(
+fn compare_one(
     got: &Values,
     want: &Values,
     tensor: &Tensor,
@@ -294,7 +294,7 @@ fn together(one: ErrorFacts, other: ErrorFacts) -> ErrorFacts {
 }
 
 /// Combines two launches: each value is the worse of the two, so that none hides behind a worse one of another kind.
-pub fn of_launches(one: ErrorFacts, other: ErrorFacts) -> ErrorFacts {
+pub fn combine_launches(one: ErrorFacts, other: ErrorFacts) -> ErrorFacts {
     ErrorFacts {
         non_finite: one.non_finite.max(other.non_finite),
         ..worse(one, other)
@@ -348,7 +348,7 @@ mod tests {
             &wrap(got),
             &wrap(want),
             &tensors,
-            &Compared::all(),
+            &ComparedElements::all(),
             tolerance,
         )
         .unwrap()
@@ -377,7 +377,7 @@ mod tests {
             let mut tensor = Tensor::new("y", model::Role::Inout, ElemType::U32, vec![1]);
             tensor.floats = Some(floats);
             let values = |word: i64| Values::I64(vec![word]);
-            let facts = of_one(&values(got), &values(want), &tensor, None, Some(0.3)).unwrap();
+            let facts = compare_one(&values(got), &values(want), &tensor, None, Some(0.3)).unwrap();
             assert_eq!(facts.max_err, Num(error), "{got:#x} {want:#x}");
             let over = Num(f64::from(u8::from(error > 0.3)));
             assert_eq!((facts.over_tolerance, facts.non_finite), (Some(over), 0));
@@ -390,7 +390,7 @@ mod tests {
             let mut tensor = output("y", ElemType::F32, dims);
             tensor.compare = Some(Compare::Unordered { axis });
             let values = |values: &[f32]| Values::F32(values.to_vec());
-            of_one(&values(got), &values(want), &tensor, None, None).unwrap()
+            compare_one(&values(got), &values(want), &tensor, None, None).unwrap()
         };
         let rows = |got: &[f32]| unordered(got, &[1.0, 2.0, 3.0, 4.0, 5.0, 5.0], &[2, 3], 1);
         assert_eq!(rows(&[3.0, 1.0, 2.0, 5.0, 4.0, 5.0]).max_err, Num(0.0));
@@ -519,7 +519,7 @@ mod tests {
     }
 
     /// The lower triangle of `y` [2, 2].
-    fn lower() -> (Vec<Tensor>, Compared) {
+    fn lower() -> (Vec<Tensor>, ComparedElements) {
         let mut y = output("y", ElemType::F32, &[2, 2]);
         y.compare = Some(Compare::Where {
             condition: Expr {
@@ -529,7 +529,7 @@ mod tests {
             index: vec!["i".to_owned(), "j".to_owned()],
         });
         let case = crate::testing::case(vec![y]);
-        let compared = Compared::of(&case, &|_| None).unwrap();
+        let compared = ComparedElements::for_case(&case, &|_| None).unwrap();
         (case.tensors, compared)
     }
 
@@ -567,7 +567,7 @@ mod tests {
         let mut y = output("y", ElemType::F32, &[2]);
         y.compare = Some(Compare::Mask { tensor: "m".into() });
         let case = crate::testing::case(vec![y]);
-        let none = Compared::of(&case, &|_| Some(Values::I64(vec![0, 0]))).unwrap();
+        let none = ComparedElements::for_case(&case, &|_| Some(Values::I64(vec![0, 0]))).unwrap();
         let y = Outputs::from([("y".to_owned(), Values::F32(vec![1.0; 2]))]);
         assert_eq!(
             errors(&y, &y, &case.tensors, &none, None),
@@ -579,8 +579,16 @@ mod tests {
     fn f64_is_compared_in_f64() {
         let y = |values: [f64; 2]| Outputs::from([("y".to_owned(), Values::F64(values.to_vec()))]);
         let tensors = [output("y", ElemType::F64, &[2])];
-        let compare =
-            |got, want| errors(&y(got), &y(want), &tensors, &Compared::all(), Some(0.0)).unwrap();
+        let compare = |got, want| {
+            errors(
+                &y(got),
+                &y(want),
+                &tensors,
+                &ComparedElements::all(),
+                Some(0.0),
+            )
+            .unwrap()
+        };
         let facts = compare([1.0 + f64::EPSILON, 1e300], [1.0, 1e300]);
         assert_eq!(
             (facts.max_err, facts.over_tolerance),
@@ -597,7 +605,7 @@ mod tests {
             &wrap(&[i64::MAX, 1]),
             &wrap(&[i64::MAX - 1, 1]),
             &tensors,
-            &Compared::all(),
+            &ComparedElements::all(),
             Some(0.0),
         )
         .unwrap();
@@ -624,7 +632,7 @@ mod tests {
             &outputs(&[1000.0, 1000.5], &[0.101]),
             &want,
             &tensors,
-            &Compared::all(),
+            &ComparedElements::all(),
             Some(0.01),
         )
         .unwrap();
@@ -636,7 +644,7 @@ mod tests {
             &outputs(&[1000.0, 1900.0], &[f32::NAN]),
             &want,
             &tensors,
-            &Compared::all(),
+            &ComparedElements::all(),
             None,
         )
         .unwrap();
@@ -651,7 +659,7 @@ mod tests {
         let whole = Outputs::from([("y".to_owned(), Values::I64(vec![1]))]);
         let tensors = [output("y", ElemType::F32, &[1])];
         let check = |got: &Outputs, want: &Outputs| {
-            errors(got, want, &tensors, &Compared::all(), None).unwrap_err()
+            errors(got, want, &tensors, &ComparedElements::all(), None).unwrap_err()
         };
         assert_eq!(
             check(&y, &Outputs::new()),
@@ -733,14 +741,14 @@ mod tests {
             over_tolerance: Some(Num(rel_l2)),
             worst: None,
         };
-        let worst = of_launches(facts(0, 0.5, 0.1), facts(1, 0.4, 0.9));
+        let worst = combine_launches(facts(0, 0.5, 0.1), facts(1, 0.4, 0.9));
         let expected = ErrorFacts {
             mean_err: Num(0.25),
             ..facts(1, 0.5, 0.9)
         };
         assert_eq!(worst, expected);
         for (one, other) in [(f64::NAN, 0.4), (0.4, f64::NAN)] {
-            let worst = of_launches(facts(0, one, 0.1), facts(0, other, 0.2));
+            let worst = combine_launches(facts(0, one, 0.1), facts(0, other, 0.2));
             assert!(worst.max_err.0.is_nan() && worst.mean_err.0.is_nan());
             assert_eq!(worst.rel_l2, Num(0.2));
         }

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 
 /// By output, whether each element is compared; of an output that is not here all are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Compared(BTreeMap<String, Vec<bool>>);
+pub struct ComparedElements(BTreeMap<String, Vec<bool>>);
 
-impl Compared {
+impl ComparedElements {
     /// All of every output.
     pub fn all() -> Self {
         Self::default()
@@ -21,7 +21,7 @@ impl Compared {
     ///
     /// # Errors
     /// A mask that is no input of the same dimensions, and a condition that has no value at some element.
-    pub fn of(case: &Case, input: &dyn Fn(&str) -> Option<Values>) -> Result<Self, String> {
+    pub fn for_case(case: &Case, input: &dyn Fn(&str) -> Option<Values>) -> Result<Self, String> {
         let mut all = BTreeMap::new();
         for tensor in case.tensors.iter().filter(|tensor| tensor.role.is_result()) {
             let Some(compare) = &tensor.compare else {
@@ -146,7 +146,7 @@ mod tests {
             },
             index: index.iter().map(|&name| name.to_owned()).collect(),
         });
-        let found = Compared::of(&case(vec![y]), &|_| None)?;
+        let found = ComparedElements::for_case(&case(vec![y]), &|_| None)?;
         assert!(found.part("other").is_none() && found.has("other", 7));
         Ok(found.part("y").unwrap().to_vec())
     }
@@ -177,7 +177,7 @@ mod tests {
             tensor: "m".to_owned(),
         });
         let case = case(vec![input("m", ElemType::U8, &[4]), y]);
-        let of = |values: Option<Values>| Compared::of(&case, &|_| values.clone());
+        let of = |values: Option<Values>| ComparedElements::for_case(&case, &|_| values.clone());
         let found = of(Some(Values::I64(vec![0, 1, -3, 0]))).unwrap();
         assert_eq!(found.part("y"), Some(&[false, true, true, false][..]));
         for wrong in [
@@ -192,13 +192,13 @@ mod tests {
 
     #[test]
     fn only_elements_that_both_compare_are_compared() {
-        let one = |part: &[bool]| Compared([("y".to_owned(), part.to_vec())].into());
+        let one = |part: &[bool]| ComparedElements([("y".to_owned(), part.to_vec())].into());
         let both = one(&[true, true, false]).and(one(&[true, false, false]));
         assert_eq!(both, one(&[true, false, false]));
         assert_eq!(
-            Compared::all().and(one(&[true, false])),
+            ComparedElements::all().and(one(&[true, false])),
             one(&[true, false])
         );
-        assert_eq!(one(&[false]).and(Compared::all()), one(&[false]));
+        assert_eq!(one(&[false]).and(ComparedElements::all()), one(&[false]));
     }
 }

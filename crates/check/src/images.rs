@@ -103,13 +103,13 @@ impl InputCache {
 /// File name of one tensor. Its role is part of it because a role can be refused.
 fn key(tensor: &Tensor, seed: u64) -> Result<String> {
     #[derive(Serialize)]
-    struct Key<'a> {
+    struct TensorKey<'a> {
         format: &'a str,
         generator: &'a str,
         tensor: &'a Tensor,
         seed: u64,
     }
-    let key = Key {
+    let key = TensorKey {
         format: std::str::from_utf8(MAGIC).unwrap_or_default(),
         generator: GENERATOR,
         tensor,

@@ -30,7 +30,7 @@ mod special;
 mod testing;
 mod values;
 
-pub use compared::Compared;
+pub use compared::ComparedElements;
 pub use layout::{WrongBytes, decode};
 pub use poison::same;
 pub use recent::Recent;

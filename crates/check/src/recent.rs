@@ -8,10 +8,10 @@ pub struct Recent<K, T> {
     most_bytes: usize,
     bytes: usize,
     uses: u64,
-    kept: HashMap<K, Kept<T>>,
+    kept: HashMap<K, RecentValue<T>>,
 }
 
-struct Kept<T> {
+struct RecentValue<T> {
     value: Arc<T>,
     bytes: usize,
     last_use: u64,
@@ -41,7 +41,7 @@ impl<K: Clone + Eq + Hash, T> Recent<K, T> {
             return value;
         }
         self.uses += 1;
-        let kept = Kept {
+        let kept = RecentValue {
             value: Arc::clone(&value),
             bytes,
             last_use: self.uses,

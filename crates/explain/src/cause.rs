@@ -1,4 +1,4 @@
-use super::counts::Counted;
+use super::counts::CountPair;
 use model::{CodeLine, Counter, InstructionKind, Num, ProfileMetric, Stall};
 use serde::Serialize;
 
@@ -35,7 +35,7 @@ impl Cause {
     }
 
     /// Adds the simulator's count.
-    pub fn with_count(self, counter: Counter, counted: Counted) -> Self {
+    pub fn with_count(self, counter: Counter, counted: CountPair) -> Self {
         self.with(Measure::Counter(counter), counted.base, counted.head)
     }
 

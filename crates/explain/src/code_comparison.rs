@@ -21,7 +21,7 @@ pub struct CodeComparison<'a> {
     loops: Vec<LoopPair>,
     sizes: (u32, u32),
     /// Instructions that a launch executes, and those of a warp of head.
-    executed: Option<counts::Counted>,
+    executed: Option<counts::CountPair>,
     per_warp: Option<f64>,
 }
 
@@ -44,19 +44,19 @@ struct LineSides {
 /// Instructions of one line on one side.
 #[derive(Debug, Default)]
 pub struct LineBucket {
-    kinds: BTreeMap<InstructionKind, Counted>,
-    predicated: Counted,
-    calls: BTreeMap<String, Counted>,
+    kinds: BTreeMap<InstructionKind, InstructionCount>,
+    predicated: InstructionCount,
+    calls: BTreeMap<String, InstructionCount>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Counted {
+pub struct InstructionCount {
     pub count: u32,
     /// By a guess of how often a warp runs them.
     pub runs: f64,
 }
 
-impl Counted {
+impl InstructionCount {
     fn add(&mut self, count: u32, runs: f64) {
         self.count += count;
         self.runs += f64::from(count) * runs;
@@ -64,10 +64,10 @@ impl Counted {
 }
 
 impl LineBucket {
-    pub fn of(&self, wanted: &dyn Fn(InstructionKind) -> bool) -> Counted {
+    pub fn count_kinds(&self, wanted: &dyn Fn(InstructionKind) -> bool) -> InstructionCount {
         self.kinds.iter().filter(|(kind, _)| wanted(**kind)).fold(
-            Counted::default(),
-            |sum, (_, entry)| Counted {
+            InstructionCount::default(),
+            |sum, (_, entry)| InstructionCount {
                 count: sum.count + entry.count,
                 runs: sum.runs + entry.runs,
             },
@@ -75,24 +75,24 @@ impl LineBucket {
     }
 
     pub fn runs(&self, wanted: &dyn Fn(InstructionKind) -> bool) -> f64 {
-        self.of(wanted).runs
+        self.count_kinds(wanted).runs
     }
 
     /// Accesses to memory under a predicate.
-    pub fn predicated(&self) -> Counted {
+    pub fn predicated(&self) -> InstructionCount {
         self.predicated
     }
 
     /// The others.
-    pub fn unconditional(&self) -> Counted {
-        let all = self.of(&|kind| kind.width().is_some());
-        Counted {
+    pub fn unconditional(&self) -> InstructionCount {
+        let all = self.count_kinds(&|kind| kind.width().is_some());
+        InstructionCount {
             count: all.count.saturating_sub(self.predicated.count),
             runs: all.runs - self.predicated.runs,
         }
     }
 
-    pub fn calls(&self) -> impl Iterator<Item = (&str, Counted)> {
+    pub fn calls(&self) -> impl Iterator<Item = (&str, InstructionCount)> {
         self.calls
             .iter()
             .map(|(name, counts)| (name.as_str(), *counts))
@@ -120,7 +120,7 @@ impl LineBucket {
 }
 
 /// Counts of base and of head; `None` for a line that does not count.
-pub type OfBoth = Option<(Counted, Counted)>;
+pub type OfBoth = Option<(InstructionCount, InstructionCount)>;
 
 /// How much more there is of some kinds.
 #[derive(Debug)]
@@ -189,7 +189,7 @@ impl<'a> CodeComparison<'a> {
         found
     }
 
-    pub fn of(sides: &Sides<'a>) -> Self {
+    pub fn from_sides(sides: &Sides<'a>) -> Self {
         let mut found = Self::new(sides.base.compiled(), sides.head.compiled());
         found.executed = counts::counted(sides, Counter::Instructions);
         found.per_warp = counts::instructions_per_warp(&sides.head);
@@ -293,7 +293,7 @@ impl<'a> CodeComparison<'a> {
     }
 
     /// Instructions of a launch; `None` where a side was not counted.
-    pub fn executed(&self) -> Option<counts::Counted> {
+    pub fn executed(&self) -> Option<counts::CountPair> {
         self.executed
     }
 
@@ -308,11 +308,11 @@ impl<'a> CodeComparison<'a> {
 
     /// The growth of instructions of some kinds at head.
     pub fn growth(&self, wanted: &dyn Fn(InstructionKind) -> bool) -> Growth {
-        self.growth_of(&|pile| pile.of(wanted))
+        self.growth_of(&|pile| pile.count_kinds(wanted))
     }
 
     /// The growth of a count at head.
-    pub fn growth_of(&self, counted: &dyn Fn(&LineBucket) -> Counted) -> Growth {
+    pub fn growth_of(&self, counted: &dyn Fn(&LineBucket) -> InstructionCount) -> Growth {
         self.growth_where(&|base, head| Some((counted(base), counted(head))))
     }
 
@@ -359,7 +359,10 @@ impl<'a> CodeComparison<'a> {
     pub fn counts(&self, kind: InstructionKind) -> (u32, u32) {
         let is_kind = |other: InstructionKind| other == kind;
         self.lines.values().fold((0, 0), |(base, head), spot| {
-            let (was, is) = (spot.base.of(&is_kind), spot.head.of(&is_kind));
+            let (was, is) = (
+                spot.base.count_kinds(&is_kind),
+                spot.head.count_kinds(&is_kind),
+            );
             (base + was.count, head + is.count)
         })
     }

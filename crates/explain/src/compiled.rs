@@ -1,6 +1,6 @@
 //! All that is known of one kernel on one side without a run.
 
-use super::Side;
+use super::CaseSide;
 use super::residency::{self, Resident};
 use model::{Arch, BuildFacts, CodeFacts, EntryFacts};
 
@@ -20,7 +20,7 @@ impl<'a> Compiled<'a> {
         Self {
             build,
             code,
-            resident: residency::of_largest_blocks(arch, entries),
+            resident: residency::for_largest_blocks(arch, entries),
         }
     }
 
@@ -29,12 +29,12 @@ impl<'a> Compiled<'a> {
     }
 }
 
-impl<'a> Side<'a> {
+impl<'a> CaseSide<'a> {
     pub fn compiled(&self) -> Compiled<'a> {
         Compiled {
             build: self.build,
             code: self.facts(),
-            resident: residency::of_launches(self),
+            resident: residency::for_launches(self),
         }
     }
 }

@@ -1,16 +1,16 @@
 //! Counts of the simulator on both sides, or of a profile, over all of a launch.
 
-use super::side::{Side, Sides};
+use super::side::{CaseSide, Sides};
 use model::{Counter, Launch, SimulationFacts};
 
 /// The counts of one launch on each side.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Counted {
+pub struct CountPair {
     pub base: f64,
     pub head: f64,
 }
 
-impl Counted {
+impl CountPair {
     pub fn growth(self) -> f64 {
         self.head - self.base
     }
@@ -40,12 +40,12 @@ impl Counted {
 }
 
 /// `None` where a side was neither simulated nor profiled: where nothing can have changed, the base is not.
-pub fn counted(sides: &Sides, counter: Counter) -> Option<Counted> {
-    let simulated = |side: &Side| simulated(side, counter);
-    let profiled = |side: &Side| profiled(side, counter);
+pub fn counted(sides: &Sides, counter: Counter) -> Option<CountPair> {
+    let simulated = |side: &CaseSide| simulated(side, counter);
+    let profiled = |side: &CaseSide| profiled(side, counter);
     // Both sides by the same means: the one counts PTX, the other machine code.
-    let both = |of: &dyn Fn(&Side) -> Option<f64>| {
-        Some(Counted {
+    let both = |of: &dyn Fn(&CaseSide) -> Option<f64>| {
+        Some(CountPair {
             base: of(&sides.base)?,
             head: of(&sides.head)?,
         })
@@ -54,14 +54,14 @@ pub fn counted(sides: &Sides, counter: Counter) -> Option<Counted> {
 }
 
 /// Instructions that a warp of this side executes, on average.
-pub fn instructions_per_warp(side: &Side) -> Option<f64> {
+pub fn instructions_per_warp(side: &CaseSide) -> Option<f64> {
     let counter = Counter::Instructions;
     let all = simulated(side, counter).or_else(|| profiled(side, counter))?;
     Some(all / warps(side)?)
 }
 
 /// Over the seeds, on average.
-fn simulated(side: &Side, counter: Counter) -> Option<f64> {
+fn simulated(side: &CaseSide, counter: Counter) -> Option<f64> {
     let counts = side
         .simulations
         .iter()
@@ -79,7 +79,7 @@ fn count(facts: &SimulationFacts, counter: Counter) -> Option<u64> {
 }
 
 /// The count of the first repeat, over the kernels of the launch: instructions ask for the same in each.
-fn profiled(side: &Side, counter: Counter) -> Option<f64> {
+fn profiled(side: &CaseSide, counter: Counter) -> Option<f64> {
     let kernels = &side.profiles.first()?.kernels;
     let sum: u64 = kernels
         .iter()
@@ -89,7 +89,7 @@ fn profiled(side: &Side, counter: Counter) -> Option<f64> {
 }
 
 /// Warps of one launch of all steps. `None` where host code launches.
-pub fn warps(side: &Side) -> Option<f64> {
+pub fn warps(side: &CaseSide) -> Option<f64> {
     let launches = side
         .case
         .steps

@@ -23,7 +23,7 @@ use causes::Rule;
 pub use cause::{Cause, CauseClass, CausePlace, CauseValue, Measure, PlaceSide};
 pub use code_comparison::CodeComparison;
 pub use compiled::Compiled;
-pub use side::{Side, Sides, Unexplained};
+pub use side::{CaseSide, Sides, Unexplained};
 
 /// The causes of what changed, the gravest first. Never empty: that nothing changed is one.
 pub fn explain(sides: &Sides) -> Vec<Cause> {
@@ -31,7 +31,7 @@ pub fn explain(sides: &Sides) -> Vec<Cause> {
     if sides.head.unit.is_group() {
         return vec![Cause::new(CauseClass::Kernels, 1.0)];
     }
-    let code = CodeComparison::of(sides);
+    let code = CodeComparison::from_sides(sides);
     let causes = causes::RULES
         .iter()
         .flat_map(|rule| match rule {

@@ -2,7 +2,7 @@
 
 use super::cause::{CausePlace, PlaceSide};
 use super::lines::{Pair, own_line, pair_files, text};
-use super::side::{Side, Sides};
+use super::side::{CaseSide, Sides};
 use model::{CodeFacts, CodeLine, Counter, InstructionKind};
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 pub struct Moved(Option<HashMap<String, Pair>>);
 
 impl Moved {
-    pub fn of(sides: &Sides) -> Self {
+    pub fn from_sides(sides: &Sides) -> Self {
         let both = sides.base.facts().zip(sides.head.facts());
         Self(both.map(|(base, head)| pair_files(base, head)))
     }
@@ -72,7 +72,7 @@ const PLACES: usize = 3;
 /// Lines of head at which a sum of counters is larger than it was, the most first. Records keep the largest lines of each
 /// counter alone: of one that is not among them, nothing was counted.
 pub fn grown_lines(sides: &Sides, more: &[Counter], less: &[Counter]) -> Vec<CausePlace> {
-    let moved = Moved::of(sides);
+    let moved = Moved::from_sides(sides);
     let mut grown: Vec<(CodeLine, f64)> = Vec::new();
     let mut add =
         |line: CodeLine, count: f64| match grown.iter_mut().find(|(known, _)| *known == line) {
@@ -101,7 +101,7 @@ pub fn grown_lines(sides: &Sides, more: &[Counter], less: &[Counter]) -> Vec<Cau
 }
 
 /// Lines of the first seed, or of the first profile.
-fn counted_lines(side: &Side, counter: Counter) -> Vec<(CodeLine, f64)> {
+fn counted_lines(side: &CaseSide, counter: Counter) -> Vec<(CodeLine, f64)> {
     let counted: Vec<(&str, u64)> = match side.simulations.first() {
         Some(facts) => facts
             .lines

@@ -1,6 +1,6 @@
 //! How much of the GPU the blocks of a launch fill.
 
-use super::Side;
+use super::CaseSide;
 use super::counts::blocks;
 use super::diagnosis::peaks::Peaks;
 use model::occupancy::{self, Occupancy};
@@ -41,7 +41,7 @@ impl Resident<'_> {
 }
 
 /// The residency of each step, in their order. None where host code launches, or the architecture's limits are not known.
-pub fn of_launches<'a>(side: &Side<'a>) -> Vec<Resident<'a>> {
+pub fn for_launches<'a>(side: &CaseSide<'a>) -> Vec<Resident<'a>> {
     let entries: &'a [EntryFacts] = side.build.map_or(&[], |build| &build.entries);
     let arch = side.unit.id.arch;
     let multiprocessors = match side.device() {
@@ -72,7 +72,7 @@ pub fn of_launches<'a>(side: &Side<'a>) -> Vec<Resident<'a>> {
 
 /// The residency of each entry in the largest block that its source allows, with static shared memory alone. None where the
 /// source sets no bound.
-pub fn of_largest_blocks(arch: Arch, entries: &[EntryFacts]) -> Vec<Resident<'_>> {
+pub fn for_largest_blocks(arch: Arch, entries: &[EntryFacts]) -> Vec<Resident<'_>> {
     entries
         .iter()
         .filter_map(|entry| {

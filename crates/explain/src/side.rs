@@ -9,13 +9,13 @@ use model::{
 /// Head and base of one case.
 #[derive(Debug)]
 pub struct Sides<'a> {
-    pub base: Side<'a>,
-    pub head: Side<'a>,
+    pub base: CaseSide<'a>,
+    pub head: CaseSide<'a>,
 }
 
 /// One of them.
 #[derive(Debug)]
-pub struct Side<'a> {
+pub struct CaseSide<'a> {
     pub environment: &'a Environment,
     pub compiler: Option<&'a CompilerFacts>,
     pub case: &'a Case,
@@ -34,7 +34,7 @@ pub struct Side<'a> {
     pub profiles: Vec<&'a ProfileFacts>,
 }
 
-impl<'a> Side<'a> {
+impl<'a> CaseSide<'a> {
     /// Machine code, if it is known.
     pub fn facts(&self) -> Option<&'a CodeFacts> {
         self.code.and_then(Seen::got)
@@ -90,20 +90,21 @@ impl<'a> Sides<'a> {
     ///
     /// # Errors
     /// Where one of them does not have the case.
-    pub fn of(index: &Index<'a>, case: &CaseId) -> Result<Self, Unexplained> {
+    pub fn from_index(index: &Index<'a>, case: &CaseId) -> Result<Self, Unexplained> {
         let base = index.view(model::Side::Base, None);
         let base = base.ok_or(Unexplained::NoBase)?;
-        let head = Side::of(index.head().of_common_code(case), case)?;
-        let base = Side::of(base.of_common_code(case), case).map_err(|why| match why {
-            Unexplained::NoSuchCase => Unexplained::New,
-            other => other,
-        })?;
+        let head = CaseSide::from_view(index.head().at_common_code(case), case)?;
+        let base =
+            CaseSide::from_view(base.at_common_code(case), case).map_err(|why| match why {
+                Unexplained::NoSuchCase => Unexplained::New,
+                other => other,
+            })?;
         Ok(Self { base, head })
     }
 }
 
-impl<'a> Side<'a> {
-    fn of(view: View<'_, 'a>, id: &CaseId) -> Result<Self, Unexplained> {
+impl<'a> CaseSide<'a> {
+    fn from_view(view: View<'_, 'a>, id: &CaseId) -> Result<Self, Unexplained> {
         let case = view.plan().case(id).ok_or(Unexplained::NoSuchCase)?;
         let unit = view.shown_unit(id).ok_or(Unexplained::NoUnit)?;
         let simulations = view.simulations(id).into_iter();

@@ -1,7 +1,7 @@
 //! Where warps spend more time than they did, and what they wait for there: of two profiles.
 
 use super::places::{Moved, at_head, line_of};
-use super::{Cause, CausePlace, Measure, Side, Sides};
+use super::{CaseSide, Cause, CausePlace, Measure, Sides};
 use model::{CodeLine, Stall};
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub fn add_slower_lines(cause: Cause, sides: &Sides) -> Cause {
 fn slower_lines(sides: &Sides) -> Option<Vec<CausePlace>> {
     let (whole, base) = times_of_lines(&sides.base)?;
     let (_, mut grown) = times_of_lines(&sides.head)?;
-    let moved = Moved::of(sides);
+    let moved = Moved::from_sides(sides);
     for (line, ns) in base {
         if let Some(line) = moved.in_head(&line) {
             *grown.entry(line).or_default() -= ns;
@@ -46,7 +46,7 @@ fn slower_lines(sides: &Sides) -> Option<Vec<CausePlace>> {
 
 /// Time of the launch under the profiler, and of each line its part by samples: how often is sampled differs between two
 /// profiles.
-fn times_of_lines(side: &Side) -> Option<(f64, BTreeMap<CodeLine, f64>)> {
+fn times_of_lines(side: &CaseSide) -> Option<(f64, BTreeMap<CodeLine, f64>)> {
     let kernels = &side.profiles.first()?.kernels;
     let whole: f64 = kernels.iter().map(|kernel| kernel.duration_ns.0).sum();
     let mut times = BTreeMap::new();
@@ -65,7 +65,7 @@ fn times_of_lines(side: &Side) -> Option<(f64, BTreeMap<CodeLine, f64>)> {
 
 /// The state that grew most, in cycles of a warp for each instruction that it issues. For a launch of one kernel.
 fn grown_stall(sides: &Sides) -> Option<(Stall, f64, f64)> {
-    let stalls = |side: &Side| match side.profiles.first()?.kernels.as_slice() {
+    let stalls = |side: &CaseSide| match side.profiles.first()?.kernels.as_slice() {
         [kernel] => Some(kernel.stalls.clone()),
         _ => None,
     };

@@ -2,10 +2,10 @@
 
 use super::index::{Opponent, View};
 use super::lookup::Executor;
+use super::not_passed::{NotPassed, OrNotPassed, fail, inconclusive, skipped};
 use super::sessions::between_sessions;
-use super::unavailable::{Judged, Unavailable, fail, inconclusive, skipped};
 use super::value::{Repeats, Spread};
-use crate::stats::{Between, Group};
+use crate::stats::{Between, ProcessGroup};
 use model::*;
 use std::collections::BTreeSet;
 use std::mem::discriminant;
@@ -28,22 +28,22 @@ pub(super) enum NoBaseline {
     /// Never any baseline, under any key.
     New(Reason),
     /// There is one, and it cannot be used.
-    Refused(Unavailable),
+    Refused(NotPassed),
 }
 
 fn refuse<T>(outcome: Outcome, reason: Reason) -> Result<T, NoBaseline> {
-    Err(NoBaseline::Refused(Unavailable { outcome, reason }))
+    Err(NoBaseline::Refused(NotPassed { outcome, reason }))
 }
 
-impl From<Unavailable> for NoBaseline {
-    fn from(ruling: Unavailable) -> Self {
+impl From<NotPassed> for NoBaseline {
+    fn from(ruling: NotPassed) -> Self {
         Self::Refused(ruling)
     }
 }
 
 impl<'a> View<'_, 'a> {
     /// The key under which a metric of this run would be agreed.
-    pub(super) fn key(self, subject: &Subject, facet: Facet) -> Judged<BaselineKey> {
+    pub(super) fn key(self, subject: &Subject, facet: Facet) -> OrNotPassed<BaselineKey> {
         if let Subject::Case(id) = subject
             && facet == Facet::Times
             && self.ran_elsewhere(id)
@@ -95,7 +95,7 @@ impl<'a> View<'_, 'a> {
         })
     }
 
-    fn times_key(self, compiler: String, flags: String) -> Judged<BaselineKey> {
+    fn times_key(self, compiler: String, flags: String) -> OrNotPassed<BaselineKey> {
         let device = self.device()?;
         Ok(BaselineKey::Times {
             gpu: device.name.clone(),
@@ -113,7 +113,7 @@ impl<'a> View<'_, 'a> {
         subject: &Subject,
         compiler: String,
         flags: String,
-    ) -> Judged<BaselineKey> {
+    ) -> OrNotPassed<BaselineKey> {
         let Subject::Case(id) = subject else {
             return inconclusive(Reason::Misplaced { metric: None });
         };
@@ -154,7 +154,7 @@ impl<'a> View<'_, 'a> {
         let (kernel, variant) = (subject.kernel(), subject.variant());
         let baselines = self.baselines_of(kernel, variant).iter().copied();
         let units = self.units_of(kernel, variant);
-        let shelf = Shelf::of(baselines, subject, metric, &key, units);
+        let shelf = Shelf::new(baselines, subject, metric, &key, units);
         if let Some(agreed) = shelf.agreed()? {
             return Ok(usable(metric, &agreed, &Against::Baseline)?);
         }
@@ -213,13 +213,13 @@ impl<'a> View<'_, 'a> {
         anchor: &Anchor,
         subject: &Subject,
         metric: Metric,
-    ) -> Judged<AgreedOn> {
+    ) -> OrNotPassed<AgreedOn> {
         let facet = metric.facet();
         let since = anchor.since.clone();
         let found = anchor.found.clone();
         let key = self.key(subject, facet)?;
         let units = self.units_of(subject.kernel(), subject.variant());
-        let shelf = Shelf::of(&anchor.baselines, subject, metric, &key, units);
+        let shelf = Shelf::new(&anchor.baselines, subject, metric, &key, units);
         if let Some(agreed) = shelf.agreed()? {
             return usable(metric, &agreed, &Against::Anchor { since, found });
         }
@@ -294,7 +294,7 @@ struct Shelf<'a> {
 
 impl<'a> Shelf<'a> {
     /// `units`: those of the subject's variant.
-    fn of(
+    fn new(
         baselines: impl IntoIterator<Item = &'a Baseline>,
         subject: &'a Subject,
         metric: Metric,
@@ -330,7 +330,7 @@ impl<'a> Shelf<'a> {
         metrics.get(&self.metric).cloned()
     }
 
-    fn agreed(&self) -> Judged<Option<Agreed>> {
+    fn agreed(&self) -> OrNotPassed<Option<Agreed>> {
         if let [first, second, ..] = self.same.as_slice() {
             return inconclusive(Reason::TwoBaselines {
                 dates: [first.origin.date.clone(), second.origin.date.clone()],
@@ -385,7 +385,7 @@ pub(super) fn is_over_shapes(metric: Metric) -> bool {
 }
 
 /// Figures of a file that a person may have edited.
-pub(super) fn usable(metric: Metric, agreed: &Agreed, of: &Against) -> Judged<AgreedOn> {
+pub(super) fn usable(metric: Metric, agreed: &Agreed, of: &Against) -> OrNotPassed<AgreedOn> {
     let value = agreed.value;
     let broken = |problem: FigureProblem| {
         fail(Reason::BaselineUnusable {
@@ -430,7 +430,7 @@ pub(super) fn usable(metric: Metric, agreed: &Agreed, of: &Against) -> Judged<Ag
             between: None,
         });
     }
-    match Group::from_summary(value.0, spread.0, processes) {
+    match ProcessGroup::from_summary(value.0, spread.0, processes) {
         Some(group) => Ok(AgreedOn {
             value: value.0,
             spread: Some(Spread::Processes(group)),

@@ -2,8 +2,8 @@
 
 use super::agreed::{ANY_SHAPE, is_over_shapes, usable};
 use super::index::{Index, Refusals, View};
+use super::not_passed::{NotPassed, OrNotPassed, inconclusive, skipped};
 use super::rules;
-use super::unavailable::{Judged, Unavailable, inconclusive, skipped};
 use super::value::Spread;
 use model::*;
 use std::collections::BTreeMap;
@@ -103,7 +103,7 @@ pub(super) fn make(
     index: &Index,
     seal: &str,
     paired: PairedTimes,
-    unsupported: &dyn Fn(&Subject) -> Option<Unavailable>,
+    unsupported: &dyn Fn(&Subject) -> Option<NotPassed>,
 ) -> (Vec<Baseline>, Refusals) {
     let environment = &record.environment;
     let origin = Origin {
@@ -153,7 +153,7 @@ pub(super) fn make(
 
 /// Why a run that was held against a base does not support what it measured of a subject: the reference of a change that
 /// fails computes anything. An update is there for what the change agrees on and accepts.
-fn not_held_to_base(judgement: &Judgement, subject: &Subject) -> Option<Unavailable> {
+fn not_held_to_base(judgement: &Judgement, subject: &Subject) -> Option<NotPassed> {
     let is_in_the_way = |verdict: &&Verdict| match &verdict.question {
         Question::NoLooser(BaseDemand::Baseline(_) | BaseDemand::NoAcceptance) => false,
         Question::NoLooser(_) => verdict.outcome != Outcome::Pass,
@@ -168,7 +168,7 @@ fn not_held_to_base(judgement: &Judgement, subject: &Subject) -> Option<Unavaila
         .iter()
         .filter(is_in_the_way)
         .find(|verdict| covers(&verdict.subject, subject))?;
-    Some(Unavailable {
+    Some(NotPassed {
         outcome: verdict.outcome,
         reason: Reason::NotHeldToBase {
             why: Box::new(verdict.reason.clone()),
@@ -249,13 +249,13 @@ fn agree(
     subject: &Subject,
     facet: Facet,
     paired: PairedTimes,
-) -> Judged<(BaselineKey, BTreeMap<Metric, Agreed>)> {
+) -> OrNotPassed<(BaselineKey, BTreeMap<Metric, Agreed>)> {
     let key = view.key(subject, facet)?;
     if let Subject::Case(id) = subject {
         view.timeable(id)?;
         if facet == Facet::Times {
             // Samples interleaved with another kernel's are of another protocol.
-            if paired == PairedTimes::Refused && !view.filed().pairs.of(id).is_empty() {
+            if paired == PairedTimes::Refused && !view.filed().pairs.get(id).is_empty() {
                 return skipped(Reason::TimedAgainstBase);
             }
             if let count @ 1.. = view.throttled(id) {
@@ -265,7 +265,7 @@ fn agree(
     }
     let session = session(view, subject, facet);
     let mut metrics = BTreeMap::new();
-    let mut lack: Option<Unavailable> = None;
+    let mut lack: Option<NotPassed> = None;
     let of_facet = |metric: &Metric| metric.facet() == facet && metric.has_relative();
     for metric in Metric::ALL.into_iter().filter(of_facet) {
         // A metric that depends on the launch is the worst over all shapes, and they are not all here.

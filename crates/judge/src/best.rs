@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     /// Versions of one file with these values of p50 at one shape.
-    fn of(values: &[f64]) -> Option<f64> {
+    fn best_of(values: &[f64]) -> Option<f64> {
         let times = baselines().into_iter().find(|baseline| {
             let is_times = baseline.key.facet() == Facet::Times;
             is_times && baseline.variant == "fast"
@@ -76,12 +76,12 @@ mod tests {
 
     #[test]
     fn the_best_level_needs_two_measurements_in_a_row() {
-        assert_eq!(of(&[]), None);
-        assert_eq!(of(&[100.0]), None);
-        assert_eq!(of(&[100.0, 100.0]), None, "the same measurement");
-        assert_eq!(of(&[100.0, 90.0]), Some(100.0));
-        assert_eq!(of(&[100.0, 80.0, 100.0, 99.0]), Some(100.0));
-        assert_eq!(of(&[100.0, 90.0, 91.0, 95.0, 99.0]), Some(91.0));
-        assert_eq!(of(&[f64::NAN, 90.0, 91.0]), Some(91.0));
+        assert_eq!(best_of(&[]), None);
+        assert_eq!(best_of(&[100.0]), None);
+        assert_eq!(best_of(&[100.0, 100.0]), None, "the same measurement");
+        assert_eq!(best_of(&[100.0, 90.0]), Some(100.0));
+        assert_eq!(best_of(&[100.0, 80.0, 100.0, 99.0]), Some(100.0));
+        assert_eq!(best_of(&[100.0, 90.0, 91.0, 95.0, 99.0]), Some(91.0));
+        assert_eq!(best_of(&[f64::NAN, 90.0, 91.0]), Some(91.0));
     }
 }

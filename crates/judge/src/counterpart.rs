@@ -3,7 +3,7 @@
 
 use super::index::View;
 use super::lookup::{Executor, unit_for};
-use super::unavailable::{Judged, Unavailable, inconclusive};
+use super::not_passed::{NotPassed, OrNotPassed, inconclusive};
 use model::*;
 
 /// How a case stands to the base revision.
@@ -76,7 +76,7 @@ impl<'a> View<'_, 'a> {
     ///
     /// # Errors
     /// Where it cannot be known: no device, or one of the two was not built.
-    pub(super) fn base_status(self, id: &CaseId) -> Judged<BaseStatus> {
+    pub(super) fn base_status(self, id: &CaseId) -> OrNotPassed<BaseStatus> {
         let (Some(base), Some(view)) = (&self.policy().base, self.base()) else {
             return Ok(BaseStatus::NoBase);
         };
@@ -94,7 +94,7 @@ impl<'a> View<'_, 'a> {
         };
         let head = self.build(&self.unit_on_device(id)?.id)?;
         // Whatever became of the base's, it is no failure of head.
-        let built = view.build(&base_unit.id).map_err(|why| Unavailable {
+        let built = view.build(&base_unit.id).map_err(|why| NotPassed {
             outcome: Outcome::Inconclusive,
             reason: Reason::BaseNotBuilt {
                 why: Box::new(why.reason),
@@ -118,7 +118,7 @@ impl<'a> View<'_, 'a> {
     ///
     /// # Errors
     /// With what stands in the way of a comparison with it.
-    pub(super) fn built_as_base(self, subject: &Subject) -> Judged<()> {
+    pub(super) fn built_as_base(self, subject: &Subject) -> OrNotPassed<()> {
         let unit = match subject {
             Subject::Unit(id) => id,
             Subject::Case(id) => &self.unit_on_device(id)?.id,
@@ -155,7 +155,7 @@ pub(super) fn required_of_base(view: View, gate: &Gate) -> Result<(), NotRequire
     match &gate.subject {
         Subject::Unit(id) => match base.planned_unit(id) {
             // Nobody compiles the base's file: no more is known of it than its baseline says.
-            Some(unit) if unit.is_compiled() && base.filed().builds.of(&id).is_empty() => {
+            Some(unit) if unit.is_compiled() && base.filed().builds.get(&id).is_empty() => {
                 Err(NotRequired::NotAtBase)
             }
             Some(_) => Ok(()),

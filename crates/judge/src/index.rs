@@ -4,7 +4,7 @@
 //! steps: the evidence here, then the proofs, which the rules give (`proof`). A [`View`] is an index with the side and the
 //! architecture that a question is about.
 
-use super::unavailable::{Judged, Unavailable};
+use super::not_passed::{NotPassed, OrNotPassed};
 use crate::stats::sequential::{Schedule as Looks, Undecidable};
 use model::*;
 use std::borrow::Borrow;
@@ -24,7 +24,7 @@ pub struct Index<'a> {
     /// All that the plan has units for. None where nothing is simulated, or there is only one.
     pub(super) architectures: Vec<Arch>,
     /// Whether each case of head is right, which decides whether it has times.
-    pub(super) proofs: HashMap<(Option<Arch>, &'a CaseId), Judged<()>>,
+    pub(super) proofs: HashMap<(Option<Arch>, &'a CaseId), OrNotPassed<()>>,
     /// Looks of all contests against the base, once one is asked for.
     pub(super) looks: OnceCell<Result<Looks, Undecidable>>,
 }
@@ -55,7 +55,7 @@ impl Opponent<'_> {
 }
 
 /// The values that a base record could not give, where head's baselines are made of it.
-pub(super) type Refusals = BTreeMap<(Subject, Facet), Unavailable>;
+pub(super) type Refusals = BTreeMap<(Subject, Facet), NotPassed>;
 
 /// One side of an index, for one architecture.
 #[derive(Clone, Copy)]
@@ -112,7 +112,7 @@ impl<K: Eq + Hash, V> Pieces<K, V> {
         self.0.entry(key).or_default().push(piece);
     }
 
-    pub fn of<Q: Eq + Hash>(&self, key: &Q) -> &[V]
+    pub fn get<Q: Eq + Hash>(&self, key: &Q) -> &[V]
     where
         K: Borrow<Q>,
     {
@@ -237,7 +237,7 @@ impl<'a> Index<'a> {
         // Samples that were taken in one process are evidence on both sides.
         let of_base = |piece: &'a Evidence| match piece {
             Evidence::Pair { .. } => Some(piece),
-            _ => piece.of_base(),
+            _ => piece.as_base(),
         };
         let base = policy.base.as_ref().map(|base| {
             let evidence = evidence.iter().filter_map(of_base);
@@ -351,7 +351,7 @@ impl<'i, 'a> View<'i, 'a> {
 
     /// Those of one subject, in their order.
     pub(super) fn gates_of(self, subject: &Subject) -> &'i [&'a Gate] {
-        self.filed().gates.of(subject)
+        self.filed().gates.get(subject)
     }
 
     /// One of the plan's, by its name.
@@ -368,7 +368,7 @@ impl<'i, 'a> View<'i, 'a> {
     where
         'i: 's,
     {
-        self.filed().variants.of(&(kernel, variant))
+        self.filed().variants.get(&(kernel, variant))
     }
 
     /// The policy's baselines of a variant.
@@ -376,7 +376,7 @@ impl<'i, 'a> View<'i, 'a> {
     where
         'i: 's,
     {
-        self.filed().baselines.of(&(kernel, variant))
+        self.filed().baselines.get(&(kernel, variant))
     }
 
     /// The base, for the same architecture. `None` where there is none that head can be compared with.
@@ -436,6 +436,6 @@ impl<'i, 'a> View<'i, 'a> {
 
     /// Machine code, where it was looked at.
     pub fn code(self, unit: &UnitId) -> Option<&'a Seen<CodeFacts>> {
-        self.filed().codes.of(unit).last().copied()
+        self.filed().codes.get(unit).last().copied()
     }
 }

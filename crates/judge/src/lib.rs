@@ -5,7 +5,7 @@
 //! ([`admit`]), which need one more timing process ([`next`]), what is each gate's verdict ([`judge`]), and
 //! what changed between two records ([`compare`]). A module imports from its own floor and from those above it:
 //!
-//! 1. `unavailable`, `index`, `lookup`, `series`, `rests`: evidence by subject, what its absence means, and which values
+//! 1. `not_passed`, `index`, `lookup`, `series`, `rests`: evidence by subject, what its absence means, and which values
 //!    gates rest on.
 //! 2. `value`, `counterpart`, `agreed`, `rivals`: what a metric's value is, how a case stands to the base, what was agreed on
 //!    a metric, and what a rival's value is.
@@ -43,6 +43,7 @@ pub mod blame;
 mod counterpart;
 mod index;
 mod lookup;
+mod not_passed;
 mod notes;
 mod passes;
 mod problems;
@@ -57,7 +58,6 @@ mod series;
 mod sessions;
 pub mod stats;
 mod targets;
-mod unavailable;
 mod ungated;
 mod value;
 
@@ -72,6 +72,7 @@ pub use baselines::{Refused, acceptable, accepts_worse};
 pub use best::best;
 pub use index::{Index, View};
 pub use lookup::{unit_for, unit_to_simulate};
+pub use not_passed::{NotPassed, OrNotPassed};
 pub use review::loosened::asks_no_less;
 pub use review::references::comparable;
 pub use rules::base::{count_contests, ln_ratio};
@@ -82,7 +83,6 @@ pub use schedule::{
     next_rivals, to_profile, to_simulate,
 };
 pub use sessions::joined;
-pub use unavailable::{Judged, Unavailable};
 pub use value::profile::figure as profile_figure;
 pub use value::{MetricValue, Spread};
 
@@ -141,7 +141,7 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
         {
             baseline.cases.remove(&case.shape);
         }
-        let why = Unavailable {
+        let why = NotPassed {
             outcome: Outcome::Inconclusive,
             reason: Reason::TwoProtocols,
         };

@@ -1,7 +1,9 @@
 //! Floor 1: evidence by what it is about, for the unit and the architecture whose code is meant.
 
 use super::index::View;
-use super::unavailable::{Judged, Unavailable, got, inconclusive, missing, only, ruling, skipped};
+use super::not_passed::{
+    NotPassed, OrNotPassed, got, inconclusive, missing, only, ruling, skipped,
+};
 use model::*;
 
 /// The device on which this run executes kernels.
@@ -13,7 +15,7 @@ pub(super) enum Executor<'a> {
 
 impl<'i, 'a> View<'i, 'a> {
     /// A plan does not have it: left out by a filter, or a gate on something that never was.
-    fn planned<T>(self, found: Option<T>, kernel: &str, what: String) -> Judged<T> {
+    fn planned<T>(self, found: Option<T>, kernel: &str, what: String) -> OrNotPassed<T> {
         match found {
             Some(found) => Ok(found),
             None if self.plan().is_partial(kernel) => skipped(Reason::NotSelected { what }),
@@ -21,11 +23,11 @@ impl<'i, 'a> View<'i, 'a> {
         }
     }
 
-    pub fn unit(self, id: &UnitId) -> Judged<&'a Unit> {
+    pub fn unit(self, id: &UnitId) -> OrNotPassed<&'a Unit> {
         self.planned(self.planned_unit(id), &id.kernel, id.to_string())
     }
 
-    pub fn case(self, id: &CaseId) -> Judged<&'a Case> {
+    pub fn case(self, id: &CaseId) -> OrNotPassed<&'a Case> {
         self.planned(self.planned_case(id), &id.kernel, id.to_string())
     }
 
@@ -64,11 +66,11 @@ impl<'i, 'a> View<'i, 'a> {
         case.is_some_and(|case| case.reference == Reference::Elsewhere)
     }
 
-    pub fn device(self) -> Judged<&'a DeviceFacts> {
+    pub fn device(self) -> OrNotPassed<&'a DeviceFacts> {
         got(&self.environment().device)
     }
 
-    pub fn compiler(self) -> Judged<&'a CompilerFacts> {
+    pub fn compiler(self) -> OrNotPassed<&'a CompilerFacts> {
         got(&self.environment().compiler)
     }
 
@@ -80,7 +82,7 @@ impl<'i, 'a> View<'i, 'a> {
     }
 
     /// A GPU goes before a simulator.
-    pub(super) fn executor(self) -> Judged<Executor<'a>> {
+    pub(super) fn executor(self) -> OrNotPassed<Executor<'a>> {
         match (self.device(), &self.environment().simulator) {
             (Ok(device), _) => Ok(Executor::Gpu(device)),
             (Err(_), Some(simulator)) => Ok(Executor::Simulator(simulator)),
@@ -134,7 +136,7 @@ impl<'i, 'a> View<'i, 'a> {
     }
 
     /// The unit whose code this run executes for a case.
-    pub fn unit_on_device(self, id: &CaseId) -> Judged<&'a Unit> {
+    pub fn unit_on_device(self, id: &CaseId) -> OrNotPassed<&'a Unit> {
         self.case(id)?;
         match self.executor()? {
             Executor::Gpu(device) => match unit_for(self.plan(), id, device) {
@@ -168,7 +170,7 @@ impl<'i, 'a> View<'i, 'a> {
     }
 
     /// The same of the oldest code in the simulator that both sides were built for.
-    pub fn of_common_code(self, id: &CaseId) -> Self {
+    pub fn at_common_code(self, id: &CaseId) -> Self {
         let is_common = |unit: &&Unit| {
             let base = self.index.view(Side::Base, None);
             base.is_none_or(|base| base.plan().unit(&unit.id).is_some())
@@ -189,9 +191,9 @@ impl<'i, 'a> View<'i, 'a> {
         })
     }
 
-    pub fn build(self, unit: &UnitId) -> Judged<&'a BuildFacts> {
+    pub fn build(self, unit: &UnitId) -> OrNotPassed<&'a BuildFacts> {
         self.unit(unit)?;
-        match self.filed().builds.of(unit) {
+        match self.filed().builds.get(unit) {
             [] => {
                 self.compiler()?;
                 missing(Piece::Build(unit.clone()))
@@ -236,12 +238,12 @@ impl<'i, 'a> View<'i, 'a> {
     }
 
     /// Built for this run's device.
-    pub fn runnable(self, id: &CaseId) -> Judged<()> {
+    pub fn runnable(self, id: &CaseId) -> OrNotPassed<()> {
         let unit = self.unit_on_device(id)?;
         match self.build(&unit.id) {
             Ok(_) => Ok(()),
             // The gate that the unit is built tells what the compiler said.
-            Err(Unavailable {
+            Err(NotPassed {
                 outcome: Outcome::Fail,
                 ..
             }) => skipped(Reason::NotBuilt {
@@ -251,13 +253,13 @@ impl<'i, 'a> View<'i, 'a> {
         }
     }
 
-    pub fn check(self, id: &CaseId, seed: u64) -> Judged<&'a CheckFacts> {
+    pub fn check(self, id: &CaseId, seed: u64) -> OrNotPassed<&'a CheckFacts> {
         self.required(id)?;
         let piece = || Piece::Check {
             case: id.clone(),
             seed,
         };
-        match self.filed().checks.of(&(id, self.simulated_as(id), seed)) {
+        match self.filed().checks.get(&(id, self.simulated_as(id), seed)) {
             [] => {
                 self.executor()?;
                 missing(piece())
@@ -274,11 +276,11 @@ impl<'i, 'a> View<'i, 'a> {
         let arch = self.simulated_as(id);
         case.seeds
             .iter()
-            .any(|seed| !self.filed().checks.of(&(id, arch, *seed)).is_empty())
+            .any(|seed| !self.filed().checks.get(&(id, arch, *seed)).is_empty())
     }
 
     /// Beside a GPU, what was simulated of the code that it ran.
-    pub fn simulation(self, id: &CaseId, seed: u64) -> Judged<&'a SimulationFacts> {
+    pub fn simulation(self, id: &CaseId, seed: u64) -> OrNotPassed<&'a SimulationFacts> {
         self.case(id)?;
         let executor = self.executor()?;
         let piece = || Piece::Simulation {
@@ -286,7 +288,7 @@ impl<'i, 'a> View<'i, 'a> {
             seed,
         };
         let run = (id, self.simulated_as(id), seed);
-        match (self.filed().simulations.of(&run), executor) {
+        match (self.filed().simulations.get(&run), executor) {
             ([], Executor::Gpu(_)) => skipped(Reason::NotSimulated),
             ([], Executor::Simulator(_)) => missing(piece()),
             (seen, _) => self.admitted(id, seen, piece),
@@ -302,10 +304,10 @@ impl<'i, 'a> View<'i, 'a> {
             .collect()
     }
 
-    pub fn driver(self, id: &CaseId) -> Judged<&'a DriverFacts> {
+    pub fn driver(self, id: &CaseId) -> OrNotPassed<&'a DriverFacts> {
         self.required(id)?;
         let piece = || Piece::Driver(id.clone());
-        match self.filed().drivers.of(id) {
+        match self.filed().drivers.get(id) {
             [] => {
                 self.device()?;
                 missing(piece())
@@ -318,7 +320,7 @@ impl<'i, 'a> View<'i, 'a> {
     ///
     /// # Errors
     /// Skipped where none was asked for; else with what stood in the way of one.
-    pub fn profiles(self, id: &CaseId) -> Judged<Vec<&'a ProfileFacts>> {
+    pub fn profiles(self, id: &CaseId) -> OrNotPassed<Vec<&'a ProfileFacts>> {
         self.required(id)?;
         self.device()?;
         if self.plan().profiling.is_none() {
@@ -348,7 +350,7 @@ impl<'i, 'a> View<'i, 'a> {
 
     /// By repeat, whoever asked for them and whatever became of them.
     pub fn seen_profiles(self, id: &CaseId) -> &'i [(u32, &'a Seen<ProfileFacts>)] {
-        self.filed().profiles.of(id)
+        self.filed().profiles.get(id)
     }
 
     pub fn got_profiles(self, id: &CaseId) -> Vec<&'a ProfileFacts> {
@@ -365,11 +367,11 @@ impl<'i, 'a> View<'i, 'a> {
     where
         'i: 'k,
     {
-        self.filed().rivals.of(&(rival, task))
+        self.filed().rivals.get(&(rival, task))
     }
 
     /// Where a GPU is required, that the case runs on the one that is there: not run is else a mere skip.
-    fn required(self, id: &CaseId) -> Judged<()> {
+    fn required(self, id: &CaseId) -> OrNotPassed<()> {
         self.case(id)?;
         match self.device() {
             Ok(_) if self.policy().require_gpu => self.unit_on_device(id).map(drop),
@@ -383,7 +385,7 @@ impl<'i, 'a> View<'i, 'a> {
         id: &CaseId,
         seen: &[&'a Seen<T>],
         piece: impl Fn() -> Piece,
-    ) -> Judged<&'a T> {
+    ) -> OrNotPassed<&'a T> {
         let found = only(seen, piece);
         match seen {
             [Seen::NotRun(NotRun::EarlierStage)] => self.runnable(id).and(found),

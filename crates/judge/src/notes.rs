@@ -7,7 +7,7 @@ use model::*;
 use std::collections::BTreeSet;
 
 /// Notes on what was seen of each case, in the order of the plan.
-pub(super) fn of_cases(view: View) -> Vec<Note> {
+pub(super) fn list_notes(view: View) -> Vec<Note> {
     let mut notes = Vec::new();
     for case in &view.plan().cases {
         let subject = || Subject::Case(case.id.clone());

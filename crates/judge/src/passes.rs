@@ -65,7 +65,7 @@ fn describe(view: View, judgement: &mut Judgement) {
     judgement.rivals = rivals::standings(view);
     judgement.base = against_base::summarise(view);
     judgement.blames = blame::find(view, &judgement.verdicts);
-    judgement.notes.extend(notes::of_cases(view));
+    judgement.notes.extend(notes::list_notes(view));
     judgement.notes.extend(match view.index.opponent {
         Opponent::Nothing => Vec::new(),
         Opponent::Revision(base) => references::new_inputs(view)

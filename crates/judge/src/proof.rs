@@ -2,8 +2,8 @@
 //! it. An index is whole only then, so what makes one for a question is here.
 
 use super::index::{Index, Refusals, View};
+use super::not_passed::{OrNotPassed, inconclusive, ruling};
 use super::rules::{correctness, findings, judge_gate};
-use super::unavailable::{Judged, inconclusive, ruling};
 use model::*;
 use std::collections::{BTreeSet, HashMap};
 
@@ -17,7 +17,7 @@ impl<'a> Index<'a> {
             evidence,
             ..
         } = record;
-        Self::of_run(plan, environment, policy, evidence)
+        Self::for_run(plan, environment, policy, evidence)
     }
 
     /// Indexes a record, and the one that it is compared with, if it is.
@@ -43,7 +43,7 @@ impl<'a> Index<'a> {
     }
 
     /// Indexes a run as far as it has come.
-    pub(super) fn of_run(
+    pub(super) fn for_run(
         plan: &'a Plan,
         environment: &'a Environment,
         policy: &'a Policy,
@@ -81,7 +81,7 @@ impl<'a> Index<'a> {
     }
 }
 
-fn proofs_for<'a>(view: View<'_, 'a>) -> HashMap<(Option<Arch>, &'a CaseId), Judged<()>> {
+fn proofs_for<'a>(view: View<'_, 'a>) -> HashMap<(Option<Arch>, &'a CaseId), OrNotPassed<()>> {
     view.plan()
         .cases
         .iter()
@@ -92,7 +92,7 @@ fn proofs_for<'a>(view: View<'_, 'a>) -> HashMap<(Option<Arch>, &'a CaseId), Jud
 
 /// Built for this run's device, right in every respect that is checked, for every seed, and within at least
 /// one absolute limit on its error, where it has an output. Nothing is claimed about a case that another program ran.
-fn prove(view: View, id: &CaseId) -> Judged<()> {
+fn prove(view: View, id: &CaseId) -> OrNotPassed<()> {
     let case = view.case(id)?;
     if view.ran_elsewhere(id) {
         return Ok(());

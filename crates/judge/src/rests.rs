@@ -11,7 +11,7 @@ impl View<'_, '_> {
             .policy()
             .gates
             .iter()
-            .any(|gate| rests_on(gate, id, Metric::of_single_launches))
+            .any(|gate| rests_on(gate, id, Metric::uses_single_launches))
         {
             Singles::Judged
         } else {

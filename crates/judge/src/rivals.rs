@@ -1,10 +1,10 @@
 //! Floor 2: the time that a rival took for the task of a case, and how the case compares with it.
 
 use super::index::View;
+use super::not_passed::{NotPassed, OrNotPassed, inconclusive, missing, skipped};
 use super::series::{check_counts, in_order};
-use super::unavailable::{Judged, Unavailable, inconclusive, missing, skipped};
 use super::value::{MetricValue, Spread, value_of};
-use crate::stats::{Group, ProcessTimes, Reading, over_processes};
+use crate::stats::{ProcessGroup, ProcessTimes, Reading, over_processes};
 use model::*;
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ impl<'a> View<'_, 'a> {
         rival: &str,
         backend: &str,
         metric: Metric,
-    ) -> Judged<MetricValue> {
+    ) -> OrNotPassed<MetricValue> {
         self.device()?;
         if self.is_unrequested(id, rival) {
             let rival = rival.to_owned();
@@ -44,10 +44,15 @@ impl<'a> View<'_, 'a> {
             values.push(value);
             resolution = resolution.max(step / value);
         }
-        Ok(MetricValue::of_processes(&values, resolution))
+        Ok(MetricValue::from_processes(&values, resolution))
     }
 
-    fn rival_series(self, id: &CaseId, rival: &str, backend: &str) -> Judged<Vec<&'a RivalTimes>> {
+    fn rival_series(
+        self,
+        id: &CaseId,
+        rival: &str,
+        backend: &str,
+    ) -> OrNotPassed<Vec<&'a RivalTimes>> {
         let plan = self.plan();
         let case = self.case(id)?;
         let task = plan.task_id(case);
@@ -76,7 +81,7 @@ impl<'a> View<'_, 'a> {
                 }
             }
         }
-        let needed = if self.filed().pairs.of(id).is_empty() {
+        let needed = if self.filed().pairs.get(id).is_empty() {
             let planned = plan.timing.processes.max(1);
             planned.min(self.processes_of_rival(rival, task)) as usize
         } else {
@@ -197,7 +202,7 @@ fn standing(view: View, rival: &Rival) -> RivalStanding {
     standing
 }
 
-fn add_not_compared(standing: &mut RivalStanding, backend: &str, why: Unavailable, case: &CaseId) {
+fn add_not_compared(standing: &mut RivalStanding, backend: &str, why: NotPassed, case: &CaseId) {
     let mut known = standing.not_compared.iter_mut();
     match known.find(|known| known.reason == why.reason) {
         Some(known) => {
@@ -224,10 +229,10 @@ fn add_not_compared(standing: &mut RivalStanding, backend: &str, why: Unavailabl
 impl MetricValue {
     /// Each process gives one value; they are summed up by their geometric mean, the estimate that the
     /// interval of a ratio is about.
-    pub(super) fn of_processes(values: &[f64], resolution: f64) -> Self {
+    pub(super) fn from_processes(values: &[f64], resolution: f64) -> Self {
         Self {
             number: over_processes(values).unwrap_or(f64::NAN),
-            spread: Group::of(values, resolution).map(Spread::Processes),
+            spread: ProcessGroup::from_values(values, resolution).map(Spread::Processes),
         }
     }
 }

@@ -40,7 +40,7 @@ pub fn admit(
     evidence: &[Evidence],
     stage: Stage,
 ) -> Vec<Admission> {
-    let index = Index::of_run(plan, environment, policy, evidence);
+    let index = Index::for_run(plan, environment, policy, evidence);
     let view = index.head();
     let admitted = |case: &Case| match stage {
         Stage::Check => view.runnable(&case.id),
@@ -79,7 +79,7 @@ pub fn needed_of_base(
     policy: &Policy,
     evidence: &[Evidence],
 ) -> Vec<CaseId> {
-    let index = Index::of_run(plan, environment, policy, evidence);
+    let index = Index::for_run(plan, environment, policy, evidence);
     let view = index.head();
     let Some(base) = &policy.base else {
         return Vec::new();
@@ -125,7 +125,7 @@ pub fn next(
     policy: &Policy,
     evidence: &[Evidence],
 ) -> Vec<(CaseId, Timing)> {
-    let index = Index::of_run(plan, environment, policy, evidence);
+    let index = Index::for_run(plan, environment, policy, evidence);
     let view = index.head();
     plan.cases
         .iter()
@@ -154,7 +154,7 @@ pub fn to_profile(
     let (Some(profiling), true) = (plan.profiling, environment.device.got().is_some()) else {
         return Vec::new();
     };
-    let index = Index::of_run(plan, environment, policy, evidence);
+    let index = Index::for_run(plan, environment, policy, evidence);
     let view = index.head();
     let is_right = |case: &&Case| view.timeable(&case.id).is_ok();
     let is_compared = |id: &CaseId| {
@@ -213,7 +213,7 @@ pub fn next_rivals<'a>(
     if !plan.rivals.iter().any(|rival| rival.requested) {
         return Vec::new();
     }
-    let index = Index::of_run(plan, environment, policy, evidence);
+    let index = Index::for_run(plan, environment, policy, evidence);
     let view = index.head();
     let turn = |rival: &'a Rival| {
         let mut tasks: Vec<&CaseId> = plan
@@ -275,7 +275,7 @@ impl<'a> View<'_, 'a> {
         let Ok(pairing) = self.pairing() else {
             return false;
         };
-        let seen = self.filed().pairs.of(id);
+        let seen = self.filed().pairs.get(id);
         let ended = seen.iter().any(|(_, seen)| seen.got().is_none());
         let count = u32::try_from(seen.len()).unwrap_or(u32::MAX);
         let most = pairing.looks.last().copied().unwrap_or(0) + 1 + SPARE;

@@ -1,18 +1,18 @@
 //! Floor 1: which timing processes of a case count, and whether each measured what was planned.
 
 use super::index::View;
-use super::unavailable::{Judged, got, inconclusive, missing};
+use super::not_passed::{OrNotPassed, got, inconclusive, missing};
 use model::*;
 
 impl<'a> View<'_, 'a> {
     /// The timing processes that count. A throttled one says how warm the room is, not how fast the
     /// kernel: it is set aside, and said, as long as as many as were planned remain; else none decides.
     /// A case that was timed against the base has this side's own samples.
-    pub fn series(self, id: &CaseId) -> Judged<Vec<&'a TimeFacts>> {
+    pub fn series(self, id: &CaseId) -> OrNotPassed<Vec<&'a TimeFacts>> {
         self.case(id)?;
-        let seen = self.filed().times.of(id);
+        let seen = self.filed().times.get(id);
         if seen.is_empty() {
-            if !self.filed().pairs.of(id).is_empty() {
+            if !self.filed().pairs.get(id).is_empty() {
                 return self.series_in_pairs(id);
             }
             self.device()?;
@@ -45,9 +45,9 @@ impl<'a> View<'_, 'a> {
     }
 
     /// The processes that count of a case that was timed against the base.
-    pub fn pairs(self, id: &CaseId) -> Judged<Vec<&'a PairFacts>> {
+    pub fn pairs(self, id: &CaseId) -> OrNotPassed<Vec<&'a PairFacts>> {
         let mut used = Vec::new();
-        for found in in_order(self.filed().pairs.of(id)) {
+        for found in in_order(self.filed().pairs.get(id)) {
             let (process, facts) = found?;
             check_pair(facts, process, self.pairing()?)?;
             if !is_set_aside(facts) {
@@ -57,7 +57,7 @@ impl<'a> View<'_, 'a> {
         Ok(used)
     }
 
-    fn series_in_pairs(self, id: &CaseId) -> Judged<Vec<&'a TimeFacts>> {
+    fn series_in_pairs(self, id: &CaseId) -> OrNotPassed<Vec<&'a TimeFacts>> {
         let used = self.pairs(id)?;
         if used.len() < 2 {
             return inconclusive(Reason::TooFewProcesses {
@@ -68,7 +68,7 @@ impl<'a> View<'_, 'a> {
         Ok(used.into_iter().map(|pair| self.own(pair)).collect())
     }
 
-    pub fn pairing(self) -> Judged<&'a Pairing> {
+    pub fn pairing(self) -> OrNotPassed<&'a Pairing> {
         match self.planned_pairing() {
             Some(pairing) => Ok(pairing),
             None => inconclusive(Reason::PairingUnknown),
@@ -77,8 +77,8 @@ impl<'a> View<'_, 'a> {
 
     /// Whether a verdict on `metric` may rest on what was measured against the base: samples of one launch
     /// each are fewer where no gate rests on them.
-    pub fn has_enough_singles(self, id: &CaseId, metric: Metric) -> Judged<()> {
-        if self.filed().pairs.of(id).is_empty() || !metric.of_single_launches() {
+    pub fn has_enough_singles(self, id: &CaseId, metric: Metric) -> OrNotPassed<()> {
+        if self.filed().pairs.get(id).is_empty() || !metric.uses_single_launches() {
             return Ok(());
         }
         let needed = self.pairing()?.singles;
@@ -99,12 +99,12 @@ impl<'a> View<'_, 'a> {
 
     /// How many timing processes there were of a case, whatever became of them.
     pub fn processes(self, id: &CaseId) -> u32 {
-        count(self.filed().times.of(id).len())
+        count(self.filed().times.get(id).len())
     }
 
     /// Whether one of the timing processes of a case broke or was not run.
     pub fn timing_ended(self, id: &CaseId) -> bool {
-        let mut seen = self.filed().times.of(id).iter();
+        let mut seen = self.filed().times.get(id).iter();
         seen.any(|(_, seen)| seen.got().is_none())
     }
 
@@ -143,13 +143,13 @@ impl<'a> View<'_, 'a> {
     pub fn timed(self, id: &CaseId) -> impl Iterator<Item = &'a TimeFacts> {
         self.filed()
             .times
-            .of(id)
+            .get(id)
             .iter()
             .filter_map(|(_, seen)| seen.got())
             .chain(
                 self.filed()
                     .pairs
-                    .of(id)
+                    .get(id)
                     .iter()
                     .filter_map(move |(_, seen)| Some(self.own(seen.got()?))),
             )
@@ -164,7 +164,7 @@ pub(super) fn count(length: usize) -> u32 {
 /// them decides.
 pub(super) fn in_order<'a, T>(
     seen: &[(u32, &'a Seen<T>)],
-) -> impl Iterator<Item = Judged<(u32, &'a T)>> {
+) -> impl Iterator<Item = OrNotPassed<(u32, &'a T)>> {
     let numbered = (0u32..).zip(seen);
     numbered.map(|(expected, (process, seen))| {
         if expected == *process {
@@ -175,12 +175,12 @@ pub(super) fn in_order<'a, T>(
     })
 }
 
-fn gap<T>(process: u32, gap: TimingGap) -> Judged<T> {
+fn gap<T>(process: u32, gap: TimingGap) -> OrNotPassed<T> {
     inconclusive(Reason::TimingIncomplete { process, gap })
 }
 
 /// Whether one process measured what the schedule asks for.
-fn check_process(facts: &TimeFacts, process: u32, schedule: &Schedule) -> Judged<()> {
+fn check_process(facts: &TimeFacts, process: u32, schedule: &Schedule) -> OrNotPassed<()> {
     if facts.mode != schedule.mode {
         let (ran, planned) = (facts.mode, schedule.mode);
         return gap(process, TimingGap::Mode { ran, planned });
@@ -195,7 +195,7 @@ pub(super) fn check_counts(
     launches_per_sample: u32,
     (batched, singles): (usize, usize),
     schedule: &Schedule,
-) -> Judged<()> {
+) -> OrNotPassed<()> {
     if launches_per_sample == 0 {
         return gap(process, TimingGap::NothingLaunched { side: Side::Head });
     }
@@ -211,7 +211,7 @@ pub(super) fn check_counts(
 }
 
 /// Whether one process measured what the pairing asks for.
-fn check_pair(facts: &PairFacts, process: u32, pairing: &Pairing) -> Judged<()> {
+fn check_pair(facts: &PairFacts, process: u32, pairing: &Pairing) -> OrNotPassed<()> {
     let blocks = facts.blocks.len();
     for (of, side) in [(&facts.head, Side::Head), (&facts.base, Side::Base)] {
         if blocks < pairing.least_blocks as usize || of.batched_ns.len() != 2 * blocks {

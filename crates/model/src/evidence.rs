@@ -103,7 +103,7 @@ pub enum Evidence {
 
 impl Evidence {
     /// The evidence on the base revision alone; `None` where it is on head.
-    pub fn of_base(&self) -> Option<&Self> {
+    pub fn as_base(&self) -> Option<&Self> {
         match self {
             Self::Base(piece) => Some(piece),
             _ => None,

@@ -116,12 +116,12 @@ impl fmt::Display for ExprValue {
 pub type Env = BTreeMap<Name, ExprValue>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     Number,
     Truth,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ValueKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Number => "a number",
@@ -161,7 +161,7 @@ pub enum EvalError {
         got: ExprValue,
     },
     #[error("{got} where {wanted} is needed")]
-    WrongKind { wanted: Kind, got: Kind },
+    WrongKind { wanted: ValueKind, got: ValueKind },
 }
 
 fn list(names: &BTreeSet<Name>) -> String {
@@ -198,7 +198,7 @@ pub fn unit(suffix: &str) -> Option<(Unit, i64)> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expression {
     root: Node,
-    kind: Kind,
+    kind: ValueKind,
     names: BTreeSet<Name>,
 }
 
@@ -282,7 +282,7 @@ impl Expression {
         parse::expression(text)
     }
 
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ValueKind {
         self.kind
     }
 
@@ -302,16 +302,16 @@ impl Expression {
     }
 
     pub fn value(&self, env: &Env) -> Result<ExprValue, EvalError> {
-        self.admit(env, Kind::Number)?;
+        self.admit(env, ValueKind::Number)?;
         self.root.number(env)
     }
 
     pub fn truth(&self, env: &Env) -> Result<bool, EvalError> {
-        self.admit(env, Kind::Truth)?;
+        self.admit(env, ValueKind::Truth)?;
         self.root.truth(env)
     }
 
-    fn admit(&self, env: &Env, wanted: Kind) -> Result<(), EvalError> {
+    fn admit(&self, env: &Env, wanted: ValueKind) -> Result<(), EvalError> {
         if self.kind != wanted {
             return Err(EvalError::WrongKind {
                 wanted,
@@ -366,8 +366,8 @@ impl Node {
             }
             Self::Not(_) | Self::Compare(..) | Self::And(_) | Self::Or(_) => {
                 Err(EvalError::WrongKind {
-                    wanted: Kind::Number,
-                    got: Kind::Truth,
+                    wanted: ValueKind::Number,
+                    got: ValueKind::Truth,
                 })
             }
         }
@@ -388,8 +388,8 @@ impl Node {
             | Self::Negate(_)
             | Self::Arithmetic(..)
             | Self::Call(..) => Err(EvalError::WrongKind {
-                wanted: Kind::Truth,
-                got: Kind::Number,
+                wanted: ValueKind::Truth,
+                got: ValueKind::Number,
             }),
         }
     }

@@ -239,7 +239,7 @@ impl Metric {
     }
 
     /// Whether it comes from samples of one launch each: batches hide tails and modes.
-    pub fn of_single_launches(self) -> bool {
+    pub fn uses_single_launches(self) -> bool {
         matches!(self, Self::P90 | Self::P99 | Self::Cv | Self::SlowShare)
     }
 

@@ -218,7 +218,7 @@ mod tests {
     }
 
     /// Blocks and limiter.
-    fn of(name: &str, registers: u32, shared: u64, threads: u64) -> (u32, Limiter) {
+    fn fit(name: &str, registers: u32, shared: u64, threads: u64) -> (u32, Limiter) {
         let occupancy = plain(arch(name), registers, shared, threads).unwrap();
         (occupancy.blocks_per_sm, occupancy.limiter)
     }
@@ -257,7 +257,7 @@ mod tests {
             ("sm_120", 40, 0, 512, (3, Warps)),
         ] {
             assert_eq!(
-                of(name, registers, shared, threads),
+                fit(name, registers, shared, threads),
                 want,
                 "{name} {registers} registers {shared} bytes {threads} threads"
             );
@@ -286,8 +286,8 @@ mod tests {
     #[test]
     fn the_reserved_kibibyte_and_the_unit_count() {
         // 228 KiB hold four blocks of 56 KiB with 1 KiB each; one byte more takes another 128.
-        assert_eq!(of("sm_90", 32, 56 * 1024, 128).0, 4);
-        assert_eq!(of("sm_90", 32, 56 * 1024 + 1, 128).0, 3);
+        assert_eq!(fit("sm_90", 32, 56 * 1024, 128).0, 4);
+        assert_eq!(fit("sm_90", 32, 56 * 1024 + 1, 128).0, 3);
         // A share of 1.
         let full = plain(arch("sm_90"), 32, 0, 256).unwrap();
         assert_eq!((full.warps_per_sm, full.share()), (64, 1.0));
@@ -295,13 +295,16 @@ mod tests {
 
     #[test]
     fn launches_that_do_not_fit_have_no_block() {
-        assert_eq!(of("sm_90", 65, 0, 1024), (0, Limiter::Registers));
-        assert_eq!(of("sm_90", 32, 228 * 1024, 128), (0, Limiter::SharedMemory));
-        assert_eq!(of("sm_90", 256, 0, 32), (0, Limiter::Registers));
-        assert_eq!(of("sm_90", 32, 0, 1025), (0, Limiter::Warps));
-        assert_eq!(of("sm_90", 32, 0, 0), (0, Limiter::Warps));
-        assert_eq!(of("sm_90", 32, u64::MAX, u64::MAX).0, 0);
-        assert_eq!(of("sm_90", u32::MAX, u64::MAX, 32).0, 0);
+        assert_eq!(fit("sm_90", 65, 0, 1024), (0, Limiter::Registers));
+        assert_eq!(
+            fit("sm_90", 32, 228 * 1024, 128),
+            (0, Limiter::SharedMemory)
+        );
+        assert_eq!(fit("sm_90", 256, 0, 32), (0, Limiter::Registers));
+        assert_eq!(fit("sm_90", 32, 0, 1025), (0, Limiter::Warps));
+        assert_eq!(fit("sm_90", 32, 0, 0), (0, Limiter::Warps));
+        assert_eq!(fit("sm_90", 32, u64::MAX, u64::MAX).0, 0);
+        assert_eq!(fit("sm_90", u32::MAX, u64::MAX, 32).0, 0);
     }
 
     #[test]

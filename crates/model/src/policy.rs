@@ -360,7 +360,7 @@ pub enum GateName {
 
 impl GateName {
     /// `None` of what says nothing about a kernel that runs, and of what only compares.
-    pub fn of(rule: &Rule) -> Option<Self> {
+    pub fn from_rule(rule: &Rule) -> Option<Self> {
         match rule {
             Rule::Finite => Some(Self::Finite),
             Rule::Written => Some(Self::Written),

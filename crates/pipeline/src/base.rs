@@ -15,7 +15,7 @@ use system::error::{Diagnostic, Error, Result};
 /// The trees of both sides. Compilers, and the directories that this program writes to, belong to neither side: they may
 /// lie in head's tree, too.
 pub fn trees(base: &BaseSide, toolchains: &[&Toolchain], cache: &Cache) -> Result<Trees> {
-    let Some(apart) = &base.apart else {
+    let Some(apart) = &base.file_isolation else {
         return Ok(Trees::shared());
     };
     let mut tools: Vec<PathBuf> = toolchains

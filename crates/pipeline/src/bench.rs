@@ -7,7 +7,7 @@ use super::plan::{self, Planned};
 use super::request::{Change, Request};
 use super::results::Results;
 use super::took::Meter;
-use super::work::{Artifacts, Side, Work};
+use super::work::{Artifacts, Work, WorkSide};
 use super::{check, simulate};
 use crate::event::{Event, Phase};
 use build::toolchain::Toolchain;
@@ -194,7 +194,7 @@ impl<'a> Bench<'a> {
         };
         let device = record.environment.device.got().cloned();
         let references = &self.planned.references;
-        let side = |artifacts, answers| Side {
+        let side = |artifacts, answers| WorkSide {
             device: device.clone(),
             artifacts,
             answers,

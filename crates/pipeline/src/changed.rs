@@ -25,7 +25,7 @@ use system::error::{Error, Result};
 pub fn find_changed(head: &Loaded, found: &BaseSide, cache: &Cache) -> Result<BTreeSet<String>> {
     let all: BTreeSet<String> = head.all.iter().map(|id| id.kernel.clone()).collect();
     let (pin, accepted) = (&head.toolchain.cuda, config::load_acceptances(head)?);
-    if found.compiler != Choice::pin(pin.as_deref()) || found.asked.accepted != accepted {
+    if found.compiler != Choice::pin(pin.as_deref()) || found.spec.accepted != accepted {
         return Ok(all);
     }
     // Without a compiler the cache cannot be asked: the run then installs one, or says what is missing.
@@ -34,7 +34,7 @@ pub fn find_changed(head: &Loaded, found: &BaseSide, cache: &Cache) -> Result<BT
     };
     let side = |root: &Path, plan, gates, baselines| {
         let compiler = Some(toolchain.host_compiler.as_path());
-        Ok::<_, Error>(Side {
+        Ok::<_, Error>(ComparedSide {
             plan,
             gates,
             baselines,
@@ -44,7 +44,7 @@ pub fn find_changed(head: &Loaded, found: &BaseSide, cache: &Cache) -> Result<BT
     };
     let (baselines, _) = store::load_baselines(&head.root)?;
     let ours = side(&head.root, &head.plan, &head.gates, &baselines)?;
-    let base = &found.asked;
+    let base = &found.spec;
     let theirs = side(&found.root, &base.plan, &base.gates, &base.baselines)?;
     let is_changed = |kernel: &String| match (ours.state(kernel), theirs.state(kernel)) {
         (Some(ours), Some(theirs)) => ours != theirs,
@@ -64,7 +64,7 @@ pub fn find_changed(head: &Loaded, found: &BaseSide, cache: &Cache) -> Result<BT
 }
 
 /// Head, or the base.
-struct Side<'a> {
+struct ComparedSide<'a> {
     plan: &'a Plan,
     gates: &'a [Gate],
     baselines: &'a [Baseline],
@@ -73,7 +73,7 @@ struct Side<'a> {
     references: References,
 }
 
-impl Side<'_> {
+impl ComparedSide<'_> {
     /// The files that its units and its references so far were made of.
     fn reads(&self) -> Reads {
         let units = self.plan.units.iter().zip(&self.artifacts);

@@ -3,7 +3,7 @@
 use super::answers::Answers;
 use super::plan::Planned;
 use super::took::milliseconds;
-use super::work::{EvidenceSide, Side, SkipReason, Work};
+use super::work::{EvidenceSide, SkipReason, Work, WorkSide};
 use crate::event::{Event, Phase};
 use check::cache::Answer;
 use judge::{Admission, Stage};
@@ -60,7 +60,7 @@ pub fn check_all(
 type Asked<'a> = (Vec<&'a Case>, Vec<Vec<Tried>>);
 
 /// Makes a job for each seed of a case that the judge admits.
-fn head_jobs<'a>(side: &Side, record: &'a Record) -> Asked<'a> {
+fn head_jobs<'a>(side: &WorkSide, record: &'a Record) -> Asked<'a> {
     let plan = &record.plan;
     let admissions = judge::admit(
         plan,
@@ -88,7 +88,7 @@ fn head_jobs<'a>(side: &Side, record: &'a Record) -> Asked<'a> {
 
 /// Computes the references of the cases that the base needs, and makes their jobs. `None` where there is no base.
 fn base_jobs<'a>(
-    side: &mut Side,
+    side: &mut WorkSide,
     planned: &Planned,
     record: &'a Record,
     on: &(dyn Fn(Event) + Sync),
@@ -174,7 +174,7 @@ fn evidence(
     evidence
 }
 
-impl Side {
+impl WorkSide {
     pub(super) fn check_job(
         &self,
         plan: &Plan,

@@ -15,9 +15,9 @@ use system::cache::Cache;
 pub(super) struct Changed(Vec<UnitId>);
 
 impl Changed {
-    pub fn of(record: &Record) -> Self {
+    pub fn from_record(record: &Record) -> Self {
         let head = identities(record.evidence.iter());
-        let base = identities(record.evidence.iter().filter_map(Evidence::of_base));
+        let base = identities(record.evidence.iter().filter_map(Evidence::as_base));
         let units = record.plan.units.iter().map(|unit| &unit.id);
         let differs = |unit: &&UnitId| match (base.get(unit), head.get(unit)) {
             (Some(base), Some(head)) => base != head,

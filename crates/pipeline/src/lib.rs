@@ -30,7 +30,7 @@ pub use base::MENDS;
 pub use bench::{Bench, CandidateBuilder};
 pub use changed::find_changed;
 pub use device::{WakingDevice, wake_device};
-pub use request::{Apart, BaseSide, Change, Profile, Request};
+pub use request::{BaseSide, Change, FileIsolation, Profile, Request};
 pub use shard::AskedShard;
 
 use event::Event;
@@ -109,7 +109,7 @@ fn compare_sides(
     on: &(dyn Fn(Event) + Sync),
 ) {
     let began = Instant::now();
-    let changed = code::Changed::of(record);
+    let changed = code::Changed::from_record(record);
     let code = changed.read(planned, work, cache, request.provision, on);
     record.evidence.extend(code);
     record.costs.compiler_ms += milliseconds(began.elapsed());

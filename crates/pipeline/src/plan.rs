@@ -105,14 +105,14 @@ pub(super) fn plan(
     let (baselines, broken_baselines) = store::load_baselines(&root)?;
     let toolchain = find_compiler(request, &compiler, cache, on)?;
     let base = base.map(|mut side| {
-        side.asked.plan.profiling = plan.profiling;
+        side.spec.plan.profiling = plan.profiling;
         let theirs = if side.compiler == compiler { toolchain.clone() } else { find_compiler(request, &side.compiler, cache, on).map_err(|error| {
-                match side.apart {
-                    Some(_) => of_base(error),
+                match side.file_isolation {
+                    Some(_) => blame_base(error),
                     None => error,
                 }
             })? };
-        if side.apart.is_none() && theirs.facts == toolchain.facts {
+        if side.file_isolation.is_none() && theirs.facts == toolchain.facts {
             return Err(Error::usage(format!(
                 "nothing to compare: head and base are the same files, and both compilers are nvcc {}",
                 theirs.facts.version
@@ -129,7 +129,7 @@ pub(super) fn plan(
             trees,
             _files: side.files,
         };
-        Ok::<_, Error>((tree, side.asked))
+        Ok::<_, Error>((tree, side.spec))
     });
     let (tree, base) = base.transpose()?.unzip();
     let trees = tree.as_ref().map(|base: &BaseTree| &base.trees);
@@ -260,7 +260,7 @@ impl Planned {
     }
 }
 
-fn of_base(error: Error) -> Error {
+fn blame_base(error: Error) -> Error {
     match error {
         Error::Usage(_) => error,
         Error::Environment(diagnostic) => Error::Environment(

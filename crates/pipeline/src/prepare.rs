@@ -7,7 +7,7 @@ use super::device::{WakingDevice, usable};
 use super::plan::{Planned, UnitReads};
 use super::request::Request;
 use super::took::{Meter, milliseconds};
-use super::work::{Artifacts, EvidenceSide, Side, Work};
+use super::work::{Artifacts, EvidenceSide, Work, WorkSide};
 use crate::event::{Event, Phase};
 use build::apart::{Reader, Reads};
 use build::{Building, Built};
@@ -87,7 +87,7 @@ pub(super) fn prepare<'env>(
     record.costs.reference_ms = milliseconds(answers.wall - overlap);
     let head = file_builds(EvidenceSide::Head, head, &mut record);
     let base = file_builds(EvidenceSide::Base, base, &mut record);
-    let side = |artifacts, answers, dump| Side {
+    let side = |artifacts, answers, dump| WorkSide {
         device: device.got().cloned(),
         artifacts,
         answers,

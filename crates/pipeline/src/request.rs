@@ -72,7 +72,7 @@ pub struct Change {
 /// The side that head is held against.
 pub struct BaseSide {
     /// Plan, gates and baselines, under head's names.
-    pub asked: Base,
+    pub spec: Base,
     /// The limits on compiled files that it asks for.
     pub binaries: Vec<BinaryGates>,
     /// The programs that its gates.yaml has.
@@ -82,13 +82,13 @@ pub struct BaseSide {
     /// The directory of its gates.yaml.
     pub root: PathBuf,
     /// `None` where it is made of head's own files.
-    pub apart: Option<Apart>,
+    pub file_isolation: Option<FileIsolation>,
     /// Keeps its files where they are.
     pub files: Box<dyn Any + Send + Sync>,
 }
 
 /// The tree of a base that has one of its own.
-pub struct Apart {
+pub struct FileIsolation {
     /// The whole tree.
     pub top: PathBuf,
     /// Head's whole tree, which the base may not read, and the files in it.

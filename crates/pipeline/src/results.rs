@@ -36,12 +36,12 @@ pub(super) struct Results {
 
 /// The name of one question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Key(String);
+pub(super) struct ResultKey(String);
 
 /// One answer, and what came with it.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Kept {
+pub(super) struct KeptResult {
     /// The start of the run that simulated it.
     pub since: String,
     /// For so long it kept a core busy.
@@ -136,7 +136,14 @@ impl Results {
         })
     }
 
-    pub fn key(&self, case: &Case, code: Code, seed: u64, limit: u64, asked: Asked) -> Option<Key> {
+    pub fn key(
+        &self,
+        case: &Case,
+        code: Code,
+        seed: u64,
+        limit: u64,
+        asked: Asked,
+    ) -> Option<ResultKey> {
         #[derive(Serialize)]
         struct Question<'a> {
             program: &'a str,
@@ -155,10 +162,10 @@ impl Results {
             asked,
         };
         let text = serde_json::to_vec(&question).ok()?;
-        Some(Key(blake3::hash(&text).to_hex().to_string()))
+        Some(ResultKey(blake3::hash(&text).to_hex().to_string()))
     }
 
-    pub fn find(&self, key: &Key) -> Option<Kept> {
+    pub fn find(&self, key: &ResultKey) -> Option<KeptResult> {
         if self.is_fresh {
             return None;
         }
@@ -174,7 +181,7 @@ impl Results {
     /// nothing.
     pub fn keep(
         &self,
-        key: &Key,
+        key: &ResultKey,
         answer: &Seen<Frame>,
         took: Duration,
         outputs: Option<BTreeMap<String, String>>,
@@ -182,7 +189,7 @@ impl Results {
         if !comes_again(answer) {
             return;
         }
-        let kept = Kept {
+        let kept = KeptResult {
             since: self.started.clone(),
             took,
             outputs,
@@ -203,12 +210,12 @@ fn without_seeds(case: &Case) -> Case {
     }
 }
 
-fn open(key: &Key, bytes: &[u8]) -> Option<Kept> {
+fn open(key: &ResultKey, bytes: &[u8]) -> Option<KeptResult> {
     let mut rest = sealed::open(MAGIC, bytes)?;
     let name = sealed::part(&mut rest)?;
     let text = sealed::part(&mut rest)?;
     let is_whole = rest.is_empty() && name == key.0.as_bytes();
-    let kept: Kept = is_whole.then(|| serde_json::from_slice(text).ok())??;
+    let kept: KeptResult = is_whole.then(|| serde_json::from_slice(text).ok())??;
     comes_again(&kept.answer).then_some(kept)
 }
 
@@ -370,7 +377,7 @@ mod tests {
             (Seen::NotRun(NotRun::EarlierStage), false),
         ];
         for (number, (answer, is_kept)) in answers.into_iter().enumerate() {
-            let key = Key(format!("{number:064}"));
+            let key = ResultKey(format!("{number:064}"));
             let took = Duration::from_millis(5);
             results(&cache).keep(&key, &answer, took, None);
             let found = results(&cache).find(&key);
@@ -386,10 +393,10 @@ mod tests {
     fn an_entry_of_another_question_or_a_damaged_one_is_none() {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::at(dir.path()).unwrap();
-        let [key, other] = ["a", "b"].map(|name| Key(name.repeat(64)));
+        let [key, other] = ["a", "b"].map(|name| ResultKey(name.repeat(64)));
         let answer = Seen::Got(Frame::Estimated(Some(7)));
         results(&cache).keep(&key, &answer, Duration::ZERO, None);
-        let place = |key: &Key| dir.path().join("simulated").join(&key.0);
+        let place = |key: &ResultKey| dir.path().join("simulated").join(&key.0);
         std::fs::copy(place(&key), place(&other)).unwrap();
         assert!(results(&cache).find(&key).is_some());
         assert!(results(&cache).find(&other).is_none());
@@ -413,7 +420,7 @@ mod tests {
             let cache = Cache::at(own.path()).unwrap();
             results(&cache.with_shared(shared.path()).unwrap())
         };
-        let [known, new] = ["a", "b"].map(|name| Key(name.repeat(64)));
+        let [known, new] = ["a", "b"].map(|name| ResultKey(name.repeat(64)));
         let seven = Seen::Got(Frame::Estimated(Some(7)));
         let planted = Seen::Got(Frame::Estimated(Some(1)));
         results(&all).keep(&known, &seven, Duration::ZERO, None);

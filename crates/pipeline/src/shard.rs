@@ -3,13 +3,13 @@
 use config::Loaded;
 use judge::count_contests;
 use model::{CaseCost, CaseId, Filter, Gate, Num, Shard, Whole};
-use records::shard::{Part, TooMany, deal};
+use records::shard::{ShardPart, TooMany, deal};
 use serde_json::json;
 use system::error::{Error, Result};
 
 #[derive(Clone, Debug)]
 pub struct AskedShard {
-    pub part: Part,
+    pub part: ShardPart,
     /// The costs of cases in an earlier run; empty where nobody gave them.
     pub took: Vec<CaseCost>,
 }
@@ -19,7 +19,7 @@ pub struct AskedShard {
 /// # Errors
 /// Usage, where there are more shards than groups of cases that stay together.
 pub(super) fn take(asked: &AskedShard, loaded: &mut Loaded) -> Result<Shard> {
-    let Part { number, of } = asked.part;
+    let ShardPart { number, of } = asked.part;
     let dealt = deal(&loaded.plan, of, &asked.took).map_err(|few| too_many(asked.part, &few))?;
     let whole = whole(loaded, dealt)?;
     let own = usize::try_from(number - 1).ok();
@@ -67,7 +67,7 @@ fn exactly(id: &CaseId) -> Result<Filter> {
     filter.map_err(|bad| Error::usage(format!("{bad}")))
 }
 
-fn too_many(part: Part, few: &TooMany) -> Error {
+fn too_many(part: ShardPart, few: &TooMany) -> Error {
     let groups = few.groups;
     Error::usage(format!(
             "--shard {part}: there is work for {groups} shards at most, as the variants of a kernel at one shape stay together"

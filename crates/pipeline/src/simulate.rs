@@ -3,9 +3,9 @@
 
 use super::answers::Answers;
 use super::plan::Planned;
-use super::results::{Asked, Kept, Key, Results};
+use super::results::{Asked, KeptResult, ResultKey, Results};
 use super::took::{Meter, milliseconds};
-use super::work::{EvidenceSide, Side, SkipReason, Work};
+use super::work::{EvidenceSide, SkipReason, Work, WorkSide};
 use crate::event::{Event, Phase};
 use check::cache::References;
 use judge::{Admission, Stage};
@@ -103,7 +103,7 @@ pub fn simulate_beside_gpu(
         took: &work.took,
         on,
     };
-    let mut side = Side {
+    let mut side = WorkSide {
         device: work.head.device.clone(),
         artifacts: work.head.artifacts.clone(),
         answers: Answers::default(),
@@ -169,17 +169,17 @@ enum Cost {
 type Estimate = std::result::Result<Cost, SkipReason>;
 
 /// A run and one of its seeds, by their positions.
-type Place = (usize, usize);
+type SeedPosition = (usize, usize);
 
 /// One seed of a run that is to be simulated.
 struct Question<'a> {
-    place: Place,
+    place: SeedPosition,
     run: &'a Run<'a>,
     seed: u64,
     /// The cost of one launch, for the order of work.
     cost: u64,
     /// `None` where nothing is kept of it.
-    key: Option<Key>,
+    key: Option<ResultKey>,
 }
 
 /// One seed of a run, simulated or not.
@@ -196,7 +196,7 @@ impl From<Seen<Simulated>> for Outcome {
 }
 
 /// A job, and the name under which its answer is kept.
-type Named = (Job, Option<Key>);
+type NamedJob = (Job, Option<ResultKey>);
 
 fn runs_of_head(record: &Record) -> Vec<Run<'_>> {
     let (plan, environment, policy) = (&record.plan, &record.environment, &record.policy);
@@ -213,7 +213,7 @@ fn runs_of_base<'a>(record: &'a Record, base: &'a Base) -> Vec<Run<'a>> {
     let (environment, policy) = (&record.environment, &record.policy);
     let evidence = &record.evidence;
     let needed = judge::needed_of_base(&record.plan, environment, policy, evidence);
-    let pieces = evidence.iter().filter_map(Evidence::of_base);
+    let pieces = evidence.iter().filter_map(Evidence::as_base);
     let cases = judge::to_simulate(&base.plan, environment, policy, pieces);
     cases
         .into_iter()
@@ -238,7 +238,7 @@ impl OneSide<'_> {
     /// Evidence in the order of the runs.
     fn simulate(
         &self,
-        side: &mut Side,
+        side: &mut WorkSide,
         runs: Vec<Run>,
         references: &References,
         costs: &mut Costs,
@@ -280,7 +280,7 @@ impl OneSide<'_> {
     }
 
     /// Whether each is to be run, by the first of its seeds.
-    fn estimate_all(&self, side: &Side, runs: &[Run]) -> Vec<Estimate> {
+    fn estimate_all(&self, side: &WorkSide, runs: &[Run]) -> Vec<Estimate> {
         let budget = self.plan.simulation.budget;
         let mut jobs = Vec::new();
         let mut asked = Vec::new();
@@ -336,7 +336,7 @@ impl OneSide<'_> {
     }
 
     /// From earlier runs, or else from the simulator.
-    fn estimate_jobs(&self, jobs: Vec<Named>, asked: &[&Run]) -> Vec<Seen<Frame>> {
+    fn estimate_jobs(&self, jobs: Vec<NamedJob>, asked: &[&Run]) -> Vec<Seen<Frame>> {
         let known: Vec<Option<Seen<Frame>>> = jobs
             .iter()
             .map(|(_, key)| {
@@ -344,7 +344,7 @@ impl OneSide<'_> {
                 Some(kept.answer)
             })
             .collect();
-        let (jobs, runs): (Vec<Named>, Vec<&Run>) = jobs
+        let (jobs, runs): (Vec<NamedJob>, Vec<&Run>) = jobs
             .into_iter()
             .zip(asked)
             .zip(&known)
@@ -362,11 +362,11 @@ impl OneSide<'_> {
     /// Returns the seeds to simulate, and puts all others into `found`.
     fn questions<'r>(
         &self,
-        side: &Side,
+        side: &WorkSide,
         runs: &'r [Run<'r>],
         estimates: Vec<Estimate>,
         references: &References,
-        found: &mut BTreeMap<Place, Outcome>,
+        found: &mut BTreeMap<SeedPosition, Outcome>,
     ) -> Vec<Question<'r>> {
         let mut questions = Vec::new();
         for (number, (run, estimate)) in runs.iter().zip(estimates).enumerate() {
@@ -397,7 +397,13 @@ impl OneSide<'_> {
     }
 
     /// `None` where files are wanted of it as well, and for what has no name.
-    fn key(&self, side: &Side, run: &Run, seed: u64, references: &References) -> Option<Key> {
+    fn key(
+        &self,
+        side: &WorkSide,
+        run: &Run,
+        seed: u64,
+        references: &References,
+    ) -> Option<ResultKey> {
         if side.dump.is_some() {
             return None;
         }
@@ -425,7 +431,7 @@ impl OneSide<'_> {
 
     /// The outcome of an earlier run, and the digests of the outputs that it was compared with.
     fn reuse(&self, question: &Question) -> Option<(Outcome, Option<BTreeMap<String, String>>)> {
-        let Kept {
+        let KeptResult {
             since,
             took,
             outputs,
@@ -441,9 +447,9 @@ impl OneSide<'_> {
 
     fn run_all(
         &self,
-        side: &Side,
+        side: &WorkSide,
         mut questions: Vec<Question>,
-        found: &mut BTreeMap<Place, Outcome>,
+        found: &mut BTreeMap<SeedPosition, Outcome>,
     ) {
         // The longest first, so that no core waits long for another at the end.
         questions.sort_by_key(|question| Reverse(question.cost));
@@ -487,7 +493,7 @@ impl OneSide<'_> {
     /// All jobs, with progress; their answers are kept for later runs, with the digests of `outputs`.
     fn run_jobs(
         &self,
-        jobs: Vec<Named>,
+        jobs: Vec<NamedJob>,
         phase: Phase,
         runs: &[&Run],
         outputs: impl Fn(usize) -> Option<BTreeMap<String, String>> + Sync,
@@ -496,7 +502,7 @@ impl OneSide<'_> {
             phase,
             steps: jobs.len() as u64,
         });
-        let (jobs, keys): (Vec<Job>, Vec<Option<Key>>) = jobs.into_iter().unzip();
+        let (jobs, keys): (Vec<Job>, Vec<Option<ResultKey>>) = jobs.into_iter().unzip();
         self.simulators.run(&jobs, &|number, answer, wall| {
             let threads = match jobs.get(number) {
                 Some(Job::Simulate(job)) => u32::try_from(job.threads).unwrap_or(u32::MAX),
@@ -522,7 +528,7 @@ impl OneSide<'_> {
 }
 
 /// In the order of runs and seeds.
-fn evidence(runs: &[Run], found: BTreeMap<Place, Outcome>) -> Vec<Evidence> {
+fn evidence(runs: &[Run], found: BTreeMap<SeedPosition, Outcome>) -> Vec<Evidence> {
     let mut evidence = Vec::new();
     for ((number, position), Outcome { seen, since }) in found {
         let Some(run) = runs.get(number) else {

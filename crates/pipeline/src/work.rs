@@ -11,15 +11,15 @@ use std::path::PathBuf;
 
 /// State that checks and timings of one run share.
 pub(super) struct Work {
-    pub head: Side,
-    pub base: Side,
+    pub head: WorkSide,
+    pub base: WorkSide,
     pub took: Meter,
 }
 
 pub(super) type Artifacts = HashMap<UnitId, Artifact>;
 
 /// State that kernels of head, or of the base, run with.
-pub(super) struct Side {
+pub(super) struct WorkSide {
     /// `None` for the simulator.
     pub device: Option<DeviceFacts>,
     pub artifacts: Artifacts,
@@ -27,7 +27,7 @@ pub(super) struct Side {
     pub dump: Option<PathBuf>,
 }
 
-impl Side {
+impl WorkSide {
     /// The artifact that runs for a case; in the simulator for one architecture of several, or the oldest.
     pub fn artifact(
         &self,

@@ -62,7 +62,7 @@ pub struct Unreadable {
 }
 
 impl History {
-    pub fn of(past: &Past) -> Self {
+    pub fn from_past(past: &Past) -> Self {
         let mut history = Self {
             series: past.files.iter().flat_map(series).collect(),
             renamed: renamed(&past.files),
@@ -100,7 +100,7 @@ impl History {
         }
         for series in self.series.iter().filter(units) {
             let unit = id(&series.subject);
-            let is_of_it = |case: &CaseId| of(case) == of(&unit);
+            let is_of_it = |case: &CaseId| variant_of(case) == variant_of(&unit);
             if !cases.iter().any(is_of_it) {
                 cases.insert(unit);
             }
@@ -115,10 +115,10 @@ impl History {
         }
         let mut cases = self.cases();
         cases.retain(|id| filters.iter().any(|filter| filter.fits(id)));
-        let variants: BTreeSet<Variant> = cases.iter().map(of).collect();
+        let variants: BTreeSet<Variant> = cases.iter().map(variant_of).collect();
         self.series.retain(|series| match &series.subject {
             Subject::Case(id) => cases.contains(id),
-            Subject::Unit(_) => variants.contains(&of(&id(&series.subject))),
+            Subject::Unit(_) => variants.contains(&variant_of(&id(&series.subject))),
         });
         // Only its place tells what it covers.
         self.unreadable.retain(|unread| {
@@ -161,7 +161,7 @@ fn id(subject: &Subject) -> CaseId {
     }
 }
 
-fn of(id: &CaseId) -> Variant {
+fn variant_of(id: &CaseId) -> Variant {
     Variant {
         kernel: id.kernel.clone(),
         variant: id.variant.clone(),

@@ -188,7 +188,7 @@ pub fn lines(record: &Record, judgement: &Judgement, base: &AgainstBase) -> Vec<
 }
 
 /// One value of a case at both sides.
-pub struct Compared<'a> {
+pub struct ComparedTimes<'a> {
     pub subject: &'a Subject,
     pub metric: Metric,
     pub base: String,
@@ -207,7 +207,7 @@ pub struct Compared<'a> {
 
 /// Measurements against the base, in the order of the gates: a row for each value, whatever number of
 /// gates it has.
-pub fn compared(judgement: &Judgement) -> Vec<Compared<'_>> {
+pub fn compared(judgement: &Judgement) -> Vec<ComparedTimes<'_>> {
     let mut order = Vec::new();
     let mut verdicts_of: HashMap<(&Subject, Metric), Vec<&Verdict>> = HashMap::new();
     for verdict in judgement
@@ -239,7 +239,11 @@ fn is_measured(verdict: &Verdict) -> bool {
     verdict.effort.is_some_and(|effort| effort.gpu_ms.is_some())
 }
 
-fn row<'a>(subject: &'a Subject, metric: Metric, verdicts: &[&Verdict]) -> Option<Compared<'a>> {
+fn row<'a>(
+    subject: &'a Subject,
+    metric: Metric,
+    verdicts: &[&Verdict],
+) -> Option<ComparedTimes<'a>> {
     let limit = |verdict: &&&Verdict| verdict.limit.map_or(f64::INFINITY, |limit| limit.0);
     let tightest = verdicts
         .iter()
@@ -263,7 +267,7 @@ fn row<'a>(subject: &'a Subject, metric: Metric, verdicts: &[&Verdict]) -> Optio
     };
     let quantity =
         |value: Option<Num>| value.map_or("-".to_owned(), |value| words::quantity(metric, value.0));
-    Some(Compared {
+    Some(ComparedTimes {
         subject,
         metric,
         base: quantity(tightest.baseline),

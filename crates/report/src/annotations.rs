@@ -3,7 +3,7 @@
 use super::against_base;
 use super::problems::{self, Block};
 use crate::input::ReportInput;
-use crate::place::{Place, within_repository};
+use crate::place::{FileLine, within_repository};
 use judge::{FindingStanding, SeenFinding};
 use model::{CaseId, Finding, Outcome, ProblemCause, Question, Record, Rule, Subject};
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ pub struct Annotation {
     /// The code of the reason; `None` where it is no verdict.
     pub code: Option<&'static str>,
     /// None where none is known.
-    pub place: Option<Place>,
+    pub place: Option<FileLine>,
     pub title: String,
     pub message: String,
     /// Tells it from others, and stays the same where lines move and values change.
@@ -34,7 +34,7 @@ pub fn annotations(input: &ReportInput) -> Vec<Annotation> {
     let blocks = problems::blocks(input);
     blocks
         .into_iter()
-        .map(|block| of_problem(input.record, block))
+        .map(|block| annotate_problem(input.record, block))
         .chain(beside_problems(input))
         .collect()
 }
@@ -50,13 +50,13 @@ pub fn with_findings(input: &ReportInput) -> Vec<Annotation> {
     blocks.retain(|block| !is_shown_by_findings(block));
     blocks
         .into_iter()
-        .map(|block| of_problem(input.record, block))
+        .map(|block| annotate_problem(input.record, block))
         .chain(beside_problems(input))
         .chain(findings(input))
         .collect()
 }
 
-fn of_problem(record: &Record, block: Block) -> Annotation {
+fn annotate_problem(record: &Record, block: Block) -> Annotation {
     // Other problems have a sentence on what is at their lines.
     let misfits = match block.problem.cause {
         ProblemCause::Arguments(_) => Some(block.frame.in_words()),
@@ -98,7 +98,7 @@ fn identity(record: &Record, block: &Block) -> String {
     }
 }
 
-fn identity_by_title(record: &Record, code: &str, title: &str, place: Option<&Place>) -> String {
+fn identity_by_title(record: &Record, code: &str, title: &str, place: Option<&FileLine>) -> String {
     let file = place.map_or(record.environment.config.as_str(), |place| &place.file);
     format!("{code}\n{title}\n{file}")
 }
@@ -113,8 +113,8 @@ fn beside_problems(input: &ReportInput) -> Vec<Annotation> {
         let declared = &accepted.declared;
         let gate = words::gate(&accepted.rule);
         let title = format!("accepted: {} {gate}", accepted.subject);
-        let place =
-            Place::of(record, declared).or_else(|| Place::of(record, &format!("{declared}:1")));
+        let place = FileLine::from_declared(record, declared)
+            .or_else(|| FileLine::from_declared(record, &format!("{declared}:1")));
         let code = accepted.reason.code();
         all.push(Annotation {
             level: Level::Warning,
@@ -131,7 +131,9 @@ fn beside_problems(input: &ReportInput) -> Vec<Annotation> {
             _ => (Level::Error, "only --allow-loosened allows it"),
         };
         let title = format!("gate loosened: {}: {}", gate.subject, gate.asked());
-        let place = gate.declared.and_then(|at| Place::of(record, at));
+        let place = gate
+            .declared
+            .and_then(|at| FileLine::from_declared(record, at));
         all.push(Annotation {
             level,
             code: Some(gate.code),
@@ -198,7 +200,7 @@ fn findings(input: &ReportInput) -> Vec<Annotation> {
                 },
                 code: Some(code),
                 identity: format!("{code}\n{}\n{file}{texts}", case.id),
-                place: Some(Place {
+                place: Some(FileLine {
                     file,
                     line: line.number.to_string(),
                 }),

@@ -1,6 +1,6 @@
 //! The part of the compiler that broke a gate, as the judge names it. Decides nothing.
 
-use super::section::{InTerminal, Kind, Part, Section, Table};
+use super::section::{ColumnKind, InTerminal, Section, SectionPart, Table};
 use model::{BaseDemand, Blame, BlamedGate, GateVerdict, Judgement, Question};
 use wording::words::{self, plural};
 
@@ -25,7 +25,7 @@ pub fn in_terminal(judgement: &Judgement) -> Section<'static> {
     Section {
         in_comment: false,
         in_page: false,
-        ..Section::new("blame", TITLE, vec![Part::Lines(lines.collect())])
+        ..Section::new("blame", TITLE, vec![SectionPart::Lines(lines.collect())])
     }
 }
 
@@ -39,14 +39,14 @@ pub fn in_pages(judgement: &Judgement) -> Section<'static> {
             .map(move |gate| row(gate.subject.to_string(), name(gate)))
     });
     let columns = [
-        ("part", Kind::Text),
-        ("case", Kind::Name),
-        ("gate", Kind::Text),
+        ("part", ColumnKind::Text),
+        ("case", ColumnKind::Name),
+        ("gate", ColumnKind::Text),
     ];
     let table = Table::new(columns, rows.collect());
     Section {
         in_terminal: InTerminal::Never,
-        ..Section::new("", TITLE, vec![Part::Table(table)])
+        ..Section::new("", TITLE, vec![SectionPart::Table(table)])
     }
 }
 

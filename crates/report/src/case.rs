@@ -80,11 +80,11 @@ pub fn explain<'a>(source: &Source<'a>) -> Explained<'a> {
     let cases = source.plan.cases.iter();
     Explained {
         schema: SCHEMA,
-        cases: cases.map(|case| of_case(source, case)).collect(),
+        cases: cases.map(|case| explain_case(source, case)).collect(),
     }
 }
 
-fn of_case<'a>(source: &Source<'a>, case: &'a Case) -> OfCase<'a> {
+fn explain_case<'a>(source: &Source<'a>, case: &'a Case) -> OfCase<'a> {
     let id = &case.id;
     let places = source.places;
     let owner = Owner {
@@ -238,7 +238,7 @@ fn text_of_case(of: &OfCase) -> String {
         text.push_str("\ntensors\n");
     }
     for (tensor, said) in case.tensors.iter().zip(&of.tensors) {
-        rows.push((of_tensor(tensor), by(&said.declared)));
+        rows.push((describe_tensor(tensor), by(&said.declared)));
     }
     table(&mut text, &mut rows);
     let dims: Vec<String> = case
@@ -347,10 +347,10 @@ fn argument(arg: &Arg) -> String {
             sampler,
         } => format!(
             "texture of {tensor}, {}, {}",
-            of_image(image),
-            of_sampler(sampler)
+            describe_image(image),
+            describe_sampler(sampler)
         ),
-        Arg::Surface { tensor, image } => format!("surface of {tensor}, {}", of_image(image)),
+        Arg::Surface { tensor, image } => format!("surface of {tensor}, {}", describe_image(image)),
         Arg::Null => "nullptr".to_owned(),
         Arg::Stream => "stream".to_owned(),
         Arg::Scalar { elem, value } => {
@@ -370,7 +370,7 @@ fn argument(arg: &Arg) -> String {
     }
 }
 
-fn of_image(image: &Image) -> String {
+fn describe_image(image: &Image) -> String {
     let [x, y, z] = image.extents;
     let extents = match image.rank {
         1 => x.to_string(),
@@ -390,7 +390,7 @@ fn of_image(image: &Image) -> String {
     )
 }
 
-fn of_sampler(sampler: &Sampler) -> String {
+fn describe_sampler(sampler: &Sampler) -> String {
     let filter = match sampler.filter {
         TextureFilter::Point => "point",
         TextureFilter::Linear => "linear",
@@ -413,7 +413,7 @@ fn of_sampler(sampler: &Sampler) -> String {
     format!("{filter}, {address}{normalized}{read}")
 }
 
-fn of_tensor(tensor: &Tensor) -> String {
+fn describe_tensor(tensor: &Tensor) -> String {
     let mut text = format!(
         "{}: {} {} {:?}",
         tensor.name,

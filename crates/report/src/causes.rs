@@ -46,7 +46,7 @@ fn causes(index: &Index, case: &CaseId) -> Vec<Cause> {
     if !base.is_some_and(View::is_revision) {
         return Vec::new();
     }
-    let Ok(sides) = Sides::of(index, case) else {
+    let Ok(sides) = Sides::from_index(index, case) else {
         return Vec::new();
     };
     let mut causes = causes_of(&sides);
@@ -64,7 +64,10 @@ pub fn first(index: &Index, verdicts: &[&Verdict]) -> Option<Cause> {
 }
 
 /// Those of every case whose gate on its speed failed.
-pub fn of_failures<'a>(index: &'a Index, judgement: &'a Judgement) -> Vec<(&'a CaseId, Cause)> {
+pub fn explain_failures<'a>(
+    index: &'a Index,
+    judgement: &'a Judgement,
+) -> Vec<(&'a CaseId, Cause)> {
     let cases: BTreeSet<&CaseId> = judgement
         .verdicts
         .iter()

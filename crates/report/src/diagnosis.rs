@@ -1,7 +1,7 @@
 //! Writes in words what bounds a case: with its values, what to try, and where each rule comes from. Pure.
 
-use super::section::{InTerminal, Kind, Part, Room, Section, Table};
-use explain::diagnosis::changes::{self, Change, Diagnosed, Figure, Standing};
+use super::section::{ColumnKind, InTerminal, Room, Section, SectionPart, Table};
+use explain::diagnosis::changes::{self, Diagnosed, Figure, FigureChange, Standing};
 use explain::diagnosis::{Advice, Basis, Bound, Diagnosis, Moved, Residency, Resource, Unknown};
 use explain::{Sides, explain};
 use judge::Index;
@@ -19,13 +19,13 @@ pub const TITLE: &str = "what bounds each case";
 
 /// A diagnosis with what a person reads.
 #[derive(Serialize)]
-pub struct Entry {
+pub struct DiagnosisEntry {
     pub case: CaseId,
     pub standing: Standing,
     pub message: String,
     pub before: Option<Diagnosis>,
     pub after: Diagnosis,
-    pub changes: Vec<Change>,
+    pub changes: Vec<FigureChange>,
     pub advice: Vec<Try>,
 }
 
@@ -37,8 +37,8 @@ pub struct Try {
     pub source: &'static str,
 }
 
-pub fn entries(found: Vec<Diagnosed>) -> Vec<Entry> {
-    let entry = |diagnosed: Diagnosed| Entry {
+pub fn entries(found: Vec<Diagnosed>) -> Vec<DiagnosisEntry> {
+    let entry = |diagnosed: Diagnosed| DiagnosisEntry {
         message: sentence(&diagnosed.after),
         advice: diagnosed
             .after
@@ -76,7 +76,7 @@ pub fn section<'a>(index: &Index, judgement: &Judgement) -> [Section<'a>; 2] {
     }
     let terminal = Section {
         in_comment: false,
-        ..Section::new("bound", "", vec![Part::Lines(lines)])
+        ..Section::new("bound", "", vec![SectionPart::Lines(lines)])
     };
     let has_before = found.iter().any(|diagnosed| diagnosed.before.is_some());
     let has_wins = has_before
@@ -100,20 +100,20 @@ pub fn section<'a>(index: &Index, judgement: &Judgement) -> [Section<'a>; 2] {
             .chain([advice(&diagnosed.after).join("\n")])
             .collect()
     });
-    let columns = [("case", Kind::Name)]
+    let columns = [("case", ColumnKind::Name)]
         .into_iter()
-        .chain(has_before.then_some(("bounded before by", Kind::Text)))
-        .chain([("bounded by", Kind::Text)])
-        .chain(has_before.then_some(("what moved", Kind::Text)))
-        .chain(has_wins.then_some(("first cause", Kind::Text)))
-        .chain([("to try", Kind::Text)]);
+        .chain(has_before.then_some(("bounded before by", ColumnKind::Text)))
+        .chain([("bounded by", ColumnKind::Text)])
+        .chain(has_before.then_some(("what moved", ColumnKind::Text)))
+        .chain(has_wins.then_some(("first cause", ColumnKind::Text)))
+        .chain([("to try", ColumnKind::Text)]);
     let table = Table::new(columns, rows.collect());
     let bases: BTreeSet<_> = found
         .iter()
         .flat_map(|diagnosed| diagnosed.before.iter().chain([&diagnosed.after]))
         .filter_map(basis)
         .collect();
-    let notes = Part::Lines(bases.into_iter().collect());
+    let notes = SectionPart::Lines(bases.into_iter().collect());
     let title = if has_before {
         "What bounds them, before and now"
     } else {
@@ -122,7 +122,7 @@ pub fn section<'a>(index: &Index, judgement: &Judgement) -> [Section<'a>; 2] {
     let comment = Section {
         is_folded: true,
         in_terminal: InTerminal::Never,
-        ..Section::new("", title, vec![Part::Table(table), notes])
+        ..Section::new("", title, vec![SectionPart::Table(table), notes])
     };
     [terminal, comment]
 }
@@ -142,13 +142,13 @@ pub fn lay_out(found: &[Diagnosed]) -> Vec<Vec<Section<'static>>> {
         ]
     });
     let columns = [
-        ("case", Kind::Name),
-        ("bounded by", Kind::Text),
-        ("of the peaks", Kind::Text),
-        ("roofline", Kind::Text),
-        ("time", Kind::Number),
-        ("at the peak", Kind::Number),
-        ("to try", Kind::Text),
+        ("case", ColumnKind::Name),
+        ("bounded by", ColumnKind::Text),
+        ("of the peaks", ColumnKind::Text),
+        ("roofline", ColumnKind::Text),
+        ("time", ColumnKind::Number),
+        ("at the peak", ColumnKind::Number),
+        ("to try", ColumnKind::Text),
     ];
     let mut table = Table::new(columns, rows.collect());
     for column in &mut table.columns {
@@ -172,8 +172,12 @@ pub fn lay_out(found: &[Diagnosed]) -> Vec<Vec<Section<'static>>> {
     });
     let notes: Vec<_> = bases.into_iter().chain(sources).collect();
     vec![vec![
-        Section::new("bound", "What bounds each case", vec![Part::Table(table)]),
-        Section::new("note", "Notes", vec![Part::Lines(notes)]),
+        Section::new(
+            "bound",
+            "What bounds each case",
+            vec![SectionPart::Table(table)],
+        ),
+        Section::new("note", "Notes", vec![SectionPart::Lines(notes)]),
     ]]
 }
 
@@ -184,7 +188,7 @@ fn cause(index: &Index, id: &CaseId) -> String {
 }
 
 fn causes(index: &Index, id: &CaseId) -> Vec<String> {
-    let causes = Sides::of(index, id)
+    let causes = Sides::from_index(index, id)
         .map(|sides| explain(&sides))
         .unwrap_or_default();
     causes.iter().map(super::explain::line).collect()
@@ -214,7 +218,7 @@ pub fn lines(index: &Index, of: &Diagnosed) -> Vec<String> {
 #[derive(Serialize)]
 struct Document {
     schema: &'static str,
-    diagnoses: Vec<Entry>,
+    diagnoses: Vec<DiagnosisEntry>,
 }
 
 /// # Errors
@@ -482,7 +486,7 @@ fn time(ns: Option<Num>) -> String {
 }
 
 /// `load sectors 4096 -> 32768`.
-fn change(change: &Change) -> String {
+fn change(change: &FigureChange) -> String {
     let value = |value: Num| match change.figure {
         Figure::EstimatedTime | Figure::Time => time(Some(value)),
         figure if figure.is_share() => percent(value),
@@ -695,7 +699,7 @@ mod tests {
     #[test]
     fn a_change_shows_both_values() {
         let moved = |figure, before, after| {
-            change(&Change {
+            change(&FigureChange {
                 figure,
                 before: Num(before),
                 after: Num(after),

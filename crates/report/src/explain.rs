@@ -231,7 +231,7 @@ fn causes_in_markdown(explanation: &Explanation) -> String {
 const MOST_KERNELS: usize = 10;
 
 pub fn terminal_of_kernels(kernels: &KernelExplanations) -> String {
-    let shown = Shown::of(kernels);
+    let shown = ShownExplanations::from_explanations(kernels);
     let mut text = String::new();
     if !shown.first.is_empty() {
         text.push_str("why they changed\n");
@@ -249,7 +249,7 @@ pub fn terminal_of_kernels(kernels: &KernelExplanations) -> String {
 }
 
 pub fn markdown_of_kernels(kernels: &KernelExplanations) -> String {
-    let shown = Shown::of(kernels);
+    let shown = ShownExplanations::from_explanations(kernels);
     let mut text = "\n### Why they changed\n\n".to_owned();
     for (explanation, others) in &shown.first {
         let name = format!("{}{}", explanation.subject, also(others));
@@ -264,15 +264,15 @@ pub fn markdown_of_kernels(kernels: &KernelExplanations) -> String {
 }
 
 /// The explanations that people read.
-struct Shown<'a> {
+struct ShownExplanations<'a> {
     /// With the other architectures for which the same kernel is explained.
     first: Vec<(&'a Explanation, Vec<Arch>)>,
     /// A sentence on all others.
     rest: Option<String>,
 }
 
-impl<'a> Shown<'a> {
-    fn of(explanations: &'a KernelExplanations) -> Self {
+impl<'a> ShownExplanations<'a> {
+    fn from_explanations(explanations: &'a KernelExplanations) -> Self {
         let (kernels, more) = match explanations {
             KernelExplanations::NotRun(why) => {
                 let why = reasons::not_run(why);

@@ -2,7 +2,7 @@
 //! that asks for it.
 
 use super::annotations::{Annotation, Level, annotations};
-use super::place::Place;
+use super::place::FileLine;
 use crate::input::ReportInput;
 use wording::escape::{workflow_data as data, workflow_property as property};
 
@@ -32,7 +32,9 @@ pub fn render(input: &ReportInput) -> String {
 fn command(annotation: &Annotation) -> String {
     let place = match &annotation.place {
         None => String::new(),
-        Some(Place { file, line }) => format!("file={},line={},", property(file), property(line)),
+        Some(FileLine { file, line }) => {
+            format!("file={},line={},", property(file), property(line))
+        }
     };
     format!(
         "::{} {place}title={}::{}\n",

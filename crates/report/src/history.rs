@@ -1,6 +1,6 @@
 //! How agreed values moved, as sections and as JSON. `html::history` has the page. Pure.
 
-use super::section::{Chart, InTerminal, Kind, Part, Room, Section, Table};
+use super::section::{Chart, ColumnKind, InTerminal, Room, Section, SectionPart, Table};
 use judge::relative_change;
 use model::{BaselineKey, Facet, Metric, Num, Subject};
 use records::history::{History, Point, Series};
@@ -31,7 +31,7 @@ pub(super) fn is_main(series: &Series) -> bool {
 }
 
 /// The values under one key.
-pub(super) struct Group<'a> {
+pub(super) struct SeriesGroup<'a> {
     facet: Facet,
     pub key: String,
     pub moved: Vec<&'a Series>,
@@ -40,7 +40,7 @@ pub(super) struct Group<'a> {
 }
 
 /// Groups values by their key. Times come first, because they are what is asked for first.
-pub(super) fn by_key<'a>(all: impl IntoIterator<Item = &'a Series>) -> Vec<Group<'a>> {
+pub(super) fn by_key<'a>(all: impl IntoIterator<Item = &'a Series>) -> Vec<SeriesGroup<'a>> {
     let mut keys: BTreeMap<(bool, Facet, &BaselineKey), Vec<&Series>> = BTreeMap::new();
     for series in all {
         let facet = series.metric.facet();
@@ -52,7 +52,7 @@ pub(super) fn by_key<'a>(all: impl IntoIterator<Item = &'a Series>) -> Vec<Group
             let (gone, here): (Vec<&Series>, Vec<&Series>) =
                 all.into_iter().partition(|series| series.gone().is_some());
             let (moved, same) = here.into_iter().partition(|series| series.moved());
-            Group {
+            SeriesGroup {
                 facet,
                 key: format!("{facet}, {}", words::key(key)),
                 moved,
@@ -65,7 +65,7 @@ pub(super) fn by_key<'a>(all: impl IntoIterator<Item = &'a Series>) -> Vec<Group
 
 /// Lays out a table for each key of the metrics that moved, a line for each subject where none did, and notes at the end.
 pub fn lay_out(history: &History) -> Vec<Vec<Section<'static>>> {
-    let notes = Part::Lines(notes(history));
+    let notes = SectionPart::Lines(notes(history));
     by_key(history.series.iter().filter(|series| is_main(series)))
         .iter()
         .map(lay_out_group)
@@ -73,20 +73,23 @@ pub fn lay_out(history: &History) -> Vec<Vec<Section<'static>>> {
         .collect()
 }
 
-fn lay_out_group(group: &Group) -> Vec<Section<'static>> {
+fn lay_out_group(group: &SeriesGroup) -> Vec<Section<'static>> {
     let heading = if group.moved.is_empty() {
         format!("{}: nothing moved", group.key)
     } else {
         group.key.clone()
     };
-    let parts = vec![Part::Lines(vec![heading]), Part::Table(table(&group.moved))];
+    let parts = vec![
+        SectionPart::Lines(vec![heading]),
+        SectionPart::Table(table(&group.moved)),
+    ];
     let first = Section::new("key", &format!("History of {}", group.facet), parts);
     let charts = group.moved.iter().filter_map(|series| {
         let title = format!("{}: {}", series.subject, series.metric);
         Some(Section {
             is_folded: true,
             in_terminal: InTerminal::Never,
-            ..Section::new("", &title, vec![Part::Chart(chart(series)?)])
+            ..Section::new("", &title, vec![SectionPart::Chart(chart(series)?)])
         })
     });
     let rest = [
@@ -98,7 +101,7 @@ fn lay_out_group(group: &Group) -> Vec<Section<'static>> {
         ..Section::new(
             label,
             &format!("{what}: {}", group.key),
-            vec![Part::Lines(lines(series))],
+            vec![SectionPart::Lines(lines(series))],
         )
     });
     std::iter::once(first).chain(charts).chain(rest).collect()
@@ -107,14 +110,14 @@ fn lay_out_group(group: &Group) -> Vec<Section<'static>> {
 /// Returns the table of all versions of values that moved.
 pub(super) fn table(moved: &[&Series]) -> Table {
     let columns = [
-        ("of", Kind::Name),
-        ("metric", Kind::Text),
-        ("day", Kind::Text),
-        ("commit", Kind::Text),
-        ("value", Kind::Number),
-        ("to the one before", Kind::Text),
-        ("to the first", Kind::Text),
-        ("subject", Kind::Text),
+        ("of", ColumnKind::Name),
+        ("metric", ColumnKind::Text),
+        ("day", ColumnKind::Text),
+        ("commit", ColumnKind::Text),
+        ("value", ColumnKind::Number),
+        ("to the one before", ColumnKind::Text),
+        ("to the first", ColumnKind::Text),
+        ("subject", ColumnKind::Text),
     ];
     let mut table = Table::new(
         columns,

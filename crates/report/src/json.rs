@@ -29,7 +29,7 @@ struct Report<'a> {
     counts: BTreeMap<&'static str, usize>,
     /// The verdicts that did not hold, by cause.
     problems: &'a [Problem],
-    verdicts: Vec<Entry<'a, Verdict>>,
+    verdicts: Vec<ReportEntry<'a, Verdict>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     base: Option<&'a AgainstBase>,
     /// Where `run --blame` exchanged parts of the compiler.
@@ -37,19 +37,19 @@ struct Report<'a> {
     blames: &'a [Blame],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     rivals: &'a [RivalStanding],
-    accepted: Vec<Entry<'a, Accepted>>,
+    accepted: Vec<ReportEntry<'a, Accepted>>,
     wins: &'a [Win],
     drifts: &'a [Drift],
     /// Resources that are worse than before, and that no gate limits.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     ungated: &'a [Ungated],
-    targets: Vec<Entry<'a, Aimed>>,
+    targets: Vec<ReportEntry<'a, Aimed>>,
     counters: &'a [CounterChange],
     notes: &'a [Note],
     /// As `report --diagnosis --format json` has them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<serde_json::Value>")]
-    diagnoses: Vec<diagnosis::Entry>,
+    diagnoses: Vec<diagnosis::DiagnosisEntry>,
     /// With `binary --explain`: why kernels changed, the causes as `explain --format json` has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
@@ -61,7 +61,7 @@ struct Report<'a> {
 
 /// A verdict with what a program matches on, and what a person reads.
 #[derive(Serialize, JsonSchema)]
-struct Entry<'a, T> {
+struct ReportEntry<'a, T> {
     /// `p50 +2%`.
     gate: String,
     /// Stable; see docs/verdicts.md.
@@ -86,21 +86,21 @@ pub fn schema() -> serde_json::Value {
 pub fn render(input: &ReportInput) -> Result<String> {
     let (record, judgement) = (input.record, input.judgement);
     let environment = &record.environment;
-    let verdicts = judgement.verdicts.iter().map(|verdict| Entry {
+    let verdicts = judgement.verdicts.iter().map(|verdict| ReportEntry {
         gate: words::question(&verdict.question),
         code: verdict.reason.code(),
         metric: verdict.metric(),
         message: reasons::verdict(environment, verdict),
         data: verdict,
     });
-    let accepted = judgement.accepted.iter().map(|accepted| Entry {
+    let accepted = judgement.accepted.iter().map(|accepted| ReportEntry {
         gate: words::gate(&accepted.rule),
         code: accepted.reason.code(),
         metric: accepted.rule.metric(),
         message: reasons::reason(environment, &accepted.subject, &accepted.reason),
         data: accepted,
     });
-    let targets = judgement.targets.iter().map(|target| Entry {
+    let targets = judgement.targets.iter().map(|target| ReportEntry {
         gate: words::gate(&target.rule),
         code: target.reason.code(),
         metric: target.rule.metric(),

@@ -2,8 +2,8 @@
 //! first, with what it adds. Pure.
 
 use super::rivals;
-use super::section::{Kind, Part, Room, Section, Table};
-use judge::{Unavailable, View};
+use super::section::{ColumnKind, Room, Section, SectionPart, Table};
+use judge::{NotPassed, View};
 use model::{Case, CaseId, Counter, Facet, Judgement, Metric, Num, Plan, Subject, Unit};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -315,7 +315,7 @@ impl Source<'_, '_> {
         let subject = Subject::Case(id.clone());
         let reading = |metric: Metric| match self.view.shown(&subject, metric) {
             Ok(value) => Reading::Value(Num(value)),
-            Err(Unavailable { reason, .. }) => Reading::Missing {
+            Err(NotPassed { reason, .. }) => Reading::Missing {
                 code: reason.code(),
                 message: reasons::reason(self.view.environment(), &subject, &reason),
             },
@@ -380,7 +380,7 @@ pub fn lay_out(
 ) -> Vec<Vec<Section<'static>>> {
     if ladders.is_empty() {
         let none = "no kernel of this record has two variants that compute the same".to_owned();
-        let none = Section::new("ladder", "No ladder", vec![Part::Lines(vec![none])]);
+        let none = Section::new("ladder", "No ladder", vec![SectionPart::Lines(vec![none])]);
         return vec![vec![none]];
     }
     let mut groups: Vec<_> = ladders
@@ -400,7 +400,7 @@ pub fn lay_out(
     groups.push(vec![Section::new(
         "note",
         "Notes",
-        vec![Part::Lines(lines)],
+        vec![SectionPart::Lines(lines)],
     )]);
     groups
 }
@@ -425,11 +425,18 @@ fn sections(view: View, ladder: &Ladder) -> Vec<Section<'static>> {
     let first = Section::new(
         "ladder",
         &title,
-        vec![Part::Lines(vec![heading]), Part::Table(steps(ladder))],
+        vec![
+            SectionPart::Lines(vec![heading]),
+            SectionPart::Table(steps(ladder)),
+        ],
     );
     let shapes = ladder.shapes.iter().map(|shape| {
         let title = format!("{}@{}", ladder.kernel, shape.shape);
-        Section::new("", &title, vec![Part::Table(rungs(view, ladder, shape))])
+        Section::new(
+            "",
+            &title,
+            vec![SectionPart::Table(rungs(view, ladder, shape))],
+        )
     });
     std::iter::once(first).chain(shapes).collect()
 }
@@ -445,7 +452,7 @@ pub fn steps(ladder: &Ladder) -> Table {
         };
         vec![step.variant.clone(), added]
     });
-    let columns = [("variant", Kind::Name), ("adds", Kind::Text)];
+    let columns = [("variant", ColumnKind::Name), ("adds", ColumnKind::Text)];
     Table::new(columns, rows.collect())
 }
 
@@ -510,8 +517,8 @@ pub fn rungs(view: View, ladder: &Ladder, shape: &Shape) -> Table {
         });
     let heads = columns
         .iter()
-        .map(|(head, _)| (head.as_str(), Kind::Number));
-    let heads = [(name.as_str(), Kind::Name)].into_iter().chain(heads);
+        .map(|(head, _)| (head.as_str(), ColumnKind::Number));
+    let heads = [(name.as_str(), ColumnKind::Name)].into_iter().chain(heads);
     let mut table = Table::new(heads, rows.collect());
     for column in table.columns.iter_mut().skip(1 + always) {
         column.room = Room::IfItFits;

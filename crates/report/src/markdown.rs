@@ -3,10 +3,10 @@
 use super::against_base::{self, LoosenedGates};
 use super::explain;
 use super::page::{self, Page};
-use super::place::Place;
+use super::place::FileLine;
 use super::printed::Printed;
-use super::problems::{Block, Row, head_of_was};
-use super::section::{Chart, Kind, Part, Section};
+use super::problems::{Block, ValueRow, head_of_was};
+use super::section::{Chart, ColumnKind, Section, SectionPart};
 use super::summary;
 use crate::input::ReportInput;
 use model::{Conclusion, Outcome, ProblemCause, Record, SinceBase};
@@ -25,7 +25,7 @@ pub fn render(input: &ReportInput) -> String {
         .find(|block| !block.is_old())
         .or(blocks.first());
     let lead = lead.filter(|block| is_new_failure(block) || !is_looser(input));
-    let told = lead.map(Told::of);
+    let told = lead.map(Told::from_block);
 
     let mut out = format!("### {}\n", heading(input, lead));
     match lead {
@@ -79,7 +79,7 @@ fn blocks_of<'a, 'b>(page: &'a Page<'b>) -> &'a [Block<'b>] {
         .iter()
         .flat_map(|section| &section.parts)
         .filter_map(|part| match part {
-            Part::Problems(all) => Some(all.as_slice()),
+            SectionPart::Problems(all) => Some(all.as_slice()),
             _ => None,
         })
         .next()
@@ -138,8 +138,8 @@ fn named(block: &Block) -> String {
     format!("{subjects}: {title}{since}{}", at(block.place.as_ref()))
 }
 
-fn at(place: Option<&Place>) -> String {
-    place.map_or(String::new(), |Place { file, line }| {
+fn at(place: Option<&FileLine>) -> String {
+    place.map_or(String::new(), |FileLine { file, line }| {
         format!(" ({}:{line})", shortened(file, MOST_IN_CELL))
     })
 }
@@ -179,7 +179,7 @@ fn table_on_top(out: &mut String, input: &ReportInput, blocks: &[Block]) {
         .collect();
     let mut left = room - shown.len();
     let mut lines: Vec<Vec<String>> = Vec::new();
-    let mut values: Vec<&Row> = Vec::new();
+    let mut values: Vec<&ValueRow> = Vec::new();
     for block in &shown {
         let Some((first, rest)) = block.rows.split_first() else {
             lines.push(line_of_problem(block));
@@ -218,7 +218,7 @@ fn line_of_problem(block: &Block) -> Vec<String> {
     ]
 }
 
-fn line_of_value(row: &Row) -> Vec<String> {
+fn line_of_value(row: &ValueRow) -> Vec<String> {
     let or_none = |text: &Option<String>| text.as_deref().map_or(String::new(), cell);
     vec![
         code(&shortened(&row.subject.to_string(), MOST_IN_CELL)),
@@ -271,7 +271,7 @@ struct Told<'a> {
 }
 
 impl<'a> Told<'a> {
-    fn of(block: &'a Block<'a>) -> Self {
+    fn from_block(block: &'a Block<'a>) -> Self {
         let has_frame = matches!(block.problem.cause, ProblemCause::Arguments(_))
             && (1..=2).contains(&block.frame.lines.len());
         let first = block.why.first();
@@ -411,9 +411,9 @@ fn fitting(inner: &str, behind: usize) -> String {
     )
 }
 
-fn part(part: &Part, told: Option<&Told>) -> String {
+fn part(part: &SectionPart, told: Option<&Told>) -> String {
     match part {
-        Part::Problems(problems) => {
+        SectionPart::Problems(problems) => {
             let heads = [
                 ("", false),
                 ("subject", false),
@@ -423,20 +423,20 @@ fn part(part: &Part, told: Option<&Told>) -> String {
             let rows = problems.iter().map(|block| problem(block, told)).collect();
             rows_of(heads.into_iter().chain([("command", false)]), rows)
         }
-        Part::Loosened(gates, what) => {
+        SectionPart::Loosened(gates, what) => {
             let heads = ["", "subject", "base", "head", "at"].map(|head| (head, false));
             let rows = gates.iter().map(loosened).collect();
             format!("{}.\n\n{}", text(what), rows_of(heads, rows))
         }
-        Part::Lines(lines) => lines
+        SectionPart::Lines(lines) => lines
             .iter()
             .map(|line| format!("- {}\n", text(line)))
             .collect(),
-        Part::Table(table) => {
+        SectionPart::Table(table) => {
             let heads = table
                 .columns
                 .iter()
-                .map(|column| (column.head.as_str(), column.kind == Kind::Number));
+                .map(|column| (column.head.as_str(), column.kind == ColumnKind::Number));
             rows_of(
                 heads,
                 table
@@ -446,20 +446,20 @@ fn part(part: &Part, told: Option<&Told>) -> String {
                         row.iter()
                             .zip(&table.columns)
                             .map(|(raw, column)| match column.kind {
-                                Kind::Name if raw.is_empty() => String::new(),
-                                Kind::Name => code(raw),
-                                Kind::Number | Kind::Text => cell(raw),
+                                ColumnKind::Name if raw.is_empty() => String::new(),
+                                ColumnKind::Name => code(raw),
+                                ColumnKind::Number | ColumnKind::Text => cell(raw),
                             })
                             .collect()
                     })
                     .collect(),
             )
         }
-        Part::Printed(all) => {
+        SectionPart::Printed(all) => {
             let blocks: Vec<_> = all.iter().map(printed).collect();
             blocks.join("\n")
         }
-        Part::Chart(chart_part) => chart(chart_part),
+        SectionPart::Chart(chart_part) => chart(chart_part),
     }
 }
 

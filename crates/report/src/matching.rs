@@ -1,8 +1,8 @@
 //! Which kernels of two compiled files are the same, before the verdicts on them.
 
 use crate::kernels::{also, by_kernel};
-use crate::section::{Part, Section};
-use ::binary::{Kernel, LostArchitecture, MatchedBy, Matching, Pair, Resident, Worsening};
+use crate::section::{Section, SectionPart};
+use ::binary::{BinaryKernel, LostArchitecture, MatchedBy, Matching, Pair, Resident, Worsening};
 use build::signature::{short_name, whole_name};
 use model::{Arch, UnitId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +30,8 @@ pub fn lay_out<'a>(
     lost: &[LostArchitecture],
     worse: &[Worse],
 ) -> Vec<Section<'a>> {
-    let line = |label, title: &str, text| Section::new(label, title, vec![Part::Lines(text)]);
+    let line =
+        |label, title: &str, text| Section::new(label, title, vec![SectionPart::Lines(text)]);
     vec![
         line("matched", "Matched", vec![matched(matching)]),
         line("renamed", "Renamed", renamed(&matching.pairs)),
@@ -73,7 +74,7 @@ fn values(worse: &Worse) -> String {
         pair, worsening, ..
     } = worse;
     let Pair { base, head, .. } = pair;
-    let number = |label: &str, of: fn(&Kernel) -> Option<u32>| {
+    let number = |label: &str, of: fn(&BinaryKernel) -> Option<u32>| {
         let (was, is) = (of(base)?, of(head)?);
         (is > was).then(|| format!("{label} {was} -> {is}"))
     };
@@ -123,14 +124,14 @@ fn matched(matching: &Matching) -> String {
 /// The pairs that neither a name nor code made, each once for all architectures.
 fn renamed(pairs: &[Pair]) -> Vec<String> {
     let pairs = pairs.iter().filter(|pair| pair.by == MatchedBy::Rest);
-    let name = |kernel: &Kernel| escape::visible(&whole_name(&kernel.name));
+    let name = |kernel: &BinaryKernel| escape::visible(&whole_name(&kernel.name));
     let lines: BTreeSet<String> = pairs
         .map(|Pair { base, head, .. }| format!("{} -> {}", name(base), name(head)))
         .collect();
     lines.into_iter().collect()
 }
 
-fn listed(kernels: &[&Kernel]) -> Vec<String> {
+fn listed(kernels: &[&BinaryKernel]) -> Vec<String> {
     if kernels.is_empty() {
         return Vec::new();
     }

@@ -1,6 +1,6 @@
 //! The same gates on several GPU models, a column for each. Pure.
 
-use super::section::{Kind, Part, Section, Table};
+use super::section::{ColumnKind, Section, SectionPart, Table};
 use super::{summary, values};
 use crate::exit::Exit;
 use crate::input::ReportInput;
@@ -103,16 +103,23 @@ pub fn title(models: &[Model]) -> String {
 
 pub fn lay_out<'a>(models: &[Model]) -> Vec<Vec<Section<'a>>> {
     vec![
-        vec![Section::new("", "Runs", vec![Part::Table(runs(models))])],
+        vec![Section::new(
+            "",
+            "Runs",
+            vec![SectionPart::Table(runs(models))],
+        )],
         vec![Section::new(
             "",
             "Problems",
-            vec![Part::Table(broken(models))],
+            vec![SectionPart::Table(broken(models))],
         )],
         vec![Section::new(
             "",
             "Cases side by side",
-            vec![Part::Table(cases(models)), Part::Lines(legend(models))],
+            vec![
+                SectionPart::Table(cases(models)),
+                SectionPart::Lines(legend(models)),
+            ],
         )],
     ]
 }
@@ -126,9 +133,9 @@ fn runs(models: &[Model]) -> Table {
         ]
     });
     let columns = [
-        ("GPU", Kind::Name),
-        ("verdict", Kind::Text),
-        ("on", Kind::Text),
+        ("GPU", ColumnKind::Name),
+        ("verdict", ColumnKind::Text),
+        ("on", ColumnKind::Text),
     ];
     Table::new(columns, rows.collect())
 }
@@ -176,8 +183,8 @@ fn broken(models: &[Model]) -> Table {
         let names = [subject.to_string(), words::question(question)];
         names.into_iter().chain(said).collect()
     });
-    let columns = [("subject", Kind::Name), ("gate", Kind::Text)];
-    table(&columns, models, Kind::Text, rows.collect())
+    let columns = [("subject", ColumnKind::Name), ("gate", ColumnKind::Text)];
+    table(&columns, models, ColumnKind::Text, rows.collect())
 }
 
 /// How long it takes on a GPU, or how many instructions in the simulator.
@@ -193,9 +200,9 @@ fn cases(models: &[Model]) -> Table {
         return Table::new([], Vec::new());
     };
     table(
-        &[("case", Kind::Name)],
+        &[("case", ColumnKind::Name)],
         models,
-        Kind::Number,
+        ColumnKind::Number,
         first
             .input
             .record
@@ -242,7 +249,12 @@ fn legend(models: &[Model]) -> Vec<String> {
 }
 
 /// With a column for each model.
-fn table(columns: &[(&str, Kind)], models: &[Model], kind: Kind, rows: Vec<Vec<String>>) -> Table {
+fn table(
+    columns: &[(&str, ColumnKind)],
+    models: &[Model],
+    kind: ColumnKind,
+    rows: Vec<Vec<String>>,
+) -> Table {
     let models = models.iter().map(|model| (model.name.as_str(), kind));
     Table::new(columns.iter().copied().chain(models), rows)
 }
@@ -254,11 +266,11 @@ struct Document<'a> {
     conclusion: Conclusion,
     /// Counts of all models.
     counts: BTreeMap<&'static str, usize>,
-    models: Vec<Entry<'a>>,
+    models: Vec<ModelEntry<'a>>,
 }
 
 #[derive(Serialize)]
-struct Entry<'a> {
+struct ModelEntry<'a> {
     name: &'a str,
     /// With its record and reports, beside this one.
     dir: &'a str,
@@ -282,7 +294,7 @@ pub fn json(models: &[Model]) -> Result<String> {
             .map(|count| (count.name(), of_all(count)))
             .collect()
     };
-    let entries = models.iter().map(|model| Entry {
+    let entries = models.iter().map(|model| ModelEntry {
         name: &model.name,
         dir: &model.dir,
         conclusion: model.input.judgement.conclusion,

@@ -1,6 +1,6 @@
 //! Gates that were not judged: by reason, how many, of what, and what would judge them. Pure.
 
-use super::section::{Kind as Column, Table};
+use super::section::{ColumnKind, Table};
 use super::unjudged;
 use model::{
     Facet, Judgement, Lacking, NotRun, Outcome, Question, Reason, Record, Rule, Seen, Subject,
@@ -14,7 +14,7 @@ use wording::words::{self, listed, plural};
 
 /// The subject of a gate, as a reader counts it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum GateTopic {
     Resources,
     Driver,
     Correctness,
@@ -29,7 +29,7 @@ enum Kind {
     Others,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for GateTopic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Resources => "resources",
@@ -47,25 +47,25 @@ impl fmt::Display for Kind {
     }
 }
 
-fn kind(question: &Question) -> Kind {
+fn kind(question: &Question) -> GateTopic {
     let Question::Gate(rule) = question else {
-        return Kind::Others;
+        return GateTopic::Others;
     };
     match rule {
-        Rule::Built | Rule::HasEffect => Kind::Resources,
-        Rule::AgreesWithDriver => Kind::Driver,
-        Rule::Finite | Rule::Written | Rule::InputsIntact => Kind::Correctness,
-        Rule::Deterministic => Kind::Determinism,
+        Rule::Built | Rule::HasEffect => GateTopic::Resources,
+        Rule::AgreesWithDriver => GateTopic::Driver,
+        Rule::Finite | Rule::Written | Rule::InputsIntact => GateTopic::Correctness,
+        Rule::Deterministic => GateTopic::Determinism,
         Rule::Limit { metric, .. } => match metric.facet() {
-            Facet::Resources => Kind::Resources,
-            Facet::Correctness => Kind::Correctness,
-            Facet::Times => Kind::Times,
-            Facet::Counters => Kind::Counters,
-            Facet::Profile => Kind::Profiles,
+            Facet::Resources => GateTopic::Resources,
+            Facet::Correctness => GateTopic::Correctness,
+            Facet::Times => GateTopic::Times,
+            Facet::Counters => GateTopic::Counters,
+            Facet::Profile => GateTopic::Profiles,
         },
-        Rule::NoFindings => Kind::Findings,
-        Rule::Counters { .. } => Kind::Counters,
-        Rule::Condition { .. } => Kind::Conditions,
+        Rule::NoFindings => GateTopic::Findings,
+        Rule::Counters { .. } => GateTopic::Counters,
+        Rule::Condition { .. } => GateTopic::Conditions,
     }
 }
 
@@ -73,7 +73,7 @@ fn kind(question: &Question) -> Kind {
 #[derive(Default)]
 struct Unjudged<'a> {
     gates: usize,
-    subjects: BTreeMap<Kind, BTreeSet<&'a Subject>>,
+    subjects: BTreeMap<GateTopic, BTreeSet<&'a Subject>>,
     /// Warp instructions that each would take, where that is the reason.
     estimates: BTreeMap<&'a Subject, u64>,
 }
@@ -107,7 +107,7 @@ pub fn skipped(record: &Record, judgement: &Judgement) -> Vec<String> {
 
 /// Gates that were not judged: how many, of what, why, and what judges them. `skipped` names their cases.
 pub fn table(judgement: &Judgement) -> Table {
-    let mut groups: Vec<(&str, &str, usize, BTreeSet<Kind>)> = Vec::new();
+    let mut groups: Vec<(&str, &str, usize, BTreeSet<GateTopic>)> = Vec::new();
     for verdict in unjudged::left_to_judge(judgement) {
         // Its name is in docs/verdicts.md; `skipped` has the sentence.
         let why = verdict.reason.code();
@@ -125,7 +125,7 @@ pub fn table(judgement: &Judgement) -> Table {
     }
     let withheld = unjudged::withheld(judgement);
     if withheld > 0 {
-        let kinds = BTreeSet::from([Kind::SingleCounters]);
+        let kinds = BTreeSet::from([GateTopic::SingleCounters]);
         groups.push(("withheld", "-v says why", withheld, kinds));
     }
     groups.sort_by_key(|(_, _, gates, _)| std::cmp::Reverse(*gates));
@@ -139,10 +139,10 @@ pub fn table(judgement: &Judgement) -> Table {
         ]
     });
     let columns = [
-        ("not judged", Column::Number),
-        ("gates on", Column::Text),
-        ("because", Column::Text),
-        ("to judge them", Column::Text),
+        ("not judged", ColumnKind::Number),
+        ("gates on", ColumnKind::Text),
+        ("because", ColumnKind::Text),
+        ("to judge them", ColumnKind::Text),
     ];
     Table::new(columns, rows.collect())
 }

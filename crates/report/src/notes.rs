@@ -8,21 +8,21 @@ use wording::reasons;
 use wording::words::{self, plural};
 
 /// Notes that a reader of the verdicts needs: checks that were not made as at the base, and times to doubt.
-pub fn of_the_run(record: &Record, judgement: &Judgement) -> Vec<String> {
-    lines(record, judgement, is_of_the_run)
+pub fn about_run(record: &Record, judgement: &Judgement) -> Vec<String> {
+    lines(record, judgement, is_about_run)
 }
 
 /// The other notes on its cases; what is new is gathered into one for each facet, what is gone into one for each
 /// variant.
-pub fn of_cases(record: &Record, judgement: &Judgement) -> Vec<String> {
+pub fn about_cases(record: &Record, judgement: &Judgement) -> Vec<String> {
     let intended = if_intended(record, judgement);
     let known = if_known(judgement);
-    let mut lines = lines(record, judgement, |note| !is_of_the_run(note));
+    let mut lines = lines(record, judgement, |note| !is_about_run(note));
     lines.extend(intended.chain(known));
     lines
 }
 
-fn is_of_the_run(note: &Note) -> bool {
+fn is_about_run(note: &Note) -> bool {
     match note {
         Note::LeftOut { .. }
         | Note::NewInputs { .. }

@@ -1,7 +1,7 @@
 //! Composes the report of a judgement for people: all sections in one order, which each format lays out. Pure.
 
 use super::problems::Block;
-use super::section::{InTerminal, Kind, Part, Room, Section, Table};
+use super::section::{ColumnKind, InTerminal, Room, Section, SectionPart, Table};
 use super::{
     against_base, blame, causes, diagnosis, explain, not_judged, notes, printed, problems, rivals,
     standing, summary, targets, values,
@@ -44,7 +44,8 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
         judgement,
         ..
     } = *input;
-    let lines = |label, title: &str, lines| Section::new(label, title, vec![Part::Lines(lines)]);
+    let lines =
+        |label, title: &str, lines| Section::new(label, title, vec![SectionPart::Lines(lines)]);
     let accepted = judgement.accepted.iter();
     let accepted = accepted.map(|acceptance| standing::accepted(&record.environment, acceptance));
     // An error that got smaller is seldom more than another order of the same sum.
@@ -72,12 +73,12 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
     };
     let if_verbose = |label, title: &str, lines| Section {
         in_terminal: InTerminal::IfVerbose,
-        ..Section::new(label, title, vec![Part::Lines(lines)])
+        ..Section::new(label, title, vec![SectionPart::Lines(lines)])
     };
     let comment_only = |title: &str, table: Table, is_folded| Section {
         is_folded,
         in_terminal: InTerminal::Never,
-        ..Section::new("", title, vec![Part::Table(table)])
+        ..Section::new("", title, vec![SectionPart::Table(table)])
     };
     let page_only = |title: &str, parts| Section {
         in_comment: false,
@@ -88,7 +89,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
     let problems = problems::blocks(input);
     let other_causes = other_causes(index, judgement, &problems);
     let first = [
-        Section::new("", "Problems", vec![Part::Problems(problems)]),
+        Section::new("", "Problems", vec![SectionPart::Problems(problems)]),
         loosened(judgement),
         ungated(judgement),
         blame::in_terminal(judgement),
@@ -96,7 +97,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
         Section::new(
             "printed",
             "Printed by kernels",
-            vec![Part::Printed(printed::printed(judgement))],
+            vec![SectionPart::Printed(printed::printed(judgement))],
         ),
         Section {
             in_terminal: unless_many(record.plan.cases.len().max(record.plan.units.len())),
@@ -112,8 +113,8 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
                     "rivals",
                     "Against the fastest rival, in the same run on the same GPU",
                     vec![
-                        Part::Table(fastest),
-                        Part::Lines(rivals::lines(&record.environment, judgement)),
+                        SectionPart::Table(fastest),
+                        SectionPart::Lines(rivals::lines(&record.environment, judgement)),
                     ],
                 )
             }
@@ -125,15 +126,15 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
         page_only(
             "Against rivals, in the same run on the same GPU",
             vec![
-                Part::Table(rivals::by_backend(judgement)),
-                Part::Lines(rivals::lines(&record.environment, judgement)),
+                SectionPart::Table(rivals::by_backend(judgement)),
+                SectionPart::Lines(rivals::lines(&record.environment, judgement)),
             ],
         ),
     ];
     let [bounds, bounds_beside] = diagnosis::section(index, judgement);
     let base = judgement.base.as_ref();
     let nothing_compared = base.and_then(against_base::nothing_compared);
-    let base = base.map(|base| of_base(record, judgement, base));
+    let base = base.map(|base| against_base_section(record, judgement, base));
     let rest = [
         lines("accepted", "Broken, and accepted", accepted.collect()),
         if_verbose(
@@ -163,8 +164,8 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
             ..Section::new("targets", "Targets", targets::parts(record, judgement))
         },
         lines("missed", "Missed targets", targets::missed(judgement)),
-        lines("note", "Notes", notes::of_the_run(record, judgement)),
-        if_verbose("note", "Remarks", notes::of_cases(record, judgement)),
+        lines("note", "Notes", notes::about_run(record, judgement)),
+        if_verbose("note", "Remarks", notes::about_cases(record, judgement)),
         Section {
             in_terminal: InTerminal::IfVerbose,
             ..bounds
@@ -184,14 +185,14 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
             ..Section::new(
                 "",
                 "Not judged",
-                vec![Part::Table(not_judged::table(judgement))],
+                vec![SectionPart::Table(not_judged::table(judgement))],
             )
         },
         page_only(
             "Not judged",
             vec![
-                Part::Table(not_judged::table(judgement)),
-                Part::Lines(not_judged::skipped(record, judgement)),
+                SectionPart::Table(not_judged::table(judgement)),
+                SectionPart::Lines(not_judged::skipped(record, judgement)),
             ],
         ),
         Section {
@@ -246,17 +247,17 @@ fn ungated<'a>(judgement: &Judgement) -> Section<'a> {
         };
     }
     let columns = [
-        ("worse, and no gate asks", Kind::Name),
-        ("metric", Kind::Text),
-        ("from", Kind::Number),
-        ("to", Kind::Number),
+        ("worse, and no gate asks", ColumnKind::Name),
+        ("metric", ColumnKind::Text),
+        ("from", ColumnKind::Number),
+        ("to", ColumnKind::Number),
     ];
     Section {
         is_folded: true,
         ..Section::new(
             "worse",
             &title,
-            vec![Part::Table(Table::new(columns, rows))],
+            vec![SectionPart::Table(Table::new(columns, rows))],
         )
     }
 }
@@ -264,16 +265,16 @@ fn ungated<'a>(judgement: &Judgement) -> Section<'a> {
 fn loosened(judgement: &Judgement) -> Section<'_> {
     let gates = against_base::loosened(judgement);
     let what = against_base::loosening(judgement, &gates);
-    let parts = vec![Part::Loosened(gates, what)];
+    let parts = vec![SectionPart::Loosened(gates, what)];
     Section::new("loosened", "Loosened gates", parts)
 }
 
 fn values<'a>(view: View, judgement: &Judgement) -> Section<'a> {
     let legend = values::legend(view).map(str::to_owned);
     let parts = vec![
-        Part::Table(values::units(view, judgement)),
-        Part::Table(values::cases(view, judgement)),
-        Part::Lines(legend.into_iter().collect()),
+        SectionPart::Table(values::units(view, judgement)),
+        SectionPart::Table(values::cases(view, judgement)),
+        SectionPart::Lines(legend.into_iter().collect()),
     ];
     Section {
         is_folded: true,
@@ -282,7 +283,11 @@ fn values<'a>(view: View, judgement: &Judgement) -> Section<'a> {
 }
 
 /// Head's times against the base's, and what was not timed.
-fn of_base<'a>(record: &Record, judgement: &Judgement, base: &AgainstBase) -> Section<'a> {
+fn against_base_section<'a>(
+    record: &Record,
+    judgement: &Judgement,
+    base: &AgainstBase,
+) -> Section<'a> {
     let title = format!("against {}", against_base::revision(base));
     let rows = against_base::compared(judgement).into_iter().map(|row| {
         vec![
@@ -298,15 +303,15 @@ fn of_base<'a>(record: &Record, judgement: &Judgement, base: &AgainstBase) -> Se
         ]
     });
     let columns = [
-        (title.as_str(), Kind::Name),
-        ("metric", Kind::Text),
-        ("base", Kind::Number),
-        ("head", Kind::Number),
-        ("change", Kind::Number),
-        ("within", Kind::Number),
-        ("could see", Kind::Number),
-        ("limit", Kind::Text),
-        ("verdict", Kind::Text),
+        (title.as_str(), ColumnKind::Name),
+        ("metric", ColumnKind::Text),
+        ("base", ColumnKind::Number),
+        ("head", ColumnKind::Number),
+        ("change", ColumnKind::Number),
+        ("within", ColumnKind::Number),
+        ("could see", ColumnKind::Number),
+        ("limit", ColumnKind::Text),
+        ("verdict", ColumnKind::Text),
     ];
     let mut table = Table::new(columns, rows.collect());
     for column in &mut table.columns {
@@ -321,7 +326,11 @@ fn of_base<'a>(record: &Record, judgement: &Judgement, base: &AgainstBase) -> Se
         lines.extend(against_base::errors(record));
     }
     let title = format!("Compared with {}", against_base::revision(base));
-    Section::new("base", &title, vec![Part::Table(table), Part::Lines(lines)])
+    Section::new(
+        "base",
+        &title,
+        vec![SectionPart::Table(table), SectionPart::Lines(lines)],
+    )
 }
 
 /// Why cases whose gate on their speed failed are slower: each cause once, and those of the problems not again.
@@ -332,7 +341,7 @@ fn other_causes(index: &Index, judgement: &Judgement, problems: &[Block]) -> Tab
         .map(|cause| (cause.class, cause.places.clone()))
         .collect();
     let mut rows = Vec::new();
-    for (case, cause) in causes::of_failures(index, judgement) {
+    for (case, cause) in causes::explain_failures(index, judgement) {
         let of = (cause.class, cause.places.clone());
         if known.contains(&of) {
             continue;
@@ -346,10 +355,10 @@ fn other_causes(index: &Index, judgement: &Judgement, problems: &[Block]) -> Tab
         ]);
     }
     let columns = [
-        ("case", Kind::Name),
-        ("class", Kind::Name),
-        ("cause", Kind::Text),
-        ("of the slowdown", Kind::Text),
+        ("case", ColumnKind::Name),
+        ("class", ColumnKind::Name),
+        ("cause", ColumnKind::Text),
+        ("of the slowdown", ColumnKind::Text),
     ];
     Table::new(columns, rows)
 }
@@ -423,14 +432,14 @@ fn comparison(verdicts: &[&Verdict]) -> Table {
         ])
     });
     let columns = [
-        ("subject", Kind::Name),
-        ("metric", Kind::Text),
-        ("baseline", Kind::Number),
-        ("head", Kind::Number),
-        ("change", Kind::Number),
-        ("95 % interval", Kind::Text),
-        ("could see", Kind::Number),
-        ("verdict", Kind::Text),
+        ("subject", ColumnKind::Name),
+        ("metric", ColumnKind::Text),
+        ("baseline", ColumnKind::Number),
+        ("head", ColumnKind::Number),
+        ("change", ColumnKind::Number),
+        ("95 % interval", ColumnKind::Text),
+        ("could see", ColumnKind::Number),
+        ("verdict", ColumnKind::Text),
     ];
     Table::new(columns, rows.collect())
 }
@@ -454,6 +463,9 @@ fn counters(judgement: &Judgement) -> Table {
     let rows = rows
         .into_iter()
         .map(|(subject, lines)| vec![subject.to_string(), lines.join("\n")]);
-    let columns = [("case", Kind::Name), ("counter: before -> now", Kind::Text)];
+    let columns = [
+        ("case", ColumnKind::Name),
+        ("counter: before -> now", ColumnKind::Text),
+    ];
     Table::new(columns, rows.collect())
 }

@@ -5,14 +5,14 @@ use std::path::{Component, Path, PathBuf};
 
 /// A line of a file, from the directory in which gatekeeper ran.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct FileLine {
     pub file: String,
     pub line: String,
 }
 
-impl Place {
+impl FileLine {
     /// `gates.yaml:7:3`, as gates say where they stand.
-    pub fn of(record: &Record, declared: &str) -> Option<Self> {
+    pub fn from_declared(record: &Record, declared: &str) -> Option<Self> {
         let (file, line) = declared.split_once(':')?;
         Some(Self {
             file: within_repository(record, file),

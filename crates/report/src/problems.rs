@@ -2,7 +2,7 @@
 
 use super::{against_base, causes, explain, summary};
 use crate::input::ReportInput;
-use crate::place::{Place, within_repository};
+use crate::place::{FileLine, within_repository};
 use ::explain::{Cause, PlaceSide};
 use model::{
     Against, Comparison, CounterRise, FaultSite, Finding, Judgement, LaunchSite, LineCount,
@@ -26,7 +26,7 @@ pub struct Block<'a> {
     /// A sentence each: why, with values.
     pub why: Vec<String>,
     /// Values that are worse, the worst first.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ValueRow>,
     /// The cause of what got slower or larger, where the base is known: `more barriers at k.cu:12`.
     pub cause: Option<String>,
     /// The same as data, also where a block before it says so.
@@ -39,7 +39,7 @@ pub struct Block<'a> {
     /// `gates.yaml:7, gates.yaml:19`
     pub declared: Option<String>,
     /// The line to mark: the kernel's where it is known, else where the gate stands.
-    pub place: Option<Place>,
+    pub place: Option<FileLine>,
     /// Runs one of the subjects alone, as this run did: the worst where that is known, else the first. If only a baseline is
     /// missing, takes the values as one.
     pub command: Option<String>,
@@ -63,7 +63,7 @@ pub struct FrameLine {
 }
 
 /// One value that is worse than it may be.
-pub struct Row {
+pub struct ValueRow {
     pub subject: Subject,
     pub metric: String,
     pub was: Option<String>,
@@ -190,12 +190,12 @@ pub fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
     let first_declared = own
         .iter()
         .chain(&follows)
-        .find_map(|place| Place::of(record, place.declared.as_deref()?));
+        .find_map(|place| FileLine::from_declared(record, place.declared.as_deref()?));
     let mut frame = frame(problem);
     if frame.lines.is_empty() {
         frame.lines = counted_lines(&rows);
     }
-    let first_line = frame.lines.first().map(|line| Place {
+    let first_line = frame.lines.first().map(|line| FileLine {
         file: within_repository(record, &line.file),
         line: line.number.to_string(),
     });
@@ -205,7 +205,7 @@ pub fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
     let first_cause = causes::first(index, &worst_first);
     let line_of_cause = first_cause
         .as_ref()
-        .and_then(|first_cause| of_cause(record, first_cause));
+        .and_then(|first_cause| locate_cause(record, first_cause));
     let subjects: Vec<&Subject> = problem.subjects.iter().collect();
     Block {
         subjects: short(record, &subjects),
@@ -242,22 +242,22 @@ pub fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
 }
 
 /// For a gate that stands in no file, as those that every kernel has: the first one that does of the same kernel.
-fn nearest_declared(record: &Record, judgement: &Judgement, problem: &Problem) -> Option<Place> {
+fn nearest_declared(record: &Record, judgement: &Judgement, problem: &Problem) -> Option<FileLine> {
     let kernel = problem.subjects.first()?.kernel();
     judgement
         .verdicts
         .iter()
         .filter(|verdict| verdict.subject.kernel() == kernel)
-        .find_map(|verdict| Place::of(record, verdict.declared.as_deref()?))
+        .find_map(|verdict| FileLine::from_declared(record, verdict.declared.as_deref()?))
 }
 
 /// The line of head that made it slower.
-fn of_cause(record: &Record, cause: &Cause) -> Option<Place> {
+fn locate_cause(record: &Record, cause: &Cause) -> Option<FileLine> {
     let place = cause
         .places
         .iter()
         .find(|place| place.of == PlaceSide::Head && place.line.number > 0)?;
-    Some(Place {
+    Some(FileLine {
         file: within_repository(record, &place.line.file),
         line: place.line.number.to_string(),
     })
@@ -289,14 +289,14 @@ fn short(record: &Record, subjects: &[&Subject]) -> String {
 fn frame(problem: &Problem) -> Frame {
     match &problem.cause {
         ProblemCause::Findings { findings, .. } => {
-            findings.first().map_or_else(Frame::default, of_finding)
+            findings.first().map_or_else(Frame::default, frame_finding)
         }
         ProblemCause::Arguments(all) => Frame {
-            lines: all.iter().filter_map(of_argument).collect(),
+            lines: all.iter().filter_map(frame_argument).collect(),
             between: None,
         },
         ProblemCause::Verdict(reason) => Frame {
-            lines: of_fault(reason).into_iter().collect(),
+            lines: frame_fault(reason).into_iter().collect(),
             between: None,
         },
         ProblemCause::Loosened => Frame::default(),
@@ -304,7 +304,7 @@ fn frame(problem: &Problem) -> Frame {
 }
 
 /// The lines that count most of what rose, each once: `global_load_sectors 4000`.
-fn counted_lines(rows: &[Row]) -> Vec<FrameLine> {
+fn counted_lines(rows: &[ValueRow]) -> Vec<FrameLine> {
     let mut lines: Vec<FrameLine> = Vec::new();
     for row in rows {
         let Some((counted, (file, number))) = row
@@ -330,7 +330,7 @@ fn counted_lines(rows: &[Row]) -> Vec<FrameLine> {
     lines
 }
 
-fn of_finding(finding: &Finding) -> Frame {
+fn frame_finding(finding: &Finding) -> Frame {
     let mut lines: Vec<FrameLine> = Vec::new();
     for (at, place) in finding.places.iter().enumerate() {
         let Some(line) = &place.line else {
@@ -403,7 +403,7 @@ fn calls(finding: &Finding) -> Vec<FrameLine> {
     }
 }
 
-fn of_argument(mistyped: &Mistyped) -> Option<FrameLine> {
+fn frame_argument(mistyped: &Mistyped) -> Option<FrameLine> {
     let (file, line) = mistyped.declared.as_deref()?.split_once(':')?;
     let number = line.split(':').next()?.parse().ok()?;
     Some(FrameLine {
@@ -418,7 +418,7 @@ fn of_argument(mistyped: &Mistyped) -> Option<FrameLine> {
     })
 }
 
-fn of_fault(reason: &Reason) -> Option<FrameLine> {
+fn frame_fault(reason: &Reason) -> Option<FrameLine> {
     let Reason::Fault(fault) = innermost(reason) else {
         return None;
     };
@@ -467,7 +467,7 @@ fn why(record: &Record, problem: &Problem, own: &[&Verdict]) -> Vec<String> {
                 _ => Some("fix: the types of these tensors".to_owned()),
             };
             all.iter()
-                .filter(|value| of_argument(value).is_none())
+                .filter(|value| frame_argument(value).is_none())
                 .map(titles::mistyped)
                 .chain(fix)
                 .collect()
@@ -570,8 +570,8 @@ fn listed(follows: &[&Verdict]) -> Vec<String> {
 }
 
 /// Values of gates on what a kernel takes; none for other problems.
-fn rows(judgement: &Judgement, own: &[&Verdict]) -> Vec<Row> {
-    let mut rows: Vec<Row> = own
+fn rows(judgement: &Judgement, own: &[&Verdict]) -> Vec<ValueRow> {
+    let mut rows: Vec<ValueRow> = own
         .iter()
         .flat_map(|verdict| rows_of(judgement, verdict))
         .collect();
@@ -579,14 +579,14 @@ fn rows(judgement: &Judgement, own: &[&Verdict]) -> Vec<Row> {
     rows
 }
 
-fn rows_of(judgement: &Judgement, verdict: &Verdict) -> Vec<Row> {
+fn rows_of(judgement: &Judgement, verdict: &Verdict) -> Vec<ValueRow> {
     let subject = &verdict.subject;
     match innermost(&verdict.reason) {
         Reason::CountersInDoubt { against, rises } => {
             let whose = whose(judgement, against);
             return rises
                 .iter()
-                .map(|doubted| of_rise(subject, &doubted.rise, whose.clone(), "in doubt"))
+                .map(|doubted| lay_out_rise(subject, &doubted.rise, whose.clone(), "in doubt"))
                 .collect();
         }
         Reason::UngatedWorse { against, values } => {
@@ -612,7 +612,7 @@ fn rows_of(judgement: &Judgement, verdict: &Verdict) -> Vec<Row> {
     match innermost(&verdict.reason) {
         Reason::BeyondChange(comparison) => {
             let whose = whose(judgement, &comparison.against);
-            vec![of_comparison(subject, comparison, whose, limit)]
+            vec![lay_out_comparison(subject, comparison, whose, limit)]
         }
         Reason::CountersRose { against, rises, .. } => {
             // The gate is `counters +0%`.
@@ -620,7 +620,7 @@ fn rows_of(judgement: &Judgement, verdict: &Verdict) -> Vec<Row> {
             let limit = gate.rsplit(' ').next().unwrap_or_default().to_owned();
             rises
                 .iter()
-                .map(|rise| of_rise(subject, rise, whose(judgement, against), &limit))
+                .map(|rise| lay_out_rise(subject, rise, whose(judgement, against), &limit))
                 .collect()
         }
         Reason::BeyondLimit {
@@ -629,7 +629,7 @@ fn rows_of(judgement: &Judgement, verdict: &Verdict) -> Vec<Row> {
             bound,
             ..
         } if metric.facet() != model::Facet::Correctness => {
-            vec![Row {
+            vec![ValueRow {
                 subject: subject.clone(),
                 metric: metric.to_string(),
                 was: None,
@@ -662,9 +662,14 @@ fn whose(judgement: &Judgement, against: &Against) -> String {
     }
 }
 
-fn of_comparison(subject: &Subject, comparison: &Comparison, whose: String, limit: String) -> Row {
+fn lay_out_comparison(
+    subject: &Subject,
+    comparison: &Comparison,
+    whose: String,
+    limit: String,
+) -> ValueRow {
     let quantity = |value: model::Num| words::quantity(comparison.metric, value.0);
-    Row {
+    ValueRow {
         subject: subject.clone(),
         metric: comparison.metric.to_string(),
         was: comparison.was.map(quantity),
@@ -681,10 +686,10 @@ fn of_comparison(subject: &Subject, comparison: &Comparison, whose: String, limi
     }
 }
 
-fn lay_out_worse_value(subject: &Subject, value: &WorseValue, whose: String) -> Row {
+fn lay_out_worse_value(subject: &Subject, value: &WorseValue, whose: String) -> ValueRow {
     let WorseValue { metric, was, now } = *value;
     let change = judge::relative_change(now.0, was.0);
-    Row {
+    ValueRow {
         subject: subject.clone(),
         metric: metric.to_string(),
         was: Some(words::quantity(metric, was.0)),
@@ -698,9 +703,9 @@ fn lay_out_worse_value(subject: &Subject, value: &WorseValue, whose: String) -> 
     }
 }
 
-fn of_rise(subject: &Subject, rise: &CounterRise, whose: String, limit: &str) -> Row {
+fn lay_out_rise(subject: &Subject, rise: &CounterRise, whose: String, limit: &str) -> ValueRow {
     let metric = rise.counter.into();
-    Row {
+    ValueRow {
         subject: subject.clone(),
         metric: rise.counter.to_string(),
         was: Some(words::quantity(metric, rise.was.0)),
@@ -715,7 +720,7 @@ fn of_rise(subject: &Subject, rise: &CounterRise, whose: String, limit: &str) ->
 }
 
 /// Head of the column of values that others are compared with: whose they are, where all are of one side.
-pub fn head_of_was<'a>(rows: impl IntoIterator<Item = &'a Row>) -> &'a str {
+pub fn head_of_was<'a>(rows: impl IntoIterator<Item = &'a ValueRow>) -> &'a str {
     let mut names = rows.into_iter().filter_map(|row| row.whose.as_deref());
     match names.next() {
         Some(first) if names.all(|name| name == first) => first,
@@ -724,7 +729,7 @@ pub fn head_of_was<'a>(rows: impl IntoIterator<Item = &'a Row>) -> &'a str {
 }
 
 /// `p50 9.9 % slower`, `load sectors 8× more`, and how many other values.
-fn cost_title(worst: &Row, all: &[Row]) -> String {
+fn cost_title(worst: &ValueRow, all: &[ValueRow]) -> String {
     let change = worst.multiple.as_ref().or(worst.change.as_ref());
     let first = match change {
         Some(change) => format!("{} {change}", worst.metric),
@@ -739,21 +744,21 @@ fn cost_title(worst: &Row, all: &[Row]) -> String {
 /// By what each subject fails that is meant to: `k/racy@tile: memory and races, max_err <= 0.001`. Why is in
 /// `report.json`, as nobody reads in every run what is as it should be.
 pub fn expected(judgement: &Judgement) -> Vec<String> {
-    of_outcome(judgement, Outcome::Expected, |verdict| {
+    list_outcome(judgement, Outcome::Expected, |verdict| {
         words::question(&verdict.question)
     })
 }
 
 /// The fallbacks: `k/fast@small: max_err <= 0.001: falls back on ...`.
 pub fn replaced(record: &Record, judgement: &Judgement) -> Vec<String> {
-    of_outcome(judgement, Outcome::Replaced, |verdict| {
+    list_outcome(judgement, Outcome::Replaced, |verdict| {
         let gate = words::question(&verdict.question);
         format!("{gate}: {}", reasons::verdict(&record.environment, verdict))
     })
 }
 
 /// A line for each subject.
-fn of_outcome(
+fn list_outcome(
     judgement: &Judgement,
     outcome: Outcome,
     shown: impl Fn(&Verdict) -> String,

@@ -27,15 +27,15 @@ pub struct CaseProfile<'a> {
 }
 
 /// Every case of the plan, in its order.
-pub fn of_cases<'a>(view: View<'_, 'a>) -> Vec<CaseProfile<'a>> {
+pub fn collect_cases<'a>(view: View<'_, 'a>) -> Vec<CaseProfile<'a>> {
     view.plan()
         .cases
         .iter()
-        .map(|case| of_case(view, &case.id))
+        .map(|case| collect_case(view, &case.id))
         .collect()
 }
 
-fn of_case<'a>(view: View<'_, 'a>, case: &'a CaseId) -> CaseProfile<'a> {
+fn collect_case<'a>(view: View<'_, 'a>, case: &'a CaseId) -> CaseProfile<'a> {
     let subject = Subject::Case(case.clone());
     let problem = view.timeable(case).err();
     let mut shown = CaseProfile {
@@ -210,7 +210,7 @@ mod tests {
 
     fn shown(record: &Record) -> String {
         let device = record.environment.device.got().unwrap();
-        text(device, &of_cases(Index::new(record).head()))
+        text(device, &collect_cases(Index::new(record).head()))
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
             .evidence
             .retain(|piece| !matches!(piece, Evidence::Profile { case, .. } if *case == id));
         let index = Index::new(&record);
-        let cases = of_cases(index.head());
+        let cases = collect_cases(index.head());
         assert!(cases[0].profiles.is_empty());
         assert!(cases[0].problem.is_some());
         assert!(cases[1].problem.is_none());

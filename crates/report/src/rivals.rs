@@ -1,6 +1,6 @@
 //! How timed cases compare with rivals. Pure.
 
-use super::section::{Kind, Table};
+use super::section::{ColumnKind, Table};
 use model::{
     AgainstRival, CaseId, Environment, Judgement, Metric, NotCompared, Reason, RivalStanding,
     Subject,
@@ -75,8 +75,11 @@ pub fn by_backend(judgement: &Judgement) -> Table {
         .iter()
         .map(|backend| format!("{backend} ×"))
         .collect();
-    let start = [("case", Kind::Name), (head.as_str(), Kind::Number)];
-    let ratios = heads.iter().map(|head| (head.as_str(), Kind::Number));
+    let start = [
+        ("case", ColumnKind::Name),
+        (head.as_str(), ColumnKind::Number),
+    ];
+    let ratios = heads.iter().map(|head| (head.as_str(), ColumnKind::Number));
     Table::new(start.into_iter().chain(ratios), rows)
 }
 
@@ -102,16 +105,16 @@ fn table<'a>(rows: impl Iterator<Item = (&'a RivalStanding, &'a AgainstRival)>) 
         ]
     });
     let columns = [
-        ("case", Kind::Name),
-        ("p50", Kind::Number),
-        ("rival's p50", Kind::Number),
-        ("the case is", Kind::Text),
+        ("case", ColumnKind::Name),
+        ("p50", ColumnKind::Number),
+        ("rival's p50", ColumnKind::Number),
+        ("the case is", ColumnKind::Text),
     ];
     Table::new(columns, rows.collect())
 }
 
 /// Backends of one rival that were not compared for one reason.
-struct Group<'a> {
+struct RivalGroup<'a> {
     rival: &'a str,
     why: String,
     backends: Vec<&'a str>,
@@ -125,7 +128,7 @@ const MOST_KERNELS: usize = 3;
 /// Which versions were compared with, and what was not compared, for each reason once.
 pub fn lines(environment: &Environment, judgement: &Judgement) -> Vec<String> {
     let mut lines = Vec::new();
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<RivalGroup> = Vec::new();
     let (mut not_requested, mut kernels): (Vec<String>, Vec<String>) = Default::default();
     for standing in &judgement.rivals {
         let versions: Vec<_> = standing
@@ -144,9 +147,9 @@ pub fn lines(environment: &Environment, judgement: &Judgement) -> Vec<String> {
                 continue;
             }
             let why = why_not(environment, not);
-            let known = |group: &Group| group.rival == standing.rival && group.why == why;
+            let known = |group: &RivalGroup| group.rival == standing.rival && group.why == why;
             let at = groups.iter().position(known).unwrap_or_else(|| {
-                groups.push(Group {
+                groups.push(RivalGroup {
                     rival: &standing.rival,
                     why: why.clone(),
                     backends: Vec::new(),
@@ -162,7 +165,7 @@ pub fn lines(environment: &Environment, judgement: &Judgement) -> Vec<String> {
             }
         }
     }
-    lines.extend(groups.iter().map(Group::line));
+    lines.extend(groups.iter().map(RivalGroup::line));
     if !not_requested.is_empty() {
         let names = listed(&not_requested);
         let kernels = match kernels.len() {
@@ -193,7 +196,7 @@ fn why_not(environment: &Environment, not: &NotCompared) -> String {
     }
 }
 
-impl Group<'_> {
+impl RivalGroup<'_> {
     /// `torch cudnn and math: not compared with 2 cases of k: no kernel for this shape`.
     fn line(&self) -> String {
         let own = |words: &[&str]| {

@@ -4,7 +4,7 @@
 //! holds is none.
 
 use super::annotations::{Annotation, Level, with_findings};
-use super::place::Place;
+use super::place::FileLine;
 use super::summary;
 use crate::exit::Exit;
 use crate::input::ReportInput;
@@ -75,7 +75,7 @@ fn result(
     let place = annotation.place.as_ref();
     let file = place.map_or(record.environment.config.as_str(), |place| &place.file);
     // Without a line it is the first one: what shows results shows them at a place.
-    let line = place.and_then(|Place { line, .. }| line.parse::<u32>().ok());
+    let line = place.and_then(|FileLine { line, .. }| line.parse::<u32>().ok());
     let line = line.unwrap_or(1).max(1);
     let level = match annotation.level {
         Level::Error => "error",

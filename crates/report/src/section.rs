@@ -2,14 +2,14 @@
 
 use super::against_base::LoosenedGates;
 use super::printed::Printed;
-use super::problems::{Block, Row, head_of_was};
+use super::problems::{Block, ValueRow, head_of_was};
 
 pub struct Section<'a> {
     /// Begins each line in a terminal: at most eight letters.
     pub label: &'static str,
     /// In a comment.
     pub title: String,
-    pub parts: Vec<Part<'a>>,
+    pub parts: Vec<SectionPart<'a>>,
     /// In a comment: at its end, and one click away.
     pub is_folded: bool,
     pub in_terminal: InTerminal,
@@ -39,7 +39,7 @@ pub enum Room {
     Never,
 }
 
-pub enum Part<'a> {
+pub enum SectionPart<'a> {
     Problems(Vec<Block<'a>>),
     Loosened(Vec<LoosenedGates<'a>>, String),
     Lines(Vec<String>),
@@ -65,12 +65,12 @@ pub struct Table {
 
 pub struct Column {
     pub head: String,
-    pub kind: Kind,
+    pub kind: ColumnKind,
     pub room: Room,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnKind {
     /// The name of a unit or case: to be copied, and so never broken.
     Name,
     Number,
@@ -78,7 +78,7 @@ pub enum Kind {
 }
 
 impl<'a> Section<'a> {
-    pub fn new(label: &'static str, title: &str, parts: Vec<Part<'a>>) -> Self {
+    pub fn new(label: &'static str, title: &str, parts: Vec<SectionPart<'a>>) -> Self {
         Self {
             label,
             title: title.to_owned(),
@@ -91,7 +91,7 @@ impl<'a> Section<'a> {
     }
 }
 
-impl Part<'_> {
+impl SectionPart<'_> {
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Problems(problems) => problems.is_empty(),
@@ -106,7 +106,7 @@ impl Part<'_> {
 
 impl Table {
     /// Values that are worse than they may be.
-    pub fn of_rows(rows: &[Row]) -> Self {
+    pub fn from_rows(rows: &[ValueRow]) -> Self {
         let was = head_of_was(rows);
         let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
         let rows = rows.iter().map(|row| {
@@ -120,12 +120,12 @@ impl Table {
             ]
         });
         let columns = [
-            ("case", Kind::Name),
-            ("metric", Kind::Text),
-            (was, Kind::Number),
-            ("now", Kind::Number),
-            ("change", Kind::Number),
-            ("limit", Kind::Text),
+            ("case", ColumnKind::Name),
+            ("metric", ColumnKind::Text),
+            (was, ColumnKind::Number),
+            ("now", ColumnKind::Number),
+            ("change", ColumnKind::Number),
+            ("limit", ColumnKind::Text),
         ];
         let mut table = Self::new(columns, rows.collect());
         if let Some(limit) = table.columns.last_mut() {
@@ -135,7 +135,7 @@ impl Table {
     }
 
     pub fn new<'a>(
-        columns: impl IntoIterator<Item = (&'a str, Kind)>,
+        columns: impl IntoIterator<Item = (&'a str, ColumnKind)>,
         rows: Vec<Vec<String>>,
     ) -> Self {
         let columns = columns.into_iter().map(|(head, kind)| Column {

@@ -212,7 +212,7 @@ fn reused(record: &Record) -> Option<String> {
     let since = record
         .evidence
         .iter()
-        .filter_map(|piece| match piece.of_base().unwrap_or(piece) {
+        .filter_map(|piece| match piece.as_base().unwrap_or(piece) {
             Evidence::Reused { since, .. } => Some(since.as_str()),
             _ => None,
         });

@@ -1,25 +1,25 @@
 //! Values against their targets, which are no gates: what is met, what is missed and why, and what was not measured.
 
-use super::section::{Kind, Part, Table};
+use super::section::{ColumnKind, SectionPart, Table};
 use model::{Aimed, Judgement, Metric, Record, Standing, Subject};
 use std::collections::{BTreeMap, BTreeSet};
 use wording::names::in_words;
 use wording::reasons;
 use wording::words::{self, plural};
 
-pub fn parts<'a>(record: &Record, judgement: &Judgement) -> Vec<Part<'a>> {
+pub fn parts<'a>(record: &Record, judgement: &Judgement) -> Vec<SectionPart<'a>> {
     let targets = || judgement.targets.iter();
     let rows = targets().filter_map(row).collect();
     let columns = [
-        ("target", Kind::Name),
-        ("limit", Kind::Text),
-        ("measured", Kind::Number),
-        ("wanted", Kind::Number),
-        ("standing", Kind::Text),
+        ("target", ColumnKind::Name),
+        ("limit", ColumnKind::Text),
+        ("measured", ColumnKind::Number),
+        ("wanted", ColumnKind::Number),
+        ("standing", ColumnKind::Text),
     ];
     vec![
-        Part::Table(Table::new(columns, rows)),
-        Part::Lines(not_measured(record, judgement)),
+        SectionPart::Table(Table::new(columns, rows)),
+        SectionPart::Lines(not_measured(record, judgement)),
     ]
 }
 

@@ -4,8 +4,8 @@
 use super::against_base::LoosenedGates;
 use super::input::ReportInput;
 use super::page;
-use super::problems::{Block, Frame, Row};
-use super::section::{self, InTerminal, Kind, Part, Room, Section};
+use super::problems::{Block, Frame, ValueRow};
+use super::section::{self, ColumnKind, InTerminal, Room, Section, SectionPart};
 use super::summary;
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width,
@@ -148,9 +148,9 @@ fn sections(all: &[Section], options: Options) -> Vec<String> {
     for section in all.iter().filter(is_shown) {
         for part in section.parts.iter().filter(|part| !part.is_empty()) {
             match part {
-                Part::Problems(all) => blocks(&mut out, all, options),
-                Part::Loosened(gates, what) => loosened(&mut out, gates, what, options),
-                Part::Lines(lines) => {
+                SectionPart::Problems(all) => blocks(&mut out, all, options),
+                SectionPart::Loosened(gates, what) => loosened(&mut out, gates, what, options),
+                SectionPart::Lines(lines) => {
                     let most = match section.in_terminal {
                         InTerminal::First(most) if !options.is_verbose() => most,
                         _ => lines.len(),
@@ -162,13 +162,13 @@ fn sections(all: &[Section], options: Options) -> Vec<String> {
                         labelled(&mut out, section.label, &[more], options);
                     }
                 }
-                Part::Table(part) => {
+                SectionPart::Table(part) => {
                     if out.last().is_some_and(|line| !line.is_empty()) {
                         out.push(String::new());
                     }
                     out.extend(table(part, "", options.width));
                 }
-                Part::Printed(all) => {
+                SectionPart::Printed(all) => {
                     for printed in all {
                         let head = std::slice::from_ref(&printed.head);
                         labelled(&mut out, section.label, head, options);
@@ -182,7 +182,7 @@ fn sections(all: &[Section], options: Options) -> Vec<String> {
                     }
                     out.push(String::new());
                 }
-                Part::Chart(_) => {}
+                SectionPart::Chart(_) => {}
             }
         }
     }
@@ -338,13 +338,13 @@ fn cut(text: &str, room: usize) -> String {
 }
 
 /// Values that are worse, as a table.
-fn table_of_rows(out: &mut Vec<String>, all: &[Row], options: Options) {
+fn table_of_rows(out: &mut Vec<String>, all: &[ValueRow], options: Options) {
     let shown = if options.is_verbose() {
         all.len()
     } else {
         all.len().min(MOST_ROWS)
     };
-    let part = section::Table::of_rows(&all[..shown]);
+    let part = section::Table::from_rows(&all[..shown]);
     let lines = table(&part, INDENT, options.width);
     out.extend(lines.into_iter().filter(|line| !line.is_empty()));
     if shown < all.len() {
@@ -414,8 +414,8 @@ fn table(table: &section::Table, indent: &str, width: usize) -> Vec<String> {
             .collect();
         let head = escape::within_line(&column.head);
         shown.push(match column.kind {
-            Kind::Number => with_unit_in_head(head, cells),
-            Kind::Name | Kind::Text => std::iter::once(head).chain(cells).collect(),
+            ColumnKind::Number => with_unit_in_head(head, cells),
+            ColumnKind::Name | ColumnKind::Text => std::iter::once(head).chain(cells).collect(),
         });
         columns.push(column);
     }
@@ -450,8 +450,8 @@ fn table(table: &section::Table, indent: &str, width: usize) -> Vec<String> {
         .enumerate()
         .map(|(at, (column, cells))| {
             let widest = match column.kind {
-                Kind::Name | Kind::Number => natural(cells),
-                Kind::Text => cells
+                ColumnKind::Name | ColumnKind::Number => natural(cells),
+                ColumnKind::Text => cells
                     .iter()
                     .map(|cell| longest_word(cell))
                     .max()
@@ -483,7 +483,7 @@ fn table(table: &section::Table, indent: &str, width: usize) -> Vec<String> {
     for ((at, column), (kind, least)) in drawn.column_iter_mut().enumerate().zip(kinds) {
         column.set_padding((0, padding(at)));
         column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
-        if kind == Kind::Number {
+        if kind == ColumnKind::Number {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }

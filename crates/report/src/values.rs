@@ -1,7 +1,7 @@
 //! The values of every unit and case, as tables. Pure.
 
 use super::against_base;
-use super::section::{Kind, Room, Table};
+use super::section::{ColumnKind, Room, Table};
 use judge::View;
 use model::{Case, Counter, Judgement, Metric, Mode, Outcome, Subject, Verdict};
 use std::collections::BTreeSet;
@@ -58,7 +58,7 @@ pub fn units(view: View, judgement: &Judgement) -> Table {
             .map(|unit| {
                 let subject = Subject::Unit(unit.id.clone());
                 let cells = cells(view, &subject, UNIT_METRICS);
-                row(&subject, cells, worst(of(judgement, &subject)))
+                row(&subject, cells, worst(verdicts_on(judgement, &subject)))
             })
             .collect(),
     )
@@ -76,16 +76,18 @@ fn table<'a>(
     metrics: impl IntoIterator<Item = &'a str>,
     rows: Vec<Vec<String>>,
 ) -> Table {
-    let metrics = metrics.into_iter().map(|metric| (metric, Kind::Number));
+    let metrics = metrics
+        .into_iter()
+        .map(|metric| (metric, ColumnKind::Number));
     let mut table = Table::new(
-        [(what, Kind::Name)]
+        [(what, ColumnKind::Name)]
             .into_iter()
             .chain(metrics)
-            .chain([("verdict", Kind::Text)]),
+            .chain([("verdict", ColumnKind::Text)]),
         rows,
     );
     for column in &mut table.columns {
-        if column.kind == Kind::Number && !FIRST.contains(&column.head.as_str()) {
+        if column.kind == ColumnKind::Number && !FIRST.contains(&column.head.as_str()) {
             column.room = Room::IfItFits;
         }
     }
@@ -124,7 +126,7 @@ pub fn cases(view: View, judgement: &Judgement) -> Table {
         if !is_simulated {
             cells.push(p50_to_base(judgement, &subject));
         }
-        let worst = worst(of(judgement, &subject));
+        let worst = worst(verdicts_on(judgement, &subject));
         if worst != Some(Outcome::Skipped) || cells.iter().any(|cell| cell != "-") {
             rows.push(row(&subject, cells, worst));
         }
@@ -219,7 +221,7 @@ pub fn cells(
     metrics.into_iter().map(cell).collect()
 }
 
-fn of<'a>(
+fn verdicts_on<'a>(
     judgement: &'a Judgement,
     subject: &'a Subject,
 ) -> impl Iterator<Item = &'a Verdict> + use<'a> {

@@ -30,7 +30,7 @@ pub(crate) fn loops(section: &Section) -> Vec<Loop> {
         .filter(|at| blocks.get(*at).is_some_and(is_entry))
         .collect();
     let order = postorder(&blocks, &roots);
-    let dominators = Dominators::of(&blocks, &roots, &order);
+    let dominators = Dominators::new(&blocks, &roots, &order);
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); blocks.len()];
     // Bodies by their heads; branches back to one head are one loop.
     let mut bodies: BTreeMap<usize, (BTreeSet<usize>, usize)> = BTreeMap::new();
@@ -193,7 +193,7 @@ struct Dominators {
 }
 
 impl Dominators {
-    fn of(blocks: &[Block], roots: &[usize], order: &[usize]) -> Self {
+    fn new(blocks: &[Block], roots: &[usize], order: &[usize]) -> Self {
         let mut number = vec![None; blocks.len()];
         for (at, &block) in order.iter().enumerate() {
             if let Some(number) = number.get_mut(block) {

@@ -77,18 +77,20 @@ impl Instruction<'_> {
 impl<'a> Listing<'a> {
     pub fn parse(text: &'a str) -> Self {
         let mut listing = Self::default();
-        let mut reader: Option<Reader<'a>> = None;
+        let mut reader: Option<ListingReader<'a>> = None;
         for line in text.lines() {
             let trimmed = line.trim();
             if let Some(rest) = trimmed.strip_prefix(".section") {
-                listing.sections.extend(reader.take().map(Reader::end));
+                listing
+                    .sections
+                    .extend(reader.take().map(ListingReader::end));
                 let name = rest.trim().split(',').next().unwrap_or_default();
-                reader = name.strip_prefix(".text.").map(Reader::new);
+                reader = name.strip_prefix(".text.").map(ListingReader::new);
             } else if let Some(reader) = &mut reader {
                 reader.line(trimmed);
             }
         }
-        listing.sections.extend(reader.map(Reader::end));
+        listing.sections.extend(reader.map(ListingReader::end));
         listing
     }
 
@@ -97,7 +99,7 @@ impl<'a> Listing<'a> {
     }
 }
 
-struct Reader<'a> {
+struct ListingReader<'a> {
     section: Section<'a>,
     known: HashMap<CodePlace, usize>,
     place: Option<usize>,
@@ -106,7 +108,7 @@ struct Reader<'a> {
     declared: Vec<&'a str>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ListingReader<'a> {
     fn new(name: &'a str) -> Self {
         Self {
             section: Section {

@@ -20,15 +20,15 @@ pub fn made() -> u64 {
 
 /// The kind of thing at a path, links followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileKind {
     File,
     Directory,
     /// A FIFO, a device or a socket.
     Special,
 }
 
-impl Kind {
-    pub fn of(about: &Metadata) -> Self {
+impl FileKind {
+    pub fn from_metadata(about: &Metadata) -> Self {
         match (about.is_file(), about.is_dir()) {
             (true, _) => Self::File,
             (_, true) => Self::Directory,
@@ -52,10 +52,10 @@ pub fn open(path: &Path) -> io::Result<File> {
 }
 
 fn check_kind(about: &Metadata) -> io::Result<()> {
-    match Kind::of(about) {
-        Kind::File => Ok(()),
-        Kind::Directory => Err(io::ErrorKind::IsADirectory.into()),
-        Kind::Special => Err(io::Error::new(
+    match FileKind::from_metadata(about) {
+        FileKind::File => Ok(()),
+        FileKind::Directory => Err(io::ErrorKind::IsADirectory.into()),
+        FileKind::Special => Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             "it is a pipe, a device or a socket, not a file",
         )),

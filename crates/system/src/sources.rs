@@ -6,13 +6,13 @@ use std::path::{Component, Path, PathBuf};
 
 /// The kind of source that another compiler has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Made {
+pub enum Precompiled {
     Ptx,
     Cubin,
 }
 
-impl Made {
-    pub fn of(source: &str) -> Option<Self> {
+impl Precompiled {
+    pub fn from_path(source: &str) -> Option<Self> {
         match extension(source) {
             "ptx" => Some(Self::Ptx),
             "cubin" => Some(Self::Cubin),
@@ -97,7 +97,7 @@ pub fn expand(
 }
 
 /// As this process has them.
-pub fn of_process(name: &str) -> Option<String> {
+pub fn read_variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
@@ -105,7 +105,7 @@ pub fn of_process(name: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn of(written: &str) -> Result<String, NoDirectory> {
+    fn expand_here(written: &str) -> Result<String, NoDirectory> {
         expand(written, &|name| match name {
             "TORCH_INCLUDE" => Some("/opt/torch/include/".to_owned()),
             "HERE" => Some("include".to_owned()),
@@ -122,7 +122,7 @@ mod tests {
             ("${TORCH_INCLUDE}", "/opt/torch/include"),
             ("${TORCH_INCLUDE}/ATen", "/opt/torch/include/ATen"),
         ] {
-            assert_eq!(of(written).as_deref(), Ok(is));
+            assert_eq!(expand_here(written).as_deref(), Ok(is));
             assert_eq!(is_outside(written), is.starts_with('/'));
         }
     }
@@ -132,13 +132,13 @@ mod tests {
         for variable in ["ABSENT", "EMPTY"] {
             let variable = variable.to_owned();
             let written = format!("${{{variable}}}/x");
-            assert_eq!(of(&written), Err(NoDirectory::Unset { variable }));
+            assert_eq!(expand_here(&written), Err(NoDirectory::Unset { variable }));
         }
         let relative = NoDirectory::Relative {
             variable: "HERE".to_owned(),
             value: "include".to_owned(),
         };
-        assert_eq!(of("${HERE}"), Err(relative));
+        assert_eq!(expand_here("${HERE}"), Err(relative));
         for written in [
             "$TORCH_INCLUDE",
             "${TORCH_INCLUDE",
@@ -148,7 +148,11 @@ mod tests {
             "a/${TORCH_INCLUDE}",
             "${TORCH_INCLUDE}/${HERE}",
         ] {
-            assert_eq!(of(written), Err(NoDirectory::Misplaced), "{written}");
+            assert_eq!(
+                expand_here(written),
+                Err(NoDirectory::Misplaced),
+                "{written}"
+            );
         }
     }
 

@@ -13,7 +13,7 @@ mod tests;
 pub mod user;
 
 use super::inputs::{Inputs, View};
-use super::{Compared, Outputs, Values, elem};
+use super::{ComparedElements, Outputs, Values, elem};
 use model::{Case, ElemType, Reference, Role, Tensor};
 
 /// Part of every cached result's key: a change of what any built-in reference computes is a new version.
@@ -251,9 +251,9 @@ fn complete(case: &Case, inputs: &Inputs, mut outputs: Outputs) -> Result<Output
     Ok(outputs)
 }
 
-fn compared(case: &Case, inputs: &Inputs) -> Result<Compared, NoAnswer> {
+fn compared(case: &Case, inputs: &Inputs) -> Result<ComparedElements, NoAnswer> {
     let input = |name: &str| Some(inputs.tensors.get(name)?.seen.clone());
-    Ok(Compared::of(case, &input)?)
+    Ok(ComparedElements::for_case(case, &input)?)
 }
 
 /// For messages: the dimensions that were expected and those that are there.

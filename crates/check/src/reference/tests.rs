@@ -379,8 +379,14 @@ fn a_wrong_index_mapping_is_far_off() {
         }
     }
     let got = built_in(&case, &wrong, View::Seen).unwrap();
-    let facts =
-        crate::compare::errors(&got, &want, &case.tensors, &Compared::all(), Some(1e-3)).unwrap();
+    let facts = crate::compare::errors(
+        &got,
+        &want,
+        &case.tensors,
+        &ComparedElements::all(),
+        Some(1e-3),
+    )
+    .unwrap();
     assert!(facts.max_err.0 > 0.1 && facts.over_tolerance.unwrap().0 > 0.5);
 }
 
@@ -400,8 +406,14 @@ fn codecs_have_their_known_error_in_attention() {
         let inputs = generate(&case, 1).unwrap();
         let [seen, original] =
             [View::Seen, View::Original].map(|view| built_in(&case, &inputs, view).unwrap());
-        let facts = crate::compare::errors(&seen, &original, &case.tensors, &Compared::all(), None)
-            .unwrap();
+        let facts = crate::compare::errors(
+            &seen,
+            &original,
+            &case.tensors,
+            &ComparedElements::all(),
+            None,
+        )
+        .unwrap();
         facts.max_err.0
     };
     let offset_binary = error(ElemType::U8, 127.0, 128, [1, 1, 128, 64]);

@@ -1,6 +1,6 @@
 //! Shared memory: lanes of a warp that ask the same bank for different words, so that an access takes more passes.
 
-use crate::counts::{Counted, counted, per_warp};
+use crate::counts::{CountPair, counted, per_warp};
 use crate::places::grown_lines;
 use crate::{Cause, CauseClass, CodeComparison, Sides};
 use model::Counter;
@@ -8,24 +8,24 @@ use model::Counter;
 /// Cycles of one pass more: each takes one of the SM's, and a few warps are kept waiting.
 const CYCLES: f64 = 4.0;
 
-struct Way {
+struct BankCounters {
     requests: Counter,
     passes: Counter,
     ideal: Option<Counter>,
 }
 
-const WAYS: [Way; 3] = [
-    Way {
+const WAYS: [BankCounters; 3] = [
+    BankCounters {
         requests: Counter::SharedLoadRequests,
         passes: Counter::SharedLoadWavefronts,
         ideal: Some(Counter::SharedLoadWavefrontsIdeal),
     },
-    Way {
+    BankCounters {
         requests: Counter::SharedStoreRequests,
         passes: Counter::SharedStoreWavefronts,
         ideal: Some(Counter::SharedStoreWavefrontsIdeal),
     },
-    Way {
+    BankCounters {
         requests: Counter::MatrixLoads,
         passes: Counter::MatrixLoadWavefronts,
         ideal: None,
@@ -33,16 +33,16 @@ const WAYS: [Way; 3] = [
 ];
 
 pub fn rule(sides: &Sides, _: &CodeComparison) -> Vec<Cause> {
-    WAYS.iter().filter_map(|way| of(way, sides)).collect()
+    WAYS.iter().filter_map(|way| find_cause(way, sides)).collect()
 }
 
-fn of(way: &Way, sides: &Sides) -> Option<Cause> {
+fn find_cause(way: &BankCounters, sides: &Sides) -> Option<Cause> {
     let requests = counted(sides, way.requests)?;
     let passes = counted(sides, way.passes)?;
     // Without conflicts: as counted, or as many for each access as base had.
     let least = match way.ideal {
         Some(ideal) => counted(sides, ideal)?,
-        None => Counted {
+        None => CountPair {
             base: passes.base,
             head: passes.base / requests.base * requests.head,
         },

@@ -11,10 +11,10 @@ const NOTABLE: f64 = 0.02;
 const CYCLES: f64 = 2.0;
 
 pub fn rule(sides: &Sides, _: &CodeComparison) -> Vec<Cause> {
-    of(sides).into_iter().collect()
+    find_cause(sides).into_iter().collect()
 }
 
-fn of(sides: &Sides) -> Option<Cause> {
+fn find_cause(sides: &Sides) -> Option<Cause> {
     let instructions = counted(sides, Counter::Instructions)?;
     let lanes = counted(sides, Counter::LaneInstructions)?;
     let at_work = lanes.over(instructions);

@@ -1,6 +1,6 @@
 //! Division that is rounded exactly, or of integers: a dozen instructions, and for some numbers a call.
 
-use crate::code_comparison::{Counted, LineBucket};
+use crate::code_comparison::{InstructionCount, LineBucket};
 use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::InstructionKind as Kind;
 
@@ -35,11 +35,11 @@ fn is_division_without_lines(code: &CodeComparison) -> bool {
 
 /// A quotient of floats has a check whether it needs the slow way. One of integers takes the reciprocal of a float that
 /// was an integer.
-fn divisions(pile: &LineBucket) -> Counted {
-    let checks = pile.of(&|kind| kind == Kind::DivisionCheck);
-    let reciprocals = pile.of(&|kind| kind == Kind::Reciprocal);
-    let conversions = pile.of(&|kind| kind == Kind::Conversion);
-    if conversions.count >= 2 * reciprocals.count.saturating_sub(checks.count) { Counted {
+fn divisions(pile: &LineBucket) -> InstructionCount {
+    let checks = pile.count_kinds(&|kind| kind == Kind::DivisionCheck);
+    let reciprocals = pile.count_kinds(&|kind| kind == Kind::Reciprocal);
+    let conversions = pile.count_kinds(&|kind| kind == Kind::Conversion);
+    if conversions.count >= 2 * reciprocals.count.saturating_sub(checks.count) { InstructionCount {
             count: checks.count.max(reciprocals.count),
             runs: checks.runs.max(reciprocals.runs),
         } } else { checks }

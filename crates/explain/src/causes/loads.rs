@@ -25,7 +25,7 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     let stores = code.runs(&|kind| matches!(kind, Kind::GlobalStore(_)));
     // Loads that left one line for another that runs more often.
     let moved = code.growth_where(&|base, head| {
-        let (was, is) = (base.of(&is_load), head.of(&is_load));
+        let (was, is) = (base.count_kinds(&is_load), head.count_kinds(&is_load));
         (is.count < was.count).then_some((is, was))
     });
     let class = if read_only.1 < read_only.0 && stores.1 > 0.0 {

@@ -23,10 +23,10 @@ const FAMILIES: [IsOf; 4] = [
 ];
 
 pub fn rule(code: &CodeComparison) -> Vec<Cause> {
-    FAMILIES.iter().filter_map(|family| of(*family, code)).collect()
+    FAMILIES.iter().filter_map(|family| find_cause(*family, code)).collect()
 }
 
-fn of(family: IsOf, code: &CodeComparison) -> Option<Cause> {
+fn find_cause(family: IsOf, code: &CodeComparison) -> Option<Cause> {
     // Accesses more and less, and their bytes, from narrow to wide.
     let changes: Vec<(Width, f64)> = Width::ALL
         .into_iter()

@@ -12,10 +12,10 @@ const CYCLES: f64 = 4.0;
 const UNNOTICED: f64 = 0.02;
 
 pub fn rule(code: &CodeComparison) -> Vec<Cause> {
-    code.base.resident.iter().zip(&code.head.resident).filter_map(|(base, head)| of(base, head, code)).collect()
+    code.base.resident.iter().zip(&code.head.resident).filter_map(|(base, head)| find_cause(base, head, code)).collect()
 }
 
-fn of(base: &Resident, head: &Resident, code: &CodeComparison) -> Option<Cause> {
+fn find_cause(base: &Resident, head: &Resident, code: &CodeComparison) -> Option<Cause> {
     let (was, is) = (base.occupancy, head.occupancy);
     if is.warps_per_sm >= was.warps_per_sm {
         return None;

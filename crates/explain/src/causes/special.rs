@@ -23,7 +23,7 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
         let (was, is) = (base.runs(&is_special), head.runs(&is_special));
         let as_many = was > 0.0 && (0.8..=1.25).contains(&(is / was));
         let divides = |kind: Kind| kind == Kind::DivisionCheck;
-        let (before, after) = (base.of(&is_around), head.of(&is_around));
+        let (before, after) = (base.count_kinds(&is_around), head.count_kinds(&is_around));
         // At least one more for each.
         let is_more = after.runs - before.runs >= is && head.runs(&divides) <= base.runs(&divides);
         (as_many && is_more).then_some((before, after))

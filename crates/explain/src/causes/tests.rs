@@ -16,7 +16,7 @@ fn id() -> CaseId {
 }
 
 fn explained(base: &Record, head: &Record) -> Vec<Cause> {
-    explain(&Sides::of(&Index::against(Some(base), head), &id()).unwrap())
+    explain(&Sides::from_index(&Index::against(Some(base), head), &id()).unwrap())
 }
 
 fn classes(base: &Record, head: &Record) -> Vec<CauseClass> {
@@ -453,7 +453,7 @@ fn causes_and_diagnoses_show_the_p50_of_the_verdict() {
     let subject = Subject::Case(id());
     let judged = index.head().metric(&subject, Metric::P50);
     let judged = judged.unwrap().number;
-    let sides = Sides::of(&index, &id()).unwrap();
+    let sides = Sides::from_index(&index, &id()).unwrap();
     let diagnosis = diagnose(index.head(), &id());
     assert_eq!(sides.head.p50_ns, Some(judged));
     assert_eq!(sides.base.p50_ns, Some(judged));

@@ -11,19 +11,19 @@ const CYCLES: f64 = 8.0;
 /// Less than this is the change of a boundary.
 const NOTABLE: f64 = 1.02;
 
-struct Way {
+struct TrafficCounters {
     requests: Counter,
     sectors: Counter,
     ideal: Counter,
 }
 
-const WAYS: [Way; 2] = [
-    Way {
+const WAYS: [TrafficCounters; 2] = [
+    TrafficCounters {
         requests: Counter::GlobalLoadRequests,
         sectors: Counter::GlobalLoadSectors,
         ideal: Counter::GlobalLoadSectorsIdeal,
     },
-    Way {
+    TrafficCounters {
         requests: Counter::GlobalStoreRequests,
         sectors: Counter::GlobalStoreSectors,
         ideal: Counter::GlobalStoreSectorsIdeal,
@@ -31,10 +31,10 @@ const WAYS: [Way; 2] = [
 ];
 
 pub fn rule(sides: &Sides, _: &CodeComparison) -> Vec<Cause> {
-    WAYS.iter().filter_map(|way| of(way, sides)).collect()
+    WAYS.iter().filter_map(|way| find_cause(way, sides)).collect()
 }
 
-fn of(way: &Way, sides: &Sides) -> Option<Cause> {
+fn find_cause(way: &TrafficCounters, sides: &Sides) -> Option<Cause> {
     let requests = counted(sides, way.requests)?;
     let sectors = counted(sides, way.sectors)?;
     let ideal = counted(sides, way.ideal)?;

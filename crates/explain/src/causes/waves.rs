@@ -11,11 +11,11 @@ const NOTABLE: f64 = 0.05;
 
 pub fn rule(sides: &Sides, code: &CodeComparison) -> Vec<Cause> {
     code.base.resident.iter().zip(&code.head.resident)
-        .filter_map(|(base, head)| of(base, head, sides, code))
+        .filter_map(|(base, head)| find_cause(base, head, sides, code))
         .collect()
 }
 
-fn of(base: &Resident, head: &Resident, sides: &Sides, code: &CodeComparison) -> Option<Cause> {
+fn find_cause(base: &Resident, head: &Resident, sides: &Sides, code: &CodeComparison) -> Option<Cause> {
     // With as many on an SM as base had: where fewer fit than did, that is the cause of what follows.
     let (was, is) = (base.waves()?, base.waves_of(head.grid?.blocks)?);
     // A grid that does not fill the GPU once has no last wave, and one of many waves hardly any.

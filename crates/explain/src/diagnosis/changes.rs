@@ -16,7 +16,7 @@ pub struct Diagnosed {
     pub before: Option<Diagnosis>,
     pub after: Diagnosis,
     /// The changes between the two, the largest first.
-    pub changes: Vec<Change>,
+    pub changes: Vec<FigureChange>,
 }
 
 /// Why a case is shown.
@@ -29,7 +29,7 @@ pub enum Standing {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Change {
+pub struct FigureChange {
     pub figure: Figure,
     pub before: Num,
     pub after: Num,
@@ -156,7 +156,7 @@ fn cases<'a>(plan: &Plan, subjects: impl Iterator<Item = &'a Subject>) -> BTreeS
 const LEAST: f64 = 0.01;
 const MOST: usize = 6;
 
-fn changes(before: &Diagnosis, after: &Diagnosis) -> Vec<Change> {
+fn changes(before: &Diagnosis, after: &Diagnosis) -> Vec<FigureChange> {
     let (was, is) = (figures(before), figures(after));
     let mut found: Vec<_> = was
         .into_iter()
@@ -174,7 +174,7 @@ fn changes(before: &Diagnosis, after: &Diagnosis) -> Vec<Change> {
     found
         .into_iter()
         .take(MOST)
-        .map(|(_, figure, before, after)| Change {
+        .map(|(_, figure, before, after)| FigureChange {
             figure,
             before: Num(before),
             after: Num(after),

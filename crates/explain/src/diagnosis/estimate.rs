@@ -5,7 +5,7 @@
 //! on an H100, in cycles (docs/diagnosis.md has the table): 106 cases, 19 % off on average, a factor of 2 at worst.
 
 use super::peaks::Peaks;
-use super::view::Known;
+use super::view::DiagnosisInput;
 use super::{BUSY, Basis, Bound, Diagnosis, FEW, LOST, Residency, Resource, Roofline, Unknown};
 use super::{Moved, Traffic, Waste, advice};
 use model::{Arithmetic, Counter, Mode, Num, SimulationFacts, Stall};
@@ -26,7 +26,7 @@ const MOSTLY_START: f64 = 0.5;
 const SECTOR: f64 = 32.0;
 const WARP: f64 = 32.0;
 
-pub fn estimate(known: &Known) -> Diagnosis {
+pub fn estimate(known: &DiagnosisInput) -> Diagnosis {
     let Some(peaks) = Peaks::assumed(known.arch) else {
         let arch = known.arch.to_string();
         return Diagnosis::unknown(Unknown::Architecture { arch });
@@ -90,7 +90,7 @@ struct Launch {
 impl Launch {
     /// `None` where what it needs was not counted.
     fn new(
-        known: &Known,
+        known: &DiagnosisInput,
         facts: &SimulationFacts,
         peaks: &Peaks,
         residency: &Residency,
@@ -258,7 +258,7 @@ fn largest(cycles: &BTreeMap<Resource, f64>) -> (Resource, f64) {
 
 /// The roofline of the arithmetic with the largest part of its peak, over the bytes that pass L2 or, if these do not fit
 /// in there, device memory.
-fn roofline(facts: &SimulationFacts, known: &Known, peaks: &Peaks) -> Option<Roofline> {
+fn roofline(facts: &SimulationFacts, known: &DiagnosisInput, peaks: &Peaks) -> Option<Roofline> {
     let computed = facts
         .computed
         .iter()
@@ -279,7 +279,7 @@ fn roofline(facts: &SimulationFacts, known: &Known, peaks: &Peaks) -> Option<Roo
     Roofline::new(computed, moved, None)
 }
 
-impl Known<'_> {
+impl DiagnosisInput<'_> {
     /// The least that device memory moves: nothing where all of it stays in L2 from one launch to the next.
     fn dram_bytes(&self, through_l2: f64, peaks: &Peaks) -> f64 {
         let stays = self.mode == Mode::Warm && self.compulsory_bytes <= peaks.l2_bytes as f64;

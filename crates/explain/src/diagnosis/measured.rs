@@ -1,7 +1,7 @@
 //! Tells what bounds a case that was profiled: by the counters of the GPU itself.
 
 use super::peaks::Peaks;
-use super::view::Known;
+use super::view::DiagnosisInput;
 use super::{BUSY, Basis, Bound, Diagnosis, FEW, LOST, Residency, Resource, Roofline, Unknown};
 use super::{Waste, advice};
 use model::{Arithmetic, DeviceFacts, KernelProfile, Num, ProfileFacts, ProfileMetric, Stall};
@@ -32,7 +32,11 @@ const OF_GPU: [(Resource, ProfileMetric); 2] = [
 ];
 
 /// Diagnoses the kernel that a launch consists of.
-pub fn diagnose(known: &Known, device: &DeviceFacts, repeats: &[&ProfileFacts]) -> Diagnosis {
+pub fn diagnose(
+    known: &DiagnosisInput,
+    device: &DeviceFacts,
+    repeats: &[&ProfileFacts],
+) -> Diagnosis {
     let kernels: Option<Vec<&KernelProfile>> = repeats
         .iter()
         .map(|facts| match facts.kernels.as_slice() {
@@ -62,7 +66,7 @@ pub fn diagnose(known: &Known, device: &DeviceFacts, repeats: &[&ProfileFacts]) 
         _ => None,
     };
     let most = whole.values().map(|share| share.0).fold(0.0, f64::max);
-    let peaks = Peaks::of(device);
+    let peaks = Peaks::for_device(device);
     let waste = read.waste();
     Diagnosis {
         basis: Basis::Profile {

@@ -21,7 +21,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 pub use advice::{Advice, advice};
-use view::Known;
+use view::DiagnosisInput;
 
 /// The bound of one case, with the values that show it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -248,7 +248,7 @@ const LOST: f64 = 0.2;
 
 /// Finds what bounds a case, as this view shows it.
 pub fn diagnose(view: View, id: &CaseId) -> Diagnosis {
-    let known = match Known::of(view, id) {
+    let known = match DiagnosisInput::from_view(view, id) {
         Ok(known) => known,
         Err(why) => return Diagnosis::unknown(why),
     };

@@ -150,22 +150,24 @@ pub struct L2 {
 
 impl Peaks {
     /// `None` of a GPU that the tables do not have: no guess is made from its neighbours.
-    pub fn of(device: &DeviceFacts) -> Option<Self> {
+    pub fn for_device(device: &DeviceFacts) -> Option<Self> {
         let model = MODELS.iter().find(|model| model.name == device.name)?;
         let is_it = (device.major, device.minor) == model.arch;
         // A part of a GPU has fewer SMs, and a share of its memory that nobody states.
         let is_whole = device.multiprocessors == model.multiprocessors;
-        (is_it && is_whole).then(|| Self::of_model(model)).flatten()
+        (is_it && is_whole)
+            .then(|| Self::for_model(model))
+            .flatten()
     }
 
     /// The peaks of the GPU that stands for an architecture.
     pub fn assumed(arch: Arch) -> Option<Self> {
         let of_arch = (arch.major, arch.minor);
         let model = MODELS.iter().find(|model| model.arch == of_arch)?;
-        Self::of_model(model)
+        Self::for_model(model)
     }
 
-    fn of_model(model: &Model) -> Option<Self> {
+    fn for_model(model: &Model) -> Option<Self> {
         let (major, minor) = model.arch;
         let arch = Arch {
             major,
@@ -263,7 +265,7 @@ mod tests {
 
     fn peaks(name: &str) -> Peaks {
         let model = MODELS.iter().find(|model| model.name == name).unwrap();
-        Peaks::of_model(model).unwrap()
+        Peaks::for_model(model).unwrap()
     }
 
     /// The datasheets' values, within their rounding: TFLOP/s of FP32 and of f16 on tensor cores with sums of
@@ -307,7 +309,7 @@ mod tests {
         let names: BTreeSet<_> = MODELS.iter().map(|model| model.name).collect();
         assert_eq!(names.len(), MODELS.len());
         for model in &MODELS {
-            let peaks = Peaks::of_model(model).unwrap();
+            let peaks = Peaks::for_model(model).unwrap();
             assert!(peaks.dram_bytes < peaks.l2.bytes, "{}", model.name);
             assert!(!peaks.source.is_empty() && peaks.l2_bytes > 0);
         }
@@ -329,7 +331,7 @@ mod tests {
             clock_policy: "default".to_owned(),
             max_sm_mhz: Some(1980),
         };
-        assert!(Peaks::of(&h100).is_some());
+        assert!(Peaks::for_device(&h100).is_some());
         let other = DeviceFacts {
             name: "NVIDIA H300".to_owned(),
             ..h100.clone()
@@ -338,7 +340,10 @@ mod tests {
             multiprocessors: 16,
             ..h100
         };
-        assert_eq!((Peaks::of(&other), Peaks::of(&slice)), (None, None));
+        assert_eq!(
+            (Peaks::for_device(&other), Peaks::for_device(&slice)),
+            (None, None)
+        );
     }
 
     #[test]

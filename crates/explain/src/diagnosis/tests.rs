@@ -2,7 +2,7 @@
 
 use super::changes::{self, Standing};
 use super::estimate::estimate;
-use super::view::Known;
+use super::view::DiagnosisInput;
 use super::*;
 use judge::{Index, compare, fixture, judge};
 use model::{
@@ -11,7 +11,7 @@ use model::{
 };
 
 /// Blocks of 256 threads, of which a warp issues so many instructions; nothing else.
-struct Kernel {
+struct TestLaunch {
     blocks: u32,
     instructions: u64,
     counters: Vec<(Counter, u64)>,
@@ -21,7 +21,7 @@ struct Kernel {
     mode: Mode,
 }
 
-const KERNEL: Kernel = Kernel {
+const KERNEL: TestLaunch = TestLaunch {
     blocks: 132 * 8,
     instructions: 10_000,
     counters: Vec::new(),
@@ -31,7 +31,7 @@ const KERNEL: Kernel = Kernel {
     mode: Mode::Warm,
 };
 
-impl Kernel {
+impl TestLaunch {
     fn warps(&self) -> u64 {
         u64::from(self.blocks) * 8
     }
@@ -72,7 +72,7 @@ impl Kernel {
             ..Resources::default()
         };
         let facts = self.facts();
-        estimate(&Known {
+        estimate(&DiagnosisInput {
             arch: fixture::arch(),
             device: None,
             entry: Some((self.launch(), &resources)),
@@ -119,7 +119,7 @@ fn many_instructions_are_bound_by_issue_slots_and_those_of_one_unit_by_that() {
 
 #[test]
 fn additions_alone_reach_the_peak_of_single_precision() {
-    let fp32 = Kernel {
+    let fp32 = TestLaunch {
         instructions: 10_000,
         ..KERNEL
     }
@@ -136,7 +136,7 @@ fn additions_alone_reach_the_peak_of_single_precision() {
 
 #[test]
 fn bytes_that_stay_in_l2_are_its_load_and_others_that_of_device_memory() {
-    let copy = |mode, tensors| Kernel {
+    let copy = |mode, tensors| TestLaunch {
         tensors,
         mode,
         instructions: 300,
@@ -175,8 +175,8 @@ fn bytes_that_stay_in_l2_are_its_load_and_others_that_of_device_memory() {
 
 #[test]
 fn conflicts_make_shared_memory_the_bound() {
-    let of = |wavefronts: u64| {
-        let kernel = Kernel {
+    let with_wavefronts = |wavefronts: u64| {
+        let kernel = TestLaunch {
             instructions: 2_000,
             ..KERNEL
         };
@@ -186,18 +186,18 @@ fn conflicts_make_shared_memory_the_bound() {
             (Counter::SharedLoadWavefrontsIdeal, 100),
         ])
     };
-    assert_eq!(of(1).bound(), by(Resource::IssueSlots));
-    assert_eq!(of(32).bound(), by(Resource::SharedMemory));
+    assert_eq!(with_wavefronts(1).bound(), by(Resource::IssueSlots));
+    assert_eq!(with_wavefronts(32).bound(), by(Resource::SharedMemory));
     assert_eq!(
-        of(32).diagnosis().advice,
+        with_wavefronts(32).diagnosis().advice,
         [Advice::AvoidBankConflicts, Advice::ReuseInRegisters]
     );
 }
 
 #[test]
 fn few_warps_wait_and_more_of_them_do_not() {
-    let of = |blocks: u32, barriers: u64| {
-        let kernel = Kernel {
+    let with_barriers = |blocks: u32, barriers: u64| {
+        let kernel = TestLaunch {
             blocks,
             instructions: 2_000,
             registers: 255,
@@ -206,7 +206,7 @@ fn few_warps_wait_and_more_of_them_do_not() {
         kernel.counting(&[(Counter::Barriers, barriers)])
     };
     // One block of eight warps an SM.
-    let waits = of(132, 20).diagnosis();
+    let waits = with_barriers(132, 20).diagnosis();
     let at_barriers = Bound::Latency {
         stall: Stall::Barrier,
     };
@@ -215,39 +215,39 @@ fn few_warps_wait_and_more_of_them_do_not() {
         waits.advice,
         [Advice::WaitAtFewerBarriers, Advice::KeepMoreWarps]
     );
-    let none = of(132, 0);
+    let none = with_barriers(132, 0);
     assert_eq!(none.bound(), by(Resource::IssueSlots));
 }
 
 #[test]
 fn too_few_blocks_a_tail_and_a_launch_of_nothing() {
-    let of = |blocks, instructions| Kernel {
+    let with_blocks = |blocks, instructions| TestLaunch {
         blocks,
         instructions,
         ..KERNEL
     };
     // The others have nothing to do, and these issue one instruction after the other.
     let busy = Some(Box::new(by(Resource::IssueSlots)));
-    let few = of(90, 10_000).diagnosis();
+    let few = with_blocks(90, 10_000).diagnosis();
     assert_eq!(few.bound, Bound::FewBlocks { busy });
     assert_eq!(
         few.advice,
         [Advice::UseMoreBlocks, Advice::IssueFewerInstructions]
     );
-    assert_eq!(of(130, 10_000).bound(), by(Resource::IssueSlots));
-    assert_eq!(of(132, 10_000).bound(), by(Resource::IssueSlots));
+    assert_eq!(with_blocks(130, 10_000).bound(), by(Resource::IssueSlots));
+    assert_eq!(with_blocks(132, 10_000).bound(), by(Resource::IssueSlots));
     // Two SMs take two blocks, and all others wait for them.
-    assert_eq!(of(134, 10_000).bound(), Bound::Tail);
-    assert_eq!(of(264, 10_000).bound(), by(Resource::IssueSlots));
-    assert_eq!(of(132, 100).bound(), Bound::Launch);
-    assert_eq!(of(1, 100).bound(), Bound::Launch);
+    assert_eq!(with_blocks(134, 10_000).bound(), Bound::Tail);
+    assert_eq!(with_blocks(264, 10_000).bound(), by(Resource::IssueSlots));
+    assert_eq!(with_blocks(132, 100).bound(), Bound::Launch);
+    assert_eq!(with_blocks(1, 100).bound(), Bound::Launch);
 }
 
 #[test]
 fn unknown_bounds_have_a_name() {
     let resources = Resources::default();
     let facts = KERNEL.facts();
-    let known = |arch: &str, entry, simulation| Known {
+    let known = |arch: &str, entry, simulation| DiagnosisInput {
         arch: arch.parse().unwrap(),
         device: None,
         entry,
@@ -258,7 +258,7 @@ fn unknown_bounds_have_a_name() {
         mode: Mode::Warm,
     };
     let entry = Some((KERNEL.launch(), &resources));
-    let why = |known: Known| match estimate(&known).bound {
+    let why = |known: DiagnosisInput| match estimate(&known).bound {
         Bound::Unknown { why } => why,
         bound => panic!("{bound:?}"),
     };
@@ -281,7 +281,7 @@ fn unknown_bounds_have_a_name() {
 }
 
 /// The fixture's run in the simulator, in which every case is the kernel.
-fn record_of(kernel: &Kernel) -> Record {
+fn record_of(kernel: &TestLaunch) -> Record {
     let mut record = fixture::record_simulated();
     for case in &mut record.plan.cases {
         case.steps[0].launch = Some(kernel.launch());
@@ -409,14 +409,14 @@ mod profiled {
         }
     }
 
-    fn of(blocks: u32, repeats: &[&ProfileFacts]) -> Diagnosis {
+    fn diagnose_blocks(blocks: u32, repeats: &[&ProfileFacts]) -> Diagnosis {
         let device = fixture::device();
-        let kernel = Kernel { blocks, ..KERNEL };
+        let kernel = TestLaunch { blocks, ..KERNEL };
         let resources = Resources {
             registers: 255,
             ..Resources::default()
         };
-        let known = Known {
+        let known = DiagnosisInput {
             arch: fixture::arch(),
             device: Some(&device),
             entry: Some((kernel.launch(), &resources)),
@@ -435,7 +435,7 @@ mod profiled {
             (Stall::LongScoreboard, 8.0),
             (Stall::Wait, 2.0),
         ];
-        of(blocks, &[&facts(changes, &stalls)]).bound
+        diagnose_blocks(blocks, &[&facts(changes, &stalls)]).bound
     }
 
     const WAITS: Bound = Bound::Latency {
@@ -475,22 +475,28 @@ mod profiled {
     fn a_short_launch_is_bound_by_itself() {
         let mut short = facts(&[], &[(Stall::Wait, 1.0)]);
         short.kernels[0].duration_ns = Num(2_000.0);
-        assert_eq!(of(528, &[&short]).bound, Bound::Launch);
+        assert_eq!(diagnose_blocks(528, &[&short]).bound, Bound::Launch);
     }
 
     #[test]
     fn values_missing_from_a_profile_are_not_invented() {
         let mut lacking = facts(&[], &[]);
         let why = Unknown::NoStalls;
-        assert_eq!(of(528, &[&lacking]).bound, Bound::Unknown { why });
+        assert_eq!(
+            diagnose_blocks(528, &[&lacking]).bound,
+            Bound::Unknown { why }
+        );
         let lacks = Seen::Unsupported(Unsupported::Launcher);
         lacking.kernels[0].metrics.insert(TensorActive, lacks);
-        let diagnosis = of(528, &[&lacking]);
+        let diagnosis = diagnose_blocks(528, &[&lacking]);
         assert_eq!(diagnosis.uses.get(&Resource::Tensor), None);
         assert!(diagnosis.uses.contains_key(&Resource::Fp32));
         lacking.kernels.push(lacking.kernels[0].clone());
         let why = Unknown::SeveralKernels;
-        assert_eq!(of(528, &[&lacking]).bound, Bound::Unknown { why });
+        assert_eq!(
+            diagnose_blocks(528, &[&lacking]).bound,
+            Bound::Unknown { why }
+        );
     }
 
     #[test]
@@ -503,10 +509,10 @@ mod profiled {
         let stalls = [(Stall::LongScoreboard, 8.0)];
         let most = facts(&[(DramThroughput, 0.99)], &stalls);
         let [one, two] = [facts(&work, &stalls), facts(&work, &stalls)];
-        let diagnosis = of(528, &[&most, &one, &two]);
+        let diagnosis = diagnose_blocks(528, &[&most, &one, &two]);
         assert_eq!(diagnosis.bound, WAITS);
         assert_eq!(diagnosis.roofline, None, "one repeat does not know");
-        let roofline = of(528, &[&one, &two]).roofline.unwrap();
+        let roofline = diagnose_blocks(528, &[&one, &two]).roofline.unwrap();
         assert_eq!(roofline.intensity, Num(10.0));
         assert_eq!(roofline.memory, Resource::Dram);
         assert_eq!(roofline.reached, Some(Num(2e13)));

@@ -1,7 +1,7 @@
 //! Tells what bounds a case that was timed on a GPU and not profiled: only what its launch and its time make certain.
 
 use super::peaks::Peaks;
-use super::view::Known;
+use super::view::DiagnosisInput;
 use super::{BUSY, Basis, Bound, Diagnosis, Residency, Resource, Unknown, Waste, advice};
 use model::{DeviceFacts, Mode, Num};
 use std::collections::BTreeMap;
@@ -14,8 +14,8 @@ const FEW: f64 = 0.5;
 /// With this share of the multiprocessors idle over the last wave, on average.
 const LOST: f64 = 0.25;
 
-pub fn diagnose(known: &Known, device: &DeviceFacts) -> Diagnosis {
-    let peaks = Peaks::of(device);
+pub fn diagnose(known: &DiagnosisInput, device: &DeviceFacts) -> Diagnosis {
+    let peaks = Peaks::for_device(device);
     let residency = known.residency(device.multiprocessors);
     let least_bytes = (known.mode == Mode::Cold || known.compulsory_bytes > device.l2_bytes as f64)
         .then_some(known.compulsory_bytes);

@@ -10,7 +10,7 @@ use model::{
 };
 
 /// All that a diagnosis needs of a case.
-pub struct Known<'a> {
+pub struct DiagnosisInput<'a> {
     pub arch: Arch,
     /// `None` in the simulator.
     pub device: Option<&'a DeviceFacts>,
@@ -26,8 +26,8 @@ pub struct Known<'a> {
     pub mode: Mode,
 }
 
-impl<'a> Known<'a> {
-    pub fn of(view: View<'_, 'a>, id: &CaseId) -> Result<Self, Unknown> {
+impl<'a> DiagnosisInput<'a> {
+    pub fn from_view(view: View<'_, 'a>, id: &CaseId) -> Result<Self, Unknown> {
         let case = view.plan().case(id).ok_or(Unknown::NotSeen)?;
         let device = view.device().ok();
         let unit = match device {
@@ -86,7 +86,7 @@ fn compulsory_bytes(case: &Case) -> f64 {
         .sum()
 }
 
-impl Known<'_> {
+impl DiagnosisInput<'_> {
     /// Threads of one block.
     pub fn threads(&self) -> Option<u64> {
         self.entry.map(|(launch, _)| launch.threads_per_block())

@@ -22,7 +22,7 @@ enum Broken {
 
 impl Likeness {
     /// Returns `None` for what did not fail: those are one problem for each reason anyway.
-    pub fn of(problem: &Problem, verdicts: &[Verdict]) -> Option<Self> {
+    pub fn from_problem(problem: &Problem, verdicts: &[Verdict]) -> Option<Self> {
         if problem.outcome != Outcome::Fail {
             return None;
         }

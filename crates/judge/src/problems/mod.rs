@@ -49,7 +49,7 @@ pub(super) fn group(view: View, verdicts: &[Verdict]) -> Vec<Problem> {
     let mut all = drafts.all;
     for draft in &mut all {
         let problem = &mut draft.problem;
-        problem.since_base = since::of_problem(view, verdicts, problem);
+        problem.since_base = since::compare_with_base(view, verdicts, problem);
     }
     let mut all = join_alike(all, verdicts);
     // Stable: within these in the order of the verdicts.
@@ -69,7 +69,7 @@ fn join_alike(drafts: Vec<Draft>, verdicts: &[Verdict]) -> Vec<Draft> {
     let mut joined: Vec<(Option<Likeness>, Draft)> = Vec::new();
     for draft in drafts {
         let likeness = match draft.rank {
-            Rank::Rule | Rank::Cost => Likeness::of(&draft.problem, verdicts),
+            Rank::Rule | Rank::Cost => Likeness::from_problem(&draft.problem, verdicts),
             Rank::Arguments
             | Rank::Broken
             | Rank::Findings

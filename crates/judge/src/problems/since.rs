@@ -6,7 +6,7 @@ use crate::rules::hazards;
 use model::*;
 
 /// New where it is new for any of its subjects. `None` without a base, and where nothing tells.
-pub fn of_problem(view: View, verdicts: &[Verdict], problem: &Problem) -> Option<SinceBase> {
+pub fn compare_with_base(view: View, verdicts: &[Verdict], problem: &Problem) -> Option<SinceBase> {
     let base = view.base()?;
     let of_subject = |subject: &Subject| match (&problem.cause, subject) {
         (ProblemCause::Findings { findings, .. }, Subject::Case(id)) => {

@@ -14,7 +14,9 @@ pub struct PlanAndGates<'a> {
 /// In the order of the base: of each kernel its own new name before those in it.
 pub fn find(base: PlanAndGates, head: PlanAndGates) -> Vec<Rename> {
     let (base, head) = (kernels(base), kernels(head));
-    let is_in = |all: &[Kernel], wanted: &Kernel| all.iter().any(|other| other.name == wanted.name);
+    let is_in = |all: &[KernelParts], wanted: &KernelParts| {
+        all.iter().any(|other| other.name == wanted.name)
+    };
     let gone: Vec<_> = base
         .iter()
         .filter(|plan_and_gates| !is_in(&head, plan_and_gates))
@@ -92,14 +94,14 @@ fn pair<'k, T>(
 }
 
 /// The parts of a kernel on one side, each list in the order of gates.yaml.
-struct Kernel<'a> {
+struct KernelParts<'a> {
     name: &'a str,
     units: Vec<&'a Unit>,
     cases: Vec<&'a Case>,
     gates: Vec<&'a Gate>,
 }
 
-fn kernels<'a>(asked: PlanAndGates<'a>) -> Vec<Kernel<'a>> {
+fn kernels<'a>(asked: PlanAndGates<'a>) -> Vec<KernelParts<'a>> {
     let mut names: Vec<&str> = Vec::new();
     for case in &asked.plan.cases {
         if names.last() != Some(&case.id.kernel.as_str()) {
@@ -110,7 +112,7 @@ fn kernels<'a>(asked: PlanAndGates<'a>) -> Vec<Kernel<'a>> {
         let units = asked.plan.units.iter();
         let cases = asked.plan.cases.iter();
         let gates = asked.gates.iter();
-        Kernel {
+        KernelParts {
             name,
             units: units.filter(|unit| unit.id.kernel == name).collect(),
             cases: cases.filter(|case| case.id.kernel == name).collect(),
@@ -120,7 +122,7 @@ fn kernels<'a>(asked: PlanAndGates<'a>) -> Vec<Kernel<'a>> {
     names.into_iter().map(of).collect()
 }
 
-impl<'a> Kernel<'a> {
+impl<'a> KernelParts<'a> {
     /// Whether an anchor, which knows it by this name, holds any of it.
     fn is_anchored(&self) -> bool {
         self.gates.iter().any(|gate| {
@@ -217,7 +219,7 @@ fn gone_and_new<'a>(
     )
 }
 
-fn likeness(base: &Kernel, head: &Kernel) -> Likeness {
+fn likeness(base: &KernelParts, head: &KernelParts) -> Likeness {
     let renames = in_kernel(base, head);
     let names = Names { renames: &renames };
     let all = |is_alike: &dyn Fn(&str, &str) -> bool| {
@@ -240,7 +242,7 @@ fn rename(item: RenamedItem, from: &str, to: &str) -> Rename {
 }
 
 /// New names in a kernel, with its own in front where it has one.
-fn in_kernel(base: &Kernel, head: &Kernel) -> Vec<Rename> {
+fn in_kernel(base: &KernelParts, head: &KernelParts) -> Vec<Rename> {
     let kernel = || head.name.to_owned();
     let mut renames = Vec::new();
     if base.name != head.name {
@@ -272,8 +274,11 @@ fn in_kernel(base: &Kernel, head: &Kernel) -> Vec<Rename> {
 
 /// Pairs dimensions that have the same size at every shape. Among several with the same sizes, pairs those whose names
 /// differ only by capital letters.
-fn pair_dimensions<'a>(base: &Kernel<'a>, head: &Kernel<'a>) -> Vec<(&'a String, &'a String)> {
-    let dimensions = |kernel: &Kernel<'a>| kernel.names(|case| case.dims.keys().collect());
+fn pair_dimensions<'a>(
+    base: &KernelParts<'a>,
+    head: &KernelParts<'a>,
+) -> Vec<(&'a String, &'a String)> {
+    let dimensions = |kernel: &KernelParts<'a>| kernel.names(|case| case.dims.keys().collect());
     let (gone, new) = gone_and_new(dimensions(base), dimensions(head));
     let shapes = head.shapes();
     let common: Vec<_> = base
@@ -282,7 +287,7 @@ fn pair_dimensions<'a>(base: &Kernel<'a>, head: &Kernel<'a>) -> Vec<(&'a String,
         .filter(|shape| shapes.contains(shape))
         .collect();
     // Where every shape has a new name too, by all sizes together.
-    let sizes = |kernel: &Kernel, name: &str| {
+    let sizes = |kernel: &KernelParts, name: &str| {
         let size = |shape: &String| kernel.sizes(shape).and_then(|size| size.get(name).copied());
         if common.is_empty() {
             let shapes = kernel.shapes();
@@ -304,8 +309,8 @@ fn pair_dimensions<'a>(base: &Kernel<'a>, head: &Kernel<'a>) -> Vec<(&'a String,
 
 /// Pairs shapes of the same sizes.
 fn pair_shapes<'a>(
-    base: &Kernel<'a>,
-    head: &Kernel<'a>,
+    base: &KernelParts<'a>,
+    head: &KernelParts<'a>,
     known: &[Rename],
 ) -> Vec<(&'a String, &'a String)> {
     let names = Names { renames: known };
@@ -326,8 +331,8 @@ fn pair_shapes<'a>(
 }
 
 fn pair_variants<'a>(
-    base: &Kernel<'a>,
-    head: &Kernel<'a>,
+    base: &KernelParts<'a>,
+    head: &KernelParts<'a>,
     known: &[Rename],
 ) -> Vec<(&'a String, &'a String)> {
     let (gone, new) = gone_and_new(base.variants(), head.variants());
@@ -349,7 +354,11 @@ fn pair_variants<'a>(
 }
 
 /// Cases that are one, by the names that are known: base's under those, and head's.
-fn pair_cases<'a>(base: &Kernel<'a>, head: &Kernel<'a>, known: &[Rename]) -> Vec<(Case, &'a Case)> {
+fn pair_cases<'a>(
+    base: &KernelParts<'a>,
+    head: &KernelParts<'a>,
+    known: &[Rename],
+) -> Vec<(Case, &'a Case)> {
     let names = Names { renames: known };
     base.cases
         .iter()
@@ -368,8 +377,8 @@ fn pair_cases<'a>(base: &Kernel<'a>, head: &Kernel<'a>, known: &[Rename]) -> Vec
 /// Pairs tensors that have the same content in every case. They must also have the same place among the arguments,
 /// where both sides have equally many arguments.
 fn pair_tensors<'a>(
-    base: &Kernel<'a>,
-    head: &Kernel<'a>,
+    base: &KernelParts<'a>,
+    head: &KernelParts<'a>,
     known: &[Rename],
 ) -> Vec<(&'a String, &'a String)> {
     let (gone, new) = gone_and_new(base.tensors(), head.tensors());
@@ -436,7 +445,7 @@ fn has_place_of(base: &Case, gone: &str, head: &Case, new: &str) -> bool {
 }
 
 /// Whether both are built of the same entries of the same source, with the same macros.
-fn has_code_of(base: &Kernel, was: &str, head: &Kernel, is: &str) -> bool {
+fn has_code_of(base: &KernelParts, was: &str, head: &KernelParts, is: &str) -> bool {
     let (was, is) = (base.units_of(was), head.units_of(is));
     let is_same = |(arch, was): (&Arch, &&Unit)| {
         is.get(arch).is_some_and(|is| {
@@ -452,7 +461,7 @@ fn has_code_of(base: &Kernel, was: &str, head: &Kernel, is: &str) -> bool {
 
 /// Whether both are asked for the same work, with the same macros and flags, under the same gates: wherever their
 /// code stands and whatever it is called.
-fn asks_as(base: &Kernel, was: &str, head: &Kernel, is: &str, names: &Names) -> bool {
+fn asks_as(base: &KernelParts, was: &str, head: &KernelParts, is: &str, names: &Names) -> bool {
     let own = Names { renames: &[] };
     let (theirs, ours) = (base.units_of(was), head.units_of(is));
     let is_built_alike = theirs.keys().eq(ours.keys())

@@ -89,7 +89,7 @@ fn rule_of<'a>(expected: &Expected, verdict: &'a Verdict) -> Option<&'a Rule> {
 }
 
 fn is_meant(expected: &Expected, verdict: &Verdict) -> bool {
-    let name = rule_of(expected, verdict).and_then(GateName::of);
+    let name = rule_of(expected, verdict).and_then(GateName::from_rule);
     name.is_some_and(|name| expected.gates.contains(&name))
 }
 

@@ -135,7 +135,7 @@ fn find(base: PlanAndGates, head: PlanAndGates) -> Vec<Comparison> {
         ),
     ];
     let of_all = of_all
-        .map(|(demand, how)| Comparison::of_case(&every_case(), demand, Ended::held_unless(how)));
+        .map(|(demand, how)| Comparison::for_case(&every_case(), demand, Ended::held_unless(how)));
     gates
         .into_iter()
         .chain(failures)
@@ -569,7 +569,7 @@ fn compare_case(base: &Case, drawn: [Option<u64>; 2], head: &Case) -> Vec<Compar
     found.push((BaseDemand::OwnWork, moved));
     found
         .into_iter()
-        .map(|(demand, how)| Comparison::of_case(id, demand, Ended::held_unless(how)))
+        .map(|(demand, how)| Comparison::for_case(id, demand, Ended::held_unless(how)))
         .collect()
 }
 

@@ -4,8 +4,8 @@
 use super::{Comparison, Ended, compare_required, without_answer_of_base};
 use crate::counterpart::{NotRequired, required_of_base};
 use crate::index::View;
+use crate::not_passed::{NotPassed, OrNotPassed};
 use crate::rules::{correctness, counters, findings, judge_rule};
-use crate::unavailable::{Judged, Unavailable};
 use model::*;
 
 /// Every question that head is asked about a case which the base has too, joined by case and end. With several
@@ -22,7 +22,7 @@ pub fn since(view: View) -> Vec<Comparison> {
             |_| required(view, id),
             |rule, base| {
                 let ended = compare_check(view, base, id, rule);
-                Comparison::of_case(id, BaseDemand::Checks(vec![rule.clone()]), ended)
+                Comparison::for_case(id, BaseDemand::Checks(vec![rule.clone()]), ended)
             },
         );
         let counters = compare_required(
@@ -35,7 +35,7 @@ pub fn since(view: View) -> Vec<Comparison> {
                     Ended::Held => compare_doubted(view, base, id),
                     ended => ended,
                 };
-                Comparison::of_case(id, demand, ended)
+                Comparison::for_case(id, demand, ended)
             },
         );
         for one in join(checks).into_iter().chain(counters) {
@@ -116,7 +116,7 @@ pub fn on_other_devices(view: View) -> Vec<Comparison> {
             } else {
                 Ended::Held
             };
-            Comparison::of_case(id, BaseDemand::Checks(vec![rule.clone()]), ended)
+            Comparison::for_case(id, BaseDemand::Checks(vec![rule.clone()]), ended)
         },
     );
     let mut joined: Vec<Comparison> = Vec::new();
@@ -196,7 +196,7 @@ fn compare_check(view: View, base: View, id: &CaseId, rule: &Rule) -> Ended {
 }
 
 /// The end where head has no answer, by what the base has.
-fn lose(reason: Reason, of_base: Judged<()>) -> Ended {
+fn lose(reason: Reason, of_base: OrNotPassed<()>) -> Ended {
     let lost = Ended::Failed(Loosened::ChecksLost(Box::new(reason.clone())));
     match of_base {
         Ok(()) => lost,
@@ -218,13 +218,13 @@ fn unanswered(view: View, id: &CaseId, rule: &Rule) -> Option<Reason> {
     }
 }
 
-fn is_unanswered(why: &Unavailable) -> bool {
+fn is_unanswered(why: &NotPassed) -> bool {
     matches!(why.outcome, Outcome::Skipped | Outcome::Unsupported)
 }
 
 /// Whether there is an answer to what a rule asks; `None` where it asks for no check. Counters that cannot be
 /// held to a limit have a verdict of their own.
-fn answer(view: View, id: &CaseId, rule: &Rule) -> Option<Judged<()>> {
+fn answer(view: View, id: &CaseId, rule: &Rule) -> Option<OrNotPassed<()>> {
     let subject = Subject::Case(id.clone());
     let found = match rule {
         Rule::Finite => correctness::check_finite(view, &subject),

@@ -16,7 +16,7 @@ pub(super) mod uncaptured;
 
 use super::counterpart::NotRequired;
 use super::index::{Opponent, View};
-use super::unavailable::Unavailable;
+use super::not_passed::NotPassed;
 use model::*;
 
 /// How a comparison that the base requires ended. No value stands for a comparison that did not take place: it is
@@ -71,7 +71,7 @@ impl Ended {
 }
 
 impl Comparison {
-    pub fn of_case(id: &CaseId, demand: BaseDemand, ended: Ended) -> Self {
+    pub fn for_case(id: &CaseId, demand: BaseDemand, ended: Ended) -> Self {
         Self {
             subject: Subject::Case(id.clone()),
             demand,
@@ -167,7 +167,7 @@ fn gates_elsewhere(base: &Base) -> Option<Comparison> {
     let demand = BaseDemand::File(lacking.elsewhere.join(", "));
     let why = Reason::BaseIncomparable(BaseLack::GatesElsewhere(lacking.clone()));
     let every_case = CaseId::new("*", "*", "*");
-    Some(Comparison::of_case(
+    Some(Comparison::for_case(
         &every_case,
         demand,
         Ended::Inconclusive(why),
@@ -180,7 +180,7 @@ fn gates_unread(base: &Base) -> impl Iterator<Item = Comparison> {
         let demand = BaseDemand::File(unread.file.clone());
         let why = Reason::BaseIncomparable(BaseLack::GatesUnread(unread.clone()));
         let every_case = CaseId::new("*", "*", "*");
-        Comparison::of_case(&every_case, demand, Ended::Inconclusive(why))
+        Comparison::for_case(&every_case, demand, Ended::Inconclusive(why))
     })
 }
 
@@ -197,7 +197,7 @@ fn replaced_kernels(base: &Base) -> impl Iterator<Item = Comparison> {
 }
 
 /// The end of a comparison to which the base has no answer, on the machine that answers for head.
-pub(super) fn without_answer_of_base(why: Unavailable) -> Ended {
+pub(super) fn without_answer_of_base(why: NotPassed) -> Ended {
     let unanswered = |reason| Reason::BaseIncomparable(BaseLack::Unanswered(Box::new(reason)));
     match (why.outcome, &why.reason) {
         (Outcome::Environment, _) => Ended::Environment(why.reason),

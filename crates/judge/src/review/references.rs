@@ -17,7 +17,7 @@ pub fn since(base: &Base, view: View) -> Vec<Comparison> {
             } else {
                 compare_values(view, ours)
             };
-            Comparison::of_case(&ours.id, BaseDemand::Reference, ended)
+            Comparison::for_case(&ours.id, BaseDemand::Reference, ended)
         },
     )
 }
@@ -73,7 +73,7 @@ fn compare_values(view: View, case: &Case) -> Ended {
     let incomparable = |lack| Ended::Inconclusive(Reason::BaseIncomparable(lack));
     let loosened = |why| Ended::Failed(Loosened::ReferenceIncomparable(why));
     let piece = || Piece::BaseReference(case.id.clone());
-    match view.filed().base_references.of(&&case.id) {
+    match view.filed().base_references.get(&&case.id) {
         [] => Ended::Inconclusive(Reason::EvidenceMissing(piece())),
         [Seen::Got(BaseReference::Compared(found))] => {
             let how = (found.differing > 0).then(|| Loosened::Reference(Box::new(found.clone())));
@@ -102,7 +102,7 @@ pub fn new_inputs(view: View) -> Vec<Note> {
         .cases
         .iter()
         .flat_map(|case| {
-            let seen = view.filed().base_references.of(&&case.id).iter();
+            let seen = view.filed().base_references.get(&&case.id).iter();
             seen.filter_map(|seen| match seen {
                 Seen::Got(BaseReference::Compared(found)) if !found.neutral.is_empty() => {
                     Some(Note::NewInputs {
@@ -141,7 +141,7 @@ pub fn between(base: &Record, head: &Record) -> Vec<Comparison> {
                     _ => compare_text(theirs, ours),
                 },
             };
-            Comparison::of_case(&ours.id, BaseDemand::Reference, ended)
+            Comparison::for_case(&ours.id, BaseDemand::Reference, ended)
         },
     )
 }

@@ -51,7 +51,7 @@ pub fn since(base: &Plan, plan: &Plan) -> Vec<Comparison> {
         },
         |gap, ()| {
             let ended = Ended::Inconclusive(lack(&gap.why));
-            Comparison::of_case(&gap.case, BaseDemand::Launch, ended)
+            Comparison::for_case(&gap.case, BaseDemand::Launch, ended)
         },
     )
 }

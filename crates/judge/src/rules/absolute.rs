@@ -4,7 +4,7 @@
 use super::condition::{Seeds, evaluate_bound};
 use super::relative_change;
 use crate::index::View;
-use crate::unavailable::{Judged, fail, inconclusive};
+use crate::not_passed::{OrNotPassed, fail, inconclusive};
 use crate::value::Spread;
 use model::*;
 
@@ -14,7 +14,7 @@ pub fn compare(
     metric: Metric,
     (op, bound): (Op, &Bound),
     verdict: &mut Verdict,
-) -> Judged<Reason> {
+) -> OrNotPassed<Reason> {
     let subject = &verdict.subject.clone();
     let mut value = view.metric(subject, metric)?;
     let drawn = view.drawn_error(subject, metric).transpose()?;

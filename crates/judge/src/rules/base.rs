@@ -6,11 +6,11 @@
 use super::{Ruled, misplaced, share_of};
 use crate::counterpart::BaseStatus;
 use crate::index::View;
+use crate::not_passed::{OrNotPassed, fail, inconclusive, skipped};
 use crate::series::count;
 use crate::stats;
 use crate::stats::modes::Launches;
 use crate::stats::sequential::{Decision, Evidence as Estimate, Rule as Contest};
-use crate::unavailable::{Judged, fail, inconclusive, skipped};
 use crate::value::{check_clock, count_samples, time_of};
 use model::*;
 
@@ -53,7 +53,7 @@ fn decide(
     id: &CaseId,
     metric: Metric,
     allowed: f64,
-) -> Judged<Reason> {
+) -> OrNotPassed<Reason> {
     let pairing = view.pairing()?;
     let pairs = view.pairs(id)?;
     view.has_enough_singles(id, metric)?;
@@ -137,7 +137,7 @@ struct Ratios {
 }
 
 /// `None` where there is nothing to compare: the slow share of launches that have one mode.
-fn ratios(pairs: &[&PairFacts], metric: Metric, pairing: &Pairing) -> Judged<Option<Ratios>> {
+fn ratios(pairs: &[&PairFacts], metric: Metric, pairing: &Pairing) -> OrNotPassed<Option<Ratios>> {
     if metric == Metric::SlowShare {
         return slow_shares(pairs, pairing);
     }
@@ -159,7 +159,7 @@ fn ratios(pairs: &[&PairFacts], metric: Metric, pairing: &Pairing) -> Judged<Opt
 }
 
 /// One split between the modes for all processes.
-fn slow_shares(pairs: &[&PairFacts], pairing: &Pairing) -> Judged<Option<Ratios>> {
+fn slow_shares(pairs: &[&PairFacts], pairing: &Pairing) -> OrNotPassed<Option<Ratios>> {
     // A process after the first look cannot change what was decided there.
     let Some(first) = pairs.get(..pairing.first_look() as usize) else {
         // Not yet enough for any look: as many values as there are, and none is looked at.
@@ -201,7 +201,7 @@ fn slow_shares(pairs: &[&PairFacts], pairing: &Pairing) -> Judged<Option<Ratios>
 ///
 /// # Errors
 /// Why these samples give no ratio.
-pub fn ln_ratio(facts: &PairFacts, metric: Metric) -> Judged<(f64, f64)> {
+pub fn ln_ratio(facts: &PairFacts, metric: Metric) -> OrNotPassed<(f64, f64)> {
     let head = time_of(&facts.head, metric)?;
     let base = time_of(&facts.base, metric)?;
     check_clock(&facts.head, metric, head.value, Side::Head)?;
@@ -214,7 +214,7 @@ pub fn ln_ratio(facts: &PairFacts, metric: Metric) -> Judged<(f64, f64)> {
     Ok((ratio, step))
 }
 
-fn median_of_blocks(facts: &PairFacts, metric: Metric) -> Judged<f64> {
+fn median_of_blocks(facts: &PairFacts, metric: Metric) -> OrNotPassed<f64> {
     let launches = f64::from(facts.head.launches_per_sample).ln()
         - f64::from(facts.base.launches_per_sample).ln();
     let mut ratios: Vec<f64> = facts

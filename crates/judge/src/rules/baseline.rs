@@ -4,8 +4,8 @@ use super::absolute::not_a_number;
 use super::{Ruled, check_margin, relative_change};
 use crate::agreed::{AgreedOn, NoBaseline, is_over_shapes, usable};
 use crate::index::View;
+use crate::not_passed::{NotPassed, OrNotPassed, fail, inconclusive, skipped};
 use crate::stats;
-use crate::unavailable::{Judged, Unavailable, fail, inconclusive, skipped};
 use crate::value::{MetricValue, Repeats, Spread};
 use model::*;
 
@@ -61,7 +61,7 @@ pub fn compare_to_figure(
 
 /// Another program passes over what breaks, too, and keeps no samples where nobody asks for them: where the base
 /// has times, that is no mere skip.
-fn passed_over(view: View, gate: &Gate, metric: Metric, why: Unavailable) -> Unavailable {
+fn passed_over(view: View, gate: &Gate, metric: Metric, why: NotPassed) -> NotPassed {
     let is_passed_over = matches!(
         why.reason,
         Reason::NotRun(NotRun::PassedOver { .. })
@@ -70,7 +70,7 @@ fn passed_over(view: View, gate: &Gate, metric: Metric, why: Unavailable) -> Una
     if !is_passed_over || view.agreed_on(&gate.subject, metric).is_err() {
         return why;
     }
-    Unavailable {
+    NotPassed {
         outcome: Outcome::Inconclusive,
         reason: Reason::HeadPassedOver {
             why: Box::new(why.reason),
@@ -170,7 +170,7 @@ fn measure(
     gate: &Gate,
     metric: Metric,
     allowed: Margin,
-) -> Judged<MetricValue> {
+) -> OrNotPassed<MetricValue> {
     check_margin(metric, allowed)?;
     if !metric.has_relative() {
         return inconclusive(Reason::NoRelative { metric });
@@ -197,7 +197,7 @@ impl Relative {
         agreed: &AgreedOn,
         view: View,
         ruled: &mut Ruled,
-    ) -> Judged<Reason> {
+    ) -> OrNotPassed<Reason> {
         let Self {
             metric,
             allowed,
@@ -215,7 +215,7 @@ impl Relative {
         if change.is_nan() {
             return fail(not_a_number(view, &subject, metric));
         }
-        let range = ChangeRange::of(metric, value, agreed).inspect_err(|why| {
+        let range = ChangeRange::new(metric, value, agreed).inspect_err(|why| {
             ruled.open |= matches!(why.reason, Reason::NoSpread);
         })?;
         ruled.verdict.interval = range.interval.map(|interval| interval.map(Num));
@@ -281,7 +281,7 @@ struct ChangeRange {
 }
 
 impl ChangeRange {
-    fn of(metric: Metric, value: MetricValue, agreed: &AgreedOn) -> Judged<Self> {
+    fn new(metric: Metric, value: MetricValue, agreed: &AgreedOn) -> OrNotPassed<Self> {
         let (interval, smallest_visible) = match metric.facet() {
             Facet::Times => {
                 let compared = compare_times(value, agreed)?;
@@ -316,11 +316,11 @@ pub fn is_worse(metric: Metric, agreed: &Agreed, new: &Agreed) -> bool {
         number: new.value,
         spread: new.spread,
     };
-    let range = ChangeRange::of(metric, value, &agreed);
+    let range = ChangeRange::new(metric, value, &agreed);
     range.is_ok_and(|range| range.worse[0] > 0.0)
 }
 
-fn compare_times(value: MetricValue, agreed: &AgreedOn) -> Judged<stats::Comparison> {
+fn compare_times(value: MetricValue, agreed: &AgreedOn) -> OrNotPassed<stats::Comparison> {
     let base = agreed.spread.and_then(Spread::group);
     let (Some(head), Some(base)) = (value.group(), base) else {
         return inconclusive(Reason::NoSpread);
@@ -334,7 +334,7 @@ fn compare_times(value: MetricValue, agreed: &AgreedOn) -> Judged<stats::Compari
 const LEAST_PROFILES: usize = 2;
 
 /// The range of the relative change of a profile's metric: all that the repeats of both sides allow.
-fn range_of(value: MetricValue, agreed: &AgreedOn, metric: Metric) -> Judged<[f64; 2]> {
+fn range_of(value: MetricValue, agreed: &AgreedOn, metric: Metric) -> OrNotPassed<[f64; 2]> {
     let exactly = |number: f64| Repeats {
         low: number,
         high: number,

@@ -3,12 +3,12 @@
 use super::misplaced;
 use crate::counterpart::is_same_call;
 use crate::index::View;
-use crate::unavailable::{Judged, fail, inconclusive, skipped, unsupported};
+use crate::not_passed::{OrNotPassed, fail, inconclusive, skipped, unsupported};
 use crate::value::{assembled, steps};
 use model::occupancy::{Demand, find_excess, resident};
 use model::*;
 
-pub fn check_built(view: View, subject: &Subject) -> Judged<Reason> {
+pub fn check_built(view: View, subject: &Subject) -> OrNotPassed<Reason> {
     let Subject::Unit(unit) = subject else {
         return misplaced();
     };
@@ -48,7 +48,7 @@ fn find_impossible_launch(view: View, unit: &UnitId, facts: &BuildFacts) -> Opti
 
 /// A variant is compared with all siblings before it in the file, so that of two equal ones the later
 /// fails, and names the earlier.
-pub fn check_effect(view: View, subject: &Subject) -> Judged<Reason> {
+pub fn check_effect(view: View, subject: &Subject) -> OrNotPassed<Reason> {
     let Subject::Unit(id) = subject else {
         return misplaced();
     };
@@ -97,7 +97,7 @@ fn has_same_calls(view: View, a: &UnitId, b: &UnitId) -> Option<bool> {
     same
 }
 
-pub fn check_driver(view: View, subject: &Subject) -> Judged<Reason> {
+pub fn check_driver(view: View, subject: &Subject) -> OrNotPassed<Reason> {
     let Subject::Case(id) = subject else {
         return misplaced();
     };

@@ -2,7 +2,7 @@
 
 use super::Ruled;
 use crate::index::View;
-use crate::unavailable::{Judged, Unavailable, fail, inconclusive};
+use crate::not_passed::{NotPassed, OrNotPassed, fail, inconclusive};
 use crate::value::{MetricValue, Repeats, Spread};
 use model::expr::{Env, EvalError, Expression, Name};
 use model::*;
@@ -39,7 +39,7 @@ pub fn evaluate_bound(
     metric: Metric,
     expr: &Expr,
     seeds: Seeds,
-) -> Judged<f64> {
+) -> OrNotPassed<f64> {
     let (expression, env, _) = prepare(view, subject, expr, metric.facet(), seeds)?;
     evaluated(expr, expression.number(&env))
 }
@@ -70,7 +70,7 @@ fn operands_of(expr: &Expr, expression: &Expression, env: &Env) -> Vec<Operand> 
         .collect()
 }
 
-fn evaluated<T>(expr: &Expr, result: Result<T, EvalError>) -> Judged<T> {
+fn evaluated<T>(expr: &Expr, result: Result<T, EvalError>) -> OrNotPassed<T> {
     let text = expr.text.clone();
     match result {
         Ok(value) => Ok(value),
@@ -104,7 +104,7 @@ fn check_repeats(
     env: &Env,
     spreads: &[Repeated],
     holds: bool,
-) -> Judged<()> {
+) -> OrNotPassed<()> {
     let spreads = spreads.get(..MOST_REPEATED).unwrap_or(spreads);
     for ends in 0..1_u32 << spreads.len() {
         let mut env = env.clone();
@@ -137,7 +137,7 @@ fn prepare(
     expr: &Expr,
     of: Facet,
     seeds: Seeds,
-) -> Judged<(Expression, Env, Vec<Repeated>)> {
+) -> OrNotPassed<(Expression, Env, Vec<Repeated>)> {
     let text = || expr.text.clone();
     let expression = match Expression::parse(&expr.text) {
         Ok(expression) => expression,
@@ -193,7 +193,7 @@ fn prepare(
                 metric: Some(metric),
             }),
         };
-        let value = value.map_err(|why| Unavailable {
+        let value = value.map_err(|why| NotPassed {
             outcome: why.outcome,
             reason: Reason::OperandUnknown {
                 name: name.to_string(),

@@ -2,14 +2,14 @@
 
 use super::misplaced;
 use crate::index::View;
-use crate::unavailable::{Judged, fail, inconclusive, skipped};
+use crate::not_passed::{OrNotPassed, fail, inconclusive, skipped};
 use model::*;
 
 fn each_seed(
     view: View,
     subject: &Subject,
-    ask: impl Fn(&Case, &CheckFacts, u64) -> Judged<()>,
-) -> Judged<Reason> {
+    ask: impl Fn(&Case, &CheckFacts, u64) -> OrNotPassed<()>,
+) -> OrNotPassed<Reason> {
     over_seeds(view, subject, |case, seed| {
         ask(case, view.check(&case.id, seed)?, seed)
     })
@@ -19,8 +19,8 @@ fn each_seed(
 pub fn over_seeds(
     view: View,
     subject: &Subject,
-    ask: impl Fn(&Case, u64) -> Judged<()>,
-) -> Judged<Reason> {
+    ask: impl Fn(&Case, u64) -> OrNotPassed<()>,
+) -> OrNotPassed<Reason> {
     let Subject::Case(id) = subject else {
         return misplaced();
     };
@@ -40,7 +40,7 @@ pub fn over_seeds(
     }
 }
 
-pub fn check_finite(view: View, subject: &Subject) -> Judged<Reason> {
+pub fn check_finite(view: View, subject: &Subject) -> OrNotPassed<Reason> {
     each_seed(view, subject, |_, check, seed| {
         let errors = &check.error;
         match (errors.elements, errors.non_finite) {
@@ -56,7 +56,7 @@ pub fn check_finite(view: View, subject: &Subject) -> Judged<Reason> {
     })
 }
 
-pub fn check_written(view: View, subject: &Subject) -> Judged<Reason> {
+pub fn check_written(view: View, subject: &Subject) -> OrNotPassed<Reason> {
     each_seed(view, subject, |_, check, seed| match check.unwritten {
         0 => Ok(()),
         count => {
@@ -82,7 +82,7 @@ fn stores_undefined(view: View, subject: &Subject, seed: u64) -> bool {
         .any(|finding| finding.kind == FindingKind::Uninitialised)
 }
 
-pub fn check_deterministic(view: View, subject: &Subject) -> Judged<Reason> {
+pub fn check_deterministic(view: View, subject: &Subject) -> OrNotPassed<Reason> {
     if let Subject::Case(id) = subject
         && let Determinism::Declared { reason } = &view.case(id)?.determinism
     {
@@ -130,7 +130,7 @@ pub fn check_deterministic(view: View, subject: &Subject) -> Judged<Reason> {
 }
 
 /// Nothing but its outputs is changed: not the inputs, and nothing around any buffer.
-pub fn check_inputs(view: View, subject: &Subject) -> Judged<Reason> {
+pub fn check_inputs(view: View, subject: &Subject) -> OrNotPassed<Reason> {
     each_seed(view, subject, |_, check, seed| {
         if !check.overruns.is_empty() {
             fail(Reason::WroteOutside {

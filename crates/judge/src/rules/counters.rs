@@ -3,7 +3,7 @@
 use super::{Ruled, misplaced, relative_change, share_of};
 use crate::agreed::NoBaseline;
 use crate::index::View;
-use crate::unavailable::{Judged, fail, inconclusive, skipped};
+use crate::not_passed::{OrNotPassed, fail, inconclusive, skipped};
 use model::*;
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ fn compare(
     allowed: f64,
     against: Against,
     agreed: impl Fn(Counter) -> Result<f64, NoBaseline>,
-) -> Judged<Reason> {
+) -> OrNotPassed<Reason> {
     let subject = ruled.verdict.subject.clone();
     let Subject::Case(id) = &subject else {
         return misplaced();
@@ -164,7 +164,7 @@ pub fn find_doubted_rises(
     base: View,
     id: &CaseId,
     most: impl Fn(Counter, f64) -> Option<f64>,
-) -> Judged<Vec<DoubtedRise>> {
+) -> OrNotPassed<Vec<DoubtedRise>> {
     let theirs = base.simulated_counts(id)?;
     let ours = head.simulated_counts(id)?;
     Ok(ours

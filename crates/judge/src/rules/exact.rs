@@ -7,7 +7,7 @@
 use super::{Ruled, baseline, counters};
 use crate::counterpart::required_of_base;
 use crate::index::View;
-use crate::unavailable::Judged;
+use crate::not_passed::OrNotPassed;
 use model::*;
 
 /// By the baseline where it has the value under this key; else by the base, where that was named and has it.
@@ -36,7 +36,7 @@ pub fn compare(view: View, gate: &Gate) -> Ruled {
 ///
 /// # Errors
 /// Why the base has none, where head has a value that only the base could be held against, or agrees on it anew.
-pub fn worse_than_base(view: View, gate: &Gate) -> Judged<Vec<EditedFigure>> {
+pub fn worse_than_base(view: View, gate: &Gate) -> OrNotPassed<Vec<EditedFigure>> {
     let own = compare_to_baseline(view, gate).verdict;
     // Anything else fails or is undecided by its own verdict, or has no value to be worse.
     if own.outcome != Outcome::Pass && !own.reason.is_new() {
@@ -79,7 +79,7 @@ fn compare_to_baseline(view: View, gate: &Gate) -> Ruled {
 ///
 /// # Errors
 /// Why the base has no answer.
-fn compare_to_base(view: View, gate: &Gate) -> Judged<Option<Ruled>> {
+fn compare_to_base(view: View, gate: &Gate) -> OrNotPassed<Option<Ruled>> {
     let Some(base) = view.base() else {
         return Ok(None);
     };

@@ -4,7 +4,7 @@ use super::correctness::over_seeds;
 use super::known::{MOST_FINDINGS, accepted_findings, is_accepted};
 use super::{Ruled, hazards};
 use crate::index::View;
-use crate::unavailable::{Judged, Unavailable, fail};
+use crate::not_passed::{NotPassed, OrNotPassed, fail};
 use model::*;
 
 /// A finding of a case, as reports show it.
@@ -75,7 +75,7 @@ fn is_same(one: &Finding, other: &Finding) -> bool {
     (one.kind, &one.entry, &one.places) == (other.kind, &other.entry, &other.places)
 }
 
-pub fn check_findings(view: View, subject: &Subject) -> Judged<Reason> {
+pub fn check_findings(view: View, subject: &Subject) -> OrNotPassed<Reason> {
     let held = find(view, subject).map_err(|why| lost_check(view, subject, why))?;
     hazards::compare_to_base(view, subject)?;
     Ok(held)
@@ -102,7 +102,7 @@ pub fn judge_findings(view: View, gate: &Gate) -> Ruled {
 
 /// Whatever the baselines say of an earlier run. An accepted finding is no failure, here and in the proof that a
 /// case is right: a known race in code of others must not keep it from being counted and measured.
-pub fn find(view: View, subject: &Subject) -> Judged<Reason> {
+pub fn find(view: View, subject: &Subject) -> OrNotPassed<Reason> {
     let held = over_seeds(view, subject, |case, seed| {
         let findings = &view.simulation(&case.id, seed)?.findings;
         let (accepted, new): (Vec<_>, Vec<_>) = findings
@@ -131,7 +131,7 @@ pub fn find(view: View, subject: &Subject) -> Judged<Reason> {
 /// A change can make a case too large for the simulator, or use what it does not know, and so take all
 /// checks from it. Where the baselines of this very key show that it was simulated before, that is no mere
 /// skip. Against a base that was simulated, a verdict of its own says so.
-fn lost_check(view: View, subject: &Subject, why: Unavailable) -> Unavailable {
+fn lost_check(view: View, subject: &Subject, why: NotPassed) -> NotPassed {
     let Subject::Case(id) = subject else {
         return why;
     };
@@ -141,7 +141,7 @@ fn lost_check(view: View, subject: &Subject, why: Unavailable) -> Unavailable {
     if !is_lost || !(was_simulated(Facet::Correctness) || was_simulated(Facet::Counters)) {
         return why;
     }
-    Unavailable {
+    NotPassed {
         outcome: Outcome::Inconclusive,
         reason: Reason::CheckLost {
             shape: id.shape.clone(),
@@ -151,7 +151,7 @@ fn lost_check(view: View, subject: &Subject, why: Unavailable) -> Unavailable {
 }
 
 /// Whether a change of the kernel or its shape can have brought this about.
-fn takes_check_away(why: &Unavailable) -> bool {
+fn takes_check_away(why: &NotPassed) -> bool {
     match why.outcome {
         Outcome::Unsupported => true,
         Outcome::Skipped => matches!(

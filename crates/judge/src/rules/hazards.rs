@@ -3,7 +3,7 @@
 
 use super::known::{MOST_FINDINGS, is_accepted};
 use crate::index::View;
-use crate::unavailable::{Judged, fail, inconclusive};
+use crate::not_passed::{OrNotPassed, fail, inconclusive};
 use model::*;
 use std::collections::BTreeMap;
 
@@ -68,7 +68,7 @@ fn count<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Counts {
 }
 
 /// For each content, the most that one launch of the case has; and why some of that is not known.
-fn of_base(base: View, id: &CaseId) -> (Counts, Option<Reason>) {
+fn most_per_launch(base: View, id: &CaseId) -> (Counts, Option<Reason>) {
     let (mut most, mut unknown) = (Counts::new(), None);
     let seeds = base.case(id).map_or(&[][..], |case| &case.seeds);
     for &seed in seeds {
@@ -93,14 +93,14 @@ fn of_base(base: View, id: &CaseId) -> (Counts, Option<Reason>) {
 /// have, any may be its former name: as far as they are known, and none makes it unknown.
 fn before(view: View, base: View, id: &CaseId) -> (Counts, Option<Reason>) {
     if base.planned_case(id).is_some() {
-        return of_base(base, id);
+        return most_per_launch(base, id);
     }
     let mut was = Counts::new();
     for case in &base.plan().cases {
         let told = if view.head_answers_for_base(&case.id) {
-            of_base(view, &case.id)
+            most_per_launch(view, &case.id)
         } else {
-            of_base(base, &case.id)
+            most_per_launch(base, &case.id)
         };
         for (content, times) in told.0 {
             let known = was.entry(content).or_default();
@@ -111,7 +111,7 @@ fn before(view: View, base: View, id: &CaseId) -> (Counts, Option<Reason>) {
 }
 
 /// A hazard that a change brings is one that somebody can still avoid.
-pub fn compare_to_base(view: View, subject: &Subject) -> Judged<()> {
+pub fn compare_to_base(view: View, subject: &Subject) -> OrNotPassed<()> {
     let Subject::Case(id) = subject else {
         return Ok(());
     };

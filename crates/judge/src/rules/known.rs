@@ -11,7 +11,7 @@ pub(super) fn is_accepted(view: View, subject: &Subject, finding: &Finding) -> b
 }
 
 /// A finding with its acceptance.
-struct Known<'a> {
+struct FindingAcceptance<'a> {
     by: &'a Acceptance,
     finding: &'a KnownFinding,
     place: &'a Place,
@@ -22,13 +22,13 @@ fn acceptance<'a>(
     view: View<'_, 'a>,
     subject: &Subject,
     finding: &'a Finding,
-) -> Option<Known<'a>> {
+) -> Option<FindingAcceptance<'a>> {
     let day = view.environment().day();
     let accepted = view.policy().accepted.iter();
     let mut of_case =
         accepted.filter(|accepted| accepted.holds_on(day) && accepted.subjects.contains(subject));
     of_case.find_map(|by| match &by.allows {
-        Allowance::Finding(known) => Some(Known {
+        Allowance::Finding(known) => Some(FindingAcceptance {
             by,
             finding: known,
             place: known.place_in(finding)?,
@@ -48,7 +48,8 @@ pub(super) fn accepted_findings(view: View, subject: &Subject) -> Vec<AcceptedFi
         .filter_map(|&seed| view.simulation(id, seed).ok());
     let mut all: Vec<AcceptedFinding> = Vec::new();
     for found in launches.flat_map(|launch| &launch.findings) {
-        let Some(Known { by, finding, place }) = acceptance(view, subject, found) else {
+        let Some(FindingAcceptance { by, finding, place }) = acceptance(view, subject, found)
+        else {
             continue;
         };
         match all.iter_mut().find(|other| other.declared == by.declared) {

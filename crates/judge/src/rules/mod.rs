@@ -16,7 +16,7 @@ mod known;
 
 use super::counterpart::BaseStatus;
 use super::index::View;
-use super::unavailable::{Judged, Unavailable, inconclusive};
+use super::not_passed::{NotPassed, OrNotPassed, inconclusive};
 use model::*;
 
 /// A verdict in the making, and what else it asks of the run.
@@ -101,10 +101,10 @@ impl Ruled {
         }
     }
 
-    fn end(mut self, found: Judged<Reason>) -> Self {
+    fn end(mut self, found: OrNotPassed<Reason>) -> Self {
         let (outcome, reason) = match found {
             Ok(reason) => (Outcome::Pass, reason),
-            Err(Unavailable { outcome, reason }) => (outcome, reason),
+            Err(NotPassed { outcome, reason }) => (outcome, reason),
         };
         self.verdict.outcome = outcome;
         self.verdict.reason = reason;
@@ -180,19 +180,19 @@ pub(super) fn is_against_base(view: View, subject: &Subject, metric: Metric) -> 
 }
 
 /// A gate that cannot be put on such a subject.
-fn misplaced<T>() -> Judged<T> {
+fn misplaced<T>() -> OrNotPassed<T> {
     inconclusive(Reason::Misplaced { metric: None })
 }
 
 /// A margin that has to be a share.
-fn share_of(allowed: Margin) -> Judged<f64> {
+fn share_of(allowed: Margin) -> OrNotPassed<f64> {
     match allowed {
         Margin::Share(share) if share.0 >= 0.0 && share.0.is_finite() => Ok(share.0),
         Margin::Share(_) | Margin::Amount { .. } => inconclusive(Reason::BadChange { allowed }),
     }
 }
 
-fn check_margin(metric: Metric, allowed: Margin) -> Judged<()> {
+fn check_margin(metric: Metric, allowed: Margin) -> OrNotPassed<()> {
     match allowed {
         Margin::Amount { .. } if metric.has_amounts() => Ok(()),
         _ => share_of(allowed).map(drop),

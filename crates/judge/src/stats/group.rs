@@ -10,21 +10,21 @@ pub const POWER: f64 = 0.80;
 
 /// Positive values of at least two processes, summed up by mean and standard deviation of their logs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Group {
+pub struct ProcessGroup {
     ln_mean: f64,
-    /// Above zero: see [`Group::of`].
+    /// Above zero: see [`ProcessGroup::from_values`].
     ln_deviation: f64,
     /// At least two.
     n: u32,
 }
 
-impl Group {
+impl ProcessGroup {
     /// `resolution` is the relative standard error that the clock's step alone gives one value. Values
     /// that agree more closely than that agree by rounding, so it is the least spread that is believed.
     ///
     /// `None` for fewer than two values, where one is not positive and finite, or where neither the
     /// values nor the clock show any spread: certainty from nothing.
-    pub fn of(values: &[f64], resolution: f64) -> Option<Self> {
+    pub fn from_values(values: &[f64], resolution: f64) -> Option<Self> {
         let n = u32::try_from(values.len()).ok().filter(|&n| n >= 2)?;
         if !values.iter().all(|&value| value > 0.0 && value.is_finite()) {
             return None;
@@ -114,7 +114,7 @@ pub struct Comparison {
 
 /// Welch's unequal-variances t interval of the difference of log means (Welch 1947, with Satterthwaite's
 /// degrees of freedom): head and base come from different days, and nothing makes their spreads equal.
-pub fn compare(head: &Group, base: &Group) -> Comparison {
+pub fn compare(head: &ProcessGroup, base: &ProcessGroup) -> Comparison {
     let (vh, vb) = (head.variance(), base.variance());
     let variance = vh + vb;
     let df = variance.powi(2) / (vh.powi(2) / head.freedom() + vb.powi(2) / base.freedom());
@@ -159,7 +159,7 @@ pub struct Between {
 /// sessions and processes spread as days do, and a new day then lies outside 11 times in 100. So it does 5
 /// to 6 times, and less where days differ little, as s^2 is taken from means over processes and holds a part
 /// of v_h already. `None` where the spread between sessions is none that can be believed.
-pub fn predict(head: &Group, base: &Between) -> Option<Comparison> {
+pub fn predict(head: &ProcessGroup, base: &Between) -> Option<Comparison> {
     let usable = base.ln_mean.is_finite()
         && base.ln_deviation.is_finite()
         && base.ln_deviation > 0.0
@@ -221,8 +221,8 @@ mod tests {
     #[test]
     fn welch_by_hand() {
         // ln values: head mean ln 110 with sd 0.01 and n 4, base ln 100 with sd 0.01 and n 4: df = 6.
-        let head = Group::from_summary(110.0, 0.01, 4).unwrap();
-        let base = Group::from_summary(100.0, 0.01, 4).unwrap();
+        let head = ProcessGroup::from_summary(110.0, 0.01, 4).unwrap();
+        let base = ProcessGroup::from_summary(100.0, 0.01, 4).unwrap();
         let comparison = compare(&head, &base);
         let half: f64 = 2.446911851 * 0.01 * (0.5f64).sqrt();
         assert!(close(comparison.ratio, 1.1));
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn one_more_session_by_hand() {
         // ln values: head sd 0.01 and n 9; 4 sessions with sd 0.02 between them, 3 degrees of freedom.
-        let head = Group::from_summary(110.0, 0.01, 9).unwrap();
+        let head = ProcessGroup::from_summary(110.0, 0.01, 9).unwrap();
         let base = Between {
             ln_mean: 100f64.ln(),
             sessions: 4,
@@ -250,7 +250,7 @@ mod tests {
         let half = quantile * f64::sqrt(within + between);
         assert!(close(comparison.ratio, 1.1));
         assert!((comparison.interval[1] - 1.1 * half.exp()).abs() < 1e-7);
-        let single = Group::from_summary(100.0, 0.01, 4).unwrap();
+        let single = ProcessGroup::from_summary(100.0, 0.01, 4).unwrap();
         let paired = compare(&head, &single);
         assert!(paired.smallest_visible < comparison.smallest_visible);
         for broken in [
@@ -299,9 +299,9 @@ mod tests {
                 let mut day = || {
                     let day = draw(days);
                     let processes: Vec<f64> = (0..5).map(|_| (day + draw(0.001)).exp()).collect();
-                    Group::of(&processes, 1e-6).unwrap()
+                    ProcessGroup::from_values(&processes, 1e-6).unwrap()
                 };
-                let seen: Vec<Group> = (0..sessions).map(|_| day()).collect();
+                let seen: Vec<ProcessGroup> = (0..sessions).map(|_| day()).collect();
                 let head = day();
                 let n = f64::from(sessions);
                 let mean = seen.iter().map(|day| day.ln_mean).sum::<f64>() / n;
@@ -333,29 +333,29 @@ mod tests {
             &[1.0, f64::NAN],
             &[1.0, f64::INFINITY],
         ] {
-            assert_eq!(Group::of(values, 0.01), None, "{values:?}");
+            assert_eq!(ProcessGroup::from_values(values, 0.01), None, "{values:?}");
         }
         assert_eq!(
-            Group::of(&[5.0, 5.0, 5.0], 0.0),
+            ProcessGroup::from_values(&[5.0, 5.0, 5.0], 0.0),
             None,
             "certainty from nothing"
         );
-        assert!(Group::from_summary(1.0, f64::NAN, 3).is_none());
-        assert!(Group::from_summary(-1.0, 0.1, 3).is_none());
-        assert!(Group::from_summary(1.0, 0.1, 1).is_none());
+        assert!(ProcessGroup::from_summary(1.0, f64::NAN, 3).is_none());
+        assert!(ProcessGroup::from_summary(-1.0, 0.1, 3).is_none());
+        assert!(ProcessGroup::from_summary(1.0, 0.1, 1).is_none());
     }
 
     #[test]
     fn values_that_agree_by_rounding_keep_the_clocks_step() {
-        let group = Group::of(&[2304.0; 3], 0.004).unwrap();
+        let group = ProcessGroup::from_values(&[2304.0; 3], 0.004).unwrap();
         assert_eq!(group.ln_deviation(), 0.004);
         assert!(group.smallest_visible() > 0.004);
     }
 
     #[test]
     fn five_processes_see_less_than_three() {
-        let few = Group::from_summary(100.0, 0.01, 3).unwrap();
-        let many = Group::from_summary(100.0, 0.01, 5).unwrap();
+        let few = ProcessGroup::from_summary(100.0, 0.01, 3).unwrap();
+        let many = ProcessGroup::from_summary(100.0, 0.01, 5).unwrap();
         assert!(compare(&many, &many).smallest_visible < compare(&few, &few).smallest_visible);
     }
 
@@ -366,7 +366,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_interval_contains_the_estimate(head in values(), base in values()) {
-            let (head, base) = (Group::of(&head, 1e-6).unwrap(), Group::of(&base, 1e-6).unwrap());
+            let (head, base) = (ProcessGroup::from_values(&head, 1e-6).unwrap(), ProcessGroup::from_values(&base, 1e-6).unwrap());
             let comparison = compare(&head, &base);
             prop_assert!(comparison.interval[0] <= comparison.ratio);
             prop_assert!(comparison.ratio <= comparison.interval[1]);
@@ -376,15 +376,15 @@ mod tests {
 
         #[test]
         fn order_does_not_matter(mut head in values()) {
-            let forward = Group::of(&head, 1e-6);
+            let forward = ProcessGroup::from_values(&head, 1e-6);
             head.reverse();
-            prop_assert_eq!(forward, Group::of(&head, 1e-6));
+            prop_assert_eq!(forward, ProcessGroup::from_values(&head, 1e-6));
         }
 
         #[test]
         fn a_common_factor_cancels(head in values(), base in values(), k in 0.001..1000.0) {
             let of = |values: &[f64], k: f64| {
-                Group::of(&values.iter().map(|value| value * k).collect::<Vec<_>>(), 1e-6).unwrap()
+                ProcessGroup::from_values(&values.iter().map(|value| value * k).collect::<Vec<_>>(), 1e-6).unwrap()
             };
             let a = compare(&of(&head, 1.0), &of(&base, 1.0));
             let b = compare(&of(&head, k), &of(&base, k));
@@ -397,7 +397,7 @@ mod tests {
         ) {
             let of = |sessions: u32, k: f64| {
                 // Quieter than the sessions: else its own few processes decide the width.
-                let head = Group::from_summary(101.0 * k, 1e-5, 5).unwrap();
+                let head = ProcessGroup::from_summary(101.0 * k, 1e-5, 5).unwrap();
                 let base = Between {
                     ln_mean: (100.0 * k).ln(),
                     sessions,
@@ -417,15 +417,15 @@ mod tests {
 
         #[test]
         fn swapping_the_sides_inverts_the_ratio(head in values(), base in values()) {
-            let (head, base) = (Group::of(&head, 1e-6).unwrap(), Group::of(&base, 1e-6).unwrap());
+            let (head, base) = (ProcessGroup::from_values(&head, 1e-6).unwrap(), ProcessGroup::from_values(&base, 1e-6).unwrap());
             let (a, b) = (compare(&head, &base), compare(&base, &head));
             prop_assert!((a.ratio * b.ratio - 1.0).abs() < 1e-9);
         }
 
         #[test]
         fn a_summary_is_the_group(values in values()) {
-            let group = Group::of(&values, 1e-6).unwrap();
-            let kept = Group::from_summary(group.value(), group.ln_deviation(), group.processes()).unwrap();
+            let group = ProcessGroup::from_values(&values, 1e-6).unwrap();
+            let kept = ProcessGroup::from_summary(group.value(), group.ln_deviation(), group.processes()).unwrap();
             prop_assert!(close(kept.value() / group.value(), 1.0));
             prop_assert!(close(kept.interval()[0] / group.interval()[0], 1.0));
         }

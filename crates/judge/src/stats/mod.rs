@@ -1,7 +1,7 @@
 //! Statistics of timings. Knows nothing of kernels, gates or files. `times` defines p50, p90, p99 and cv, once for all
 //! that use them.
 //!
-//! Two levels: a [`Sample`] holds the measurements of one process, a [`Group`] one value from each of
+//! Two levels: a [`Sample`] holds the measurements of one process, a [`ProcessGroup`] one value from each of
 //! several processes. Uncertainty lives between processes, where clocks, placement and neighbours
 //! differ; within one process thousands of samples agree on the wrong value.
 
@@ -11,6 +11,6 @@ mod sample;
 pub mod sequential;
 mod times;
 
-pub use group::{Between, Comparison, Group, compare, predict};
+pub use group::{Between, Comparison, ProcessGroup, compare, predict};
 pub use sample::Sample;
 pub use times::{ProcessTimes, Reading, over_processes, p50};

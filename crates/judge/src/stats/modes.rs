@@ -95,7 +95,7 @@ impl Modes {
             logs.extend(untied(sample, tick).map(|ns| (ns / end).ln()));
         }
         logs.sort_unstable_by(f64::total_cmp);
-        let Some(found) = Valley::of(&logs).filter(|valley| valley.is_real(&logs, step)) else {
+        let Some(found) = Valley::find(&logs).filter(|valley| valley.is_real(&logs, step)) else {
             return Ok(None);
         };
         // Summed in ascending order, so that the order of the processes changes no bit of it.
@@ -188,7 +188,7 @@ struct Valley {
 }
 
 impl Valley {
-    fn of(logs: &[f64]) -> Option<Self> {
+    fn find(logs: &[f64]) -> Option<Self> {
         let mut below = otsu(logs)?;
         let mut valley = Self::between(logs, below)?;
         // The split of largest variance leans to the middle where one mode is small.

@@ -111,10 +111,10 @@ impl Rule {
             ln_tolerance: 0.0,
             resolution: 0.0,
             quiet: quiet
-                .map(|&processes| QuietLook::of(processes, quiet_miss))
+                .map(|&processes| QuietLook::new(processes, quiet_miss))
                 .collect(),
             looks: looks
-                .map(|&processes| Look::of(processes, false_alarm, miss))
+                .map(|&processes| Look::new(processes, false_alarm, miss))
                 .collect(),
         };
         schedule.with(self.tolerance, self.resolution)
@@ -178,7 +178,7 @@ struct QuietLook {
 }
 
 impl QuietLook {
-    fn of(processes: u32, miss: f64) -> Self {
+    fn new(processes: u32, miss: f64) -> Self {
         Self {
             processes,
             deviation: ascend(|deviation| greatest_miss(processes, deviation) >= miss),
@@ -217,7 +217,7 @@ struct Look {
 }
 
 impl Look {
-    fn of(processes: u32, false_alarm: f64, miss: f64) -> Self {
+    fn new(processes: u32, false_alarm: f64, miss: f64) -> Self {
         let (root, df) = (f64::from(processes).sqrt(), f64::from(processes - 1));
         let t = t_beyond(false_alarm, df);
         let deviations = deviations(df);

@@ -45,19 +45,19 @@ impl<'a> From<&'a TimeFacts> for ProcessTimes<'a> {
 
 impl ProcessTimes<'_> {
     pub fn p50(&self) -> Option<Reading> {
-        self.of_batches(Sample::median)
+        self.read_batches(Sample::median)
     }
 
     pub fn mean(&self) -> Option<Reading> {
-        self.of_batches(Sample::mean)
+        self.read_batches(Sample::mean)
     }
 
     pub fn min(&self) -> Option<Reading> {
-        self.of_batches(Sample::min)
+        self.read_batches(Sample::min)
     }
 
     pub fn max(&self) -> Option<Reading> {
-        self.of_batches(Sample::max)
+        self.read_batches(Sample::max)
     }
 
     pub fn p90(&self) -> Option<Reading> {
@@ -78,10 +78,10 @@ impl ProcessTimes<'_> {
         })
     }
 
-    fn of_batches(&self, of: fn(&Sample) -> f64) -> Option<Reading> {
+    fn read_batches(&self, statistic: fn(&Sample) -> f64) -> Option<Reading> {
         let launches = f64::from(self.launches);
         Some(Reading {
-            value: of(&Sample::new(self.batched_ns)?) / launches,
+            value: statistic(&Sample::new(self.batched_ns)?) / launches,
             step: self.rounding() / launches,
         })
     }
@@ -115,9 +115,9 @@ pub fn over_processes(values: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::Group;
+    use crate::stats::ProcessGroup;
 
-    fn of<'a>(batched_ns: &'a [u64], single_ns: &'a [u64]) -> ProcessTimes<'a> {
+    fn process_times<'a>(batched_ns: &'a [u64], single_ns: &'a [u64]) -> ProcessTimes<'a> {
         ProcessTimes {
             launches: 10,
             batched_ns,
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn p50_is_the_median_of_batches_for_each_launch() {
-        let times = of(&[4000, 1000, 3000, 2000], &[900]);
+        let times = process_times(&[4000, 1000, 3000, 2000], &[900]);
         let value = |found: Option<Reading>| found.unwrap().value;
         assert_eq!(value(times.p50()), 250.0);
         assert_eq!(value(times.mean()), 250.0);
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn tails_and_spread_come_from_single_launches() {
         let singles = [100, 200, 300, 400];
-        let times = of(&[1], &singles);
+        let times = process_times(&[1], &singles);
         assert!((times.p90().unwrap().value - 370.0).abs() < 1e-9);
         assert!((times.p99().unwrap().value - 397.0).abs() < 1e-9);
         assert!((times.cv().unwrap().value - 129.099_444_873_580_56 / 250.0).abs() < 1e-12);
@@ -147,14 +147,14 @@ mod tests {
 
     #[test]
     fn cv_is_never_less_than_the_rounding_of_the_clock() {
-        let cv = of(&[1], &[1000, 1000, 1000]).cv().unwrap();
+        let cv = process_times(&[1], &[1000, 1000, 1000]).cv().unwrap();
         assert_eq!(cv.value, cv.step);
         assert!((cv.value - ROUNDING * 32.0 / 1000.0).abs() < 1e-15);
     }
 
     #[test]
     fn nothing_measured_has_no_value() {
-        let times = of(&[], &[7]);
+        let times = process_times(&[], &[7]);
         assert_eq!((times.p50(), times.cv()), (None, None));
         assert_eq!(over_processes(&[]), None);
     }
@@ -167,7 +167,7 @@ mod tests {
         );
         assert!((over_processes(&[100.0, 400.0]).unwrap() - 200.0).abs() < 1e-9);
         let values = [101.0, 99.0, 102.5];
-        let group = Group::of(&values, 1e-9).unwrap();
+        let group = ProcessGroup::from_values(&values, 1e-9).unwrap();
         assert_eq!(over_processes(&values), Some(group.value()));
     }
 }

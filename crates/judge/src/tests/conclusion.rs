@@ -33,7 +33,7 @@ pub(super) fn expected_of(verdicts: &[Verdict]) -> Conclusion {
 
 fn concluded(verdicts: &[Verdict]) -> Conclusion {
     let record = record();
-    let index = Index::of_run(&record.plan, &record.environment, &record.policy, &[]);
+    let index = Index::for_run(&record.plan, &record.environment, &record.policy, &[]);
     conclude(index.head(), verdicts)
 }
 
@@ -111,7 +111,7 @@ fn every_end_of_a_comparison_is_one_of_four() {
             (Loosening::Allowed, with_label),
         ] {
             let id = case_id("fast", "small");
-            let comparison = Comparison::of_case(&id, BaseDemand::Reference, ended.clone());
+            let comparison = Comparison::for_case(&id, BaseDemand::Reference, ended.clone());
             let verdict = comparison.verdict(loosening);
             assert_eq!(verdict.map(|verdict| verdict.outcome), outcome, "{ended:?}");
         }
@@ -119,7 +119,7 @@ fn every_end_of_a_comparison_is_one_of_four() {
 }
 
 /// The verdicts of a judgement that one pass of the review gave.
-fn of_demand(judgement: &Judgement, demand: fn(&BaseDemand) -> bool) -> BTreeSet<Outcome> {
+fn outcomes_of(judgement: &Judgement, demand: fn(&BaseDemand) -> bool) -> BTreeSet<Outcome> {
     judgement
         .verdicts
         .iter()
@@ -138,12 +138,12 @@ fn evidence_of_the_base_ends_every_pass_in_each_way() {
     fn fault(kind: FaultKind) -> Fault {
         Fault::new(kind, "m")
     }
-    fn of_reference(piece: &mut Evidence, to: Seen<BaseReference>) {
+    fn set_reference(piece: &mut Evidence, to: Seen<BaseReference>) {
         if let Evidence::BaseReference { facts, .. } = piece {
             *facts = to;
         }
     }
-    fn of_simulation(piece: &mut Evidence, kind: FaultKind) {
+    fn break_simulation(piece: &mut Evidence, kind: FaultKind) {
         if let Evidence::Base(piece) = piece
             && let Evidence::Simulation { facts, .. } = piece.as_mut()
         {
@@ -158,13 +158,13 @@ fn evidence_of_the_base_ends_every_pass_in_each_way() {
                     differing: 1,
                     ..ReferenceComparison::default()
                 };
-                of_reference(record, Seen::Got(BaseReference::Compared(differing)))
+                set_reference(record, Seen::Got(BaseReference::Compared(differing)))
             },
             Some(Outcome::Fail),
         ),
         (
             |record| {
-                of_reference(
+                set_reference(
                     record,
                     Seen::Got(BaseReference::Broken {
                         message: String::new(),
@@ -174,22 +174,22 @@ fn evidence_of_the_base_ends_every_pass_in_each_way() {
             Some(Outcome::Inconclusive),
         ),
         (
-            |record| of_reference(record, Seen::Fault(fault(FaultKind::Hang))),
+            |record| set_reference(record, Seen::Fault(fault(FaultKind::Hang))),
             Some(Outcome::Inconclusive),
         ),
         (
-            |record| of_reference(record, Seen::Fault(fault(FaultKind::Environment))),
+            |record| set_reference(record, Seen::Fault(fault(FaultKind::Environment))),
             Some(Outcome::Environment),
         ),
     ];
     let measured: [(Edit, Option<Outcome>); 3] = [
         (|_| {}, None),
         (
-            |record| of_simulation(record, FaultKind::WorkerDied),
+            |record| break_simulation(record, FaultKind::WorkerDied),
             Some(Outcome::Inconclusive),
         ),
         (
-            |record| of_simulation(record, FaultKind::Environment),
+            |record| break_simulation(record, FaultKind::Environment),
             Some(Outcome::Environment),
         ),
     ];
@@ -204,7 +204,7 @@ fn evidence_of_the_base_ends_every_pass_in_each_way() {
         }
         let judgement = ruled(&record);
         let wanted: BTreeSet<Outcome> = Option::into_iter(outcome).collect();
-        assert_eq!(of_demand(&judgement, demand), wanted);
+        assert_eq!(outcomes_of(&judgement, demand), wanted);
         assert_eq!(judgement.conclusion, expected_of(&judgement.verdicts));
         assert_eq!(judgement.conclusion == Conclusion::Pass, outcome.is_none());
     };
@@ -219,15 +219,15 @@ fn evidence_of_the_base_ends_every_pass_in_each_way() {
         (|_| {}, Outcome::Fail),
         // A kernel that breaks has answered, too.
         (
-            |record| of_simulation(record, FaultKind::DeviceFault),
+            |record| break_simulation(record, FaultKind::DeviceFault),
             Outcome::Fail,
         ),
         (
-            |record| of_simulation(record, FaultKind::WorkerDied),
+            |record| break_simulation(record, FaultKind::WorkerDied),
             Outcome::Inconclusive,
         ),
         (
-            |record| of_simulation(record, FaultKind::Environment),
+            |record| break_simulation(record, FaultKind::Environment),
             Outcome::Environment,
         ),
     ];
@@ -240,7 +240,7 @@ fn evidence_of_the_base_ends_every_pass_in_each_way() {
             }
         }
         let judgement = ruled(&record);
-        let found = of_demand(&judgement, is_check);
+        let found = outcomes_of(&judgement, is_check);
         assert_eq!(found, [outcome].into());
         assert_eq!(judgement.conclusion, expected_of(&judgement.verdicts));
     }

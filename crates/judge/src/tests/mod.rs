@@ -86,7 +86,7 @@ fn p50_change() -> Rule {
     within(Metric::P50, 0.02)
 }
 
-fn of_base(metric: Metric, change: f64) -> Rule {
+fn change_from_base(metric: Metric, change: f64) -> Rule {
     let change = Num(change);
     let limit = Limit::Base { change };
     Rule::Limit { metric, limit }

@@ -76,7 +76,7 @@ fn slow_share(head: u32, base: u32) -> Verdict {
         }
     }
     with_modes(&mut record, head, base);
-    let limit = of_base(Metric::SlowShare, 0.05);
+    let limit = change_from_base(Metric::SlowShare, 0.05);
     record.policy.gates.push(gate(subject(), limit.clone()));
     assert_eq!(
         p50(&record).outcome,

@@ -5,12 +5,12 @@ use crate::renames::{Names, PlanAndGates, find};
 
 /// A side of one kernel.
 #[derive(Clone, Debug, PartialEq)]
-struct Side {
+struct RenamedSide {
     plan: Plan,
     gates: Vec<Gate>,
 }
 
-impl Side {
+impl RenamedSide {
     fn new() -> Self {
         let mut plan = plan();
         for case in plan
@@ -67,7 +67,7 @@ fn said(renames: &[Rename]) -> Vec<(&str, &str)> {
 
 #[test]
 fn renames_are_found_and_carried_to_the_same_subject() {
-    let base = Side::new();
+    let base = RenamedSide::new();
     assert_eq!(find(base.asked(), base.asked()), []);
     for names in [
         &[("k", "renamed")][..],
@@ -89,7 +89,7 @@ fn renames_are_found_and_carried_to_the_same_subject() {
 
 #[test]
 fn names_that_are_swapped_are_no_new_names() {
-    let base = Side::new();
+    let base = RenamedSide::new();
     let head = base.named(&[("small", "*"), ("large", "small"), ("*", "large")]);
     assert_eq!(find(base.asked(), head.asked()), []);
 }
@@ -97,7 +97,7 @@ fn names_that_are_swapped_are_no_new_names() {
 /// Two variants whose macros are the same could each be either.
 #[test]
 fn ambiguous_renames_are_none() {
-    let mut base = Side::new();
+    let mut base = RenamedSide::new();
     for unit in &mut base.plan.units {
         unit.defines.clear();
     }
@@ -112,7 +112,7 @@ fn ambiguous_renames_are_none() {
 
 #[test]
 fn kernels_held_by_an_anchor_keep_their_name() {
-    let mut base = Side::new();
+    let mut base = RenamedSide::new();
     let limit = Limit::Anchor {
         anchor: Since::Best,
         change: Margin::Share(Num(0.05)),

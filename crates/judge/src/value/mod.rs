@@ -4,10 +4,10 @@
 pub(super) mod profile;
 
 use super::index::View;
+use super::not_passed::{NotPassed, OrNotPassed, inconclusive, unsupported};
 use super::series::count;
-use super::unavailable::{Judged, Unavailable, inconclusive, unsupported};
 use crate::stats::modes::{Launches, Modes};
-use crate::stats::{self, Group, ProcessTimes, Reading};
+use crate::stats::{self, ProcessGroup, ProcessTimes, Reading};
 use model::occupancy::{Occupancy, resident};
 use model::*;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ pub struct MetricValue {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spread {
     /// For times, between processes.
-    Processes(Group),
+    Processes(ProcessGroup),
     /// For profiles, between repeats.
     Repeats(Repeats),
 }
@@ -39,7 +39,7 @@ pub struct Repeats {
 }
 
 impl Spread {
-    pub fn group(self) -> Option<Group> {
+    pub fn group(self) -> Option<ProcessGroup> {
         match self {
             Self::Processes(group) => Some(group),
             Self::Repeats(_) => None,
@@ -70,7 +70,7 @@ impl Spread {
 }
 
 impl MetricValue {
-    pub fn group(&self) -> Option<Group> {
+    pub fn group(&self) -> Option<ProcessGroup> {
         self.spread.and_then(Spread::group)
     }
 }
@@ -87,9 +87,9 @@ impl From<f64> for MetricValue {
 impl<'a> View<'_, 'a> {
     /// Green before fast: only a case that is right is timed. A failure has its own gate; here it
     /// is the reason of a skip. The base's evidence counts whether or not the base is right.
-    pub fn timeable(self, id: &CaseId) -> Judged<()> {
-        let not_proven = |why: Unavailable| match why.outcome {
-            Outcome::Fail => Unavailable {
+    pub fn timeable(self, id: &CaseId) -> OrNotPassed<()> {
+        let not_proven = |why: NotPassed| match why.outcome {
+            Outcome::Fail => NotPassed {
                 outcome: Outcome::Skipped,
                 reason: Reason::NotProven {
                     why: Box::new(why.reason),
@@ -119,7 +119,7 @@ impl<'a> View<'_, 'a> {
 
     /// # Errors
     /// With the outcome and reason of whatever is missing.
-    pub fn metric(self, subject: &Subject, metric: Metric) -> Judged<MetricValue> {
+    pub fn metric(self, subject: &Subject, metric: Metric) -> OrNotPassed<MetricValue> {
         match (subject, metric.facet()) {
             (Subject::Unit(unit), Facet::Resources) => {
                 self.resource(unit, metric).map(MetricValue::from)
@@ -143,14 +143,14 @@ impl<'a> View<'_, 'a> {
         }
     }
 
-    fn resource(self, id: &UnitId, metric: Metric) -> Judged<f64> {
+    fn resource(self, id: &UnitId, metric: Metric) -> OrNotPassed<f64> {
         let facts = self.build(id)?;
         let worst_entry = |of: fn(&Resources) -> Option<u64>| {
             let resources = facts
                 .entries
                 .iter()
                 .map(assembled)
-                .collect::<Judged<Vec<&Resources>>>()?;
+                .collect::<OrNotPassed<Vec<&Resources>>>()?;
             match resources.into_iter().map(of).collect::<Option<Vec<u64>>>() {
                 None => unsupported(Reason::Unsupported(Unsupported::NotInCubin)),
                 Some(values) => match values.into_iter().max() {
@@ -204,13 +204,17 @@ impl<'a> View<'_, 'a> {
 
     /// Resources with the dynamic shared memory of each way in which the unit's entries are launched; at
     /// least one.
-    fn launched<'f>(self, unit: &Unit, facts: &'f BuildFacts) -> Judged<Vec<(&'f Resources, u32)>> {
+    fn launched<'f>(
+        self,
+        unit: &Unit,
+        facts: &'f BuildFacts,
+    ) -> OrNotPassed<Vec<(&'f Resources, u32)>> {
         let launched: Vec<_> = match &unit.call {
             Callable::Compiled { .. } => facts
                 .entries
                 .iter()
                 .map(|entry| Ok((assembled(entry)?, 0)))
-                .collect::<Judged<_>>()?,
+                .collect::<OrNotPassed<_>>()?,
             Callable::Entries { .. } | Callable::Together { .. } => {
                 let mut launched = Vec::new();
                 for case in self.cases_of(&unit.id) {
@@ -232,7 +236,7 @@ impl<'a> View<'_, 'a> {
                     .iter()
                     .zip(launches)
                     .map(|(entry, launch)| Ok((assembled(entry)?, launch.dynamic_shared)))
-                    .collect::<Judged<_>>()?
+                    .collect::<OrNotPassed<_>>()?
             }
         };
         if launched.is_empty() {
@@ -249,7 +253,7 @@ impl<'a> View<'_, 'a> {
         id: &UnitId,
         facts: &BuildFacts,
         of: impl Fn(&Occupancy) -> f64,
-    ) -> Judged<f64> {
+    ) -> OrNotPassed<f64> {
         let unit = self.unit(id)?;
         let mut worst: Option<f64> = None;
         let mut see = |resources: &Resources, dynamic: u32, threads: u64| match resident(
@@ -316,7 +320,7 @@ impl<'a> View<'_, 'a> {
     }
 
     /// The worst over all seeds; NaN where any seed's is, or where an element is not finite.
-    fn error(self, id: &CaseId, metric: Metric) -> Judged<f64> {
+    fn error(self, id: &CaseId, metric: Metric) -> OrNotPassed<f64> {
         let case = self.case(id)?;
         if case.reference == Reference::None {
             return inconclusive(Reason::Unreferenced);
@@ -339,7 +343,7 @@ impl<'a> View<'_, 'a> {
     }
 
     /// The error with the drawn seed; `None` where there is none, or the metric is no error.
-    pub fn drawn_error(self, subject: &Subject, metric: Metric) -> Option<Judged<f64>> {
+    pub fn drawn_error(self, subject: &Subject, metric: Metric) -> Option<OrNotPassed<f64>> {
         let (Subject::Case(id), Facet::Correctness) = (subject, metric.facet()) else {
             return None;
         };
@@ -348,11 +352,11 @@ impl<'a> View<'_, 'a> {
         Some(check.and_then(|check| error_of(check, metric, seed)))
     }
 
-    fn time(self, id: &CaseId, metric: Metric) -> Judged<MetricValue> {
+    fn time(self, id: &CaseId, metric: Metric) -> OrNotPassed<MetricValue> {
         self.device()?;
         self.timeable(id)?;
         // Where no gate rests on them, reports show what there is.
-        if metric.of_single_launches() && self.singles(id) == Singles::Judged {
+        if metric.uses_single_launches() && self.singles(id) == Singles::Judged {
             self.has_enough_singles(id, metric)?;
         }
         if metric == Metric::SlowShare {
@@ -366,11 +370,11 @@ impl<'a> View<'_, 'a> {
             values.push(value);
             resolution = resolution.max(step / value);
         }
-        Ok(MetricValue::of_processes(&values, resolution))
+        Ok(MetricValue::from_processes(&values, resolution))
     }
 
     /// The mean over the processes, with one split for all of them.
-    fn slow_share(self, id: &CaseId) -> Judged<f64> {
+    fn slow_share(self, id: &CaseId) -> OrNotPassed<f64> {
         let Some(modes) = self.modes(id)? else {
             return Ok(0.0);
         };
@@ -386,7 +390,7 @@ impl<'a> View<'_, 'a> {
     ///
     /// # Errors
     /// As for a metric; and where there are too few launches to tell.
-    pub(super) fn modes(self, id: &CaseId) -> Judged<Option<Modes>> {
+    pub(super) fn modes(self, id: &CaseId) -> OrNotPassed<Option<Modes>> {
         self.device()?;
         self.timeable(id)?;
         let series = self.series(id)?;
@@ -397,7 +401,7 @@ impl<'a> View<'_, 'a> {
                 tick_ns: facts.tick_ns,
             })
             .collect();
-        Modes::find(&launches).map_err(|few| Unavailable {
+        Modes::find(&launches).map_err(|few| NotPassed {
             outcome: Outcome::Inconclusive,
             reason: Reason::TooFewLaunches { have: few.have },
         })
@@ -423,7 +427,7 @@ impl<'a> View<'_, 'a> {
     }
 
     /// A counter as a gate sees it.
-    fn counter(self, id: &CaseId, metric: Metric) -> Judged<f64> {
+    fn counter(self, id: &CaseId, metric: Metric) -> OrNotPassed<f64> {
         let Metric::Counter(counter) = metric else {
             return misplaced(metric);
         };
@@ -447,7 +451,7 @@ impl<'a> View<'_, 'a> {
     ///
     /// # Errors
     /// As for a metric.
-    pub fn shown(self, subject: &Subject, metric: Metric) -> Judged<f64> {
+    pub fn shown(self, subject: &Subject, metric: Metric) -> OrNotPassed<f64> {
         let found = self.metric(subject, metric).map(|value| value.number);
         let (Subject::Case(id), Metric::Counter(counter), Err(_)) = (subject, metric, &found)
         else {
@@ -463,7 +467,7 @@ impl<'a> View<'_, 'a> {
         &self,
         id: &CaseId,
         of: impl Fn(&SimulationFacts) -> &BTreeMap<Counter, u64>,
-    ) -> Judged<BTreeMap<Counter, u64>> {
+    ) -> OrNotPassed<BTreeMap<Counter, u64>> {
         let mut largest: Option<BTreeMap<Counter, u64>> = None;
         for seed in self.seeds_of(self.case(id)?) {
             let counted = of(self.simulation(id, seed)?);
@@ -485,7 +489,7 @@ impl<'a> View<'_, 'a> {
     }
 
     /// Returns the counters that no gate can rest on in some launch of the case, with the gravest doubt of all launches.
-    pub(super) fn withheld(self, id: &CaseId) -> Judged<BTreeMap<Counter, &'a Withheld>> {
+    pub(super) fn withheld(self, id: &CaseId) -> OrNotPassed<BTreeMap<Counter, &'a Withheld>> {
         let mut all: BTreeMap<Counter, &Withheld> = BTreeMap::new();
         for seed in self.seeds_of(self.case(id)?) {
             for (&counter, withheld) in &self.simulation(id, seed)?.withheld {
@@ -503,12 +507,12 @@ impl<'a> View<'_, 'a> {
     pub(super) fn simulated_counts(
         self,
         id: &CaseId,
-    ) -> Judged<BTreeMap<Counter, SimulatedCount<'a>>> {
+    ) -> OrNotPassed<BTreeMap<Counter, SimulatedCount<'a>>> {
         let withheld = self.withheld(id)?;
         let launches = self
             .seeds_of(self.case(id)?)
             .map(|seed| self.simulation(id, seed))
-            .collect::<Judged<Vec<_>>>()?;
+            .collect::<OrNotPassed<Vec<_>>>()?;
         if launches.is_empty() {
             return inconclusive(Reason::NoSeeds);
         }
@@ -548,7 +552,7 @@ pub(super) struct SimulatedCount<'a> {
 pub(super) fn steps<'f>(
     facts: &'f BuildFacts,
     case: &Case,
-) -> Judged<Vec<(&'f EntryFacts, Launch)>> {
+) -> OrNotPassed<Vec<(&'f EntryFacts, Launch)>> {
     let entries = case.choose(&facts.entries);
     if entries.len() != case.steps.len() {
         return inconclusive(Reason::EntriesDiffer {
@@ -564,7 +568,7 @@ pub(super) fn steps<'f>(
 }
 
 /// The resources that PTXAS reported for an entry, if it took the PTX.
-pub(super) fn assembled(entry: &EntryFacts) -> Judged<&Resources> {
+pub(super) fn assembled(entry: &EntryFacts) -> OrNotPassed<&Resources> {
     match &entry.resources {
         Some(resources) => Ok(resources),
         None => unsupported(Reason::Unsupported(Unsupported::NewerPtx)),
@@ -572,13 +576,13 @@ pub(super) fn assembled(entry: &EntryFacts) -> Judged<&Resources> {
 }
 
 /// A metric of a subject, or evidence, that does not have it.
-pub(super) fn misplaced<T>(metric: Metric) -> Judged<T> {
+pub(super) fn misplaced<T>(metric: Metric) -> OrNotPassed<T> {
     inconclusive(Reason::Misplaced {
         metric: Some(metric),
     })
 }
 
-fn error_of(facts: &CheckFacts, metric: Metric, seed: u64) -> Judged<f64> {
+fn error_of(facts: &CheckFacts, metric: Metric, seed: u64) -> OrNotPassed<f64> {
     let (errors, of): (_, fn(&ErrorFacts) -> Option<Num>) = match metric {
         Metric::MaxErr => (Some(&facts.error), |errors| Some(errors.max_err)),
         Metric::MeanErr => (Some(&facts.error), |errors| Some(errors.mean_err)),
@@ -608,7 +612,7 @@ fn error_of(facts: &CheckFacts, metric: Metric, seed: u64) -> Judged<f64> {
 }
 
 /// A metric of one process.
-pub(super) fn time_of(facts: &TimeFacts, metric: Metric) -> Judged<Reading> {
+pub(super) fn time_of(facts: &TimeFacts, metric: Metric) -> OrNotPassed<Reading> {
     let times = ProcessTimes::from(facts);
     if metric == Metric::Cycles {
         let Reading { value, step } = value_of(&times, Metric::P50)?;
@@ -622,10 +626,10 @@ pub(super) fn time_of(facts: &TimeFacts, metric: Metric) -> Judged<Reading> {
 }
 
 /// A metric that samples alone give, of a case or of a rival.
-pub(super) fn value_of(times: &ProcessTimes, metric: Metric) -> Judged<Reading> {
+pub(super) fn value_of(times: &ProcessTimes, metric: Metric) -> OrNotPassed<Reading> {
     let have = times.single_ns.len();
     let needed = metric.least_singles();
-    if metric.of_single_launches() && have < needed as usize {
+    if metric.uses_single_launches() && have < needed as usize {
         return inconclusive(Reason::TooFewSingles {
             metric,
             have,
@@ -649,7 +653,12 @@ pub(super) fn value_of(times: &ProcessTimes, metric: Metric) -> Judged<Reading> 
 }
 
 /// A value that the steps of the clock can tell from none.
-pub(super) fn check_clock(facts: &TimeFacts, metric: Metric, value: f64, side: Side) -> Judged<()> {
+pub(super) fn check_clock(
+    facts: &TimeFacts,
+    metric: Metric,
+    value: f64,
+    side: Side,
+) -> OrNotPassed<()> {
     if value > 0.0 && value.is_finite() {
         return Ok(());
     }
@@ -662,7 +671,7 @@ pub(super) fn check_clock(facts: &TimeFacts, metric: Metric, value: f64, side: S
 }
 
 /// SM clock in MHz during the batched samples.
-fn clock(facts: &TimeFacts) -> Judged<f64> {
+fn clock(facts: &TimeFacts) -> OrNotPassed<f64> {
     match (facts.gpu.sm_mhz_before, facts.gpu.sm_mhz_after) {
         (Some(before), Some(after)) if before.0 > 0.0 && after.0 > 0.0 => {
             Ok((before.0 + after.0) / 2.0)
@@ -676,7 +685,7 @@ pub(super) fn count_samples(facts: &TimeFacts, metric: Option<Metric>) -> u64 {
     let (batched, single) = (facts.batched_ns.len(), facts.single_ns.len());
     let samples = match metric {
         None => batched + single,
-        Some(metric) if metric.of_single_launches() => single,
+        Some(metric) if metric.uses_single_launches() => single,
         Some(_) => batched,
     };
     samples as u64

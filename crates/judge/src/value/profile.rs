@@ -2,7 +2,7 @@
 
 use super::{MetricValue, Repeats, Spread, misplaced};
 use crate::index::View;
-use crate::unavailable::{Judged, got, inconclusive, unsupported};
+use crate::not_passed::{OrNotPassed, got, inconclusive, unsupported};
 use model::*;
 
 impl<'a> View<'_, 'a> {
@@ -10,14 +10,14 @@ impl<'a> View<'_, 'a> {
     ///
     /// # Errors
     /// Where it has no GPU.
-    fn is_profiled(self, id: &CaseId) -> Judged<bool> {
+    fn is_profiled(self, id: &CaseId) -> OrNotPassed<bool> {
         self.case(id)?;
         self.device()?;
         Ok(self.plan().profiling.is_some())
     }
 
     /// The median of the repeats, with the smallest and the largest of them.
-    pub(super) fn profile_value(self, id: &CaseId, metric: Metric) -> Judged<MetricValue> {
+    pub(super) fn profile_value(self, id: &CaseId, metric: Metric) -> OrNotPassed<MetricValue> {
         let Metric::Profile(of) = metric else {
             return misplaced(metric);
         };
@@ -50,7 +50,7 @@ impl<'a> View<'_, 'a> {
 }
 
 /// The value over all kernels of the launch.
-pub fn figure(profile: &ProfileFacts, of: ProfileMetric) -> Judged<f64> {
+pub fn figure(profile: &ProfileFacts, of: ProfileMetric) -> OrNotPassed<f64> {
     let metric = Metric::Profile(of);
     let figures = profile
         .kernels
@@ -59,7 +59,7 @@ pub fn figure(profile: &ProfileFacts, of: ProfileMetric) -> Judged<f64> {
             Some(seen) => got(seen).map(|value| value.0),
             None => inconclusive(Reason::NotInProfile { metric }),
         })
-        .collect::<Judged<Vec<f64>>>()?;
+        .collect::<OrNotPassed<Vec<f64>>>()?;
     match (figures.as_slice(), of.joined()) {
         ([], _) => inconclusive(Reason::NotInProfile { metric }),
         ([one], _) => Ok(*one),

@@ -1,8 +1,8 @@
 //! Text to a typed tree.
 
 use super::{
-    Arithmetic, Comparison, ExprError, ExprValue, Expression, Function, Kind, Name, Node, SIZE_OF,
-    finite, size_of, unit,
+    Arithmetic, Comparison, ExprError, ExprValue, Expression, Function, Name, Node, SIZE_OF,
+    ValueKind, finite, size_of, unit,
 };
 use std::collections::BTreeSet;
 use std::fmt;
@@ -210,7 +210,7 @@ struct Parser<'a> {
     names: BTreeSet<Name>,
 }
 
-type Typed = (Node, Kind);
+type Typed = (Node, ValueKind);
 
 impl<'a> Parser<'a> {
     fn peek(&self) -> Option<&'a Token> {
@@ -260,13 +260,13 @@ impl<'a> Parser<'a> {
         };
         if self.eat("-") {
             return match self.unary()? {
-                (node, Kind::Number) => Ok((Node::Negate(Box::new(node)), Kind::Number)),
+                (node, ValueKind::Number) => Ok((Node::Negate(Box::new(node)), ValueKind::Number)),
                 _ => Err(error("`-` needs a number, not a condition")),
             };
         }
         if self.eat("!") {
             return match self.unary()? {
-                (node, Kind::Truth) => Ok((Node::Not(Box::new(node)), Kind::Truth)),
+                (node, ValueKind::Truth) => Ok((Node::Not(Box::new(node)), ValueKind::Truth)),
                 _ => Err(error("`!` needs a condition, not a number")),
             };
         }
@@ -277,7 +277,7 @@ impl<'a> Parser<'a> {
         match self.peek() {
             Some(Token::Number(value)) => {
                 self.next += 1;
-                Ok((Node::Number(*value), Kind::Number))
+                Ok((Node::Number(*value), ValueKind::Number))
             }
             Some(Token::Name(name)) => {
                 let column = self.column();
@@ -286,7 +286,7 @@ impl<'a> Parser<'a> {
                     return self.call(name, column);
                 }
                 self.names.insert(name.clone());
-                Ok((Node::Variable(name.clone()), Kind::Number))
+                Ok((Node::Variable(name.clone()), ValueKind::Number))
             }
             Some(Token::Symbol("(")) => {
                 self.next += 1;
@@ -318,7 +318,7 @@ impl<'a> Parser<'a> {
                 Node::Variable(name)
             }
         };
-        Ok((node, Kind::Number))
+        Ok((node, ValueKind::Number))
     }
 
     /// Behind the opening parenthesis.
@@ -343,7 +343,7 @@ impl<'a> Parser<'a> {
         if !self.eat(")") {
             loop {
                 let (node, kind) = self.expression(0)?;
-                if kind != Kind::Number {
+                if kind != ValueKind::Number {
                     return Err(error(format!("`{name}` takes numbers, not conditions")));
                 }
                 arguments.push(node);
@@ -362,7 +362,7 @@ impl<'a> Parser<'a> {
                 arguments.len()
             )));
         }
-        Ok((Node::Call(function, arguments), Kind::Number))
+        Ok((Node::Call(function, arguments), ValueKind::Number))
     }
 }
 
@@ -411,17 +411,17 @@ impl Operator {
         let operands = Box::new([left, right]);
         let all = |kind| left_kind == kind && right_kind == kind;
         match self {
-            Self::Or if all(Kind::Truth) => Ok((Node::Or(operands), Kind::Truth)),
-            Self::And if all(Kind::Truth) => Ok((Node::And(operands), Kind::Truth)),
+            Self::Or if all(ValueKind::Truth) => Ok((Node::Or(operands), ValueKind::Truth)),
+            Self::And if all(ValueKind::Truth) => Ok((Node::And(operands), ValueKind::Truth)),
             Self::Or | Self::And => Err("`&&` and `||` join conditions, not numbers".to_owned()),
-            Self::Compare(comparison) if all(Kind::Number) => {
-                Ok((Node::Compare(comparison, operands), Kind::Truth))
+            Self::Compare(comparison) if all(ValueKind::Number) => {
+                Ok((Node::Compare(comparison, operands), ValueKind::Truth))
             }
             Self::Compare(_) => {
                 Err("a comparison cannot be compared; join two with `&&`".to_owned())
             }
-            Self::Arithmetic(operator) if all(Kind::Number) => {
-                Ok((Node::Arithmetic(operator, operands), Kind::Number))
+            Self::Arithmetic(operator) if all(ValueKind::Number) => {
+                Ok((Node::Arithmetic(operator, operands), ValueKind::Number))
             }
             Self::Arithmetic(_) => Err("arithmetic needs numbers, not conditions".to_owned()),
         }

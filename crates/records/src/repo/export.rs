@@ -27,25 +27,25 @@ pub(super) struct Commit {
 
 /// A tree has one of these under each path.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum TreeEntryKind {
     File { executable: bool },
     Link,
     Submodule,
 }
 
-struct Entry {
-    kind: Kind,
+struct TreeEntry {
+    kind: TreeEntryKind,
     hash: String,
 }
 
-type Entries = BTreeMap<PathBuf, Entry>;
+type Entries = BTreeMap<PathBuf, TreeEntry>;
 
 /// Longer text is no pointer to a file that is kept elsewhere.
 const LONGEST_POINTER: usize = 1024;
 
 impl Commit {
     /// One of the repository that holds `root`.
-    pub fn of(root: &Path, hash: &str) -> Result<Self> {
+    pub fn new(root: &Path, hash: &str) -> Result<Self> {
         Ok(Self {
             git_dir: PathBuf::from(git(root, &["rev-parse", "--absolute-git-dir"])?),
             hash: hash.to_owned(),
@@ -182,7 +182,7 @@ impl Commit {
     fn differing<'a>(&self, entries: &'a Entries, dir: &Path) -> Result<Option<Vec<&'a Path>>> {
         let files: Vec<_> = entries
             .iter()
-            .filter(|(_, entry)| entry.kind != Kind::Submodule)
+            .filter(|(_, entry)| entry.kind != TreeEntryKind::Submodule)
             .collect();
         let asked = files
             .iter()
@@ -202,10 +202,10 @@ impl Commit {
                 };
                 let here = dir.join(path);
                 match entry.kind {
-                    Kind::File { .. } if !has_bytes(&here, &object) => {
+                    TreeEntryKind::File { .. } if !has_bytes(&here, &object) => {
                         differing.push(path.as_path())
                     }
-                    Kind::Link
+                    TreeEntryKind::Link
                         if !std::fs::read_link(&here)
                             .is_ok_and(|target| target.as_os_str().as_bytes() == object) =>
                     {
@@ -279,7 +279,7 @@ impl Commit {
         let entries = self.entries()?;
         let links: Vec<_> = entries
             .iter()
-            .filter(|(_, entry)| entry.kind == Kind::Submodule)
+            .filter(|(_, entry)| entry.kind == TreeEntryKind::Submodule)
             .collect();
         if links.is_empty() {
             return Ok(BTreeMap::new());
@@ -328,20 +328,20 @@ impl Commit {
 }
 
 /// `100644 blob HASH\tPATH`.
-fn entry(line: &[u8]) -> Option<(PathBuf, Entry)> {
+fn entry(line: &[u8]) -> Option<(PathBuf, TreeEntry)> {
     let tab = line.iter().position(|byte| *byte == b'\t')?;
     let (about, path) = line.split_at_checked(tab)?;
     let about = std::str::from_utf8(about).ok()?;
     let mut words = about.split(' ');
     let kind = match words.next()? {
-        "100755" => Kind::File { executable: true },
-        "120000" => Kind::Link,
-        "160000" => Kind::Submodule,
-        _ => Kind::File { executable: false },
+        "100755" => TreeEntryKind::File { executable: true },
+        "120000" => TreeEntryKind::Link,
+        "160000" => TreeEntryKind::Submodule,
+        _ => TreeEntryKind::File { executable: false },
     };
     let hash = words.nth(1)?.to_owned();
     let path = PathBuf::from(OsString::from_vec(path.get(1..)?.to_vec()));
-    Some((path, Entry { kind, hash }))
+    Some((path, TreeEntry { kind, hash }))
 }
 
 /// `submodule.NAME.path\nPATH`; a name becomes a directory, and must stay one below.
@@ -406,16 +406,17 @@ fn is_listed(entries: &Entries, there: &[DiskEntry]) -> bool {
         .filter(|disk_entry| disk_entry.kind != DiskEntryKind::Directory);
     let wanted = entries
         .values()
-        .filter(|entry| entry.kind != Kind::Submodule);
+        .filter(|entry| entry.kind != TreeEntryKind::Submodule);
     files.count() == wanted.count()
         && there.iter().all(|DiskEntry { path, kind }| {
             match (kind, entries.get(path).map(|entry| entry.kind)) {
-                (DiskEntryKind::Directory, Some(Kind::Submodule)) => true,
+                (DiskEntryKind::Directory, Some(TreeEntryKind::Submodule)) => true,
                 (DiskEntryKind::Directory, None) => dirs.contains(path),
-                (DiskEntryKind::Link, Some(Kind::Link)) => true,
-                (DiskEntryKind::File { executable }, Some(Kind::File { executable: wanted })) => {
-                    *executable == wanted
-                }
+                (DiskEntryKind::Link, Some(TreeEntryKind::Link)) => true,
+                (
+                    DiskEntryKind::File { executable },
+                    Some(TreeEntryKind::File { executable: wanted }),
+                ) => *executable == wanted,
                 _ => false,
             }
         })

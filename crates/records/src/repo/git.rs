@@ -91,7 +91,7 @@ pub(super) enum Contents {
 
 impl Contents {
     /// A call that is not known here may convert.
-    fn of(args: &[&str]) -> Self {
+    fn for_call(args: &[&str]) -> Self {
         match args.first() {
             Some(
                 &("config" | "for-each-ref" | "log" | "ls-files" | "ls-tree" | "merge-base"
@@ -136,7 +136,7 @@ fn call_at(at: &[&OsStr], contents: Contents) -> Result<Command, String> {
 
 /// The text that git prints, without the line's end, or that of its failure.
 pub(super) fn git(dir: &Path, args: &[&str]) -> Result<String, String> {
-    let mut git = command(dir, Contents::of(args))?;
+    let mut git = command(dir, Contents::for_call(args))?;
     git.args(args);
     said(git)
 }

@@ -301,7 +301,7 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
 /// The files of a commit at `tree`, and nothing else.
 fn provide(repository: &Path, tree: &Path, hash: &str) -> std::result::Result<(), String> {
     let unusable = |error: std::io::Error| error.to_string();
-    let commit = Commit::of(repository, hash)?;
+    let commit = Commit::new(repository, hash)?;
     let trees = tree.parent().unwrap_or(tree);
     if tree.is_dir() {
         let scratch = TemporaryDir::new_in(trees).map_err(unusable)?;

@@ -17,7 +17,7 @@ pub struct TooMany {
 const EACH: u64 = 1 << 20;
 
 /// Cases of one kernel and shape, and what they cost together.
-struct Group<'a> {
+struct CaseGroup<'a> {
     cases: Vec<&'a CaseId>,
     cost: u64,
 }
@@ -55,8 +55,8 @@ pub fn deal(plan: &Plan, of: u32, took: &[CaseCost]) -> Result<Vec<Vec<CaseId>>,
         .collect())
 }
 
-fn groups<'a>(plan: &'a Plan, costs: &[u64]) -> Vec<Group<'a>> {
-    let mut groups: Vec<Group> = Vec::new();
+fn groups<'a>(plan: &'a Plan, costs: &[u64]) -> Vec<CaseGroup<'a>> {
+    let mut groups: Vec<CaseGroup> = Vec::new();
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
     for (case, cost) in plan.cases.iter().zip(costs) {
         let key = (case.id.kernel.as_str(), case.id.shape.as_str());
@@ -66,7 +66,7 @@ fn groups<'a>(plan: &'a Plan, costs: &[u64]) -> Vec<Group<'a>> {
                 group.cases.push(&case.id);
                 group.cost = group.cost.saturating_add(*cost);
             }
-            None => groups.push(Group {
+            None => groups.push(CaseGroup {
                 cases: vec![&case.id],
                 cost: *cost,
             }),

@@ -4,7 +4,7 @@
 //! another shows. Records of several models are several wholes of one plan. A record of a run that was not dealt out is
 //! a whole by itself.
 
-use super::Part;
+use super::ShardPart;
 use model::{
     BuildFacts, CaseCost, CaseId, Costs, Environment, Evidence, MergedPart, Plan, Policy, Record,
     Seen, UnitId, Whole,
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// A record, and what it is called in messages.
 #[derive(Clone, Debug)]
-pub struct Named {
+pub struct NamedRecord {
     pub name: String,
     pub record: Record,
 }
@@ -34,7 +34,7 @@ pub enum Refused {
     Doubled {
         first: String,
         other: String,
-        part: Option<Part>,
+        part: Option<ShardPart>,
     },
     Missing {
         on: String,
@@ -67,7 +67,7 @@ pub enum Foreign {
 ///
 /// # Errors
 /// The first reason for which they are no whole.
-pub fn merge(records: Vec<Named>) -> Result<Vec<Record>, Refused> {
+pub fn merge(records: Vec<NamedRecord>) -> Result<Vec<Record>, Refused> {
     let Some(first) = records.first() else {
         return Ok(Vec::new());
     };
@@ -84,7 +84,7 @@ pub fn merge(records: Vec<Named>) -> Result<Vec<Record>, Refused> {
             return Err(refuse_foreign(first, other, what));
         }
     }
-    let mut groups: Vec<(String, Vec<Named>)> = Vec::new();
+    let mut groups: Vec<(String, Vec<NamedRecord>)> = Vec::new();
     for record in records {
         let on = device(&record.record.environment);
         match groups.iter_mut().find(|(other, _)| *other == on) {
@@ -132,7 +132,7 @@ fn json(value: &impl Serialize) -> Option<serde_json::Value> {
     serde_json::to_value(value).ok()
 }
 
-fn refuse_foreign(first: &Named, other: &Named, what: Foreign) -> Refused {
+fn refuse_foreign(first: &NamedRecord, other: &NamedRecord, what: Foreign) -> Refused {
     Refused::Foreign {
         first: first.name.clone(),
         other: other.name.clone(),
@@ -181,17 +181,17 @@ pub fn device(environment: &Environment) -> String {
     }
 }
 
-fn part(record: &Record) -> Option<Part> {
+fn part(record: &Record) -> Option<ShardPart> {
     let shard = record.shard.as_ref()?;
-    Some(Part {
+    Some(ShardPart {
         number: shard.number,
         of: shard.of,
     })
 }
 
 /// All records of one model.
-fn merge_one(on: String, records: Vec<Named>) -> Result<Record, Refused> {
-    let mut shards: BTreeMap<u32, Named> = BTreeMap::new();
+fn merge_one(on: String, records: Vec<NamedRecord>) -> Result<Record, Refused> {
+    let mut shards: BTreeMap<u32, NamedRecord> = BTreeMap::new();
     let mut of = 1;
     for other in records {
         if let Some((_, first)) = shards.first_key_value() {
@@ -228,7 +228,7 @@ fn merge_one(on: String, records: Vec<Named>) -> Result<Record, Refused> {
     }
     let all = 1..=of;
     let missing: Vec<u32> = all.filter(|number| !shards.contains_key(number)).collect();
-    let shards: Vec<Named> = shards.into_values().collect();
+    let shards: Vec<NamedRecord> = shards.into_values().collect();
     match shards.first() {
         Some(first) if missing.is_empty() => join(&first.record, &shards),
         _ => Err(Refused::Missing { on, missing, of }),
@@ -236,7 +236,7 @@ fn merge_one(on: String, records: Vec<Named>) -> Result<Record, Refused> {
 }
 
 /// All shards, in their order.
-fn join(first: &Record, shards: &[Named]) -> Result<Record, Refused> {
+fn join(first: &Record, shards: &[NamedRecord]) -> Result<Record, Refused> {
     if first.shard.is_none() {
         return Ok(first.clone());
     }
@@ -306,12 +306,12 @@ fn together(a: Costs, b: Costs) -> Costs {
 }
 
 /// All of it. A unit that several shards built is there once.
-fn evidence(shards: &[Named]) -> Result<Vec<Evidence>, Refused> {
+fn evidence(shards: &[NamedRecord]) -> Result<Vec<Evidence>, Refused> {
     let mut all: Vec<Evidence> = Vec::new();
     let mut units: HashMap<OfUnit, (usize, &str)> = HashMap::new();
     for shard in shards {
         for piece in &shard.record.evidence {
-            let Some(unit) = OfUnit::of(piece) else {
+            let Some(unit) = OfUnit::from_evidence(piece) else {
                 all.push(piece.clone());
                 continue;
             };
@@ -349,9 +349,9 @@ struct OfUnit {
 }
 
 impl OfUnit {
-    fn of(piece: &Evidence) -> Option<Self> {
-        let is_base = piece.of_base().is_some();
-        match piece.of_base().unwrap_or(piece) {
+    fn from_evidence(piece: &Evidence) -> Option<Self> {
+        let is_base = piece.as_base().is_some();
+        match piece.as_base().unwrap_or(piece) {
             Evidence::Build { unit, .. } => Some(Self {
                 id: unit.clone(),
                 is_base,
@@ -368,7 +368,7 @@ impl OfUnit {
 }
 
 fn facts(piece: &Evidence) -> Option<&Seen<BuildFacts>> {
-    match piece.of_base().unwrap_or(piece) {
+    match piece.as_base().unwrap_or(piece) {
         Evidence::Build { facts, .. } => Some(facts),
         _ => None,
     }
@@ -389,7 +389,7 @@ mod tests {
     use model::{Fault, FaultKind, Shard};
 
     /// A record dealt out, each part with a GPU and a day of its own.
-    fn dealt(record: &Record, of: u32) -> Vec<Named> {
+    fn dealt(record: &Record, of: u32) -> Vec<NamedRecord> {
         let whole = Whole {
             id: "id".to_owned(),
             plan: record.plan.clone(),
@@ -426,7 +426,7 @@ mod tests {
                 of,
                 whole: whole.clone(),
             });
-            Named {
+            NamedRecord {
                 name: format!("{number}.json"),
                 record,
             }
@@ -438,7 +438,7 @@ mod tests {
         json(&judge::judge(record))
     }
 
-    fn merged(shards: Vec<Named>) -> Record {
+    fn merged(shards: Vec<NamedRecord>) -> Record {
         let mut wholes = merge(shards).unwrap();
         assert_eq!(wholes.len(), 1);
         wholes.remove(0)

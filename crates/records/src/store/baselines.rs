@@ -184,7 +184,7 @@ fn directory_only(root: &Path, path: PathBuf) -> Result<PathBuf> {
 
 fn load(root: &Path, file: &Path) -> std::result::Result<Baseline, FileProblem> {
     let text = files::read_text(&root.join(file), files::WRITTEN)
-        .map_err(|error| FileProblem::of(format!("it cannot be read: {error}")))?;
+        .map_err(|error| FileProblem::new(format!("it cannot be read: {error}")))?;
     parse(file, &text)
 }
 
@@ -195,11 +195,11 @@ pub(super) fn parse(file: &Path, text: &str) -> std::result::Result<Baseline, Fi
         serde_json::from_str(text).map_err(|error| FileProblem::json(&error))?;
     match place(&baseline.kernel, &baseline.variant, &baseline.key) {
         Ok(place) if place == file => Ok(baseline),
-        Ok(place) => Err(FileProblem::of(format!(
+        Ok(place) => Err(FileProblem::new(format!(
             "by its content, it should be at {}; `gatekeeper baseline rename` gives baselines another name",
             place.display()
         ))),
-        Err(error) => Err(FileProblem::of(error.to_string())),
+        Err(error) => Err(FileProblem::new(error.to_string())),
     }
 }
 
@@ -228,7 +228,7 @@ pub(super) fn broken_at(file: &Path, problem: FileProblem) -> BrokenBaseline {
 
 /// One figure that an update changed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Change {
+pub struct BaselineChange {
     /// Relative to the repository.
     pub file: PathBuf,
     pub subject: Subject,
@@ -238,7 +238,7 @@ pub struct Change {
     pub new: Option<f64>,
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for BaselineChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             subject,
@@ -277,9 +277,9 @@ pub enum WorseValues {
 #[derive(Debug)]
 pub struct Update {
     /// Those in `worse` are not among them.
-    pub changes: Vec<Change>,
+    pub changes: Vec<BaselineChange>,
     /// Values that are worse than the agreed ones: accepted or refused, as was asked.
-    pub worse: Vec<Change>,
+    pub worse: Vec<BaselineChange>,
     pub refused: Vec<Refused>,
 }
 
@@ -368,7 +368,7 @@ pub fn update_baselines(
             write(root, &file, &baseline)?
         }
     }
-    let is_worse = |change: &Change| {
+    let is_worse = |change: &BaselineChange| {
         worse.iter().any(|known| {
             (&known.file, &known.subject, known.metric)
                 == (&change.file, &change.subject, change.metric)
@@ -384,13 +384,13 @@ pub fn update_baselines(
 
 /// A kernel, or a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct BaselinePart {
     pub kernel: String,
     pub variant: Option<String>,
     pub shape: Option<String>,
 }
 
-impl Part {
+impl BaselinePart {
     fn has(&self, baseline: &Baseline) -> bool {
         let mut shapes = baseline.cases.keys();
         self.kernel == baseline.kernel
@@ -410,9 +410,13 @@ impl Part {
 /// # Errors
 /// Usage, where nothing has the old name, something has the new one already, or a file of either is broken; nothing
 /// is written then. Environment, where a file cannot be written.
-pub fn rename_baselines(root: &Path, from: &Part, to: &Part) -> Result<Vec<PathBuf>> {
+pub fn rename_baselines(
+    root: &Path,
+    from: &BaselinePart,
+    to: &BaselinePart,
+) -> Result<Vec<PathBuf>> {
     let usage = |problem: String| Err(Error::usage(problem));
-    let form = |part: &Part| (part.variant.is_some(), part.shape.is_some());
+    let form = |part: &BaselinePart| (part.variant.is_some(), part.shape.is_some());
     if form(from) != form(to) {
         return usage("both names must have the same parts".to_owned());
     }
@@ -588,7 +592,7 @@ fn list_worse(
     file: &Path,
     new: &Baseline,
     old: &Baseline,
-) -> Vec<(String, Change)> {
+) -> Vec<(String, BaselineChange)> {
     let mut worse = Vec::new();
     for (shape, metrics) in &new.cases {
         let Some(agreed) = old.cases.get(shape) else {
@@ -600,7 +604,7 @@ fn list_worse(
             };
             let subject = subject(&new.kernel, &new.variant, &new.key, shape);
             if judge::accepts_worse(policy, (&subject, metric), agreed, value) {
-                let change = Change {
+                let change = BaselineChange {
                     file: file.to_owned(),
                     subject,
                     metric,
@@ -614,7 +618,7 @@ fn list_worse(
     worse
 }
 
-fn list_changes(file: &Path, new: &Baseline, old: Option<&Baseline>) -> Vec<Change> {
+fn list_changes(file: &Path, new: &Baseline, old: Option<&Baseline>) -> Vec<BaselineChange> {
     let nothing = BTreeMap::new();
     new.cases
         .iter()
@@ -622,7 +626,7 @@ fn list_changes(file: &Path, new: &Baseline, old: Option<&Baseline>) -> Vec<Chan
             let before: &BTreeMap<Metric, Agreed> =
                 old.and_then(|old| old.cases.get(shape)).unwrap_or(&nothing);
             let both: BTreeSet<&Metric> = before.keys().chain(metrics.keys()).collect();
-            both.into_iter().map(move |metric| Change {
+            both.into_iter().map(move |metric| BaselineChange {
                 file: file.to_owned(),
                 subject: subject(&new.kernel, &new.variant, &new.key, shape),
                 metric: *metric,

@@ -102,7 +102,7 @@ impl FileProblem {
         }
     }
 
-    pub(super) fn of(message: String) -> Self {
+    pub(super) fn new(message: String) -> Self {
         Self {
             message,
             position: None,
@@ -133,11 +133,11 @@ pub(super) fn expect_schema(text: &str, schema: &str) -> std::result::Result<(),
         (Some((kind, named_version)), Some((ours, version)))
             if kind == ours && named_version > version =>
         {
-            Err(FileProblem::of(format!(
+            Err(FileProblem::new(format!(
                 "its schema is {named}, and this version of gatekeeper reads {schema} alone: a newer one wrote it"
             )))
         }
-        _ => Err(FileProblem::of(format!(
+        _ => Err(FileProblem::new(format!(
             "its schema is `{named}`, and {schema} is expected"
         ))),
     }

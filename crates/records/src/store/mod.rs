@@ -9,8 +9,8 @@ mod past;
 mod record;
 
 pub use baselines::{
-    BASELINES, Change, Part, Update, WorseValues, baselines_of, load_baselines, rename_baselines,
-    subject, update_baselines,
+    BASELINES, BaselineChange, BaselinePart, Update, WorseValues, baselines_of, load_baselines,
+    rename_baselines, subject, update_baselines,
 };
 pub use file::NewFile;
 pub use past::{Past, PastFile, PastState, PastVersion, past};

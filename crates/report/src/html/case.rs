@@ -1,13 +1,13 @@
 //! Each case of a run: its verdicts, its samples and what they are held against, what it takes, how its agreed
 //! values moved, and what the simulator found in it; and a row for each in one table.
 
-use super::chart::{self, Change, Level, Process, Samples, Times};
+use super::chart::{self, ChartChange, Level, Process, Samples, Times};
 use super::part::{self, Links, Shared};
 use super::svg::Ink;
 use crate::diagnosis;
 use crate::history;
 use crate::input::ReportInput;
-use crate::section::{Kind, Table};
+use crate::section::{ColumnKind, Table};
 use crate::summary;
 use crate::values;
 use explain::diagnosis::changes::notable;
@@ -35,7 +35,7 @@ pub struct Cases<'a> {
 }
 
 /// A case as the page shows it.
-struct Shown<'a> {
+struct ShownCase<'a> {
     case: &'a Case,
     subject: Subject,
     /// Its place in the plan.
@@ -43,7 +43,7 @@ struct Shown<'a> {
     worst: Option<Outcome>,
 }
 
-impl Shown<'_> {
+impl ShownCase<'_> {
     fn is_failed(&self) -> bool {
         matches!(self.worst, Some(Outcome::Fail | Outcome::Environment))
     }
@@ -59,7 +59,7 @@ pub struct Room {
 /// Blocks of single cases.
 pub struct Blocks<'a> {
     /// The worst first.
-    all: Vec<Shown<'a>>,
+    all: Vec<ShownCase<'a>>,
     /// By the place of their case in the plan.
     failed: Vec<(usize, Markup)>,
     others: Vec<(usize, Markup)>,
@@ -97,7 +97,7 @@ impl<'a> Cases<'a> {
     }
 
     /// The worst cases first.
-    fn in_order(&self) -> Vec<Shown<'a>> {
+    fn in_order(&self) -> Vec<ShownCase<'a>> {
         let all = self
             .input
             .record
@@ -120,14 +120,14 @@ impl<'a> Cases<'a> {
                     }
                     (own, of_units) => of_units.or(own),
                 };
-                Shown {
+                ShownCase {
                     case,
                     subject,
                     at,
                     worst,
                 }
             });
-        let mut all: Vec<Shown> = all.collect();
+        let mut all: Vec<ShownCase> = all.collect();
         all.sort_by_key(|shown| (rank(shown.worst), shown.at));
         all
     }
@@ -135,7 +135,7 @@ impl<'a> Cases<'a> {
     /// Those of failures while there is room; those of other cases all, or none.
     pub fn blocks(&self, room: Room) -> Blocks<'a> {
         let all = self.in_order();
-        let (failed, rest): (Vec<&Shown>, Vec<&Shown>) =
+        let (failed, rest): (Vec<&ShownCase>, Vec<&ShownCase>) =
             all.iter().partition(|shown| shown.is_failed());
         let mut left = room.failed;
         let failed = failed
@@ -252,7 +252,7 @@ impl<'a> Cases<'a> {
         self.verdicts.get(subject).cloned().unwrap_or_default()
     }
 
-    fn block(&self, shown: &Shown) -> Markup {
+    fn block(&self, shown: &ShownCase) -> Markup {
         let outcome = shown.worst.map_or("no gate", Outcome::name);
         let name = shown.case.id.to_string();
         html! {
@@ -301,7 +301,7 @@ impl<'a> Cases<'a> {
 
     /// Failures first, then comparisons; a line each for the rest of what held and what was not
     /// judged.
-    fn verdicts(&self, shown: &Shown) -> Markup {
+    fn verdicts(&self, shown: &ShownCase) -> Markup {
         let units = self.units(&shown.case.id);
         let units = units.map(|unit| Subject::Unit(unit.id.clone()));
         let of_units: Vec<&Verdict> = units.flat_map(|unit| self.verdicts_of(&unit)).collect();
@@ -315,7 +315,7 @@ impl<'a> Cases<'a> {
                 Outcome::Pass if margin(verdict).is_none() => held.push(with_value(verdict)),
                 Outcome::Skipped | Outcome::Unsupported => {
                     let why = reasons::verdict(environment, verdict);
-                    let gate = of_gate(verdict);
+                    let gate = label_gate(verdict);
                     let known = unjudged.iter_mut();
                     match known.into_iter().find(|(_, other, _)| *other == why) {
                         Some((_, _, gates)) => gates.push(gate),
@@ -351,7 +351,7 @@ impl<'a> Cases<'a> {
                             @for verdict in &told {
                                 tr {
                                     td {
-                                        code { (of_gate(verdict)) }
+                                        code { (label_gate(verdict)) }
                                         @if let Some(declared) = &verdict.declared { " " span.muted { (declared) } }
                                     }
                                     td { (part::outcome(verdict.outcome)) }
@@ -377,7 +377,7 @@ impl<'a> Cases<'a> {
         }
     }
 
-    fn times(&self, shown: &Shown) -> Markup {
+    fn times(&self, shown: &ShownCase) -> Markup {
         let processes = times(self.input.index, &shown.case.id);
         if processes.is_empty() {
             return html! {};
@@ -421,8 +421,9 @@ impl<'a> Cases<'a> {
         if rows.iter().flatten().all(|cell| cell == "-") {
             return html! {};
         }
-        let metrics = values::UNIT_METRICS.map(|unit_metrics| (unit_metrics.name(), Kind::Number));
-        let columns = [("resources", Kind::Text)].into_iter().chain(metrics);
+        let metrics =
+            values::UNIT_METRICS.map(|unit_metrics| (unit_metrics.name(), ColumnKind::Number));
+        let columns = [("resources", ColumnKind::Text)].into_iter().chain(metrics);
         part::table(
             &Table::new(columns, rows),
             &Shared::unbounded(&Links::new()),
@@ -459,10 +460,10 @@ impl<'a> Cases<'a> {
             return html! {};
         }
         let columns = [
-            ("counter", Kind::Text),
-            ("of a launch", Kind::Number),
-            ("most of it", Kind::Text),
-            ("", Kind::Text),
+            ("counter", ColumnKind::Text),
+            ("of a launch", ColumnKind::Number),
+            ("most of it", ColumnKind::Text),
+            ("", ColumnKind::Text),
         ];
         let title = format!("Counted in the simulator, seed {seed}");
         fold(
@@ -501,7 +502,7 @@ impl<'a> Cases<'a> {
     }
 
     /// The history of the case, and of what it is built from.
-    fn history(&self, shown: &Shown) -> Markup {
+    fn history(&self, shown: &ShownCase) -> Markup {
         let units = self.units(&shown.case.id);
         let units = units.map(|unit| Subject::Unit(unit.id.clone()));
         let mut all: Vec<&Series> = [shown.subject.clone()]
@@ -591,7 +592,7 @@ fn launches(facts: &TimeFacts) -> Times {
 }
 
 /// `registers <= 128 [sm_90]`: of a unit, on which architecture.
-fn of_gate(verdict: &Verdict) -> String {
+fn label_gate(verdict: &Verdict) -> String {
     let gate = words::question(&verdict.question);
     match &verdict.subject {
         Subject::Unit(unit) => format!("{gate} [{}]", unit.arch),
@@ -601,7 +602,7 @@ fn of_gate(verdict: &Verdict) -> String {
 
 /// `registers <= 128 [sm_90] (96)`.
 fn with_value(verdict: &Verdict) -> String {
-    let gate = of_gate(verdict);
+    let gate = label_gate(verdict);
     match verdict.measured {
         Some(value) => format!("{gate} ({})", quantity(verdict, Some(value.0))),
         None => gate,
@@ -650,14 +651,14 @@ fn allowed(verdict: &Verdict) -> Option<f64> {
 }
 
 /// The label of a level where it does not fit the scale.
-struct Named {
+struct ChartLabel {
     name: String,
     value: f64,
 }
 
 fn samples(processes: &[Process], verdicts: &[&Verdict]) -> Markup {
     let mut levels = Vec::new();
-    let mut named: Vec<Named> = Vec::new();
+    let mut named: Vec<ChartLabel> = Vec::new();
     let mut interval = None;
     let has_base = processes
         .iter()
@@ -671,13 +672,13 @@ fn samples(processes: &[Process], verdicts: &[&Verdict]) -> Markup {
         match (allowed(verdict), baseline) {
             (Some(allowed), Some(baseline)) => {
                 let limit = baseline * (1.0 + allowed);
-                named.push(Named { name, value: limit });
+                named.push(ChartLabel { name, value: limit });
                 levels.push(Level {
                     value: limit,
                     ink: Ink::Limit,
                 });
                 if !has_base {
-                    named.push(Named {
+                    named.push(ChartLabel {
                         name: "baseline".to_owned(),
                         value: baseline,
                     });
@@ -693,7 +694,7 @@ fn samples(processes: &[Process], verdicts: &[&Verdict]) -> Markup {
             }
             (None, _) => {
                 if let Some(limit) = verdict.limit {
-                    named.push(Named {
+                    named.push(ChartLabel {
                         name,
                         value: limit.0,
                     });
@@ -769,7 +770,7 @@ fn changes(verdicts: &[&Verdict]) -> Markup {
         .filter_map(|verdict| {
             let [low, high] = verdict.interval?;
             let change = verdict.change?.0;
-            Some(Change {
+            Some(ChartChange {
                 label: words::question(&verdict.question),
                 change,
                 interval: [low.0, high.0],

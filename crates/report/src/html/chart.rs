@@ -1,6 +1,6 @@
 //! The drawings of a page. Knows numbers and their labels, and nothing of gates.
 
-use super::svg::{Anchor, Drawing, Ink, Place, WIDTH};
+use super::svg::{Anchor, Drawing, Ink, SvgPoint, WIDTH};
 use maud::{Markup, html};
 use std::ops::Range;
 
@@ -54,7 +54,7 @@ pub struct LeftOut {
 }
 
 /// A change with its interval, and the limit on it. Shares: 0.02 for 2 %.
-pub struct Change {
+pub struct ChartChange {
     pub label: String,
     pub change: f64,
     pub interval: [f64; 2],
@@ -147,7 +147,7 @@ pub fn samples(title: &str, of: &Samples) -> (Markup, LeftOut) {
 }
 
 /// One row for each: its interval, and a mark where its limit is.
-pub fn changes(title: &str, rows: &[Change]) -> Markup {
+pub fn changes(title: &str, rows: &[ChartChange]) -> Markup {
     let limits = rows.iter().filter_map(|row| row.limit);
     let (low, high) = rows
         .iter()
@@ -242,8 +242,8 @@ pub fn line(title: &str, values: &[f64]) -> Markup {
 struct Plot {
     drawing: Drawing,
     height: u32,
-    left_top: Place,
-    right_bottom: Place,
+    left_top: SvgPoint,
+    right_bottom: SvgPoint,
     along: Range<f64>,
     up: Range<f64>,
 }
@@ -309,7 +309,7 @@ impl Plot {
         }
     }
 
-    fn at(&self, (x, y): (f64, f64)) -> Place {
+    fn at(&self, (x, y): (f64, f64)) -> SvgPoint {
         let share = |value: f64, of: &Range<f64>| {
             let share = (value - of.start) / (of.end - of.start);
             share.clamp(0.0, 1.0)

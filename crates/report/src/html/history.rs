@@ -1,8 +1,8 @@
 //! The history of committed baselines as a page: what moved last, and each case with all its values. Pure.
 
 use super::part::{self, Links, Shared};
-use crate::history::{self, Group, METRICS};
-use crate::section::{Kind, Table};
+use crate::history::{self, METRICS, SeriesGroup};
+use crate::section::{ColumnKind, Table};
 use judge::{ANY_SHAPE, relative_change};
 use maud::{Markup, html};
 use model::{CaseId, Metric, Subject};
@@ -15,11 +15,11 @@ use wording::words;
 const LATEST: usize = 20;
 
 pub fn render(history: &History) -> String {
-    let cases: Vec<Shown> = history
+    let cases: Vec<ShownSeries> = history
         .cases()
         .into_iter()
         .enumerate()
-        .map(|(at, id)| Shown::new(history, &id, at))
+        .map(|(at, id)| ShownSeries::new(history, &id, at))
         .collect();
     let mut links = Links::new();
     for case in &cases {
@@ -66,7 +66,7 @@ pub fn render(history: &History) -> String {
 }
 
 /// A case as the page shows it.
-struct Shown<'a> {
+struct ShownSeries<'a> {
     /// `k/fast@small`; `k/fast` of values that hold for every shape.
     name: String,
     kernel: String,
@@ -78,7 +78,7 @@ struct Shown<'a> {
     moved: Option<String>,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> ShownSeries<'a> {
     fn new(history: &'a History, id: &CaseId, at: usize) -> Self {
         let series: Vec<&Series> = history
             .series
@@ -195,13 +195,13 @@ fn latest(history: &History) -> Table {
             ]
         });
     let columns = [
-        ("commit", Kind::Text),
-        ("of", Kind::Name),
-        ("metric", Kind::Text),
-        ("was", Kind::Number),
-        ("is", Kind::Number),
-        ("change", Kind::Text),
-        ("subject", Kind::Text),
+        ("commit", ColumnKind::Text),
+        ("of", ColumnKind::Name),
+        ("metric", ColumnKind::Text),
+        ("was", ColumnKind::Number),
+        ("is", ColumnKind::Number),
+        ("change", ColumnKind::Text),
+        ("subject", ColumnKind::Text),
     ];
     Table::new(columns, rows.collect())
 }
@@ -224,7 +224,7 @@ fn last_move(series: &[&Series]) -> Option<String> {
 }
 
 /// Everything under one key, with a chart of what moved.
-fn values_of(group: &Group) -> Markup {
+fn values_of(group: &SeriesGroup) -> Markup {
     let links = Links::new();
     let shared = Shared::unbounded(&links);
     let charts: Vec<Markup> = group
@@ -246,7 +246,7 @@ fn values_of(group: &Group) -> Markup {
     }
 }
 
-fn table_of_cases(cases: &[Shown], shared: &Shared) -> Markup {
+fn table_of_cases(cases: &[ShownSeries], shared: &Shared) -> Markup {
     let metrics: Vec<Metric> = METRICS
         .into_iter()
         .filter(|metric| cases.iter().any(|case| case.latest(*metric).is_some()))

@@ -15,7 +15,7 @@ pub mod tests;
 
 use super::models::{self, Model};
 use super::page;
-use super::section::{Part, Section};
+use super::section::{Section, SectionPart};
 use super::summary;
 use crate::input::ReportInput;
 use case::Cases;
@@ -158,10 +158,10 @@ fn checkout(record: &Record) -> Option<String> {
 
 /// Before the table of cases.
 fn comes_first(section: &Section) -> bool {
-    let is_urgent = |part: &Part| {
+    let is_urgent = |part: &SectionPart| {
         matches!(
             part,
-            Part::Problems(_) | Part::Loosened(..) | Part::Printed(_)
+            SectionPart::Problems(_) | SectionPart::Loosened(..) | SectionPart::Printed(_)
         )
     };
     section.parts.iter().any(is_urgent)
@@ -170,8 +170,8 @@ fn comes_first(section: &Section) -> bool {
 /// Some lines, which nobody needs to unfold.
 fn is_short(section: &Section) -> bool {
     const MOST: usize = 8;
-    let is_short = |part: &Part| match part {
-        Part::Lines(lines) => lines.len() <= MOST,
+    let is_short = |part: &SectionPart| match part {
+        SectionPart::Lines(lines) => lines.len() <= MOST,
         part => part.is_empty(),
     };
     section.parts.iter().all(is_short)

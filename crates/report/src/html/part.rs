@@ -3,7 +3,7 @@
 use super::{chart, problem};
 use crate::against_base::LoosenedGates;
 use crate::printed::Printed;
-use crate::section::{Chart, Kind, Part, Section, Table};
+use crate::section::{Chart, ColumnKind, Section, SectionPart, Table};
 use maud::{Markup, html};
 use model::Outcome;
 use std::cell::Cell;
@@ -73,23 +73,23 @@ fn parts(section: &Section, shared: &Shared) -> Markup {
     html! { @for section_part in parts { (part(section_part, shared)) } }
 }
 
-fn part(part: &Part, shared: &Shared) -> Markup {
+fn part(part: &SectionPart, shared: &Shared) -> Markup {
     match part {
-        Part::Problems(all) => problem::problems(all, shared),
-        Part::Loosened(gates, what) => html! {
+        SectionPart::Problems(all) => problem::problems(all, shared),
+        SectionPart::Loosened(gates, what) => html! {
             p { (prose(what)) "." }
             (blocks(gates, shared, |gate| loosened(gate, shared.links)))
         },
-        Part::Lines(all) => {
+        SectionPart::Lines(all) => {
             let (shown, left) = shared.fit(all.iter().map(|line| html! { li { (prose(line)) } }));
             html! {
                 ul { @for line in &shown { (line) } }
                 (cut(left, "lines"))
             }
         }
-        Part::Table(table_part) => table(table_part, shared),
-        Part::Printed(all) => blocks(all, shared, printed),
-        Part::Chart(chart) => line(chart),
+        SectionPart::Table(table_part) => table(table_part, shared),
+        SectionPart::Printed(all) => blocks(all, shared, printed),
+        SectionPart::Chart(chart) => line(chart),
     }
 }
 
@@ -141,10 +141,10 @@ fn printed(printed: &Printed) -> Markup {
 }
 
 pub fn table(table: &Table, shared: &Shared) -> Markup {
-    let class = |kind: Kind| (kind == Kind::Number).then_some("number");
+    let class = |kind: ColumnKind| (kind == ColumnKind::Number).then_some("number");
     // In a narrow window a sentence would be a word a line.
-    let class_of = |kind: Kind, raw: &str| {
-        if raw.len() > LONG && kind == Kind::Text {
+    let class_of = |kind: ColumnKind, raw: &str| {
+        if raw.len() > LONG && kind == ColumnKind::Text {
             Some("long")
         } else {
             class(kind)
@@ -156,7 +156,7 @@ pub fn table(table: &Table, shared: &Shared) -> Markup {
                 @for (raw, column) in row.iter().zip(&table.columns) {
                     td class=[class_of(column.kind, raw)] {
                         @match (column.kind, named(raw)) {
-                            (Kind::Name, _) => (names(raw, shared.links)),
+                            (ColumnKind::Name, _) => (names(raw, shared.links)),
                             (_, Some(known)) => (outcome(known)),
                             (_, None) => (prose(raw)),
                         }

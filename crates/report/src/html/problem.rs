@@ -1,7 +1,7 @@
 //! A problem on a page: its lines of source, why, the values that got worse, and what follows from it.
 
 use super::part::{self, Shared};
-use crate::problems::{Block, Frame, Row};
+use crate::problems::{Block, Frame, ValueRow};
 use crate::section::Table;
 use maud::{Markup, html};
 use model::{Outcome, SinceBase};
@@ -127,10 +127,10 @@ fn frame(frame: &Frame) -> Markup {
 }
 
 /// The worst values; the others are one click away.
-fn rows(all: &[Row], shared: &Shared) -> Markup {
+fn rows(all: &[ValueRow], shared: &Shared) -> Markup {
     let (worst, rest) = all.split_at(all.len().min(MOST_ROWS));
     let bounded = Shared::unbounded(shared.links);
-    let table = |rows: &[Row]| part::table(&Table::of_rows(rows), &bounded);
+    let table = |rows: &[ValueRow]| part::table(&Table::from_rows(rows), &bounded);
     html! {
         @if !worst.is_empty() { (table(worst)) }
         @if !rest.is_empty() {

@@ -8,7 +8,7 @@ use std::fmt::Write;
 pub const WIDTH: u32 = 720;
 
 /// A place in a drawing, right and down.
-pub type Place = (i32, i32);
+pub type SvgPoint = (i32, i32);
 
 /// The look of a drawn thing: a class of the page's style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub struct Drawing {
 }
 
 impl Drawing {
-    pub fn line(&mut self, ink: Ink, path: impl IntoIterator<Item = Place>) {
+    pub fn line(&mut self, ink: Ink, path: impl IntoIterator<Item = SvgPoint>) {
         for (at, (x, y)) in path.into_iter().enumerate() {
             let command = if at == 0 { 'M' } else { 'L' };
             self.path("l", ink, format_args!("{command}{x} {y}"));
@@ -65,16 +65,16 @@ impl Drawing {
     }
 
     /// A filled rectangle between two of its corners.
-    pub fn area(&mut self, ink: Ink, (left, top): Place, (right, bottom): Place) {
+    pub fn area(&mut self, ink: Ink, (left, top): SvgPoint, (right, bottom): SvgPoint) {
         let path = format_args!("M{left} {top}H{right}V{bottom}H{left}z");
         self.path("a", ink, path);
     }
 
-    pub fn dot(&mut self, ink: Ink, (x, y): Place) {
+    pub fn dot(&mut self, ink: Ink, (x, y): SvgPoint) {
         self.path("d", ink, format_args!("M{x} {y}h0"));
     }
 
-    pub fn text(&mut self, text: &str, (x, y): Place, anchor: Anchor) {
+    pub fn text(&mut self, text: &str, (x, y): SvgPoint, anchor: Anchor) {
         self.close();
         let (along, down) = match anchor {
             Anchor::TopLeft => (None, ".8em"),

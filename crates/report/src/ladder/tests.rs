@@ -21,7 +21,7 @@ fn judged(record: &Record) -> Judgement {
     judge(record)
 }
 
-fn of(record: &Record) -> Vec<Ladder> {
+fn build_ladders(record: &Record) -> Vec<Ladder> {
     ladders(Index::new(record).head(), &judged(record))
 }
 
@@ -79,7 +79,10 @@ fn a_second_ladder_of_a_kernel_is_named_by_its_variants() {
     });
     record.plan.cases.extend(cases);
     record.plan.units.extend(other.units);
-    let names: Vec<String> = of(&record).into_iter().map(|ladder| ladder.name).collect();
+    let names: Vec<String> = build_ladders(&record)
+        .into_iter()
+        .map(|ladder| ladder.name)
+        .collect();
     assert_eq!(names, ["k", "k, causal"]);
     let text = terminal::render_groups(&groups(&record), Options { width: 80, ..PLAIN });
     let widest = text.lines().map(|line| line.chars().count()).max();

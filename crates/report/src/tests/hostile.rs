@@ -142,7 +142,7 @@ struct Free {
 
 impl Free {
     /// Tried, not listed, so that a new place is among them.
-    fn of(record: &Record) -> Self {
+    fn find(record: &Record) -> Self {
         let whole = serde_json::to_value(record).unwrap();
         let mut all = BTreeSet::new();
         strings(&whole, "", &mut all);
@@ -325,7 +325,8 @@ fn explained(record: &Record) -> Vec<explain::Explanation> {
         .cases
         .iter()
         .map(|case| {
-            let sides = ::explain::Sides::of(&Index::against(Some(record), record), &case.id);
+            let sides =
+                ::explain::Sides::from_index(&Index::against(Some(record), record), &case.id);
             explain::Explanation {
                 wrong: None,
                 subject: Subject::Case(case.id.clone()),
@@ -506,7 +507,7 @@ fn no_text_in_any_place_gives_orders_in_any_format() {
         accepted,
     ]
     .map(|record| {
-        let free = Free::of(&record);
+        let free = Free::find(&record);
         assert!(free.places.len() > 20, "{:?}", free.places);
         assert!(free.keys.contains("small"), "{:?}", free.keys);
         (record, free)

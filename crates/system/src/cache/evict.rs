@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 /// One thing that goes as a whole: what remains is as if it had never been made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct CacheEntry {
     pub part: &'static str,
     pub path: PathBuf,
     pub bytes: u64,
@@ -45,10 +45,10 @@ pub struct Limits {
 
 impl Limits {
     /// Returns the entries to evict, least recently used first.
-    pub fn choose(self, mut entries: Vec<Entry>, now: SystemTime) -> Vec<Entry> {
+    pub fn choose(self, mut entries: Vec<CacheEntry>, now: SystemTime) -> Vec<CacheEntry> {
         entries.sort_by(|a, b| (a.used, &a.path).cmp(&(b.used, &b.path)));
         let mut bytes: u64 = entries.iter().map(|entry| entry.bytes).sum();
-        let is_old = |entry: &Entry| {
+        let is_old = |entry: &CacheEntry| {
             let age = now.duration_since(entry.used).unwrap_or_default();
             self.age.is_some_and(|most| age > most)
         };
@@ -66,7 +66,7 @@ impl Limits {
 impl Cache {
     /// # Errors
     /// Environment, where a directory of it cannot be read.
-    pub fn entries(&self) -> Result<Vec<Entry>> {
+    pub fn entries(&self) -> Result<Vec<CacheEntry>> {
         let mut found = Vec::new();
         for (part, dir, depth) in PARTS {
             let dir = self.root.join(dir);
@@ -81,7 +81,7 @@ impl Cache {
     ///
     /// # Errors
     /// Environment, where another gatekeeper uses the cache, or something cannot be removed.
-    pub fn prune(&self, limits: Limits) -> Result<Vec<Entry>> {
+    pub fn prune(&self, limits: Limits) -> Result<Vec<CacheEntry>> {
         self.hold_alone()?;
         let goes = limits.choose(self.entries()?, SystemTime::now());
         let failed = |path: &Path, error: io::Error| {
@@ -123,7 +123,7 @@ impl Cache {
     }
 }
 
-fn list(part: &'static str, dir: &Path, depth: u32, found: &mut Vec<Entry>) -> io::Result<()> {
+fn list(part: &'static str, dir: &Path, depth: u32, found: &mut Vec<CacheEntry>) -> io::Result<()> {
     // A link leads to a place that is not ours.
     if dir.is_symlink() || !dir.is_dir() {
         return Ok(());
@@ -145,7 +145,7 @@ fn list(part: &'static str, dir: &Path, depth: u32, found: &mut Vec<Entry>) -> i
             list(part, &entry.path(), depth - 1, found)?;
             continue;
         }
-        found.push(Entry {
+        found.push(CacheEntry {
             part,
             bytes: size(&entry.path()).unwrap_or_default(),
             used: about.modified()?,
@@ -205,8 +205,8 @@ mod tests {
         (dir, cache)
     }
 
-    fn names(entries: &[Entry]) -> Vec<String> {
-        let name = |entry: &Entry| {
+    fn names(entries: &[CacheEntry]) -> Vec<String> {
+        let name = |entry: &CacheEntry| {
             entry
                 .path
                 .file_name()

@@ -99,7 +99,7 @@ pub struct Support {
 }
 
 impl Support {
-    pub fn of_this_system() -> Self {
+    pub fn detect() -> Self {
         let landlock = landlock_version();
         Self {
             files: landlock >= 1,
@@ -518,7 +518,7 @@ pub fn is_confining() -> bool {
         signals: true,
         sockets: true,
     };
-    Support::of_this_system() == all
+    Support::detect() == all
 }
 
 /// All memory of this machine, in bytes: what no program may ask for more than.

@@ -60,7 +60,7 @@ impl Compilation {
 
 impl Earlier {
     /// `None` where what the flags bring in is not all listed, or the compiler cannot be read.
-    pub fn of(
+    pub fn for_build(
         build: &Build,
         compiler: &Path,
         programs: &Path,

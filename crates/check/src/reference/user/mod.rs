@@ -65,7 +65,7 @@ enum Language {
 }
 
 impl Language {
-    fn of(source: &str) -> Self {
+    fn from_source(source: &str) -> Self {
         let end = Path::new(source).extension();
         match end.and_then(std::ffi::OsStr::to_str) {
             Some("c") => Self::C,
@@ -85,7 +85,7 @@ struct Build {
 
 impl Build {
     /// With the name of the function.
-    fn of(case: &Case) -> std::result::Result<(Self, &str), NoAnswer> {
+    fn for_case(case: &Case) -> std::result::Result<(Self, &str), NoAnswer> {
         let Reference::User {
             source,
             function,
@@ -99,7 +99,7 @@ impl Build {
         let build = Self {
             source: source.clone(),
             flags: flags.clone(),
-            main: match Language::of(source) {
+            main: match Language::from_source(source) {
                 Language::Python => function.clone(),
                 Language::C | Language::Cpp => generated_main(function, &params)?,
             },
@@ -118,7 +118,7 @@ impl Build {
 
     /// Contraction changes results from one machine to the next; the user's flags come last and win.
     fn source(&self) -> [&str; 5] {
-        let language = match Language::of(&self.source) {
+        let language = match Language::from_source(&self.source) {
             Language::C => "c",
             Language::Cpp | Language::Python => "c++",
         };
@@ -169,11 +169,11 @@ impl Functions {
     /// # Errors
     /// The compiler's message, arguments that a function cannot take, no host compiler.
     pub fn build(&self, case: &Case) -> std::result::Result<ReferenceProgram, NoAnswer> {
-        let (build, function) = Build::of(case)?;
+        let (build, function) = Build::for_case(case)?;
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
         built
             .entry(build.clone())
-            .or_insert_with(|| match Language::of(&build.source) {
+            .or_insert_with(|| match Language::from_source(&build.source) {
                 Language::Python => self.load(&build, function),
                 Language::C | Language::Cpp => self.compile(&build, function),
             })
@@ -213,7 +213,7 @@ impl Functions {
         let compiler = self.compiler(build)?;
         let before = SystemTime::now();
         let hidden = self.hidden.compilers.as_ref();
-        let earlier = Earlier::of(build, compiler, &self.programs, hidden);
+        let earlier = Earlier::for_build(build, compiler, &self.programs, hidden);
         let found = earlier
             .as_ref()
             .and_then(|library| self.find(build, library));
@@ -277,20 +277,21 @@ impl Functions {
         };
         let before = SystemTime::now();
         let hidden = self.hidden.compilers.as_ref();
-        let ended = run_in(scratch.path(), hidden).map_err(|why| why.of(&what, COMPILE))?;
+        let ended =
+            run_in(scratch.path(), hidden).map_err(|why| why.into_answer(&what, COMPILE))?;
         if !ended.status.success()
             && let Some(why) = limits::out_of_memory(&ended.log)
         {
             return Err(NoAnswer::Reference(format!("{what}: {why}")));
         }
-        let said = Said::of(scratch.path(), &build.source);
+        let said = Said::read(scratch.path(), &build.source);
         self.note_reads(build, &said, before);
         if hidden.is_some() && !ended.status.success() {
             // Once more with what is hidden: to tell which files those are, and for nothing else.
             let scratch = TemporaryDir::new_in(&self.programs).map_err(broken)?;
             let before = SystemTime::now();
             let in_sight = run_in(scratch.path(), None);
-            self.note_reads(build, &Said::of(scratch.path(), &build.source), before);
+            self.note_reads(build, &Said::read(scratch.path(), &build.source), before);
             if in_sight.is_ok_and(|output| output.status.success()) {
                 self.lock_reads()
                     .unlisted
@@ -307,7 +308,7 @@ impl Functions {
             }
             error => error,
         })?;
-        if hidden.is_some() && said.compiled.is_none() && !Support::of_this_system().files {
+        if hidden.is_some() && said.compiled.is_none() && !Support::detect().files {
             return Err(NoAnswer::Environment(format!(
                 "{what} does not say which files it reads, and this system cannot hide the head's from it; use g++"
             )));
@@ -403,8 +404,8 @@ impl Functions {
         ask.current_dir(dir).env("LD_TRACE_LOADED_OBJECTS", "1");
         let what = "the loader of a reference";
         // The program itself names its loader. Nothing is hidden from that: what it would load is asked.
-        let ended =
-            run(ask, &rules(&[], None, Some(0)), COMPILE).map_err(|why| why.of(what, COMPILE))?;
+        let ended = run(ask, &rules(&[], None, Some(0)), COMPILE)
+            .map_err(|why| why.into_answer(what, COMPILE))?;
         let listed = output(ended, what)?;
         Ok(list_loaded(&listed)
             .into_iter()
@@ -421,7 +422,7 @@ struct Said {
 
 impl Said {
     /// Without files in `dir`, which only pass from one step to the next. With the source, which gcc's rules leave out.
-    fn of(dir: &Path, source: &str) -> Self {
+    fn read(dir: &Path, source: &str) -> Self {
         let listed = |name: &str, list: fn(&str) -> Vec<String>| {
             let bytes = files::read(&dir.join(name), LARGEST_FILE).ok()?;
             let mut files = list(&String::from_utf8_lossy(&bytes));
@@ -470,7 +471,7 @@ enum NotEnded {
 }
 
 impl NotEnded {
-    fn of(self, what: &str, deadline: Duration) -> NoAnswer {
+    fn into_answer(self, what: &str, deadline: Duration) -> NoAnswer {
         match self {
             Self::Hung => NoAnswer::Late(format!(
                 "{what} did not finish within {} ms and was killed",
@@ -545,13 +546,13 @@ pub fn call(
         .args(&program.arguments)
         .arg(&given)
         .arg(&answer);
-    if Language::of(source) == Language::Python {
+    if Language::from_source(source) == Language::Python {
         command.arg(python::describe(&params));
     }
     let deadline = Duration::from_millis(case.deadline_ms);
     let writes = [scratch.path()];
     let rules = rules(&writes, program.hidden.as_deref(), Some(expected as u64));
-    let ended = run(command, &rules, deadline).map_err(|why| why.of(&what, deadline))?;
+    let ended = run(command, &rules, deadline).map_err(|why| why.into_answer(&what, deadline))?;
     output(ended, &what)?;
     let answer = read_answer(&answer, expected)
         .map_err(|error| NoAnswer::Reference(format!("{what} left no answer: {error}")))?;

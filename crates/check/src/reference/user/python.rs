@@ -58,7 +58,7 @@ impl Functions {
         let writes = [scratch.path()];
         // The files that it imports are not known yet, so nothing can be hidden.
         let ended = run(probe, &rules(&writes, None, Some(LARGEST_FILE)), IMPORT)
-            .map_err(|why| why.of(&what, IMPORT))?;
+            .map_err(|why| why.into_answer(&what, IMPORT))?;
         if ended.status.code() == Some(PYTHON_LACKS) {
             return Err(NoAnswer::Environment(format!(
                 "{what}: {}",

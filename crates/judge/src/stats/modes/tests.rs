@@ -1,7 +1,7 @@
 //! False alarms and power on simulated processes, with stated bounds. All seeded.
 
 use super::*;
-use crate::stats::{Group, compare};
+use crate::stats::{ProcessGroup, compare};
 use proptest::prelude::*;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -29,7 +29,7 @@ fn dice(seed: u64) -> Dice {
 }
 
 /// A launch of a process, in ns, by its place in it (0 to 1).
-type Kind = fn(&mut Dice, f64) -> f64;
+type LaunchTime = fn(&mut Dice, f64) -> f64;
 
 /// One process, 3 % apart from the others, as the clock shows it.
 fn process(dice: &mut Dice, launches: usize, kind: impl Fn(&mut Dice, f64) -> f64) -> Vec<u64> {
@@ -41,7 +41,7 @@ fn process(dice: &mut Dice, launches: usize, kind: impl Fn(&mut Dice, f64) -> f6
     (0..launches).map(&mut launch).collect()
 }
 
-fn of(processes: &[Vec<u64>]) -> Vec<Launches<'_>> {
+fn as_launches(processes: &[Vec<u64>]) -> Vec<Launches<'_>> {
     processes
         .iter()
         .map(|ns| Launches { ns, tick_ns: TICK })
@@ -49,7 +49,7 @@ fn of(processes: &[Vec<u64>]) -> Vec<Launches<'_>> {
 }
 
 fn find(processes: &[Vec<u64>]) -> Option<Modes> {
-    Modes::find(&of(processes)).unwrap()
+    Modes::find(&as_launches(processes)).unwrap()
 }
 
 /// `share` of the launches `ratio` times as slow, around 5.2 us by `spread`.
@@ -60,7 +60,7 @@ fn two(share: f64, ratio: f64, spread: f64) -> impl Fn(&mut Dice, f64) -> f64 {
     }
 }
 
-const ONE_MODE: [(&str, Kind); 11] = [
+const ONE_MODE: [(&str, LaunchTime); 11] = [
     ("normal", |dice, _| 5000.0 * (0.01 * dice.normal()).exp()),
     ("wide", |dice, _| 5000.0 * (0.1 * dice.normal()).exp()),
     ("lognormal", |dice, _| 5000.0 * (0.5 * dice.normal()).exp()),
@@ -209,7 +209,10 @@ fn a_shift_of_everything_is_no_mode() {
         (0..6).map(|_| process(&mut dice, 100, kind)).collect()
     });
     let [base, head] = &mut sides;
-    assert_eq!(slow_shares(&of(head), &of(base)), Ok(None));
+    assert_eq!(
+        slow_shares(&as_launches(head), &as_launches(base)),
+        Ok(None)
+    );
     base.append(head);
     assert_eq!(find(base), None);
 }
@@ -218,11 +221,11 @@ fn a_shift_of_everything_is_no_mode() {
 fn too_few_launches_say_nothing() {
     for ns in [vec![], vec![5000; LEAST - 1]] {
         let have = ns.len();
-        assert_eq!(Modes::find(&of(&[ns])), Err(TooFew { have }));
+        assert_eq!(Modes::find(&as_launches(&[ns])), Err(TooFew { have }));
     }
-    assert!(Modes::find(&of(&[vec![5000; LEAST], vec![]])).is_err());
-    assert!(Modes::find(&of(&[vec![0; LEAST]])).is_err());
-    assert_eq!(Modes::find(&of(&[vec![5000; LEAST]])), Ok(None));
+    assert!(Modes::find(&as_launches(&[vec![5000; LEAST], vec![]])).is_err());
+    assert!(Modes::find(&as_launches(&[vec![0; LEAST]])).is_err());
+    assert_eq!(Modes::find(&as_launches(&[vec![5000; LEAST]])), Ok(None));
     assert_eq!(Modes::find(&[]), Err(TooFew { have: 0 }));
 }
 
@@ -252,7 +255,7 @@ fn share_seen(runs: u64, processes: usize, shares: [f64; 2], beyond: f64) -> f64
                 .map(|_| process(&mut dice, 100, two(share, 1.5, 0.02)))
                 .collect()
         });
-        let shares = slow_shares(&of(&head), &of(&base)).unwrap();
+        let shares = slow_shares(&as_launches(&head), &as_launches(&base)).unwrap();
         shares.is_some_and(|shares| difference(&shares)[0] > beyond)
     });
     seen.count() as f64 / runs as f64
@@ -286,7 +289,7 @@ fn p99_seen(runs: u64, processes: usize, launches: usize, slow: f64, beyond: f64
         });
         let group = |side: &[Sample], q: f64| {
             let values: Vec<_> = side.iter().map(|sample| sample.quantile(q)).collect();
-            Group::of(&values, 0.0018).unwrap()
+            ProcessGroup::from_values(&values, 0.0018).unwrap()
         };
         let [base, head] = &sides;
         for (seen, q) in seen.iter_mut().zip([0.99, 0.5]) {
@@ -325,12 +328,12 @@ fn launches() -> impl Strategy<Value = Vec<Vec<u64>>> {
 proptest! {
     #[test]
     fn order_does_not_matter(mut processes in launches()) {
-        let forward = Modes::find(&of(&processes));
+        let forward = Modes::find(&as_launches(&processes));
         processes.reverse();
         for process in &mut processes {
             process.reverse();
         }
-        prop_assert_eq!(forward, Modes::find(&of(&processes)));
+        prop_assert_eq!(forward, Modes::find(&as_launches(&processes)));
     }
 
     #[test]

@@ -75,7 +75,7 @@ fn the_smallest_visible_change_has_its_power() {
         (8, 0.05, 1.17486791),
         (3, 0.01, 5.17250512),
     ] {
-        let look = Look::of(n, level, 0.01);
+        let look = Look::new(n, level, 0.01);
         assert!(
             (look.visible / change - 1.0).abs() < 1e-3,
             "{n} {}",
@@ -94,7 +94,7 @@ fn a_quiet_look_passes_as_wide_a_deviation_as_its_chance_of_a_miss_allows() {
         (4, 0.008 / 3.0, 0.4213244220020904),
         (6, 0.008 / 3.0, 0.7165033906096276),
     ] {
-        let found = QuietLook::of(n, miss).deviation;
+        let found = QuietLook::new(n, miss).deviation;
         assert!((found / deviation - 1.0).abs() < 1e-3, "{n} {found}");
     }
 }
@@ -250,7 +250,7 @@ fn the_processes_that_an_open_verdict_needs_would_decide() {
     let needed = rule().processes_needed(&evidence).unwrap();
     assert!(needed > 16);
     let at = |n: u32| {
-        let look = Look::of(n, rule().false_alarm / 3.0, rule().miss / 3.0);
+        let look = Look::new(n, rule().false_alarm / 3.0, rule().miss / 3.0);
         evidence.ratio.ln() + look.up * evidence.ln_deviation < 0.005f64.ln_1p()
     };
     assert!(at(needed) && !at(needed - 1));

@@ -15,7 +15,7 @@ pub struct Line {
 
 impl Line {
     /// Returns outcome, code and figure of a verdict; what is looser is told in full.
-    pub fn of_verdict(verdict: &Verdict) -> Self {
+    pub fn from_verdict(verdict: &Verdict) -> Self {
         let says = match (&verdict.reason, verdict.measured) {
             (Reason::Loosened(how), _) => text_of(how),
             (Reason::LooseningAllowed(how), _) => format!("allowed {}", text_of(how)),
@@ -89,7 +89,7 @@ pub fn lines(judgement: &Judgement) -> Vec<Line> {
     judgement
         .verdicts
         .iter()
-        .map(Line::of_verdict)
+        .map(Line::from_verdict)
         .chain(others)
         .collect()
 }

@@ -173,7 +173,7 @@ fn a_second_update_changes_nothing_and_a_change_has_old_and_new_value() {
     });
     let update = update_baselines(dir.path(), &record, &all, WorseValues::Accepted).unwrap();
     assert_eq!(update.changes, []);
-    let said: Vec<_> = update.worse.iter().map(Change::to_string).collect();
+    let said: Vec<_> = update.worse.iter().map(BaselineChange::to_string).collect();
     assert_eq!(
         said,
         [
@@ -249,7 +249,7 @@ fn a_slower_session_of_the_same_code_joins_and_is_not_worse() {
     fixture::slow(&mut record, &fixture::case_id("fast", "small"), 90_000);
     let update = update_baselines(dir.path(), &record, &all, WorseValues::Refused).unwrap();
     assert_eq!(update.worse, []);
-    let p50 = |change: &&Change| change.metric == Metric::P50;
+    let p50 = |change: &&BaselineChange| change.metric == Metric::P50;
     let [before, after] = update
         .changes
         .iter()
