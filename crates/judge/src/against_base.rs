@@ -65,8 +65,8 @@ fn cases_where(view: View, is_meant: impl Fn(&CaseId) -> bool) -> Vec<CaseId> {
         .collect()
 }
 
-/// Whether the base's checks of a case all gave an answer; `None` where it was not asked. A kernel that breaks has
-/// given one.
+/// Returns whether the base's checks of a case all gave an answer, or `None` if the base was not asked. A kernel that
+/// breaks has given an answer, too.
 fn answered(view: View, id: &CaseId) -> Option<bool> {
     let base = view.base()?;
     let seeds = &base.planned_case(id)?.seeds;
@@ -78,7 +78,7 @@ fn answered(view: View, id: &CaseId) -> Option<bool> {
     })
 }
 
-/// Whether a check of a case gave an answer.
+/// Returns true if a check of a case gave an answer.
 fn is_checked(view: View, id: &CaseId) -> bool {
     let subject = Subject::Case(id.clone());
     match correctness::check_finite(view, &subject) {

@@ -1,4 +1,4 @@
-//! Floor 2: what was agreed on a metric, under exactly the key that this run has.
+//! Floor 2: looks up what was agreed on a metric, under exactly the key that this run has.
 
 use super::index::{Opponent, View};
 use super::lookup::Executor;
@@ -10,24 +10,24 @@ use model::*;
 use std::collections::BTreeSet;
 use std::mem::discriminant;
 
-/// The shape under which resources stand, which belong to none.
+/// The shape under which a baseline keeps resources. They belong to a unit, and so to no shape.
 pub const ANY_SHAPE: &str = "*";
 
-/// The agreement on one metric.
+/// The value that was agreed on for one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct AgreedOn {
     pub value: f64,
-    /// The spread, for times and profiles.
+    /// The spread of the agreed value. Only times and profiles have one.
     pub spread: Option<Spread>,
-    /// Variation between sessions, for times that were taken in several.
+    /// Variation between sessions, for times that were measured in several sessions.
     pub between: Option<Between>,
 }
 
-/// Why a comparison cannot be made.
+/// The reasons for which a value cannot be compared with what was agreed.
 pub(super) enum NoBaseline {
-    /// Never any baseline, under any key.
+    /// No baseline exists yet, under any key.
     New(Reason),
-    /// There is one, and it cannot be used.
+    /// There is a baseline, and it cannot be used.
     Refused(NotPassed),
 }
 
@@ -42,7 +42,7 @@ impl From<NotPassed> for NoBaseline {
 }
 
 impl<'a> View<'_, 'a> {
-    /// The key under which a metric of this run would be agreed.
+    /// Returns the key under which a metric of this run would be agreed.
     pub(super) fn key(self, subject: &Subject, facet: Facet) -> OrNotPassed<BaselineKey> {
         if let Subject::Case(id) = subject
             && facet == Facet::Times
@@ -56,7 +56,7 @@ impl<'a> View<'_, 'a> {
             Subject::Case(case) => self.unit_on_device(case)?,
         };
         let compiler = if unit.is_compiled() {
-            // Another compiler is what such files are compared for.
+            // Files that somebody else compiled are compared across compilers, so their key names none.
             String::new()
         } else {
             self.compiler()?.version.clone()
@@ -132,7 +132,7 @@ impl<'a> View<'_, 'a> {
         })
     }
 
-    /// Whether a case has a baseline of this kind under this run's key, whatever figures it holds.
+    /// Returns true if a case has a baseline of this kind under this run's key, whatever figures it holds.
     pub(super) fn has_baseline(self, id: &CaseId, facet: Facet) -> bool {
         let key = self.key(&Subject::Case(id.clone()), facet);
         self.baselines_of(&id.kernel, &id.variant)
@@ -195,7 +195,7 @@ impl<'a> View<'_, 'a> {
         Err(NoBaseline::New(Reason::New { metric, lacking }))
     }
 
-    /// Whether it is about a file that was compiled already.
+    /// Returns true if the subject is a file that was compiled already.
     fn is_of_file(self, subject: &Subject) -> bool {
         match subject {
             Subject::Unit(id) => self.planned_unit(id).is_some_and(Unit::is_compiled),
@@ -203,11 +203,10 @@ impl<'a> View<'_, 'a> {
         }
     }
 
-    /// The value that an anchor agreed on, under this run's key.
+    /// Returns the value that an anchor agreed on, under this run's key.
     ///
     /// # Errors
-    /// Inconclusive where that holds under another key or cannot be used; skipped where it had no such
-    /// case.
+    /// Inconclusive if the anchor's baseline has another key or cannot be used. Skipped if the anchor had no such case.
     pub(super) fn anchored_on(
         self,
         anchor: &Anchor,
@@ -230,7 +229,8 @@ impl<'a> View<'_, 'a> {
                 problem: broken.problem.clone(),
             });
         }
-        // The best level needs two measurements, and this GPU may have agreed on its first.
+        // The best level needs two measurements. If only the GPU differs, this GPU may just have agreed on its first
+        // one.
         let is_first = |differences: &[KeyDifference]| {
             since == Since::Best
                 && differences
@@ -246,8 +246,8 @@ impl<'a> View<'_, 'a> {
         }
     }
 
-    /// A verdict for each file of a variant of this run that cannot be used, whether or not a gate needs
-    /// it today; a note for the others.
+    /// Reports the baseline files that cannot be used: a verdict for each file of a variant of this run, whether or not
+    /// a gate needs it today, and a note for each of the others.
     pub(super) fn broken_baselines(self) -> (Vec<Verdict>, Vec<Note>) {
         let mut verdicts = Vec::new();
         let mut notes = Vec::new();
@@ -287,13 +287,13 @@ fn unreadable(broken: &BrokenBaseline) -> Reason {
 struct Shelf<'a> {
     metric: Metric,
     shape: &'a str,
-    /// Under this run's key.
+    /// Baselines under this run's key.
     same: Vec<&'a Baseline>,
     others: Vec<&'a Baseline>,
 }
 
 impl<'a> Shelf<'a> {
-    /// `units`: those of the subject's variant.
+    /// `units` are the units of the subject's variant.
     fn new(
         baselines: impl IntoIterator<Item = &'a Baseline>,
         subject: &'a Subject,
@@ -301,7 +301,7 @@ impl<'a> Shelf<'a> {
         key: &BaselineKey,
         units: &[&Unit],
     ) -> Self {
-        // A value that another unit of the plan has agreed on is not this one's under another key.
+        // A baseline whose key names another architecture of this plan belongs to the unit of that architecture.
         let is_of_another = |theirs: &BaselineKey| {
             theirs.arch() != key.arch()
                 && units.iter().any(|unit| Some(unit.id.arch) == theirs.arch())
@@ -310,7 +310,7 @@ impl<'a> Shelf<'a> {
             baseline.kernel == subject.kernel()
                 && baseline.variant == subject.variant()
                 && !is_of_another(&baseline.key)
-                // Errors on a GPU and in the simulator are no two keys of one figure.
+                // An error on a GPU and an error in the simulator are different figures, not one figure under two keys.
                 && discriminant(&baseline.key) == discriminant(key)
         });
         let (same, others) = mine.partition(|baseline| baseline.key == *key);
@@ -340,7 +340,7 @@ impl<'a> Shelf<'a> {
         Ok(same.and_then(|baseline| self.figure(baseline)))
     }
 
-    /// How the nearest of the other keys differs, where there is one that has the figure.
+    /// Returns how the nearest of the other keys differs from `key`, or `None` if no other key has the figure.
     fn elsewhere(&self, key: &BaselineKey) -> Option<Vec<KeyDifference>> {
         self.others
             .iter()
@@ -349,7 +349,7 @@ impl<'a> Shelf<'a> {
             .min_by_key(Vec::len)
     }
 
-    /// The GPUs that have the value, in order; none where this one is among them.
+    /// Returns the GPUs that have the value, in order. The list is empty if this run's GPU is among them.
     fn other_gpus(&self, key: &BaselineKey) -> Vec<String> {
         let gpus: BTreeSet<&str> = self
             .others
@@ -376,7 +376,7 @@ fn covering<'a>(
     })
 }
 
-/// Resources that are the worst over all shapes of the unit.
+/// Returns true if the metric is the worst value over all shapes of the unit.
 pub(super) fn is_over_shapes(metric: Metric) -> bool {
     matches!(
         metric,
@@ -384,7 +384,7 @@ pub(super) fn is_over_shapes(metric: Metric) -> bool {
     )
 }
 
-/// Figures of a file that a person may have edited.
+/// Checks the figures of a baseline file, which a person may have edited.
 pub(super) fn usable(metric: Metric, agreed: &Agreed, of: &Against) -> OrNotPassed<AgreedOn> {
     let value = agreed.value;
     let broken = |problem: FigureProblem| {

@@ -1,13 +1,13 @@
-//! The best level that the baselines of times ever kept up.
+//! Finds the best level that the baselines of times kept up.
 
 use model::*;
 use std::collections::BTreeMap;
 
-/// From the versions of one baseline file, oldest first: of each figure the best that two measurements in a
-/// row both held, which is the worse one of the best such pair. One lucky day is no level. `None` where no
-/// figure was measured twice.
+/// Returns the best level that each figure ever kept, from the versions of one baseline file, oldest first.
 ///
-/// A version that took over other cases only has the figure as it was, which counts once.
+/// A single lucky day is no level. The level of two successive measurements is the worse of the two, and the best such
+/// pair counts. A version that only took over other cases repeats the figure as it was, and counts once. Returns `None`
+/// if no figure was measured twice.
 pub fn best(versions: &[Baseline]) -> Option<Baseline> {
     let last = versions.last()?;
     let mut cases: BTreeMap<String, BTreeMap<Metric, Agreed>> = BTreeMap::new();

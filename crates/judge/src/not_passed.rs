@@ -1,8 +1,10 @@
-//! Floor 1: why there is no value. A look-up ends in a value or is [`NotPassed`]: there is no third way, and no default.
+//! Floor 1: why a look-up has no value. A look-up returns a value or [`NotPassed`]. There is no third way, and no
+//! default.
 
 use model::*;
 
-/// Why there is no value, and what a gate that needs it comes to.
+/// Why there is no value, and the outcome of a gate that needs it. The outcome can be any but a pass: the gate may
+/// fail, or be inconclusive, skipped or unsupported.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NotPassed {
     pub outcome: Outcome,

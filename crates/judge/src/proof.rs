@@ -1,5 +1,6 @@
-//! Floor 4: whether a case is right, by the rules. Worked out once for each case and kept in the index, as its times rest on
-//! it. An index is whole only then, so what makes one for a question is here.
+//! Floor 4: decides by the rules whether a case is right. This is worked out once for each case and kept in the index,
+//! because its times rest on it. An index is complete only with its proofs, so the functions that make one for a
+//! question are here.
 
 use super::index::{Index, Refusals, View};
 use super::not_passed::{OrNotPassed, inconclusive, ruling};
@@ -33,7 +34,7 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Returns why a case is wrong, where a gate on what it computes failed.
+    /// Returns why a case is wrong, if a gate on what it computes failed.
     pub fn failed_proof(&self, id: &'a CaseId) -> Option<&Reason> {
         std::iter::once(None)
             .chain(self.architectures.iter().copied().map(Some))
@@ -52,7 +53,7 @@ impl<'a> Index<'a> {
         Self::file_run(plan, environment, policy, evidence).prove_cases()
     }
 
-    /// Indexes two records, by gates that may be others than head's own.
+    /// Indexes two records. The gates may differ from head's own.
     pub(super) fn from_two(
         policy: &'a Policy,
         refusals: Refusals,
@@ -64,11 +65,11 @@ impl<'a> Index<'a> {
 
     fn prove_cases(mut self) -> Self {
         let head = self.head();
-        // A case is proven for each architecture by itself, so they are named after that.
+        // Each architecture of a case is proven by itself, so the proofs are filed by architecture.
         let mut proofs = proofs_for(head);
         if head.is_simulated() {
             let all: BTreeSet<Arch> = head.plan().units.iter().map(|unit| unit.id.arch).collect();
-            // With one architecture all that there is has been said.
+            // If there is only one architecture, nothing is left to prove.
             if all.len() > 1 {
                 for arch in &all {
                     proofs.extend(proofs_for(head.at(*arch)));
@@ -90,8 +91,9 @@ fn proofs_for<'a>(view: View<'_, 'a>) -> HashMap<(Option<Arch>, &'a CaseId), OrN
         .collect()
 }
 
-/// Built for this run's device, right in every respect that is checked, for every seed, and within at least
-/// one absolute limit on its error, where it has an output. Nothing is claimed about a case that another program ran.
+/// Proves that a case is right: it is built for this run's device, holds every check of its outputs for every seed, and
+/// stays within at least one absolute limit on its error if it has an output. Nothing is claimed about a case that
+/// another program ran.
 fn prove(view: View, id: &CaseId) -> OrNotPassed<()> {
     let case = view.case(id)?;
     if view.ran_elsewhere(id) {

@@ -4,14 +4,15 @@ use super::carry::{Names, tensors_of_arg};
 use model::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The plan and the gates of one side; complete, whatever a filter leaves out.
+/// The plan and the gates of one side. They are complete, whatever a filter leaves out.
 #[derive(Clone, Copy)]
 pub struct PlanAndGates<'a> {
     pub plan: &'a Plan,
     pub gates: &'a [Gate],
 }
 
-/// In the order of the base: of each kernel its own new name before those in it.
+/// Finds the renames between two sides, in the order of the base. A kernel's own new name precedes the new names of
+/// things in it.
 pub fn find(base: PlanAndGates, head: PlanAndGates) -> Vec<Rename> {
     let (base, head) = (kernels(base), kernels(head));
     let is_in = |all: &[KernelParts], wanted: &KernelParts| {
@@ -44,13 +45,14 @@ pub fn find(base: PlanAndGates, head: PlanAndGates) -> Vec<Rename> {
 /// How two things are alike, apart from their names.
 #[derive(Clone, Copy)]
 struct Likeness {
-    /// Source, entries and macros.
+    /// True if they have the same source, entries and macros.
     code: bool,
-    /// Work, gates and macros.
+    /// True if they have the same work, gates and macros.
     asked: bool,
 }
 
-/// Each with its one partner: by both first, then by either. A subject with two candidates at one step has none.
+/// Pairs each thing with its only partner: first those that are alike in both respects, then those that are alike in
+/// either one. A thing with two candidates at one step gets no partner.
 fn pair<'k, T>(
     gone: &[&'k T],
     new: &[&'k T],
@@ -123,7 +125,7 @@ fn kernels<'a>(asked: PlanAndGates<'a>) -> Vec<KernelParts<'a>> {
 }
 
 impl<'a> KernelParts<'a> {
-    /// Whether an anchor, which knows it by this name, holds any of it.
+    /// Returns true if an anchor refers to any part of the kernel. An anchor knows it by this name.
     fn is_anchored(&self) -> bool {
         self.gates.iter().any(|gate| {
             matches!(
@@ -136,7 +138,7 @@ impl<'a> KernelParts<'a> {
         })
     }
 
-    /// Each once.
+    /// Returns each name once.
     fn names(&self, of: impl Fn(&'a Case) -> Vec<&'a String>) -> Vec<&'a String> {
         let mut names = Vec::new();
         for name in self.cases.iter().flat_map(|case| of(case)) {
@@ -155,7 +157,7 @@ impl<'a> KernelParts<'a> {
             .collect()
     }
 
-    /// The work of a variant, under other names.
+    /// Returns the work of a variant, with names replaced.
     fn work_of(&self, variant: &str, names: &Names) -> BTreeMap<CaseId, Case> {
         self.cases
             .iter()
@@ -168,7 +170,7 @@ impl<'a> KernelParts<'a> {
             .collect()
     }
 
-    /// Gates of a variant, under other names.
+    /// Returns the gates of a variant, with names replaced.
     fn gates_of(&self, variant: &str, names: &Names) -> Vec<Gate> {
         self.gates
             .iter()
@@ -194,14 +196,14 @@ impl<'a> KernelParts<'a> {
         self.names(|case| case.tensors.iter().map(|tensor| &tensor.name).collect())
     }
 
-    /// Sizes belong to a shape, whatever the variant.
+    /// Returns the sizes of a shape. They are the same for every variant.
     fn sizes(&self, shape: &str) -> Option<&'a BTreeMap<String, i64>> {
         let case = self.cases.iter().find(|case| case.id.shape == shape)?;
         Some(&case.dims)
     }
 }
 
-/// Names of base's that head does not have, and of head's that base does not have.
+/// Returns the names of the base that head does not have, and the names of head that the base does not have.
 fn gone_and_new<'a>(
     base: Vec<&'a String>,
     head: Vec<&'a String>,
@@ -241,7 +243,7 @@ fn rename(item: RenamedItem, from: &str, to: &str) -> Rename {
     }
 }
 
-/// New names in a kernel, with its own in front where it has one.
+/// Finds the new names in a kernel. If the kernel itself has a new name, it comes first.
 fn in_kernel(base: &KernelParts, head: &KernelParts) -> Vec<Rename> {
     let kernel = || head.name.to_owned();
     let mut renames = Vec::new();
@@ -272,8 +274,8 @@ fn in_kernel(base: &KernelParts, head: &KernelParts) -> Vec<Rename> {
     renames
 }
 
-/// Pairs dimensions that have the same size at every shape. Among several with the same sizes, pairs those whose names
-/// differ only by capital letters.
+/// Pairs dimensions that have the same size at every shape. Among several dimensions with the same sizes, pairs those
+/// whose names differ only by capital letters.
 fn pair_dimensions<'a>(
     base: &KernelParts<'a>,
     head: &KernelParts<'a>,
@@ -286,7 +288,7 @@ fn pair_dimensions<'a>(
         .into_iter()
         .filter(|shape| shapes.contains(shape))
         .collect();
-    // Where every shape has a new name too, by all sizes together.
+    // If every shape has a new name, too, dimensions are compared by all of their sizes together.
     let sizes = |kernel: &KernelParts, name: &str| {
         let size = |shape: &String| kernel.sizes(shape).and_then(|size| size.get(name).copied());
         if common.is_empty() {
@@ -307,7 +309,7 @@ fn pair_dimensions<'a>(
     })
 }
 
-/// Pairs shapes of the same sizes.
+/// Pairs shapes that have the same sizes.
 fn pair_shapes<'a>(
     base: &KernelParts<'a>,
     head: &KernelParts<'a>,
@@ -353,7 +355,7 @@ fn pair_variants<'a>(
     })
 }
 
-/// Cases that are one, by the names that are known: base's under those, and head's.
+/// Pairs cases by the names that are known so far: the base's, translated, and head's.
 fn pair_cases<'a>(
     base: &KernelParts<'a>,
     head: &KernelParts<'a>,
@@ -374,8 +376,8 @@ fn pair_cases<'a>(
         .collect()
 }
 
-/// Pairs tensors that have the same content in every case. They must also have the same place among the arguments,
-/// where both sides have equally many arguments.
+/// Pairs tensors that have the same content in every case. If both sides have equally many arguments, the tensors must
+/// also have the same position among them.
 fn pair_tensors<'a>(
     base: &KernelParts<'a>,
     head: &KernelParts<'a>,
@@ -444,7 +446,7 @@ fn has_place_of(base: &Case, gone: &str, head: &Case, new: &str) -> bool {
     was.len() != is.len() || places.all(|(was, is)| (was == gone) == (is == new))
 }
 
-/// Whether both are built of the same entries of the same source, with the same macros.
+/// Returns true if both are built from the same entries of the same source, with the same macros.
 fn has_code_of(base: &KernelParts, was: &str, head: &KernelParts, is: &str) -> bool {
     let (was, is) = (base.units_of(was), head.units_of(is));
     let is_same = |(arch, was): (&Arch, &&Unit)| {
@@ -459,8 +461,8 @@ fn has_code_of(base: &KernelParts, was: &str, head: &KernelParts, is: &str) -> b
     !was.is_empty() && was.iter().all(is_same)
 }
 
-/// Whether both are asked for the same work, with the same macros and flags, under the same gates: wherever their
-/// code stands and whatever it is called.
+/// Returns true if both must do the same work, with the same macros and flags, under the same gates. Their code may be
+/// in different files and have different names.
 fn asks_as(base: &KernelParts, was: &str, head: &KernelParts, is: &str, names: &Names) -> bool {
     let own = Names { renames: &[] };
     let (theirs, ours) = (base.units_of(was), head.units_of(is));
@@ -475,7 +477,7 @@ fn asks_as(base: &KernelParts, was: &str, head: &KernelParts, is: &str, names: &
     is_built_alike && is_held_alike && base.work_of(was, names) == head.work_of(is, &own)
 }
 
-/// The work of a case. It does not matter where a user's reference stands, as both are run.
+/// Returns the work of a case. The location of a user's reference is left out, because both references are run.
 fn work(mut case: Case) -> Case {
     case.tensors.sort_by(|a, b| a.name.cmp(&b.name));
     if let Reference::User {

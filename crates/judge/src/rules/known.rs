@@ -1,23 +1,23 @@
-//! Findings that somebody has accepted.
+//! Finds the acceptances of findings.
 
 use crate::index::View;
 use model::*;
 
-/// How many findings of one launch a reason holds.
+/// The greatest number of findings of one launch that a reason lists.
 pub(super) const MOST_FINDINGS: usize = 3;
 
 pub(super) fn is_accepted(view: View, subject: &Subject, finding: &Finding) -> bool {
     acceptance(view, subject, finding).is_some()
 }
 
-/// A finding with its acceptance.
+/// A finding together with its acceptance.
 struct FindingAcceptance<'a> {
     by: &'a Acceptance,
     finding: &'a KnownFinding,
     place: &'a Place,
 }
 
-/// The first acceptance in force that is of this finding of the case.
+/// Returns the first valid acceptance of this finding of the case.
 fn acceptance<'a>(
     view: View<'_, 'a>,
     subject: &Subject,
@@ -37,7 +37,7 @@ fn acceptance<'a>(
     })
 }
 
-/// For each acceptance what it lets pass, over all seeds.
+/// Returns for each acceptance what it lets pass, over all seeds.
 pub(super) fn accepted_findings(view: View, subject: &Subject) -> Vec<AcceptedFinding> {
     let Subject::Case(id) = subject else {
         return Vec::new();

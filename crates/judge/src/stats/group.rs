@@ -1,8 +1,10 @@
-//! One value from each of several independent processes, on a log scale, where a ratio is a difference.
+//! Sums up one value from each of several independent processes, and compares two such groups. Everything is computed
+//! on a log scale, where a ratio is a difference. The intervals assume that the logs of the values are independent and
+//! normally distributed.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// All intervals are two-sided at this level.
+/// The two-sided level of all intervals in this module.
 pub const CONFIDENCE: f64 = 0.95;
 
 /// The power at which `smallest_visible` is stated.
@@ -12,18 +14,18 @@ pub const POWER: f64 = 0.80;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProcessGroup {
     ln_mean: f64,
-    /// Above zero: see [`ProcessGroup::from_values`].
+    /// Above zero: [`ProcessGroup::from_values`] refuses groups without any spread.
     ln_deviation: f64,
-    /// At least two.
+    /// The number of processes, at least two.
     n: u32,
 }
 
 impl ProcessGroup {
-    /// `resolution` is the relative standard error that the clock's step alone gives one value. Values
+    /// Sums up values. `resolution` is the relative standard error that the clock's step alone gives one value. Values
     /// that agree more closely than that agree by rounding, so it is the least spread that is believed.
     ///
-    /// `None` for fewer than two values, where one is not positive and finite, or where neither the
-    /// values nor the clock show any spread: certainty from nothing.
+    /// Returns `None` for fewer than two values, for a value that is not positive and finite, and if neither the values
+    /// nor the clock show any spread: an interval would then be certainty from nothing.
     pub fn from_values(values: &[f64], resolution: f64) -> Option<Self> {
         let n = u32::try_from(values.len()).ok().filter(|&n| n >= 2)?;
         if !values.iter().all(|&value| value > 0.0 && value.is_finite()) {
@@ -36,7 +38,7 @@ impl ProcessGroup {
         Self::from_parts(mean, deviation.max(resolution), n)
     }
 
-    /// From what was kept of a group: its value, the standard deviation of its logs, and its size.
+    /// Restores a group from what a baseline kept: its value, the standard deviation of its logs, and its size.
     pub fn from_summary(value: f64, ln_deviation: f64, n: u32) -> Option<Self> {
         Self::from_parts(value.ln(), ln_deviation, n)
     }
@@ -51,7 +53,7 @@ impl ProcessGroup {
         })
     }
 
-    /// The geometric mean: the estimate that the intervals below are about.
+    /// Returns the geometric mean, which is the estimate that the intervals below are about.
     pub fn value(&self) -> f64 {
         self.ln_mean.exp()
     }
@@ -64,29 +66,29 @@ impl ProcessGroup {
         self.n
     }
 
-    /// Degrees of freedom of [`Self::ln_deviation`].
+    /// Returns the degrees of freedom of [`Self::ln_deviation`].
     fn freedom(&self) -> f64 {
         f64::from(self.n.saturating_sub(1))
     }
 
-    /// Squared standard error of `ln_mean`.
+    /// Returns the squared standard error of `ln_mean`.
     fn variance(&self) -> f64 {
         self.ln_deviation.powi(2) / f64::from(self.n)
     }
 
-    /// Student's t interval of the value.
+    /// Returns Student's t interval of the value.
     pub fn interval(&self) -> [f64; 2] {
         let half = t_quantile(0.5 + CONFIDENCE / 2.0, self.freedom()) * self.variance().sqrt();
         [(self.ln_mean - half).exp(), (self.ln_mean + half).exp()]
     }
 
-    /// The smallest true relative increase over a fixed number that would show with [`POWER`].
+    /// Returns the smallest true relative increase over a fixed number that would show with [`POWER`].
     pub fn smallest_visible(&self) -> f64 {
         smallest_visible(self.variance(), student(self.freedom()))
     }
 }
 
-/// Ascending, so that the order of the processes cannot change a bit of a sum.
+/// Returns the logs in ascending order, so that the order of the processes cannot change a bit of a sum.
 fn sorted_logs(values: &[f64]) -> Vec<f64> {
     let mut logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
     logs.sort_unstable_by(f64::total_cmp);
@@ -101,19 +103,19 @@ pub(super) fn geometric_mean(values: &[f64]) -> f64 {
     mean(&sorted_logs(values)).exp()
 }
 
-/// head over base.
+/// The ratio of head to base, with its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
     pub ratio: f64,
-    /// 95 % interval of the ratio.
+    /// The 95 % interval of the ratio.
     pub interval: [f64; 2],
-    /// The smallest true relative increase that a comparison with this spread and these numbers of
-    /// processes tells from none with 80 % power.
+    /// The smallest true relative increase that a comparison with this spread and these numbers of processes
+    /// distinguishes from no increase with 80 % power.
     pub smallest_visible: f64,
 }
 
-/// Welch's unequal-variances t interval of the difference of log means (Welch 1947, with Satterthwaite's
-/// degrees of freedom): head and base come from different days, and nothing makes their spreads equal.
+/// Compares two groups by Welch's unequal-variances t interval of the difference of log means (Welch 1947, with
+/// Satterthwaite's degrees of freedom). Head and base come from different days, so nothing makes their spreads equal.
 pub fn compare(head: &ProcessGroup, base: &ProcessGroup) -> Comparison {
     let (vh, vb) = (head.variance(), base.variance());
     let variance = vh + vb;
@@ -121,8 +123,8 @@ pub fn compare(head: &ProcessGroup, base: &ProcessGroup) -> Comparison {
     comparison(head.ln_mean - base.ln_mean, variance, student(df))
 }
 
-/// The interval of a ratio from its logarithm, the variance of that, and quantiles of what it is divided by
-/// its standard error.
+/// Returns the interval of a ratio from its logarithm, the variance of the logarithm, and the quantiles of the
+/// logarithm divided by its standard error.
 fn comparison(ln_ratio: f64, variance: f64, quantile: impl Fn(f64) -> f64) -> Comparison {
     let half = quantile(0.5 + CONFIDENCE / 2.0) * variance.sqrt();
     Comparison {
@@ -132,33 +134,37 @@ fn comparison(ln_ratio: f64, variance: f64, quantile: impl Fn(f64) -> f64) -> Co
     }
 }
 
-/// Quantiles of Student's t.
+/// Returns the quantile function of Student's t.
 fn student(df: f64) -> impl Fn(f64) -> f64 {
     move |p| t_quantile(p, df)
 }
 
-/// The variation that several sessions (days, GPUs of one model) gave for one code.
+/// The variation that several sessions (days, GPUs of one model) showed for one code.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Between {
-    /// Mean of ln(value) over the sessions.
+    /// The mean of ln(value) over the sessions.
     pub ln_mean: f64,
     pub sessions: u32,
-    /// Standard deviation of ln(value) between sessions, above zero, and the degrees of freedom that it
-    /// was estimated with.
+    /// The standard deviation of ln(value) between sessions, above zero, and the degrees of freedom that it was
+    /// estimated with.
     pub ln_deviation: f64,
     pub freedom: u32,
 }
 
-/// The interval of a ratio to a mean of sessions, where head is one new session: it lies in its turn
-/// somewhere between days.
+/// Compares a new session with the mean of earlier sessions. Head is one session itself, so its mean differs from the
+/// others as days differ.
 ///
-/// The difference of logs has the variance v_h / n + s^2 (1 + 1 / m): between the n processes of head,
-/// between sessions for the one that head is, and for the mean of m sessions. That is the prediction
-/// interval of one new observation. Its quantiles are those of either part, weighted by the parts (Cochran
-/// and Cox, Experimental Designs, 1950): Satterthwaite's degrees of freedom say too many where s is of two
-/// sessions and processes spread as days do, and a new day then lies outside 11 times in 100. So it does 5
-/// to 6 times, and less where days differ little, as s^2 is taken from means over processes and holds a part
-/// of v_h already. `None` where the spread between sessions is none that can be believed.
+/// The difference of logs has the variance v_h / n + s^2 (1 + 1 / m): between the n processes of head, between sessions
+/// for the one session that head is, and for the mean of the m earlier sessions. This makes the interval a prediction
+/// interval of one new observation.
+///
+/// Its quantiles are the quantiles of the two parts, weighted by their variances (Cochran and Cox, Experimental
+/// Designs, 1950). Satterthwaite's degrees of freedom would be too many if s comes from two sessions and processes
+/// spread as much as days do: a new day would then lie outside 11 times in 100. With the weighted quantiles it lies
+/// outside 5 to 6 times. It lies outside less often if days differ little, because s^2 is computed from means over
+/// processes and so already contains a part of v_h.
+///
+/// Returns `None` if the spread between sessions is unusable.
 pub fn predict(head: &ProcessGroup, base: &Between) -> Option<Comparison> {
     let usable = base.ln_mean.is_finite()
         && base.ln_deviation.is_finite()
@@ -174,7 +180,7 @@ pub fn predict(head: &ProcessGroup, base: &Between) -> Option<Comparison> {
     let [of_head, of_days] = [head.freedom(), f64::from(base.freedom)].map(student);
     let quantile = |p: f64| {
         let weighted = (within * of_head(p) + between * of_days(p)) / variance;
-        // A variance that underflows leaves everything open, rather than nothing.
+        // If a variance underflows, the interval is infinite and decides nothing.
         if weighted.is_finite() {
             weighted
         } else {
@@ -189,8 +195,8 @@ fn smallest_visible(variance: f64, quantile: impl Fn(f64) -> f64) -> f64 {
     (t * variance.sqrt()).exp_m1()
 }
 
-/// Infinite, and so every interval useless rather than wrong, where `df` is no number above zero (a
-/// variance so small that its square underflows).
+/// Returns the quantile `p` of Student's t, or infinity if `df` is not a number above zero, as for a variance so small
+/// that its square underflows. An infinite interval is useless, but not wrong.
 fn t_quantile(p: f64, df: f64) -> f64 {
     StudentsT::new(0.0, 1.0, df).map_or(f64::INFINITY, |t| t.inverse_cdf(p))
 }
@@ -272,7 +278,7 @@ mod tests {
         }
     }
 
-    /// Uniform in (0, 1), always the same.
+    /// Draws uniformly from (0, 1), the same numbers in every run.
     fn uniform(state: &mut u64) -> f64 {
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = *state;

@@ -1,23 +1,24 @@
-//! Definitions of p50, p90, p99 and cv. Verdicts, causes, diagnoses, `tune` and every report take them from here.
+//! Defines p50, p90, p99 and cv. Verdicts, causes, diagnoses, `tune` and every report use these definitions.
 //!
 //! In one process p50, mean, min and max come from batched samples, divided by the launches of a batch; p50 is their
-//! median. p90, p99 and cv come from samples of one launch each, because batches hide tails: quantiles as
-//! [`Sample::quantile`] takes them, and the standard deviation over the mean.
+//! median. p90, p99 and cv come from samples of one launch each, because batches hide tails. Quantiles are those of
+//! [`Sample::quantile`], and cv is the standard deviation over the mean.
 //!
-//! Each process gives one value, and several processes give the geometric mean of their values ([`over_processes`]). They
-//! are the independent observations, and the interval of a ratio is about this mean.
+//! Each process gives one value, and several processes give the geometric mean of their values ([`over_processes`]).
+//! Processes are the independent observations, and the interval of a ratio is about this mean.
 
 use super::Sample;
 use super::group::geometric_mean;
 use model::TimeFacts;
 
-/// Standard error of one value rounded to steps of 1: sqrt of the variance of a uniform distribution.
+/// Standard error of one value that was rounded to steps of 1: the square root of the variance of a uniform
+/// distribution.
 const ROUNDING: f64 = 0.288_675_134_594_812_9;
 
-/// Samples of one process.
+/// The samples of one process.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessTimes<'a> {
-    /// Launches of one batched sample.
+    /// The number of launches in one batched sample.
     pub launches: u32,
     pub batched_ns: &'a [u64],
     pub single_ns: &'a [u64],
@@ -68,7 +69,8 @@ impl ProcessTimes<'_> {
         self.quantile(0.99)
     }
 
-    /// At least the rounding of the clock: a smaller spread cannot be seen, and so is not claimed.
+    /// Returns the coefficient of variation. It is at least the rounding of the clock, because a smaller spread cannot
+    /// be seen.
     pub fn cv(&self) -> Option<Reading> {
         let sample = Sample::new(self.single_ns)?;
         let rounding = self.rounding();
@@ -98,7 +100,7 @@ impl ProcessTimes<'_> {
     }
 }
 
-/// p50 of a case, in ns. `None` where no process has a time above zero.
+/// Returns the p50 of a case in ns, or `None` if no process has a time above zero.
 pub fn p50<'a>(processes: impl IntoIterator<Item = &'a TimeFacts>) -> Option<f64> {
     let usable = processes
         .into_iter()
@@ -107,7 +109,7 @@ pub fn p50<'a>(processes: impl IntoIterator<Item = &'a TimeFacts>) -> Option<f64
     over_processes(&usable.collect::<Vec<_>>())
 }
 
-/// The geometric mean. `None` of no value.
+/// Returns the geometric mean, or `None` for no values.
 pub fn over_processes(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| geometric_mean(values))
 }

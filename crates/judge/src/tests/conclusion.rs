@@ -4,7 +4,8 @@ use super::*;
 use crate::passes::conclude;
 use crate::review::{Comparison, Ended};
 
-/// One of each pass: rules, expected failures, baseline files, acceptances, the review against the base.
+/// Returns one question of each pass: rules, expected failures, baseline files, acceptances, the review against the
+/// base.
 fn questions() -> [Question; 5] {
     [
         Question::Gate(Rule::Finite),
@@ -15,7 +16,7 @@ fn questions() -> [Question; 5] {
     ]
 }
 
-/// Written down a second time, by what a reader of docs/verdicts.md expects.
+/// Derives the conclusion a second time, by what a reader of docs/verdicts.md expects.
 pub(super) fn expected_of(verdicts: &[Verdict]) -> Conclusion {
     let has = |outcome| verdicts.iter().any(|verdict| verdict.outcome == outcome);
     let is_judged = |verdict: &Verdict| {
@@ -57,12 +58,12 @@ fn every_outcome_of_every_pass_reaches_the_conclusion() {
                 | Outcome::Expected
                 | Outcome::Pass => Conclusion::Pass,
             };
-            // Before the one that holds, and after it.
+            // The verdict is tried before the one that holds, and after it.
             let both = [held.clone(), one.clone()];
             assert_eq!(concluded(&both), wanted, "{question:?} {outcome}");
             let [first, last] = both;
             assert_eq!(concluded(&[last, first]), wanted, "{question:?} {outcome}");
-            // By itself it has judged nothing of head, unless it is a gate.
+            // Only a gate judges something of head by itself.
             let is_gate = matches!(question, Question::Gate(_));
             let alone = match wanted {
                 Conclusion::Pass
@@ -118,7 +119,7 @@ fn every_end_of_a_comparison_is_one_of_four() {
     }
 }
 
-/// The verdicts of a judgement that one pass of the review gave.
+/// Returns the outcomes of the verdicts that one pass of the review gave.
 fn outcomes_of(judgement: &Judgement, demand: fn(&BaseDemand) -> bool) -> BTreeSet<Outcome> {
     judgement
         .verdicts
@@ -214,7 +215,7 @@ fn evidence_of_the_base_ends_every_pass_in_each_way() {
     for (edit, outcome) in measured {
         run(edit, is_measured, outcome);
     }
-    // Head gives no answer: lost where the base gave one, else as undecided as the base.
+    // Head gives no answer: the check is lost if the base gave one, and else as undecided as at the base.
     let lost: [(Edit, Outcome); 4] = [
         (|_| {}, Outcome::Fail),
         // A kernel that breaks has answered, too.

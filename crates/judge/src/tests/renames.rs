@@ -3,7 +3,7 @@
 use super::*;
 use crate::renames::{Names, PlanAndGates, find};
 
-/// A side of one kernel.
+/// A side of one kernel: its plan and its gates.
 #[derive(Clone, Debug, PartialEq)]
 struct RenamedSide {
     plan: Plan,
@@ -24,7 +24,7 @@ impl RenamedSide {
         Self { plan, gates }
     }
 
-    /// With every name that is equal to one of these replaced, in the text of the plan and the gates.
+    /// Replaces every name that equals one of these, in the text of the plan and the gates.
     fn named(&self, names: &[(&str, &str)]) -> Self {
         let replace = |text: String| {
             names.iter().fold(text, |text, (from, to)| {
@@ -76,7 +76,7 @@ fn renames_are_found_and_carried_to_the_same_subject() {
         &[("small", "tiny"), ("large", "huge")],
         &[("k", "renamed"), ("small", "tiny")],
     ] {
-        // An entry keeps its name.
+        // The entry keeps its name.
         let mut head = base.named(names);
         for (unit, was) in head.plan.units.iter_mut().zip(&base.plan.units) {
             unit.call = was.call.clone();
@@ -105,7 +105,7 @@ fn ambiguous_renames_are_none() {
     let [one, other] = VARIANTS;
     let head = base.named(&[(one, "a"), (other, "b")]);
     assert_eq!(find(base.asked(), head.asked()), []);
-    // One of them keeps its name.
+    // One of the two keeps its name.
     let head = base.named(&[(one, "a")]);
     assert_eq!(said(&find(base.asked(), head.asked())), [(one, "a")]);
 }

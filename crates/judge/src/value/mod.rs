@@ -1,5 +1,5 @@
-//! Floor 2: what a metric's value is, from the evidence: which entries, shapes, seeds and processes it is
-//! taken over, and when it has none.
+//! Floor 2: computes the value of a metric from the evidence: over which entries, shapes, seeds and processes it is
+//! taken, and when there is none.
 
 pub(super) mod profile;
 
@@ -15,22 +15,22 @@ use std::collections::BTreeMap;
 /// The value of a metric for a case or a unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MetricValue {
-    /// Ratios and shares as such, times in ns, sizes in bytes. May be NaN: no limit holds for it.
+    /// Ratios and shares as such, times in ns, sizes in bytes. May be NaN, and then no limit holds for it.
     pub number: f64,
-    /// `None` of what repeats exactly, and of what was seen once.
+    /// `None` for values that repeat exactly, and for values that were seen once.
     pub spread: Option<Spread>,
 }
 
-/// The difference between observations of one code.
+/// The variation between observations of one code.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spread {
-    /// For times, between processes.
+    /// The variation of a time between processes.
     Processes(ProcessGroup),
-    /// For profiles, between repeats.
+    /// The variation of a profile between repeats.
     Repeats(Repeats),
 }
 
-/// The smallest and the largest of some profiles.
+/// The smallest and the largest value of several profiles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Repeats {
     pub low: f64,
@@ -46,7 +46,7 @@ impl Spread {
         }
     }
 
-    /// As a baseline keeps it.
+    /// Returns the number that a baseline keeps.
     pub(super) fn to_keep(self) -> f64 {
         match self {
             Self::Processes(group) => group.ln_deviation(),
@@ -85,8 +85,8 @@ impl From<f64> for MetricValue {
 }
 
 impl<'a> View<'_, 'a> {
-    /// Green before fast: only a case that is right is timed. A failure has its own gate; here it
-    /// is the reason of a skip. The base's evidence counts whether or not the base is right.
+    /// Checks that a case may be timed: only a case that is right is timed. If it is not right, its own gate fails, and
+    /// here that is the reason of a skip. The base's evidence counts whether or not the base is right.
     pub fn timeable(self, id: &CaseId) -> OrNotPassed<()> {
         let not_proven = |why: NotPassed| match why.outcome {
             Outcome::Fail => NotPassed {
@@ -99,17 +99,18 @@ impl<'a> View<'_, 'a> {
         };
         self.case(id)?;
         let proofs = &self.index.proofs;
-        // On a GPU, or with one architecture, there is one proof for all.
+        // On a GPU, or with one architecture, one proof holds for all.
         let proof = proofs.get(&(self.arch, id));
         match proof.or_else(|| proofs.get(&(None, id))) {
             _ if self.side == Side::Base => Ok(()),
             Some(proof) => proof.clone().map_err(not_proven),
-            // Asked while proofs are made: no proof rests on a time.
+            // While proofs are made there is no entry yet. No proof rests on a time.
             None => inconclusive(Reason::NoErrorLimit),
         }
     }
 
-    /// p50 in ns as verdicts take it. Where too few processes count for a verdict, over all that gave times.
+    /// Returns the p50 in ns that verdicts use. If too few processes count for a verdict, it is taken over all
+    /// processes that gave times.
     pub fn p50_ns(self, id: &CaseId) -> Option<f64> {
         match self.metric(&Subject::Case(id.clone()), Metric::P50) {
             Ok(value) => Some(value.number),
@@ -117,8 +118,10 @@ impl<'a> View<'_, 'a> {
         }
     }
 
+    /// Returns the value of a metric.
+    ///
     /// # Errors
-    /// With the outcome and reason of whatever is missing.
+    /// Returns the outcome and reason of whatever is missing.
     pub fn metric(self, subject: &Subject, metric: Metric) -> OrNotPassed<MetricValue> {
         match (subject, metric.facet()) {
             (Subject::Unit(unit), Facet::Resources) => {
@@ -202,8 +205,8 @@ impl<'a> View<'_, 'a> {
         }
     }
 
-    /// Resources with the dynamic shared memory of each way in which the unit's entries are launched; at
-    /// least one.
+    /// Returns the resources with the dynamic shared memory of each way in which the unit's entries are launched. There
+    /// is at least one.
     fn launched<'f>(
         self,
         unit: &Unit,
@@ -247,7 +250,7 @@ impl<'a> View<'_, 'a> {
         Ok(launched)
     }
 
-    /// The worst over the unit's cases, by the published limits of its architecture.
+    /// Returns the worst residency over the unit's cases, by the published limits of its architecture.
     fn residency(
         &self,
         id: &UnitId,
@@ -267,7 +270,7 @@ impl<'a> View<'_, 'a> {
             None => unsupported(Reason::UnknownArchitecture { arch: id.arch }),
         };
         match &unit.call {
-            // The largest block that the source promises.
+            // The block has the largest size that the source promises.
             Callable::Compiled { .. } => {
                 for entry in &facts.entries {
                     if let Some(threads) = entry.bounds.threads {
@@ -286,7 +289,7 @@ impl<'a> View<'_, 'a> {
                     }
                 }
             }
-            // A launcher decides its block size for itself; only a device run reads it back.
+            // A launcher decides its block size by itself, and only a run on a device reads it back.
             Callable::Launcher { .. } => {
                 self.device()?;
                 for case in self.cases_of(id) {
@@ -319,7 +322,7 @@ impl<'a> View<'_, 'a> {
         }
     }
 
-    /// The worst over all seeds; NaN where any seed's is, or where an element is not finite.
+    /// Returns the worst error over all seeds. It is NaN if any seed's error is, or if an element is not finite.
     fn error(self, id: &CaseId, metric: Metric) -> OrNotPassed<f64> {
         let case = self.case(id)?;
         if case.reference == Reference::None {
@@ -332,7 +335,7 @@ impl<'a> View<'_, 'a> {
         let mut worst = f64::NEG_INFINITY;
         for seed in seeds {
             let value = error_of(self.check(id, seed)?, metric, seed)?;
-            // Not f64::max, which swallows NaN.
+            // `f64::max` would swallow NaN.
             if worst.is_nan() || value.is_nan() {
                 worst = f64::NAN;
             } else {
@@ -342,7 +345,7 @@ impl<'a> View<'_, 'a> {
         Ok(worst)
     }
 
-    /// The error with the drawn seed; `None` where there is none, or the metric is no error.
+    /// Returns the error with the drawn seed, or `None` if there is no drawn seed or if the metric is no error.
     pub fn drawn_error(self, subject: &Subject, metric: Metric) -> Option<OrNotPassed<f64>> {
         let (Subject::Case(id), Facet::Correctness) = (subject, metric.facet()) else {
             return None;
@@ -355,7 +358,7 @@ impl<'a> View<'_, 'a> {
     fn time(self, id: &CaseId, metric: Metric) -> OrNotPassed<MetricValue> {
         self.device()?;
         self.timeable(id)?;
-        // Where no gate rests on them, reports show what there is.
+        // If no gate rests on these samples, reports show as many as there are.
         if metric.uses_single_launches() && self.singles(id) == Singles::Judged {
             self.has_enough_singles(id, metric)?;
         }
@@ -373,7 +376,7 @@ impl<'a> View<'_, 'a> {
         Ok(MetricValue::from_processes(&values, resolution))
     }
 
-    /// The mean over the processes, with one split for all of them.
+    /// Returns the mean over the processes, with one split for all of them.
     fn slow_share(self, id: &CaseId) -> OrNotPassed<f64> {
         let Some(modes) = self.modes(id)? else {
             return Ok(0.0);
@@ -386,10 +389,10 @@ impl<'a> View<'_, 'a> {
             / series.len() as f64)
     }
 
-    /// The two modes of a case's single launches; `None` where there is one.
+    /// Returns the two modes of a case's single launches, or `None` if there is one.
     ///
     /// # Errors
-    /// As for a metric; and where there are too few launches to tell.
+    /// Fails as for a metric, and if there are too few launches to tell.
     pub(super) fn modes(self, id: &CaseId) -> OrNotPassed<Option<Modes>> {
         self.device()?;
         self.timeable(id)?;
@@ -407,7 +410,7 @@ impl<'a> View<'_, 'a> {
         })
     }
 
-    /// The measurements behind the times of a case that a stored baseline is held against.
+    /// Returns the effort behind the times of a case that are compared with a stored baseline.
     pub(super) fn effort_alone(self, subject: &Subject, metric: Metric) -> Option<Effort> {
         let Subject::Case(id) = subject else {
             return None;
@@ -426,7 +429,7 @@ impl<'a> View<'_, 'a> {
         })
     }
 
-    /// A counter as a gate sees it.
+    /// Returns a counter as a gate sees it.
     fn counter(self, id: &CaseId, metric: Metric) -> OrNotPassed<f64> {
         let Metric::Counter(counter) = metric else {
             return misplaced(metric);
@@ -441,16 +444,17 @@ impl<'a> View<'_, 'a> {
         }
     }
 
-    /// The largest value over all seeds of each counter that can be gated; none where a seed is missing.
+    /// Returns the largest value over all seeds of each counter that can be gated. The map is empty if a seed is
+    /// missing.
     pub fn gateable(self, id: &CaseId) -> BTreeMap<Counter, u64> {
         let counted = self.over_launches(id, |launch| &launch.counters);
         counted.unwrap_or_default()
     }
 
-    /// A metric for a reader: also a counter that no gate may rest on.
+    /// Returns a metric as a reader sees it, which includes counters that no gate may rest on.
     ///
     /// # Errors
-    /// As for a metric.
+    /// Fails as for a metric.
     pub fn shown(self, subject: &Subject, metric: Metric) -> OrNotPassed<f64> {
         let found = self.metric(subject, metric).map(|value| value.number);
         let (Subject::Case(id), Metric::Counter(counter), Err(_)) = (subject, metric, &found)
@@ -462,7 +466,7 @@ impl<'a> View<'_, 'a> {
         value.map_or(found, |value| Ok(value as f64))
     }
 
-    /// The largest value over all seeds of each counter that every seed has.
+    /// Returns the largest value over all seeds of each counter that every seed has.
     pub(super) fn over_launches(
         &self,
         id: &CaseId,
@@ -473,7 +477,7 @@ impl<'a> View<'_, 'a> {
             let counted = of(self.simulation(id, seed)?);
             largest = Some(match largest {
                 None => counted.clone(),
-                // A counter that one launch cannot be held to is none of the case.
+                // A counter that is withheld in one launch is withheld for the case.
                 Some(largest) => largest
                     .into_iter()
                     .filter_map(|(counter, value)| {
@@ -544,11 +548,11 @@ impl<'a> View<'_, 'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SimulatedCount<'a> {
     pub value: u64,
-    /// Why no gate can rest on it; `None` where gates do.
+    /// The reason for which no gate can rest on it, or `None` if gates do.
     pub withheld: Option<&'a Withheld>,
 }
 
-/// Each entry that a case launches, in turn, with its launch.
+/// Returns each entry that a case launches, in turn, with its launch.
 pub(super) fn steps<'f>(
     facts: &'f BuildFacts,
     case: &Case,
@@ -567,7 +571,7 @@ pub(super) fn steps<'f>(
         .collect())
 }
 
-/// The resources that PTXAS reported for an entry, if it took the PTX.
+/// Returns the resources that PTXAS reported for an entry, if it accepted the PTX.
 pub(super) fn assembled(entry: &EntryFacts) -> OrNotPassed<&Resources> {
     match &entry.resources {
         Some(resources) => Ok(resources),
@@ -575,7 +579,7 @@ pub(super) fn assembled(entry: &EntryFacts) -> OrNotPassed<&Resources> {
     }
 }
 
-/// A metric of a subject, or evidence, that does not have it.
+/// Reports a metric that this subject or evidence does not have.
 pub(super) fn misplaced<T>(metric: Metric) -> OrNotPassed<T> {
     inconclusive(Reason::Misplaced {
         metric: Some(metric),
@@ -600,8 +604,8 @@ fn error_of(facts: &CheckFacts, metric: Metric, seed: u64) -> OrNotPassed<f64> {
     if errors.elements == 0 {
         return inconclusive(Reason::NothingCompared { seed });
     }
-    // The figures are over the finite elements only, and an output of NaN has no error to be proud of.
-    // The share beyond the tolerance counts those elements itself.
+    // The figures cover only the finite elements, so an output of NaN would have no error. The share beyond the
+    // tolerance counts the elements that are not finite itself.
     if errors.non_finite > 0 && metric != Metric::OverTolerance {
         return Ok(f64::NAN);
     }
@@ -611,7 +615,7 @@ fn error_of(facts: &CheckFacts, metric: Metric, seed: u64) -> OrNotPassed<f64> {
     }
 }
 
-/// A metric of one process.
+/// Returns a time metric of one process.
 pub(super) fn time_of(facts: &TimeFacts, metric: Metric) -> OrNotPassed<Reading> {
     let times = ProcessTimes::from(facts);
     if metric == Metric::Cycles {
@@ -625,7 +629,7 @@ pub(super) fn time_of(facts: &TimeFacts, metric: Metric) -> OrNotPassed<Reading>
     value_of(&times, metric)
 }
 
-/// A metric that samples alone give, of a case or of a rival.
+/// Returns a metric that needs only samples, of a case or of a rival.
 pub(super) fn value_of(times: &ProcessTimes, metric: Metric) -> OrNotPassed<Reading> {
     let have = times.single_ns.len();
     let needed = metric.least_singles();
@@ -652,7 +656,7 @@ pub(super) fn value_of(times: &ProcessTimes, metric: Metric) -> OrNotPassed<Read
     }
 }
 
-/// A value that the steps of the clock can tell from none.
+/// Checks that the steps of the clock are fine enough to distinguish the value from zero.
 pub(super) fn check_clock(
     facts: &TimeFacts,
     metric: Metric,
@@ -670,7 +674,7 @@ pub(super) fn check_clock(
     })
 }
 
-/// SM clock in MHz during the batched samples.
+/// Returns the SM clock in MHz during the batched samples.
 fn clock(facts: &TimeFacts) -> OrNotPassed<f64> {
     match (facts.gpu.sm_mhz_before, facts.gpu.sm_mhz_after) {
         (Some(before), Some(after)) if before.0 > 0.0 && after.0 > 0.0 => {
@@ -680,7 +684,7 @@ fn clock(facts: &TimeFacts) -> OrNotPassed<f64> {
     }
 }
 
-/// How many samples a metric rests on; `None` for all that there are.
+/// Returns how many samples a metric rests on. `None` stands for all samples.
 pub(super) fn count_samples(facts: &TimeFacts, metric: Option<Metric>) -> u64 {
     let (batched, single) = (facts.batched_ns.len(), facts.single_ns.len());
     let samples = match metric {

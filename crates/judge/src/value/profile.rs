@@ -1,4 +1,4 @@
-//! Values of a case's profiles.
+//! Computes the values of a case's profiles.
 
 use super::{MetricValue, Repeats, Spread, misplaced};
 use crate::index::View;
@@ -6,17 +6,17 @@ use crate::not_passed::{OrNotPassed, got, inconclusive, unsupported};
 use model::*;
 
 impl<'a> View<'_, 'a> {
-    /// Whether this run profiles.
+    /// Returns true if this run profiles the case.
     ///
     /// # Errors
-    /// Where it has no GPU.
+    /// Fails if the run has no GPU.
     fn is_profiled(self, id: &CaseId) -> OrNotPassed<bool> {
         self.case(id)?;
         self.device()?;
         Ok(self.plan().profiling.is_some())
     }
 
-    /// The median of the repeats, with the smallest and the largest of them.
+    /// Returns the median of the repeats, with the smallest and the largest of them.
     pub(super) fn profile_value(self, id: &CaseId, metric: Metric) -> OrNotPassed<MetricValue> {
         let Metric::Profile(of) = metric else {
             return misplaced(metric);
@@ -49,7 +49,7 @@ impl<'a> View<'_, 'a> {
     }
 }
 
-/// The value over all kernels of the launch.
+/// Returns the value over all kernels of the launch.
 pub fn figure(profile: &ProfileFacts, of: ProfileMetric) -> OrNotPassed<f64> {
     let metric = Metric::Profile(of);
     let figures = profile

@@ -1,4 +1,4 @@
-//! False alarms and power on simulated processes, with stated bounds. All seeded.
+//! Measures false alarms and power on simulated processes, with stated bounds. All random numbers have a seed.
 
 use super::*;
 use crate::stats::{ProcessGroup, compare};
@@ -13,7 +13,7 @@ const TICK: u64 = 32;
 struct Dice(ChaCha8Rng);
 
 impl Dice {
-    /// 0 to 1, neither of them.
+    /// Draws a number between 0 and 1, which is neither of them.
     fn uniform(&mut self) -> f64 {
         ((self.0.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
@@ -28,10 +28,10 @@ fn dice(seed: u64) -> Dice {
     Dice(ChaCha8Rng::seed_from_u64(seed))
 }
 
-/// A launch of a process, in ns, by its place in it (0 to 1).
+/// Returns the time of a launch in ns, by its position in the process (0 to 1).
 type LaunchTime = fn(&mut Dice, f64) -> f64;
 
-/// One process, 3 % apart from the others, as the clock shows it.
+/// Returns one process as the clock shows it. Processes differ by 3 %.
 fn process(dice: &mut Dice, launches: usize, kind: impl Fn(&mut Dice, f64) -> f64) -> Vec<u64> {
     let shift = (0.03 * dice.normal()).exp();
     let mut launch = |at: usize| {
@@ -52,7 +52,7 @@ fn find(processes: &[Vec<u64>]) -> Option<Modes> {
     Modes::find(&as_launches(processes)).unwrap()
 }
 
-/// `share` of the launches `ratio` times as slow, around 5.2 us by `spread`.
+/// Returns launches around 5.2 us with a spread of `spread`, a `share` of which is `ratio` times as slow.
 fn two(share: f64, ratio: f64, spread: f64) -> impl Fn(&mut Dice, f64) -> f64 {
     move |dice, _| {
         let slow = if dice.uniform() < share { ratio } else { 1.0 };
@@ -93,7 +93,7 @@ const ONE_MODE: [(&str, LaunchTime); 11] = [
     }),
 ];
 
-/// 3 processes of 200 and 12 of 100: what a run and a comparison against a base have.
+/// Processes and launches of a run (3 of 200) and of a comparison with a base (12 of 100).
 const SIZES: [(usize, usize); 2] = [(3, 200), (12, 100)];
 
 fn share_found(runs: u64, size: (usize, usize), kind: impl Fn(&mut Dice, f64) -> f64) -> f64 {
@@ -107,7 +107,7 @@ fn share_found(runs: u64, size: (usize, usize), kind: impl Fn(&mut Dice, f64) ->
     found.count() as f64 / runs as f64
 }
 
-/// None in 250 here. `--ignored`, with 1000 runs of each, is what the head of `modes.rs` states.
+/// None may be split in 250 runs here. With `--ignored` there are 1000 runs of each, as the head of `modes.rs` states.
 fn is_not_split(size: (usize, usize)) {
     for (name, kind) in ONE_MODE {
         assert_eq!(share_found(250, size, kind), 0.0, "{name} {size:?}");
@@ -229,7 +229,7 @@ fn too_few_launches_say_nothing() {
     assert_eq!(Modes::find(&[]), Err(TooFew { have: 0 }));
 }
 
-/// 95 % interval of the difference of shares, by Student's t over the processes.
+/// Returns the 95 % interval of the difference of shares, by Student's t over the processes.
 fn difference(shares: &SlowShares) -> [f64; 2] {
     let all: Vec<f64> = shares
         .head
@@ -269,14 +269,14 @@ fn a_share_that_grows_from_30_to_45_per_cent_is_seen() {
         let seen = share_seen(200, processes, [0.3, 0.45], beyond);
         assert!(seen >= least, "{processes} {beyond}: {seen}");
     }
-    // And where nothing changed: half of one in twenty, as the level of the interval says.
+    // If nothing changed, half of the one in twenty that the level of the interval allows may show.
     let false_alarms = share_seen(400, 6, [0.3, 0.3], 0.0);
     assert!(false_alarms <= 0.05, "{false_alarms}");
 }
 
-/// p99 of single launches that doubles while p50 stands still: of some in a hundred that take 2.1 times as
-/// long. By the judge's own comparison of what each process says; how often its interval lies beyond the
-/// limit, for p99 and for p50.
+/// Measures how often the interval of a change lies beyond the limit, for p99 and for p50. p99 of single launches
+/// doubles while p50 stays the same, because some launches in a hundred take 2.1 times as long. The interval is the
+/// judge's own.
 fn p99_seen(runs: u64, processes: usize, launches: usize, slow: f64, beyond: f64) -> [f64; 2] {
     let mut seen = [0, 0];
     for seed in 0..runs {
@@ -303,8 +303,8 @@ fn p99_seen(runs: u64, processes: usize, launches: usize, slow: f64, beyond: f64
 #[test]
 fn p99_that_doubles_with_p50_unchanged_is_seen() {
     for (processes, launches, slow, least) in [
-        // Two of 200 launches lie beyond p99, and one of 100: where 2 % are slow, many a process has no more
-        // of them than that, and its p99 does not move. Measured: 99.5, 97.5, 90.5, 94, 97 %.
+        // Two of 200 launches lie beyond p99, and one of 100. If 2 % are slow, many processes have no more slow ones
+        // than that, and their p99 does not move. Measured: 99.5, 97.5, 90.5, 94, 97 %.
         (3, 200, 0.05, 0.98),
         (6, 200, 0.03, 0.94),
         (10, 100, 0.03, 0.85),

@@ -54,7 +54,7 @@ impl Questions {
                 let is_meant = words.split(' ').all(|word| line.contains(word));
                 let mut json = serde_json::to_value(verdict).unwrap();
                 let fields = json.as_object_mut().unwrap();
-                // What the line has, and where all gates of the fixture are.
+                // The line already has these fields, and all gates of the fixture are declared at the same place.
                 fields.retain(|field, value| {
                     let is_said = ["subject", "outcome", "question"].contains(&field.as_str());
                     !is_said && *value != "gates.yaml:7"
