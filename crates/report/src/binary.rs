@@ -1,4 +1,4 @@
-//! The kernels of a compiled file, as people read them, and as JSON. Decides nothing.
+//! Lays out the kernels of a compiled file for people, and as JSON. Decides nothing.
 
 use ::binary::{BinaryKernel, Compiler, Format, Listing, Ptx};
 use build::signature::{shortened, whole_name};
@@ -13,7 +13,7 @@ use wording::words::plural;
 
 const SCHEMA: &str = "gatekeeper.binary/1";
 
-/// Heads of the columns, right-aligned under each other; the architecture follows.
+/// Heads of the columns, right-aligned under each other. A last column has the architecture.
 const COLUMNS: [&str; 8] = [
     "registers",
     "stack",
@@ -25,7 +25,7 @@ const COLUMNS: [&str; 8] = [
     "warps",
 ];
 
-/// The kernels by name, then architecture; both formats have this order.
+/// The kernels by name, then by architecture. Both formats use this order.
 struct Sorted<'a> {
     kernels: BTreeMap<&'a str, Vec<&'a BinaryKernel>>,
     /// Kernels that have no machine code, with the architectures of their PTX.
@@ -56,12 +56,12 @@ fn order(arch: Arch) -> (u8, u8, Option<char>) {
     (arch.major, arch.minor, arch.suffix)
 }
 
-/// `compute_90`, which is what PTX is for.
+/// Returns the name of a target of PTX: `compute_90`.
 fn target(arch: Arch) -> String {
     arch.to_string().replacen("sm_", "compute_", 1)
 }
 
-/// `width`: of a line, in columns.
+/// Renders a listing for a terminal. `width` is the length of a line in columns.
 pub fn terminal(file: &str, listing: &Listing, width: usize) -> String {
     let sorted = Sorted::from_listing(listing);
     let mut text = String::new();
@@ -171,7 +171,7 @@ fn cells(kernel: &BinaryKernel) -> [String; COLUMNS.len()] {
     ]
 }
 
-/// `256` or `16x16`: the largest block; `=256`: a block of exactly that shape.
+/// Returns the largest block, `256` or `16x16`, or `=256` for a block of exactly that shape.
 fn threads(kernel: &BinaryKernel) -> String {
     let shape = |[x, y, z]: [u32; 3]| match (y, z) {
         (0 | 1, 0 | 1) => x.to_string(),
@@ -207,13 +207,15 @@ fn aligned(cells: &[&str; COLUMNS.len()], widths: &[usize; COLUMNS.len()]) -> St
     )
 }
 
-/// Names of templates can have thousands of characters.
+/// Returns a symbol that fits `width`. Names of templates can have thousands of characters.
 fn shown(symbol: &str, width: usize) -> String {
     shortened(&escape::visible(&whole_name(symbol)), width)
 }
 
+/// Returns a listing as JSON.
+///
 /// # Errors
-/// Never in practice: all of it is plain data.
+/// Never fails in practice, because all of it is plain data.
 pub fn json(file: &str, listing: &Listing) -> Result<String> {
     #[derive(Serialize)]
     struct Page<'a> {

@@ -1,4 +1,4 @@
-//! The part of the compiler that broke a gate, as the judge names it. Decides nothing.
+//! Lays out the part of the compiler that broke a gate, as the judge names it. Decides nothing.
 
 use super::section::{ColumnKind, InTerminal, Section, SectionPart, Table};
 use model::{BaseDemand, Blame, BlamedGate, GateVerdict, Judgement, Question};
@@ -6,7 +6,7 @@ use wording::words::{self, plural};
 
 const TITLE: &str = "The part of the compiler that broke each gate";
 
-/// `nvvm 13.0.88 -> 13.2.51: 1 of 1 failed gate`, and the gates.
+/// Returns the section for a terminal: `nvvm 13.0.88 -> 13.2.51: 1 of 1 failed gate`, and the gates.
 pub fn in_terminal(judgement: &Judgement) -> Section<'static> {
     let all: usize = judgement.blames.iter().map(|blame| blame.gates.len()).sum();
     let lines = judgement.blames.iter().map(|blame| {
@@ -29,7 +29,7 @@ pub fn in_terminal(judgement: &Judgement) -> Section<'static> {
     }
 }
 
-/// The same for a comment and a page.
+/// Returns the section for a comment and a page.
 pub fn in_pages(judgement: &Judgement) -> Section<'static> {
     let rows = judgement.blames.iter().flat_map(|blame| {
         let row = |subject: String, gate| vec![parts(blame), subject, gate];

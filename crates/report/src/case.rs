@@ -1,4 +1,4 @@
-//! Explains how gates.yaml resolves for one case, each part with where it was said. Pure.
+//! Explains how gates.yaml resolves for one case, each part with the line that says it. Pure.
 
 use config::{Owner, Places};
 use model::{
@@ -11,13 +11,13 @@ use serde_json::Value;
 use std::fmt::Write;
 use wording::words;
 
-/// The known facts on the requested cases.
+/// Everything that an explanation needs to know.
 pub struct Source<'a> {
     pub plan: &'a Plan,
     pub gates: &'a [Gate],
     pub places: &'a Places,
     pub baselines: &'a [Baseline],
-    /// How a unit is compiled.
+    /// Returns the command that compiles a unit.
     pub command: &'a dyn Fn(&Unit) -> String,
 }
 
@@ -52,7 +52,7 @@ struct Build<'a> {
     command: String,
 }
 
-/// Something with the line that says it; `None` where it is the default.
+/// Something with the line that says it, or `None` if it is the default.
 #[derive(Serialize)]
 struct Said<T> {
     what: T,
@@ -70,9 +70,9 @@ struct OfStep {
 struct OfGate<'a> {
     gate: String,
     rule: &'a Rule,
-    /// `None` of what every kernel is asked.
+    /// `None` for a gate that every kernel has.
     declared: Option<&'a String>,
-    /// The keys of the baselines that a limit is held to.
+    /// The keys of the baselines that a limit is compared with.
     baselines: Option<Vec<String>>,
 }
 
@@ -160,7 +160,7 @@ fn is_of(subject: &Subject, case: &CaseId) -> bool {
     }
 }
 
-/// The facet of the baselines that a rule is held to.
+/// Returns the facet of the baselines that a rule is compared with.
 fn facet(rule: &Rule) -> Option<Facet> {
     match rule {
         Rule::Counters { .. } => Some(Facet::Counters),
@@ -186,7 +186,7 @@ fn keys(baselines: &[Baseline], case: &CaseId, facet: Facet) -> Vec<String> {
 const ALWAYS: &str = "always";
 const DEFAULT: &str = "default";
 
-/// For people.
+/// Renders an explanation for people.
 pub fn text(explained: &Explained) -> String {
     let cases: Vec<String> = explained.cases.iter().map(text_of_case).collect();
     cases.join("\n")
@@ -284,7 +284,7 @@ fn text_of_case(of: &OfCase) -> String {
         };
         let declared = gate.declared.map_or(ALWAYS, String::as_str);
         let row = (gate.gate.clone(), format!("{declared}{held}"));
-        // One for each architecture says the same.
+        // Gates of several architectures have the same row.
         if !rows.contains(&row) {
             rows.push(row);
         }
@@ -308,7 +308,7 @@ fn text_of_case(of: &OfCase) -> String {
     text
 }
 
-/// Writes out what happens to memory between two launches.
+/// Writes what happens to memory between two launches.
 fn around(text: &mut String, steps: &[MemoryStep]) {
     for step in steps {
         let _ = match step {
@@ -320,7 +320,7 @@ fn around(text: &mut String, steps: &[MemoryStep]) {
     }
 }
 
-/// The widest that a column gets before the text next to it moves out.
+/// The greatest width of a column. Longer text moves the text next to it.
 const WIDE: usize = 72;
 
 fn table(text: &mut String, rows: &mut Vec<(String, String)>) {
@@ -439,7 +439,7 @@ fn describe_tensor(tensor: &Tensor) -> String {
     text
 }
 
-/// As gates.yaml would have it in one line.
+/// Returns a value as gates.yaml would have it in one line.
 fn flow<T: Serialize>(value: &T) -> String {
     fn write_value(value: &Value, outermost: bool) -> String {
         match value {

@@ -1,4 +1,4 @@
-//! Writes in words what bounds a case: with its values, what to try, and where each rule comes from. Pure.
+//! Writes in words what bounds a case: with its values, what to try, and the source of each rule. Pure.
 
 use super::section::{ColumnKind, InTerminal, Room, Section, SectionPart, Table};
 use explain::diagnosis::changes::{self, Diagnosed, Figure, FigureChange, Standing};
@@ -17,7 +17,7 @@ pub const SCHEMA: &str = "gatekeeper.diagnosis/1";
 
 pub const TITLE: &str = "what bounds each case";
 
-/// A diagnosis with what a person reads.
+/// A diagnosis, and how a person reads it.
 #[derive(Serialize)]
 pub struct DiagnosisEntry {
     pub case: CaseId,
@@ -55,10 +55,11 @@ pub fn entries(found: Vec<Diagnosed>) -> Vec<DiagnosisEntry> {
     found.into_iter().map(entry).collect()
 }
 
-/// More lines than this no terminal shows.
+/// The greatest number of lines that a terminal shows.
 const MOST: usize = 8;
 
-/// A line for each case that failed, and all of them in a comment, folded: before and now, what moved, what to try.
+/// Returns two sections: a line for each case that failed, and for a comment all cases, folded. They have the bound
+/// before and now, what moved, and what to try.
 pub fn section<'a>(index: &Index, judgement: &Judgement) -> [Section<'a>; 2] {
     let found = changes::notable(index, judgement);
     let failed: Vec<_> = found
@@ -93,7 +94,7 @@ pub fn section<'a>(index: &Index, judgement: &Judgement) -> [Section<'a>; 2] {
             .chain([bound(&diagnosed.after)])
             .chain(changes)
             .chain(has_wins.then(|| match diagnosed.standing {
-                // Its problem says why.
+                // The problem of the case says why.
                 Standing::Failed => "-".to_owned(),
                 _ => cause(index, &diagnosed.case),
             }))
@@ -127,7 +128,7 @@ pub fn section<'a>(index: &Index, judgement: &Judgement) -> [Section<'a>; 2] {
     [terminal, comment]
 }
 
-/// Every case, for `report --diagnosis`.
+/// Lays out every case, for `report --diagnosis`.
 pub fn lay_out(found: &[Diagnosed]) -> Vec<Vec<Section<'static>>> {
     let rows = found.iter().map(|diagnosed| {
         let of = &diagnosed.after;
@@ -194,7 +195,7 @@ fn causes(index: &Index, id: &CaseId) -> Vec<String> {
     causes.iter().map(super::explain::line).collect()
 }
 
-/// Lines for one case: what bounds it, before and now, what moved, what explains that, and what to try.
+/// Returns the lines for one case: what bounds it, before and now, what moved, what explains that, and what to try.
 pub fn lines(index: &Index, of: &Diagnosed) -> Vec<String> {
     let before = of.before.as_ref();
     let before = before.map(|diagnosis| format!("before: bounded by {}", bound(diagnosis)));
@@ -221,8 +222,10 @@ struct Document {
     diagnoses: Vec<DiagnosisEntry>,
 }
 
+/// Returns the diagnoses as JSON.
+///
 /// # Errors
-/// Environment, where it cannot be written as JSON.
+/// Fails with an environment error if they cannot be written as JSON.
 pub fn json(found: Vec<Diagnosed>) -> Result<String> {
     let document = Document {
         schema: SCHEMA,
@@ -233,7 +236,7 @@ pub fn json(found: Vec<Diagnosed>) -> Result<String> {
         .map_err(|error| Error::environment(format!("the diagnosis cannot be written: {error}")))
 }
 
-/// `issue slots, 74 % of its peak`.
+/// Returns the bound in words: `issue slots, 74 % of its peak`.
 fn bound(of: &Diagnosis) -> String {
     match &of.bound {
         Bound::Resource { resource } => match of.reached {
@@ -274,7 +277,8 @@ fn bound(of: &Diagnosis) -> String {
     }
 }
 
-/// `bounded by issue slots, 74 % of its peak (estimate for NVIDIA L4)`: where no note says how it was made.
+/// Returns the bound as a sentence, for places where no note says how the diagnosis was made: `bounded by issue slots,
+/// 74 % of its peak (estimate for NVIDIA L4)`.
 fn sentence(of: &Diagnosis) -> String {
     let said = if of.is_known() {
         format!("bounded by {}", bound(of))
@@ -305,7 +309,7 @@ fn unknown(why: &Unknown) -> String {
     }
 }
 
-/// Which way a diagnosis was made, as a note.
+/// Returns a note on how a diagnosis was made.
 fn basis(of: &Diagnosis) -> Option<String> {
     match &of.basis {
         Basis::Estimate { gpu } => Some(format!(
@@ -350,7 +354,7 @@ fn name(resource: Resource) -> &'static str {
     }
 }
 
-/// With the profiler's own name, where that says more to who knows it.
+/// Returns a state of warps in words, with the profiler's own name if that says more to those who know it.
 fn waits(stall: Stall) -> &'static str {
     match stall {
         Stall::LongScoreboard => "for global or local memory (long_scoreboard)",
@@ -381,7 +385,8 @@ fn most_used(of: &Diagnosis) -> Option<(Resource, Num)> {
     most.map(|(resource, share)| (*resource, *share))
 }
 
-/// `issue slots 74 %, L2 31 %; occupancy 50 %, limited by registers; 2.1 times the sectors of loads`.
+/// Returns the use of resources: `issue slots 74 %, L2 31 %; occupancy 50 %, limited by registers; 2.1 times the
+/// sectors of loads`.
 fn uses(of: &Diagnosis) -> String {
     let mut all: Vec<_> = of.uses.iter().collect();
     all.sort_by(|a, b| b.1.0.total_cmp(&a.1.0));
@@ -434,7 +439,7 @@ fn limits(limiter: Limiter) -> &'static str {
     }
 }
 
-/// `12.3 FP32 operations a byte of L2, under its roof up to 10.0`.
+/// Returns the roofline in words: `12.3 FP32 operations a byte of L2, under its roof up to 10.0`.
 fn roofline(of: &Diagnosis) -> Option<String> {
     let line_of_roof = of.roofline.as_ref()?;
     let roof = if line_of_roof.intensity.0 < line_of_roof.ridge.0 {
@@ -485,7 +490,7 @@ fn time(ns: Option<Num>) -> String {
     })
 }
 
-/// `load sectors 4096 -> 32768`.
+/// Returns how a figure changed: `load sectors 4096 -> 32768`.
 fn change(change: &FigureChange) -> String {
     let value = |value: Num| match change.figure {
         Figure::EstimatedTime | Figure::Time => time(Some(value)),
@@ -521,8 +526,8 @@ fn advice(of: &Diagnosis) -> Vec<&'static str> {
         .collect()
 }
 
-/// The text of each rule and where it comes from. BPG is the CUDA C++ Best Practices Guide, NCU a rule of Nsight
-/// Compute by its identifier.
+/// Returns the text of a rule and its source. BPG is the CUDA C++ Best Practices Guide, NCU a rule of Nsight Compute by
+/// its identifier.
 fn rule(code: Advice) -> Try {
     let (message, source) = match code {
         Advice::CoalesceLoads => (

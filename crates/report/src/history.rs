@@ -1,4 +1,4 @@
-//! How agreed values moved, as sections and as JSON. `html::history` has the page. Pure.
+//! Lays out how agreed values moved, as sections and as JSON. `html::history` has the page. Pure.
 
 use super::section::{Chart, ColumnKind, InTerminal, Room, Section, SectionPart, Table};
 use judge::relative_change;
@@ -15,7 +15,7 @@ pub const SCHEMA: &str = "gatekeeper.history/1";
 
 pub const TITLE: &str = "history of the baselines";
 
-/// Metrics that say most. Others follow from these, or are other statistics of the same samples.
+/// The metrics that say most. Others follow from these, or are other statistics of the same samples.
 pub(super) const METRICS: [Metric; 5] = [
     Metric::P50,
     Metric::Cycles,
@@ -24,7 +24,7 @@ pub(super) const METRICS: [Metric; 5] = [
     Metric::MaxErr,
 ];
 
-/// Returns true for what a terminal and a comment show. The page and JSON have all metrics.
+/// Returns true for the metrics that a terminal and a comment show. The page and JSON have all metrics.
 pub(super) fn is_main(series: &Series) -> bool {
     let is_counted = matches!(series.metric.facet(), Facet::Counters | Facet::Profile);
     is_counted || METRICS.contains(&series.metric)
@@ -166,7 +166,7 @@ fn rows(series: &Series) -> Vec<Vec<String>> {
     rows
 }
 
-/// Returns a line for each subject: its last values, and since when.
+/// Returns a line for each subject: its last values, and since when it has them.
 pub(super) fn lines(all: &[&Series]) -> Vec<String> {
     let mut subjects: BTreeMap<(&Subject, Option<&Commit>), Vec<&Series>> = BTreeMap::new();
     for series in all {
@@ -208,7 +208,7 @@ pub(super) fn lines(all: &[&Series]) -> Vec<String> {
         .collect()
 }
 
-/// Draws a value that more than one commit has: one value is no line.
+/// Draws a value that more than one commit has. A single value makes no line.
 pub(super) fn chart(series: &Series) -> Option<Chart> {
     let points: Vec<_> = series
         .points
@@ -271,8 +271,10 @@ struct Document<'a> {
     history: &'a History,
 }
 
+/// Returns the history as JSON.
+///
 /// # Errors
-/// Environment, where it cannot be written as JSON.
+/// Fails with an environment error if it cannot be written as JSON.
 pub fn json(history: &History) -> Result<String> {
     let document = Document {
         schema: SCHEMA,

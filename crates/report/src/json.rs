@@ -1,4 +1,4 @@
-//! For programs. Field names are those of the judgement and stay as they are within one schema.
+//! Renders the report for programs. Field names are those of the judgement and stay the same within one schema.
 
 use super::{diagnosis, not_judged, summary};
 use crate::exit::Exit;
@@ -72,7 +72,7 @@ struct ReportEntry<'a, T> {
     data: &'a T,
 }
 
-/// JSON Schema of the report.
+/// Returns the JSON Schema of the report.
 pub fn schema() -> serde_json::Value {
     let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
     settings
@@ -81,8 +81,10 @@ pub fn schema() -> serde_json::Value {
         .to_value()
 }
 
+/// Renders the report as JSON.
+///
 /// # Errors
-/// Environment, where it cannot be written as JSON.
+/// Fails with an environment error if it cannot be written as JSON.
 pub fn render(input: &ReportInput) -> Result<String> {
     let (record, judgement) = (input.record, input.judgement);
     let environment = &record.environment;

@@ -1,4 +1,4 @@
-//! Which kernels of two compiled files are the same, before the verdicts on them.
+//! Lays out which kernels of two compiled files are the same, before the verdicts on them.
 
 use crate::kernels::{also, by_kernel};
 use crate::section::{Section, SectionPart};
@@ -11,10 +11,10 @@ use wording::words::plural;
 
 pub const TITLE: &str = "Kernels";
 
-/// Names that are written out of a list.
+/// The number of names of a list that are written out.
 const MOST_NAMES: usize = 5;
 
-/// Kernels that got worse and are written out.
+/// The number of worse kernels that are written out.
 const MOST_WORSE: usize = 10;
 
 /// A kernel that got worse.
@@ -24,7 +24,7 @@ pub struct Worse<'a> {
     pub worsening: Worsening,
 }
 
-/// `worse`: the costliest first.
+/// Lays out how kernels were matched. `worse` has the costliest first.
 pub fn lay_out<'a>(
     matching: &Matching,
     lost: &[LostArchitecture],
@@ -68,7 +68,7 @@ fn got_worse(worse: &[Worse]) -> Vec<String> {
     lines.chain(more).collect()
 }
 
-/// Those that are worse, in the order in which they cost.
+/// Returns the values that are worse, in the order of their cost.
 fn values(worse: &Worse) -> String {
     let Worse {
         pair, worsening, ..
@@ -121,7 +121,7 @@ fn matched(matching: &Matching) -> String {
     )
 }
 
-/// The pairs that neither a name nor code made, each once for all architectures.
+/// Returns the pairs that were made neither by name nor by code, each once for all architectures.
 fn renamed(pairs: &[Pair]) -> Vec<String> {
     let pairs = pairs.iter().filter(|pair| pair.by == MatchedBy::Rest);
     let name = |kernel: &BinaryKernel| escape::visible(&whole_name(&kernel.name));
@@ -136,7 +136,7 @@ fn listed(kernels: &[&BinaryKernel]) -> Vec<String> {
         return Vec::new();
     }
     let symbols: BTreeSet<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
-    // Instances of a template can be shortened to the same.
+    // Several instances of a template can have the same shortened name.
     let names: BTreeSet<String> = symbols
         .iter()
         .map(|symbol| escape::visible(&short_name(symbol)))

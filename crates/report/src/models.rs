@@ -1,4 +1,4 @@
-//! The same gates on several GPU models, a column for each. Pure.
+//! Lays out the same gates on several GPU models, with a column for each. Pure.
 
 use super::section::{ColumnKind, Section, SectionPart, Table};
 use super::{summary, values};
@@ -14,16 +14,16 @@ use wording::words;
 
 pub const SCHEMA: &str = "gatekeeper.models/1";
 
-/// A run on one model.
+/// A run on one GPU model.
 pub struct Model<'a> {
-    /// The name of a column.
+    /// The name of its column.
     pub name: String,
-    /// For its files: no two have the same.
+    /// The name of the directory of its files. No two models have the same.
     pub dir: String,
     pub input: ReportInput<'a>,
 }
 
-/// Runs with names that tell them apart.
+/// Gives runs names that distinguish them.
 pub fn name<'a>(runs: impl Iterator<Item = ReportInput<'a>>) -> Vec<Model<'a>> {
     let mut all: Vec<Model> = Vec::new();
     for input in runs {
@@ -52,7 +52,7 @@ pub fn name<'a>(runs: impl Iterator<Item = ReportInput<'a>>) -> Vec<Model<'a>> {
     all
 }
 
-/// A name from a record, without anything that a file system could take for a path.
+/// Returns a name from a record without anything that a file system could take for a path.
 fn directory(name: &str) -> String {
     let words: Vec<_> = name
         .split(|c: char| !c.is_ascii_alphanumeric())
@@ -63,7 +63,7 @@ fn directory(name: &str) -> String {
     format!("on-{all}")
 }
 
-/// The worst of all, in the order of exit codes: 1, 4, 3, 0.
+/// Returns the worst conclusion of all, in the order of exit codes: 1, 4, 3, 0.
 pub fn conclusion(models: &[Model]) -> Conclusion {
     let order = [
         Conclusion::Fail,
@@ -84,7 +84,7 @@ pub fn exit(models: &[Model]) -> Exit {
     conclusion(models).into()
 }
 
-/// `FAIL on 2 GPU models: H100 80GB HBM3 PASS, L4 FAIL`.
+/// Returns the title: `FAIL on 2 GPU models: H100 80GB HBM3 PASS, L4 FAIL`.
 pub fn title(models: &[Model]) -> String {
     let each: Vec<_> = models
         .iter()
@@ -140,7 +140,7 @@ fn runs(models: &[Model]) -> Table {
     Table::new(columns, rows.collect())
 }
 
-/// A gate, with what each model says of it: those that keep one of them from passing.
+/// Returns a table of the gates that keep a model from passing, with what each model says of them.
 fn broken(models: &[Model]) -> Table {
     let mut rows: Vec<(&Subject, &Question)> = Vec::new();
     for model in models {
@@ -187,7 +187,7 @@ fn broken(models: &[Model]) -> Table {
     table(&columns, models, ColumnKind::Text, rows.collect())
 }
 
-/// How long it takes on a GPU, or how many instructions in the simulator.
+/// Returns the metric that is shown: time on a GPU, or instructions in the simulator.
 fn metric(environment: &Environment) -> Metric {
     match (environment.device.got(), &environment.simulator) {
         (None, Some(_)) => Metric::Counter(Counter::Instructions),
@@ -231,7 +231,7 @@ fn cases(models: &[Model]) -> Table {
     )
 }
 
-/// Explains the values.
+/// Explains the values of the tables.
 fn legend(models: &[Model]) -> Vec<String> {
     let is_any = |wanted| {
         models
@@ -248,7 +248,7 @@ fn legend(models: &[Model]) -> Vec<String> {
     )]
 }
 
-/// With a column for each model.
+/// Returns a table with a column for each model.
 fn table(
     columns: &[(&str, ColumnKind)],
     models: &[Model],
@@ -264,7 +264,7 @@ struct Document<'a> {
     schema: &'static str,
     exit_code: u8,
     conclusion: Conclusion,
-    /// Counts of all models.
+    /// The counts over all models.
     counts: BTreeMap<&'static str, usize>,
     models: Vec<ModelEntry<'a>>,
 }
@@ -272,15 +272,17 @@ struct Document<'a> {
 #[derive(Serialize)]
 struct ModelEntry<'a> {
     name: &'a str,
-    /// With its record and reports, beside this one.
+    /// The directory beside this file that has the record and the reports.
     dir: &'a str,
     conclusion: Conclusion,
     headline: String,
     counts: BTreeMap<&'static str, usize>,
 }
 
+/// Returns the models as JSON.
+///
 /// # Errors
-/// Environment, where it cannot be written as JSON.
+/// Fails with an environment error if they cannot be written as JSON.
 pub fn json(models: &[Model]) -> Result<String> {
     let counted = |models: &[Model]| -> BTreeMap<&'static str, usize> {
         let of_all = |outcome| {

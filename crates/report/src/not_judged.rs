@@ -1,4 +1,4 @@
-//! Gates that were not judged: by reason, how many, of what, and what would judge them. Pure.
+//! Lays out the gates that were not judged: by reason, how many, on what, and what would judge them. Pure.
 
 use super::section::{ColumnKind, Table};
 use super::unjudged;
@@ -21,7 +21,7 @@ enum GateTopic {
     Determinism,
     Findings,
     Counters,
-    /// Those that the gate on counters leaves out.
+    /// Single counters that the gate on counters leaves out.
     SingleCounters,
     Times,
     Profiles,
@@ -74,12 +74,13 @@ fn kind(question: &Question) -> GateTopic {
 struct Unjudged<'a> {
     gates: usize,
     subjects: BTreeMap<GateTopic, BTreeSet<&'a Subject>>,
-    /// Warp instructions that each would take, where that is the reason.
+    /// Warp instructions that each case would take, if that is the reason.
     estimates: BTreeMap<&'a Subject, u64>,
 }
 
-/// Gates that were not judged, by reason: `without a GPU (no NVIDIA device): 36 gates skipped: correctness of 4
-/// cases, ...`. Consequences of an earlier failure are reported there; new baselines have their own note.
+/// Lists the gates that were not judged, by reason: `without a GPU (no NVIDIA device): 36 gates skipped: correctness of
+/// 4 cases, ...`. Consequences of an earlier failure are reported with the failure, and new baselines have their own
+/// note.
 pub fn skipped(record: &Record, judgement: &Judgement) -> Vec<String> {
     let mut groups: BTreeMap<(Outcome, String), Unjudged> = BTreeMap::new();
     for verdict in unjudged::left_to_judge(judgement).filter(|verdict| !verdict.reason.is_new()) {
@@ -105,11 +106,12 @@ pub fn skipped(record: &Record, judgement: &Judgement) -> Vec<String> {
         .collect()
 }
 
-/// Gates that were not judged: how many, of what, why, and what judges them. `skipped` names their cases.
+/// Returns a table of the gates that were not judged: how many, on what, why, and what would judge them. `skipped`
+/// names their cases.
 pub fn table(judgement: &Judgement) -> Table {
     let mut groups: Vec<(&str, &str, usize, BTreeSet<GateTopic>)> = Vec::new();
     for verdict in unjudged::left_to_judge(judgement) {
-        // Its name is in docs/verdicts.md; `skipped` has the sentence.
+        // docs/verdicts.md explains the name, and `skipped` has the sentence.
         let why = verdict.reason.code();
         let mut known = groups.iter_mut();
         match known.find(|(known, ..)| *known == why) {
@@ -147,7 +149,7 @@ pub fn table(judgement: &Judgement) -> Table {
     Table::new(columns, rows.collect())
 }
 
-/// In a word or two; docs/verdicts.md says more.
+/// Returns what would judge the gates, in a word or two. docs/verdicts.md says more.
 fn next_step(reason: &Reason) -> &'static str {
     match reason {
         Reason::New {
@@ -169,7 +171,7 @@ fn next_step(reason: &Reason) -> &'static str {
     }
 }
 
-/// The common part of the skips of one reason.
+/// Returns the common part of the skips of one reason.
 fn heading(record: &Record, verdict: &Verdict) -> String {
     match &verdict.reason {
         Reason::NotProven { .. } => reasons::NOT_PROVEN.to_owned(),
@@ -185,9 +187,10 @@ fn heading(record: &Record, verdict: &Verdict) -> String {
 }
 
 impl Unjudged<'_> {
-    /// `correctness and memory and races of 4 cases`, and cases over the budget with their estimates.
+    /// Returns the gates by subject: `correctness and memory and races of 4 cases`, and cases over the budget with
+    /// their estimates.
     fn parts(self, record: &Record) -> Vec<String> {
-        // Kinds that concern the same subjects name them once.
+        // Kinds of gates that concern the same subjects name them once.
         let mut together: Vec<(Vec<String>, BTreeSet<&Subject>)> = Vec::new();
         for (kind, subjects) in self.subjects {
             match together.iter_mut().find(|(_, others)| *others == subjects) {
@@ -199,7 +202,7 @@ impl Unjudged<'_> {
             let subjects = in_words(&record.plan, &subjects);
             format!("{} of {subjects}", listed(&kinds))
         });
-        // The budget gives the unit.
+        // The unit of the estimates is that of the budget.
         let estimates = self
             .estimates
             .iter()

@@ -19,22 +19,22 @@ use wording::{reasons, words};
 pub struct Page<'a> {
     pub conclusion: Conclusion,
     pub headline: String,
-    /// By what, on what: before all else.
+    /// Which gatekeeper judged on what machine with which compiler. It comes first.
     pub header: String,
-    /// On what, by what.
+    /// The machine and the compiler.
     pub circumstances: String,
-    /// Those without anything in them are not shown.
+    /// All sections. Empty ones are not shown.
     pub sections: Vec<Section<'a>>,
-    /// How many of them, the first ones, say what failed.
+    /// The number of sections at the start that say what failed.
     pub failing: usize,
     /// Where the wall time went.
     pub costs: String,
 }
 
-/// Lines of what is better, in a terminal.
+/// The number of lines about improvements in a terminal.
 const MOST_WINS: usize = 10;
 
-/// In a run in which nothing failed, more rows than this are folded.
+/// In a run in which nothing failed, a longer table is folded.
 const MOST_ROWS: usize = 8;
 
 pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
@@ -48,7 +48,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
         |label, title: &str, lines| Section::new(label, title, vec![SectionPart::Lines(lines)]);
     let accepted = judgement.accepted.iter();
     let accepted = accepted.map(|acceptance| standing::accepted(&record.environment, acceptance));
-    // An error that got smaller is seldom more than another order of the same sum.
+    // A smaller error is seldom more than another order of the same sum.
     let (errors, wins): (Vec<_>, Vec<_>) = judgement
         .wins
         .iter()
@@ -62,7 +62,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
         .partition(|verdict| moved(verdict));
     let unchanged_title = format!("{} unchanged", words::plural(unchanged.len(), "value"));
     let is_long = |rows: usize| judgement.conclusion != Conclusion::Fail && rows > MOST_ROWS;
-    // A run that passes shows its values; one that fails, or has many, what to look at.
+    // A run that passes shows its values. A run that fails, or has many values, shows what to look at.
     let is_failing = judgement.conclusion == Conclusion::Fail;
     let unless_many = |rows: usize| {
         if is_failing || rows > MOST_ROWS {
@@ -216,7 +216,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
     }
 }
 
-/// Resources that became worse, and that no gate limits: one folded line in a comment.
+/// Returns the section on resources that became worse and that no gate limits. In a comment it is one folded line.
 fn ungated<'a>(judgement: &Judgement) -> Section<'a> {
     let values = || {
         judgement
@@ -282,7 +282,7 @@ fn values<'a>(view: View, judgement: &Judgement) -> Section<'a> {
     }
 }
 
-/// Head's times against the base's, and what was not timed.
+/// Returns the section on head's times against the base's, and on what was not timed.
 fn against_base_section<'a>(
     record: &Record,
     judgement: &Judgement,
@@ -333,7 +333,8 @@ fn against_base_section<'a>(
     )
 }
 
-/// Why cases whose gate on their speed failed are slower: each cause once, and those of the problems not again.
+/// Returns a table that says why cases are slower whose gate on their speed failed. Each cause appears once, and not
+/// again if a problem names it.
 fn other_causes(index: &Index, judgement: &Judgement, problems: &[Block]) -> Table {
     let mut known: Vec<(CauseClass, Vec<CausePlace>)> = problems
         .iter()
@@ -363,7 +364,7 @@ fn other_causes(index: &Index, judgement: &Judgement, problems: &[Block]) -> Tab
     Table::new(columns, rows)
 }
 
-/// One verdict for each value that has a baseline; the relative gate's where there are several, which
+/// Returns one verdict for each value that has a baseline. Among several gates the relative one is taken, because it
 /// knows the interval.
 fn compared(judgement: &Judgement) -> Vec<&Verdict> {
     let mut seen: BTreeSet<(&Subject, Metric)> = BTreeSet::new();
@@ -393,14 +394,14 @@ fn compared(judgement: &Judgement) -> Vec<&Verdict> {
     found
 }
 
-/// More than its spread for times, at all for values that repeat exactly.
+/// Returns true if a time moved by more than its spread, or if a value that repeats exactly moved at all.
 fn moved(verdict: &Verdict) -> bool {
     if verdict.outcome == Outcome::Fail {
         return true;
     }
     match (verdict.interval, verdict.change) {
         (Some([low, high]), _) => low.0 * high.0 > 0.0,
-        // A time without an interval is compared by no gate, and no claim is made of it.
+        // No gate compares a time without an interval, so no claim is made about it.
         (None, Some(change)) => {
             change.0 != 0.0
                 && verdict
@@ -444,7 +445,7 @@ fn comparison(verdicts: &[&Verdict]) -> Table {
     Table::new(columns, rows.collect())
 }
 
-/// A row for each case; in it every counter that changed.
+/// Returns a table with a row for each case, which has every counter that changed.
 fn counters(judgement: &Judgement) -> Table {
     let mut rows: Vec<(&Subject, Vec<String>)> = Vec::new();
     for changed in &judgement.counters {

@@ -1,41 +1,41 @@
-//! The sections of a report for people: plain data, which `page` composes and each format lays out.
+//! The sections of a report for people. They are plain data, which `page` composes and each format lays out.
 
 use super::against_base::LoosenedGates;
 use super::printed::Printed;
 use super::problems::{Block, ValueRow, head_of_was};
 
 pub struct Section<'a> {
-    /// Begins each line in a terminal: at most eight letters.
+    /// The word that begins each line in a terminal, at most eight letters.
     pub label: &'static str,
-    /// In a comment.
+    /// The title in a comment.
     pub title: String,
     pub parts: Vec<SectionPart<'a>>,
-    /// In a comment: at its end, and one click away.
+    /// True if a comment folds the section, at its end.
     pub is_folded: bool,
     pub in_terminal: InTerminal,
     pub in_comment: bool,
-    /// In a page for a browser, which has a table of all cases anyway.
+    /// True if a page for a browser shows the section. A page has a table of all cases anyway.
     pub in_page: bool,
 }
 
-/// Whether a terminal shows a section.
+/// How much of a section a terminal shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InTerminal {
     Always,
-    /// So many lines, and all with `--verbose`.
+    /// The first lines, and all of them with `--verbose`.
     First(usize),
-    /// With `--verbose`.
+    /// Only with `--verbose`.
     IfVerbose,
     Never,
 }
 
-/// Whether a terminal shows a column.
+/// When a terminal shows a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     Always,
-    /// Where all columns fit. The last of these is left out first.
+    /// Only if all columns fit. The last of these is left out first.
     IfItFits,
-    /// Too much for a terminal.
+    /// A terminal never has room for it.
     Never,
 }
 
@@ -45,15 +45,15 @@ pub enum SectionPart<'a> {
     Lines(Vec<String>),
     Table(Table),
     Printed(Vec<Printed>),
-    /// Not in a terminal.
+    /// A chart, which a terminal does not show.
     Chart(Chart),
 }
 
-/// Values in their order, as a line.
+/// Values in their order, drawn as a line.
 pub struct Chart {
     /// The meaning of the values, with their unit.
     pub title: String,
-    /// One for each value, no two alike.
+    /// A label for each value. No two are alike.
     pub labels: Vec<String>,
     pub values: Vec<f64>,
 }
@@ -71,7 +71,7 @@ pub struct Column {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum ColumnKind {
-    /// The name of a unit or case: to be copied, and so never broken.
+    /// The name of a unit or case. It is never broken, so that it can be copied.
     Name,
     Number,
     Text,
@@ -105,7 +105,7 @@ impl SectionPart<'_> {
 }
 
 impl Table {
-    /// Values that are worse than they may be.
+    /// Makes a table of values that are worse than they may be.
     pub fn from_rows(rows: &[ValueRow]) -> Self {
         let was = head_of_was(rows);
         let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());

@@ -1,5 +1,5 @@
-//! Each case of a run: its verdicts, its samples and what they are held against, what it takes, how its agreed
-//! values moved, and what the simulator found in it; and a row for each in one table.
+//! Renders each case of a run: its verdicts, its samples and their limits, what it takes, how its agreed values moved,
+//! and what the simulator found in it. One table has a row for each case.
 
 use super::chart::{self, ChartChange, Level, Process, Samples, Times};
 use super::part::{self, Links, Shared};
@@ -23,14 +23,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use wording::reasons;
 use wording::words;
 
-/// Series of one case that are drawn, those that moved last first: every compiler and GPU has its own.
+/// The number of series that are drawn for one case, the last moved first. Every compiler and GPU has a series of its
+/// own.
 const MOST_SERIES: usize = 4;
 
 pub struct Cases<'a> {
     input: &'a ReportInput<'a>,
     verdicts: BTreeMap<&'a Subject, Vec<&'a Verdict>>,
     history: BTreeMap<&'a Subject, Vec<&'a Series>>,
-    /// Reasons for the cases that failed or are better than their baseline.
+    /// Reasons for the cases that failed or that are better than their baseline.
     why: BTreeMap<CaseId, Vec<String>>,
 }
 
@@ -38,7 +39,7 @@ pub struct Cases<'a> {
 struct ShownCase<'a> {
     case: &'a Case,
     subject: Subject,
-    /// Its place in the plan.
+    /// Its position in the plan.
     at: usize,
     worst: Option<Outcome>,
 }
@@ -49,18 +50,18 @@ impl ShownCase<'_> {
     }
 }
 
-/// Bytes of blocks.
+/// Room for blocks, in bytes.
 #[derive(Clone, Copy)]
 pub struct Room {
     pub failed: usize,
     pub others: usize,
 }
 
-/// Blocks of single cases.
+/// The rendered blocks of single cases.
 pub struct Blocks<'a> {
-    /// The worst first.
+    /// All cases, the worst first.
     all: Vec<ShownCase<'a>>,
-    /// By the place of their case in the plan.
+    /// Blocks of failed cases, by the position of the case in the plan.
     failed: Vec<(usize, Markup)>,
     others: Vec<(usize, Markup)>,
 }
@@ -96,7 +97,7 @@ impl<'a> Cases<'a> {
         }
     }
 
-    /// The worst cases first.
+    /// Returns the cases, the worst first.
     fn in_order(&self) -> Vec<ShownCase<'a>> {
         let all = self
             .input
@@ -111,7 +112,7 @@ impl<'a> Cases<'a> {
                 let units = self.units(&case.id);
                 let units = units.map(|unit| Subject::Unit(unit.id.clone()));
                 let of_units = values::worst(units.flat_map(|unit| self.verdicts_of(&unit)));
-                // A case is no better than its build; that it was built says nothing of the case.
+                // A case is no better than its build. A successful build says nothing about the case.
                 let of_units =
                     of_units.filter(|outcome| rank(Some(*outcome)) < rank(Some(Outcome::Pass)));
                 let worst = match (own, of_units) {
@@ -132,7 +133,7 @@ impl<'a> Cases<'a> {
         all
     }
 
-    /// Those of failures while there is room; those of other cases all, or none.
+    /// Renders blocks: those of failures while there is room, and then those of all other cases, or of none.
     pub fn blocks(&self, room: Room) -> Blocks<'a> {
         let all = self.in_order();
         let (failed, rest): (Vec<&ShownCase>, Vec<&ShownCase>) =
@@ -165,7 +166,7 @@ impl<'a> Cases<'a> {
         }
     }
 
-    /// To the block of a case, or to its row.
+    /// Returns links to the block of each case, or to its row.
     pub fn links(&self, blocks: &Blocks) -> Links {
         let plan = &self.input.record.plan;
         let link = |at: usize| {
@@ -191,7 +192,8 @@ impl<'a> Cases<'a> {
             .collect()
     }
 
-    /// A row for each case, failures first, and below the table the blocks. `room`: bytes for the rows.
+    /// Renders a row for each case, failures first, and the blocks below the table. `room` is the number of bytes for
+    /// the rows.
     pub fn render(&self, blocks: &Blocks, links: &Links, room: usize) -> Markup {
         let all = &blocks.all;
         if all.is_empty() {
@@ -277,7 +279,7 @@ impl<'a> Cases<'a> {
         }
     }
 
-    /// The line that a reader wants of a case that is folded.
+    /// Returns the line that a reader sees of a folded case.
     fn line(&self, subject: &Subject) -> Option<String> {
         let p50 = self
             .input
@@ -299,8 +301,8 @@ impl<'a> Cases<'a> {
         })
     }
 
-    /// Failures first, then comparisons; a line each for the rest of what held and what was not
-    /// judged.
+    /// Renders verdicts: failures first, then comparisons, and a line each for the other gates that held and for those
+    /// that were not judged.
     fn verdicts(&self, shown: &ShownCase) -> Markup {
         let units = self.units(&shown.case.id);
         let units = units.map(|unit| Subject::Unit(unit.id.clone()));
@@ -430,7 +432,7 @@ impl<'a> Cases<'a> {
         )
     }
 
-    /// Counters of the first seed, with the source line that has most of each.
+    /// Renders the counters of the first seed, with the source line that has most of each.
     fn counters(&self, id: &CaseId) -> Markup {
         let simulated = self.input.index.head().simulations(id);
         let Some((seed, facts)) = simulated.first() else {
@@ -475,7 +477,7 @@ impl<'a> Cases<'a> {
         )
     }
 
-    /// Those of all seeds, each once, with the lines of the source that it is about.
+    /// Renders the findings of all seeds, each once, with the source lines that they are about.
     fn findings(&self, id: &CaseId) -> Markup {
         let seen = self.input.index.head().findings(id);
         if seen.is_empty() {
@@ -501,7 +503,7 @@ impl<'a> Cases<'a> {
         }
     }
 
-    /// The history of the case, and of what it is built from.
+    /// Renders the history of the case, and of what it is built from.
     fn history(&self, shown: &ShownCase) -> Markup {
         let units = self.units(&shown.case.id);
         let units = units.map(|unit| Subject::Unit(unit.id.clone()));
@@ -565,7 +567,7 @@ fn rank(outcome: Option<Outcome>) -> usize {
     place.unwrap_or(usize::MAX)
 }
 
-/// Samples of one launch in ns, base next to head: from one process, or from two runs.
+/// Returns samples of one launch in ns, the base next to head: from one process, or from two runs.
 fn times(index: &Index, id: &CaseId) -> Vec<Process> {
     let mut head = index.head().timed(id).peekable();
     let base = index
@@ -591,7 +593,7 @@ fn launches(facts: &TimeFacts) -> Times {
     }
 }
 
-/// `registers <= 128 [sm_90]`: of a unit, on which architecture.
+/// Returns a gate with the architecture if it is about a unit: `registers <= 128 [sm_90]`.
 fn label_gate(verdict: &Verdict) -> String {
     let gate = words::question(&verdict.question);
     match &verdict.subject {
@@ -600,7 +602,7 @@ fn label_gate(verdict: &Verdict) -> String {
     }
 }
 
-/// `registers <= 128 [sm_90] (96)`.
+/// Returns a gate with its value: `registers <= 128 [sm_90] (96)`.
 fn with_value(verdict: &Verdict) -> String {
     let gate = label_gate(verdict);
     match verdict.measured {
@@ -630,7 +632,7 @@ fn change(verdict: &Verdict) -> String {
     }
 }
 
-/// By how much a gate lets a metric be worse than something else.
+/// Returns by how much a gate lets a metric be worse than a value that it is compared with.
 fn margin(verdict: &Verdict) -> Option<Margin> {
     let Question::Gate(Rule::Limit { limit, .. }) = &verdict.question else {
         return None;
@@ -642,7 +644,7 @@ fn margin(verdict: &Verdict) -> Option<Margin> {
     }
 }
 
-/// As a share of what it is compared with.
+/// Returns the margin as a share of the value that the metric is compared with.
 fn allowed(verdict: &Verdict) -> Option<f64> {
     match margin(verdict)? {
         Margin::Share(share) => Some(share.0),
@@ -650,7 +652,7 @@ fn allowed(verdict: &Verdict) -> Option<f64> {
     }
 }
 
-/// The label of a level where it does not fit the scale.
+/// The label of a level that does not fit the scale.
 struct ChartLabel {
     name: String,
     value: f64,

@@ -1,4 +1,4 @@
-//! The history of committed baselines as a page: what moved last, and each case with all its values. Pure.
+//! Renders the history of committed baselines as a page: what moved last, and each case with all its values. Pure.
 
 use super::part::{self, Links, Shared};
 use crate::history::{self, METRICS, SeriesGroup};
@@ -11,7 +11,7 @@ use records::repo::Commit;
 use std::collections::BTreeSet;
 use wording::words;
 
-/// Moves that the page begins with.
+/// The number of moves that the page begins with.
 const LATEST: usize = 20;
 
 pub fn render(history: &History) -> String {
@@ -67,11 +67,11 @@ pub fn render(history: &History) -> String {
 
 /// A case as the page shows it.
 struct ShownSeries<'a> {
-    /// `k/fast@small`; `k/fast` of values that hold for every shape.
+    /// The name of the case, or `k/fast` for values that hold for every shape.
     name: String,
     kernel: String,
     anchor: String,
-    /// Its own, and those of what it is built from.
+    /// The case's own series, and those of what it is built from.
     series: Vec<&'a Series>,
     state: &'static str,
     /// The last commit that moved a value, and what it moved.
@@ -110,7 +110,8 @@ impl<'a> ShownSeries<'a> {
         }
     }
 
-    /// Returns what the last commit with values of this metric says; of several architectures each value once.
+    /// Returns the value of this metric at the last commit that has one. With several architectures, each value appears
+    /// once.
     fn latest(&self, metric: Metric) -> Option<String> {
         let last = || {
             let series = self.series.iter().filter(|series| series.metric == metric);
@@ -154,7 +155,7 @@ impl Move<'_> {
     }
 }
 
-/// Returns all moves of some values, the newest first. Of one commit p50 comes first, then what moved most.
+/// Returns all moves of some values, the newest first. For one commit p50 comes first, and then what moved most.
 fn moves<'a>(series: impl IntoIterator<Item = &'a Series>) -> Vec<Move<'a>> {
     let mut all: Vec<Move> = series
         .into_iter()
@@ -206,7 +207,7 @@ fn latest(history: &History) -> Table {
     Table::new(columns, rows.collect())
 }
 
-/// `2026-11-27 0a34415aaaaa: global_load_sectors 190.0 % more, and 3 more`
+/// Returns the last move in words: `2026-11-27 0a34415aaaaa: global_load_sectors 190.0 % more, and 3 more`.
 fn last_move(series: &[&Series]) -> Option<String> {
     let all = moves(series.iter().copied());
     let first = all.first()?;
@@ -223,7 +224,7 @@ fn last_move(series: &[&Series]) -> Option<String> {
     })
 }
 
-/// Everything under one key, with a chart of what moved.
+/// Renders everything under one key, with a chart of what moved.
 fn values_of(group: &SeriesGroup) -> Markup {
     let links = Links::new();
     let shared = Shared::unbounded(&links);
