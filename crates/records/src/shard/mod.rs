@@ -1,4 +1,4 @@
-//! A run in parts: which cases each shard gets (`deal`), and one record of all (`merge`). Pure.
+//! Splits a run into shards: which cases each shard gets (`deal`), and one record of all (`merge`). Pure.
 
 mod deal;
 mod merge;
@@ -9,10 +9,10 @@ pub use merge::{Foreign, NamedRecord, Refused, device, merge};
 use std::fmt;
 use std::str::FromStr;
 
-/// `2/8`: the second of eight.
+/// A shard of a run: `2/8` is the second of eight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShardPart {
-    /// From 1.
+    /// The number of the shard, counted from 1.
     pub number: u32,
     pub of: u32,
 }
