@@ -1,4 +1,4 @@
-//! Text to a typed tree.
+//! Parses text to a typed tree.
 
 use super::{
     Arithmetic, Comparison, ExprError, ExprValue, Expression, Function, Name, Node, SIZE_OF,
@@ -7,7 +7,7 @@ use super::{
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Bounds parsing, nesting and evaluation alike.
+/// The greatest number of tokens. It bounds parsing, nesting and evaluation alike.
 const MAX_TOKENS: usize = 200;
 
 pub(super) fn expression(text: &str) -> Result<Expression, ExprError> {
@@ -29,7 +29,7 @@ pub(super) fn expression(text: &str) -> Result<Expression, ExprError> {
     }
 }
 
-/// The text with other names, and all else as it was; a text that is no expression is left alone.
+/// Returns the text with names replaced and everything else unchanged. A text that is no expression stays as it is.
 pub fn rename(text: &str, new: &dyn Fn(&Name) -> Name) -> String {
     let tokens = lex(text).unwrap_or_default();
     let mut chars = text.chars();
@@ -63,7 +63,7 @@ impl fmt::Display for Token {
     }
 }
 
-/// Longer ones first.
+/// All symbols, longer ones first.
 pub(super) const SYMBOLS: [&str; 17] = [
     "<=", ">=", "==", "!=", "&&", "||", "<", ">", "!", "+", "-", "*", "/", "%", "(", ")", ",",
 ];
@@ -110,7 +110,7 @@ fn is_name_part(char: char) -> bool {
     char.is_ascii_alphanumeric() || char == '_'
 }
 
-/// Whether `text` can be referred to in an expression.
+/// Returns true if `text` can be referred to in an expression.
 pub fn is_identifier(text: &str) -> bool {
     text.starts_with(is_name_start) && text.chars().all(is_name_part)
 }
@@ -119,8 +119,8 @@ fn digits(text: &str) -> usize {
     text.bytes().take_while(u8::is_ascii_digit).count()
 }
 
-/// Whether what follows a number makes it per cent: a sign right behind it, and no second operand that would make
-/// the sign a remainder.
+/// Returns true if the text after a number makes it a percentage: a sign follows directly, and no second operand that
+/// would make the sign a remainder.
 fn is_percent(tail: &str) -> bool {
     let Some(rest) = tail.strip_prefix('%').map(str::trim_start) else {
         return false;
@@ -129,7 +129,7 @@ fn is_percent(tail: &str) -> bool {
         || rest.starts_with([')', ',', '<', '>', '=', '!', '&', '|', '+', '*', '/', '%'])
 }
 
-/// A number at the start of `text`, and its length in bytes.
+/// Reads a number at the start of `text`, and returns its length in bytes.
 fn number(text: &str) -> Result<(Token, usize), String> {
     let tail = |from: usize| text.get(from..).unwrap_or("");
     let mut length = digits(text);
@@ -180,7 +180,7 @@ fn number(text: &str) -> Result<(Token, usize), String> {
     Ok((Token::Number(value), length + suffix.len()))
 }
 
-/// A name at the start of `text`, and its length in bytes.
+/// Reads a name at the start of `text`, and returns its length in bytes.
 fn name(text: &str) -> Result<(Token, usize), String> {
     let dotted = |byte: &u8| is_name_part((*byte).into()) || *byte == b'.';
     let length = text.bytes().take_while(dotted).count();
@@ -205,7 +205,7 @@ fn name(text: &str) -> Result<(Token, usize), String> {
 struct Parser<'a> {
     tokens: &'a [(usize, Token)],
     next: usize,
-    /// Column behind the last character.
+    /// The column after the last character.
     end: usize,
     names: BTreeSet<Name>,
 }
@@ -236,7 +236,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// Precedence climbing: operators that bind at least as tightly as `least`.
+    /// Parses operators that bind at least as tightly as `least`, by precedence climbing.
     fn expression(&mut self, least: u8) -> Result<Typed, ExprError> {
         let mut left = self.unary()?;
         while let Some(operator) = self.peek().and_then(Operator::from_token)
@@ -301,7 +301,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Behind the opening parenthesis of `sizeof`.
+    /// Parses the rest of `sizeof` after its opening parenthesis.
     fn size(&mut self) -> Result<Typed, ExprError> {
         let Some(Token::Name(Name::Plain(of))) = self.peek() else {
             return Err(self.error(format!("`{SIZE_OF}` takes a type: f16, i32, float")));
@@ -321,7 +321,7 @@ impl<'a> Parser<'a> {
         Ok((node, ValueKind::Number))
     }
 
-    /// Behind the opening parenthesis.
+    /// Parses the rest of a call after its opening parenthesis.
     fn call(&mut self, name: &Name, column: usize) -> Result<Typed, ExprError> {
         let error = |message: String| ExprError { message, column };
         if *name == Name::plain(SIZE_OF) {

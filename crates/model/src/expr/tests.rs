@@ -72,7 +72,7 @@ fn a_number_per_cent_is_no_remainder() {
     assert_eq!(value("2.5%"), Ok(0.025.into()));
     assert_eq!(value("50% + 25%"), Ok(0.75.into()));
     assert_eq!(value("(50%)"), Ok(0.5.into()));
-    // With a second operand the sign is a remainder, as it was.
+    // With a second operand the sign is a remainder.
     assert_eq!(value("50 % 7"), Ok(1.into()));
     assert_eq!(value("50%7"), Ok(1.into()));
     assert_eq!(value("50 % (3 + 4)"), Ok(1.into()));
