@@ -1,4 +1,4 @@
-//! Everything that is known of one case on both sides.
+//! Gathers everything that is known of one case on both sides.
 
 use judge::{Index, View};
 use model::{
@@ -13,7 +13,7 @@ pub struct Sides<'a> {
     pub head: CaseSide<'a>,
 }
 
-/// One of them.
+/// One side of a case.
 #[derive(Debug)]
 pub struct CaseSide<'a> {
     pub environment: &'a Environment,
@@ -21,21 +21,21 @@ pub struct CaseSide<'a> {
     pub case: &'a Case,
     pub unit: &'a Unit,
     pub build: Option<&'a BuildFacts>,
-    /// `None` where the machine code was not looked at, because it is the same or nobody could.
+    /// `None` if nobody looked at the machine code, because it is the same or could not be read.
     pub code: Option<&'a Seen<CodeFacts>>,
-    /// One for each seed.
+    /// The simulation of each seed.
     pub simulations: Vec<&'a SimulationFacts>,
     pub driver: Option<&'a DriverFacts>,
-    /// One for each timing process.
+    /// The times of each process.
     pub times: Vec<&'a TimeFacts>,
-    /// Time of one launch.
+    /// The time of one launch in ns.
     pub p50_ns: Option<f64>,
-    /// One for each repeat.
+    /// The profile of each repeat.
     pub profiles: Vec<&'a ProfileFacts>,
 }
 
 impl<'a> CaseSide<'a> {
-    /// Machine code, if it is known.
+    /// Returns the machine code, if it is known.
     pub fn facts(&self) -> Option<&'a CodeFacts> {
         self.code.and_then(Seen::got)
     }
@@ -44,7 +44,7 @@ impl<'a> CaseSide<'a> {
         self.environment.device.got()
     }
 
-    /// SM clock while it was timed.
+    /// Returns the SM clock in MHz while the case was timed.
     pub fn sm_mhz(&self) -> Option<f64> {
         middle(
             self.times
@@ -65,8 +65,8 @@ fn middle(mut values: Vec<f64>) -> Option<f64> {
 }
 
 impl Sides<'_> {
-    /// By how much a launch takes longer: 0.1 where it takes a tenth more. `None` where it was not timed, or is no
-    /// slower.
+    /// Returns the share by which a launch takes longer: 0.1 if it takes a tenth more. Returns `None` if it was not
+    /// timed, or is no slower.
     pub fn slowdown(&self) -> Option<f64> {
         let slowdown = self.head.p50_ns? / self.base.p50_ns? - 1.0;
         (slowdown.is_finite() && slowdown > 0.0).then_some(slowdown)
@@ -81,15 +81,15 @@ pub enum Unexplained {
     NoSuchCase,
     /// The base does not have the case.
     New,
-    /// No unit is for the device of the run.
+    /// No unit fits the device of the run.
     NoUnit,
 }
 
 impl<'a> Sides<'a> {
-    /// Both sides of a run with a base, or of two records.
+    /// Returns both sides of a run with a base, or of two records.
     ///
     /// # Errors
-    /// Where one of them does not have the case.
+    /// Fails if one of the sides does not have the case.
     pub fn from_index(index: &Index<'a>, case: &CaseId) -> Result<Self, Unexplained> {
         let base = index.view(model::Side::Base, None);
         let base = base.ok_or(Unexplained::NoBase)?;

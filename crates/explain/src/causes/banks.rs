@@ -1,11 +1,11 @@
-//! Shared memory: lanes of a warp that ask the same bank for different words, so that an access takes more passes.
+//! Shared memory: lanes of a warp ask the same bank for different words, so that an access takes more passes.
 
 use crate::counts::{CountPair, counted, per_warp};
 use crate::places::grown_lines;
 use crate::{Cause, CauseClass, CodeComparison, Sides};
 use model::Counter;
 
-/// Cycles of one pass more: each takes one of the SM's, and a few warps are kept waiting.
+/// Cycles of an additional pass. It takes one of the SM's, and a few warps wait for it.
 const CYCLES: f64 = 4.0;
 
 struct BankCounters {
@@ -39,7 +39,7 @@ pub fn rule(sides: &Sides, _: &CodeComparison) -> Vec<Cause> {
 fn find_cause(way: &BankCounters, sides: &Sides) -> Option<Cause> {
     let requests = counted(sides, way.requests)?;
     let passes = counted(sides, way.passes)?;
-    // Without conflicts: as counted, or as many for each access as base had.
+    // The least number of passes, without conflicts, is either counted or as many for each access as the base had.
     let least = match way.ideal {
         Some(ideal) => counted(sides, ideal)?,
         None => CountPair {
@@ -48,7 +48,7 @@ fn find_cause(way: &BankCounters, sides: &Sides) -> Option<Cause> {
         },
     };
     let conflicts = passes.less(least);
-    // A quotient of nothing is not a number, and never larger.
+    // The quotient of nothing is NaN, which is never larger.
     let grown = conflicts.growth() > 0.0 && passes.over(requests).ratio() > 1.01;
     if !grown {
         return None;

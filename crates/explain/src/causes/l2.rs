@@ -1,17 +1,17 @@
-//! Less reuse in L2: a kernel asks for as many bytes as before, and more of them come from device memory. Only a profile
-//! shows it. The code does not say which blocks run at the same time, nor how long a line stays in L2.
+//! Less reuse in L2: a kernel asks for as many bytes as before, and more of them come from device memory. Only a
+//! profile shows it. The code does not say which blocks run at the same time, nor how long a line stays in L2.
 
 use crate::counts::{CountPair, counted, per_warp};
 use crate::stalls::add_slower_lines;
 use crate::{Cause, CauseClass, CodeComparison, Measure, CaseSide, Sides};
 use model::{Counter, ProfileMetric};
 
-/// Cycles of one sector more of device memory.
+/// Cycles of an additional sector of device memory.
 const CYCLES: f64 = 8.0;
 const SECTOR: f64 = 32.0;
-/// By what share more has to come from device memory.
+/// The ratio of device memory traffic from which on it counts as more.
 const NOTABLE: f64 = 1.1;
-/// By what share what is asked for may differ.
+/// The share by which the requested amount may differ.
 const SAME: f64 = 0.05;
 
 /// Sectors that accesses ask for. L2's own count of requests includes some that fill it.
@@ -56,7 +56,7 @@ fn profiled(sides: &Sides, metric: ProfileMetric) -> Option<CountPair> {
     })
 }
 
-/// The value of the first repeat, for a launch of one kernel: shares of several are none.
+/// Returns the value of the first repeat, for a launch of one kernel. Shares of several kernels cannot be combined.
 fn measure_side(side: &CaseSide, metric: ProfileMetric) -> Option<f64> {
     let [kernel] = side.profiles.first()?.kernels.as_slice() else {
         return None;

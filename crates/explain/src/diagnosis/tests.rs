@@ -1,4 +1,4 @@
-//! One case that has each bound, and the same case a step away that has another.
+//! Tests one case that has each bound, and the same case one step away, which has another.
 
 use super::changes::{self, Standing};
 use super::estimate::estimate;
@@ -10,7 +10,7 @@ use model::{
     SimulationFacts, Stall, Work,
 };
 
-/// Blocks of 256 threads, of which a warp issues so many instructions; nothing else.
+/// Blocks of 256 threads, of which each warp issues a number of instructions and nothing else.
 struct TestLaunch {
     blocks: u32,
     instructions: u64,
@@ -36,7 +36,7 @@ impl TestLaunch {
         u64::from(self.blocks) * 8
     }
 
-    /// Counts of all warps.
+    /// Sets counts of all warps.
     fn counting(mut self, each: &[(Counter, u64)]) -> Self {
         let warps = self.warps();
         let all = each
@@ -110,7 +110,7 @@ fn many_instructions_are_bound_by_issue_slots_and_those_of_one_unit_by_that() {
     let doubles = KERNEL.computing(Arithmetic::Fp64, 9_000, 64);
     assert_eq!(doubles.bound(), by(Resource::Fp64));
     assert_eq!(doubles.diagnosis().advice, [Advice::UseSinglePrecision]);
-    // As many on the tensor cores are hardly anything there: 4096 operations an instruction take 2 us of 40.
+    // The same number is hardly anything on tensor cores: 4096 operations an instruction take 2 us of 40.
     let products = KERNEL.computing(Arithmetic::TensorF16, 200, 4096);
     assert_eq!(products.bound(), by(Resource::IssueSlots));
     let products = KERNEL.computing(Arithmetic::TensorF16, 8_000, 4096);
@@ -125,7 +125,7 @@ fn additions_alone_reach_the_peak_of_single_precision() {
     }
     .computing(Arithmetic::Fp32, 10_000, 64);
     let diagnosis = fp32.diagnosis();
-    // An SM adds and multiplies as many lanes as it issues: both are used to their end.
+    // An SM adds and multiplies in as many lanes as it issues, so both are used up.
     let [fp32, issue] =
         [Resource::Fp32, Resource::IssueSlots].map(|resource| diagnosis.uses[&resource].0);
     assert!((fp32 / issue - 1.0).abs() < 1e-9, "{fp32} {issue}");
@@ -161,7 +161,7 @@ fn bytes_that_stay_in_l2_are_its_load_and_others_that_of_device_memory() {
     );
     let cold = copy(Mode::Cold, bytes).counting(&sectors);
     assert_eq!(cold.bound(), by(Resource::Dram));
-    // Each lane in a sector of its own: twice as many as hold the bytes.
+    // Each lane is in a sector of its own: twice as many as hold the bytes.
     let scattered = copy(Mode::Warm, bytes).counting(&[
         (Counter::GlobalLoadRequests, 64),
         (Counter::GlobalLoadSectors, 64 * 32),
@@ -205,7 +205,7 @@ fn few_warps_wait_and_more_of_them_do_not() {
         };
         kernel.counting(&[(Counter::Barriers, barriers)])
     };
-    // One block of eight warps an SM.
+    // There is one block of eight warps on an SM.
     let waits = with_barriers(132, 20).diagnosis();
     let at_barriers = Bound::Latency {
         stall: Stall::Barrier,
@@ -226,7 +226,7 @@ fn too_few_blocks_a_tail_and_a_launch_of_nothing() {
         instructions,
         ..KERNEL
     };
-    // The others have nothing to do, and these issue one instruction after the other.
+    // The other SMs have nothing to do, and these issue one instruction after the other.
     let busy = Some(Box::new(by(Resource::IssueSlots)));
     let few = with_blocks(90, 10_000).diagnosis();
     assert_eq!(few.bound, Bound::FewBlocks { busy });
@@ -236,7 +236,7 @@ fn too_few_blocks_a_tail_and_a_launch_of_nothing() {
     );
     assert_eq!(with_blocks(130, 10_000).bound(), by(Resource::IssueSlots));
     assert_eq!(with_blocks(132, 10_000).bound(), by(Resource::IssueSlots));
-    // Two SMs take two blocks, and all others wait for them.
+    // Two SMs get two blocks, and all others wait for them.
     assert_eq!(with_blocks(134, 10_000).bound(), Bound::Tail);
     assert_eq!(with_blocks(264, 10_000).bound(), by(Resource::IssueSlots));
     assert_eq!(with_blocks(132, 100).bound(), Bound::Launch);
@@ -280,7 +280,7 @@ fn unknown_bounds_have_a_name() {
     );
 }
 
-/// The fixture's run in the simulator, in which every case is the kernel.
+/// Returns the fixture's run in the simulator, in which every case is the kernel.
 fn record_of(kernel: &TestLaunch) -> Record {
     let mut record = fixture::record_simulated();
     for case in &mut record.plan.cases {
@@ -347,7 +347,7 @@ fn a_failed_gate_on_a_counter_is_shown_and_one_that_holds_is_not() {
     assert_eq!(cases, [(&of, Standing::Failed)]);
     assert_eq!(found[0].before, None);
     assert!(found[0].after.is_known());
-    // With the record of before it has one, and what moved.
+    // With the earlier record it has a diagnosis, and what moved.
     let judgement = compare(&before, &record, Loosening::Fails);
     let found = changes::notable(&Index::against(Some(&before), &record), &judgement);
     let [found] = found.as_slice() else {
@@ -369,7 +369,8 @@ mod profiled {
     use model::{KernelProfile, ProfileFacts, ProfileMetric, Unsupported};
     use std::collections::BTreeMap;
 
-    /// All multiprocessors at work, nothing used by more than a third, and 50 us long.
+    /// Returns a profile in which all multiprocessors work, nothing is used by more than a third, and the launch takes
+    /// 50 us.
     fn facts(changes: &[(ProfileMetric, f64)], stalls: &[(Stall, f64)]) -> ProfileFacts {
         let used = [
             TensorActive,
@@ -465,7 +466,8 @@ mod profiled {
         let busy = Some(Box::new(by(Resource::Fp32)));
         let idle = [(Fp32Active, 0.9), (SmActive, 0.4)];
         assert_eq!(bound(60, &idle), Bound::FewBlocks { busy });
-        // 255 registers: one block a multiprocessor, so that 140 are two waves, and the second is nearly empty.
+        // 255 registers allow one block on a multiprocessor, so 140 blocks are two waves, and the second is nearly
+        // empty.
         assert_eq!(bound(140, &[(SmActive, 0.53)]), Bound::Tail);
         assert_eq!(bound(264, &[(SmActive, 0.53)]), WAITS);
         assert_eq!(bound(140, &[(SmActive, 0.95)]), WAITS);
