@@ -1,5 +1,5 @@
-//! The committed baseline of a compiled file: JSON Lines, a header and then each kernel on a line of its own, sorted. It has
-//! everything by which kernels are matched, so that it reads back into a listing.
+//! Reads and writes the committed baseline of a compiled file: JSON Lines, with a header and then each kernel on a line
+//! of its own, sorted. It has everything by which kernels are matched, so that it reads back into a listing.
 
 use binary::{BinaryKernel, Compiler, Format, Listing};
 use model::Arch;
@@ -15,12 +15,12 @@ const SCHEMA: &str = "gatekeeper.binary/1";
 struct Header {
     schema: String,
     file: String,
-    /// How many lines follow.
+    /// The number of lines that follow.
     kernels: usize,
     compilers: Vec<CubinCount>,
 }
 
-/// How many cubins a compiler made.
+/// The number of cubins that a compiler made.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CubinCount {
@@ -29,20 +29,21 @@ struct CubinCount {
     cubins: usize,
 }
 
-/// Where the baseline of a binary lies, relative to gates.yaml.
+/// Returns the path of a binary's baseline, relative to gates.yaml.
 pub fn baseline_path(name: &str) -> PathBuf {
     Path::new("baselines/binaries").join(format!("{name}.jsonl"))
 }
 
-/// The order of the lines; kernels of one name keep that of the file, by which they may be matched.
+/// Returns the sort key of a kernel's line. Kernels of one name keep the order of the file, by which they may be
+/// matched.
 fn place(kernel: &BinaryKernel) -> (Arch, &str, Option<&str>) {
     (kernel.arch, &kernel.name, kernel.member.as_deref())
 }
 
-/// `file`: the name of the file, without directories.
+/// Writes a baseline. `file` is the name of the file, without directories.
 ///
 /// # Errors
-/// Never for a listing that was read; JSON has to be able to say it.
+/// Never fails for a listing that was read, because JSON can express it.
 pub fn write_baseline(file: &str, listing: &Listing) -> Result<String> {
     let json = |value: serde_json::Result<String>| {
         value
@@ -68,10 +69,10 @@ pub fn write_baseline(file: &str, listing: &Listing) -> Result<String> {
     Ok(text)
 }
 
-/// `at`: how to name the file in an error.
+/// Parses a baseline. `at` names the file in an error.
 ///
 /// # Errors
-/// Usage, for anything that is not as it was written, with its line.
+/// Fails with a usage error and the line for anything that is not as it was written.
 pub fn parse_baseline(text: &str, at: &str) -> Result<Listing> {
     let damaged = |number: usize, problem: String| {
         Error::usage(format!("the baseline cannot be used: {problem}"))
@@ -115,10 +116,10 @@ pub fn parse_baseline(text: &str, at: &str) -> Result<Listing> {
     }
 }
 
-/// The baseline of a binary; `None` where there is none yet.
+/// Reads the baseline of a binary. Returns `None` if there is none yet.
 ///
 /// # Errors
-/// Usage, where it cannot be read.
+/// Fails with a usage error if it cannot be read.
 pub fn read_baseline(root: &Path, name: &str) -> Result<Option<Listing>> {
     let path = baseline_path(name);
     let at = path.display().to_string();
@@ -175,7 +176,7 @@ mod tests {
             prop_assert_eq!(&read.kernels, &kernels);
             prop_assert_eq!(&read.compilers, &listing.compilers);
             prop_assert_eq!(write_baseline("lib.so", &read).unwrap(), text.clone());
-            // Whatever is cut off is noticed.
+            // Anything cut off is noticed.
             let shorter = text.trim_end().rsplit_once('\n').map_or("", |parts| parts.0);
             prop_assert!(parse_baseline(shorter, "b.jsonl").is_err());
         }

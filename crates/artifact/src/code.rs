@@ -1,4 +1,4 @@
-//! The machine code of some kernels of what a user names, taken apart by nvdisasm: each cubin once, on all cores.
+//! Disassembles some kernels of what a user names with nvdisasm: each cubin once, on all cores.
 
 use crate::map::Mapped;
 use crate::{directory, if_of_kind, wheel};
@@ -11,11 +11,11 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use system::error::{Error, Result};
 
-/// Equal code of one name is read once, wherever it is.
+/// The machine code of kernels. Equal code of one name is read once, wherever it is.
 #[derive(Default)]
 pub struct MachineCode(HashMap<CodeKey, Seen<CodeFacts>>);
 
-/// Name, architecture and digest.
+/// The name, architecture and digest of a kernel.
 type CodeKey = (String, Arch, [u8; 32]);
 
 fn key(kernel: &BinaryKernel) -> CodeKey {
@@ -32,8 +32,10 @@ impl MachineCode {
     }
 }
 
+/// Reads the machine code of kernels.
+///
 /// # Errors
-/// Where something is damaged or cannot be read.
+/// Fails if something is damaged or cannot be read.
 pub fn read_code<'a>(
     path: &Path,
     kernels: impl IntoIterator<Item = &'a BinaryKernel>,
@@ -50,7 +52,7 @@ pub fn read_code<'a>(
     Ok(MachineCode(read.collect()))
 }
 
-/// The machine code that has these kernels, each of them once.
+/// Returns the machine code that has these kernels, each of them once.
 fn read_cubins(path: &Path, wanted: &Wanted) -> Result<Vec<Cubin<'static>>> {
     let at = path.display().to_string();
     let read = |bytes: &[u8], at: &str| cubins_of(bytes, at, wanted);

@@ -1,5 +1,5 @@
-//! Two listings as two records, which the judge compares like those of two runs. A kernel is a unit for each architecture;
-//! a plan without cases says that no launch is known.
+//! Makes two listings two records, which the judge compares like those of two runs. A kernel is a unit for each
+//! architecture, and a plan without cases says that no launch is known.
 
 use binary::{BinaryKernel, Listing, LostArchitecture, Matching, Pair, Worsening};
 use build::signature::{short_name, whole_name};
@@ -19,7 +19,7 @@ pub struct AllowedChange {
 }
 
 impl AllowedChange {
-    /// Those that a compiled file states.
+    /// The metrics that a compiled file states.
     pub const METRICS: [Metric; 7] = [
         Metric::Registers,
         Metric::Stack,
@@ -31,8 +31,8 @@ impl AllowedChange {
     ];
 }
 
-/// A step of these costs time on any GPU: fewer resident warps, and memory in place of registers. A compiler moves
-/// registers by some in every second kernel, mostly without effect.
+/// The metrics of which a step costs time on any GPU: fewer resident warps, and memory instead of registers. A compiler
+/// changes the registers of every second kernel a little, mostly without effect.
 pub const DEFAULT_LIMITS: [AllowedChange; 2] = [
     AllowedChange {
         metric: Metric::Occupancy,
@@ -47,7 +47,7 @@ pub const DEFAULT_LIMITS: [AllowedChange; 2] = [
 /// The circumstances of a comparison, which a record has.
 pub struct Circumstances<'a> {
     pub gatekeeper: &'a str,
-    /// RFC 3339, UTC.
+    /// The start of the comparison: RFC 3339, UTC.
     pub started: String,
     pub command: String,
     pub host: Host,
@@ -61,16 +61,16 @@ pub struct Records<'a> {
     pub pairs: Vec<Matched<'a>>,
 }
 
-/// A kernel of both listings, with what the records call it.
+/// A kernel of both listings, with its name in the records.
 pub struct Matched<'a> {
     pub unit: UnitId,
     pub pair: Pair<'a>,
-    /// `None` where nothing got worse.
+    /// `None` if nothing got worse.
     pub worsening: Option<Worsening>,
 }
 
-/// `head` is the name of the new file, as it was named. `listings` are those of the old file and of the new one. Each of `lost`
-/// becomes a gate that fails.
+/// Makes the records. `head` is the name of the new file, and `listings` are those of the old file and of the new one.
+/// Each of `lost` becomes a gate that fails.
 pub fn make_records<'a>(
     head: &str,
     listings: [&'a Listing; 2],
@@ -117,7 +117,7 @@ pub fn make_records<'a>(
             (None, None) => {}
         }
     }
-    // A kernel that has no base only because the base's assembler refused it is no new one.
+    // A kernel is not new if it has no counterpart only because the base's assembler refused it.
     let paired: HashSet<&UnitId> = pairs.iter().map(|pair| &pair.unit).collect();
     for (id, kernel) in kernels.iter().filter(|(id, _)| !paired.contains(id)) {
         let place = KernelPlace::from_kernel(kernel);
@@ -143,7 +143,7 @@ pub fn make_records<'a>(
     }
 }
 
-/// The kernels that both listings have, under the names that the new one has, in its order.
+/// Returns the kernels that both listings have, under the names that the new one has, in its order.
 pub fn match_names<'a>(
     named: &[(UnitId, &'a BinaryKernel)],
     matching: &Matching<'a>,
@@ -166,20 +166,21 @@ pub fn match_names<'a>(
         .collect()
 }
 
-/// Those first whose change probably costs most.
+/// Sorts pairs, those first whose change probably costs most.
 pub fn rank(mut pairs: Vec<Matched>) -> Vec<Matched> {
     pairs.sort_by(|one, other| Worsening::costliest_first(&one.worsening, &other.worsening));
     pairs
 }
 
-/// Those on values that either side states: where one of the two does not, the gate is not judged, and says so.
+/// Returns the gates on values that either side states. If one of the two sides does not state it, the gate is not
+/// judged, and says so.
 fn gates_of(
     id: &UnitId,
     head: &BinaryKernel,
     base: &BinaryKernel,
     limits: &[AllowedChange],
 ) -> Vec<Gate> {
-    // Without bounds no block is known. As many warps fit as before, of whatever block.
+    // Without bounds no block is known. As many warps fit as before if registers and shared memory are the same.
     let takes = |kernel: &BinaryKernel| {
         (
             kernel.digest,
@@ -218,8 +219,8 @@ fn states(kernel: &BinaryKernel, metric: Metric) -> bool {
     }
 }
 
-/// The kernels of a listing by the names of their units, in their order. `library`: the name of the binary that they are
-/// of.
+/// Returns the kernels of a listing by the names of their units, in their order. `library` is the name of the binary
+/// that they belong to.
 pub fn name_kernels<'a>(
     listing: &'a Listing,
     library: Option<&str>,
@@ -229,7 +230,7 @@ pub fn name_kernels<'a>(
 
 type NamedUnits<'a, T> = Vec<(UnitId, T)>;
 
-/// Machine code, and kernels that an assembler made none of, with its words.
+/// Names machine code, and the kernels that an assembler refused, with its message.
 fn name_all<'a>(
     listing: &'a Listing,
     library: Option<&str>,
@@ -263,7 +264,7 @@ fn name_all<'a>(
     (kernels, refused)
 }
 
-/// The kernel that a listing means.
+/// Identifies a kernel in a listing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct KernelPlace<'a> {
     symbol: &'a str,
@@ -301,7 +302,7 @@ fn refused_kernels(listing: &Listing) -> impl Iterator<Item = (KernelPlace<'_>, 
 /// The name of the unit that stands for all kernels. No kernel can have it.
 const ALL_KERNELS: &str = "all-kernels";
 
-/// The unit that stands for all kernels of a binary.
+/// Returns the unit that stands for all kernels of a binary.
 pub fn name_all_kernels(name: &str, arch: Arch) -> UnitId {
     UnitId::new(ALL_KERNELS, name, arch)
 }
@@ -333,8 +334,9 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Kernels that share a name have a part of their symbol's digest in it, which another version of a library has, too.
-    /// Those that share the symbol, as files have kernels of their own, are numbered.
+    /// Returns the unit of a kernel. Kernels that share a name get a part of their symbol's digest, which another
+    /// version of a library has, too. Kernels that share the symbol, because files have kernels of their own, are
+    /// numbered.
     fn unit(&mut self, kernel: KernelPlace<'a>, library: Option<&str>) -> UnitId {
         let KernelPlace {
             symbol,
@@ -381,14 +383,14 @@ impl RecordSide {
         self.add_unit(id, member, Some(&kernel.name), facts(kernel));
     }
 
-    /// A kernel that an assembler made no machine code of.
+    /// Adds a kernel that an assembler refused.
     fn add_refused(&mut self, id: UnitId, kernel: KernelPlace, why: &str) {
         let facts = Seen::Fault(Fault::new(FaultKind::Compile, why));
         let member = kernel.member.unwrap_or_default();
         self.add_unit(id, member, Some(kernel.symbol), facts);
     }
 
-    /// The unit that stands for all kernels of a file for one architecture. `missing` says more where there is none.
+    /// Adds the unit that stands for all kernels of a file for one architecture. `missing` says more if there is none.
     pub fn add_all(&mut self, id: UnitId, file: &str, kernels: u32, missing: Option<MissingCode>) {
         let facts = BuildFacts {
             artifact: String::new(),
@@ -467,7 +469,7 @@ fn facts(kernel: &BinaryKernel) -> Seen<BuildFacts> {
         return Seen::Unsupported(Unsupported::NotInCubin);
     };
     let narrow = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
-    // Nothing is spilled where nothing accesses local memory; of the rest it is not known how much.
+    // Nothing is spilled if nothing accesses local memory. Otherwise it is unknown how much is.
     let spills = kernel
         .local_instructions
         .filter(|local_instruction| *local_instruction == 0);

@@ -1,8 +1,8 @@
-//! Fat binaries: containers of machine code and PTX, one after another. The layout is not documented by NVIDIA. It is
-//! known from projects that read it (ZLUDA, cuda-fatbin-decompression), and compared here with what nvcc writes.
+//! Reads fat binaries: containers of machine code and PTX, one after another. NVIDIA does not document the layout. It
+//! is known from projects that read it (ZLUDA, cuda-fatbin-decompression), and was compared here with what nvcc writes.
 //!
 //! A container has a header of 16 bytes: magic, version, size of the header, size of what follows. Each entry has a
-//! header, too, whose size it states, and its payload.
+//! header, too, which states its own size, and its payload.
 
 use crate::bytes::{u16_at, u32_at, u64_at};
 use crate::cubin::Cubin;
@@ -14,16 +14,17 @@ use std::borrow::Cow;
 
 pub const MAGIC: u32 = 0xBA55_ED50;
 
-/// Magic, version, and size of the header: how each container starts.
+/// Magic, version, and size of the header, which begin each container.
 const START: [u8; 8] = [0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0];
 
-/// Bytes that an entry may unpack to. The largest cubins of public libraries have a tenth of it.
+/// The number of bytes that an entry may unpack to. The largest cubins of public libraries have a tenth of it.
 pub const MOST_UNPACKED: u64 = 1 << 30;
 
-/// No block of LZ4 grows more than this: a byte of its stream stands for at most 255 bytes.
+/// The greatest growth of a block of LZ4: a byte of its stream stands for at most 255 bytes.
 const LZ4_RATIO: u64 = 255;
 
-/// A block of zstd can grow without limit. No entry of cublas or cudnn 9 grows to more than 135 times its size.
+/// The greatest growth that is accepted for a block of zstd, which can grow without limit. No entry of cublas or cudnn
+/// 9 grows to more than 135 times its size.
 const ZSTD_RATIO: u64 = 2048;
 
 const PTX: u16 = 1;
@@ -34,14 +35,14 @@ const ZSTD: u64 = 0x8000;
 const ARCH_SPECIFIC: u64 = 0x10_0000;
 const FAMILY_SPECIFIC: u64 = 0x20_0000;
 
-/// The fields of an entry's header that are read, as they lie there.
+/// The fields of an entry's header that are read, in their layout.
 pub struct FatbinEntry<'a> {
     kind: u16,
     arch: Arch,
     flags: u64,
     unpacked_size: u64,
     payload: &'a [u8],
-    /// In the file.
+    /// The position of the payload in the file.
     payload_at: u64,
 }
 
@@ -54,7 +55,7 @@ pub fn find<'a>(bytes: &'a [u8], part: &mut SearchedPart<'a, '_>) -> Result<(), 
     Ok(())
 }
 
-/// The same for containers that lie among other data.
+/// Finds containers among other data.
 pub fn find_among<'a>(bytes: &'a [u8], part: &mut SearchedPart<'a, '_>) -> Result<(), Error> {
     let mut at = 0;
     while let Some(next) = memmem::find(bytes.get(at..).unwrap_or_default(), &START) {
@@ -63,12 +64,12 @@ pub fn find_among<'a>(bytes: &'a [u8], part: &mut SearchedPart<'a, '_>) -> Resul
     Ok(())
 }
 
-/// How many zeros fill up to the next container; `None` where there is no more.
+/// Returns how many zeros precede the next container, or `None` if there is no more container.
 fn padding(bytes: &[u8], at: usize) -> Option<usize> {
     bytes.get(at..)?.iter().position(|byte| *byte != 0)
 }
 
-/// Says where it ends.
+/// Finds the entries of a container, and returns where it ends.
 fn find_in_container<'a>(
     bytes: &'a [u8],
     at: usize,
@@ -95,7 +96,7 @@ fn find_in_container<'a>(
     Ok(end)
 }
 
-/// With where the next one starts.
+/// Reads an entry, and returns where the next one starts.
 fn entry(bytes: &[u8], at: usize, start: u64) -> Option<(FatbinEntry<'_>, usize)> {
     let header = bytes.get(at..)?;
     let own = usize::try_from(u32_at(header, 4)?).ok()?;
@@ -126,7 +127,7 @@ fn entry(bytes: &[u8], at: usize, start: u64) -> Option<(FatbinEntry<'_>, usize)
 }
 
 impl<'a> FatbinEntry<'a> {
-    /// The PTX that it is; `None`: it is something else. `at`: in the file.
+    /// Returns the PTX of the entry, or `None` if it is something else. `at` is its position in the file.
     pub fn ptx(&self, at: u64) -> Result<Option<Cow<'a, [u8]>>, Error> {
         match self.kind {
             PTX => Ok(Some(unpack(self, at)?)),
@@ -134,22 +135,22 @@ impl<'a> FatbinEntry<'a> {
         }
     }
 
-    /// The architecture that it is for.
+    /// Returns the architecture that the entry is for.
     pub fn target(&self) -> Arch {
         self.arch
     }
 
-    /// The architecture that it has machine code for.
+    /// Returns the architecture that the entry has machine code for.
     pub fn machine(&self) -> Option<Arch> {
         (self.kind == MACHINE_CODE).then_some(self.arch)
     }
 
-    /// Its bytes. `at`: in the file.
+    /// Returns the bytes of the entry. `at` is its position in the file.
     pub fn unpack(&self, at: u64) -> Result<Cow<'a, [u8]>, Error> {
         unpack(self, at)
     }
 
-    /// Its machine code, with the bytes of it. `at`: in the file.
+    /// Returns the machine code of the entry, with its bytes. `at` is its position in the file.
     pub fn read_cubin(&self, at: u64) -> Result<(Cubin, Cow<'a, [u8]>), Error> {
         let code = unpack(self, at)?;
         let cubin = cubin::read(&code, Some(self.arch)).map_err(|error| match code {
@@ -159,7 +160,7 @@ impl<'a> FatbinEntry<'a> {
         Ok((cubin, code))
     }
 
-    /// `at`: in the file.
+    /// Reads the entry. `at` is its position in the file.
     pub fn read(&self, at: u64) -> Result<Content, Error> {
         let FatbinEntry { kind, arch, .. } = *self;
         match kind {

@@ -1,18 +1,19 @@
-//! Which of the kernels that got worse probably costs most.
+//! Ranks kernels that got worse by what that probably costs.
 
 use crate::{BinaryKernel, Pair};
 use model::occupancy::Occupancy;
 use std::cmp::Ordering;
 
-/// Threads of a block where neither side states launch bounds: a usual size, by which a step of registers counts.
+/// The threads of a block if neither side states launch bounds. It is a usual size, with which a step of registers
+/// counts.
 const USUAL_BLOCK: u64 = 256;
 
-/// How many warps fit an SM on both sides.
+/// The number of warps that fit an SM on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resident {
     pub base: Occupancy,
     pub head: Occupancy,
-    /// Threads of the blocks, if these are no blocks that a side states: a guess, which ranks kernels and is no fact.
+    /// The threads of the blocks, if neither side states them: a guess, which ranks kernels and is no fact.
     pub assumed_block: Option<u64>,
 }
 
@@ -33,10 +34,10 @@ pub struct Resident {
 pub struct Worsening {
     /// The share of warps that no longer fit, from 0 to 1.
     pub warps: f64,
-    /// `None` where the code is not linked, or the limits of the architecture are not known.
+    /// `None` if the code is not linked, or if the limits of the architecture are unknown.
     pub resident: Option<Resident>,
     pub local_instructions: u32,
-    /// Bytes.
+    /// Additional bytes of stack.
     pub stack: u32,
     /// The share by which code is longer.
     pub code: f64,
@@ -44,7 +45,7 @@ pub struct Worsening {
 }
 
 impl Worsening {
-    /// `None` where nothing got worse.
+    /// Returns how much the head is worse, or `None` if nothing got worse.
     pub fn from_pair(pair: &Pair) -> Option<Self> {
         let Pair { base, head, .. } = pair;
         let more = |of: fn(&BinaryKernel) -> Option<u32>| match (of(base), of(head)) {
@@ -73,7 +74,7 @@ impl Worsening {
         is_worse.then_some(found)
     }
 
-    /// The costliest first, and what got no worse last.
+    /// Orders the costliest first, and what got no worse last.
     pub fn costliest_first(one: &Option<Self>, other: &Option<Self>) -> Ordering {
         match (one, other) {
             (Some(one), Some(other)) => one.compare(other),
@@ -149,7 +150,7 @@ mod tests {
             change(&mut head);
             head
         };
-        // From the costliest on; each has more of all that counts less.
+        // These begin with the costliest. Each has more of everything that counts less.
         let heads = [
             changed(|kernel| kernel.registers = Some(96)),
             changed(|kernel| kernel.registers = Some(48)),
@@ -183,7 +184,7 @@ mod tests {
             registers: Some(registers),
             ..usual("k")
         };
-        // From 24 on all 64 warps of an SM have theirs up to 32.
+        // From 24 to 32 registers, all 64 warps of an SM fit.
         let alone = worsening(&more(24), &more(32)).unwrap();
         assert_eq!(alone.warps, 0.0);
         let step = worsening(&more(32), &more(33)).unwrap();
@@ -205,7 +206,7 @@ mod tests {
         };
         let found = worsening(&bound(usual("k")), &bound(head.clone())).unwrap();
         assert_eq!(found.resident.unwrap().assumed_block, None);
-        // The bound of one side alone is that of both.
+        // The bound that one side states is used for both.
         let found = worsening(&usual("k"), &bound(head)).unwrap();
         assert_eq!(found.resident.unwrap().assumed_block, Some(128));
     }
