@@ -1,5 +1,5 @@
-//! Sources and directories of headers, as gates.yaml names them. `${TORCH_INCLUDE}/ATen` is recorded as it was
-//! written; where it is on this machine is looked up when it is needed.
+//! Sources and directories of headers, as gates.yaml names them. `${TORCH_INCLUDE}/ATen` is recorded as it was written.
+//! Its place on this machine is looked up when it is needed.
 
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
@@ -26,7 +26,7 @@ pub fn extension(source: &str) -> &str {
     extension.and_then(OsStr::to_str).unwrap_or_default()
 }
 
-/// The same path without `.` and, as far as can be told from how it is written, without `..`.
+/// Returns the same path without `.` and, as far as the text of the path shows it, without `..`.
 pub fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -39,7 +39,7 @@ pub fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// The path `to` as it is written in the directory `from`, both from one place. `from` does not leave that place.
+/// Returns the path `to` relative to the directory `from`. Both are relative to one place, which `from` does not leave.
 pub fn relative(from: &Path, to: &Path) -> PathBuf {
     let (from, to) = (plain(from), plain(to));
     if to.is_absolute() {
@@ -51,23 +51,23 @@ pub fn relative(from: &Path, to: &Path) -> PathBuf {
     up.chain(to.components().skip(shared)).collect()
 }
 
-/// Why a directory cannot be had.
+/// Why a directory is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoDirectory {
     /// The environment does not have the variable, or it is empty.
     Unset { variable: String },
-    /// Relative to what, nobody knows.
+    /// The variable has a relative path, and nobody knows what it is relative to.
     Relative { variable: String, value: String },
-    /// Something else than one `${NAME}` at the beginning.
+    /// The text has something else than one `${NAME}` at the beginning.
     Misplaced,
 }
 
-/// Whether a directory is outside the tree by how it is written.
+/// Returns true if a directory is outside the tree according to its text.
 pub fn is_outside(written: &str) -> bool {
     written.starts_with('/') || written.contains('$')
 }
 
-/// The directory on this machine. One in the tree stays relative to it.
+/// Returns the directory on this machine. A directory in the tree stays relative to it.
 pub fn expand(
     written: &str,
     environment: &dyn Fn(&str) -> Option<String>,
@@ -96,7 +96,7 @@ pub fn expand(
     }
 }
 
-/// As this process has them.
+/// Reads a variable of this process's environment.
 pub fn read_variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
