@@ -6,7 +6,7 @@ use model::Arch;
 use rayon::prelude::*;
 use system::error::{Error, Result};
 
-/// How PTX becomes machine code.
+/// The assembler and the target by which PTX becomes machine code.
 pub struct Assembly<'a> {
     pub assembler: Assembler<'a>,
     /// The target, or `None` for the target that each PTX names itself.
@@ -14,10 +14,10 @@ pub struct Assembly<'a> {
     pub refused: Refused,
 }
 
-/// What happens to PTX that the assembler refuses.
+/// The treatment of PTX that the assembler refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// The listing fails.
+    /// The listing of the file fails.
     Error,
     /// It is listed with the assembler's message, for a verdict on it.
     Listed,

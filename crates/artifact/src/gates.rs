@@ -31,7 +31,7 @@ pub struct Library {
     pub listing: Listing,
     /// Architectures that it has code for, whether or not `architectures` lists them.
     libraries: Libraries,
-    /// The committed baseline.
+    /// The baseline that is committed for it.
     pub baseline: Option<Listing>,
 }
 

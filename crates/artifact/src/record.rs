@@ -65,7 +65,7 @@ pub struct Records<'a> {
 pub struct Matched<'a> {
     pub unit: UnitId,
     pub pair: Pair<'a>,
-    /// `None` if nothing got worse.
+    /// How much the kernel got worse, or `None` if it did not.
     pub worsening: Option<Worsening>,
 }
 

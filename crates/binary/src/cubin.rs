@@ -47,7 +47,7 @@ mod format {
     pub const SIZED: u8 = 4;
 }
 
-/// The numbers of attributes.
+/// The numbers by which attributes are identified.
 mod attribute {
     pub const MAX_THREADS: u8 = 0x05;
     pub const REQUIRED_THREADS: u8 = 0x10;

@@ -4,7 +4,7 @@ use std::fmt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offset {
-    /// The position in the file.
+    /// The position of the byte in the file.
     pub file: u64,
     /// The position in what is unpacked from there.
     pub unpacked: Option<u64>,

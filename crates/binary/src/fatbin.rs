@@ -55,7 +55,7 @@ pub fn find<'a>(bytes: &'a [u8], part: &mut SearchedPart<'a, '_>) -> Result<(), 
     Ok(())
 }
 
-/// Finds containers among other data.
+/// Finds containers that lie among other data.
 pub fn find_among<'a>(bytes: &'a [u8], part: &mut SearchedPart<'a, '_>) -> Result<(), Error> {
     let mut at = 0;
     while let Some(next) = memmem::find(bytes.get(at..).unwrap_or_default(), &START) {

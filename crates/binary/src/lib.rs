@@ -38,7 +38,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 /// The container format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Machine code for one architecture.
+    /// An ELF file with machine code for one architecture.
     Cubin,
     /// Machine code and PTX for several architectures.
     Fatbin,
@@ -56,7 +56,7 @@ pub enum Format {
     Directory,
 }
 
-/// How files start.
+/// The bytes that a file of this format starts with.
 const ELF: &[u8] = b"\x7fELF";
 const FATBIN: [u8; 4] = fatbin::MAGIC.to_le_bytes();
 const ARCHIVE: &[u8] = b"!<arch>\n";
@@ -68,13 +68,13 @@ const MLIR: &[u8] = b"ML\xefR";
 #[serde(deny_unknown_fields)]
 pub struct BinaryKernel {
     pub arch: Arch,
-    /// As the linker knows it.
+    /// The mangled name, which the linker knows.
     #[serde(rename = "symbol")]
     pub name: String,
     /// Where it is in an archive or a directory: `x.o`, `pkg/_C.so`, and `pkg/lib.a(x.o)` in an archive within one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<String>,
-    /// Registers of a thread.
+    /// The number of registers of a thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registers: Option<u32>,
     /// Bytes of a thread's stack frame as PTXAS reports it, without the frames of functions that it calls.
@@ -103,7 +103,7 @@ pub struct BinaryKernel {
     pub constants: BTreeMap<u32, u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub barriers: Option<u32>,
-    /// The source's `__launch_bounds__`.
+    /// The largest block that the source's `__launch_bounds__` allow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_threads: Option<[u32; 3]>,
     /// The block shape that `.reqntid` of PTX requires exactly.
@@ -310,7 +310,7 @@ impl Listing {
 
 /// GPU code that was found in a file.
 struct Found<'a> {
-    /// Its position in the file.
+    /// The position of the code in the file.
     at: u64,
     member: Option<Cow<'a, str>>,
     code: FoundCode<'a>,
@@ -322,7 +322,7 @@ enum FoundCode<'a> {
     Ptx(&'a [u8]),
 }
 
-/// GPU code that was read.
+/// GPU code, after it was read.
 enum Content {
     Cubin(cubin::Cubin),
     Ptx { arch: Arch, kernels: Vec<String> },

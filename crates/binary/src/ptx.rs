@@ -1,4 +1,4 @@
-//! Finds the kernels of PTX.
+//! Finds the kernels in the text of PTX.
 
 use crate::error::{Error, Problem};
 use crate::{Content, START};

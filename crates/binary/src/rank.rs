@@ -37,7 +37,7 @@ pub struct Worsening {
     /// `None` if the code is not linked, or if the limits of the architecture are unknown.
     pub resident: Option<Resident>,
     pub local_instructions: u32,
-    /// Additional bytes of stack.
+    /// The additional bytes of a thread's stack.
     pub stack: u32,
     /// The share by which code is longer.
     pub code: f64,

@@ -10,7 +10,7 @@ pub struct Coded {
     /// The values that the codes stand for. They are computed with the scales that the kernel gets, which are rounded
     /// to f32.
     pub seen: Vec<f32>,
-    /// The scales, contiguous over `Codec::scale_dims`.
+    /// The scales of the blocks, contiguous over `Codec::scale_dims`.
     pub scales: Vec<f32>,
     /// The zero points of affine codecs, shaped as the scales.
     pub zero_points: Option<Vec<i32>>,

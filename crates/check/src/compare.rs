@@ -234,7 +234,7 @@ fn accumulate<T: Copy + Sync>(
 
 /// One element compared with its expected value.
 enum Difference {
-    /// |got - want| and |want|.
+    /// The two differ: |got - want| and |want|.
     Apart(f64, f64),
     /// Both are NaN. They agree, and say nothing about how right the kernel is.
     NoNumbers,
@@ -503,7 +503,7 @@ mod tests {
         }
     }
 
-    /// As of inputs beyond the range of their type: any kernel that gives NaN would be right.
+    /// This happens for inputs beyond the range of their type: any kernel that gives NaN would be right.
     #[test]
     fn a_reference_of_nan_only_compares_nothing() {
         let facts = compare(&[f32::NAN; 3], &[f32::NAN; 3], Some(1.0));

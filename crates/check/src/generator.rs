@@ -133,7 +133,7 @@ impl Stream {
     }
 }
 
-/// This is 2^-32.
+/// The distance between neighbouring draws, which is 2^-32.
 const UNIT: f64 = 1.0 / 4_294_967_296.0;
 
 /// Draws a number in 0..count by multiplication, without rejection, so that it always takes the same number of words.

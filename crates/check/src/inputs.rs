@@ -25,7 +25,7 @@ pub struct TensorData {
     pub seen: Values,
     /// The device image of `Tensor::span` elements. Gaps of the strides hold the `poison` of launch 1.
     pub bytes: Vec<u8>,
-    /// The scales, contiguous over `Codec::scale_dims`.
+    /// The scales of the codec, contiguous over `Codec::scale_dims`.
     pub scales: Option<Vec<f32>>,
     /// The zero points of an affine codec, shaped as the scales.
     pub zero_points: Option<Vec<i32>>,

@@ -1,4 +1,4 @@
-//! Writes arrays in numpy's format.
+//! Writes arrays in the file format of numpy.
 
 use super::Values;
 use std::fs::File;

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 pub enum Values {
     /// The type of all floating-point element types but f64, and of every tensor with a codec.
     F32(Vec<f32>),
-    /// The values of f64 elements.
+    /// The values of tensors whose elements are f64.
     F64(Vec<f64>),
-    /// Every integer element type, exactly.
+    /// The values of every integer element type, exactly.
     I64(Vec<i64>),
 }
 

@@ -65,7 +65,7 @@ pub struct CausePlace {
     pub text: Option<String>,
 }
 
-/// A value of both sides.
+/// A value that both sides have, and that shows the cause.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CauseValue {
     pub measure: Measure,
@@ -90,7 +90,7 @@ pub enum Measure {
     Around,
     /// Memory accesses under a condition, at the places of the cause.
     PredicatedAccesses,
-    /// Registers of one thread.
+    /// The number of registers of one thread.
     Registers,
     /// Bytes of stack of one thread.
     Stack,

@@ -400,7 +400,7 @@ fn median(ratios: &[(f64, f64)], weight: fn(f64) -> f64) -> Option<f64> {
 #[derive(Default)]
 struct Work {
     amount: f64,
-    /// The number of instructions.
+    /// The number of instructions that do it.
     count: f64,
 }
 

@@ -14,7 +14,7 @@ pub struct Resident<'a> {
     /// Bytes of shared memory of a block, static and dynamic.
     pub shared: u64,
     pub occupancy: Occupancy,
-    /// `None` if nothing is launched.
+    /// The grid, or `None` if nothing is launched.
     pub grid: Option<Grid>,
 }
 

@@ -13,7 +13,7 @@ pub struct Sides<'a> {
     pub head: CaseSide<'a>,
 }
 
-/// One side of a case.
+/// One side of a case, head or base.
 #[derive(Debug)]
 pub struct CaseSide<'a> {
     pub environment: &'a Environment,
@@ -23,14 +23,14 @@ pub struct CaseSide<'a> {
     pub build: Option<&'a BuildFacts>,
     /// `None` if nobody looked at the machine code, because it is the same or could not be read.
     pub code: Option<&'a Seen<CodeFacts>>,
-    /// The simulation of each seed.
+    /// The simulations of the case, one for each seed.
     pub simulations: Vec<&'a SimulationFacts>,
     pub driver: Option<&'a DriverFacts>,
-    /// The times of each process.
+    /// The times of the case, one set for each process.
     pub times: Vec<&'a TimeFacts>,
     /// The time of one launch in ns.
     pub p50_ns: Option<f64>,
-    /// The profile of each repeat.
+    /// The profiles of the case, one for each repeat.
     pub profiles: Vec<&'a ProfileFacts>,
 }
 
@@ -76,7 +76,7 @@ impl Sides<'_> {
 /// Why there is nothing to compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unexplained {
-    /// The run had no base.
+    /// The run was not given a base.
     NoBase,
     NoSuchCase,
     /// The base does not have the case.

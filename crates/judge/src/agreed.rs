@@ -287,7 +287,7 @@ fn unreadable(broken: &BrokenBaseline) -> Reason {
 struct Shelf<'a> {
     metric: Metric,
     shape: &'a str,
-    /// Baselines under this run's key.
+    /// The baselines that have this run's key.
     same: Vec<&'a Baseline>,
     others: Vec<&'a Baseline>,
 }

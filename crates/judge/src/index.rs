@@ -79,7 +79,7 @@ pub(super) struct Filed<'a> {
     pub gates: Pieces<&'a Subject, &'a Gate>,
     cases: HashMap<&'a CaseId, &'a Case>,
     units: HashMap<&'a UnitId, &'a Unit>,
-    /// Units by kernel and variant.
+    /// The units of the plan, by kernel and variant.
     variants: Pieces<(&'a str, &'a str), &'a Unit>,
     /// The baselines of the policy, by kernel and variant.
     baselines: Pieces<(&'a str, &'a str), &'a Baseline>,

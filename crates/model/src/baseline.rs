@@ -68,7 +68,7 @@ pub enum BaselineKey {
         gpu: String,
         driver_branch: String,
         clock_policy: String,
-        /// The profiler with its version.
+        /// The name of the profiler with its version.
         profiler: String,
         compiler: String,
         flags: String,
@@ -212,7 +212,7 @@ impl BaselineKey {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
-    /// The seal of the record.
+    /// The seal of the record that it came from.
     pub record: String,
     /// The date of the run: RFC 3339, UTC.
     pub date: String,

@@ -60,7 +60,7 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// Instructions by kind.
+/// The number of instructions of each kind.
 pub type Mix = BTreeMap<InstructionKind, u32>;
 
 /// A source line, and where the function that contains it was inlined.
@@ -141,7 +141,7 @@ impl Width {
     }
 }
 
-/// The purpose of an instruction.
+/// The purpose of an instruction, as far as `explain` distinguishes it.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -184,11 +184,11 @@ pub enum InstructionKind {
     GenericLoad(Width),
     GenericStore(Width),
     ConstantLoad,
-    /// A load of matrices, `ldmatrix`.
+    /// A load of matrices by a warp, `ldmatrix`.
     MatrixLoad,
-    /// A store of matrices, `stmatrix`.
+    /// A store of matrices by a warp, `stmatrix`.
     MatrixStore,
-    /// An asynchronous copy, `cp.async`.
+    /// An asynchronous copy of a thread, `cp.async`.
     AsyncCopy,
     AsyncWait,
     /// A copy by the tensor memory accelerator (TMA), or of whole rows at once.

@@ -45,7 +45,7 @@ pub struct GateAnswer {
     pub outcome: Outcome,
 }
 
-/// Which verdict about a gate.
+/// Selects which of the verdicts about a gate is meant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GateVerdict {

@@ -267,7 +267,7 @@ pub struct EntryFacts {
     pub bounds: LaunchBounds,
 }
 
-/// What the source promises PTXAS about every launch of an entry: `__launch_bounds__` and `__maxnreg__`.
+/// The promises that the source makes PTXAS about every launch of an entry: `__launch_bounds__` and `__maxnreg__`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LaunchBounds {
@@ -315,7 +315,7 @@ pub struct Resources {
     pub spill_stores: Option<u32>,
     pub spill_loads: Option<u32>,
     pub static_shared: u32,
-    /// The number of named barriers.
+    /// The number of named barriers of the kernel.
     pub barriers: u32,
     pub cumulative_stack: Option<u32>,
     /// Bytes by bank number (`352 bytes cmem[0]`).
@@ -409,9 +409,9 @@ pub struct KeptDifference {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum LaterData {
-    /// The same data as the first launch. `launch` is counted from 1, which is the first.
+    /// The data of the first launch again. `launch` is counted from 1, which is the first.
     Same { launch: u32 },
-    /// The data of another seed.
+    /// The data that follows from another seed.
     Other { seed: u64 },
 }
 
@@ -426,7 +426,7 @@ pub struct SimulationFacts {
     /// Counters whose values the counters of a GPU have confirmed, and that nothing in this launch puts in doubt. Only
     /// these are gated.
     pub counters: BTreeMap<Counter, u64>,
-    /// The other counters, for readers.
+    /// The counters that are not gated, for readers.
     pub information: BTreeMap<Counter, u64>,
     /// Counters that can be gated in general, but not for this launch.
     pub withheld: BTreeMap<Counter, Withheld>,
@@ -503,7 +503,7 @@ impl Doubt {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LineCount {
-    /// The source line: `kernels/k.cu:12`.
+    /// The source line that is counted: `kernels/k.cu:12`.
     pub place: String,
     pub count: u64,
     /// The text of the line when the run ended, or `None` if it could not be read.
@@ -677,7 +677,7 @@ pub struct Worst {
     pub at: Location,
     pub got: Num,
     pub want: Num,
-    /// What differs in captured memory, read as floats.
+    /// The differences in captured memory, read as floats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reading: Option<Box<Reading>>,
     /// Where the first infinity and the first NaN of the launch arose, if the value is not finite and was simulated.
@@ -716,7 +716,7 @@ pub struct Reading {
 #[serde(deny_unknown_fields)]
 pub struct Location {
     pub tensor: String,
-    /// An index for each dimension.
+    /// The index of the element, one number for each dimension.
     pub index: Vec<usize>,
 }
 
@@ -828,7 +828,7 @@ impl fmt::Display for OtherProcess {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CompilerFacts {
-    /// The version of nvcc: `13.0.88`.
+    /// The version of nvcc, for example `13.0.88`.
     pub version: String,
     /// The digest of nvcc, cicc and ptxas.
     pub digest: String,

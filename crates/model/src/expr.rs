@@ -50,7 +50,7 @@ use crate::{ElemType, ScalarType};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// What an expression refers to.
+/// A name in an expression, which stands for a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Name {
     /// A name without a dot: `D`, `codec_max_err`.
@@ -194,7 +194,7 @@ pub fn unit(suffix: &str) -> Option<(Unit, i64)> {
     })
 }
 
-/// A parsed expression.
+/// A parsed expression, which can be evaluated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expression {
     root: Node,

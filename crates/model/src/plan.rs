@@ -71,7 +71,7 @@ impl Uncaptured {
 pub enum CaptureGap {
     /// The program, or what builds it, broke.
     Broke(Fault),
-    /// The launches cannot be captured.
+    /// The launches exist, and cannot be captured.
     Unsupported(Unsupported),
     /// At the base, the launch has other memory than head's, so that nothing can be compared.
     OtherInputs,
@@ -83,7 +83,7 @@ pub enum CaptureGap {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OtherKernels {
-    /// Kernels that only head launches.
+    /// The kernels that only head launches.
     pub new: Vec<String>,
     /// Kernels that only the base launches.
     pub gone: Vec<String>,
@@ -139,7 +139,7 @@ pub struct Expected {
     pub gates: Vec<GateName>,
     /// True if a filter left out shapes of the variant. It may be right at the remaining ones.
     pub left_out: bool,
-    /// Where it is declared: `gates.yaml:42`.
+    /// The place of its declaration: for example `gates.yaml:42`.
     pub declared: String,
 }
 
@@ -151,7 +151,7 @@ pub struct Fallback {
     pub variant: String,
     /// The other variant. It has the same outputs, the same reference and the same shapes.
     pub to: String,
-    /// Where it is declared: `gates.yaml:42`.
+    /// The place of its declaration: for example `gates.yaml:42`.
     pub declared: String,
 }
 
@@ -234,7 +234,7 @@ impl Plan {
         })
     }
 
-    /// Removes all other kernels.
+    /// Removes all kernels except those that `is_kept` selects.
     pub fn retain(&mut self, is_kept: impl Fn(&str) -> bool) {
         self.units.retain(|unit| is_kept(&unit.id.kernel));
         self.cases.retain(|case| is_kept(&case.id.kernel));
@@ -433,7 +433,7 @@ pub enum CType {
         size: u32,
         align: u32,
     },
-    /// A stream of type cudaStream_t.
+    /// A stream of the CUDA runtime, cudaStream_t.
     Stream,
 }
 
@@ -941,7 +941,7 @@ impl Special {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CapturedContent {
-    /// The path of the directory.
+    /// The path of the directory, as gates.yaml names it.
     pub capture: String,
     pub bytes: u64,
     /// Hashes of its chunks, in hexadecimal digits.
@@ -1479,7 +1479,7 @@ impl Pairing {
     }
 }
 
-/// What samples of single launches are used for, of a case that is timed against its base.
+/// The purpose of the samples of single launches, for a case that is timed against its base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Singles {

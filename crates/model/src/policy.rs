@@ -78,7 +78,7 @@ impl fmt::Display for Since {
 #[serde(deny_unknown_fields)]
 pub struct Anchor {
     pub since: Since,
-    /// What was found: `0a34415aaaaa`, or the versions among which the best was found: `12 versions`.
+    /// The commit that was found, `0a34415aaaaa`, or the versions among which the best was found, `12 versions`.
     pub found: String,
     pub baselines: Vec<Baseline>,
     pub broken_baselines: Vec<BrokenBaseline>,
@@ -99,7 +99,7 @@ pub struct Acceptance {
     pub by: String,
     /// The last day on which it is valid, by the date of the record: `2027-01-31`.
     pub until: String,
-    /// Where it is declared: `baselines/accepted.yaml:3`.
+    /// The place of its declaration: for example `baselines/accepted.yaml:3`.
     pub declared: String,
 }
 
@@ -269,7 +269,7 @@ pub struct MovedGates {
     pub binaries: Vec<UnitId>,
 }
 
-/// What happens to a gate that is looser at head than at the base.
+/// The fate of a gate that is looser at head than at the base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Loosening {
@@ -297,7 +297,7 @@ pub struct Target {
     pub bound: Bound,
     /// Why the target is missed, if that is known.
     pub because: Option<String>,
-    /// Where it is declared: `gates.yaml:42`.
+    /// The place of its declaration: for example `gates.yaml:42`.
     pub declared: String,
 }
 

@@ -77,7 +77,7 @@ pub enum ProfileMetric, measure: Measure {
 /// How the values of several kernels of one launch are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Joined {
-    /// Counts are added up.
+    /// The counts of all kernels are added up.
     Sum,
     /// Each kernel has a share or ratio of its own, and several kernels have none in common.
     Apart,
@@ -221,7 +221,7 @@ pub struct KernelProfile {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LineProfile {
-    /// The source line: `kernels/k.cu:12`.
+    /// The source line of these values: `kernels/k.cu:12`.
     pub place: String,
     /// The number of executed instructions of warps.
     pub instructions: u64,

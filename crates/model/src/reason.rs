@@ -20,7 +20,7 @@ use std::fmt;
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum Question {
-    /// A gate of head.
+    /// Whether one of head's gates holds.
     Gate(Rule),
     /// Whether a baseline file of this variant can be read.
     Baseline,
@@ -78,10 +78,10 @@ pub enum BaseDemand {
     /// The kernel itself does all work from the inputs of the reference on.
     OwnWork,
     SimulatorBudget,
-    /// Hazards within a warp fail.
+    /// A hazard within a warp fails the case.
     WarpHazards,
     TimingSchedule,
-    /// These gates have an answer.
+    /// The checks of these gates give an answer.
     Checks(Vec<Rule>),
     /// The values of a baseline file.
     Baseline(Facet),
@@ -93,7 +93,7 @@ pub enum BaseDemand {
     NoFailure(Vec<GateName>),
     /// No other variant stands in for this one, except the given one.
     NoFallback(Option<String>),
-    /// What a program launches can be compared.
+    /// The launches of a program can be compared.
     Launch,
 }
 
@@ -473,7 +473,7 @@ pub enum FigureProblem {
 pub struct AcceptedLimit {
     pub limit: Rule,
     pub by: String,
-    /// The last day: `2027-01-31`.
+    /// The last day on which it is valid: `2027-01-31`.
     pub until: String,
     pub because: String,
 }
@@ -487,10 +487,10 @@ pub struct AcceptedFinding {
     pub place: String,
     pub times: u64,
     pub by: String,
-    /// The last day: `2027-01-31`.
+    /// The last day on which it is valid: `2027-01-31`.
     pub until: String,
     pub because: String,
-    /// Where it was accepted: `baselines/accepted.yaml:3`.
+    /// The place of its acceptance: for example `baselines/accepted.yaml:3`.
     pub declared: String,
 }
 

@@ -12,7 +12,8 @@ pub struct Rename {
     pub to: String,
 }
 
-/// What was renamed. A name is unique among all kernels, or in one kernel, which has head's name here.
+/// The kind of thing that was renamed. A name is unique among all kernels, or in one kernel, which has head's name
+/// here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum RenamedItem {

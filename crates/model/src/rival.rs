@@ -69,7 +69,7 @@ pub struct Task {
     pub kernel: String,
     pub shape: String,
     pub dims: BTreeMap<String, i64>,
-    /// The tensors without working memory.
+    /// The tensors of the case, without working memory.
     pub tensors: Vec<TaskTensor>,
     /// The arguments of all steps, in order.
     pub args: Vec<Arg>,

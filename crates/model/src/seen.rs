@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub enum Seen<T> {
     Got(T),
-    /// It was tried and broke.
+    /// It was tried, and something broke.
     Fault(Fault),
     /// This device or tool cannot do it, whatever the kernel.
     Unsupported(Unsupported),
@@ -206,7 +206,7 @@ pub struct Fault {
     pub site: Option<Box<FaultSite>>,
 }
 
-/// The place where something broke.
+/// The place in the code where something broke.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum FaultSite {

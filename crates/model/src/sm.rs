@@ -29,9 +29,9 @@ pub struct Rates {
     /// The lanes that finish an addition, product or both in one.
     pub fp32: f64,
     pub fp64: f64,
-    /// The same for halves, two of which are in one register.
+    /// The lanes that do so for halves, two of which are in one register.
     pub fp16: f64,
-    /// Exponentials, roots, reciprocals and sines.
+    /// The lanes that finish exponentials, roots, reciprocals or sines.
     pub special: f64,
     /// Products with addition of the tensor cores, dense: of f16 or bf16, summed up in f32.
     pub tensor_16: f64,

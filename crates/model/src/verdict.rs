@@ -16,7 +16,7 @@ pub struct Verdict {
     /// The limit as a value, if it is one.
     pub limit: Option<Num>,
     pub baseline: Option<Num>,
-    /// (measured - baseline) / baseline.
+    /// The relative change: (measured - baseline) / baseline.
     pub change: Option<Num>,
     /// The 95 % interval of `change`, for times.
     pub interval: Option<[Num; 2]>,
@@ -24,7 +24,7 @@ pub struct Verdict {
     pub smallest_visible: Option<Num>,
     /// The effort that the comparison of times took.
     pub effort: Option<Effort>,
-    /// Where the gate was declared.
+    /// The place where the gate was declared.
     pub declared: Option<String>,
 }
 
@@ -38,7 +38,7 @@ pub struct Drift {
     pub found: String,
     pub was: Num,
     pub measured: Num,
-    /// (measured - was) / was.
+    /// The relative change: (measured - was) / was.
     pub change: Num,
     /// The 95 % interval of `change`, for times.
     pub interval: Option<[Num; 2]>,
@@ -202,7 +202,7 @@ pub struct Accepted {
     pub rule: Rule,
     /// `Reason::Accepted`, or `Reason::FindingsAccepted` with one of them.
     pub reason: Reason,
-    /// Where it was accepted.
+    /// The place where the failure was accepted.
     pub declared: String,
 }
 
@@ -213,7 +213,7 @@ pub struct Aimed {
     pub rule: Rule,
     pub standing: Standing,
     pub measured: Option<Num>,
-    /// The target as a value.
+    /// The target as a value, if it is one.
     pub limit: Option<Num>,
     /// (measured - limit) / limit, if both are known.
     pub change: Option<Num>,

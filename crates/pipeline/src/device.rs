@@ -13,7 +13,7 @@ use system::error::{Error, Result};
 /// A device that wakes up on a thread of its own, because a CUDA context takes as long as a warm build.
 pub struct WakingDevice<'scope, 'env> {
     opened: ScopedJoinHandle<'scope, (Crews<'env>, Seen<DeviceFacts>)>,
-    /// The start of the run.
+    /// When the run began, for its costs.
     pub(super) began: Instant,
 }
 

@@ -23,12 +23,12 @@ use system::error::{Diagnostic, Error, Result};
 
 /// Everything that a run needs to know.
 pub(super) struct Planned {
-    /// The directory of gates.yaml.
+    /// The directory that holds head's gates.yaml.
     pub root: PathBuf,
     pub places: Places,
     pub plan: Plan,
     pub policy: Policy,
-    /// The commit of head.
+    /// The commit of head's tree, if it is known.
     pub commit: Option<String>,
     pub sources: Option<String>,
     pub checkout: Checkout,
@@ -55,12 +55,12 @@ pub(super) struct UnitReads {
 
 /// The tree that the base is built from.
 pub(super) struct BaseTree {
-    /// The directory of its gates.yaml.
+    /// The directory that holds the base's gates.yaml.
     pub root: PathBuf,
     /// The compiler that the base asks for.
     pub toolchain: Toolchain,
     pub references: References,
-    /// The trees of both sides.
+    /// The directories of both sides, which are kept apart.
     pub trees: Trees,
     /// Keeps the files of the base in place.
     _files: Box<dyn Any + Send + Sync>,

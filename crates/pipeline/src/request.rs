@@ -8,7 +8,7 @@ use run::device::DeviceChoice;
 use std::any::Any;
 use std::path::{Path, PathBuf};
 
-/// The request for a run.
+/// The request for one run of a change.
 #[derive(Debug)]
 pub struct Request {
     pub config: PathBuf,
@@ -64,7 +64,7 @@ pub struct Change {
     pub checkout: Checkout,
     /// Older baselines that gates of head name.
     pub anchors: Vec<Anchor>,
-    /// The compiler that builds head.
+    /// The compiler that head is built with.
     pub compiler: Choice,
     pub base: Option<BaseSide>,
 }
@@ -77,13 +77,13 @@ pub struct BaseSide {
     pub binaries: Vec<BinaryGates>,
     /// The programs that its gates.yaml has.
     pub programs: Vec<Program>,
-    /// The compiler that builds it.
+    /// The compiler that the base is built with.
     pub compiler: Choice,
-    /// The directory of its gates.yaml.
+    /// The directory that holds its gates.yaml.
     pub root: PathBuf,
     /// How its files are kept apart from head's. `None` if it is made from head's own files.
     pub file_isolation: Option<FileIsolation>,
-    /// Keeps its files in place.
+    /// A guard that keeps its files in place.
     pub files: Box<dyn Any + Send + Sync>,
 }
 
@@ -96,7 +96,7 @@ pub struct FileIsolation {
     pub head_files: Vec<PathBuf>,
 }
 
-/// Whether cases are profiled.
+/// Whether and when cases are profiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
     No,

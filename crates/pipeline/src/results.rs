@@ -26,7 +26,7 @@ pub(super) struct Results {
     dir: CacheDir,
     /// The digest of this executable. Another one may simulate, draw inputs or compare differently.
     program: String,
-    /// The start of this run.
+    /// When this run started, as the record says.
     started: String,
     /// True if nothing is taken from earlier runs.
     is_fresh: bool,
@@ -34,7 +34,7 @@ pub(super) struct Results {
     code: Mutex<HashMap<PathBuf, Option<String>>>,
 }
 
-/// The name of one question.
+/// The name under which an answer is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ResultKey(String);
 

@@ -144,7 +144,7 @@ fn admitted(record: &Record) -> impl Iterator<Item = (&Case, Option<SkipReason>)
 /// One case with the code for one architecture, all seeds, in the order of the plan, or why it is not run.
 struct Run<'a> {
     case: &'a Case,
-    /// `None` for the oldest architecture.
+    /// The architecture, or `None` for the oldest one.
     arch: Option<Arch>,
     refused: Option<SkipReason>,
 }

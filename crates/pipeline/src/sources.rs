@@ -12,7 +12,7 @@ const MOST_BYTES: u64 = 16 << 20;
 
 /// The sources of a run, each read once.
 pub struct Sources<'a> {
-    /// The directory of gates.yaml.
+    /// The directory that holds gates.yaml.
     root: &'a Path,
     /// The directory of the toolkit's headers.
     toolkit: &'a Path,

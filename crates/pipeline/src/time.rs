@@ -226,7 +226,7 @@ fn take_turn(
     evidence
 }
 
-/// One process of one case.
+/// The timing of one case in one process.
 struct ProcessJob<'a> {
     case: &'a Case,
     /// The number of the process, counted from 0.

@@ -20,7 +20,7 @@ pub(super) type Artifacts = HashMap<UnitId, Artifact>;
 
 /// State that kernels of head, or of the base, run with.
 pub(super) struct WorkSide {
-    /// `None` for the simulator.
+    /// The GPU, or `None` for the simulator.
     pub device: Option<DeviceFacts>,
     pub artifacts: Artifacts,
     pub answers: Answers,

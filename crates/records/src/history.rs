@@ -19,7 +19,7 @@ pub struct History {
     pub shallow_since: Option<Commit>,
 }
 
-/// One value under one key.
+/// How one value under one key moved.
 #[derive(Serialize)]
 pub struct Series {
     pub subject: Subject,

@@ -186,7 +186,7 @@ fn keys(baselines: &[Baseline], case: &CaseId, facet: Facet) -> Vec<String> {
 const ALWAYS: &str = "always";
 const DEFAULT: &str = "default";
 
-/// Renders an explanation for people.
+/// Renders an explanation as text that people read.
 pub fn text(explained: &Explained) -> String {
     let cases: Vec<String> = explained.cases.iter().map(text_of_case).collect();
     cases.join("\n")

@@ -263,11 +263,11 @@ pub fn markdown_of_kernels(kernels: &KernelExplanations) -> String {
     text
 }
 
-/// The explanations that people read.
+/// The explanations that are written out for people, and a sentence on the others.
 struct ShownExplanations<'a> {
     /// Each explanation with the other architectures that the same kernel is explained for.
     first: Vec<(&'a Explanation, Vec<Arch>)>,
-    /// A sentence about all others.
+    /// A sentence about all kernels that are not written out.
     rest: Option<String>,
 }
 

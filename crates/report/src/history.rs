@@ -30,7 +30,7 @@ pub(super) fn is_main(series: &Series) -> bool {
     is_counted || METRICS.contains(&series.metric)
 }
 
-/// The values under one key.
+/// The series of values that have one key.
 pub(super) struct SeriesGroup<'a> {
     facet: Facet,
     pub key: String,

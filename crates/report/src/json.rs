@@ -62,9 +62,9 @@ struct Report<'a> {
 /// A verdict with what a program matches on, and what a person reads.
 #[derive(Serialize, JsonSchema)]
 struct ReportEntry<'a, T> {
-    /// `p50 +2%`.
+    /// The question of the verdict: `p50 +2%`.
     gate: String,
-    /// Stable; see docs/verdicts.md.
+    /// The stable name of the reason; see docs/verdicts.md.
     code: &'static str,
     metric: Option<Metric>,
     message: String,

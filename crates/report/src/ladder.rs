@@ -54,7 +54,7 @@ pub struct Ladder {
 #[derive(Serialize)]
 pub struct Step {
     pub variant: String,
-    /// What the variant adds to the step before, or for the first all that it defines.
+    /// The definitions that the variant adds to the step before, or all of them for the first variant.
     pub added: Vec<Added>,
     pub values: BTreeMap<Metric, Reading>,
 }
@@ -82,7 +82,7 @@ pub struct Shape {
     pub rungs: Vec<Rung>,
 }
 
-/// One variant at one shape.
+/// One variant of a ladder at one shape.
 #[derive(Serialize)]
 pub struct Rung {
     pub variant: String,

@@ -329,7 +329,7 @@ fn shortened(text: &str, most: usize) -> String {
     }
 }
 
-/// Where sections are placed.
+/// Where sections are placed, and how their titles begin.
 #[derive(Clone, Copy)]
 struct Placement<'a> {
     /// The markdown that begins the title of each section.

@@ -17,7 +17,7 @@ const MOST_NAMES: usize = 5;
 /// The number of worse kernels that are written out.
 const MOST_WORSE: usize = 10;
 
-/// A kernel that got worse.
+/// A kernel that got worse, with its values on both sides.
 pub struct Worse<'a> {
     pub unit: &'a UnitId,
     pub pair: Pair<'a>,

@@ -16,7 +16,7 @@ pub const SCHEMA: &str = "gatekeeper.models/1";
 
 /// A run on one GPU model.
 pub struct Model<'a> {
-    /// The name of its column.
+    /// The name that heads its column.
     pub name: String,
     /// The name of the directory of its files. No two models have the same.
     pub dir: String,
@@ -264,7 +264,7 @@ struct Document<'a> {
     schema: &'static str,
     exit_code: u8,
     conclusion: Conclusion,
-    /// The counts over all models.
+    /// The counts of outcomes over all models.
     counts: BTreeMap<&'static str, usize>,
     models: Vec<ModelEntry<'a>>,
 }

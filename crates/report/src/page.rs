@@ -21,13 +21,13 @@ pub struct Page<'a> {
     pub headline: String,
     /// Which gatekeeper judged on what machine with which compiler. It comes first.
     pub header: String,
-    /// The machine and the compiler.
+    /// The machine and the compiler, in one line.
     pub circumstances: String,
     /// All sections. Empty ones are not shown.
     pub sections: Vec<Section<'a>>,
     /// The number of sections at the start that say what failed.
     pub failing: usize,
-    /// Where the wall time went.
+    /// A line that says where the wall time went.
     pub costs: String,
 }
 

@@ -14,7 +14,7 @@ use wording::names::named;
 use wording::reasons::{self, Context};
 use wording::{findings, problems as titles, words};
 
-/// One problem, ready for display.
+/// One problem, with everything that a format shows of it.
 pub struct Block<'a> {
     pub problem: &'a Problem,
     /// The cases: `softmax@gpt2`, or a count by variant if there are many.
@@ -58,7 +58,7 @@ pub struct FrameLine {
     pub number: u32,
     /// `None` if the source could not be read.
     pub text: Option<String>,
-    /// What happens at the line: `thread 32 reads`.
+    /// The event at the line: `thread 32 reads`.
     pub note: String,
 }
 

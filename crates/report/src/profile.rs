@@ -16,7 +16,7 @@ const SCHEMA: &str = "gatekeeper.profile/1";
 /// The number of stalls, lines and operations that are shown for a kernel, the largest first.
 const SHOWN: usize = 5;
 
-/// The profiles of one case.
+/// The profiles of one case, one for each repeat.
 #[derive(Serialize)]
 pub struct CaseProfile<'a> {
     pub case: &'a CaseId,

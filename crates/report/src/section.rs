@@ -7,7 +7,7 @@ use super::problems::{Block, ValueRow, head_of_was};
 pub struct Section<'a> {
     /// The word that begins each line in a terminal, at most eight letters.
     pub label: &'static str,
-    /// The title in a comment.
+    /// The title that a comment shows.
     pub title: String,
     pub parts: Vec<SectionPart<'a>>,
     /// True if a comment folds the section, at its end.
@@ -24,7 +24,7 @@ pub enum InTerminal {
     Always,
     /// The first lines, and all of them with `--verbose`.
     First(usize),
-    /// Only with `--verbose`.
+    /// A terminal shows it only with `--verbose`.
     IfVerbose,
     Never,
 }

@@ -21,10 +21,10 @@ pub struct Options {
     pub verbosity: Verbosity,
 }
 
-/// How much is printed.
+/// How much of a report is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verbosity {
-    /// Only the headline is printed.
+    /// Only the headline of the report is printed.
     Quiet,
     #[default]
     Normal,

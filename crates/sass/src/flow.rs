@@ -138,7 +138,7 @@ fn blocks(section: &Section) -> Vec<Block> {
         .collect()
 }
 
-/// Where an instruction leads.
+/// Where an instruction leads, and whether always.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
     On,

@@ -20,7 +20,7 @@ pub struct Listing<'a> {
 /// The code of one entry, with the functions that it calls.
 #[derive(Debug, Default)]
 pub struct Section<'a> {
-    /// The symbol of the entry.
+    /// The symbol of the entry, as in the cubin.
     pub name: &'a str,
     pub(crate) instructions: Vec<Instruction<'a>>,
     /// The index of the instruction that follows each label.

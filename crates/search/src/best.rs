@@ -5,7 +5,7 @@ use crate::space::Point;
 #[derive(Clone, Debug)]
 pub(crate) struct Best {
     most: usize,
-    /// The best configurations, best first.
+    /// The best configurations with their costs, best first.
     elites: Vec<(f64, Point)>,
 }
 

@@ -3,7 +3,7 @@
 
 use crate::space::{Parameter, Point, Space};
 
-/// The numbers of each parameter.
+/// The numbers that stand for each parameter's values.
 #[derive(Clone, Debug)]
 pub(crate) struct Encoding(Vec<Figures>);
 

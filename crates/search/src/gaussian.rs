@@ -29,7 +29,7 @@ struct Scales {
 
 /// The parameters learned from some rows.
 struct Fitted {
-    /// Each row, in lengths.
+    /// The rows, in units of the learned lengths.
     rows: Vec<Vec<f64>>,
     factor: Factor,
     /// The targets, as the factor solves them.

@@ -122,7 +122,7 @@ proptest! {
         prop_assert_eq!(all(), all());
     }
 
-    /// What was told from elsewhere is not asked for.
+    /// A point whose cost was reported from elsewhere is not asked for.
     #[test]
     fn asks_for_nothing_known(space in spaces(), seed: u64) {
         let Some(known) = space.points().next() else { return Ok(()) };

@@ -15,7 +15,7 @@ pub enum Error {
 pub struct Diagnostic {
     /// The problem in one sentence, without a full stop at the end.
     pub message: String,
-    /// The place: `gates.yaml:12:5`, `baselines/k/v/times.json:1:30`.
+    /// The place in a file: `gates.yaml:12:5`, `baselines/k/v/times.json:1:30`.
     pub at: Option<String>,
     /// The path of the key in that file: `kernels.gemm.launch.grid[0]`.
     pub key: Option<String>,

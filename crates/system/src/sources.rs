@@ -51,7 +51,7 @@ pub fn relative(from: &Path, to: &Path) -> PathBuf {
     up.chain(to.components().skip(shared)).collect()
 }
 
-/// Why a directory is unknown.
+/// The reasons for which a directory is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoDirectory {
     /// The environment does not have the variable, or it is empty.

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 use tempfile::{Builder, NamedTempFile, TempDir};
 
-/// The beginning of their names.
+/// The text that begins all of their names.
 pub const PREFIX: &str = ".gatekeeper-";
 
 /// The age up to which leftovers stay. Process ids are used again, and other machines may share the directory.

@@ -14,7 +14,7 @@ use model::*;
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     pub environment: &'a Environment,
-    /// The subjects, at least one.
+    /// The subjects of the sentence, at least one.
     pub subjects: &'a [&'a Subject],
 }
 

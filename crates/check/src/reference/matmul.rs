@@ -1,4 +1,4 @@
-//! Computes the `gemm` reference.
+//! Computes the `gemm` reference: matrix products with an epilogue.
 
 use super::{Array, NoAnswer, Scene, elementwise, same_dims};
 use crate::Values;
@@ -174,7 +174,7 @@ pub fn gemm(scene: Scene) -> Result<Values, NoAnswer> {
     Ok(Values::F32(result))
 }
 
-/// Multiplies integers, exactly.
+/// Multiplies matrices of integers, without any rounding.
 fn integers(
     left: &Operand,
     right: &Operand,

@@ -1,4 +1,4 @@
-//! Reduces and permutes axes.
+//! Computes the references that reduce or permute axes.
 
 use super::elementwise::least;
 use super::{NoAnswer, Scene, same_dims};

@@ -4,7 +4,7 @@ use crate::code_comparison::{InstructionCount, LineBucket};
 use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::InstructionKind as Kind;
 
-/// The cycles of one division.
+/// The cycles that one division takes.
 const CYCLES: f64 = 40.0;
 
 pub fn rule(code: &CodeComparison) -> Vec<Cause> {

@@ -4,7 +4,7 @@
 use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::{InstructionKind as Kind, Width};
 
-/// Cycles of an additional load.
+/// The cycles that one additional load takes.
 const CYCLES: f64 = 30.0;
 /// The notable share of loads that moved to other lines.
 const NOTABLE: f64 = 0.01;
@@ -16,7 +16,7 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     if growth.total <= NOTABLE * base.min(head) {
         return Vec::new();
     }
-    // The same number of bytes in narrower pieces is no repeated read.
+    // A load of the same bytes in narrower pieces is no repeated read.
     let (was, is) = bits(code, &is_load);
     if is - was <= NOTABLE * was.min(is) {
         return Vec::new();

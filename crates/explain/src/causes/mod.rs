@@ -7,7 +7,7 @@ use super::{Cause, CodeComparison, Sides};
 mod tests;
 
 pub enum Rule {
-    /// Sees what was compiled.
+    /// The rule looks at what was compiled.
     Code(fn(&CodeComparison) -> Vec<Cause>),
     /// Sees the case, its environment or what was measured, too.
     Run(fn(&Sides, &CodeComparison) -> Vec<Cause>),

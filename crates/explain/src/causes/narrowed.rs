@@ -3,7 +3,7 @@
 use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::{InstructionKind as Kind, Width};
 
-/// Cycles of one access more.
+/// The cycles that one additional access takes.
 const CYCLES: f64 = 8.0;
 /// The share of the bytes that wider accesses moved which narrower ones have to move now.
 const SHARE: f64 = 0.4;

@@ -59,7 +59,7 @@ pub fn advice(bound: &Bound, waste: &Waste, residency: Option<&Residency>) -> Ve
         .collect()
 }
 
-/// What rules look at in addition to the bound.
+/// The facts that rules look at in addition to the bound.
 struct On {
     coalesce: [(bool, Advice); 2],
     conflicts: bool,

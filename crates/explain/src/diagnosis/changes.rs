@@ -19,7 +19,7 @@ pub struct Diagnosed {
     pub changes: Vec<FigureChange>,
 }
 
-/// Why a case is shown.
+/// The reason for which a case is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
@@ -35,7 +35,7 @@ pub struct FigureChange {
     pub after: Num,
 }
 
-/// A figure of a diagnosis.
+/// A figure of a diagnosis that can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {

@@ -62,7 +62,7 @@ pub enum Basis {
     Nothing,
 }
 
-/// What bounds a case. Names are stable, because programs match on them.
+/// The bound of a case. Names are stable, because programs match on them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Bound {
@@ -105,7 +105,7 @@ pub enum Resource {
 }
 }
 
-/// Why the bound is unknown.
+/// The reasons for which a bound is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Unknown {
@@ -131,7 +131,7 @@ pub struct Roofline {
     pub operations: Num,
     pub memory: Resource,
     pub bytes: Num,
-    /// Operations for each byte.
+    /// The operations for each byte that is moved.
     pub intensity: Num,
     /// The intensity from which on arithmetic is the roof.
     pub ridge: Num,
@@ -197,7 +197,7 @@ impl Residency {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Theoretical {
-    /// The occupancy, 0 to 1.
+    /// The occupancy as a share, from 0 to 1.
     pub occupancy: Num,
     pub blocks_per_sm: u32,
     pub limiter: Limiter,
@@ -233,7 +233,7 @@ pub struct Waste {
     /// Loads or stores of lanes that are not adjacent.
     pub loads: bool,
     pub stores: bool,
-    /// Bank conflicts in shared memory.
+    /// True if there are many bank conflicts in shared memory.
     pub conflicts: bool,
 }
 

@@ -123,14 +123,14 @@ pub struct Peaks {
     pub gpu: String,
     pub multiprocessors: u32,
     pub l2_bytes: u64,
-    /// The SM clock in Hz.
+    /// The clock of the SMs in Hz.
     pub hz: f64,
     /// The source of device memory, clock and SMs.
     pub source: &'static str,
     pub dram_bytes: f64,
     pub l2: L2,
     pub shared_bytes: f64,
-    /// Instructions of warps a second.
+    /// The instructions of warps that are issued a second.
     pub issue: f64,
     pub fp32: f64,
     pub fp64: f64,

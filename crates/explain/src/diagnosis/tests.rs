@@ -36,7 +36,7 @@ impl TestLaunch {
         u64::from(self.blocks) * 8
     }
 
-    /// Sets counts of all warps.
+    /// Sets counts, each of which is a sum over all warps.
     fn counting(mut self, each: &[(Counter, u64)]) -> Self {
         let warps = self.warps();
         let all = each
@@ -110,7 +110,7 @@ fn many_instructions_are_bound_by_issue_slots_and_those_of_one_unit_by_that() {
     let doubles = KERNEL.computing(Arithmetic::Fp64, 9_000, 64);
     assert_eq!(doubles.bound(), by(Resource::Fp64));
     assert_eq!(doubles.diagnosis().advice, [Advice::UseSinglePrecision]);
-    // The same number is hardly anything on tensor cores: 4096 operations an instruction take 2 us of 40.
+    // On tensor cores this number is hardly anything: 4096 operations an instruction take 2 us of 40.
     let products = KERNEL.computing(Arithmetic::TensorF16, 200, 4096);
     assert_eq!(products.bound(), by(Resource::IssueSlots));
     let products = KERNEL.computing(Arithmetic::TensorF16, 8_000, 4096);

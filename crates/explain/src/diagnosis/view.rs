@@ -12,7 +12,7 @@ use model::{
 /// Everything that a diagnosis needs of a case.
 pub struct DiagnosisInput<'a> {
     pub arch: Arch,
-    /// `None` in the simulator.
+    /// The GPU, or `None` in the simulator.
     pub device: Option<&'a DeviceFacts>,
     /// `None` if several entries are one launch, or if host code launches.
     pub entry: Option<(Launch, &'a Resources)>,

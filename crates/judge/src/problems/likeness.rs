@@ -8,7 +8,7 @@ pub struct Likeness {
     kernel: String,
     code: &'static str,
     since_base: Option<SinceBase>,
-    /// What is broken, each thing once.
+    /// The counters, metrics and gates that are broken, each once.
     broken: Vec<Broken>,
 }
 

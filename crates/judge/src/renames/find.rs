@@ -138,7 +138,7 @@ impl<'a> KernelParts<'a> {
         })
     }
 
-    /// Returns each name once.
+    /// Returns the names that `of` finds in the cases, each once.
     fn names(&self, of: impl Fn(&'a Case) -> Vec<&'a String>) -> Vec<&'a String> {
         let mut names = Vec::new();
         for name in self.cases.iter().flat_map(|case| of(case)) {

@@ -49,7 +49,7 @@ fn removed_files(base: &Base, head: &Plan) -> Vec<Comparison> {
     )
 }
 
-/// Compares two records.
+/// Compares the demands of two records, whose references are compared elsewhere.
 pub fn between(base: &Record, head: &Record) -> Vec<Comparison> {
     let [was, is] = [base, head].map(|record| PlanAndGates {
         plan: &record.plan,

@@ -178,7 +178,7 @@ fn asked<'i, 'a>(view: View<'i, 'a>, id: &CaseId) -> impl Iterator<Item = &'a Ru
         .map(|gate| &gate.rule)
 }
 
-/// Asks both sides one question.
+/// Asks both sides for the answer to one rule, and compares the two.
 fn compare_check(view: View, base: View, id: &CaseId, rule: &Rule) -> Ended {
     let Some(reason) = unanswered(view, id, rule) else {
         return Ended::Held;
@@ -200,7 +200,7 @@ fn lose(reason: Reason, of_base: OrNotPassed<()>) -> Ended {
     let lost = Ended::Failed(Loosened::ChecksLost(Box::new(reason.clone())));
     match of_base {
         Ok(()) => lost,
-        // The same obstacle keeps both sides from an answer.
+        // Both sides lack an answer for one reason, so nothing was lost.
         Err(why) if why.reason.code() == reason.code() => Ended::Held,
         Err(why) => match (why.outcome, without_answer_of_base(why)) {
             // A kernel that is wrong or breaks has given an answer.

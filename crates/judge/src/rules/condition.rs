@@ -26,7 +26,7 @@ pub fn check_condition(view: View, gate: &Gate, expr: &Expr) -> Ruled {
 /// The seeds whose errors an expression is about.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Seeds {
-    /// The seeds that gates.yaml lists.
+    /// The seeds that are listed in gates.yaml.
     Written,
     /// The seed that follows from the commit.
     Drawn,

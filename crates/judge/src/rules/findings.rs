@@ -19,7 +19,7 @@ pub struct SeenFinding<'a> {
 /// The state of a finding under its gate, the gravest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FindingStanding {
-    /// The finding breaks the gate.
+    /// The finding breaks the gate of its case.
     Broken,
     Accepted,
     /// The finding is a hazard that is only noted.

@@ -1,4 +1,4 @@
-//! Finds the acceptances of findings.
+//! Finds the acceptances that let findings pass.
 
 use crate::index::View;
 use model::*;

@@ -282,7 +282,7 @@ fn counts(
     })
 }
 
-/// Counts the values in `low..=high`.
+/// Counts the sorted values that lie in `low..=high`.
 fn count(sorted: &[f64], low: f64, high: f64) -> usize {
     let above = sorted.partition_point(|&value| value <= high);
     above.saturating_sub(sorted.partition_point(|&value| value < low))

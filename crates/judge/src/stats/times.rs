@@ -15,7 +15,7 @@ use model::TimeFacts;
 /// distribution.
 const ROUNDING: f64 = 0.288_675_134_594_812_9;
 
-/// The samples of one process.
+/// The samples that one process took of a case.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessTimes<'a> {
     /// The number of launches in one batched sample.

@@ -132,7 +132,7 @@ fn the_run_by_hand_passes_whole() {
     assert_eq!((judgement.wins, judgement.notes), (vec![], vec![]));
 }
 
-/// Programs match on them.
+/// Programs match on the codes, so they must stay distinct and regular.
 #[test]
 fn every_code_is_unique_and_in_kebab_case() {
     let mut codes: Vec<_> = Reason::codes().map(|code| code.code).collect();

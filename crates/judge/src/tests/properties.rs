@@ -177,7 +177,7 @@ fn breaks() -> impl Strategy<Value = Vec<Break>> {
     prop::collection::vec(a_break(), 0..4)
 }
 
-/// Draws runs of every kind.
+/// Draws one of the fixture's runs: on a GPU, against a base, in the simulator, or without a GPU.
 fn any_run() -> impl Strategy<Value = Record> {
     prop::sample::select(vec![
         record(),

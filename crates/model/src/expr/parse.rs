@@ -63,7 +63,7 @@ impl fmt::Display for Token {
     }
 }
 
-/// All symbols, longer ones first.
+/// All symbols of the language, longer ones first.
 pub(super) const SYMBOLS: [&str; 17] = [
     "<=", ">=", "==", "!=", "&&", "||", "<", ">", "!", "+", "-", "*", "/", "%", "(", ")", ",",
 ];

@@ -538,7 +538,7 @@ fn bytes_of(mut git: Command) -> Result<Vec<u8>> {
     }
 }
 
-/// Returns git's answer to `input`.
+/// Writes `input` to git, and returns its answer.
 pub(super) fn answer_to(git: Command, input: Vec<u8>) -> Result<Vec<u8>> {
     answering(git, input, |answers| {
         let mut all = Vec::new();

@@ -162,7 +162,7 @@ pub fn versions(
     Ok(Some(FileVersions { files, shallow }))
 }
 
-/// A line of git's log.
+/// A file that a line of git's log names.
 struct Touched<'a> {
     name: &'a str,
     commit: Commit,

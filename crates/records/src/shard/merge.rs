@@ -22,7 +22,7 @@ pub struct NamedRecord {
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Another program made the measurement.
+    /// The measurement was made by another program.
     NotOurs { name: String },
     /// The record was made outside git, so nothing says from which sources.
     NoSources { name: String },
@@ -59,7 +59,7 @@ pub enum Foreign {
     /// Gates, cases, or options of the command line differ.
     Plan,
     Baselines,
-    /// The same cases were dealt to other shards.
+    /// The same cases were dealt out to other shards.
     Dealing,
     Compiler,
 }

@@ -274,7 +274,7 @@ pub enum WorseValues {
     Accepted,
 }
 
-/// The outcome of an update.
+/// The outcome of an update, with the values that it changed.
 #[derive(Debug)]
 pub struct Update {
     /// The changes that were made. Values in `worse` are not among them.

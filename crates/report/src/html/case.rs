@@ -39,7 +39,7 @@ pub struct Cases<'a> {
 struct ShownCase<'a> {
     case: &'a Case,
     subject: Subject,
-    /// Its position in the plan.
+    /// The position of the case in the plan.
     at: usize,
     worst: Option<Outcome>,
 }
@@ -50,7 +50,7 @@ impl ShownCase<'_> {
     }
 }
 
-/// Room for blocks, in bytes.
+/// The room that a page has for blocks, in bytes.
 #[derive(Clone, Copy)]
 pub struct Room {
     pub failed: usize,
@@ -59,7 +59,7 @@ pub struct Room {
 
 /// The rendered blocks of single cases.
 pub struct Blocks<'a> {
-    /// All cases, the worst first.
+    /// All cases of the run, the worst first.
     all: Vec<ShownCase<'a>>,
     /// Blocks of failed cases, by the position of the case in the plan.
     failed: Vec<(usize, Markup)>,

@@ -38,7 +38,7 @@ pub struct Samples<'a> {
     pub levels: &'a [Level],
     /// Where the median is, by its interval.
     pub interval: Option<[f64; 2]>,
-    /// The divisor for the labels.
+    /// The number that labels are divided by, which their unit stands for.
     pub scale: f64,
 }
 

@@ -225,7 +225,7 @@ fn conclusion(conclusion: Conclusion) -> &'static str {
     }
 }
 
-/// Renders a whole page.
+/// Renders a whole page with its frame.
 fn document(title: &str, body: &Markup) -> String {
     let policy = format!(
         "default-src 'none'; style-src 'sha256-{STYLE_HASH}'; script-src 'sha256-{SCRIPT_HASH}'; \

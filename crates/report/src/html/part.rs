@@ -248,7 +248,7 @@ pub fn names(raw: &str, links: &Links) -> Markup {
     }
 }
 
-/// Renders a command for copying.
+/// Renders a command that a reader can copy.
 pub fn command(command: &str) -> Markup {
     html! { pre.command { code { (command) } } }
 }

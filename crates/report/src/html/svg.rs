@@ -48,7 +48,7 @@ pub enum Anchor {
     Right,
 }
 
-/// The content of one drawing.
+/// The content of one drawing, while it is being drawn.
 #[derive(Default)]
 pub struct Drawing {
     out: String,

@@ -13,7 +13,7 @@ fn page(record: &Record) -> String {
     render(&ReportInput::new(&Index::new(record), record, &judgement))
 }
 
-/// Elements without an end tag.
+/// The elements that have no end tag.
 const VOID: [&str; 4] = ["meta", "input", "br", "hr"];
 
 /// The parts of a page: its elements with their attributes, and the text between them. Parsing panics if an element

@@ -56,7 +56,7 @@ fn a_step_lists_the_differences_of_its_build() {
     );
 }
 
-/// Those that compute something else have a ladder and a name of their own; numbers fit 80 columns.
+/// Variants that compute something else have a ladder and a name of their own, and numbers fit 80 columns.
 #[test]
 fn a_second_ladder_of_a_kernel_is_named_by_its_variants() {
     assert_eq!(common_name(&["causal", "mma_causal"]), "causal");

@@ -28,7 +28,7 @@ use std::process::Command;
 /// A directory in which a program can read no file and start no program.
 #[derive(Clone, Debug)]
 pub struct Hidden {
-    /// The path without links.
+    /// The path of the directory, without links.
     pub dir: PathBuf,
     /// Directories in it that the program can read all the same.
     pub but: Vec<PathBuf>,

@@ -38,7 +38,7 @@ pub enum Heard {
     TooLong,
     /// Its output is closed: it is gone, or will be.
     End,
-    /// Nothing arrived in time.
+    /// No line arrived before the deadline.
     Nothing,
 }
 
@@ -107,7 +107,7 @@ impl Dialogue {
         status
     }
 
-    /// Kills the program now.
+    /// Kills the program now, with everything that it started.
     pub fn kill(&mut self) {
         self.input = None;
         if self.ended.is_none() {

@@ -35,9 +35,9 @@ impl Ended {
 #[derive(Debug)]
 pub struct Answered {
     pub status: ExitStatus,
-    /// The content of stdout.
+    /// The bytes that it wrote to stdout.
     pub output: Vec<u8>,
-    /// The end of stderr.
+    /// The end of what it wrote to stderr.
     pub log: String,
 }
 
@@ -153,7 +153,7 @@ pub fn ask(
     }))
 }
 
-/// Returns the last `most` bytes.
+/// Returns at most `most` bytes from the end of a log.
 fn end_of(mut log: File, most: u64) -> io::Result<String> {
     let mut bytes = Vec::new();
     log.seek(SeekFrom::Start(log.metadata()?.len().saturating_sub(most)))?;

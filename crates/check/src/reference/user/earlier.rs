@@ -48,7 +48,7 @@ pub(super) struct Compilation {
     inputs: Dependencies,
     /// Digests of the objects and libraries that the linker read.
     linked: BTreeMap<String, String>,
-    /// The digest of the program.
+    /// The digest of the compiled program's bytes.
     pub program: String,
 }
 

@@ -112,7 +112,7 @@ impl Build {
         Reader::Reference(self.source.clone())
     }
 
-    /// Names the compilation in messages.
+    /// Returns the words that name the compilation in messages.
     fn compilation(&self) -> String {
         format!("the host compiler on {}", self.source)
     }

@@ -78,7 +78,7 @@ fn a_loop_that_was_none_is_unrolled_less() {
     let straight = code(&[(Kind::Fp32, 16), (LOAD, 32), (Kind::Move, 9)], &[]);
     let looped = code(&[(Kind::Move, 9)], &[&[(Kind::Fp32, 1), (LOAD, 2)]]);
     assert_eq!(classes(&straight, &looped), [CauseClass::UnrollLost]);
-    // The same is executed, with fewer branches.
+    // Both execute the same number of instructions, with fewer branches.
     assert_eq!(classes(&looped, &straight), [CauseClass::CodeChanged]);
     // Nobody knows which of two new loops did what.
     let twice = code(

@@ -1,4 +1,4 @@
-//! Prints a judgement as lines.
+//! Prints a judgement as one line for each statement.
 
 use super::super::*;
 use crate::fixture::script::{text, text_of, text_of_rule};

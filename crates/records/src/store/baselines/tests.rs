@@ -32,7 +32,7 @@ fn files(root: &Path) -> Vec<String> {
     found
 }
 
-/// Reads the only broken file.
+/// Reads the only file that is broken.
 fn broken(root: &Path) -> BrokenBaseline {
     let (_, mut broken) = load_baselines(root).unwrap();
     assert_eq!(broken.len(), 1, "{broken:?}");

@@ -16,7 +16,7 @@ use system::files;
 /// The value of `meta.version.json.major` in files that can be read.
 const MAJOR: u32 = 1;
 
-/// Isolated launches, in seconds.
+/// The summary with the times of isolated launches, in seconds.
 const SAMPLE_TIMES: &str = "nv/json/bin:nv/cold/sample_times";
 
 /// The SM clock during each of them, in Hz.
@@ -62,10 +62,10 @@ pub(super) struct Device {
     pub name: String,
     /// The compute capability: 900 for 9.0.
     pub sm_version: u32,
-    /// The clock rate in Hz.
+    /// The default clock rate of the SMs in Hz.
     pub sm_default_clock_rate: Option<u64>,
     pub number_of_sms: u32,
-    /// The memory in bytes.
+    /// The size of device memory in bytes.
     pub global_memory_size: u64,
     pub l2_cache_size: u64,
 }
