@@ -142,7 +142,7 @@ impl<'a> View<'_, 'a> {
             })
     }
 
-    /// The value that the last baseline agreed on.
+    /// Returns the value that the last baseline agreed on.
     pub(super) fn agreed_on(
         self,
         subject: &Subject,
@@ -293,7 +293,7 @@ struct Shelf<'a> {
 }
 
 impl<'a> Shelf<'a> {
-    /// `units` are the units of the subject's variant.
+    /// Selects the baselines of a metric. `units` are the units of the subject's variant.
     fn new(
         baselines: impl IntoIterator<Item = &'a Baseline>,
         subject: &'a Subject,

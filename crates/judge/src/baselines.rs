@@ -208,7 +208,7 @@ pub(super) fn keep_sound_wins(wins: &mut Vec<Win>, verdicts: &[Verdict]) {
     wins.retain(|win| !failed.iter().any(|failed| spoils(failed, &win.subject)));
 }
 
-/// Everything of a run that could have a baseline, and for which architecture.
+/// Returns everything of a run that could have a baseline, and for which architecture.
 fn wanted<'i, 'a>(view: View<'i, 'a>) -> Vec<(Subject, Facet, View<'i, 'a>)> {
     let plan = view.plan();
     // A variant that is kept although it is wrong is no measure for anything.
@@ -246,7 +246,7 @@ fn are_withheld(view: View, id: &CaseId) -> bool {
     view.gateable(id).is_empty() && view.withheld(id).is_ok_and(|all| !all.is_empty())
 }
 
-/// Every metric of one facet that has a value fit to be agreed on.
+/// Returns every metric of one facet that has a value fit to be agreed on.
 fn agree(
     view: View,
     subject: &Subject,

@@ -52,7 +52,7 @@ mod tests {
     use super::super::fixture::baselines;
     use super::*;
 
-    /// Versions of one file with these values of p50 at one shape.
+    /// Returns the best of the versions of a file that have these values of p50 at one shape.
     fn best_of(values: &[f64]) -> Option<f64> {
         let times = baselines().into_iter().find(|baseline| {
             let is_times = baseline.key.facet() == Facet::Times;

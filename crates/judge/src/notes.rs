@@ -124,7 +124,7 @@ pub(super) fn left_out(base: &Plan, head: &Plan) -> Option<Note> {
     (!cases.is_empty()).then_some(Note::LeftOut { cases })
 }
 
-/// Notes on things that the base has under another name, or in another file.
+/// Notes things that the base has under another name, or in another file.
 pub(super) fn new_names(base: &Base) -> impl Iterator<Item = Note> + use<> {
     base.renames
         .clone()

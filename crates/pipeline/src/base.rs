@@ -46,7 +46,7 @@ pub fn hidden_from_head(trees: &Trees) -> HiddenFrom {
     }
 }
 
-/// Refuses a base that was made from head's files.
+/// Refuses a run in which one side was made from files of the other.
 ///
 /// # Errors
 /// Fails with a usage error if there is such a file, because a comparison would say nothing about the change.

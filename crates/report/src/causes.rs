@@ -56,7 +56,7 @@ fn causes(index: &Index, case: &CaseId) -> Vec<Cause> {
     causes
 }
 
-/// The cause of the first of some verdicts that is about speed.
+/// Returns the cause of the first of some verdicts that is about speed.
 pub fn first(index: &Index, verdicts: &[&Verdict]) -> Option<Cause> {
     let verdict = verdicts.iter().find(|verdict| is_worse(verdict))?;
     let causes = causes(index, case_of(index.head().plan(), &verdict.subject)?);

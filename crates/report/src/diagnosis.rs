@@ -182,7 +182,7 @@ pub fn lay_out(found: &[Diagnosed]) -> Vec<Vec<Section<'static>>> {
     ]]
 }
 
-/// The first cause that explains the change.
+/// Returns the first cause that explains the change.
 fn cause(index: &Index, id: &CaseId) -> String {
     let causes = causes(index, id);
     causes.into_iter().next().unwrap_or("-".to_owned())

@@ -1,11 +1,11 @@
-//! As many bytes in more and narrower accesses.
+//! The same number of bytes in more and narrower accesses.
 
 use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::{InstructionKind as Kind, Width};
 
 /// The cycles that one additional access takes.
 const CYCLES: f64 = 8.0;
-/// The share of the bytes that wider accesses moved which narrower ones have to move now.
+/// The share of the bytes of vanished wide accesses that new narrow ones must move.
 const SHARE: f64 = 0.4;
 
 type IsOf = fn(Kind) -> bool;
@@ -27,7 +27,7 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
 }
 
 fn find_cause(family: IsOf, code: &CodeComparison) -> Option<Cause> {
-    // Accesses more and less, and their bytes, from narrow to wide.
+    // These are the accesses gained and lost, and their bytes, from narrow to wide.
     let changes: Vec<(Width, f64)> = Width::ALL
         .into_iter()
         .map(|width| {

@@ -34,7 +34,7 @@ fn by_seed<'a>(view: View<'_, 'a>, id: &CaseId) -> Vec<(u64, Vec<&'a Finding>)> 
         .collect()
 }
 
-/// The first hazard that the report shows for a case, and how many others it has.
+/// Returns the first hazard that the report shows for a case, and how many others it has.
 pub fn first(view: View, id: &CaseId) -> Option<(Finding, usize)> {
     let seeds = by_seed(view, id);
     let most = seeds.iter().map(|(_, found)| found.len()).max()?;
@@ -47,7 +47,7 @@ pub fn rest_on_base(view: View, id: &CaseId) -> bool {
     view.is_simulated() && !by_seed(view, id).is_empty()
 }
 
-/// The part of a finding that stays the same when lines move.
+/// Returns the part of a finding that stays the same when lines move.
 pub fn content(finding: &Finding) -> Vec<String> {
     let of_place = |place: &Place| {
         let text = place.line.as_ref().and_then(|line| line.text.as_deref());

@@ -10,7 +10,7 @@ use system::files;
 /// The number of characters of a hash that people see.
 const SHOWN: usize = 12;
 
-/// A hash as it is shown.
+/// Returns a hash as it is shown.
 pub fn short(commit: &str) -> &str {
     commit.get(..SHOWN).unwrap_or(commit)
 }
