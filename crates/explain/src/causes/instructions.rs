@@ -1,4 +1,4 @@
-//! More instructions, for a reason that no other rule knows.
+//! More instructions: other rules, which know more about the same ones, weigh more than this one.
 
 use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::Counter;

@@ -1,4 +1,4 @@
-//! The same number of bytes in more and narrower accesses.
+//! Narrower accesses: they move the same number of bytes, so there are more of them.
 
 use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::{InstructionKind as Kind, Width};

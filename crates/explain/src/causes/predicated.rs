@@ -8,7 +8,7 @@ const CYCLES: f64 = 10.0;
 pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     let growth = code.growth_of(&|pile| pile.predicated());
     let free = code.growth_of(&|pile| pile.unconditional());
-    // The accesses without a condition decrease by as many.
+    // Accesses without a condition must decrease, too: a new access alone is not a predicated one.
     if !(growth.total > 0.0 && free.total < 0.0) {
         return Vec::new();
     }

@@ -1,4 +1,4 @@
-//! Registers that do not fit, and are kept on the stack meanwhile.
+//! Spills: registers do not fit, and the stack keeps some of them meanwhile.
 
 use crate::code_comparison::Growth;
 use crate::{Cause, CauseClass, CodeComparison, Compiled, Measure, places};

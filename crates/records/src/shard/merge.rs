@@ -59,7 +59,7 @@ pub enum Foreign {
     /// Gates, cases, or options of the command line differ.
     Plan,
     Baselines,
-    /// The same cases were dealt out to other shards.
+    /// Other shards were dealt the same cases.
     Dealing,
     Compiler,
 }
