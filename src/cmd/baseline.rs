@@ -7,9 +7,9 @@ use globset::Glob;
 use model::{Facet, Outcome, Subject};
 use records::repo;
 use records::store;
-use records::store::{Change, WorseValues};
+use records::store::{BaselineChange, WorseValues};
 use report::exit::Exit;
-use report::section::{Kind, Part, Section, Table};
+use report::section::{ColumnKind, Section, SectionPart, Table};
 use report::terminal::{self, Verbosity};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -121,7 +121,7 @@ pub fn update(
 }
 
 /// Values that are worse than the agreed ones, before all that was accepted without a question.
-fn print_worse(worse: &[Change], treatment: WorseValues) -> Result<()> {
+fn print_worse(worse: &[BaselineChange], treatment: WorseValues) -> Result<()> {
     let rows = worse.iter().filter_map(|change| {
         let (agreed, now) = (change.old?, change.new?);
         let value = |value: f64| words::quantity(change.metric, value);
@@ -135,13 +135,13 @@ fn print_worse(worse: &[Change], treatment: WorseValues) -> Result<()> {
         ])
     });
     let columns = [
-        ("worse than agreed", Kind::Name),
-        ("metric", Kind::Text),
-        ("agreed", Kind::Number),
-        ("now", Kind::Number),
-        ("change", Kind::Number),
+        ("worse than agreed", ColumnKind::Name),
+        ("metric", ColumnKind::Text),
+        ("agreed", ColumnKind::Number),
+        ("now", ColumnKind::Number),
+        ("change", ColumnKind::Number),
     ];
-    let table = Part::Table(Table::new(columns, rows.collect()));
+    let table = SectionPart::Table(Table::new(columns, rows.collect()));
     let end = match treatment {
         WorseValues::Accepted => "accepted, as `--allow-worse` says",
         WorseValues::Refused => {
@@ -171,7 +171,7 @@ pub fn rename(from: &str, to: &str, config: &ConfigArg) -> Result<Exit> {
 }
 
 /// As a filter is written, with names in the place of globs.
-fn part(text: &str) -> Result<store::Part> {
+fn part(text: &str) -> Result<store::BaselinePart> {
     let (left, shape) = match text.split_once('@') {
         Some((left, shape)) => (left, Some(shape)),
         None => (text, None),
@@ -187,7 +187,7 @@ fn part(text: &str) -> Result<store::Part> {
             "examples: sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8@mission, sdpa_fp8/stage2@mission",
         ));
     }
-    Ok(store::Part {
+    Ok(store::BaselinePart {
         kernel: kernel.to_owned(),
         variant: variant.map(str::to_owned),
         shape: shape.map(str::to_owned),

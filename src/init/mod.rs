@@ -35,8 +35,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use system::cache::Cache;
 use system::error::{Error, Result};
-use system::files::Kind;
-use system::sources::{self, Made};
+use system::files::FileKind;
+use system::sources::{self, Precompiled};
 use system::temporary::TemporaryDir;
 use wording::words::plural;
 
@@ -182,8 +182,8 @@ impl Tree {
                 let Ok(about) = entry.metadata() else {
                     continue;
                 };
-                match Kind::of(&about) {
-                    Kind::Directory if depth < DEPTH && seen < MOST_FILES => {
+                match FileKind::from_metadata(&about) {
+                    FileKind::Directory if depth < DEPTH && seen < MOST_FILES => {
                         let inside = root.join(&path);
                         let is_built = ["CMakeCache.txt", "CACHEDIR.TAG"];
                         let is_built = is_built.iter().any(|name| inside.join(name).exists());
@@ -191,18 +191,18 @@ impl Tree {
                             open.push((path, depth + 1));
                         }
                     }
-                    Kind::File => match sources::extension(name) {
+                    FileKind::File => match sources::extension(name) {
                         "cu" | "ptx" => tree.sources.push(path),
                         "cuh" | "h" | "hpp" | "hxx" | "inl" | "inc" => tree.headers.push(path),
                         "cpp" | "cc" | "cxx" => tree.hosts.push(path),
                         _ => {}
                     },
-                    Kind::Directory | Kind::Special => {}
+                    FileKind::Directory | FileKind::Special => {}
                 }
             }
         }
         tree.sources
-            .sort_by_key(|path| (Made::of(path).is_some(), path.clone()));
+            .sort_by_key(|path| (Precompiled::from_path(path).is_some(), path.clone()));
         tree.headers.sort();
         tree
     }
@@ -251,7 +251,7 @@ impl Tree {
             }
         }
         if !named.is_empty() {
-            named.sort_by_key(|path| (Made::of(path).is_some(), path.clone()));
+            named.sort_by_key(|path| (Precompiled::from_path(path).is_some(), path.clone()));
             named.dedup();
             let is_header = |path: &String| !matches!(sources::extension(path), "cu" | "ptx");
             let (alone, sources) = named.into_iter().partition(is_header);
@@ -511,7 +511,7 @@ impl Compiler<'_> {
     /// As the build does, as the user asks, and with the directories of headers that the compiler misses and the
     /// repository or the machine has.
     fn list(&self, source: &str) -> Result<ListedSource> {
-        if Made::of(source).is_some() {
+        if Precompiled::from_path(source).is_some() {
             let listed = inventory::list_ptx(self.root, source)?;
             return Ok(ListedSource {
                 source: source.to_owned(),

@@ -4,7 +4,7 @@
 use super::call::{Argument, Call, ReferenceMatch, Tensor};
 use super::tolerances::tolerance;
 use check::inputs::{Inputs, View};
-use check::{Compared, Outputs, Values, compare, reference};
+use check::{ComparedElements, Outputs, Values, compare, reference};
 use model::{Case, CaseId, Determinism, Fill, Num, Reference, Role, ScalarType, SpecialShares};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -137,7 +137,7 @@ fn error_of(case: &Case, observed: &Observed) -> Option<(f64, f64)> {
     let want = reference::built_in(case, observed.inputs, View::Seen).ok()?;
     let mut got = observed.outputs.clone();
     got.retain(|name, _| want.contains_key(name));
-    let facts = compare::errors(&got, &want, &case.tensors, &Compared::all(), None).ok()?;
+    let facts = compare::errors(&got, &want, &case.tensors, &ComparedElements::all(), None).ok()?;
     let (mean, max) = (facts.mean_err.0, facts.max_err.0);
     (facts.non_finite == 0 && max.is_finite()).then_some((mean, max))
 }
