@@ -8,7 +8,7 @@
 use check::compare::errors;
 use check::inputs::{View, generate};
 use check::reference::built_in;
-use check::{Compared, Outputs, Values};
+use check::{ComparedElements, Outputs, Values};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use model::*;
 use std::collections::BTreeMap;
@@ -118,7 +118,7 @@ fn comparison(criterion: &mut Criterion) {
                 black_box(&got),
                 black_box(&want),
                 &tensors,
-                &Compared::all(),
+                &ComparedElements::all(),
                 Some(0.01),
             )
         });

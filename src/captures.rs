@@ -18,7 +18,7 @@ use model::{
     Determinism, ElemType, Fill, Gate, Launch, Limit, Metric, Num, Op, Plan, Pointer, REPLAYED,
     Reference, Role, Rule, Step, Subject, Tensor, Uncaptured, Unit, UnitId, Unsupported,
 };
-use pipeline::{Apart, BaseSide};
+use pipeline::{BaseSide, FileIsolation};
 use run::device::DeviceChoice;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -269,11 +269,11 @@ pub fn compare(head: &mut Loaded, mut base: Loaded, form: Form) -> Result<Agains
     }
     Ok(AgainstBase {
         side: BaseSide {
-            asked: Base::new(&base.places.file, "", base.plan, base.gates),
+            spec: Base::new(&base.places.file, "", base.plan, base.gates),
             binaries: Vec::new(),
             programs: Vec::new(),
             compiler: Choice::pin(None),
-            apart: Some(Apart {
+            file_isolation: Some(FileIsolation {
                 top: base.root.clone(),
                 head_top: head.root.clone(),
                 head_files: Vec::new(),

@@ -6,7 +6,7 @@ use build::toolchain::{Choice, PROVIDED};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use config::{Budget, FloatTolerance};
 use model::{Arch, DEFAULT_CONFIG, Metric};
-use records::shard::Part;
+use records::shard::ShardPart;
 use report::terminal::Verbosity;
 use run::device::DeviceChoice;
 use std::path::PathBuf;
@@ -346,7 +346,7 @@ pub struct RunArgs {
     pub changed: Option<String>,
     /// Only the cases of shard K of N, and their exit code; `gatekeeper merge` judges the whole
     #[arg(long, value_name = "K/N", conflicts_with = "changed", help_heading = CASES, hide_short_help = true)]
-    pub shard: Option<Part>,
+    pub shard: Option<ShardPart>,
     /// Deal the shards by what cases cost in this record [default: by the bytes of their tensors and their seeds]
     #[arg(long, value_name = "RECORD", requires = "shard", help_heading = CASES, hide_short_help = true)]
     pub costs: Option<PathBuf>,

@@ -55,7 +55,7 @@ impl CompilerRequest {
         // Files that are broken are head's to report.
         let (baselines, _) = store::load_baselines(&head.root)?;
         Ok(BaseSide {
-            asked: Base {
+            spec: Base {
                 toolchain: Some(compiler.to_string()),
                 baselines,
                 accepted: config::load_acceptances(head)?,
@@ -72,7 +72,7 @@ impl CompilerRequest {
             programs: Vec::new(),
             compiler: compiler.clone(),
             root: head.root.clone(),
-            apart: None,
+            file_isolation: None,
             files: Box::new(()),
         })
     }

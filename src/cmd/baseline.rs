@@ -7,9 +7,9 @@ use globset::Glob;
 use model::{Facet, Outcome, Subject};
 use records::repo;
 use records::store;
-use records::store::{Change, WorseValues};
+use records::store::{BaselineChange, WorseValues};
 use report::exit::Exit;
-use report::section::{Kind, Part, Section, Table};
+use report::section::{ColumnKind, Section, SectionPart, Table};
 use report::terminal::{self, Verbosity};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -135,13 +135,13 @@ fn print_worse(worse: &[Change], treatment: WorseValues) -> Result<()> {
         ])
     });
     let columns = [
-        ("worse than the baseline", Kind::Name),
-        ("metric", Kind::Text),
-        ("baseline", Kind::Number),
-        ("now", Kind::Number),
-        ("change", Kind::Number),
+        ("worse than the baseline", ColumnKind::Name),
+        ("metric", ColumnKind::Text),
+        ("baseline", ColumnKind::Number),
+        ("now", ColumnKind::Number),
+        ("change", ColumnKind::Number),
     ];
-    let table = Part::Table(Table::new(columns, rows.collect()));
+    let table = SectionPart::Table(Table::new(columns, rows.collect()));
     let end = match treatment {
         WorseValues::Accepted => "accepted because of `--allow-worse`",
         WorseValues::Refused => {
@@ -171,7 +171,7 @@ pub fn rename(from: &str, to: &str, config: &ConfigArg) -> Result<Exit> {
 }
 
 /// As a filter is written, with names in the place of globs.
-fn part(text: &str) -> Result<store::Part> {
+fn part(text: &str) -> Result<store::BaselinePart> {
     let (left, shape) = match text.split_once('@') {
         Some((left, shape)) => (left, Some(shape)),
         None => (text, None),
@@ -187,7 +187,7 @@ fn part(text: &str) -> Result<store::Part> {
             "examples: sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8@mission, sdpa_fp8/stage2@mission",
         ));
     }
-    Ok(store::Part {
+    Ok(store::BaselinePart {
         kernel: kernel.to_owned(),
         variant: variant.map(str::to_owned),
         shape: shape.map(str::to_owned),

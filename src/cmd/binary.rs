@@ -17,7 +17,7 @@ use report::ReportInput;
 use report::binary as layout;
 use report::exit::Exit;
 use report::explain as words;
-use report::section::{Part, Section};
+use report::section::{Section, SectionPart};
 use std::path::Path;
 use system::cache::Cache;
 use system::error::{Error, Result};
@@ -202,7 +202,7 @@ fn compare(
     let report = render(args.format, args.output, &input)?;
     let mut kernels = [binaries::lay_out_pairs(&matching, &lost, &records.pairs)];
     if let ([sections], Some(text)) = (&mut kernels, compilers.say_what_ptx_needs(listing)) {
-        let text = vec![Part::Lines(vec![text])];
+        let text = vec![SectionPart::Lines(vec![text])];
         sections.push(Section::new("PTX", "PTX that is not judged", text));
     }
     if let Some(out) = &args.out {

@@ -5,7 +5,7 @@ use report::exit::Exit;
 use std::fmt::Write;
 use std::time::SystemTime;
 use system::cache::Cache;
-use system::cache::evict::{Entry, Limits};
+use system::cache::evict::{CacheEntry, Limits};
 use system::error::{Error, Result};
 use wording::words::size;
 
@@ -16,7 +16,7 @@ pub fn show() -> Result<Exit> {
     let mut parts: Vec<&str> = entries.iter().map(|entry| entry.part).collect();
     parts.dedup();
     for part in parts {
-        let of_part: Vec<Entry> = entries
+        let of_part: Vec<CacheEntry> = entries
             .iter()
             .filter(|entry| entry.part == part)
             .cloned()
@@ -72,7 +72,7 @@ pub fn prune(limits: Limits, is_dry: bool) -> Result<Exit> {
     Ok(Exit::Held)
 }
 
-fn total(entries: &[Entry]) -> u64 {
+fn total(entries: &[CacheEntry]) -> u64 {
     entries.iter().map(|entry| entry.bytes).sum()
 }
 

@@ -84,7 +84,7 @@ fn explained<'a>(index: &Index<'a>, record: &Record, case: &'a Case) -> Explanat
             gaps: Vec::new(),
         };
     }
-    match Sides::of(index, &id) {
+    match Sides::from_index(index, &id) {
         Ok(sides) => Explanation {
             wrong: None,
             subject: Subject::Case(id),

@@ -36,7 +36,7 @@ pub fn load(config: &Path, filters: &[String]) -> Result<History> {
                 .help("`gatekeeper baseline show` lists the baselines that are there"),
         );
     };
-    let mut all = History::of(&past);
+    let mut all = History::from_past(&past);
     if all.series.is_empty() && all.unreadable.is_empty() {
         return Err(Error::usage("no commit has baselines of these gates")
             .help("`gatekeeper run`, then `gatekeeper baseline update`, then commit baselines/"));
@@ -49,7 +49,7 @@ pub fn load(config: &Path, filters: &[String]) -> Result<History> {
 /// For a page that shows it in addition: a history that cannot be had is left out.
 pub fn load_next_to(config: &Path) -> Option<History> {
     match past(config) {
-        Ok(past) => past.map(|past| History::of(&past)),
+        Ok(past) => past.map(|past| History::from_past(&past)),
         Err(error) => {
             remark(&format!("the page has no history of baselines: {error}"));
             None

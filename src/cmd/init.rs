@@ -3,9 +3,7 @@
 use super::capture::run_captured;
 use super::{counted, remark, run, say};
 use crate::cli::{Cli, Command, InitArgs, RunArgs};
-use crate::init::{
-    self, Asked, Blocks, MissingHeader, ProgramLaunches, Step, Survey, Surveyed, Tree,
-};
+use crate::init::{self, Asked, Blocks, MissingHeader, ProgramLaunches, Survey, Surveyed, Tree};
 use crate::injection::{MOST_BYTES, explain_nothing, find_library};
 use build::toolchain::{self, Toolchain};
 use capture::{Contents, Request};
@@ -363,7 +361,7 @@ impl Draft<'_> {
 
     /// `missing: the calls of gather and by_union`, and headers.
     fn missing(&self, blocks: &Blocks) -> String {
-        let names: Vec<&str> = blocks.todo.iter().map(|todo| todo.name.as_str()).collect();
+        let names = &blocks.todo;
         let more = names.len().saturating_sub(NAMED);
         let more = match more {
             0 => String::new(),
@@ -542,8 +540,7 @@ fn survey(
 ) -> Result<Survey> {
     let cache = Cache::open()?;
     let toolchain = find_compiler(args, &cache)?;
-    let step = |step: Step| remark(&line(step));
-    let survey = init::survey(root, tree, asked, &toolchain, &cache, launches, &step)?;
+    let survey = init::survey(root, tree, asked, &toolchain, &cache, launches, &remark)?;
     if survey.kernels.is_empty() && !survey.broken.is_empty() {
         return Err(nothing_compiles(&survey, &survey.missing_headers(root)));
     }
@@ -555,24 +552,6 @@ fn survey(
         .help("name the sources of kernels: gatekeeper init PATH; a template has kernels where a source asks for instances"));
     }
     Ok(survey)
-}
-
-fn line(step: Step) -> String {
-    match step {
-        Step::Listed {
-            source,
-            done,
-            all,
-            kernels,
-        } => {
-            let kernels = match kernels {
-                Some(count) => counted(count, "kernel"),
-                None => "does not compile by itself".to_owned(),
-            };
-            format!("[{done}/{all}] {source}: {kernels}")
-        }
-        Step::Read { kernel, done, all } => format!("[{done}/{all}] read {kernel}"),
-    }
 }
 
 /// The header, who asks for it, and how to get it.

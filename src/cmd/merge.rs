@@ -5,7 +5,7 @@ use super::{counted, history, print, remark, say, terminal_options, write_file};
 use crate::cli::MergeArgs;
 use judge::Index;
 use model::Record;
-use records::shard::{Foreign, Named, Refused, merge};
+use records::shard::{Foreign, NamedRecord, Refused, merge};
 use records::store;
 use report::ReportInput;
 use report::exit::Exit;
@@ -18,11 +18,11 @@ use system::error::{Diagnostic, Error, Result};
 
 pub fn run(args: &MergeArgs) -> Result<Exit> {
     keep_inputs(args)?;
-    let records: Vec<Named> = args
+    let records: Vec<NamedRecord> = args
         .records
         .iter()
         .map(|path| {
-            Ok(Named {
+            Ok(NamedRecord {
                 name: path.display().to_string(),
                 record: store::read_record(path)?,
             })

@@ -48,7 +48,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         Seen::NotRun(why) => return Err(no_gpu(&reasons::not_run(why))),
     };
     let index = Index::new(&record);
-    let cases = profile::of_cases(index.head());
+    let cases = profile::collect_cases(index.head());
     match args.format {
         ProfileFormat::Json => print(&profile::json(device, &cases)?)?,
         ProfileFormat::Terminal => say(profile::text(device, &cases).trim_end())?,

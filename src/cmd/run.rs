@@ -17,7 +17,7 @@ use model::{CaseId, Conclusion, Evidence, Judgement, Loosening, Record};
 use pipeline::event::Event;
 use pipeline::{AskedShard, Change, Profile, Request};
 use records::repo::refuse_links_below;
-use records::shard::Part;
+use records::shard::ShardPart;
 use records::store;
 use report::ReportInput;
 use report::exit::Exit;
@@ -200,7 +200,7 @@ impl<'a> Run<'a> {
             |program: &Program| whole.programs.iter().any(|ours| ours.name == program.name);
         let programs = base.programs.iter().filter(|program| !is_here(program));
         Ok(base
-            .asked
+            .spec
             .plan
             .cases
             .into_iter()
@@ -350,7 +350,7 @@ fn record_of_files(config: &Path, change: Change) -> Result<Record> {
     } = change;
     let mut record = binaries::empty(config);
     record.policy.accepted = config::load_acceptances(&head)?;
-    record.policy.base = base.map(|side| side.asked);
+    record.policy.base = base.map(|side| side.spec);
     record.environment.commit = commit;
     record.environment.sources = sources;
     record.environment.checkout = Some(checkout);
@@ -369,7 +369,7 @@ pub(super) fn write_out(out: &Path, input: &ReportInput) -> Result<()> {
 }
 
 /// Which part, and what cases cost in the record that was named.
-fn asked_shard(part: Part, args: &RunArgs, loaded: &Loaded) -> Result<AskedShard> {
+fn asked_shard(part: ShardPart, args: &RunArgs, loaded: &Loaded) -> Result<AskedShard> {
     let Some(path) = &args.costs else {
         let took = Vec::new();
         return Ok(AskedShard { part, took });

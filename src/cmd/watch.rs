@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use system::error::Result;
-use system::files::Kind;
+use system::files::FileKind;
 
 /// How often files are looked at. Asked, and not told by the system: that works on every file system, however an
 /// editor saves, and takes milliseconds for thousands of files.
@@ -79,17 +79,17 @@ fn look(root: &Path) -> Files {
             let Ok(about) = entry.metadata() else {
                 continue;
             };
-            match Kind::of(&about) {
-                Kind::Directory if depth < DEPTH && !path.join("CACHEDIR.TAG").exists() => {
+            match FileKind::from_metadata(&about) {
+                FileKind::Directory if depth < DEPTH && !path.join("CACHEDIR.TAG").exists() => {
                     open.push((path, depth + 1));
                 }
-                Kind::File if is_watched(&path) => {
+                FileKind::File if is_watched(&path) => {
                     let written = about.modified().unwrap_or(SystemTime::UNIX_EPOCH);
                     files.insert(path, (written, about.len()));
                 }
-                Kind::Directory | Kind::File => {}
+                FileKind::Directory | FileKind::File => {}
                 // A link: what it leads to may be saved elsewhere.
-                Kind::Special => {
+                FileKind::Special => {
                     if let (true, Ok(about)) = (is_watched(&path), std::fs::metadata(&path)) {
                         let written = about.modified().unwrap_or(SystemTime::UNIX_EPOCH);
                         files.insert(path, (written, about.len()));

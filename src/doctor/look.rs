@@ -76,7 +76,7 @@ pub fn look(asked: &DoctorOptions) -> Result<Machine> {
             let found = toolchain::find_disassembler(cache)?;
             Some(tool(&found.program, found.version))
         }),
-        confinement: Support::of_this_system(),
+        confinement: Support::detect(),
         gpus,
         profiler: toolchain::find_profiler()
             .map(|found| tool(&found.program, found.version))

@@ -148,7 +148,7 @@ pub fn measure(
     let building = Building::new(&root, toolchain, cache);
     let built = build::build_all(building, &units, &|_, _| {})?;
     let mut crew = Crew::new(DeviceChoice::Auto)?;
-    let peaks = Peaks::of(device);
+    let peaks = Peaks::for_device(device);
     let mut measured = Vec::new();
     for (kernel, built) in Kernel::ALL.into_iter().zip(built) {
         let Built {
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn the_work_of_a_launch_takes_long_enough_to_be_measured() {
         let device = fixture::device();
-        let peaks = Peaks::of(&device).unwrap();
+        let peaks = Peaks::for_device(&device).unwrap();
         for kernel in Kernel::ALL {
             let ns = kernel.amount(&device) / kernel.peak(&peaks).unwrap() * 1e9;
             // Compared with that, the start of a launch is about a hundredth.

@@ -2,7 +2,8 @@
 
 use super::sizes::{Dim, Product};
 use build::inventory::Pointee;
-use model::{Reference, Role, ScalarType};
+use model::{Role, ScalarType};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Integers of inputs are below it: they may be indices.
@@ -12,15 +13,16 @@ pub const SMALL: u64 = 8;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     pub dims: Vec<Dim>,
+    /// The values of all parameters and of their members, in the order of the kernel.
     pub arguments: Vec<Argument>,
     pub grid: Vec<String>,
     pub block: Vec<String>,
     pub dynamic_shared: String,
     pub captured: Captured,
     /// A limit on the error of its outputs.
-    pub max_err: Limit,
+    pub max_err: ErrorLimit,
     /// What gives the same.
-    pub reference: Option<Match>,
+    pub reference: Option<ReferenceMatch>,
 }
 
 impl Call {
@@ -33,16 +35,16 @@ impl Call {
     }
 
     pub fn tensors_mut(&mut self) -> impl Iterator<Item = &mut Tensor> {
-        let parts = self.arguments.iter_mut().flat_map(Argument::parts_mut);
-        parts.filter_map(|part| match part {
-            Argument::Tensor(tensor) => Some(tensor),
-            _ => None,
-        })
+        self.arguments
+            .iter_mut()
+            .filter_map(|argument| match argument {
+                Argument::Tensor(tensor) => Some(tensor),
+                _ => None,
+            })
     }
 
     pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
-        let parts = self.arguments.iter().flat_map(Argument::parts);
-        parts.filter_map(|part| match part {
+        self.arguments.iter().filter_map(|argument| match argument {
             Argument::Tensor(tensor) => Some(tensor),
             _ => None,
         })
@@ -64,7 +66,7 @@ pub struct Captured {
 
 /// A kernel whose call is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unknown {
+pub struct UnknownCall {
     /// What is missing, as a part of a sentence.
     pub why: String,
     /// The grid and the block, where the sources say them.
@@ -73,47 +75,23 @@ pub struct Unknown {
 
 /// A limit on an error, as gates.yaml has it, and where it comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Limit {
+pub struct ErrorLimit {
     pub value: String,
     pub because: String,
 }
 
+/// A value that a kernel gets: a parameter, or a member of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Argument {
     Tensor(Tensor),
-    /// A number, as an expression.
-    Size {
-        name: String,
-        of: ScalarType,
-        value: String,
-    },
-    /// One that is made up.
-    Value {
-        name: String,
-        of: ScalarType,
-    },
-    /// Its members.
-    Struct(Vec<Argument>),
-    Pad(usize),
     /// A null pointer, with its name.
     Null(String),
-}
-
-impl Argument {
-    /// Itself, or what it consists of.
-    pub fn parts(&self) -> &[Argument] {
-        match self {
-            Self::Struct(members) => members,
-            other => std::slice::from_ref(other),
-        }
-    }
-
-    pub fn parts_mut(&mut self) -> &mut [Argument] {
-        match self {
-            Self::Struct(members) => members,
-            other => std::slice::from_mut(other),
-        }
-    }
+    Number {
+        name: String,
+        of: ScalarType,
+        /// An expression; `None` for a number that is made up.
+        value: Option<String>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,8 +138,10 @@ impl Integers {
 
 /// A reference that gives what the kernel does.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Match {
-    pub reference: Reference,
+pub struct ReferenceMatch {
+    pub name: &'static str,
+    /// The keys that gates.yaml says. Those without a value are left out there.
+    pub keys: Vec<(&'static str, Value)>,
     /// Its dimensions of each tensor, as expressions.
     pub shapes: BTreeMap<String, Vec<String>>,
     pub max_err: f64,

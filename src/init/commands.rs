@@ -32,10 +32,10 @@ const MOST_OPTION_BYTES: u64 = 1 << 20;
 /// Files of options that name others.
 const MOST_NESTED: usize = 8;
 
+/// A command of `compile_commands.json`. It names its source itself.
 #[derive(Deserialize)]
-struct Written {
+struct DatabaseEntry {
     directory: PathBuf,
-    file: PathBuf,
     command: Option<String>,
     arguments: Option<Vec<String>>,
 }
@@ -55,56 +55,41 @@ impl Commands {
     fn read(root: &Path, path: &str) -> Result<Self, String> {
         let text =
             files::read_text(&root.join(path), MOST_BYTES).map_err(|text| text.to_string())?;
-        let all: Vec<Written> = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-        let root = canonical(root)?;
-        let mut found = Self {
-            origin: path.to_owned(),
-            ..Self::default()
-        };
-        for one in all {
-            let dir = root.join(&one.directory);
-            let words = match (one.arguments, one.command) {
-                (Some(words), _) => words,
-                (None, Some(command)) => split_words(&command),
-                (None, None) => continue,
-            };
-            let reader = Reader::new(&root, &dir).read(words);
-            found.add(&root, &dir.join(&one.file), &reader.found);
-        }
-        Ok(found)
+        let all: Vec<DatabaseEntry> =
+            serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        let root = whole(root);
+        let calls = all.into_iter().map(|entry| {
+            let command = entry.command.as_deref().map(split_words);
+            RecordedCall {
+                dir: root.join(&entry.directory),
+                words: entry.arguments.or(command).unwrap_or_default(),
+            }
+        });
+        let calls: Vec<RecordedCall> = calls.collect();
+        Ok(Self::from_calls(&root, path.to_owned(), &calls))
     }
 
     /// Makes them of recorded calls: of each call all of its CUDA sources.
-    ///
-    /// # Errors
-    /// Why the root has no path.
-    pub fn from_calls(root: &Path, origin: String, calls: &[RecordedCall]) -> Result<Self, String> {
-        let root = canonical(root)?;
+    pub fn from_calls(root: &Path, origin: String, calls: &[RecordedCall]) -> Self {
+        let root = whole(root);
         let mut found = Self {
             origin,
             ..Self::default()
         };
         for call in calls {
-            let reader = Reader::new(&root, &call.dir).read(call.words.clone());
+            let reader = CommandReader::read(&root, &call.dir, call.words.clone());
             for source in &reader.sources {
-                found.add(&root, &call.dir.join(source), &reader.found);
+                let source = call.dir.join(source);
+                // Where several targets compile a source, the first stands for all.
+                if let Some(source) = within(&root, &source) {
+                    let known = found.by_source.entry(source);
+                    known.or_insert_with(|| reader.found.clone());
+                } else {
+                    found.outside.insert(source);
+                }
             }
         }
-        Ok(found)
-    }
-
-    /// Where several targets compile a source, the first stands for all.
-    fn add(&mut self, root: &Path, source: &Path, compilation: &Compilation) {
-        match within(root, source) {
-            Some(source) => {
-                self.by_source
-                    .entry(source)
-                    .or_insert_with(|| compilation.clone());
-            }
-            None => {
-                self.outside.insert(source.to_owned());
-            }
-        }
+        found
     }
 
     /// Paths of the sources, relative to the root.
@@ -112,15 +97,15 @@ impl Commands {
         self.by_source.keys()
     }
 
-    pub fn of(&self, source: &str) -> Option<&Compilation> {
+    pub fn compilation(&self, source: &str) -> Option<&Compilation> {
         self.by_source.get(source)
     }
 }
 
-/// The root as paths of a build begin with it.
-fn canonical(root: &Path) -> Result<PathBuf, String> {
-    let root = std::path::absolute(root).map_err(|error| error.to_string())?;
-    Ok(std::fs::canonicalize(&root).unwrap_or(root))
+/// Returns the path of a directory as a compiler's commands have it.
+pub fn whole(root: &Path) -> PathBuf {
+    let absolute = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
+    std::fs::canonicalize(&absolute).unwrap_or(absolute)
 }
 
 /// A path as gates.yaml has it, where it is in the repository.
@@ -150,7 +135,8 @@ const PLAIN: [&str; 4] = [
     "use_fast_math",
 ];
 
-struct Reader<'a> {
+/// Reads the options of one call of the compiler that change a kernel's code, and its sources.
+struct CommandReader<'a> {
     root: &'a Path,
     /// Where the command was run.
     dir: &'a Path,
@@ -160,20 +146,17 @@ struct Reader<'a> {
     sources: Vec<String>,
 }
 
-impl<'a> Reader<'a> {
-    fn new(root: &'a Path, dir: &'a Path) -> Self {
-        Self {
+impl<'a> CommandReader<'a> {
+    fn read(root: &'a Path, dir: &'a Path, words: Vec<String>) -> Self {
+        let mut reader = Self {
             root,
             dir,
             found: Compilation::default(),
             seen: BTreeSet::new(),
             sources: Vec::new(),
-        }
-    }
-
-    fn read(mut self, words: Vec<String>) -> Self {
-        self.take(words, 0);
-        self
+        };
+        reader.take(words, 0);
+        reader
     }
 
     fn take(&mut self, words: Vec<String>, nested: usize) {
@@ -214,7 +197,8 @@ impl<'a> Reader<'a> {
                 }
                 // CMake compiles sources of its own to learn what the compiler is.
                 let is_probe = word.contains("CMakeCUDACompiler");
-                if !word.starts_with('-') && sources::extension(&word) == "cu" && !is_probe {
+                let is_source = matches!(sources::extension(&word), "cu" | "cuh");
+                if !word.starts_with('-') && is_source && !is_probe {
                     self.sources.push(word.clone());
                 }
                 for valued in VALUED {
@@ -296,9 +280,9 @@ mod tests {
         );
         let entry = serde_json::json!([
             {"directory": root.join("build"), "file": "../src/k.cu", "command": command},
-            {"directory": root.join("build"), "file": "../src/k.cu", "command": "nvcc -DLATER"},
+            {"directory": root.join("build"), "file": "../src/k.cu", "command": "nvcc -DLATER ../src/k.cu"},
             {"directory": root, "file": "src/other.cu", "arguments": ["nvcc", "-D", "A B=1", "src/other.cu"]},
-            {"directory": "/elsewhere", "file": "k.cu", "command": "nvcc"},
+            {"directory": "/elsewhere", "file": "k.cu", "command": "nvcc k.cu"},
         ]);
         assert!(Commands::find(&root).is_none());
         let path = root.join("build/compile_commands.json");
@@ -311,7 +295,7 @@ mod tests {
                 .collect()
         };
         assert_eq!(
-            found.of("src/k.cu"),
+            found.compilation("src/k.cu"),
             Some(&Compilation {
                 include_dirs: vec![
                     "third/party".to_owned(),
@@ -330,7 +314,7 @@ mod tests {
             })
         );
         assert_eq!(
-            found.of("src/other.cu").unwrap().define,
+            found.compilation("src/other.cu").unwrap().define,
             own(&[("A B", "1")])
         );
         assert_eq!(found.by_source.len(), 2);
@@ -362,7 +346,7 @@ mod tests {
             ),
             call("nvcc -DN=5 ../src/two.cu"),
         ];
-        let found = Commands::from_calls(&root, "`make`".to_owned(), &calls).unwrap();
+        let found = Commands::from_calls(&root, "`make`".to_owned(), &calls);
         assert_eq!(
             found.sources().collect::<Vec<_>>(),
             ["src/one.cu", "src/two.cu"]
@@ -374,7 +358,7 @@ mod tests {
             flags: Vec::new(),
         };
         for source in ["src/one.cu", "src/two.cu"] {
-            assert_eq!(found.of(source), Some(&compilation));
+            assert_eq!(found.compilation(source), Some(&compilation));
         }
     }
 }

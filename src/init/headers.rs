@@ -39,7 +39,7 @@ impl Elsewhere {
                 found.looked_in.push(none.to_owned());
             }
             Some(python) => {
-                let Answers { sites, headers } = ask(&python);
+                let [sites, headers] = ask(&python);
                 for site in sites {
                     let place = site.join("nvidia/*/include");
                     found.looked_in.push(place.display().to_string());
@@ -97,17 +97,9 @@ for package, below in [
 print("headers=" + sysconfig.get_path("include"))
 "#;
 
-/// The answers of a python.
-#[derive(Debug, Default)]
-struct Answers {
-    /// Directories of packages.
-    sites: Vec<PathBuf>,
-    /// Directories of headers: those of packages, then its own.
-    headers: Vec<PathBuf>,
-}
-
-/// Asks a python for its directories. It starts outside of the checkout and isolated, and can change nothing.
-fn ask(python: &Path) -> Answers {
+/// Asks a python for the directories of packages, and for directories of headers: those of packages, then its own. It
+/// starts outside of the checkout and isolated, and can change nothing.
+fn ask(python: &Path) -> [Vec<PathBuf>; 2] {
     let mut command = helper::command(python);
     command.args(["-I", "-B", "-c", ASK]);
     let rules = Rules {
@@ -121,19 +113,15 @@ fn ask(python: &Path) -> Answers {
     let ended = process::run_confined(command, &rules, DEADLINE, MOST_OUTPUT);
     let said = match ended {
         Ok(Some(ended)) if ended.status.success() => ended.log,
-        _ => return Answers::default(),
+        _ => String::new(),
     };
-    let all = |key: &str| -> Vec<PathBuf> {
+    ["site=", "headers="].map(|key| {
         said.lines()
             .filter_map(|line| line.strip_prefix(key))
             .map(PathBuf::from)
             .filter(|path| path.is_absolute())
             .collect()
-    };
-    Answers {
-        sites: all("site="),
-        headers: all("headers="),
-    }
+    })
 }
 
 /// `nvidia/cu13/include` of CUDA 13, `nvidia/cublas/include` before it. Where one has a whole toolkit, it comes last: its
@@ -164,10 +152,10 @@ mod tests {
 
     #[test]
     fn a_python_says_where_its_headers_are() {
-        let answers = ask(&helper::find("python3").unwrap());
-        assert!(!answers.sites.is_empty());
-        let own = answers.headers.last().unwrap().file_name().unwrap();
-        assert!(own.to_str().unwrap().starts_with("python3"), "{answers:?}");
+        let [sites, headers] = ask(&helper::find("python3").unwrap());
+        assert!(!sites.is_empty());
+        let own = headers.last().unwrap().file_name().unwrap();
+        assert!(own.to_str().unwrap().starts_with("python3"), "{headers:?}");
     }
 
     #[test]

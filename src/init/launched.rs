@@ -2,10 +2,10 @@
 //! tensors, so each launch is run again in the simulator, which tells how far it reaches behind each pointer.
 
 use super::Surveyed;
-use super::call::{Argument, Call, Integers, Limit, Tensor, Unknown};
+use super::call::{Argument, Call, ErrorLimit, Integers, Tensor, UnknownCall};
 use super::launches::ReadCall;
-use super::parts::{Part, PartKind, parts_of};
-use super::probe::{LaunchState, Origin, assemble, limit};
+use super::parts::{InputKind, KernelInput, parts_of};
+use super::probe::{KernelOrigin, LaunchState, assemble, limit};
 use super::sizes::{Dim, Product, product_of};
 use super::write::{SCHEMA, as_identifier, listed};
 use crate::captures::{extents_of, unqualified};
@@ -13,6 +13,7 @@ use build::inventory::{ListedKernel, Pointee, element};
 use capture::{Allocation, CHUNK, Capture, Content, Contents, LaunchRecord};
 use check::Values;
 use model::{Role, ScalarType};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Shapes that one kernel is given. Calls with more sizes are counted in a comment.
@@ -32,20 +33,17 @@ pub struct ProgramLaunches {
 /// What is not known of them, or that there are none.
 pub fn find_call(
     kernel: &ListedKernel,
-    origin: &Origin,
+    origin: &KernelOrigin,
     program: &ProgramLaunches,
-) -> Result<Call, Unknown> {
-    let mut calls: Vec<Call> = Vec::new();
-    let mut unknown = Unknown {
+) -> Result<Call, UnknownCall> {
+    let mut calls = Vec::new();
+    let mut unknown = UnknownCall {
         why: "the program does not launch it".to_owned(),
         launch: None,
     };
-    for launch in program
-        .capture
-        .launches()
-        .filter(|launch| launch.kernel == kernel.symbol)
-    {
-        let reader = Reader {
+    let launches = program.capture.launches();
+    for launch in launches.filter(|launch| launch.kernel == kernel.symbol) {
+        let reader = LaunchReader {
             launch,
             contents: &program.contents,
             dims: Vec::new(),
@@ -54,29 +52,23 @@ pub fn find_call(
         match reader.call(kernel, origin) {
             Ok(call) => calls.push(call),
             Err(why) => {
-                let [grid, block] = [launch.grid, launch.block].map(|extents| {
-                    let texts = extents.iter().map(u32::to_string);
-                    trimmed(texts.collect())
-                });
-                unknown = Unknown {
-                    why,
-                    launch: Some((grid, block)),
-                };
+                let [grid, block] = [launch.grid, launch.block]
+                    .map(|extents| trimmed(extents.iter().map(u32::to_string).collect()));
+                let launch = Some((grid, block));
+                unknown = UnknownCall { why, launch };
             }
         }
     }
     let mut calls = calls.into_iter();
-    calls
-        .next()
-        .ok_or(unknown)
-        .map(|first| combine(first, calls))
+    let first = calls.next().ok_or(unknown)?;
+    Ok(combine(first, calls))
 }
 
 /// Makes one call of several: those that differ in dimensions alone are its shapes, and the others are counted.
 fn combine(first: Call, others: impl Iterator<Item = Call>) -> Call {
     let outline = |call: &Call| {
         let mut call = call.clone();
-        call.max_err = Limit::default();
+        call.max_err = ErrorLimit::default();
         for dim in &mut call.dims {
             dim.value = 0;
         }
@@ -124,9 +116,8 @@ fn close(call: &mut Call) {
     let scalars: Vec<String> = call
         .arguments
         .iter()
-        .flat_map(Argument::parts)
-        .filter_map(|part| match part {
-            Argument::Size { value, .. } => Some(value.clone()),
+        .filter_map(|argument| match argument {
+            Argument::Number { value, .. } => value.clone(),
             _ => None,
         })
         .collect();
@@ -136,7 +127,6 @@ fn close(call: &mut Call) {
         .filter(|dim| dim.value > 1 && scalars.contains(&dim.name))
         .cloned()
         .collect();
-    let mut sized = Vec::new();
     for tensor in call.tensors_mut() {
         let own = tensor.size.factors.concat();
         let named = product_of(tensor.size.value, &sizes, &[]);
@@ -147,33 +137,33 @@ fn close(call: &mut Call) {
         if let Some(named) = named.filter(is_same) {
             tensor.size = named;
         }
-        sized.push(own);
     }
     for dim in call.dims.clone() {
-        let is_fixed = shapes
-            .iter()
-            .all(|shape| value(shape, &dim.name) == Some(dim.value));
-        let names = |tensor: &Tensor| tensor.size.factors.contains(&dim.name);
-        // The size of a tensor that has another name now.
-        let is_replaced = sized.contains(&dim.name) && !call.tensors().any(names);
-        if (sizes.contains(&dim) || !is_fixed) && !is_replaced {
-            continue;
-        }
-        let number = dim.value.to_string();
+        let mut values = shapes.iter().map(|shape| value(shape, &dim.name));
+        let is_fixed = values.all(|value| value == Some(dim.value));
+        let is_kept = sizes.contains(&dim) || !is_fixed;
         let launch = call.grid.iter_mut().chain(&mut call.block);
-        let parts = call.arguments.iter_mut().flat_map(Argument::parts_mut);
-        let texts = parts.flat_map(|part| match part {
-            Argument::Size { value, .. } => std::slice::from_mut(value),
-            Argument::Tensor(tensor) => tensor.size.factors.as_mut_slice(),
-            _ => &mut [],
-        });
+        let texts = call
+            .arguments
+            .iter_mut()
+            .flat_map(|argument| match argument {
+                Argument::Number { value, .. } => value.as_mut_slice(),
+                Argument::Tensor(tensor) => tensor.size.factors.as_mut_slice(),
+                Argument::Null(_) => &mut [],
+            });
         let texts = launch.chain([&mut call.dynamic_shared]).chain(texts);
+        let mut is_used = false;
         for text in texts.filter(|text| **text == dim.name) {
-            text.clone_from(&number);
+            is_used = true;
+            if !is_kept {
+                *text = dim.value.to_string();
+            }
         }
-        call.dims.retain(|own| own.name != dim.name);
-        for shape in &mut call.captured.shapes {
-            shape.retain(|own| own.name != dim.name);
+        if !is_kept || !is_used {
+            call.dims.retain(|own| own.name != dim.name);
+            for shape in &mut call.captured.shapes {
+                shape.retain(|own| own.name != dim.name);
+            }
         }
     }
     call.grid = trimmed(std::mem::take(&mut call.grid));
@@ -195,18 +185,12 @@ fn add_dim(dims: &mut Vec<Dim>, name: &str, value: u64) -> String {
 
 /// Names of the kernels that the program launched and no source has, each once.
 pub fn find_others<'a>(kernels: &[Surveyed], captured: &'a Capture) -> Vec<&'a str> {
-    let is_listed = |symbol: &str| {
-        let mut listed = kernels.iter();
-        listed.any(|kernel| kernel.kernel.symbol == symbol)
-    };
-    let mut others: Vec<&str> = captured
-        .launches()
-        .map(|launch| launch.kernel.as_str())
-        .filter(|symbol| !is_listed(symbol))
-        .collect();
-    others.sort_unstable();
-    others.dedup();
-    others
+    let launched = captured.launches().map(|launch| launch.kernel.as_str());
+    let mut others: BTreeSet<&str> = launched.collect();
+    for kernel in kernels {
+        others.remove(kernel.kernel.symbol.as_str());
+    }
+    others.into_iter().collect()
 }
 
 /// More kernels are not named: the program is captured whole.
@@ -221,14 +205,13 @@ pub fn write_program(command: &[String], symbols: &[&str]) -> String {
         empty if empty.is_empty() => "program".to_owned(),
         name => name,
     };
-    let mut names: Vec<String> = symbols
+    let names: BTreeSet<String> = symbols
         .iter()
         .map(|symbol| unqualified(symbol))
         .filter(|name| !name.is_empty())
         .map(|name| format!("*{name}*"))
         .collect();
-    names.sort_unstable();
-    names.dedup();
+    let names: Vec<String> = names.into_iter().collect();
     let kernels = match names.len() {
         1..=MOST_KERNELS => format!("    kernels: [{}]\n", listed(&names)),
         count => {
@@ -254,15 +237,15 @@ fn trimmed(mut extents: Vec<String>) -> Vec<String> {
 }
 
 /// Reads the values of one launch.
-struct Reader<'a> {
+struct LaunchReader<'a> {
     launch: &'a LaunchRecord,
     contents: &'a Contents,
     dims: Vec<Dim>,
     read: ReadCall,
 }
 
-impl<'a> Reader<'a> {
-    fn call(mut self, kernel: &ListedKernel, origin: &Origin) -> Result<Call, String> {
+impl<'a> LaunchReader<'a> {
+    fn call(mut self, kernel: &ListedKernel, origin: &KernelOrigin) -> Result<Call, String> {
         let launch = self.launch;
         let decoded = launch.parameters.iter().map(|captured| captured.decode());
         let decoded: Vec<_> = decoded.collect::<Option<_>>().ok_or(OTHER_PARAMETERS)?;
@@ -273,23 +256,23 @@ impl<'a> Reader<'a> {
         let mut tensors = Vec::new();
         let mut memory = Vec::new();
         for part in &parts {
-            let own = part.offset..part.offset + part.bytes();
+            let own = part.offset..part.offset + part.kind.bytes();
             let bytes = decoded.get(part.parameter);
             let bytes = bytes
                 .and_then(|bytes| bytes.get(own))
                 .ok_or(OTHER_PARAMETERS)?;
             let (mut tensor, mut behind) = (None, None);
             match part.kind {
-                PartKind::Pointer(_) if bytes.iter().all(|byte| *byte == 0) => {
+                InputKind::Pointer(_) if bytes.iter().all(|byte| *byte == 0) => {
                     self.read.pointees.insert(part.name.clone(), None);
                 }
-                PartKind::Pointer(pointee) => {
+                InputKind::Pointer(pointee) => {
                     let address = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
                     let allocation = self.allocation(part, address)?;
                     tensor = Some(self.tensor(part, pointee, address, allocation)?);
                     behind = Some((allocation, address));
                 }
-                PartKind::Size(of) | PartKind::Value(of) => self.scalar(&part.name, of, bytes)?,
+                InputKind::Size(of) | InputKind::Value(of) => self.scalar(&part.name, of, bytes)?,
             }
             tensors.push(tensor);
             memory.push(behind);
@@ -307,7 +290,7 @@ impl<'a> Reader<'a> {
         self.read.cooperative = launch.cooperative;
         let observed = self
             .state(decoded, &memory)
-            .and_then(|state| origin.observe_launch(kernel, (&self.read, &self.dims), &state));
+            .and_then(|state| origin.observe_launch(kernel, &self.read, &state));
         let is_result = |tensor: &Tensor| tensor.role.is_result();
         let unobserved = match observed {
             Ok(observed) if observed.iter().flatten().any(is_result) => {
@@ -321,7 +304,7 @@ impl<'a> Reader<'a> {
             let name = format!("{}_size", tensor.name);
             tensor.size.factors = vec![add_dim(&mut self.dims, &name, tensor.size.value)];
         }
-        let mut call = assemble(kernel, &parts, &self.read, self.dims, tensors);
+        let mut call = assemble(&parts, &self.read, self.dims, tensors);
         call.captured.cluster = launch.cluster;
         call.captured.unobserved = unobserved;
         if !call.tensors().any(is_result) {
@@ -368,7 +351,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn allocation(&self, part: &Part, address: u64) -> Result<&'a Allocation, String> {
+    fn allocation(&self, part: &KernelInput, address: u64) -> Result<&'a Allocation, String> {
         let mut allocations = self.launch.allocations.iter();
         let found = allocations.find(|allocation| {
             let end = allocation.address.saturating_add(allocation.before.bytes);
@@ -380,7 +363,7 @@ impl<'a> Reader<'a> {
     /// Returns a tensor to the end of the allocation, or to where the next pointer leads.
     fn tensor(
         &self,
-        part: &Part,
+        part: &KernelInput,
         pointee: &Pointee,
         address: u64,
         allocation: &Allocation,

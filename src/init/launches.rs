@@ -4,7 +4,7 @@
 //! This is no parser of C++. A name stands for its nearest definition before the launch, then for a macro or a constant
 //! of any file. What it cannot follow has no value, and then the call is not known.
 
-use super::parts::{Part, PartKind};
+use super::parts::{InputKind, KernelInput};
 use super::sizes;
 use build::inventory::{ListedKernel, Pointee, element_named, vector_named};
 use model::LaunchBounds;
@@ -86,7 +86,7 @@ impl Answers {
         asked.unwrap_or_default().into_iter().collect()
     }
 
-    fn of_type(&self, name: &str) -> Option<String> {
+    fn ask_type(&self, name: &str) -> Option<String> {
         if let Some(mut asked) = self.open.as_ref().and_then(|asked| asked.lock().ok()) {
             asked.insert(name.to_owned());
             return Some("1".to_owned());
@@ -94,8 +94,8 @@ impl Answers {
         self.known.get(name).cloned()
     }
 
-    fn of_number(&self, expression: &str) -> Option<String> {
-        let answer = self.of_type(&format!("number<(long long)({expression})>"))?;
+    fn ask_number(&self, expression: &str) -> Option<String> {
+        let answer = self.ask_type(&format!("number<(long long)({expression})>"))?;
         let digits = answer.strip_prefix("number<").unwrap_or(&answer);
         let digits = digits.trim_end_matches(['>', 'L']);
         digits.parse::<i64>().is_ok().then(|| digits.to_owned())
@@ -103,8 +103,8 @@ impl Answers {
 }
 
 /// A launch of a kernel, as written.
-#[derive(Clone)]
-struct Site {
+#[derive(Clone, Default)]
+struct WrittenLaunch {
     file: usize,
     /// From the function's begin to the launch.
     before: String,
@@ -115,7 +115,7 @@ struct Site {
 }
 
 /// A kernel's definition.
-struct Body {
+struct KernelBody {
     file: usize,
     template: Vec<String>,
     text: String,
@@ -125,8 +125,8 @@ struct Body {
 #[derive(Default)]
 pub struct Texts {
     files: Vec<String>,
-    sites: HashMap<String, Vec<Site>>,
-    bodies: HashMap<String, Vec<Body>>,
+    sites: HashMap<String, Vec<WrittenLaunch>>,
+    bodies: HashMap<String, Vec<KernelBody>>,
     /// Macros and constants, with the file of each.
     constants: HashMap<String, Vec<(usize, String)>>,
 }
@@ -168,6 +168,11 @@ pattern!(
     VOID_CAST,
     r"\(\s*(?:const\s+)?void\s*(?:const\s*)?\*\s*\)|\b(?:static|reinterpret)_cast\s*<[^<>]*>"
 );
+// Comments, backslashes at the end of a line, and strings.
+pattern!(
+    UNREAD,
+    r#"//[^\n]*|/\*(?s:.*?)(?:\*/|\z)|\\\n|"[^"\n]*(?:["\n]|\z)"#
+);
 pattern!(CALLABLE, r"^&?\s*[\w:]+(?:<.*>)?$");
 pattern!(OPTIONAL, r"\b(\w+)\s*[!=]=\s*(?:nullptr|NULL)\b");
 pattern!(
@@ -178,7 +183,9 @@ pattern!(CEIL, r"\bceilf?\s*\(([^()/]+)/([^()/]+)\)");
 pattern!(SUFFIX, r"\b(\d+)(?:[uUlL]+|\.0*[fF]?)([^\w.]|$)");
 pattern!(SHIFT, r"\b(\d+)\s*<<\s*(\d+)\b");
 pattern!(SIZEOF, r"\bsizeof\s*\(\s*(\w+)\s*\)");
-pattern!(PLAIN, r"\((\w+)\)|\((\d+) \* (\d+)\)");
+// The brackets behind a name are those of a function.
+pattern!(PLAIN, r"(?<before>^|\W)\((?<word>\w+)\)");
+pattern!(PRODUCT, r"(^|\W)\((\d+) \* (\d+)\)");
 pattern!(
     BLOCK_SIZE,
     r"^(?i-u:\w*block_?(?:size|dim)(?:_?x)?|\w*n?_?threads(?:_?(?:per|in)_?block)?|tpb|threads_?num)$"
@@ -212,7 +219,7 @@ impl Texts {
         let calls = calls.filter_map(|call| called_site(file, text, call));
         for (name, site) in launches.chain(calls) {
             for (name, template) in pointed_kernels(&site.before, &name) {
-                let site = Site {
+                let site = WrittenLaunch {
                     template,
                     ..site.clone()
                 };
@@ -235,7 +242,7 @@ impl Texts {
         &self,
         (source, define, answers): (&str, &[(String, String)], &Answers),
         kernel: &ListedKernel,
-        parts: &[Part],
+        parts: &[KernelInput],
         bounds: LaunchBounds,
     ) -> Result<ReadCall, String> {
         let (name, instance) = split_name(&kernel.name);
@@ -248,17 +255,17 @@ impl Texts {
         let template = body.map_or(&[][..], |body| &body.template);
         let instances = template.iter().cloned().zip(instance.clone());
         let own: HashMap<String, String> = define.iter().cloned().chain(instances).collect();
-        let mut sites: Vec<&Site> = self.sites.get(name).into_iter().flatten().collect();
+        let mut sites: Vec<&WrittenLaunch> = self.sites.get(name).into_iter().flatten().collect();
         sites.sort_by_key(|site| {
             let is_instance = site.template.iter().eq(&instance);
             (Some(site.file) != file, !is_instance)
         });
-        let mut pointees = BTreeMap::new();
-        if let Some(body) = body {
-            let text = flat_members(&body.text, parts);
-            let scope = Scope::new(self, body.file, &text, own.clone(), answers);
-            pointees = scope.pointees(parts);
-        }
+        let text = body.map(|body| flat_members(&body.text, parts));
+        let own_scope = body
+            .zip(text.as_deref())
+            .map(|(body, text)| Scope::new(self, body.file, text, own.clone(), answers));
+        let pointees = own_scope.as_ref().map(|scope| scope.pointees(parts));
+        let pointees = pointees.unwrap_or_default();
         let mut refused = None;
         for site in sites {
             let before = flat_members(&site.before, parts);
@@ -280,14 +287,9 @@ impl Texts {
         if let Some(why) = refused {
             return Err(why);
         }
-        let call = match body {
-            Some(body) => {
-                let text = flat_members(&body.text, parts);
-                Scope::new(self, body.file, &text, own, answers).inferred(parts, bounds)
-            }
-            None => Err("there is no source that launches it".to_owned()),
-        };
-        Ok(ReadCall { pointees, ..call? })
+        let mut scope = own_scope.ok_or("there is no source that launches it")?;
+        let call = scope.unlaunched(kernel, parts, (template, &instance), bounds)?;
+        Ok(ReadCall { pointees, ..call })
     }
 }
 
@@ -372,7 +374,7 @@ impl<'a> Scope<'a> {
 
     /// Returns what pointers lead to: of a `void*` what the kernel takes it for. Those that it asks whether they are null
     /// are null in a struct, where the caller chooses some, and so are those that it does not read.
-    fn pointees(&self, parts: &[Part]) -> BTreeMap<String, Option<Pointee>> {
+    fn pointees(&self, parts: &[KernelInput]) -> BTreeMap<String, Option<Pointee>> {
         let optional: Vec<&str> = OPTIONAL
             .captures_iter(self.before)
             .map(|found| {
@@ -383,7 +385,7 @@ impl<'a> Scope<'a> {
         parts
             .iter()
             .filter_map(|part| {
-                let PartKind::Pointer(pointee) = part.kind else {
+                let InputKind::Pointer(pointee) = part.kind else {
                     return None;
                 };
                 let name = part.name.as_str();
@@ -419,7 +421,7 @@ impl<'a> Scope<'a> {
         match name.split_once("::") {
             Some((head, member)) if self.bindings.contains_key(head) => {
                 let of = self.bindings.get(head)?;
-                self.answers.of_type(&format!("{of}::{member}"))
+                self.answers.ask_type(&format!("{of}::{member}"))
             }
             _ => Some(name),
         }
@@ -431,7 +433,7 @@ impl<'a> Scope<'a> {
             let [whole, head, member] =
                 [0, 1, 2].map(|at| found.get(at).map_or("", |part| part.as_str()));
             let of = self.type_of(head).unwrap_or_default();
-            let value = self.answers.of_number(&format!("{of}{member}"));
+            let value = self.answers.ask_number(&format!("{of}{member}"));
             value.unwrap_or_else(|| whole.to_owned())
         });
         replaced.into_owned()
@@ -449,9 +451,9 @@ impl<'a> Scope<'a> {
 
     fn launched(
         &mut self,
-        site: &Site,
+        site: &WrittenLaunch,
         kernel: &ListedKernel,
-        parts: &[Part],
+        parts: &[KernelInput],
         template: &[String],
         instance: &[String],
     ) -> Result<ReadCall, String> {
@@ -463,7 +465,7 @@ impl<'a> Scope<'a> {
             ..ReadCall::default()
         };
         let sized = || {
-            let is_size = |part: &&Part| matches!(part.kind, PartKind::Size(_));
+            let is_size = |part: &&KernelInput| matches!(part.kind, InputKind::Size(_));
             parts.iter().filter(is_size).map(|part| {
                 // Members of structs have no argument of their own.
                 let text = site.args.get(part.parameter);
@@ -531,7 +533,8 @@ impl<'a> Scope<'a> {
         }
         let all = call.dims.clone();
         let unread = |name: &str| {
-            let is_it = |part: &Part| part.name == name && !part.is_read && part.member.is_some();
+            let is_it =
+                |part: &KernelInput| part.name == name && !part.is_read && part.member.is_some();
             parts.iter().any(is_it) && !launched.iter().any(|own| own == name)
         };
         call.dims.retain(|dim| !unread(&dim.name));
@@ -543,7 +546,10 @@ impl<'a> Scope<'a> {
             let stride = sizes::stride_of_axes(&part.name, &names, &members);
             let stride = stride.or_else(|| sizes::stride(&part.name, &known));
             let unread = (!part.is_read).then(|| "0".to_owned());
-            let value = stride.or(unread).ok_or_else(|| unknown_size(&part.name))?;
+            let value = stride.or(unread).ok_or_else(|| {
+                let name = &part.name;
+                format!("`{name}` is no size by its name, and no launch says its value")
+            })?;
             if part.is_read {
                 more.extend(words(&value).map(str::to_owned));
             }
@@ -706,63 +712,79 @@ impl<'a> Scope<'a> {
         Ok(text)
     }
 
-    /// What a kernel says itself: blocks and threads find their elements by an index, and compare it with an extent.
-    fn inferred(&mut self, parts: &[Part], bounds: LaunchBounds) -> Result<ReadCall, String> {
-        let mut call = named_sizes(parts)?;
-        self.free = call.dims.iter().map(|dim| dim.name.clone()).collect();
+    /// Reads the call of a kernel that nothing launches from its own text. Threads count along the index that it makes of
+    /// its block, up to the extent that it compares the index with. Integers are sizes and strides by their names, as
+    /// members of a struct are.
+    fn unlaunched(
+        &mut self,
+        kernel: &ListedKernel,
+        parts: &[KernelInput],
+        (template, instance): (&[String], &[String]),
+        bounds: LaunchBounds,
+    ) -> Result<ReadCall, String> {
         let text = self.before;
-        let is_flat = !text.contains("threadIdx.y");
-        let default = if is_flat { THREADS } else { SIDE };
-        for (at, axis) in ["x", "y", "z"].into_iter().enumerate() {
-            let (block, thread) = (format!("blockIdx.{axis}"), format!("threadIdx.{axis}"));
-            if !text.contains(&block) && !text.contains(&thread) && at > 0 {
-                break;
-            }
-            let index = index_of(text, &block, &thread);
-            let width = index
-                .width
-                .clone()
-                .filter(|width| !width.starts_with("blockDim"));
-            let threads = if !text.contains(&thread) {
-                "1".to_owned()
-            } else if let Some(width) = width {
-                self.resolve(&width)
-                    .map_err(|name| unread("block", &name))?
-            } else if let (Some(threads), true) = (bounds.threads, is_flat) {
-                threads.to_string()
-            } else {
-                default.to_owned()
-            };
-            let guard = index.guard.and_then(|guard| self.resolve(&guard).ok());
-            let blocks = match (guard, &index.width) {
-                _ if !text.contains(&block) => "1".to_owned(),
-                (Some(extent), Some(_)) => format!("ceil_div({extent}, {threads})"),
-                (Some(extent), None) => extent,
-                (None, Some(_)) if call.dims.len() == 1 && !call.values.is_empty() => {
-                    let only = call.dims.first().map_or("", |dim| dim.name.as_str());
-                    format!("ceil_div({only}, {threads})")
-                }
-                (None, _) => {
-                    let mut names = call.dims.iter().map(|dim| dim.name.clone());
-                    names.find(|name| sizes::is_rows(name)).unwrap_or_else(|| {
-                        let is_whole = index.width.is_none();
-                        let name = if is_whole { "rows" } else { "blocks" };
-                        let (name, fixed) = (name.to_owned(), Some(BLOCKS));
-                        call.dims.insert(0, ReadDim { name, fixed });
-                        if is_whole { "rows" } else { "blocks" }.to_owned()
-                    })
-                }
-            };
-            for name in words(&blocks).map(str::to_owned).collect::<Vec<_>>() {
-                call.add_dim(&name, None);
-                self.free.push(name);
-            }
-            call.grid.push(blocks);
-            call.block.push(threads);
-        }
-        call.shared = "0".to_owned();
         if text.contains("extern __shared__") {
             return Err("nothing says how much shared memory its launch has".to_owned());
+        }
+        let is_size = |part: &&KernelInput| {
+            matches!(part.kind, InputKind::Size(_)) && sizes::is_size(&part.name)
+        };
+        let sized: Vec<&KernelInput> = parts.iter().filter(is_size).collect();
+        self.free = sized.iter().map(|part| part.name.clone()).collect();
+        let is_flat = !text.contains("threadIdx.y");
+        let default = match bounds.threads {
+            Some(threads) if is_flat => threads.to_string(),
+            _ if is_flat => THREADS.to_owned(),
+            _ => SIDE.to_owned(),
+        };
+        let (mut grid, mut block) = (Vec::new(), Vec::new());
+        let mut counted = None;
+        for axis in ["x", "y", "z"] {
+            let [has_blocks, has_threads] =
+                ["blockIdx", "threadIdx"].map(|index| text.contains(&format!("{index}.{axis}")));
+            if !has_blocks && !has_threads && axis != "x" {
+                break;
+            }
+            let (width, guard) = index_along(text, axis);
+            let threads = match &width {
+                _ if !has_threads => "1".to_owned(),
+                Some(width) if !width.starts_with("blockDim") => {
+                    self.resolve(width).map_err(|name| unread("block", &name))?
+                }
+                _ => default.clone(),
+            };
+            let only = || match sized.as_slice() {
+                [only] if width.is_some() => Some(only.name.clone()),
+                _ => None,
+            };
+            let guard = guard.and_then(|guard| self.resolve(&guard).ok());
+            grid.push(match guard.or_else(only) {
+                _ if !has_blocks => "1".to_owned(),
+                Some(extent) if width.is_some() => format!("ceil_div({extent}, {threads})"),
+                Some(extent) => extent,
+                None => {
+                    let rows = sized.iter().find(|part| sizes::is_rows(&part.name));
+                    let any = if width.is_none() { "rows" } else { "blocks" };
+                    let name = rows.map_or(any, |part| &part.name).to_owned();
+                    counted = counted.or(rows.is_none().then(|| name.clone()));
+                    self.free.push(name.clone());
+                    name
+                }
+            });
+            block.push(threads);
+        }
+        let site = WrittenLaunch {
+            config: [grid, block]
+                .map(|extents| format!("dim3({})", extents.join(", ")))
+                .to_vec(),
+            args: vec![String::new(); kernel.parameters.len()],
+            ..WrittenLaunch::default()
+        };
+        let mut call = self.launched(&site, kernel, parts, template, instance)?;
+        if let Some(name) = counted {
+            call.dims.retain(|dim| dim.name != name);
+            let fixed = Some(BLOCKS);
+            call.dims.insert(0, ReadDim { name, fixed });
         }
         Ok(call)
     }
@@ -772,96 +794,37 @@ fn unread(what: &str, name: &str) -> String {
     format!("the {what} of its launch is not known: `{name}`")
 }
 
-fn unknown_size(name: &str) -> String {
-    format!("`{name}` is no size by its name, and no launch says its value")
-}
-
-/// Takes all integers for sizes or strides, by their names.
-fn named_sizes(parts: &[Part]) -> Result<ReadCall, String> {
-    let mut call = ReadCall::default();
-    let integers = || {
-        parts
-            .iter()
-            .filter(|part| matches!(part.kind, PartKind::Size(_)))
-    };
-    let is_only = integers().count() == 1;
-    for part in integers()
-        .filter(|part| is_only && !sizes::is_stride(&part.name) || sizes::is_size(&part.name))
-    {
-        call.add_dim(&part.name, None);
-        call.values.insert(part.name.clone(), part.name.clone());
-    }
-    let names: Vec<String> = call.dims.iter().map(|dim| dim.name.clone()).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    for part in integers() {
-        if !call.values.contains_key(&part.name) {
-            let unread = (!part.is_read).then(|| "0".to_owned());
-            let value = sizes::stride(&part.name, &names).or(unread);
-            let value = value.ok_or_else(|| unknown_size(&part.name))?;
-            call.values.insert(part.name.clone(), value);
+/// Returns how a kernel uses the index of its block along an axis: the threads that a block counts for, where threads of
+/// several blocks have one index, and the extent that the index is compared with.
+fn index_along(text: &str, axis: &str) -> (Option<String>, Option<String>) {
+    let block = format!(r"blockIdx\.{axis}");
+    let index = Regex::new(&format!(r"(?:(\w+)\s*=)?([^;{{}},=]*{block}[^;{{}},]*)"));
+    let factor = Regex::new(&format!(r"([\w.]+)\s*\*\s*{block}|{block}\s*\*\s*([\w.]+)"));
+    let (mut width, mut guard) = (None, None);
+    for found in index.iter().flat_map(|index| index.captures_iter(text)) {
+        let value = found.get(2).map_or("", |value| value.as_str());
+        let value = as_expression(value).replace(['(', ')'], " ");
+        if value.contains(&format!("threadIdx.{axis}"))
+            && let Some(found) = factor.iter().find_map(|factor| factor.captures(&value))
+        {
+            let threads = found.get(1).or(found.get(2));
+            width = threads.map(|threads| threads.as_str().to_owned());
         }
+        let name = found.get(1).map(|name| name.as_str());
+        guard = guard.or_else(|| find_guard(text, name?));
     }
-    Ok(call)
-}
-
-/// How a kernel uses its index along an axis.
-struct Index {
-    /// Threads that a block counts for, where threads of several blocks have one index.
-    width: Option<String>,
-    /// Where the index ends.
-    guard: Option<String>,
-}
-
-fn index_of(text: &str, block: &str, thread: &str) -> Index {
-    let mut found = Index {
-        width: None,
-        guard: None,
-    };
-    for statement in text
-        .split([';', '{', '}'])
-        .filter(|statement| statement.contains(block))
-    {
-        for part in split(statement).iter().filter(|part| part.contains(block)) {
-            let (name, value) = part.split_once('=').unwrap_or(("", part));
-            let value = as_expression(value).replace(['(', ')'], " ");
-            let factor = format!(r"([\w.]+)\s*\*\s*{block}|{block}\s*\*\s*([\w.]+)");
-            let factor = Regex::new(&factor).ok().filter(|_| value.contains(thread));
-            if let Some(factor) = factor.and_then(|factor| {
-                factor.captures(&value).map(|found| {
-                    let part = found.get(1).or(found.get(2));
-                    part.map(|part| part.as_str().to_owned())
-                })
-            }) {
-                found.width = factor;
-            }
-            let name = name.split_whitespace().last().unwrap_or_default();
-            if found.guard.is_none() && model::expr::is_identifier(name) {
-                found.guard = guard_of(text, name);
-            }
-        }
-    }
-    found
+    (width, guard)
 }
 
 /// Returns what an index is compared with: `n` of `if (i < n)` and of `if (i >= n) return`.
-fn guard_of(text: &str, name: &str) -> Option<String> {
-    text.match_indices(name).find_map(|(at, _)| {
-        let (head, rest) = text.split_at_checked(at)?;
-        if head.ends_with(|c: char| c.is_alphanumeric() || "_.>".contains(c)) {
-            return None;
-        }
-        let rest = rest.get(name.len()..)?.trim_start();
-        let rest = rest.strip_prefix(">=").or_else(|| {
-            rest.strip_prefix('<')
-                .filter(|rest| !rest.starts_with(['<', '=']))
-        })?;
-        let end = end_of(rest, ";,&|?");
-        Some(rest.get(..end)?.trim().to_owned())
-    })
+fn find_guard(text: &str, name: &str) -> Option<String> {
+    let compared = Regex::new(&format!(r"(?:^|[^\w.>]){name}\s*(?:>=|<)([^<=])")).ok()?;
+    let rest = text.get(compared.captures(text)?.get(1)?.start()..)?;
+    Some(rest.get(..end_of(rest, ";,&|?"))?.trim().to_owned())
 }
 
 /// Replaces `params.to.rows` by the name of its part: `to_rows`.
-fn flat_members(text: &str, parts: &[Part]) -> String {
+fn flat_members(text: &str, parts: &[KernelInput]) -> String {
     let replaced = MEMBERS.replace_all(text, |found: &Captures| {
         let [whole, first, rest] =
             [0, 1, 2].map(|at| found.get(at).map_or("", |part| part.as_str()));
@@ -888,7 +851,7 @@ fn split_name(name: &str) -> (&str, Vec<String>) {
     (own, split_angles(arguments))
 }
 
-fn site(file: usize, text: &str, at: usize) -> Option<(String, Site)> {
+fn site(file: usize, text: &str, at: usize) -> Option<(String, WrittenLaunch)> {
     let (head, rest) = text.split_at_checked(at)?;
     let mut head_end = head.trim_end();
     let mut template = Vec::new();
@@ -908,7 +871,7 @@ fn site(file: usize, text: &str, at: usize) -> Option<(String, Site)> {
     })?;
     let args = config.get(end + 3..)?.trim_start().strip_prefix('(')?;
     let args = args.get(..end_of(args, ""))?;
-    let site = Site {
+    let site = WrittenLaunch {
         file,
         before: function_before(head).to_owned(),
         template,
@@ -926,7 +889,7 @@ fn function_before(head: &str) -> &str {
 
 /// Reads `cudaLaunchKernel((void*)kernel, grid, block, args, shared, stream)` with `void* args[] = {&a, &b}`, and the forms
 /// with a `cudaLaunchConfig_t`, whose members are assigned before.
-fn called_site(file: usize, text: &str, call: regex::Match) -> Option<(String, Site)> {
+fn called_site(file: usize, text: &str, call: regex::Match) -> Option<(String, WrittenLaunch)> {
     let before = function_before(text.get(..call.start())?);
     let rest = text.get(call.end()..)?;
     let given = split(rest.get(..end_of(rest, ""))?);
@@ -964,7 +927,7 @@ fn called_site(file: usize, text: &str, call: regex::Match) -> Option<(String, S
         }
         _ => return None,
     };
-    let site = Site {
+    let site = WrittenLaunch {
         file,
         before: before.to_owned(),
         template,
@@ -992,7 +955,7 @@ fn listed(before: &str, array: &str) -> Option<Vec<String>> {
     elements.iter().map(led).collect()
 }
 
-fn body(file: usize, text: &str, at: usize, behind: usize) -> Option<(String, Body)> {
+fn body(file: usize, text: &str, at: usize, behind: usize) -> Option<(String, KernelBody)> {
     let mut rest = text.get(behind..)?;
     let name = loop {
         let open = rest.find('(')?;
@@ -1006,7 +969,7 @@ fn body(file: usize, text: &str, at: usize, behind: usize) -> Option<(String, Bo
     let inner = rest.trim_start().strip_prefix('{')?;
     let head = text.get(..at)?;
     let head = head.rsplit([';', '}']).next()?;
-    let body = Body {
+    let body = KernelBody {
         file,
         template: template_parameters(head),
         text: inner.get(..end_of(inner, ""))?.to_owned(),
@@ -1110,7 +1073,7 @@ fn replace_word(text: &str, name: &str, value: &str) -> String {
 /// Writes an expression of C++ as one of gates.yaml.
 fn as_expression(text: &str) -> String {
     let text = SIZEOF.replace_all(text, |found: &Captures| {
-        let name = found.get(1).map_or("", |name| name.as_str());
+        let [name] = found.extract().1;
         let bytes = vector_named(name).map(|(elem, count)| elem.size() * count);
         bytes.map_or_else(|| name.to_owned(), |bytes| bytes.to_string())
     });
@@ -1119,13 +1082,9 @@ fn as_expression(text: &str) -> String {
     let text = SUFFIX.replace_all(&text, "$1$2");
     let text = CEIL.replace_all(&text, "ceil_div($1,$2)");
     let text = SHIFT.replace_all(&text, |found: &Captures| {
-        let number = |at| {
-            found
-                .get(at)
-                .and_then(|part| part.as_str().parse::<u32>().ok())
-        };
-        let shifted = number(1)
-            .zip(number(2))
+        let [value, by] = found.extract().1.map(|number| number.parse::<u32>().ok());
+        let shifted = value
+            .zip(by)
             .and_then(|(value, by)| u64::from(value).checked_shl(by));
         shifted.map_or_else(String::new, |value| value.to_string())
     });
@@ -1136,24 +1095,12 @@ fn as_expression(text: &str) -> String {
 fn tidy(text: &str) -> String {
     let mut text = text.to_owned();
     for _ in 0..MOST_NAMES {
-        let bare = PLAIN.replace_all(&text, |found: &Captures| {
-            let part = |at| found.get(at).map(|part: regex::Match| part.as_str());
-            let factors = part(2)
-                .zip(part(3))
-                .and_then(|(one, other)| one.parse::<u64>().ok()?.checked_mul(other.parse().ok()?));
-            let before = found
-                .get(0)
-                .and_then(|all| text.get(..all.start()))
-                .unwrap_or_default();
-            match (part(1), factors) {
-                // The argument of a function.
-                _ if before.ends_with(char::is_alphanumeric) => {
-                    part(0).unwrap_or_default().to_owned()
-                }
-                (Some(plain), _) => plain.to_owned(),
-                (None, Some(product)) => product.to_string(),
-                (None, None) => part(0).unwrap_or_default().to_owned(),
-            }
+        let bare = PLAIN.replace_all(&text, "$before$word");
+        let bare = PRODUCT.replace_all(&bare, |found: &Captures| {
+            let (whole, [before, one, other]) = found.extract();
+            let numbers = one.parse::<u64>().ok().zip(other.parse().ok());
+            let product = numbers.and_then(|(one, other)| one.checked_mul(other));
+            product.map_or_else(|| whole.to_owned(), |product| format!("{before}{product}"))
         });
         let next = rounded_up(&bare).unwrap_or_else(|| bare.into_owned());
         if next == text {
@@ -1198,27 +1145,7 @@ fn rounded_up(text: &str) -> Option<String> {
     })
 }
 
-/// Leaves lines as they are, and joins those that end with a backslash.
+/// Leaves lines as they are, and joins those that end with a backslash. No string says anything of a launch.
 fn without_comments(text: &str) -> String {
-    let mut kept = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(['/', '"', '\\']) {
-        let (before, from) = rest.split_at(at);
-        kept.push_str(before);
-        let skipped = if from.starts_with("//") {
-            from.find('\n').unwrap_or(from.len())
-        } else if from.starts_with("/*") {
-            from.find("*/").map_or(from.len(), |end| end + 2)
-        } else if from.starts_with("\\\n") {
-            2
-        } else if let Some(string) = from.strip_prefix('"') {
-            // No string says anything of a launch.
-            string.find(['"', '\n']).map_or(from.len(), |end| end + 2)
-        } else {
-            kept.extend(from.chars().next());
-            1
-        };
-        rest = from.get(skipped..).unwrap_or_default();
-    }
-    kept + rest
+    UNREAD.replace_all(text, "").into_owned()
 }

@@ -21,14 +21,13 @@ pub use write::{Blocks, SCHEMA, head, write};
 
 use build::inventory::{self, Compilation, Inventory, ListedKernel, Listing};
 use build::missing::{find_remedies, missing_header};
-use build::signature::whole_name;
 use build::toolchain::Toolchain;
-use call::{Call, Unknown};
-use commands::within;
+use call::{Call, UnknownCall};
+use commands::{whole, within};
 use headers::Elsewhere;
 use launches::{Answers, Texts};
 use model::Arch;
-use probe::Origin;
+use probe::KernelOrigin;
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -36,9 +35,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use system::cache::Cache;
 use system::error::{Error, Result};
-use system::files::Kind;
-use system::sources::{self, Made};
+use system::files::FileKind;
+use system::sources::{self, Precompiled};
 use system::temporary::TemporaryDir;
+use wording::words::plural;
 
 /// The contents of a repository.
 #[derive(Clone, Debug, Default)]
@@ -116,23 +116,14 @@ pub struct Surveyed {
     pub source: String,
     pub compilation: Compilation,
     pub kernel: ListedKernel,
-    /// `ns::k<float>(float*, int)`
-    pub signature: String,
-    pub call: std::result::Result<Call, Unknown>,
+    pub call: std::result::Result<Call, UnknownCall>,
 }
 
 impl Surveyed {
-    /// Returns true if both are instances of one template.
-    fn is_instance_beside(&self, other: &Self) -> bool {
-        let template = |kernel: &Self| {
-            let (name, _) = kernel.kernel.name.split_once('<')?;
-            Some((
-                kernel.source.clone(),
-                name.to_owned(),
-                kernel.kernel.parameters.len(),
-            ))
-        };
-        template(self).is_some_and(|own| Some(own) == template(other))
+    /// Returns the template that it is an instance of: its source, its name and the number of its parameters.
+    fn template(&self) -> Option<(&str, &str, usize)> {
+        let (name, _) = self.kernel.name.split_once('<')?;
+        Some((&self.source, name, self.kernel.parameters.len()))
     }
 
     /// Takes its call for unknown after all.
@@ -140,7 +131,7 @@ impl Surveyed {
         if let Ok(call) = &self.call {
             let launch = Some((call.grid.clone(), call.block.clone()));
             let why = why.to_owned();
-            self.call = Err(Unknown { why, launch });
+            self.call = Err(UnknownCall { why, launch });
         }
     }
 }
@@ -191,8 +182,8 @@ impl Tree {
                 let Ok(about) = entry.metadata() else {
                     continue;
                 };
-                match Kind::of(&about) {
-                    Kind::Directory if depth < DEPTH && seen < MOST_FILES => {
+                match FileKind::from_metadata(&about) {
+                    FileKind::Directory if depth < DEPTH && seen < MOST_FILES => {
                         let inside = root.join(&path);
                         let is_built = ["CMakeCache.txt", "CACHEDIR.TAG"];
                         let is_built = is_built.iter().any(|name| inside.join(name).exists());
@@ -200,23 +191,18 @@ impl Tree {
                             open.push((path, depth + 1));
                         }
                     }
-                    Kind::File => match Path::new(name)
-                        .extension()
-                        .and_then(|extension| extension.to_str())
-                    {
-                        Some("cu" | "ptx") => tree.sources.push(path),
-                        Some("cuh" | "h" | "hpp" | "hxx" | "inl" | "inc") => {
-                            tree.headers.push(path)
-                        }
-                        Some("cpp" | "cc" | "cxx") => tree.hosts.push(path),
+                    FileKind::File => match sources::extension(name) {
+                        "cu" | "ptx" => tree.sources.push(path),
+                        "cuh" | "h" | "hpp" | "hxx" | "inl" | "inc" => tree.headers.push(path),
+                        "cpp" | "cc" | "cxx" => tree.hosts.push(path),
                         _ => {}
                     },
-                    Kind::Directory | Kind::Special => {}
+                    FileKind::Directory | FileKind::Special => {}
                 }
             }
         }
         tree.sources
-            .sort_by_key(|path| (Made::of(path).is_some(), path.clone()));
+            .sort_by_key(|path| (Precompiled::from_path(path).is_some(), path.clone()));
         tree.headers.sort();
         tree
     }
@@ -230,9 +216,12 @@ impl Tree {
         let mut named = Vec::new();
         for path in paths {
             let shown = path.display();
+            let wrong = |what: &str| {
+                Err(Error::usage(format!("{shown} {what}"))
+                    .help("PATH is a source, a directory of sources, or the .yaml file to write"))
+            };
             if !path.exists() {
-                return Err(Error::usage(format!("{shown} does not exist"))
-                    .help("PATH is a source, a directory of sources, or the .yaml file to write"));
+                return wrong("does not exist");
             }
             let absolute = std::path::absolute(path).ok();
             let Some(inside) = absolute.and_then(|path| within(&whole, &path)) else {
@@ -258,14 +247,11 @@ impl Tree {
             let is_source =
                 |path: &String| matches!(sources::extension(path), "cu" | "cuh" | "ptx");
             if !named.iter().skip(before).any(is_source) {
-                return Err(Error::usage(format!(
-                    "{shown} is no source and has none: they end in .cu, .cuh or .ptx"
-                ))
-                .help("PATH is a source, a directory of sources, or the .yaml file to write"));
+                return wrong("is no source and has none: they end in .cu, .cuh or .ptx");
             }
         }
         if !named.is_empty() {
-            named.sort_by_key(|path| (Made::of(path).is_some(), path.clone()));
+            named.sort_by_key(|path| (Precompiled::from_path(path).is_some(), path.clone()));
             named.dedup();
             let is_header = |path: &String| !matches!(sources::extension(path), "cu" | "ptx");
             let (alone, sources) = named.into_iter().partition(is_header);
@@ -318,12 +304,6 @@ impl Tree {
     }
 }
 
-/// The path of a directory as a compiler's commands have it.
-fn whole(root: &Path) -> PathBuf {
-    let absolute = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
-    std::fs::canonicalize(&absolute).unwrap_or(absolute)
-}
-
 /// A directory of headers as gates.yaml has it: relative where it is in the repository.
 ///
 /// # Errors
@@ -342,25 +322,8 @@ fn include_dir(root: &Path, dir: &Path) -> Result<String> {
 /// Instances of one template that are observed.
 const MOST_OBSERVED: usize = 8;
 
-/// A step that has ended.
-#[derive(Clone, Copy, Debug)]
-pub enum Step<'a> {
-    /// One of the sources is compiled, or does not compile: `None`.
-    Listed {
-        source: &'a str,
-        done: usize,
-        all: usize,
-        kernels: Option<usize>,
-    },
-    /// The call of one of the kernels is looked for.
-    Read {
-        kernel: &'a str,
-        done: usize,
-        all: usize,
-    },
-}
-
-/// Lists every kernel, with its call where the sources say it, or with the calls of a program's launches.
+/// Lists every kernel, with its call where the sources say it, or with the calls of a program's launches. `tell` hears of
+/// each step.
 ///
 /// # Errors
 /// Environment, where the compiler or the cache cannot be used. Usage, where a directory is asked for that is none.
@@ -371,7 +334,7 @@ pub fn survey(
     toolchain: &Toolchain,
     cache: &Cache,
     launches: Option<&ProgramLaunches>,
-    say: &(dyn Fn(Step) + Sync),
+    tell: &(dyn Fn(&str) + Sync),
 ) -> Result<Survey> {
     let scratch = cache.dir("scratch")?;
     let scratch = TemporaryDir::new_in(&scratch)
@@ -395,19 +358,18 @@ pub fn survey(
         scratch: scratch.path(),
         arch: asked.arch,
     };
-    let list = |sources: &[&String]| -> Result<Vec<Compiled>> {
+    let list = |sources: &[&String]| -> Result<Vec<ListedSource>> {
         let done = AtomicUsize::new(0);
         sources
             .par_iter()
             .map(|source| {
                 let compiled = compiler.list(source)?;
-                let kernels = compiled.inventory.as_ref().ok();
-                say(Step::Listed {
-                    source,
-                    done: 1 + done.fetch_add(1, Ordering::Relaxed),
-                    all: sources.len(),
-                    kernels: kernels.map(|kernel| kernel.kernels.len()),
-                });
+                let kernels = match &compiled.inventory {
+                    Ok(inventory) => plural(inventory.kernels.len(), "kernel"),
+                    Err(_) => "does not compile by itself".to_owned(),
+                };
+                let done = 1 + done.fetch_add(1, Ordering::Relaxed);
+                tell(&format!("[{done}/{}] {source}: {kernels}", sources.len()));
                 Ok(compiled)
             })
             .collect()
@@ -431,9 +393,9 @@ pub fn survey(
     compiled.extend(list(&alone.collect::<Vec<_>>())?);
     let mut survey = Survey {
         sources: compiled.len(),
-        commands: commands.as_ref().map(|command| match command {
-            Ok(commands) => Ok(commands.origin.clone()),
-            Err(why) => Err(why.clone()),
+        commands: commands.as_ref().map(|found| {
+            let found = found.as_ref().map_err(Clone::clone);
+            found.map(|commands| commands.origin.clone())
         }),
         flags: asked.flags.clone(),
         major: toolchain.major().to_owned(),
@@ -470,7 +432,7 @@ pub fn survey(
     }
     let elsewhere = compiler.elsewhere.get();
     survey.looked_in = elsewhere.map_or_else(Vec::new, |search| search.looked_in.clone());
-    let all = found.iter().map(|(.., kernels)| kernels.len()).sum();
+    let all: usize = found.iter().map(|(.., kernels)| kernels.len()).sum();
     let texts = &Texts::read(
         root,
         tree.sources.iter().chain(&tree.headers).chain(&tree.hosts),
@@ -480,7 +442,7 @@ pub fn survey(
     survey.kernels = found
         .par_iter()
         .flat_map(|(source, compilation, inventory, kernels)| {
-            let origin = Origin::new(&inventory.ptx, texts, source, &compilation.define);
+            let origin = KernelOrigin::new(&inventory.ptx, texts, source, &compilation.define);
             // A template of PyTorch has hundreds of instances, and observing one takes seconds.
             let mut instances: BTreeMap<&str, usize> = BTreeMap::new();
             let numbered: Vec<(usize, &ListedKernel)> = kernels
@@ -509,17 +471,13 @@ pub fn survey(
                     origin.find_call(kernel, answers)
                 } else {
                     let why = "other instances of its template were observed".to_owned();
-                    Err(Unknown { why, launch: None })
+                    Err(UnknownCall { why, launch: None })
                 };
-                say(Step::Read {
-                    kernel: &kernel.name,
-                    done: 1 + done.fetch_add(1, Ordering::Relaxed),
-                    all,
-                });
+                let done = 1 + done.fetch_add(1, Ordering::Relaxed);
+                tell(&format!("[{done}/{all}] read {}", kernel.name));
                 Surveyed {
                     source: source.clone(),
                     compilation: compilation.clone(),
-                    signature: whole_name(&kernel.symbol),
                     call,
                     kernel: kernel.clone(),
                 }
@@ -529,7 +487,7 @@ pub fn survey(
     Ok(survey)
 }
 
-struct Compiled {
+struct ListedSource {
     source: String,
     /// As gates.yaml has it: without the flags of all sources.
     compilation: Compilation,
@@ -552,10 +510,10 @@ struct Compiler<'a> {
 impl Compiler<'_> {
     /// As the build does, as the user asks, and with the directories of headers that the compiler misses and the
     /// repository or the machine has.
-    fn list(&self, source: &str) -> Result<Compiled> {
-        if Made::of(source).is_some() {
+    fn list(&self, source: &str) -> Result<ListedSource> {
+        if Precompiled::from_path(source).is_some() {
             let listed = inventory::list_ptx(self.root, source)?;
-            return Ok(Compiled {
+            return Ok(ListedSource {
                 source: source.to_owned(),
                 compilation: Compilation::default(),
                 inventory: listed.map_err(|fault| (first_error(&fault.message), None)),
@@ -607,7 +565,7 @@ impl Compiler<'_> {
             }
             known.push(new);
         };
-        Ok(Compiled {
+        Ok(ListedSource {
             source: source.to_owned(),
             compilation,
             inventory,
@@ -642,7 +600,9 @@ impl Compiler<'_> {
 
     /// Options of the user go before those of the build.
     fn compilation(&self, source: &str) -> Compilation {
-        let known = self.commands.and_then(|command| command.of(source));
+        let known = self
+            .commands
+            .and_then(|command| command.compilation(source));
         let mut compilation = known.cloned().unwrap_or_default();
         let own = &self.asked;
         compilation

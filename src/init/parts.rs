@@ -1,6 +1,5 @@
 //! The values that a kernel gets, one by one, with their names and where each lies. Pure.
 
-use super::call::Argument;
 use build::inventory::{ListedKernel, Member, ParameterKind, Pointee};
 use model::ScalarType;
 use regex::Regex;
@@ -9,32 +8,32 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 /// One value that a kernel gets: a parameter, or a member of a struct.
-pub struct Part<'a> {
+pub struct KernelInput<'a> {
     pub name: String,
-    /// Counted from 0.
+    /// The number of the parameter, counted from 0.
     pub parameter: usize,
     /// Its names within the struct: `to_rows`.
     pub member: Option<&'a str>,
     /// Whether the code of the kernel loads it.
     pub is_read: bool,
-    /// Within the parameter.
+    /// The byte of the parameter at which it begins.
     pub offset: usize,
-    pub kind: PartKind<'a>,
+    pub kind: InputKind<'a>,
 }
 
-impl Part<'_> {
-    pub fn bytes(&self) -> usize {
-        match self.kind {
-            PartKind::Pointer(_) => 8,
-            PartKind::Size(scalar) | PartKind::Value(scalar) => scalar.size(),
-        }
-    }
-}
-
-pub enum PartKind<'a> {
+pub enum InputKind<'a> {
     Pointer(&'a Pointee),
     Size(ScalarType),
     Value(ScalarType),
+}
+
+impl InputKind<'_> {
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Pointer(_) => 8,
+            Self::Size(scalar) | Self::Value(scalar) => scalar.size(),
+        }
+    }
 }
 
 /// `ld.param.v2.b32 {%r1, %r2}, [k_param_0+8]`, also by a register with an address: `[%rd1+-8]`.
@@ -83,71 +82,37 @@ fn loads(entry: &str, symbol: &str, parameter: usize) -> Option<Vec<Range<usize>
 ///
 /// # Errors
 /// A part without a value, as a part of a sentence.
-pub fn parts_of<'a>(kernel: &'a ListedKernel, entry: &str) -> Result<Vec<Part<'a>>, String> {
+pub fn parts_of<'a>(kernel: &'a ListedKernel, entry: &str) -> Result<Vec<KernelInput<'a>>, String> {
     use ScalarType::{I32, I64, U32, U64};
     let mut names = BTreeSet::new();
-    let mut parts: Vec<Part> = Vec::new();
+    let mut parts: Vec<KernelInput> = Vec::new();
     for (parameter, listed) in kernel.parameters.iter().enumerate() {
         let loads = loads(entry, &kernel.symbol, parameter);
         let within = listed.name.as_deref();
-        let mut add = |member: Option<&'a str>, offset: usize, kind: PartKind<'a>| {
-            let fallback = match kind {
-                PartKind::Pointer(_) => "t",
-                PartKind::Size(_) | PartKind::Value(_) => "n",
-            };
-            let joined = member
-                .zip(within)
-                .map(|(name, within)| format!("{within}_{name}"));
-            let numbered = format!("{fallback}{}", parts.len());
-            let name = [member.or(within), joined.as_deref(), Some(&numbered)]
-                .into_iter()
-                .flatten()
-                .filter(|name| model::expr::is_identifier(name) && !names.contains(*name))
-                // No dimension can be named `count`.
-                .find(|name| model::Metric::from_name(name).is_none())
-                .unwrap_or(&numbered)
-                .to_owned();
-            names.insert(name.clone());
-            let mut part = Part {
-                name,
-                parameter,
-                member,
-                is_read: true,
-                offset,
-                kind,
-            };
-            let end = offset + part.bytes();
-            let is_loaded = |load: &Range<usize>| load.start < end && offset < load.end;
-            part.is_read = loads
-                .as_ref()
-                .is_none_or(|loads| loads.iter().any(is_loaded));
-            parts.push(part);
-        };
         let of_scalar = |scalar: ScalarType| match scalar {
-            I32 | U32 | I64 | U64 => PartKind::Size(scalar),
-            _ => PartKind::Value(scalar),
+            I32 | U32 | I64 | U64 => InputKind::Size(scalar),
+            _ => InputKind::Value(scalar),
         };
+        let mut all = Vec::new();
         match &listed.kind {
-            ParameterKind::Pointer(pointee) => add(None, 0, PartKind::Pointer(pointee)),
-            ParameterKind::Scalar(scalar) => add(None, 0, of_scalar(*scalar)),
+            ParameterKind::Pointer(pointee) => all.push((None, 0, InputKind::Pointer(pointee))),
+            ParameterKind::Scalar(scalar) => all.push((None, 0, of_scalar(*scalar))),
             ParameterKind::Struct(members) => {
-                let mut at = 0usize;
+                let mut end = 0usize;
                 for member in members {
                     let bytes = member.bytes();
-                    if !matches!(member, Member::Pad(_)) {
-                        at = at.next_multiple_of(bytes);
-                    }
-                    match member {
-                        Member::Pointer(name, pointee) => {
-                            add(Some(name), at, PartKind::Pointer(pointee));
+                    let (name, kind) = match member {
+                        Member::Pad(_) => {
+                            end += bytes;
+                            continue;
                         }
-                        Member::Scalar(name, scalar) => add(Some(name), at, of_scalar(*scalar)),
-                        Member::Element(name, scalar) => {
-                            add(Some(name), at, PartKind::Value(*scalar));
-                        }
-                        Member::Pad(_) => {}
-                    }
-                    at += bytes;
+                        Member::Pointer(name, pointee) => (name, InputKind::Pointer(pointee)),
+                        Member::Scalar(name, scalar) => (name, of_scalar(*scalar)),
+                        Member::Element(name, scalar) => (name, InputKind::Value(*scalar)),
+                    };
+                    let offset = end.next_multiple_of(bytes);
+                    all.push((Some(name.as_str()), offset, kind));
+                    end = offset + bytes;
                 }
             }
             ParameterKind::Other(what) => {
@@ -155,23 +120,34 @@ pub fn parts_of<'a>(kernel: &'a ListedKernel, entry: &str) -> Result<Vec<Part<'a
                 return Err(format!("`{name}` is {what}"));
             }
         }
+        for (member, offset, kind) in all {
+            let fallback = match kind {
+                InputKind::Pointer(_) => "t",
+                InputKind::Size(_) | InputKind::Value(_) => "n",
+            };
+            let both = member.zip(within);
+            let joined = both.map(|(name, within)| format!("{within}_{name}"));
+            let numbered = format!("{fallback}{}", parts.len());
+            let is_free = |name: &&str| {
+                // No dimension can be named `count`.
+                let is_metric = model::Metric::from_name(name).is_some();
+                model::expr::is_identifier(name) && !is_metric && !names.contains(*name)
+            };
+            let mut choices = [member.or(within), joined.as_deref()].into_iter().flatten();
+            let name = choices.find(is_free).unwrap_or(&numbered).to_owned();
+            names.insert(name.clone());
+            let end = offset + kind.bytes();
+            let is_loaded = |load: &Range<usize>| load.start < end && offset < load.end;
+            let loads = loads.as_ref();
+            parts.push(KernelInput {
+                name,
+                parameter,
+                member,
+                is_read: loads.is_none_or(|loads| loads.iter().any(is_loaded)),
+                offset,
+                kind,
+            });
+        }
     }
     Ok(parts)
-}
-
-/// Puts the arguments of all parts into the structs that these belong to.
-pub fn nested(kernel: &ListedKernel, arguments: Vec<Argument>) -> Vec<Argument> {
-    let mut arguments = arguments.into_iter();
-    let parameters = kernel.parameters.iter();
-    let nested = parameters.filter_map(|parameter| match &parameter.kind {
-        ParameterKind::Struct(members) => {
-            let members = members.iter().filter_map(|member| match member {
-                Member::Pad(bytes) => Some(Argument::Pad(*bytes)),
-                _ => arguments.next(),
-            });
-            Some(Argument::Struct(members.collect()))
-        }
-        _ => arguments.next(),
-    });
-    nested.collect()
 }

@@ -6,9 +6,9 @@
 //! tell whether the extents depend on the inputs, and what references are compared with. Sizes that do not divide by a
 //! tile are tried first, and where the call is not right with them, sizes that do.
 
-use super::call::{Argument, Call, Captured, Integers, Limit, SMALL, Tensor, Unknown};
+use super::call::{Argument, Call, Captured, ErrorLimit, Integers, SMALL, Tensor, UnknownCall};
 use super::launches::{Answers, ReadCall, Texts};
-use super::parts::{Part, PartKind, nested, parts_of};
+use super::parts::{InputKind, KernelInput, parts_of};
 use super::references::{self, Observed};
 use super::sizes::{self, Alignment, Dim, Product};
 use super::tolerances::{rounded_up, tolerance};
@@ -34,7 +34,7 @@ const MOST_VALUES: usize = 64;
 const SEEDS: u64 = 2;
 
 /// A source with its code, among all texts.
-pub struct Origin<'a> {
+pub struct KernelOrigin<'a> {
     /// Read once a call is observed; why the simulator cannot read it otherwise.
     module: OnceLock<Result<Module, String>>,
     ptx: &'a str,
@@ -45,7 +45,7 @@ pub struct Origin<'a> {
     define: &'a [(String, String)],
 }
 
-impl<'a> Origin<'a> {
+impl<'a> KernelOrigin<'a> {
     pub fn new(
         ptx: &'a str,
         texts: &'a Texts,
@@ -83,7 +83,7 @@ impl<'a> Origin<'a> {
     fn parts<'k>(
         &self,
         kernel: &'k ListedKernel,
-    ) -> Result<(&Module, &ptxsim::Kernel, Vec<Part<'k>>), String> {
+    ) -> Result<(&Module, &ptxsim::Kernel, Vec<KernelInput<'k>>), String> {
         let load = || Module::load(self.ptx).map_err(|error| error.to_string());
         let module = self.module.get_or_init(load).as_ref();
         let module =
@@ -92,9 +92,9 @@ impl<'a> Origin<'a> {
         let program = program.map_err(|error| format!("the simulator cannot run it: {error}"))?;
         let parts = parts_of(kernel, self.entry(kernel))?;
         let places = program.parameters();
-        let fits = |part: &Part| {
+        let fits = |part: &KernelInput| {
             let place = places.get(part.parameter);
-            place.is_some_and(|(_, bytes)| part.offset + part.bytes() <= *bytes as usize)
+            place.is_some_and(|(_, bytes)| part.offset + part.kind.bytes() <= *bytes as usize)
         };
         if places.len() != kernel.parameters.len() || !parts.iter().all(fits) {
             return Err(OTHER_PARAMETERS.to_owned());
@@ -105,7 +105,7 @@ impl<'a> Origin<'a> {
     fn read(
         &self,
         kernel: &ListedKernel,
-        parts: &[Part],
+        parts: &[KernelInput],
         answers: &Answers,
     ) -> Result<ReadCall, String> {
         let bounds = inventory::launch_bounds(self.entry(kernel), &kernel.symbol);
@@ -117,14 +117,14 @@ impl<'a> Origin<'a> {
     ///
     /// # Errors
     /// What is not known of it.
-    pub fn find_call(&self, kernel: &ListedKernel, answers: &Answers) -> Result<Call, Unknown> {
-        let unknown = |why: String| Unknown { why, launch: None };
+    pub fn find_call(&self, kernel: &ListedKernel, answers: &Answers) -> Result<Call, UnknownCall> {
+        let unknown = |why: String| UnknownCall { why, launch: None };
         let (module, program, parts) = self.parts(kernel).map_err(unknown)?;
         let read = self.read(kernel, &parts, answers).map_err(unknown)?;
         let is_flat = read.block.len() == 1 && read.grid.len() == 1;
         let observe = |alignment: Alignment| {
             let dims = sizes::values(&read.dims, alignment, is_flat);
-            Trial::new((program, module), kernel, &parts, &read, dims, None)?.observe()
+            Trial::new((program, module), &parts, &read, dims, None)?.observe()
         };
         let ragged = observe(Alignment::Ragged);
         if ragged.as_ref().is_ok_and(|call| call.numbers() == 0) {
@@ -135,7 +135,7 @@ impl<'a> Origin<'a> {
             (Ok(ragged), Ok(whole)) if whole.numbers() < ragged.numbers() => Ok(whole),
             (Ok(ragged), _) => Ok(ragged),
             (Err(_), Ok(whole)) => Ok(whole),
-            (Err(_), Err(why)) => Err(Unknown {
+            (Err(_), Err(why)) => Err(UnknownCall {
                 why,
                 launch: Some((read.grid, read.block)),
             }),
@@ -149,13 +149,11 @@ impl<'a> Origin<'a> {
     pub fn observe_launch(
         &self,
         kernel: &ListedKernel,
-        (read, dims): (&ReadCall, &[Dim]),
+        read: &ReadCall,
         state: &LaunchState,
     ) -> Result<Vec<Option<Tensor>>, String> {
         let (module, program, parts) = self.parts(kernel)?;
-        let dims = dims.to_vec();
-        let launch = (program, module);
-        Trial::new(launch, kernel, &parts, read, dims, Some(state))?.observe_memory()
+        Trial::new((program, module), &parts, read, Vec::new(), Some(state))?.observe_memory()
     }
 }
 
@@ -170,30 +168,25 @@ pub struct LaunchState {
 }
 
 /// The largest that an output needs: one limit is for all of them.
-pub fn limit(call: &Call, observed: &[Observed]) -> Limit {
-    let Some((limit, elem, largest)) = call
-        .tensors()
-        .filter(|tensor| tensor.role.is_result())
-        .map(|tensor| {
-            let largest = references::largest(observed, &tensor.name);
-            let largest = largest.filter(|largest| largest.is_finite() && *largest > 0.0);
-            let elem = tensor.pointee.elem;
-            (tolerance(elem, largest.unwrap_or(1.0)), elem, largest)
-        })
-        .max_by(|one, other| one.0.total_cmp(&other.0))
-    else {
-        return Limit::default();
+pub fn limit(call: &Call, observed: &[Observed]) -> ErrorLimit {
+    let limits = call.tensors().filter(|tensor| tensor.role.is_result());
+    let limits = limits.map(|tensor| {
+        let largest = references::largest(observed, &tensor.name);
+        let largest = largest.filter(|largest| largest.is_finite() && *largest > 0.0);
+        let elem = tensor.pointee.elem;
+        (tolerance(elem, largest.unwrap_or(1.0)), elem, largest)
+    });
+    let Some((limit, elem, largest)) = limits.max_by(|one, other| one.0.total_cmp(&other.0)) else {
+        return ErrorLimit::default();
     };
-    let because = match (elem.is_float(), largest) {
-        (false, _) => format!("{} has no rounding", elem.name()),
-        (true, Some(largest)) => {
-            format!("rounding of {}, values up to {largest:.3}", elem.name())
-        }
-        (true, None) => format!("rounding of {}, values up to 1", elem.name()),
-    };
-    Limit {
+    let values = largest.map_or_else(|| "1".to_owned(), |largest| format!("{largest:.3}"));
+    ErrorLimit {
         value: rounded_up(limit),
-        because,
+        because: if elem.is_float() {
+            format!("rounding of {}, values up to {values}", elem.name())
+        } else {
+            format!("{} has no rounding", elem.name())
+        },
     }
 }
 
@@ -201,8 +194,7 @@ pub fn limit(call: &Call, observed: &[Observed]) -> Limit {
 struct Trial<'a> {
     program: &'a ptxsim::Kernel,
     module: &'a Module,
-    kernel: &'a ListedKernel,
-    parts: &'a [Part<'a>],
+    parts: &'a [KernelInput<'a>],
     read: &'a ReadCall,
     dims: Vec<Dim>,
     launch: Launch,
@@ -214,14 +206,14 @@ struct Trial<'a> {
 
 /// A tensor of a launch.
 #[derive(Clone, Copy)]
-struct Given {
+struct GivenTensor {
     elements: u64,
     /// Whether it has values before the launch.
     is_filled: bool,
 }
 
 /// A launch that came to its end.
-struct Launched {
+struct EndedLaunch {
     report: Report,
     memory: Memory,
     bases: Vec<Option<u64>>,
@@ -230,8 +222,7 @@ struct Launched {
 impl<'a> Trial<'a> {
     fn new(
         (program, module): (&'a ptxsim::Kernel, &'a Module),
-        kernel: &'a ListedKernel,
-        parts: &'a [Part<'a>],
+        parts: &'a [KernelInput<'a>],
         read: &'a ReadCall,
         dims: Vec<Dim>,
         state: Option<&'a LaunchState>,
@@ -271,7 +262,6 @@ impl<'a> Trial<'a> {
             state,
             program,
             module,
-            kernel,
             parts,
             read,
             dims,
@@ -281,26 +271,23 @@ impl<'a> Trial<'a> {
     fn observe(&self) -> Result<Call, String> {
         let (elements, changed) = self.reach()?;
         let extents = self.extents(&elements)?;
-        let (given, exact) = self.launch_exactly(&elements, &changed)?;
-        let mut call = self.call(&extents, &given, &exact)?;
+        let (mut given, exact) = self.launch_exactly(&elements, &changed)?;
+        let roles = self.roles(&given, &exact);
+        if !roles.iter().flatten().any(|role| role.is_result()) {
+            return Err("it writes nothing as it is called".to_owned());
+        }
+        let tensors = roles.iter().zip(extents).enumerate();
+        let tensors = tensors
+            .map(|(at, (role, extent))| self.tensor(at, (*role)?, extent?, Integers::default()));
+        let mut call = assemble(self.parts, self.read, self.dims.clone(), tensors.collect());
         let case = references::case_of(&call);
         let drawn: Vec<_> = (1..=SEEDS)
             .map_while(|seed| check::inputs::generate(&case, seed).ok())
             .collect();
         let mut observed = Vec::new();
-        let roles = roles(&call);
-        let given: Vec<Option<Given>> = self
-            .parts
-            .iter()
-            .zip(given)
-            .map(|(part, given)| {
-                let is_filled = roles.get(part.name.as_str())?.is_drawn();
-                Some(Given {
-                    is_filled,
-                    ..given?
-                })
-            })
-            .collect();
+        for (given, role) in given.iter_mut().flatten().zip(roles.iter().flatten()) {
+            given.is_filled = role.is_drawn();
+        }
         for inputs in &drawn {
             let launched = self.launch(&given, &|at, bytes| {
                 let part = self.parts.get(at);
@@ -334,11 +321,11 @@ impl<'a> Trial<'a> {
     fn pointee(&self, at: usize) -> Option<&'a Pointee> {
         let part = self.parts.get(at)?;
         match part.kind {
-            PartKind::Pointer(pointee) => match self.read.pointees.get(&part.name) {
+            InputKind::Pointer(pointee) => match self.read.pointees.get(&part.name) {
                 Some(other) => other.as_ref(),
                 None => Some(pointee),
             },
-            PartKind::Size(_) | PartKind::Value(_) => None,
+            InputKind::Size(_) | InputKind::Value(_) => None,
         }
     }
 
@@ -352,10 +339,10 @@ impl<'a> Trial<'a> {
             Some(state) => Some(state.memory.get(at)?.as_ref()?.len() as u64),
             None => Some(whole.saturating_mul(each).clamp(*ROOM.start(), *ROOM.end())),
         };
-        let given: Vec<Option<Given>> = (0..self.parts.len())
+        let given: Vec<Option<GivenTensor>> = (0..self.parts.len())
             .map(|at| {
                 let each = bytes_each(self.pointee(at)?);
-                Some(Given {
+                Some(GivenTensor {
                     elements: room(at, each)? / each,
                     is_filled: true,
                 })
@@ -429,15 +416,15 @@ impl<'a> Trial<'a> {
         &self,
         elements: &[Option<u64>],
         changed: &[bool],
-    ) -> Result<(Vec<Option<Given>>, Launched), String> {
+    ) -> Result<(Vec<Option<GivenTensor>>, EndedLaunch), String> {
         let given = elements.iter().enumerate().map(|(at, elements)| {
             let is_filled = self.pointee(at)?.is_const || changed.get(at) == Some(&false);
-            Some(Given {
+            Some(GivenTensor {
                 elements: (*elements)?,
                 is_filled,
             })
         });
-        let mut given: Vec<Option<Given>> = given.collect();
+        let mut given: Vec<Option<GivenTensor>> = given.collect();
         let content = |at: usize, bytes: u64| self.content(at, bytes);
         loop {
             let launched = self.launch(&given, &content)?;
@@ -468,8 +455,8 @@ impl<'a> Trial<'a> {
     /// Bytes of each part that hold another value than before.
     fn written(
         &self,
-        given: &[Option<Given>],
-        launched: &Launched,
+        given: &[Option<GivenTensor>],
+        launched: &EndedLaunch,
         content: &dyn Fn(usize, u64) -> Vec<u8>,
     ) -> Vec<u64> {
         let each = given.iter().zip(&launched.bases).enumerate();
@@ -498,9 +485,9 @@ impl<'a> Trial<'a> {
 
     fn launch(
         &self,
-        given: &[Option<Given>],
+        given: &[Option<GivenTensor>],
         content: &dyn Fn(usize, u64) -> Vec<u8>,
-    ) -> Result<Launched, String> {
+    ) -> Result<EndedLaunch, String> {
         let mut memory = Memory::new(MOST_BYTES);
         self.module.place(&mut memory);
         let mut params = vec![0; self.program.parameter_bytes() as usize];
@@ -513,10 +500,8 @@ impl<'a> Trial<'a> {
                     .map_err(|error| error.to_string())?;
             }
         }
-        for (begin, bytes) in begins
-            .iter()
-            .zip(self.state.iter().flat_map(|state| &state.parameters))
-        {
+        let captured = self.state.iter().flat_map(|state| &state.parameters);
+        for (begin, bytes) in begins.iter().zip(captured) {
             let place = params.get_mut(*begin..begin + bytes.len());
             place.ok_or(OTHER_PARAMETERS)?.copy_from_slice(bytes);
         }
@@ -524,7 +509,7 @@ impl<'a> Trial<'a> {
         for (at, (part, given)) in self.parts.iter().zip(given).enumerate() {
             let mut base = None;
             let value = match (&part.kind, given) {
-                (PartKind::Pointer(_), Some(given)) => {
+                (InputKind::Pointer(_), Some(given)) => {
                     let pointee = self.pointee(at).ok_or(OTHER_PARAMETERS)?;
                     let bytes = given.elements * bytes_each(pointee);
                     let address = memory
@@ -539,9 +524,9 @@ impl<'a> Trial<'a> {
                     base = Some(address);
                     address.to_le_bytes().to_vec()
                 }
-                (PartKind::Pointer(_), None) => Vec::new(),
+                (InputKind::Pointer(_), None) => Vec::new(),
                 _ if self.state.is_some() => Vec::new(),
-                (PartKind::Size(scalar), _) => {
+                (InputKind::Size(scalar), _) => {
                     let value = self.values.get(part.name.as_str()).copied().unwrap_or(1);
                     value
                         .to_le_bytes()
@@ -549,7 +534,7 @@ impl<'a> Trial<'a> {
                         .take(scalar.size())
                         .collect()
                 }
-                (PartKind::Value(scalar), _) => {
+                (InputKind::Value(scalar), _) => {
                     made_up(*scalar).1.into_iter().take(scalar.size()).collect()
                 }
             };
@@ -572,45 +557,25 @@ impl<'a> Trial<'a> {
             FaultKind::Budget => "it takes too long in the simulator".to_owned(),
             _ => fault.message.lines().next().unwrap_or_default().to_owned(),
         })?;
-        Ok(Launched {
+        Ok(EndedLaunch {
             report,
             memory,
             bases,
         })
     }
 
-    fn call(
-        &self,
-        extents: &[Option<Product>],
-        given: &[Option<Given>],
-        exact: &Launched,
-    ) -> Result<Call, String> {
-        let roles = self.roles(given, exact);
-        if !roles.iter().flatten().any(|role| role.is_result()) {
-            return Err("it writes nothing as it is called".to_owned());
-        }
-        let tensors = roles.iter().zip(extents).enumerate();
-        let tensors = tensors.map(|(at, (role, extent))| {
-            Some(Tensor {
-                name: self.parts.get(at)?.name.clone(),
-                role: (*role)?,
-                pointee: self.pointee(at)?.clone(),
-                size: extent.clone()?,
-                integers: Integers::default(),
-            })
-        });
-        let tensors = tensors.collect();
-        Ok(assemble(
-            self.kernel,
-            self.parts,
-            self.read,
-            self.dims.clone(),
-            tensors,
-        ))
+    fn tensor(&self, at: usize, role: Role, size: Product, integers: Integers) -> Option<Tensor> {
+        Some(Tensor {
+            name: self.parts.get(at)?.name.clone(),
+            role,
+            pointee: self.pointee(at)?.clone(),
+            size,
+            integers,
+        })
     }
 
     /// Returns what the kernel does with each tensor, where those hold a value that it reads before it writes there.
-    fn roles(&self, given: &[Option<Given>], exact: &Launched) -> Vec<Option<Role>> {
+    fn roles(&self, given: &[Option<GivenTensor>], exact: &EndedLaunch) -> Vec<Option<Role>> {
         let written = self.written(given, exact, &|at, bytes| self.content(at, bytes));
         let roles = given.iter().zip(written).enumerate();
         roles
@@ -636,24 +601,22 @@ impl<'a> Trial<'a> {
         let roles = self.roles(&given, &exact);
         let tensors = roles.iter().zip(&given).enumerate();
         let tensors = tensors.map(|(at, (role, own))| {
-            let (role, value) = ((*role)?, (*own)?.elements);
-            Some(Tensor {
-                name: self.parts.get(at)?.name.clone(),
-                role,
-                pointee: self.pointee(at)?.clone(),
-                size: Product {
-                    factors: vec![value.to_string()],
-                    value,
-                },
-                integers: self.integers(at, &given, &exact).unwrap_or_default(),
-            })
+            let value = (*own)?.elements;
+            let factors = vec![value.to_string()];
+            let integers = self.integers(at, &given, &exact).unwrap_or_default();
+            self.tensor(at, (*role)?, Product { factors, value }, integers)
         });
         Ok(tensors.collect())
     }
 
     /// Returns the bounds of the integers that a program's launch reads, and all of them where they are few and are indices
     /// or bounds: with the least one in each place the kernel then goes other ways, or to other memory.
-    fn integers(&self, at: usize, given: &[Option<Given>], exact: &Launched) -> Option<Integers> {
+    fn integers(
+        &self,
+        at: usize,
+        given: &[Option<GivenTensor>],
+        exact: &EndedLaunch,
+    ) -> Option<Integers> {
         let (pointee, own) = self.pointee(at).zip(*given.get(at)?)?;
         if pointee.elem.is_float() || !pointee.is_known || !own.is_filled {
             return None;
@@ -725,29 +688,28 @@ impl<'a> Trial<'a> {
 
 /// Puts a call together. A number without a value is made up.
 pub fn assemble(
-    kernel: &ListedKernel,
-    parts: &[Part],
+    parts: &[KernelInput],
     read: &ReadCall,
     dims: Vec<Dim>,
     tensors: Vec<Option<Tensor>>,
 ) -> Call {
     let arguments = parts.iter().zip(tensors).map(|(part, tensor)| {
         let name = part.name.clone();
-        match (&part.kind, tensor, read.values.get(&name)) {
-            (PartKind::Pointer(_), Some(tensor), _) => Argument::Tensor(tensor),
-            (PartKind::Pointer(_), None, _) => Argument::Null(name),
-            (PartKind::Size(of) | PartKind::Value(of), _, Some(value)) => Argument::Size {
-                name,
-                of: *of,
-                value: value.clone(),
-            },
-            (PartKind::Size(of) | PartKind::Value(of), _, None) => {
-                Argument::Value { name, of: *of }
+        match (&part.kind, tensor) {
+            (InputKind::Pointer(_), Some(tensor)) => Argument::Tensor(tensor),
+            (InputKind::Pointer(_), None) => Argument::Null(name),
+            (InputKind::Size(of) | InputKind::Value(of), _) => {
+                let value = read.values.get(&name).cloned();
+                Argument::Number {
+                    name,
+                    of: *of,
+                    value,
+                }
             }
         }
     });
     Call {
-        arguments: nested(kernel, arguments.collect()),
+        arguments: arguments.collect(),
         dims,
         grid: read.grid.clone(),
         block: read.block.clone(),
@@ -756,20 +718,14 @@ pub fn assemble(
             cooperative: read.cooperative,
             ..Captured::default()
         },
-        max_err: Limit::default(),
+        max_err: ErrorLimit::default(),
         reference: None,
     }
 }
 
-fn roles(call: &Call) -> BTreeMap<&str, Role> {
-    call.tensors()
-        .map(|tensor| (tensor.name.as_str(), tensor.role))
-        .collect()
-}
-
 /// Gives values to the tensors for which this is true; returns true if one had none.
 fn fill(
-    given: &mut [Option<Given>],
+    given: &mut [Option<GivenTensor>],
     bases: &[Option<u64>],
     is_read: impl Fn(u64, usize) -> bool,
 ) -> bool {

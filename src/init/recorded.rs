@@ -23,14 +23,6 @@ use system::process::how;
 use system::temporary::TemporaryDir;
 use wording::words::plural;
 
-/// A build that has ended.
-struct RecordedBuild {
-    status: ExitStatus,
-    calls: Vec<RecordedCall>,
-    /// Holds the files of options that calls name.
-    _files: TemporaryDir,
-}
-
 /// Names the directory into which recorders write.
 const VARIABLE: &str = "GATEKEEPER_NVCC_CALLS";
 /// The place of nvcc in a toolkit.
@@ -82,19 +74,21 @@ pub fn learn_build(
     tell: &dyn Fn(&str),
 ) -> Result<(Tree, Commands)> {
     let shown = format!("`{}`", words.join(" "));
-    let build = record(words, toolchain, cache)?;
-    let commands = Commands::from_calls(root, shown.clone(), &build.calls)
-        .map_err(|why| Error::environment(format!("{}: {why}", root.display())))?;
+    let scratch = cache.dir("scratch")?;
+    let calls = TemporaryDir::new_in(&scratch).map_err(|error| cannot_write(&scratch, &error))?;
+    let status = record(words, toolchain, cache, calls.path())?;
+    let recorded = read_calls(calls.path()).map_err(|error| cannot_write(calls.path(), &error))?;
+    let commands = Commands::from_calls(root, shown.clone(), &recorded);
     let mut tree = Tree::find(root);
     let before = tree.sources().len();
     tree.keep_built(&commands);
     let kept = tree.sources().len();
     let (all, outside) = (commands.sources().count(), commands.outside.len());
-    match (build.status.success(), kept) {
+    match (status.success(), kept) {
         (true, 0) => return Err(nothing_recorded(&shown, all + outside)),
         (true, _) => {}
         (false, 0) => {
-            let failed = how(build.status);
+            let failed = how(status);
             return Err(Error::environment(format!(
                 "{shown} failed ({failed}) before nvcc compiled a source of this directory"
             ))
@@ -102,7 +96,7 @@ pub fn learn_build(
         }
         (false, _) => tell(&format!(
             "{shown} failed ({}): what it compiled until then is used",
-            how(build.status)
+            how(status)
         )),
     }
     let left_out: Vec<String> = [
@@ -141,29 +135,26 @@ fn nothing_recorded(shown: &str, elsewhere: usize) -> Error {
 ///
 /// # Errors
 /// Usage, where the command cannot be started. Environment, where a recorder cannot be written.
-fn record(words: &[String], toolchain: &Toolchain, cache: &Cache) -> Result<RecordedBuild> {
+fn record(
+    words: &[String],
+    toolchain: &Toolchain,
+    cache: &Cache,
+    calls: &Path,
+) -> Result<ExitStatus> {
     let [program, arguments @ ..] = words else {
         return Err(Error::usage("no build is named").help("gatekeeper init --build -- make"));
     };
-    let scratch = cache.dir("scratch")?;
-    let calls = TemporaryDir::new_in(&scratch).map_err(|error| cannot_write(&scratch, &error))?;
     let mut command = Command::new(program);
     command
         .args(arguments)
-        .env(VARIABLE, calls.path())
+        .env(VARIABLE, calls)
         .stdout(Stdio::from(io::stderr()));
     for (name, value) in surroundings(toolchain, &cache.dir("recorders")?)? {
         command.env(name, value);
     }
-    let status = command.status().map_err(|error| {
+    command.status().map_err(|error| {
         Error::usage(format!("`{program}` cannot be run: {error}"))
             .help("the build follows two dashes: gatekeeper init --build -- make")
-    })?;
-    let recorded = read_calls(calls.path()).map_err(|error| cannot_write(calls.path(), &error))?;
-    Ok(RecordedBuild {
-        status,
-        calls: recorded,
-        _files: calls,
     })
 }
 
@@ -200,7 +191,7 @@ fn surroundings(toolchain: &Toolchain, dir: &Path) -> Result<Vec<(&'static str, 
             // `ccache nvcc` finds nvcc in PATH, and a toolkit that is not there is the user's to mend.
             (None, Some(_)) => continue,
         };
-        let home = Recorders::new(dir, &nvcc)?.home();
+        let home = recorders(dir, &nvcc)?.join("cuda");
         let value = if homes.contains(&name) {
             home
         } else {
@@ -208,9 +199,9 @@ fn surroundings(toolchain: &Toolchain, dir: &Path) -> Result<Vec<(&'static str, 
         };
         variables.push((name, value.into_os_string()));
     }
-    let recorders = Recorders::new(dir, on_path.as_ref().unwrap_or(&default))?;
-    variables.push(("PATH", ahead("PATH", recorders.on_path())?));
-    let mut launcher = recorders.launcher().into_os_string();
+    let recorders = recorders(dir, on_path.as_ref().unwrap_or(&default))?;
+    variables.push(("PATH", ahead("PATH", recorders.join("path/bin"))?));
+    let mut launcher = recorders.join("launcher").into_os_string();
     if let Some(own) = set(LAUNCHER) {
         launcher.push(";");
         launcher.push(own);
@@ -233,50 +224,32 @@ fn ahead(name: &str, dir: PathBuf) -> Result<OsString> {
         .map_err(|error| Error::environment(format!("{name}: {error}")))
 }
 
-/// The recorders for one nvcc. CMake keeps their paths in its cache, so they stay in the directory of caches, where they
-/// run nvcc as if they were not there, and `cache prune` leaves them.
-#[derive(Clone)]
-struct Recorders {
-    dir: PathBuf,
-}
-
-impl Recorders {
-    fn new(dir: &Path, nvcc: &Path) -> Result<Self> {
-        // A link of another name is a program that goes by the name it is called by, such as ccache.
-        let nvcc = std::fs::canonicalize(nvcc)
-            .ok()
-            .filter(|path| path.ends_with("nvcc"))
-            .unwrap_or_else(|| nvcc.to_owned());
-        let links = links_of(&nvcc).map_err(|error| {
-            Error::environment(format!("the toolkit of {}: {error}", nvcc.display()))
-        })?;
-        let script = |program: &str| RECORDER.replacen("PROGRAM", program, 1);
-        let scripts = [
-            ("path/bin/nvcc", script(&quoted(&nvcc)?)),
-            ("cuda/bin/nvcc", script(&quoted(&nvcc)?)),
-            ("launcher", script("")),
-        ];
-        let all = format!("{links:?}{scripts:?}");
-        let made = dir.join(&blake3::hash(all.as_bytes()).to_hex()[..16]);
-        if !made.exists() {
-            make(dir, &made, &links, &scripts).map_err(|error| cannot_write(&made, &error))?;
-        }
-        Ok(Self { dir: made })
+/// Returns the directory of the recorders for one nvcc: `path/bin` for PATH, which holds nvcc alone, because it may be
+/// installed among all the programs of a system; `cuda` for CUDA_HOME; and `launcher`. CMake keeps their paths in its
+/// cache, so they stay in the directory of caches, where they run nvcc as if they were not there, and `cache prune`
+/// leaves them.
+fn recorders(dir: &Path, nvcc: &Path) -> Result<PathBuf> {
+    // A link of another name is a program that goes by the name it is called by, such as ccache.
+    let nvcc = std::fs::canonicalize(nvcc)
+        .ok()
+        .filter(|path| path.ends_with("nvcc"))
+        .unwrap_or_else(|| nvcc.to_owned());
+    let links = links_of(&nvcc).map_err(|error| {
+        Error::environment(format!("the toolkit of {}: {error}", nvcc.display()))
+    })?;
+    let script = |program: &str| RECORDER.replacen("PROGRAM", program, 1);
+    let own = script(&quoted(&nvcc)?);
+    let scripts = [
+        ("path/bin/nvcc", own.clone()),
+        ("cuda/bin/nvcc", own),
+        ("launcher", script("")),
+    ];
+    let all = format!("{links:?}{scripts:?}");
+    let made = dir.join(&blake3::hash(all.as_bytes()).to_hex()[..16]);
+    if !made.exists() {
+        make(dir, &made, &links, &scripts).map_err(|error| cannot_write(&made, &error))?;
     }
-
-    /// The directory for PATH. It holds nvcc alone, because nvcc may be installed among all the programs of a system.
-    fn on_path(&self) -> PathBuf {
-        self.dir.join("path/bin")
-    }
-
-    /// The directory for CUDA_HOME.
-    fn home(&self) -> PathBuf {
-        self.dir.join("cuda")
-    }
-
-    fn launcher(&self) -> PathBuf {
-        self.dir.join("launcher")
-    }
+    Ok(made)
 }
 
 /// Returns the links that make a copy of a toolkit without its `bin/nvcc`, by their place in the copy.

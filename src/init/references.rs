@@ -1,14 +1,12 @@
 //! Which built-in reference computes what a kernel does: each that fits its tensors is tried on the inputs and outputs
 //! of launches in the simulator.
 
-use super::call::{Argument, Call, Match, Tensor};
+use super::call::{Argument, Call, ReferenceMatch, Tensor};
 use super::tolerances::tolerance;
 use check::inputs::{Inputs, View};
-use check::{Compared, Outputs, compare, reference};
-use model::{
-    Binary, Case, CaseId, Determinism, Fill, Num, ReduceOp, Reference, Role, ScalarType,
-    SpecialShares, Unary,
-};
+use check::{ComparedElements, Outputs, Values, compare, reference};
+use model::{Case, CaseId, Determinism, Fill, Num, Reference, Role, ScalarType, SpecialShares};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// A launch with inputs as a run draws them.
@@ -62,67 +60,48 @@ fn as_planned(tensor: &Tensor, dims: Vec<usize>) -> model::Tensor {
     }
 }
 
-/// The largest absolute value of an output in these launches.
-pub fn largest(observed: &[Observed], output: &str) -> Option<f64> {
-    let values = observed
+/// Returns the values of an output, by launch.
+fn values_of<'a>(observed: &'a [Observed], output: &str) -> impl Iterator<Item = &'a Values> {
+    observed
         .iter()
-        .filter_map(|observation| observation.outputs.get(output));
-    let largest = values.map(|values| {
-        let all = values.floats();
-        all.iter()
-            .fold(0.0, |most: f64, value| most.max(f64::from(value.abs())))
-    });
-    largest.reduce(f64::max)
+        .filter_map(move |observation| observation.outputs.get(output))
+}
+
+/// Returns the largest absolute value of an output in these launches.
+pub fn largest(observed: &[Observed], output: &str) -> Option<f64> {
+    let absolute = |value: &f32| f64::from(value.abs());
+    values_of(observed, output)
+        .map(|values| values.floats().iter().map(absolute).fold(0.0, f64::max))
+        .reduce(f64::max)
 }
 
 /// Longer tensors are not worth the time.
 const MOST_ELEMENTS: usize = 1 << 21;
-/// Elements of all references of a kernel that are computed as a whole.
-const MOST_WORK: usize = 1 << 27;
+/// Pairs of a query's element and a key, in attention that is computed.
+const MOST_ATTENTION: usize = 1 << 24;
 
 /// Returns the reference that gives what a kernel with one output does: of those within the tolerance of its type at every
 /// launch the closest.
-pub fn find_reference(call: &Call, observed: &[Observed]) -> Option<Match> {
+pub fn find_reference(call: &Call, observed: &[Observed]) -> Option<ReferenceMatch> {
     let mut outputs = call.tensors().filter(|tensor| tensor.role.is_result());
     let (out, None) = (outputs.next()?, outputs.next()) else {
         return None;
     };
-    if !out.pointee.is_known || observed.is_empty() {
-        return None;
-    }
-    if call
-        .tensors()
-        .any(|tensor| elements(tensor) > MOST_ELEMENTS)
-        || is_constant(observed, &out.name)
-    {
+    let is_large = |tensor: &Tensor| elements(tensor) > MOST_ELEMENTS;
+    if !out.pointee.is_known || call.tensors().any(is_large) || is_constant(observed, &out.name) {
         return None;
     }
     let limit = tolerance(out.pointee.elem, largest(observed, &out.name)?);
     let mut case = case_of(call);
-    for other in case
-        .tensors
-        .iter_mut()
-        .filter(|tensor| tensor.name != out.name)
-    {
+    let others = case.tensors.iter_mut();
+    for other in others.filter(|tensor| tensor.name != out.name) {
         other.role = Role::In;
     }
-    let values: BTreeMap<&str, u64> = call
-        .dims
-        .iter()
-        .map(|dim| (dim.name.as_str(), dim.value))
-        .collect();
-    let mut best: Option<(f64, Match)> = None;
-    let all: usize = call.tensors().map(elements).sum();
-    let mut work = 0;
-    for candidate in candidates(call, out) {
-        let Some(case) = candidate.case(&case, &values) else {
+    let mut best: Option<(f64, ReferenceMatch)> = None;
+    for candidate in Candidates::new(call, out).find() {
+        let Some(case) = candidate.case(&case, call) else {
             continue;
         };
-        let cost = all.saturating_mul(candidate.keys_of_attention(&case));
-        if cost > MOST_WORK - work {
-            continue;
-        }
-        work += cost;
         // The first launch that differs ends it.
         let worst = observed
             .iter()
@@ -134,8 +113,9 @@ pub fn find_reference(call: &Call, observed: &[Observed]) -> Option<Match> {
         if let Some((mean_err, max_err)) = worst
             && best.as_ref().is_none_or(|(least, _)| mean_err < *least)
         {
-            let found = Match {
-                reference: candidate.reference,
+            let found = ReferenceMatch {
+                name: candidate.name,
+                keys: candidate.keys,
                 shapes: candidate.shapes,
                 max_err,
             };
@@ -145,19 +125,11 @@ pub fn find_reference(call: &Call, observed: &[Observed]) -> Option<Match> {
     best.map(|(_, found)| found)
 }
 
-/// One value in every place is matched by too much.
+/// Returns true if an output has one value in every place, which too much matches, or was not observed.
 fn is_constant(observed: &[Observed], output: &str) -> bool {
-    let mut values = observed
-        .iter()
-        .filter_map(|observation| observation.outputs.get(output));
-    let all_alike = |values: &check::Values| {
-        let all = values.floats();
-        all.windows(2).all(|pair| pair.first() == pair.last())
-    };
-    let Some(first) = values.next() else {
-        return true;
-    };
-    all_alike(first) && values.all(|values| values == first)
+    let mut all = values_of(observed, output).flat_map(|values| values.floats().into_owned());
+    let first = all.next();
+    all.all(|value| Some(value) == first)
 }
 
 /// The mean and the largest error of a launch; `None` where the reference does not suit it, or one of the two is no number.
@@ -165,28 +137,30 @@ fn error_of(case: &Case, observed: &Observed) -> Option<(f64, f64)> {
     let want = reference::built_in(case, observed.inputs, View::Seen).ok()?;
     let mut got = observed.outputs.clone();
     got.retain(|name, _| want.contains_key(name));
-    let facts = compare::errors(&got, &want, &case.tensors, &Compared::all(), None).ok()?;
+    let facts = compare::errors(&got, &want, &case.tensors, &ComparedElements::all(), None).ok()?;
     let (mean, max) = (facts.mean_err.0, facts.max_err.0);
     (facts.non_finite == 0 && max.is_finite()).then_some((mean, max))
 }
 
-struct Candidate {
+struct ReferenceCandidate {
+    name: &'static str,
+    /// The keys that gates.yaml says. Those without a value are left out there.
+    keys: Vec<(&'static str, Value)>,
     shapes: BTreeMap<String, Vec<String>>,
     reference: Reference,
 }
 
-impl Candidate {
+impl ReferenceCandidate {
     /// `None` where its dimensions do not have the elements that a tensor has.
-    fn case(&self, case: &Case, values: &BTreeMap<&str, u64>) -> Option<Case> {
+    fn case(&self, case: &Case, call: &Call) -> Option<Case> {
         let mut case = case.clone();
         case.reference = self.reference.clone();
         for tensor in &mut case.tensors {
             let Some(shape) = self.shapes.get(&tensor.name) else {
                 continue;
             };
-            let dims: Option<Vec<usize>> =
-                shape.iter().map(|shape| value_of(shape, values)).collect();
-            let dims = dims?;
+            let dims = shape.iter().map(|product| value_of(product, call));
+            let dims: Vec<usize> = dims.collect::<Option<_>>()?;
             if dims.iter().product::<usize>() != tensor.len() {
                 return None;
             }
@@ -194,233 +168,185 @@ impl Candidate {
         }
         Some(case)
     }
-
-    /// The length of a sequence, for all of which each row of the output asks; 1 of any other reference.
-    fn keys_of_attention(&self, case: &Case) -> usize {
-        let Reference::Sdpa { k, .. } = &self.reference else {
-            return 1;
-        };
-        let keys = case.tensors.iter().find(|tensor| tensor.name == *k);
-        keys.and_then(|tensor| tensor.dims.get(2).copied())
-            .unwrap_or(1)
-    }
 }
 
-/// `B * T`, `64`.
-fn value_of(product: &str, values: &BTreeMap<&str, u64>) -> Option<usize> {
-    let value: Option<u64> = product
-        .split(" * ")
-        .map(|factor| match factor.parse() {
-            Ok(number) => Some(number),
-            Err(_) => values.get(factor).copied(),
-        })
-        .product();
+/// Returns the value of a product: `B * T`, `64`.
+fn value_of(product: &str, call: &Call) -> Option<usize> {
+    let value_of = |factor: &str| {
+        let named = call.dims.iter().find(|dim| dim.name == factor);
+        named.map_or_else(|| factor.parse().ok(), |dim| Some(dim.value))
+    };
+    let value: Option<u64> = product.split(" * ").map(value_of).product();
     usize::try_from(value?).ok()
 }
 
 fn factors(tensor: &Tensor) -> Vec<String> {
-    let mut factors = tensor.size.factors.clone();
-    if tensor.pointee.count > 1 {
-        factors.push(tensor.pointee.count.to_string());
-    }
-    factors
+    let count = (tensor.pointee.count > 1).then(|| tensor.pointee.count.to_string());
+    tensor.size.factors.iter().cloned().chain(count).collect()
 }
 
-const UNARY: [Unary; 11] = [
-    Unary::Copy,
-    Unary::Neg,
-    Unary::Abs,
-    Unary::Relu,
-    Unary::Gelu,
-    Unary::GeluTanh,
-    Unary::Silu,
-    Unary::Sigmoid,
-    Unary::Tanh,
-    Unary::Exp,
-    Unary::Sqrt,
-];
-
-const BINARY: [Binary; 6] = [
-    Binary::Add,
-    Binary::Sub,
-    Binary::Mul,
-    Binary::Div,
-    Binary::Min,
-    Binary::Max,
-];
-
-const REDUCE: [ReduceOp; 4] = [ReduceOp::Sum, ReduceOp::Mean, ReduceOp::Max, ReduceOp::Min];
-
-/// The plainest first: of equally close ones the first is taken.
-fn candidates(call: &Call, out: &Tensor) -> Vec<Candidate> {
-    let inputs: Vec<&Tensor> = call
-        .tensors()
-        .filter(|tensor| tensor.pointee.is_known && matches!(tensor.role, Role::In | Role::Inout))
-        .collect();
-    let mut maker = Maker {
-        out,
-        out_factors: factors(out),
-        epsilons: epsilons(call),
-        takes_numbers: takes_numbers(call),
-        values: call
-            .dims
-            .iter()
-            .map(|dim| (dim.name.as_str(), dim.value))
-            .collect(),
-        all: Vec::new(),
-    };
-    for x in &inputs {
-        maker.elementwise(x);
-        maker.rows(x, &inputs);
-        maker.reduce(x);
-    }
-    for a in &inputs {
-        for b in inputs.iter().filter(|b| b.name != a.name) {
-            maker.binary(a, b);
-            maker.gemm(a, b, &inputs);
-        }
-    }
-    // In the order that everybody writes: queries, keys, values.
-    for (at, q) in inputs.iter().enumerate() {
-        for (after, k) in inputs.iter().enumerate().skip(at + 1) {
-            for v in inputs.iter().skip(after + 1) {
-                maker.attention([q, k, v]);
-            }
-        }
-    }
-    maker.all
-}
-
+const UNARY: &str = "copy neg abs relu gelu gelu_tanh silu sigmoid tanh exp sqrt";
+const BINARY: &str = "add sub mul div min max";
+const REDUCE: &str = "sum mean max min";
 /// The number that `init` makes up for an argument.
-pub const MADE_UP: f64 = 0.5;
+const MADE_UP: f64 = 0.5;
+/// The number that norms add before a root, where gates.yaml says none.
+const EPSILON: f64 = 1e-5;
 
-fn takes_numbers(call: &Call) -> bool {
-    call.arguments
-        .iter()
-        .flat_map(Argument::parts)
-        .any(|part| match part {
-            Argument::Value { of, .. } => matches!(of, ScalarType::F32 | ScalarType::F64),
-            _ => false,
-        })
-}
-
-/// Values that kernels add before a root, and the one that `init` has made up for an argument.
-fn epsilons(call: &Call) -> Vec<f64> {
-    let mut epsilons = vec![1e-5, 1e-6];
-    if takes_numbers(call) {
-        epsilons.push(MADE_UP);
-    }
-    epsilons
-}
-
-struct Maker<'a> {
+/// References that suit the tensors of a call, the plainest first: of equally close ones the first is taken.
+struct Candidates<'a> {
+    call: &'a Call,
     out: &'a Tensor,
     out_factors: Vec<String>,
-    epsilons: Vec<f64>,
-    takes_numbers: bool,
-    values: BTreeMap<&'a str, u64>,
-    all: Vec<Candidate>,
+    inputs: Vec<&'a Tensor>,
+    /// The number that was made up, where the kernel takes any.
+    made_up: Option<f64>,
+    all: Vec<ReferenceCandidate>,
 }
 
-impl Maker<'_> {
-    fn add(&mut self, reference: Reference, shapes: &[(&Tensor, &[String])]) {
-        let shapes = shapes
-            .iter()
-            .map(|(tensor, shape)| (tensor.name.clone(), shape.to_vec()));
-        self.all.push(Candidate {
-            shapes: shapes.collect(),
-            reference,
+impl<'a> Candidates<'a> {
+    fn new(call: &'a Call, out: &'a Tensor) -> Self {
+        let is_input = |tensor: &&Tensor| {
+            tensor.pointee.is_known && matches!(tensor.role, Role::In | Role::Inout)
+        };
+        let takes_numbers = call.arguments.iter().any(|argument| {
+            matches!(argument, Argument::Number { of, value: None, .. }
+                if matches!(of, ScalarType::F32 | ScalarType::F64))
         });
+        Self {
+            call,
+            out,
+            out_factors: factors(out),
+            inputs: call.tensors().filter(is_input).collect(),
+            made_up: takes_numbers.then_some(MADE_UP),
+            all: Vec::new(),
+        }
+    }
+
+    fn find(mut self) -> Vec<ReferenceCandidate> {
+        let inputs = self.inputs.clone();
+        for x in &inputs {
+            self.elementwise(x);
+            self.rows(x);
+            self.reduce(x);
+        }
+        for a in &inputs {
+            for b in inputs.iter().filter(|b| b.name != a.name) {
+                self.binary(a, b);
+                self.gemm(a, b);
+            }
+        }
+        // In the order that everybody writes: queries, keys, values.
+        for (at, q) in inputs.iter().enumerate() {
+            for (after, k) in inputs.iter().enumerate().skip(at + 1) {
+                for v in inputs.iter().skip(after + 1) {
+                    self.attention([q, k, v]);
+                }
+            }
+        }
+        self.all
+    }
+
+    /// Adds a reference of these tensors by their keys, with the other keys that gates.yaml says, and those that it need
+    /// not say.
+    fn add(
+        &mut self,
+        name: &'static str,
+        tensors: &[(&'static str, &Tensor, &[String])],
+        said: &[(&'static str, Value)],
+        unsaid: &[(&'static str, f64)],
+    ) {
+        let named = tensors
+            .iter()
+            .map(|(key, tensor, _)| (*key, json!(tensor.name)));
+        let keys: Vec<(&str, Value)> = named.chain(said.iter().cloned()).collect();
+        let unsaid = unsaid.iter().map(|(key, value)| (*key, json!(value)));
+        let whole = keys.iter().cloned().chain(unsaid);
+        let whole: BTreeMap<&str, Value> = whole.collect();
+        let shapes = tensors
+            .iter()
+            .map(|(_, tensor, shape)| (tensor.name.clone(), shape.to_vec()));
+        if let Ok(reference) = serde_json::from_value(json!({name: whole})) {
+            self.all.push(ReferenceCandidate {
+                name,
+                keys,
+                shapes: shapes.collect(),
+                reference,
+            });
+        }
+    }
+
+    fn is_as_large(&self, tensor: &Tensor) -> bool {
+        elements(tensor) == elements(self.out)
     }
 
     fn elementwise(&mut self, x: &Tensor) {
-        let shape = self.out_factors.clone();
-        let (x_name, out) = (x.name.clone(), self.out.name.clone());
-        if elements(x) != elements(self.out) {
-            return;
-        }
-        for op in UNARY {
-            let reference = Reference::Unary {
-                x: x_name.clone(),
-                out: out.clone(),
-                op,
-            };
-            self.add(reference, &[(x, &shape), (self.out, &shape)]);
+        if self.is_as_large(x) {
+            let shape = self.out_factors.clone();
+            for op in UNARY.split(' ') {
+                let tensors = [("x", x, &*shape), ("out", self.out, &shape)];
+                self.add("unary", &tensors, &[("op", json!(op))], &[]);
+            }
         }
     }
 
     fn binary(&mut self, a: &Tensor, b: &Tensor) {
-        let shape = self.out_factors.clone();
-        let same = |tensor: &Tensor| elements(tensor) == elements(self.out);
-        if !same(a) || !same(b) {
-            return;
-        }
-        let out = self.out.name.clone();
-        for op in BINARY {
-            let reference = Reference::Binary {
-                a: a.name.clone(),
-                b: b.name.clone(),
-                out: out.clone(),
-                op,
-            };
-            let shapes: [(&Tensor, &[String]); 3] = [(a, &shape), (b, &shape), (self.out, &shape)];
-            self.add(reference, &shapes);
+        if self.is_as_large(a) && self.is_as_large(b) {
+            let shape = self.out_factors.clone();
+            for op in BINARY.split(' ') {
+                let tensors = [
+                    ("a", a, &*shape),
+                    ("b", b, &shape),
+                    ("out", self.out, &shape),
+                ];
+                self.add("binary", &tensors, &[("op", json!(op))], &[]);
+            }
         }
     }
 
-    /// Each dimension may be the last.
-    fn rows(&mut self, x: &Tensor, inputs: &[&Tensor]) {
-        if elements(x) != elements(self.out) {
+    /// Adds functions of rows. Each dimension may be the last.
+    fn rows(&mut self, x: &Tensor) {
+        if !self.is_as_large(x) {
             return;
         }
-        let out = self.out.name.clone();
-        let name = x.name.as_str();
         for last in 0..self.out_factors.len() {
             let mut shape = self.out_factors.clone();
-            let column = shape.remove(last);
-            shape.push(column.clone());
-            let shapes: [(&Tensor, &[String]); 2] = [(x, &shape), (self.out, &shape)];
-            let softmax = Reference::Softmax {
-                x: name.to_owned(),
-                out: out.clone(),
-            };
-            self.add(softmax, &shapes);
-            let weights: Vec<&str> = inputs
+            let column = [shape.remove(last)];
+            shape.extend(column.clone());
+            let tensors = [("x", x, &*shape), ("out", self.out, &shape)];
+            self.add("softmax", &tensors, &[], &[]);
+            let is_weight = |input: &&&Tensor| factors(input) == column && input.name != x.name;
+            let weights: Vec<Option<&str>> = self
+                .inputs
                 .iter()
-                .filter(|input| factors(input) == [column.clone()] && input.name != x.name)
-                .map(|weight| weight.name.as_str())
+                .filter(is_weight)
+                .map(|weight| Some(weight.name.as_str()))
+                .chain([None])
                 .collect();
-            let choices = weights.iter().map(|weight| Some(*weight)).chain([None]);
-            for gamma in choices {
-                for eps in self.epsilons.clone() {
-                    let reference = Reference::RmsNorm {
-                        x: name.to_owned(),
-                        out: out.clone(),
-                        gamma: gamma.map(str::to_owned),
-                        eps: Num(eps),
-                    };
-                    self.add(reference, &shapes);
-                    let others = weights.iter().filter(|weight| Some(**weight) != gamma);
-                    for beta in others.map(|weight| Some(*weight)).chain([None]) {
-                        let reference = Reference::LayerNorm {
-                            x: name.to_owned(),
-                            out: out.clone(),
-                            gamma: gamma.map(str::to_owned),
-                            beta: beta.map(str::to_owned),
-                            eps: Num(eps),
-                        };
-                        self.add(reference, &shapes);
+            for gamma in &weights {
+                for eps in [EPSILON, 1e-6].into_iter().chain(self.made_up) {
+                    let own = (eps != EPSILON).then_some(eps);
+                    let said = [("eps", json!(own)), ("gamma", json!(gamma))];
+                    self.add("rms_norm", &tensors, &said, &[("eps", eps)]);
+                    for beta in weights
+                        .iter()
+                        .filter(|beta| beta.is_none() || *beta != gamma)
+                    {
+                        let [eps_said, gamma] = said.clone();
+                        let said = [("beta", json!(beta)), eps_said, gamma];
+                        self.add("layer_norm", &tensors, &said, &[("eps", eps)]);
                     }
                 }
             }
         }
     }
 
-    /// The dimensions that the output lacks, behind the others or before them.
+    /// Adds sums and the like over the dimensions that the output lacks, behind the others or before them.
     fn reduce(&mut self, x: &Tensor) {
         let mut rest = factors(x);
-        for factor in &self.out_factors {
-            let Some(at) = rest.iter().position(|other_factor| other_factor == factor) else {
+        let kept = self.out_factors.clone();
+        for factor in &kept {
+            let Some(at) = rest.iter().position(|other| other == factor) else {
                 return;
             };
             rest.remove(at);
@@ -428,80 +354,63 @@ impl Maker<'_> {
         if rest.is_empty() {
             return;
         }
-        let kept = self.out_factors.clone();
-        let out = self.out.name.clone();
         let behind = ([kept.clone(), rest.clone()].concat(), kept.len());
         let before = ([rest.clone(), kept.clone()].concat(), 0);
         for (shape, first) in [behind, before] {
             let axes: Vec<usize> = (first..first + rest.len()).collect();
-            for op in REDUCE {
-                let reference = Reference::Reduce {
-                    x: x.name.clone(),
-                    out: out.clone(),
-                    op,
-                    axes: axes.clone(),
-                };
-                self.add(reference, &[(x, &shape), (self.out, &kept)]);
+            for op in REDUCE.split(' ') {
+                let tensors = [("x", x, &*shape), ("out", self.out, &kept)];
+                let said = [("op", json!(op)), ("axes", json!(axes))];
+                self.add("reduce", &tensors, &said, &[]);
             }
         }
     }
 
     /// Any two of the dimensions may be the sequence and the head's, the others are batches and heads.
     fn attention(&mut self, [q, k, v]: [&Tensor; 3]) {
-        let whole = elements(self.out);
-        let is_alike = |tensor: &&Tensor| elements(tensor) == whole && tensor.name != self.out.name;
+        let is_alike = |tensor: &&Tensor| self.is_as_large(tensor) && tensor.name != self.out.name;
         let factors = self.out_factors.clone();
         if ![q, k, v].iter().all(is_alike) || !(2..=4).contains(&factors.len()) {
             return;
         }
         // As everybody lays them out first.
-        for head in (0..factors.len()).rev() {
-            for sequence in (0..factors.len()).rev().filter(|at| *at != head) {
-                let mut shape: Vec<String> = factors
-                    .iter()
-                    .enumerate()
-                    .filter(|(at, _)| *at != head && *at != sequence)
-                    .map(|(_, extent)| extent.clone())
-                    .collect();
-                while shape.len() < 2 {
-                    shape.insert(0, "1".to_owned());
-                }
-                let (Some(length), Some(width)) = (factors.get(sequence), factors.get(head)) else {
-                    continue;
-                };
-                shape.extend([length.clone(), width.clone()]);
-                let Some(width) = value_of(width, &self.values) else {
-                    continue;
-                };
-                let usual = 1.0 / (width as f64).sqrt();
-                let made_up = self.takes_numbers.then_some(MADE_UP);
-                for scale in [usual].into_iter().chain(made_up) {
-                    for causal in [false, true] {
-                        let reference = Reference::Sdpa {
-                            q: q.name.clone(),
-                            k: k.name.clone(),
-                            v: v.name.clone(),
-                            out: self.out.name.clone(),
-                            scale: Num(scale),
-                            causal,
-                        };
-                        let shape = shape.as_slice();
-                        let shapes = [q, k, v, self.out].map(|tensor| (tensor, shape));
-                        self.add(reference, &shapes);
-                    }
+        let places = || (0..factors.len()).rev();
+        let pairs = places().flat_map(|head| places().map(move |sequence| (head, sequence)));
+        for (head, sequence) in pairs.filter(|(head, sequence)| head != sequence) {
+            let (Some(length), Some(width)) = (factors.get(sequence), factors.get(head)) else {
+                continue;
+            };
+            let others = factors.iter().enumerate();
+            let others = others.filter(|(at, _)| *at != head && *at != sequence);
+            let mut shape: Vec<String> = others.map(|(_, extent)| extent.clone()).collect();
+            shape.splice(..0, vec!["1".to_owned(); 4 - factors.len()]);
+            shape.extend([length.clone(), width.clone()]);
+            let [keys, width] = [length, width].map(|extent| value_of(extent, self.call));
+            let (Some(keys), Some(width)) = (keys, width) else {
+                continue;
+            };
+            if elements(self.out).saturating_mul(keys) > MOST_ATTENTION {
+                continue;
+            }
+            let shape = shape.as_slice();
+            for own in [None].into_iter().chain(self.made_up.map(Some)) {
+                for causal in [false, true] {
+                    let scale = own.unwrap_or(1.0 / (width as f64).sqrt());
+                    let tensors = [("q", q), ("k", k), ("v", v), ("out", self.out)];
+                    let tensors = tensors.map(|(key, tensor)| (key, tensor, shape));
+                    let said = [("causal", json!(causal)), ("scale", json!(own))];
+                    self.add("sdpa", &tensors, &said, &[("scale", scale)]);
                 }
             }
         }
     }
 
     /// Dimensions that two of the three have in common are its rows, its columns and what is summed over.
-    fn gemm(&mut self, a: &Tensor, b: &Tensor, inputs: &[&Tensor]) {
+    fn gemm(&mut self, a: &Tensor, b: &Tensor) {
         let (of_a, of_b) = (factors(a), factors(b));
         let common = |one: &[String], other: &[String]| -> Vec<String> {
-            one.iter()
-                .filter(|factor| other.contains(factor))
-                .cloned()
-                .collect()
+            let shared = one.iter().filter(|factor| other.contains(factor));
+            shared.cloned().collect()
         };
         let rows = common(&self.out_factors, &of_a);
         let columns = common(&self.out_factors, &of_b);
@@ -509,10 +418,10 @@ impl Maker<'_> {
         let is_square = rows == columns;
         let counts = [&rows, &columns, &inner].map(Vec::len);
         let [m, n, k] = counts;
+        let lengths = [&self.out_factors, &of_a, &of_b].map(Vec::len);
         let fits = if is_square {
-            counts == [2, 2, 2] && self.out_factors.len() == 2
+            counts == [2, 2, 2] && lengths[0] == 2
         } else {
-            let lengths = [self.out_factors.len(), of_a.len(), of_b.len()];
             lengths == [m + n, m + k, k + n] && counts.iter().all(|count| *count > 0)
         };
         if !fits {
@@ -525,52 +434,28 @@ impl Maker<'_> {
                 factors.join(" * ")
             }
         });
-        let out = self.out.name.clone();
-        let bias = inputs.iter().filter(|input| {
+        let is_bias = |input: &&&Tensor| {
             input.name != a.name && input.name != b.name && factors(input) == columns && !is_square
-        });
-        let choices: Vec<Option<&str>> = bias
-            .map(|bias| Some(bias.name.as_str()))
-            .chain([None])
-            .collect();
-        for bias in choices {
-            for (transpose_a, transpose_b) in
-                [(false, false), (false, true), (true, false), (true, true)]
-            {
-                let turned = |one: &String, other: &String, is_turned| {
-                    if is_turned {
-                        vec![other.clone(), one.clone()]
-                    } else {
-                        vec![one.clone(), other.clone()]
-                    }
-                };
-                let reference = Reference::Gemm {
-                    a: a.name.clone(),
-                    b: b.name.clone(),
-                    out: out.clone(),
-                    c: None,
-                    bias: bias.map(str::to_owned),
-                    alpha: Num(1.0),
-                    beta: Num(0.0),
-                    transpose_a,
-                    transpose_b,
-                    epilogue: None,
-                };
-                let shape_of_a = turned(&m, &k, transpose_a);
-                let shape_of_b = turned(&k, &n, transpose_b);
-                let shape_of_out = turned(&m, &n, false);
-                let of_bias = inputs
-                    .iter()
-                    .filter(|input| Some(input.name.as_str()) == bias);
-                let column = std::slice::from_ref(&n);
-                let mut shapes: Vec<(&Tensor, &[String])> =
-                    of_bias.map(|tensor| (*tensor, column)).collect();
-                shapes.extend([
-                    (a, shape_of_a.as_slice()),
-                    (b, &shape_of_b),
-                    (self.out, &shape_of_out),
-                ]);
-                self.add(reference, &shapes);
+        };
+        let biases: Vec<&Tensor> = self.inputs.iter().filter(is_bias).copied().collect();
+        let shapes = |one: &String, other: &String| {
+            let shape = [one, other].map(String::clone);
+            let [first, second] = shape.clone();
+            [(false, shape), (true, [second, first])]
+        };
+        for bias in biases.into_iter().map(Some).chain([None]) {
+            for (transpose_a, of_a) in shapes(&m, &k) {
+                for (transpose_b, of_b) in shapes(&k, &n) {
+                    let (of_out, column) = ([m.clone(), n.clone()], [n.clone()]);
+                    let mut tensors: Vec<(&str, &Tensor, &[String])> =
+                        vec![("a", a, &of_a), ("b", b, &of_b), ("out", self.out, &of_out)];
+                    tensors.extend(bias.map(|bias| ("bias", bias, column.as_slice())));
+                    let said = [
+                        ("transpose_a", json!(transpose_a)),
+                        ("transpose_b", json!(transpose_b)),
+                    ];
+                    self.add("gemm", &tensors, &said, &[("alpha", 1.0), ("beta", 0.0)]);
+                }
             }
         }
     }

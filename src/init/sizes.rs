@@ -210,11 +210,11 @@ const PACKED: [u64; 3] = [2, 4, 8];
 /// Returns the plainest product of these dimensions, squares, numbers of the launch and usual constants with this value.
 pub fn product_of(value: u64, dims: &[Dim], numbers: &[u64]) -> Option<Product> {
     let dims = dims.get(..MULTIPLIED).unwrap_or(dims);
-    let own = (0..1usize << dims.len()).map(|set| {
+    let subset = |set: usize| {
         let chosen = dims.iter().enumerate().filter(|(at, _)| set >> at & 1 == 1);
-        Product::of(chosen.map(|(_, dim)| dim))
-    });
-    let own: Vec<Product> = own.collect();
+        Product::from_dims(chosen.map(|(_, dim)| dim))
+    };
+    let own: Vec<Product> = (0..1 << dims.len()).map(subset).collect();
     let squares = own.iter().flat_map(|product| {
         let twice = dims
             .iter()
@@ -222,34 +222,26 @@ pub fn product_of(value: u64, dims: &[Dim], numbers: &[u64]) -> Option<Product> 
         twice.map(|dim| product.times(dim.name.clone(), dim.value))
     });
     let plain: Vec<Product> = own.iter().cloned().chain(squares).collect();
+    let numbers: Vec<u64> = numbers.iter().chain(&CONSTANTS).copied().collect();
     let multiplied = plain.iter().flat_map(|product| {
-        let numbers = numbers
-            .iter()
-            .chain(&CONSTANTS)
-            .filter(|number| **number > 1);
+        let numbers = numbers.iter().filter(|number| **number > 1);
         numbers.map(|number| product.times(number.to_string(), *number))
     });
     let packed = own
         .iter()
         .flat_map(|product| PACKED.iter().filter_map(|by| product.over(*by)));
-    let mut fitting: Vec<Product> = plain
-        .iter()
-        .cloned()
-        .chain(multiplied)
-        .chain(packed)
-        .collect();
-    fitting.retain(|product| product.value == value);
-    let plainest = fitting.into_iter().min_by_key(|product| {
-        let numbers = product
-            .factors
-            .iter()
-            .filter(|factor| !model::expr::is_identifier(factor));
+    let all = plain.iter().cloned().chain(multiplied).chain(packed);
+    let fitting = all.filter(|product| product.value == value);
+    let plainest = fitting.min_by_key(|product| {
+        let factors = &product.factors;
+        let is_number = |factor: &&String| !model::expr::is_identifier(factor);
         // A number alone follows no size.
-        let follows_none = product
-            .factors
-            .iter()
-            .all(|factor| factor.parse::<u64>().is_ok());
-        (numbers.count(), follows_none, product.factors.len())
+        let follows_none = factors.iter().all(|factor| factor.parse::<u64>().is_ok());
+        (
+            factors.iter().filter(is_number).count(),
+            follows_none,
+            factors.len(),
+        )
     });
     plainest.or_else(|| {
         // Nothing has another size than this one.
@@ -272,7 +264,7 @@ impl Product {
         factors.product()
     }
 
-    fn of<'a>(dims: impl Iterator<Item = &'a Dim>) -> Self {
+    fn from_dims<'a>(dims: impl Iterator<Item = &'a Dim>) -> Self {
         let one = Self {
             factors: Vec::new(),
             value: 1,
@@ -346,7 +338,7 @@ mod tests {
             let dims = values(&dims, alignment, true);
             for set in 1..8usize {
                 let chosen = dims.iter().enumerate().filter(|(at, _)| set >> at & 1 == 1);
-                let product = Product::of(chosen.map(|(_, dim)| dim));
+                let product = Product::from_dims(chosen.map(|(_, dim)| dim));
                 assert_eq!(product_of(product.value, &dims, &[]), Some(product));
             }
         }

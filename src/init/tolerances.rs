@@ -43,11 +43,12 @@ pub fn rounded_up(value: f64) -> String {
     }
     let exponent = value.log10().floor() as i32;
     let digits = value / 10f64.powi(exponent);
-    let (digit, exponent) = match digits {
-        digit if digit <= 1.0 => (1, exponent),
-        digit if digit <= 2.0 => (2, exponent),
-        digit if digit <= 5.0 => (5, exponent),
-        _ => (1, exponent + 1),
+    let (digit, exponent) = match [1, 2, 5]
+        .into_iter()
+        .find(|digit| digits <= f64::from(*digit))
+    {
+        Some(digit) => (digit, exponent),
+        None => (1, exponent + 1),
     };
     match exponent {
         0 => digit.to_string(),

@@ -1,10 +1,10 @@
 //! Writes kernels with their calls as a gates.yaml, and those without as comments. Pure.
 
-use super::call::{Argument, Call, Integers, Tensor, Unknown};
+use super::call::{Argument, Call, Integers, Tensor, UnknownCall};
 use super::probe::made_up;
-use super::references::MADE_UP;
 use super::{Survey, Surveyed};
 use build::inventory::{Compilation, ListedKernel, Member, ParameterKind};
+use build::signature::whole_name;
 use model::{Arch, Role};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -19,24 +19,17 @@ pub struct Blocks {
     /// Below `kernels:`, those with a call first.
     pub text: String,
     /// Names of those with a call.
-    pub called: Vec<Named>,
-    /// Those that are comments.
-    pub todo: Vec<Todo>,
+    pub called: Vec<WrittenKernel>,
+    /// Names of those that are comments.
+    pub todo: Vec<String>,
 }
 
 /// A kernel of the file, and the surveyed ones that it stands for: the instances of a template.
 #[derive(Clone, Debug)]
-pub struct Named {
+pub struct WrittenKernel {
     pub name: String,
     pub kernels: Vec<usize>,
     pub has_reference: bool,
-}
-
-/// A comment of the file, and why it is none of its kernels.
-#[derive(Clone, Debug)]
-pub struct Todo {
-    pub name: String,
-    pub why: String,
 }
 
 /// Where editors find the keys of this file, next to it.
@@ -61,19 +54,15 @@ pub fn head(survey: &Survey, arch: Arch, is_of_program: bool) -> String {
          # a built-in one, or `user` with a function of yours (docs/gates.md). A kernel without a reference is inconclusive.\n\
          version: 1\narchitectures: [{arch}]\nflags: [{flags}]\n"
     );
-    match &survey.commands {
-        Some(Ok(path)) => {
-            let _ = write!(
-                text,
-                "\n# Directories of headers, macros and flags are those of {}.\n",
-                shown(path)
-            );
-        }
-        Some(Err(why)) => {
-            let _ = write!(text, "\n# Not used: {}\n", shown(why));
-        }
-        None => {}
-    }
+    let _ = match &survey.commands {
+        Some(Ok(path)) => writeln!(
+            text,
+            "\n# Directories of headers, macros and flags are those of {}.",
+            shown(path)
+        ),
+        Some(Err(why)) => writeln!(text, "\n# Not used: {}", shown(why)),
+        None => Ok(()),
+    };
     if !survey.broken.is_empty() {
         text.push_str("\n# Not compiled by itself; what it needs goes to `include_dirs`, `define` and `flags`:\n");
         for broken in &survey.broken {
@@ -102,22 +91,16 @@ pub fn write(
 ) -> Blocks {
     let mut blocks = Blocks::default();
     let mut comments = String::new();
-    let mut families: Vec<Vec<usize>> = Vec::new();
+    let mut families: Vec<(Option<_>, Vec<usize>)> = Vec::new();
     for (at, kernel) in kernels.iter().enumerate() {
-        let of_kernel = |first: usize| {
-            kernels
-                .get(first)
-                .is_some_and(|other| kernel.is_instance_beside(other))
-        };
-        let family = families
-            .iter_mut()
-            .find(|family| family.first().is_some_and(|first| of_kernel(*first)));
-        match family {
-            Some(family) => family.push(at),
-            None => families.push(vec![at]),
+        let template = kernel.template();
+        let is_own = |(known, _): &&mut (_, _)| template.is_some() && *known == template;
+        match families.iter_mut().find(is_own) {
+            Some((_, family)) => family.push(at),
+            None => families.push((template, vec![at])),
         }
     }
-    for family in families {
+    for (_, family) in families {
         let all: Vec<&Surveyed> = family.iter().filter_map(|at| kernels.get(*at)).collect();
         let Some(first) = all.first() else { continue };
         let called: Vec<(&Surveyed, &Call)> = all
@@ -133,7 +116,7 @@ pub fn write(
             .into_iter()
             .filter(|choice| !choice.is_empty())
             .find_map(|chosen| {
-                let text = of_kernel(&own, chosen, &all);
+                let text = write_kernel(&own, chosen, &all);
                 match accepts(&format!("{head}{text}")) {
                     Ok(()) => Some((text, &chosen.first()?.1)),
                     Err(why) => {
@@ -146,7 +129,7 @@ pub fn write(
             let separator = if blocks.text.is_empty() { "" } else { "\n" };
             let _ = write!(blocks.text, "{separator}{text}");
             let has_reference = call.reference.is_some();
-            blocks.called.push(Named {
+            blocks.called.push(WrittenKernel {
                 name: own,
                 kernels: family,
                 has_reference,
@@ -154,15 +137,12 @@ pub fn write(
             continue;
         }
         let of_call = |kernel: &&Surveyed| kernel.call.as_ref().err().cloned();
-        let unknown = wrong.map(|why| Unknown { why, launch: None });
+        let unknown = wrong.map(|why| UnknownCall { why, launch: None });
         let unknown = unknown.or_else(|| all.iter().find_map(of_call));
         if let Some(unknown) = unknown {
             comments.push('\n');
             comments.push_str(&todo(&own, first, &unknown, all.len() - 1));
-            blocks.todo.push(Todo {
-                name: own,
-                why: unknown.why,
-            });
+            blocks.todo.push(own);
         }
     }
     blocks.text.push_str(&comments);
@@ -172,17 +152,19 @@ pub fn write(
 /// The first call, and those that differ from it in what variants can replace. A size that the first writes otherwise is
 /// written as there.
 fn alike<'a>(called: &[(&'a Surveyed, &Call)]) -> Vec<(&'a Surveyed, Call)> {
-    let Some((_, first)) = called.first() else {
+    let Some((first_kernel, first)) = called.first() else {
         return Vec::new();
     };
+    let own = arguments(&first_kernel.kernel, first);
     let names = |call: &Call| {
         let names = call.dims.iter().map(|dim| dim.name.clone());
         names.collect::<Vec<_>>()
     };
-    let is_alike = |call: &Call| arguments(call) == arguments(first) && names(call) == names(first);
     called
         .iter()
-        .filter(|(_, call)| is_alike(call))
+        .filter(|(kernel, call)| {
+            arguments(&kernel.kernel, call) == own && names(call) == names(first)
+        })
         .take(MOST_VARIANTS)
         .map(|(kernel, call)| {
             let mut call = (*call).clone();
@@ -198,12 +180,15 @@ fn alike<'a>(called: &[(&'a Surveyed, &Call)]) -> Vec<(&'a Surveyed, Call)> {
 }
 
 /// A kernel that the file does not run: what is known of it, and what is missing.
-fn todo(name: &str, kernel: &Surveyed, unknown: &Unknown, others: usize) -> String {
+fn todo(name: &str, kernel: &Surveyed, unknown: &UnknownCall, others: usize) -> String {
     let mut text = format!("  # TODO {name}: {}\n", shown(&unknown.why));
     let mut line = |line: String| {
         let _ = writeln!(text, "  # {line}");
     };
-    line(format!("{name}:    # {}", shown(&kernel.signature)));
+    line(format!(
+        "{name}:    # {}",
+        shown(&whole_name(&kernel.kernel.symbol))
+    ));
     line(format!("  source: {}", quoted(&kernel.source)));
     line(format!("  entry: {}", quoted(&kernel.kernel.name)));
     if others > 0 {
@@ -248,7 +233,7 @@ fn launch(grid: &[String], block: &[String], more: &str) -> String {
     )
 }
 
-fn launch_of(call: &Call) -> String {
+fn write_launch(call: &Call) -> String {
     let mut more = String::new();
     if let Some(cluster) = call.captured.cluster {
         let _ = write!(more, ", cluster: {cluster:?}");
@@ -301,15 +286,9 @@ fn unused(kernel: &Surveyed, names: &mut BTreeSet<String>) -> String {
 }
 
 pub fn as_identifier(own: &str) -> String {
-    let mut name = String::new();
-    for c in own.chars() {
-        match c.is_ascii_alphanumeric() || c == '_' {
-            true => name.push(c),
-            false if name.ends_with('_') => {}
-            false => name.push('_'),
-        }
-    }
-    name.trim_end_matches('_').to_owned()
+    let words = own.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    words.join("_").trim_end_matches('_').to_owned()
 }
 
 fn numbered(name: &str, names: &mut BTreeSet<String>) -> String {
@@ -323,7 +302,7 @@ fn numbered(name: &str, names: &mut BTreeSet<String>) -> String {
 }
 
 /// A block of the file: a kernel, with its instances as variants. `all`: the whole family.
-fn of_kernel(name: &str, instances: &[(&Surveyed, Call)], all: &[&Surveyed]) -> String {
+fn write_kernel(name: &str, instances: &[(&Surveyed, Call)], all: &[&Surveyed]) -> String {
     let mut text = String::new();
     let Some((kernel, call)) = instances.first() else {
         return text;
@@ -348,29 +327,28 @@ fn of_kernel(name: &str, instances: &[(&Surveyed, Call)], all: &[&Surveyed]) -> 
         .collect();
     let is_family = instances.len() > 1;
     let _ = writeln!(text, "  {name}:");
-    let _ = writeln!(text, "    # {}", shown(&kernel.signature));
+    let _ = writeln!(text, "    # {}", shown(&whole_name(&kernel.kernel.symbol)));
     let _ = writeln!(text, "    source: {}", quoted(&kernel.source));
     if !is_family {
         let _ = writeln!(text, "    entry: {}", quoted(&kernel.kernel.name));
     }
     if all.len() > instances.len() {
-        let written = |kernel: &&&Surveyed| {
-            instances
-                .iter()
-                .all(|(instance, _)| instance.kernel != kernel.kernel)
+        let is_other = |kernel: &&&Surveyed| {
+            let mut written = instances.iter();
+            written.all(|(instance, _)| instance.kernel != kernel.kernel)
         };
-        let mut others = all
+        let other = all
             .iter()
-            .filter(written)
-            .map(|kernel| kernel.kernel.name.as_str());
-        let first = shown(others.next().unwrap_or_default());
+            .find(is_other)
+            .map_or("", |kernel| &kernel.kernel.name);
+        let count = all.len() - instances.len();
         let _ = writeln!(
             text,
-            "    # {} more of this template, such as {first}",
-            all.len() - instances.len()
+            "    # {count} more of this template, such as {}",
+            shown(other)
         );
     }
-    text.push_str(&of_compilation(&kernel.compilation));
+    text.push_str(&write_compilation(&kernel.compilation));
     let mut shapes: Vec<(String, String)> = Vec::new();
     let mut own_shapes: Vec<Vec<String>> = Vec::new();
     for (variant, (_, call)) in variants.iter().zip(instances) {
@@ -414,14 +392,14 @@ fn of_kernel(name: &str, instances: &[(&Surveyed, Call)], all: &[&Surveyed]) -> 
             let tensors: Vec<String> = own
                 .tensors()
                 .zip(call.tensors())
-                .map(|(tensor, first)| (of_tensor(tensor, own), of_tensor(first, call)))
+                .map(|(tensor, first)| (write_tensor(tensor, own), write_tensor(first, call)))
                 .filter(|(tensor, first)| tensor != first)
                 .map(|(tensor, _)| tensor)
                 .collect();
             if !tensors.is_empty() {
                 let _ = write!(keys, ", tensors: {{{}}}", tensors.join(", "));
             }
-            let [own_launch, first] = [own, call].map(launch_of);
+            let [own_launch, first] = [own, call].map(write_launch);
             if own_launch != first {
                 let _ = write!(keys, ", {own_launch}");
             }
@@ -448,18 +426,15 @@ fn of_kernel(name: &str, instances: &[(&Surveyed, Call)], all: &[&Surveyed]) -> 
         } else {
             "    # bytes: of what type?"
         };
-        let _ = writeln!(text, "      {}{remark}", of_tensor(tensor, call));
+        let _ = writeln!(text, "      {}{remark}", write_tensor(tensor, call));
     }
-    let parts = call.arguments.iter().flat_map(Argument::parts);
-    if parts
-        .into_iter()
-        .any(|part| matches!(part, Argument::Value { .. }))
-    {
+    let is_made_up = |argument: &Argument| matches!(argument, Argument::Number { value: None, .. });
+    if call.arguments.iter().any(is_made_up) {
         text.push_str("    # Numbers are made up: say those that you call it with.\n");
     }
     text.push_str("    args:\n");
-    text.push_str(&arguments(call));
-    let _ = writeln!(text, "    {}", launch_of(call));
+    text.push_str(&arguments(&kernel.kernel, call));
+    let _ = writeln!(text, "    {}", write_launch(call));
     let (value, remark) = reference(call);
     let _ = writeln!(text, "    reference: {value}    # {remark}");
     let _ = writeln!(
@@ -470,71 +445,65 @@ fn of_kernel(name: &str, instances: &[(&Surveyed, Call)], all: &[&Surveyed]) -> 
     text
 }
 
-/// The order in which people write the keys of a reference. Others follow.
-const KEYS: [&str; 8] = ["q", "k", "v", "x", "a", "b", "out", "op"];
-/// Keys that a reference need not say, with these values.
-const DEFAULTS: [(&str, f64); 3] = [("alpha", 1.0), ("beta", 0.0), ("eps", 1e-5)];
-
-/// The reference of a call, and what is said of it.
+/// Returns the reference of a call, and what is said of it.
 fn reference(call: &Call) -> (String, String) {
-    let none = ("none".to_owned(), "what is right?".to_owned());
     let Some(found) = &call.reference else {
-        return none;
+        return ("none".to_owned(), "what is right?".to_owned());
     };
-    let written = serde_json::to_value(&found.reference).unwrap_or_default();
-    let whole = written
-        .as_object()
-        .and_then(|written| written.iter().next());
-    let Some((name, keys)) = whole.and_then(|(name, keys)| Some((name, keys.as_object()?))) else {
-        return none;
-    };
-    let is_said = |key: &str, value: &Value| match value {
-        Value::Null | Value::Bool(false) => false,
-        Value::Number(number) => {
-            let number = number.as_f64();
-            let default = DEFAULTS.iter().find(|(named, _)| *named == key);
-            default.is_none_or(|(_, default)| number != Some(*default))
-                // That of attention follows from its shape.
-                && (key != "scale" || number == Some(MADE_UP))
-        }
-        _ => true,
-    };
-    let mut keys: Vec<_> = keys
-        .iter()
-        .filter(|(key, value)| is_said(key, value))
-        .collect();
-    keys.sort_by_key(|(key, _)| {
-        let place = KEYS.iter().position(|known| known == key);
-        place.unwrap_or(KEYS.len())
-    });
-    let computes = keys.iter().find(|(key, _)| *key == "op");
-    let computes = computes.and_then(|(_, op)| op.as_str()).unwrap_or(name);
+    let is_said = |(_, value): &&(&str, Value)| !matches!(value, Value::Null | Value::Bool(false));
+    let keys = found.keys.iter().filter(is_said);
     let keys: Vec<String> = keys
-        .iter()
         .map(|(key, value)| match value {
             Value::String(text) => format!("{key}: {}", quoted(text)),
             other => format!("{key}: {}", other.to_string().replace(',', ", ")),
         })
         .collect();
+    let computes = found.keys.iter().find(|(key, _)| *key == "op");
+    let computes = computes.and_then(|(_, op)| op.as_str());
     let error = match found.max_err {
         0.0 => "exactly".to_owned(),
         error => format!("{error:.0e}"),
     };
     (
-        format!("{{{name}: {{{}}}}}", keys.join(", ")),
-        format!("matches {computes} ({error})"),
+        format!("{{{}: {{{}}}}}", found.name, keys.join(", ")),
+        format!("matches {} ({error})", computes.unwrap_or(found.name)),
     )
 }
 
-fn arguments(call: &Call) -> String {
+/// Writes a line for each value that a kernel gets. Members of a struct are below it.
+fn arguments(kernel: &ListedKernel, call: &Call) -> String {
     let mut text = String::new();
-    for argument in &call.arguments {
-        write_argument(&mut text, 6, argument);
+    let mut values = call.arguments.iter().map(argument);
+    for parameter in &kernel.parameters {
+        let ParameterKind::Struct(members) = &parameter.kind else {
+            let _ = writeln!(text, "      - {}", values.next().unwrap_or_default());
+            continue;
+        };
+        text.push_str("      - struct:\n");
+        for member in members {
+            let value = match member {
+                Member::Pad(bytes) => format!("{{pad: {bytes}}}"),
+                _ => values.next().unwrap_or_default(),
+            };
+            let _ = writeln!(text, "          - {value}");
+        }
     }
     text
 }
 
-fn of_compilation(compilation: &Compilation) -> String {
+/// Writes a value, with the name of one that the sources do not say.
+fn argument(argument: &Argument) -> String {
+    match argument {
+        Argument::Tensor(tensor) => format!("{{tensor: {}}}", quoted(&tensor.name)),
+        Argument::Null(name) => format!("nullptr    # {name}"),
+        Argument::Number { name, of, value } => match value {
+            Some(value) => format!("{{{}: {}}}", of.name(), expression(value)),
+            None => format!("{{{}: {}}}    # {name}", of.name(), made_up(*of).0),
+        },
+    }
+}
+
+fn write_compilation(compilation: &Compilation) -> String {
     let Compilation {
         include_dirs,
         define,
@@ -560,33 +529,7 @@ fn of_compilation(compilation: &Compilation) -> String {
     text
 }
 
-/// A line each, with the name of what is made up.
-fn write_argument(text: &mut String, indent: usize, argument: &Argument) {
-    let (value, remark) = match argument {
-        Argument::Tensor(tensor) => (format!("tensor: {}", quoted(&tensor.name)), None),
-        Argument::Size { of, value, .. } => (format!("{}: {}", of.name(), expression(value)), None),
-        Argument::Value { of, name } => {
-            let value = format!("{}: {}", of.name(), made_up(*of).0);
-            (value, Some(name))
-        }
-        Argument::Pad(bytes) => (format!("pad: {bytes}"), None),
-        Argument::Null(name) => {
-            let _ = writeln!(text, "{:indent$}- nullptr    # {name}", "");
-            return;
-        }
-        Argument::Struct(members) => {
-            let _ = writeln!(text, "{:indent$}- struct:", "");
-            for member in members {
-                write_argument(text, indent + 4, member);
-            }
-            return;
-        }
-    };
-    let remark = remark.map_or_else(String::new, |name| format!("    # {name}"));
-    let _ = writeln!(text, "{:indent$}- {{{value}}}{remark}", "");
-}
-
-fn of_tensor(tensor: &Tensor, call: &Call) -> String {
+fn write_tensor(tensor: &Tensor, call: &Call) -> String {
     let own = tensor.size.factors.iter();
     let count = (tensor.pointee.count > 1).then(|| tensor.pointee.count.to_string());
     let own = || own.clone().cloned().chain(count.clone()).collect();

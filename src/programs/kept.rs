@@ -75,7 +75,7 @@ pub fn find_key(
     programs: &[Program],
     setting: &Setting,
 ) -> Result<Option<String>> {
-    if !setting.trusted && !Support::of_this_system().files {
+    if !setting.trusted && !Support::detect().files {
         return Ok(None);
     }
     let variables = side.variables();

@@ -58,7 +58,7 @@ pub fn add(change: &mut Change, setting: &Setting) -> Result<Kept> {
     if !head.programs.is_empty() {
         let make = |setting: &Setting| Side::head(&head.root, &head.programs, setting);
         let (side, launches) = run_side(&make, &head.programs, setting)?;
-        let apart = base.as_ref().and_then(|base| base.apart.as_ref());
+        let apart = base.as_ref().and_then(|base| base.file_isolation.as_ref());
         is_base = apart.is_some_and(|apart| side.has_tree(&apart.top));
         ours = launches;
         ours.check_globs(&head.programs)?;
@@ -84,7 +84,7 @@ pub fn add(change: &mut Change, setting: &Setting) -> Result<Kept> {
         theirs.note_other_kernels(&programs, &ours, &groups);
         add_groups(groups, &head.programs, &mut ours, &mut theirs);
         theirs.set_outputs_of_base(&programs);
-        theirs.file(&programs, &mut base.asked.plan, &mut base.asked.gates);
+        theirs.file(&programs, &mut base.spec.plan, &mut base.spec.gates);
     }
     head.all
         .extend(ours.plan.cases.iter().map(|case| case.id.clone()));
@@ -173,7 +173,7 @@ fn add_to_base(
     is_base: bool,
     setting: &Setting,
 ) -> Result<Launches> {
-    let apart = base.apart.as_ref().filter(|_| !is_base);
+    let apart = base.file_isolation.as_ref().filter(|_| !is_base);
     let Some(apart) = apart else {
         // Under another compiler, which builds no program, the files are the same, too.
         base.programs.clone_from(&head.programs);
@@ -193,7 +193,7 @@ fn add_to_base(
         .cloned()
         .partition(|program| head.programs.iter().any(|ours| ours.name == program.name));
     for program in gone {
-        base.asked.gates.push(Gate {
+        base.spec.gates.push(Gate {
             subject: Subject::Case(program.every_launch()),
             rule: Rule::Built,
             declared: Some(program.declared),

@@ -5,7 +5,7 @@ use super::Setting;
 use super::kept::{self, Kept};
 use super::tree::{self, Age};
 use config::Program;
-use pipeline::Apart;
+use pipeline::FileIsolation;
 use records::repo;
 use run::rivals::TOLD;
 use std::collections::BTreeMap;
@@ -132,7 +132,7 @@ impl Side {
     /// directory and for Python's.
     pub fn base(
         root: &Path,
-        apart: &Apart,
+        apart: &FileIsolation,
         programs: &[Program],
         setting: &Setting,
     ) -> Result<Self> {

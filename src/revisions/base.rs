@@ -6,7 +6,7 @@ use build::toolchain::Choice;
 use config::{BinaryGates, Loaded, Program, ProgramOutput, Whole};
 use judge::renames;
 use model::{Base, NoGates, Plan, Reference};
-use pipeline::{Apart, BaseSide, MENDS};
+use pipeline::{BaseSide, FileIsolation, MENDS};
 use records::repo;
 use records::store;
 use std::collections::BTreeSet;
@@ -126,12 +126,12 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
     binaries.retain(|binary| !taken.contains(&binary.name));
     use_names_of_head(&mut base, &head.whole);
     Ok(BaseSide {
-        asked: base,
+        spec: base,
         binaries,
         programs,
         compiler: Choice::pin(pin.as_deref()),
         root: root_of_base,
-        apart: Some(Apart {
+        file_isolation: Some(FileIsolation {
             top: tree.top.clone(),
             head_files: repo::tracked(&top)?,
             head_top: top,
@@ -190,7 +190,7 @@ fn no_files_of_head(base: &Plan, programs: &[Program], top: &Path) -> Result<()>
             return refused("flag", flag);
         }
         let of_head = |dir: &&String| {
-            let here = sources::expand(dir, &sources::of_process);
+            let here = sources::expand(dir, &sources::read_variable);
             here.is_ok_and(|here| names(&here))
         };
         if let Some(dir) = unit.include_dirs.iter().find(of_head) {

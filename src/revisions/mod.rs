@@ -46,7 +46,7 @@ pub fn find_change(
     let base = asked.map(|asked| base::find(asked, &head, cache));
     let mut base = base.transpose()?;
     if let (Some(base), Some(drawn)) = (&mut base, &head.plan.drawn) {
-        base.asked.plan.draw(drawn);
+        base.spec.plan.draw(drawn);
     }
     let commit = repo::commit(&head.root);
     if let Some(base) = &base {
@@ -98,16 +98,16 @@ fn say_seed(drawn: &DrawnSeed, on: &(dyn Fn(Event) + Sync)) {
 
 /// A base that is ahead of head, or the same, compares other than its name says.
 fn warn_of_base(root: &Path, base: &BaseSide, commit: Option<&str>, on: &(dyn Fn(Event) + Sync)) {
-    if repo::has_more(root, &base.asked.commit) {
+    if repo::has_more(root, &base.spec.commit) {
         on(Event::Waiting(format!(
             "{} has commits that HEAD lacks: gates that are stricter there count as loosened here, until it is merged or HEAD is rebased",
-            base.asked.revision
+            base.spec.revision
         )));
     }
-    if Some(base.asked.commit.as_str()) == commit {
+    if Some(base.spec.commit.as_str()) == commit {
         on(Event::Waiting(format!(
             "{} is HEAD itself, and no file that git tracks has changed: there is nothing to compare",
-            base.asked.revision
+            base.spec.revision
         )));
     }
 }

@@ -6,7 +6,7 @@ use crate::tune::outcome::{
 };
 use crate::tune::{End, Progress, SearchResult};
 use model::Metric;
-use report::section::{Chart, InTerminal, Kind, Part, Section, Table};
+use report::section::{Chart, ColumnKind, InTerminal, Section, SectionPart, Table};
 use std::collections::BTreeMap;
 use wording::words;
 
@@ -18,20 +18,21 @@ const MOST_RANKED: usize = 10;
 const LONGEST_EXAMPLE: usize = 240;
 
 pub fn lay_out<'a>(began: &Began, found: &SearchResult) -> Vec<Vec<Section<'a>>> {
-    let lines = |label, title: &str, lines| Section::new(label, title, vec![Part::Lines(lines)]);
+    let lines =
+        |label, title: &str, lines| Section::new(label, title, vec![SectionPart::Lines(lines)]);
     let first = vec![
         lines("tune", "Result", result(began, found)),
         lines("searched", "Searched", searched(began, found)),
-        Section::new("", "The best", vec![Part::Table(best(began, found))]),
+        Section::new("", "The best", vec![SectionPart::Table(best(began, found))]),
         Section::new(
             "",
             "Dropped, by gate",
-            vec![Part::Table(dropped(began, found))],
+            vec![SectionPart::Table(dropped(began, found))],
         ),
         Section::new(
             "",
             "Path of the best",
-            vec![Part::Table(path(began, found))],
+            vec![SectionPart::Table(path(began, found))],
         ),
         Section {
             in_terminal: InTerminal::Never,
@@ -181,12 +182,12 @@ fn best(began: &Began, found: &SearchResult) -> Table {
         by_cost.then((a.1, a.2).cmp(&(b.1, b.2)))
     });
     let columns = [
-        ("configuration", Kind::Text),
-        ("other than the start", Kind::Text),
-        ("of the start", Kind::Number),
-        ("registers", Kind::Number),
-        ("shared", Kind::Number),
-        ("occupancy", Kind::Number),
+        ("configuration", ColumnKind::Text),
+        ("other than the start", ColumnKind::Text),
+        ("of the start", ColumnKind::Number),
+        ("registers", ColumnKind::Number),
+        ("shared", ColumnKind::Number),
+        ("occupancy", ColumnKind::Number),
     ];
     Table::new(
         columns,
@@ -233,11 +234,11 @@ fn dropped(began: &Began, found: &SearchResult) -> Table {
         }
     }
     let columns = [
-        ("dropped by", Kind::Text),
-        ("gate", Kind::Text),
-        ("code", Kind::Text),
-        ("number", Kind::Number),
-        ("for example", Kind::Text),
+        ("dropped by", ColumnKind::Text),
+        ("gate", ColumnKind::Text),
+        ("code", ColumnKind::Text),
+        ("number", ColumnKind::Number),
+        ("for example", ColumnKind::Text),
     ];
     Table::new(
         columns,
@@ -274,10 +275,10 @@ fn shorten(message: &str) -> String {
 
 fn path(began: &Began, found: &SearchResult) -> Table {
     let columns = [
-        ("new best", Kind::Text),
-        ("other than the start", Kind::Text),
-        ("of the start", Kind::Number),
-        ("after", Kind::Number),
+        ("new best", ColumnKind::Text),
+        ("other than the start", ColumnKind::Text),
+        ("of the start", ColumnKind::Number),
+        ("after", ColumnKind::Number),
     ];
     let of = |number: &u32| {
         found
@@ -304,7 +305,7 @@ fn path(began: &Began, found: &SearchResult) -> Table {
 }
 
 /// The cost of the best after each evaluation, dropped ones among them.
-fn chart<'a>(found: &SearchResult) -> Option<Part<'a>> {
+fn chart<'a>(found: &SearchResult) -> Option<SectionPart<'a>> {
     let mut best: f64 = 1.0;
     let values: Vec<f64> = found
         .evaluations
@@ -319,7 +320,7 @@ fn chart<'a>(found: &SearchResult) -> Option<Part<'a>> {
         })
         .collect();
     (values.len() > 1).then(|| {
-        Part::Chart(Chart {
+        SectionPart::Chart(Chart {
             title: "in per cent of the start: the best after each evaluation".to_owned(),
             labels: (1..=values.len()).map(|index| index.to_string()).collect(),
             values,

@@ -19,7 +19,7 @@ impl Texts {
             .include_dirs
             .iter()
             .map(|dir| {
-                let here = sources::expand(dir, &sources::of_process);
+                let here = sources::expand(dir, &sources::read_variable);
                 root.join(here.unwrap_or_else(|_| dir.clone()))
             })
             .collect();

@@ -39,12 +39,12 @@ fn is_reference(piece: &Evidence) -> bool {
 
 fn is_check_of_base(piece: &Evidence) -> bool {
     let case = fixture::case_id("fast", "small");
-    matches!(piece.of_base(), Some(Evidence::Check { case: of, .. }) if *of == case)
+    matches!(piece.as_base(), Some(Evidence::Check { case: of, .. }) if *of == case)
 }
 
 fn is_build_of_base(piece: &Evidence) -> bool {
     let unit = fixture::unit_id("fast");
-    matches!(piece.of_base(), Some(Evidence::Build { unit: of, .. }) if *of == unit)
+    matches!(piece.as_base(), Some(Evidence::Build { unit: of, .. }) if *of == unit)
 }
 
 fn set_reference(record: &mut Record, to: Seen<BaseReference>) {

@@ -4,7 +4,7 @@
 
 use crate::common;
 
-use binary::{Kernel, Listing, MatchedBy, match_kernels};
+use binary::{BinaryKernel, Listing, MatchedBy, match_kernels};
 use common::stderr;
 use std::path::Path;
 use std::process::Command;
@@ -24,7 +24,7 @@ fn read(file: &Path) -> Listing {
     binary::read(&std::fs::read(file).unwrap()).unwrap()
 }
 
-fn kernel<'a>(listing: &'a Listing, name: &str) -> &'a Kernel {
+fn kernel<'a>(listing: &'a Listing, name: &str) -> &'a BinaryKernel {
     listing
         .kernels
         .iter()

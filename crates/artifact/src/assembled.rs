@@ -1,4 +1,4 @@
-//! The kernels of PTX, as an assembler makes them: what a driver would do where there is no machine code.
+//! Lists the kernels of PTX as an assembler makes them, which is what a driver would do if there is no machine code.
 
 use binary::{Format, Listing, Ptx, PtxText};
 use build::assemble::Assembler;
@@ -6,25 +6,25 @@ use model::Arch;
 use rayon::prelude::*;
 use system::error::{Error, Result};
 
-/// How PTX becomes machine code.
+/// The assembler and the target by which PTX becomes machine code.
 pub struct Assembly<'a> {
     pub assembler: Assembler<'a>,
-    /// `None`: for the target that each PTX names itself.
+    /// The target, or `None` for the target that each PTX names itself.
     pub arch: Option<Arch>,
     pub refused: Refused,
 }
 
-/// The treatment of PTX that the assembler does not take.
+/// The treatment of PTX that the assembler refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Nothing is listed.
+    /// The listing of the file fails.
     Error,
-    /// It is listed with the assembler's words, for a verdict on it.
+    /// It is listed with the assembler's message, for a verdict on it.
     Listed,
 }
 
 impl Assembly<'_> {
-    /// Lists the kernels of a file's PTX, in the file's order. `at`: how to name the file in an error.
+    /// Lists the kernels of a file's PTX, in the file's order. `at` names the file in an error.
     pub fn list_all(&self, format: Format, texts: &[PtxText], at: &str) -> Result<Listing> {
         let listed: Vec<Result<Listing>> =
             texts.par_iter().map(|text| self.list(text, at)).collect();
@@ -67,7 +67,7 @@ impl Assembly<'_> {
             Err(refused) => refused,
         };
         let kernels = binary::ptx_kernels(text);
-        // Without a name there is nothing that a verdict could be on.
+        // Without a name there is nothing that a verdict could be about.
         if self.refused == Refused::Error || kernels.is_empty() {
             return Err(refused.at(&at));
         }

@@ -1,7 +1,7 @@
-//! The committed baseline of a compiled file: JSON Lines, a header and then each kernel on a line of its own, sorted. It has
-//! everything by which kernels are matched, so that it reads back into a listing.
+//! Reads and writes the committed baseline of a compiled file: JSON Lines, with a header and then each kernel on a line
+//! of its own, sorted. It has everything by which kernels are matched, so that it reads back into a listing.
 
-use binary::{Compiler, Format, Kernel, Listing};
+use binary::{BinaryKernel, Compiler, Format, Listing};
 use model::Arch;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -15,42 +15,43 @@ const SCHEMA: &str = "gatekeeper.binary/1";
 struct Header {
     schema: String,
     file: String,
-    /// How many lines follow.
+    /// The number of lines that follow.
     kernels: usize,
-    compilers: Vec<Made>,
+    compilers: Vec<CubinCount>,
 }
 
-/// How many cubins a compiler made.
+/// The number of cubins that a compiler made.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Made {
+struct CubinCount {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     by: Option<Compiler>,
     cubins: usize,
 }
 
-/// Where the baseline of a binary lies, relative to gates.yaml.
+/// Returns the path of a binary's baseline, relative to gates.yaml.
 pub fn baseline_path(name: &str) -> PathBuf {
     Path::new("baselines/binaries").join(format!("{name}.jsonl"))
 }
 
-/// The order of the lines; kernels of one name keep that of the file, by which they may be matched.
-fn place(kernel: &Kernel) -> (Arch, &str, Option<&str>) {
+/// Returns the sort key of a kernel's line. Kernels of one name keep the order of the file, by which they may be
+/// matched.
+fn place(kernel: &BinaryKernel) -> (Arch, &str, Option<&str>) {
     (kernel.arch, &kernel.name, kernel.member.as_deref())
 }
 
-/// `file`: the name of the file, without directories.
+/// Writes a baseline. `file` is the name of the file, without directories.
 ///
 /// # Errors
-/// Never for a listing that was read; JSON has to be able to say it.
+/// Never fails for a listing that was read, because JSON can express it.
 pub fn write_baseline(file: &str, listing: &Listing) -> Result<String> {
     let json = |value: serde_json::Result<String>| {
         value
             .map_err(|error| Error::environment(format!("the baseline cannot be written: {error}")))
     };
-    let mut kernels: Vec<&Kernel> = listing.kernels.iter().collect();
+    let mut kernels: Vec<&BinaryKernel> = listing.kernels.iter().collect();
     kernels.sort_by(|one, other| place(one).cmp(&place(other)));
-    let made = |(compiler, cubins): (&Option<Compiler>, &usize)| Made {
+    let made = |(compiler, cubins): (&Option<Compiler>, &usize)| CubinCount {
         by: compiler.clone(),
         cubins: *cubins,
     };
@@ -68,10 +69,10 @@ pub fn write_baseline(file: &str, listing: &Listing) -> Result<String> {
     Ok(text)
 }
 
-/// `at`: how to name the file in an error.
+/// Parses a baseline. `at` names the file in an error.
 ///
 /// # Errors
-/// Usage, for anything that is not as it was written, with its line.
+/// Fails with a usage error and the line for anything that is not as it was written.
 pub fn parse_baseline(text: &str, at: &str) -> Result<Listing> {
     let damaged = |number: usize, problem: String| {
         Error::usage(format!("the baseline cannot be used: {problem}"))
@@ -95,7 +96,7 @@ pub fn parse_baseline(text: &str, at: &str) -> Result<Listing> {
         listing.compilers.insert(made.by, made.cubins);
     }
     for (number, line) in lines {
-        let kernel: Kernel =
+        let kernel: BinaryKernel =
             serde_json::from_str(line).map_err(|error| damaged(number, error.to_string()))?;
         let last = listing.kernels.last();
         if last.is_some_and(|last| place(last) > place(&kernel)) {
@@ -115,10 +116,10 @@ pub fn parse_baseline(text: &str, at: &str) -> Result<Listing> {
     }
 }
 
-/// The baseline of a binary; `None` where there is none yet.
+/// Reads the baseline of a binary. Returns `None` if there is none yet.
 ///
 /// # Errors
-/// Usage, where it cannot be read.
+/// Fails with a usage error if it cannot be read.
 pub fn read_baseline(root: &Path, name: &str) -> Result<Option<Listing>> {
     let path = baseline_path(name);
     let at = path.display().to_string();
@@ -148,8 +149,8 @@ mod tests {
             opcodes in prop::collection::vec(any::<(u16, u32)>(), 0..4),
             local_instructions in of(any::<u32>()),
             member in of("[a-z/._()]{1,8}"),
-        ) -> Kernel {
-            Kernel {
+        ) -> BinaryKernel {
+            BinaryKernel {
                 name, arch: Arch { major, minor: 0, suffix: None }, registers, frame, stack, static_shared: shared,
                 reserved_shared, constants, code, barriers, max_threads, required_threads, is_linked, digest, opcodes,
                 local_instructions, member,
@@ -175,7 +176,7 @@ mod tests {
             prop_assert_eq!(&read.kernels, &kernels);
             prop_assert_eq!(&read.compilers, &listing.compilers);
             prop_assert_eq!(write_baseline("lib.so", &read).unwrap(), text.clone());
-            // Whatever is cut off is noticed.
+            // Anything cut off is noticed.
             let shorter = text.trim_end().rsplit_once('\n').map_or("", |parts| parts.0);
             prop_assert!(parse_baseline(shorter, "b.jsonl").is_err());
         }

@@ -1,8 +1,8 @@
-//! The machine code of some kernels of what a user names, taken apart by nvdisasm: each cubin once, on all cores.
+//! Disassembles some kernels of what a user names with nvdisasm: each cubin once, on all cores.
 
 use crate::map::Mapped;
 use crate::{directory, if_of_kind, wheel};
-use binary::{Cubin, Kernel, Wanted};
+use binary::{BinaryKernel, Cubin, Wanted};
 use build::code::Reader;
 use model::{Arch, CodeFacts, Fault, FaultKind, Seen};
 use rayon::prelude::*;
@@ -11,19 +11,19 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use system::error::{Error, Result};
 
-/// Equal code of one name is read once, wherever it is.
+/// The machine code of kernels. Equal code of one name is read once, wherever it is.
 #[derive(Default)]
-pub struct MachineCode(HashMap<Key, Seen<CodeFacts>>);
+pub struct MachineCode(HashMap<CodeKey, Seen<CodeFacts>>);
 
-/// Name, architecture and digest.
-type Key = (String, Arch, [u8; 32]);
+/// The name, architecture and digest of a kernel.
+type CodeKey = (String, Arch, [u8; 32]);
 
-fn key(kernel: &Kernel) -> Key {
+fn key(kernel: &BinaryKernel) -> CodeKey {
     (kernel.name.clone(), kernel.arch, kernel.digest)
 }
 
 impl MachineCode {
-    pub fn of(&self, kernel: &Kernel) -> Seen<CodeFacts> {
+    pub fn get(&self, kernel: &BinaryKernel) -> Seen<CodeFacts> {
         let known = self.0.get(&key(kernel)).cloned();
         known.unwrap_or_else(|| {
             let message = "the file no longer has it: it was written meanwhile".to_owned();
@@ -32,11 +32,13 @@ impl MachineCode {
     }
 }
 
+/// Reads the machine code of kernels.
+///
 /// # Errors
-/// Where something is damaged or cannot be read.
+/// Fails if something is damaged or cannot be read.
 pub fn read_code<'a>(
     path: &Path,
-    kernels: impl IntoIterator<Item = &'a Kernel>,
+    kernels: impl IntoIterator<Item = &'a BinaryKernel>,
     reader: &Reader,
 ) -> Result<MachineCode> {
     let wanted: Wanted = kernels.into_iter().collect();
@@ -46,11 +48,11 @@ pub fn read_code<'a>(
     let cubins = read_cubins(path, &wanted)?;
     let read = cubins
         .par_iter()
-        .flat_map_iter(|cubin| of_cubin(cubin, reader));
+        .flat_map_iter(|cubin| read_kernels(cubin, reader));
     Ok(MachineCode(read.collect()))
 }
 
-/// The machine code that has these kernels, each of them once.
+/// Returns the machine code that has these kernels, each of them once.
 fn read_cubins(path: &Path, wanted: &Wanted) -> Result<Vec<Cubin<'static>>> {
     let at = path.display().to_string();
     let read = |bytes: &[u8], at: &str| cubins_of(bytes, at, wanted);
@@ -93,7 +95,7 @@ fn flatten(members: Vec<Result<(String, Vec<Cubin<'static>>)>>) -> Result<Vec<Cu
     Ok(all)
 }
 
-fn of_cubin(cubin: &Cubin, reader: &Reader) -> Vec<(Key, Seen<CodeFacts>)> {
+fn read_kernels(cubin: &Cubin, reader: &Reader) -> Vec<(CodeKey, Seen<CodeFacts>)> {
     let Cubin { bytes, kernels } = cubin;
     let symbols: Vec<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
     let facts = reader.read_kernels(bytes, &symbols);

@@ -1,4 +1,4 @@
-//! Directories: a build, an unpacked wheel, the cache of a compiler.
+//! Reads directories: a build, an unpacked wheel, the cache of a compiler.
 
 use crate::map::Mapped;
 use rayon::prelude::*;
@@ -8,15 +8,16 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use system::error::{Error, Result};
-use system::files::Kind;
+use system::files::FileKind;
 
-/// Calls `read` for each file, and answers in the order of their names. Its second argument names the file in an error.
+/// Calls `read` for each file, and returns the results in the order of their names. The second argument of `read` names
+/// the file in an error.
 pub fn each<T: Send>(
     dir: &Path,
     read: impl Fn(&[u8], &str) -> Result<T> + Sync,
 ) -> Result<Vec<Result<(String, T)>>> {
     let read_file = |path: &PathBuf| {
-        // A name can have line breaks.
+        // A name can contain line breaks.
         let at = path.display().to_string();
         let at = at.replace(char::is_control, "\u{fffd}");
         let bytes = Mapped::open(path).map_err(|error| {
@@ -28,7 +29,7 @@ pub fn each<T: Send>(
     Ok(files(dir)?.par_iter().map(read_file).collect())
 }
 
-/// In the order of their names. A file that has several names is there once, under the first.
+/// Returns the files in the order of their names. A file with several names appears once, under the first.
 fn files(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut found: Vec<(PathBuf, Metadata)> = Vec::new();
     let mut left = vec![dir.to_owned()];
@@ -40,15 +41,15 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>> {
             let entry = entry.map_err(failed)?;
             let is_link = entry.file_type().map_err(failed)?.is_symlink();
             let about = match std::fs::metadata(entry.path()) {
-                // A link may lead nowhere, and a file be gone by now.
+                // A link may lead nowhere, and a file may be gone by now.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 about => about.map_err(failed)?,
             };
-            match Kind::of(&about) {
-                Kind::File => found.push((entry.path(), about)),
-                // A link may lead back to where it is.
-                Kind::Directory if !is_link => left.push(entry.path()),
-                Kind::Directory | Kind::Special => {}
+            match FileKind::from_metadata(&about) {
+                FileKind::File => found.push((entry.path(), about)),
+                // A link could lead back to its own directory.
+                FileKind::Directory if !is_link => left.push(entry.path()),
+                FileKind::Directory | FileKind::Special => {}
             }
         }
     }

@@ -1,13 +1,13 @@
-//! `binaries:` of gates.yaml: compiled files with their limits and committed baselines, as units, gates, baselines and evidence
-//! of a record. The judge treats them like kernels that were built.
+//! Adds `binaries:` of gates.yaml to a record: compiled files with their limits and committed baselines, as units,
+//! gates, baselines and evidence. The judge treats them like kernels that were built.
 
 use crate::baseline::{baseline_path, read_baseline};
 use crate::record::{
-    Matched, Side, environment, match_names, name_all_kernels, name_kernels, rank,
+    Matched, RecordSide, environment, match_names, name_all_kernels, name_kernels, rank,
 };
 use crate::{Circumstances, read, replaced};
 use ::binary::{
-    Kernel, Libraries, Listing, LostArchitecture, Matching, all_targets, libraries,
+    BinaryKernel, Libraries, Listing, LostArchitecture, Matching, all_targets, libraries,
     lost_architectures, match_kernels,
 };
 use build::signature::qualified;
@@ -22,27 +22,27 @@ use std::path::{Path, PathBuf};
 use system::error::{Error, Result};
 use system::sources;
 
-/// A compiled file that is held to limits.
+/// A compiled file that has limits.
 pub struct Library {
     pub gates: BinaryGates,
-    /// The file that was found.
+    /// The path of the file that was found.
     pub path: PathBuf,
     /// Its kernels, for the architectures that are asked for.
     pub listing: Listing,
     /// Architectures that it has code for, whether or not `architectures` lists them.
     libraries: Libraries,
-    /// The committed one.
+    /// The baseline that is committed for it.
     pub baseline: Option<Listing>,
 }
 
-/// The limits of the side that a change is held against, each with the committed baseline there. Their files are named from
-/// where head's gates.yaml is.
+/// The limits of the side that a change is compared with, each with the committed baseline there. Their files are named
+/// relative to head's gates.yaml.
 pub struct BaseBinaries(pub Vec<(BinaryGates, Option<Listing>)>);
 
 /// Reads the file of a binary, and its baseline.
 ///
 /// # Errors
-/// Where there is no such file, or it cannot be read; where its baseline is damaged; and where globs fit no kernel.
+/// Fails if there is no such file, if it cannot be read, if its baseline is damaged, and if a glob fits no kernel.
 pub fn open(root: &Path, gates: &BinaryGates) -> Result<Library> {
     let path = find(root, gates)?;
     let listing = read(&path)?;
@@ -103,7 +103,7 @@ fn find(root: &Path, gates: &BinaryGates) -> Result<PathBuf> {
     }
 }
 
-/// The kernels for these architectures.
+/// Keeps the kernels for these architectures.
 fn only(mut listing: Listing, architectures: &[Arch]) -> Listing {
     listing
         .kernels
@@ -111,7 +111,7 @@ fn only(mut listing: Listing, architectures: &[Arch]) -> Listing {
     listing
 }
 
-/// Names the architectures that the listing has in place of those that it lacks, where their code runs on the same devices:
+/// Replaces architectures that the listing lacks by those that it has instead, if their code runs on the same devices:
 /// `sm_90a` in place of `sm_90`.
 fn resolve(gates: &BinaryGates, listing: &Listing) -> BinaryGates {
     let has: BTreeSet<Arch> = listing.kernels.iter().map(|kernel| kernel.arch).collect();
@@ -145,12 +145,12 @@ fn unfit<'a>(limits: &'a KernelLimits, listing: &Listing) -> Option<&'a Glob> {
     })
 }
 
-/// A record in which nothing was built or run.
+/// Returns a record in which nothing was built or run.
 pub fn empty_record(config: &str, circumstances: &Circumstances) -> Record {
-    Side::default().record(environment(config, circumstances))
+    RecordSide::default().record(environment(config, circumstances))
 }
 
-/// Adds compiled files to a record, with everything that its base asks of them.
+/// Adds compiled files to a record, with everything that the base asks of them.
 pub fn add_libraries(record: &mut Record, libraries: &[Library], base: Option<&BaseBinaries>) {
     for library in libraries {
         let named = library.named();
@@ -185,23 +185,24 @@ pub fn add_libraries(record: &mut Record, libraries: &[Library], base: Option<&B
     }
 }
 
-/// The base's limits on head's kernels, and what its committed baselines say of them. Its own files are not there.
+/// Adds the base's limits on head's kernels, and what its committed baselines say about them. The base's own files are
+/// not available.
 fn add_base(record: &mut Record, libraries: &[Library], base: &BaseBinaries) {
     for (gates, baseline) in &base.0 {
         let library = libraries
             .iter()
             .find(|library| library.gates.name == gates.name);
-        // Where a file or an architecture is gone, the unit of all kernels says so once.
+        // If a file or an architecture is gone, the unit of all kernels says so once.
         let named = library.map_or_else(Vec::new, Library::named);
         let gates =
             &library.map_or_else(|| gates.clone(), |library| resolve(gates, &library.listing));
-        let mut side = Side::default();
+        let mut side = RecordSide::default();
         for (id, kernel) in &named {
             if gates.architectures.contains(&id.arch) {
                 side.add(id.clone(), kernel);
             }
         }
-        // Under a name of its own, so that a change to another file counts as the end of this one.
+        // The path identifies the file, so that a change to another file counts as the end of this one.
         let place = |gates: &BinaryGates| sources::plain(Path::new(&gates.file));
         let is_same_file = library.is_none_or(|library| place(&library.gates) == place(gates));
         let name = if is_same_file {
@@ -244,20 +245,20 @@ fn add_base(record: &mut Record, libraries: &[Library], base: &BaseBinaries) {
     }
 }
 
-/// A committed baseline, under the names of the kernels that it was matched with.
+/// A committed baseline, with the names of the kernels that it was matched with.
 struct Agreed {
     baselines: Vec<Baseline>,
     evidence: Vec<Evidence>,
 }
 
 impl Library {
-    /// Its kernels by the names of their units.
-    fn named(&self) -> Vec<(UnitId, &Kernel)> {
+    /// Returns its kernels by the names of their units.
+    fn named(&self) -> Vec<(UnitId, &BinaryKernel)> {
         name_kernels(&self.listing, Some(&self.gates.name))
     }
 
-    fn side(&self, named: &[(UnitId, &Kernel)]) -> Side {
-        let mut side = Side::default();
+    fn side(&self, named: &[(UnitId, &BinaryKernel)]) -> RecordSide {
+        let mut side = RecordSide::default();
         for (id, kernel) in named {
             side.add(id.clone(), kernel);
         }
@@ -282,8 +283,8 @@ impl Library {
         baseline.map_or_else(Vec::new, |baseline| self.lost(baseline))
     }
 
-    /// Finds the architectures that one of its libraries lost and another one still has. Where none has it, the unit of all
-    /// kernels says so.
+    /// Finds the architectures that one of its libraries lost and another one still has. If none has it, the unit of
+    /// all kernels says so.
     fn lost(&self, baseline: &Listing) -> Vec<(UnitId, LostArchitecture)> {
         let kernels = &self.listing.kernels;
         let is_elsewhere = |arch| kernels.iter().any(|kernel| kernel.arch.answers(arch));
@@ -297,13 +298,18 @@ impl Library {
             .collect()
     }
 
-    fn agreed(&self, baseline: &Listing, named: &[(UnitId, &Kernel)], record: &Record) -> Agreed {
+    fn agreed(
+        &self,
+        baseline: &Listing,
+        named: &[(UnitId, &BinaryKernel)],
+        record: &Record,
+    ) -> Agreed {
         let matching = match_kernels(baseline, &self.listing);
-        let mut side = Side::default();
+        let mut side = RecordSide::default();
         for matched in match_names(named, &matching) {
             side.add(matched.unit, matched.pair.base);
         }
-        // A further copy of a kernel is held to what was agreed on its name, so that an old copy hides no worse one.
+        // A further copy of a kernel must meet what was agreed on its name, so that an old copy hides no worse one.
         for (id, kernel) in replaced::added(named, &matching) {
             if let Some(agreed) = replaced::namesake(baseline, kernel) {
                 side.add(id.clone(), agreed);
@@ -332,12 +338,12 @@ impl Library {
         }
     }
 
-    /// The kernels of the baseline and of the file; `None` where there is no baseline.
+    /// Matches the kernels of the baseline and of the file. Returns `None` if there is no baseline.
     pub fn matching(&self) -> Option<Matching<'_>> {
         Some(match_kernels(self.baseline.as_ref()?, &self.listing))
     }
 
-    /// Those pairs of it under the names of their units, the costliest change first.
+    /// Returns the pairs under the names of their units, the costliest change first.
     pub fn rank<'a>(&'a self, matching: &Matching<'a>) -> Vec<Matched<'a>> {
         rank(match_names(&self.named(), matching))
     }
@@ -354,11 +360,11 @@ fn count(listing: &Listing, arch: Arch) -> u32 {
     .unwrap_or(u32::MAX)
 }
 
-/// Every limit on every kernel that it is for. `name`: that of the file as a whole.
+/// Returns every limit on every kernel that it is for. `name` is that of the file as a whole.
 fn gates_of(
     name: &str,
     gates: &BinaryGates,
-    named: &[(UnitId, &Kernel)],
+    named: &[(UnitId, &BinaryKernel)],
     lost: &[(UnitId, LostArchitecture)],
 ) -> Vec<Gate> {
     let built = |subject: Subject| Gate {
@@ -413,7 +419,7 @@ fn limits_on<'a>(
         })
 }
 
-/// Adds the units that an acceptance names, as it was written before they were known.
+/// Adds the units that an acceptance names, which was written before they were known.
 fn name_units(acceptance: &mut Acceptance, all: &[UnitId]) {
     if let Some(filter) = filter_of_units(acceptance) {
         let units = all
@@ -428,7 +434,7 @@ fn fits(filter: &Filter, id: &UnitId) -> bool {
     filter.fits(&CaseId::new(&id.kernel, &id.variant, judge::ANY_SHAPE))
 }
 
-/// `None` of an acceptance that can be of no unit.
+/// Returns the filter of an acceptance, or `None` if it cannot be about any unit.
 fn filter_of_units(acceptance: &Acceptance) -> Option<Filter> {
     match &acceptance.allows {
         Allowance::Limit(Rule::Limit { metric, .. }) if metric.facet() == Facet::Resources => {
@@ -438,7 +444,7 @@ fn filter_of_units(acceptance: &Acceptance) -> Option<Filter> {
     }
 }
 
-/// Where compiled files are left out, an acceptance that names no kernel may be of one of these.
+/// Marks acceptances as partial if compiled files are left out: one that names no kernel may be about one of them.
 pub fn leave_out_files(accepted: &mut [Acceptance]) {
     for acceptance in accepted {
         acceptance.left_out |=
@@ -446,7 +452,7 @@ pub fn leave_out_files(accepted: &mut [Acceptance]) {
     }
 }
 
-/// A baseline that was made anew, and what it changes.
+/// A new baseline, and what it changes.
 pub struct NewBaseline {
     pub listing: Listing,
     /// Values that are worse than the agreed ones.
@@ -461,11 +467,11 @@ pub struct Worse {
 }
 
 impl Library {
-    /// The baseline that the file gives. Without consent, a kernel that got worse keeps its line, and where a limit on
-    /// their count is against the baseline, none is added.
+    /// Returns the baseline that the file gives. Without consent, a kernel that got worse keeps its line, and no kernel
+    /// is added if their count has a limit against the baseline.
     ///
     /// # Errors
-    /// Usage, where it has no kernel for an architecture: that is nothing to agree on.
+    /// Fails with a usage error if the file has no kernel for an architecture, because that is nothing to agree on.
     pub fn new_baseline(&self, record: &Record, consent: bool) -> Result<NewBaseline> {
         let BinaryGates {
             name,
@@ -508,7 +514,7 @@ impl Library {
                 worse.iter().map(|change| (&change.subject, ())).collect();
             let is_refused = |id: &UnitId| refused.contains_key(&Subject::Unit(id.clone()));
             let matching = match_kernels(old, &self.listing);
-            let partners: HashMap<UnitId, &Kernel> = match_names(&named, &matching)
+            let partners: HashMap<UnitId, &BinaryKernel> = match_names(&named, &matching)
                 .into_iter()
                 .map(|matched| (matched.unit, matched.pair.base))
                 .collect();

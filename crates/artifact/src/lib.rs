@@ -1,6 +1,6 @@
-//! Opens what a user names, and lists its GPU kernels: a compiled file, a wheel, a directory, the cache of a compiler. Makes
-//! two listings two records, for the judge. `binary` reads the bytes; files, archives and directories are the matter of this
-//! crate.
+//! Opens what a user names, and lists its GPU kernels: a compiled file, a wheel, a directory, or the cache of a
+//! compiler. It also makes two listings two records, for the judge. `binary` reads the bytes, and this crate handles
+//! files, archives and directories.
 
 mod assembled;
 mod baseline;
@@ -31,25 +31,27 @@ const NAME_INSTEAD: &str = "name a shared library, an object or a program that n
 
 const NAME_PTX_INSTEAD: &str = "name a .ptx file, or a file, wheel or directory that has PTX in it; without --toolchain, --base-toolchain and --arch, machine code is read as it is";
 
-/// The code of a file that is listed, and how it is read.
+/// Which code of a file is listed, and how it is read.
 #[derive(Clone, Copy)]
 enum Reading<'a> {
-    /// Its machine code, and the names of its PTX.
+    /// The machine code of the file, and the names in its PTX.
     AsItIs,
-    /// Its PTX as machine code, and nothing else.
+    /// Only the PTX of the file, assembled to machine code.
     Assembled(&'a Assembly<'a>),
 }
 
+/// Lists the kernels of what a path names.
+///
 /// # Errors
-/// Where nothing in it has GPU code, and where something in it is damaged or cannot be read.
+/// Fails if nothing in it has GPU code, and if something in it is damaged or cannot be read.
 pub fn read(path: &Path) -> Result<Listing> {
     read_as(path, Reading::AsItIs)
 }
 
-/// Lists the kernels of all PTX in it, as an assembler makes them. The machine code that is there is not looked at.
+/// Lists the kernels of all PTX in it, as an assembler makes them. Machine code in it is ignored.
 ///
 /// # Errors
-/// As [`read`], and where PTX cannot be assembled, unless that is to be listed.
+/// Fails as [`read`] does, and if PTX cannot be assembled, unless that is to be listed.
 pub fn read_assembled(path: &Path, assembly: &Assembly) -> Result<Listing> {
     read_as(path, Reading::Assembled(assembly))
 }
@@ -72,10 +74,10 @@ fn read_as(path: &Path, reading: Reading) -> Result<Listing> {
     list(&bytes, &at, reading)?.ok_or_else(|| without_code(looks_like(&bytes)))
 }
 
-/// The same of what a file has. `at`: how to name it in an error. `None`: it has no GPU code.
+/// Lists the kernels in the bytes of a file. `at` names the file in an error. Returns `None` if it has no GPU code.
 ///
 /// # Errors
-/// Where something in it is damaged.
+/// Fails if something in it is damaged.
 pub fn read_bytes(bytes: &[u8], at: &str) -> Result<Option<Listing>> {
     list(bytes, at, Reading::AsItIs)
 }
@@ -96,11 +98,11 @@ fn list(bytes: &[u8], at: &str, reading: Reading) -> Result<Option<Listing>> {
     Ok(listing.filter(|listing| !listing.is_empty()))
 }
 
-/// `None` of a file that is of another kind than those that have GPU code.
+/// Returns `None` for a file of a kind that has no GPU code.
 fn if_of_kind<T>(read: std::result::Result<T, binary::Error>, at: &str) -> Result<Option<T>> {
     match read {
         Ok(made) => Ok(Some(made)),
-        // Further in it is a part of a file that is of the right kind.
+        // The damage is in a part of a file of the right kind.
         Err(error)
             if matches!(error.problem, Problem::Unknown | Problem::Foreign)
                 && error.offset == Offset::START =>
@@ -111,7 +113,7 @@ fn if_of_kind<T>(read: std::result::Result<T, binary::Error>, at: &str) -> Resul
     }
 }
 
-/// The members in their order, by name; the first error in that order.
+/// Merges the members in the order of their names. The first error in that order is returned.
 fn merge(
     format: Format,
     members: Vec<Result<(String, Option<Listing>)>>,
@@ -125,7 +127,7 @@ fn merge(
     Ok(Some(all).filter(|files| !files.is_empty()))
 }
 
-/// The kind of a file that has no GPU code, by how it starts.
+/// Returns the kind of a file without GPU code, by how it starts.
 fn looks_like(bytes: &[u8]) -> &'static str {
     match bytes {
         [] => "it is empty",

@@ -1,8 +1,8 @@
-//! Files as memory: a library has gigabytes, and its kernels are a small part of them.
+//! Maps files into memory, because a library has gigabytes, and its kernels are a small part of them.
 //!
-//! A file that becomes shorter while it is mapped has no bytes for the rest of its pages, and the system ends the process
-//! that reads them with SIGBUS. Copies would not help: they would need memory of the file's size. So the signal ends the
-//! program as other errors of the machine do: with a sentence and exit code 4.
+//! If a file becomes shorter while it is mapped, the rest of its pages have no bytes, and the system ends the process
+//! that reads them with SIGBUS. Copies would not help, because they would need memory of the file's size. So the signal
+//! ends the program as other errors of the machine do: with a sentence and exit code 4.
 
 use memmap2::Mmap;
 use nix::libc;
@@ -23,14 +23,18 @@ const ENVIRONMENT: i32 = 4;
 pub struct Mapped(Mmap);
 
 impl Mapped {
+    /// Opens and maps a file.
+    ///
     /// # Errors
-    /// Where it cannot be opened, or is no regular file.
+    /// Fails if it cannot be opened, or is no regular file.
     pub fn open(path: &Path) -> io::Result<Self> {
         Self::new(&files::open(path)?)
     }
 
+    /// Maps a file.
+    ///
     /// # Errors
-    /// Where there is no address space for it.
+    /// Fails if there is no address space for it.
     pub fn new(file: &File) -> io::Result<Self> {
         static HANDLED: Once = Once::new();
         let mut handled = Ok(());

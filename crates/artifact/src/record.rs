@@ -1,7 +1,7 @@
-//! Two listings as two records, which the judge compares like those of two runs. A kernel is a unit for each architecture;
-//! a plan without cases says that no launch is known.
+//! Makes two listings two records, which the judge compares like those of two runs. A kernel is a unit for each
+//! architecture, and a plan without cases says that no launch is known.
 
-use binary::{Kernel, Listing, LostArchitecture, Matching, Pair, Worsening};
+use binary::{BinaryKernel, Listing, LostArchitecture, Matching, Pair, Worsening};
 use build::signature::{short_name, whole_name};
 use model::{
     Arch, BuildFacts, Callable, Costs, EntryFacts, Environment, Evidence, Fault, FaultKind, Gate,
@@ -19,7 +19,7 @@ pub struct AllowedChange {
 }
 
 impl AllowedChange {
-    /// Those that a compiled file states.
+    /// The metrics that a compiled file states.
     pub const METRICS: [Metric; 7] = [
         Metric::Registers,
         Metric::Stack,
@@ -31,8 +31,8 @@ impl AllowedChange {
     ];
 }
 
-/// A step of these costs time on any GPU: fewer resident warps, and memory in place of registers. A compiler moves
-/// registers by some in every second kernel, mostly without effect.
+/// The metrics of which a step costs time on any GPU: fewer resident warps, and memory instead of registers. A compiler
+/// changes the registers of every second kernel a little, mostly without effect.
 pub const DEFAULT_LIMITS: [AllowedChange; 2] = [
     AllowedChange {
         metric: Metric::Occupancy,
@@ -47,7 +47,7 @@ pub const DEFAULT_LIMITS: [AllowedChange; 2] = [
 /// The circumstances of a comparison, which a record has.
 pub struct Circumstances<'a> {
     pub gatekeeper: &'a str,
-    /// RFC 3339, UTC.
+    /// The start of the comparison: RFC 3339, UTC.
     pub started: String,
     pub command: String,
     pub host: Host,
@@ -61,16 +61,16 @@ pub struct Records<'a> {
     pub pairs: Vec<Matched<'a>>,
 }
 
-/// A kernel of both listings, with what the records call it.
+/// A kernel of both listings, with its name in the records.
 pub struct Matched<'a> {
     pub unit: UnitId,
     pub pair: Pair<'a>,
-    /// `None` where nothing got worse.
+    /// How much the kernel got worse, or `None` if it did not.
     pub worsening: Option<Worsening>,
 }
 
-/// `head` is the name of the new file, as it was named. `listings` are those of the old file and of the new one. Each of `lost`
-/// becomes a gate that fails.
+/// Makes the records. `head` is the name of the new file, and `listings` are those of the old file and of the new one.
+/// Each of `lost` becomes a gate that fails.
 pub fn make_records<'a>(
     head: &str,
     listings: [&'a Listing; 2],
@@ -79,7 +79,7 @@ pub fn make_records<'a>(
     limits: &[AllowedChange],
     circumstances: &Circumstances,
 ) -> Records<'a> {
-    let (mut of_base, mut of_head) = (Side::default(), Side::default());
+    let (mut of_base, mut of_head) = (RecordSide::default(), RecordSide::default());
     let [old, new] = listings;
     let (kernels, refused) = name_all(new, None);
     for (id, kernel) in &kernels {
@@ -89,11 +89,11 @@ pub fn make_records<'a>(
     for matched in &pairs {
         of_base.add(matched.unit.clone(), matched.pair.base);
     }
-    let refused_before: HashMap<Place, &str> = refused_kernels(old).collect();
-    let made_before: HashMap<Place, &Kernel> = old
+    let refused_before: HashMap<KernelPlace, &str> = refused_kernels(old).collect();
+    let made_before: HashMap<KernelPlace, &BinaryKernel> = old
         .kernels
         .iter()
-        .map(|kernel| (Place::of(kernel), kernel))
+        .map(|kernel| (KernelPlace::from_kernel(kernel), kernel))
         .collect();
     let mut gates = Vec::new();
     let built = |id: &UnitId| Gate {
@@ -117,10 +117,10 @@ pub fn make_records<'a>(
             (None, None) => {}
         }
     }
-    // A kernel that has no base only because the base's assembler refused it is no new one.
+    // A kernel is not new if it has no counterpart only because the base's assembler refused it.
     let paired: HashSet<&UnitId> = pairs.iter().map(|pair| &pair.unit).collect();
     for (id, kernel) in kernels.iter().filter(|(id, _)| !paired.contains(id)) {
-        let place = Place::of(kernel);
+        let place = KernelPlace::from_kernel(kernel);
         if let Some(why) = refused_before.get(&place) {
             of_base.add_refused(id.clone(), place, why);
             gates.extend(gates_of(id, kernel, kernel, limits));
@@ -143,12 +143,12 @@ pub fn make_records<'a>(
     }
 }
 
-/// The kernels that both listings have, under the names that the new one has, in its order.
+/// Returns the kernels that both listings have, under the names that the new one has, in its order.
 pub fn match_names<'a>(
-    named: &[(UnitId, &'a Kernel)],
+    named: &[(UnitId, &'a BinaryKernel)],
     matching: &Matching<'a>,
 ) -> Vec<Matched<'a>> {
-    let partners: HashMap<*const Kernel, Pair> = matching
+    let partners: HashMap<*const BinaryKernel, Pair> = matching
         .pairs
         .iter()
         .map(|pair| (std::ptr::from_ref(pair.head), *pair))
@@ -159,23 +159,29 @@ pub fn match_names<'a>(
             let pair = *partners.get(&std::ptr::from_ref(*kernel))?;
             Some(Matched {
                 unit: id.clone(),
-                worsening: Worsening::of(&pair),
+                worsening: Worsening::from_pair(&pair),
                 pair,
             })
         })
         .collect()
 }
 
-/// Those first whose change probably costs most.
+/// Sorts pairs, those first whose change probably costs most.
 pub fn rank(mut pairs: Vec<Matched>) -> Vec<Matched> {
     pairs.sort_by(|one, other| Worsening::costliest_first(&one.worsening, &other.worsening));
     pairs
 }
 
-/// Those on values that either side states: where one of the two does not, the gate is not judged, and says so.
-fn gates_of(id: &UnitId, head: &Kernel, base: &Kernel, limits: &[AllowedChange]) -> Vec<Gate> {
-    // Without bounds no block is known. As many warps fit as before, of whatever block.
-    let takes = |kernel: &Kernel| {
+/// Returns the gates on values that either side states. If one of the two sides does not state it, the gate is not
+/// judged, and says so.
+fn gates_of(
+    id: &UnitId,
+    head: &BinaryKernel,
+    base: &BinaryKernel,
+    limits: &[AllowedChange],
+) -> Vec<Gate> {
+    // Without bounds no block is known. As many warps fit as before if registers and shared memory are the same.
+    let takes = |kernel: &BinaryKernel| {
         (
             kernel.digest,
             kernel.registers,
@@ -202,7 +208,7 @@ fn gates_of(id: &UnitId, head: &Kernel, base: &Kernel, limits: &[AllowedChange])
     limits.map(gate).collect()
 }
 
-fn states(kernel: &Kernel, metric: Metric) -> bool {
+fn states(kernel: &BinaryKernel, metric: Metric) -> bool {
     match metric {
         Metric::Stack => kernel.stack.is_some(),
         Metric::Shared => kernel.static_shared.is_some(),
@@ -213,32 +219,43 @@ fn states(kernel: &Kernel, metric: Metric) -> bool {
     }
 }
 
-/// The kernels of a listing by the names of their units, in their order. `library`: the name of the binary that they are
-/// of.
-pub fn name_kernels<'a>(listing: &'a Listing, library: Option<&str>) -> Vec<(UnitId, &'a Kernel)> {
+/// Returns the kernels of a listing by the names of their units, in their order. `library` is the name of the binary
+/// that they belong to.
+pub fn name_kernels<'a>(
+    listing: &'a Listing,
+    library: Option<&str>,
+) -> Vec<(UnitId, &'a BinaryKernel)> {
     name_all(listing, library).0
 }
 
-type Named<'a, T> = Vec<(UnitId, T)>;
+type NamedUnits<'a, T> = Vec<(UnitId, T)>;
 
-/// Machine code, and kernels that an assembler made none of, with its words.
+/// Names machine code, and the kernels that an assembler refused, with its message.
 fn name_all<'a>(
     listing: &'a Listing,
     library: Option<&str>,
-) -> (Named<'a, &'a Kernel>, Named<'a, (Place<'a>, &'a str)>) {
-    let mut kernels: Vec<&Kernel> = listing.kernels.iter().collect();
+) -> (
+    NamedUnits<'a, &'a BinaryKernel>,
+    NamedUnits<'a, (KernelPlace<'a>, &'a str)>,
+) {
+    let mut kernels: Vec<&BinaryKernel> = listing.kernels.iter().collect();
     kernels.sort_by_key(|kernel| (&kernel.name, kernel.arch, &kernel.member, kernel.digest));
     let mut refused: Vec<_> = refused_kernels(listing).collect();
     refused.sort();
-    let mut names = Names::of(
+    let mut names = Names::from_kernels(
         kernels
             .iter()
-            .map(|kernel| Place::of(kernel))
+            .map(|kernel| KernelPlace::from_kernel(kernel))
             .chain(refused.iter().map(|(place, _)| *place)),
     );
     let kernels = kernels
         .into_iter()
-        .map(|kernel| (names.unit(Place::of(kernel), library), kernel))
+        .map(|kernel| {
+            (
+                names.unit(KernelPlace::from_kernel(kernel), library),
+                kernel,
+            )
+        })
         .collect();
     let refused = refused
         .into_iter()
@@ -247,16 +264,16 @@ fn name_all<'a>(
     (kernels, refused)
 }
 
-/// The kernel that a listing means.
+/// Identifies a kernel in a listing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Place<'a> {
+struct KernelPlace<'a> {
     symbol: &'a str,
     arch: Arch,
     member: Option<&'a str>,
 }
 
-impl<'a> Place<'a> {
-    fn of(kernel: &'a Kernel) -> Self {
+impl<'a> KernelPlace<'a> {
+    fn from_kernel(kernel: &'a BinaryKernel) -> Self {
         Self {
             symbol: &kernel.name,
             arch: kernel.arch,
@@ -265,14 +282,14 @@ impl<'a> Place<'a> {
     }
 }
 
-fn refused_kernels(listing: &Listing) -> impl Iterator<Item = (Place<'_>, &str)> {
+fn refused_kernels(listing: &Listing) -> impl Iterator<Item = (KernelPlace<'_>, &str)> {
     listing
         .ptx
         .iter()
         .filter_map(|ptx| Some((ptx, ptx.refused.as_deref()?)))
         .flat_map(|(ptx, why)| {
             ptx.kernels.iter().map(move |symbol| {
-                let place = Place {
+                let place = KernelPlace {
                     symbol,
                     arch: ptx.arch,
                     member: ptx.member.as_deref(),
@@ -285,7 +302,7 @@ fn refused_kernels(listing: &Listing) -> impl Iterator<Item = (Place<'_>, &str)>
 /// The name of the unit that stands for all kernels. No kernel can have it.
 const ALL_KERNELS: &str = "all-kernels";
 
-/// The unit that stands for all kernels of a binary.
+/// Returns the unit that stands for all kernels of a binary.
 pub fn name_all_kernels(name: &str, arch: Arch) -> UnitId {
     UnitId::new(ALL_KERNELS, name, arch)
 }
@@ -300,9 +317,9 @@ struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    fn of(kernels: impl Iterator<Item = Place<'a>>) -> Self {
+    fn from_kernels(kernels: impl Iterator<Item = KernelPlace<'a>>) -> Self {
         let mut counts = HashMap::new();
-        for Place {
+        for KernelPlace {
             symbol,
             arch,
             member,
@@ -317,10 +334,11 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Kernels that share a name have a part of their symbol's digest in it, which another version of a library has, too.
-    /// Those that share the symbol, as files have kernels of their own, are numbered.
-    fn unit(&mut self, kernel: Place<'a>, library: Option<&str>) -> UnitId {
-        let Place {
+    /// Returns the unit of a kernel. Kernels that share a name get a part of their symbol's digest, which another
+    /// version of a library has, too. Kernels that share the symbol, because files have kernels of their own, are
+    /// numbered.
+    fn unit(&mut self, kernel: KernelPlace<'a>, library: Option<&str>) -> UnitId {
+        let KernelPlace {
             symbol,
             arch,
             member,
@@ -354,25 +372,25 @@ fn digest_of_symbol(symbol: &str) -> String {
 
 /// Kernels of compiled files as units, with what is known of them.
 #[derive(Default)]
-pub struct Side {
+pub struct RecordSide {
     pub units: Vec<Unit>,
     pub evidence: Vec<Evidence>,
 }
 
-impl Side {
-    pub fn add(&mut self, id: UnitId, kernel: &Kernel) {
+impl RecordSide {
+    pub fn add(&mut self, id: UnitId, kernel: &BinaryKernel) {
         let member = kernel.member.as_deref().unwrap_or_default();
         self.add_unit(id, member, Some(&kernel.name), facts(kernel));
     }
 
-    /// A kernel that an assembler made no machine code of.
-    fn add_refused(&mut self, id: UnitId, kernel: Place, why: &str) {
+    /// Adds a kernel that an assembler refused.
+    fn add_refused(&mut self, id: UnitId, kernel: KernelPlace, why: &str) {
         let facts = Seen::Fault(Fault::new(FaultKind::Compile, why));
         let member = kernel.member.unwrap_or_default();
         self.add_unit(id, member, Some(kernel.symbol), facts);
     }
 
-    /// The unit that stands for all kernels of a file for one architecture. `missing` says more where there is none.
+    /// Adds the unit that stands for all kernels of a file for one architecture. `missing` says more if there is none.
     pub fn add_all(&mut self, id: UnitId, file: &str, kernels: u32, missing: Option<MissingCode>) {
         let facts = BuildFacts {
             artifact: String::new(),
@@ -445,13 +463,13 @@ pub fn environment(config: &str, circumstances: &Circumstances) -> Environment {
     }
 }
 
-fn facts(kernel: &Kernel) -> Seen<BuildFacts> {
+fn facts(kernel: &BinaryKernel) -> Seen<BuildFacts> {
     // Before device code is linked only a part is known.
     let (Some(registers), Some(shared)) = (kernel.registers, kernel.static_shared) else {
         return Seen::Unsupported(Unsupported::NotInCubin);
     };
     let narrow = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
-    // Nothing is spilled where nothing accesses local memory; of the rest it is not known how much.
+    // Nothing is spilled if nothing accesses local memory. Otherwise it is unknown how much is.
     let spills = kernel
         .local_instructions
         .filter(|local_instruction| *local_instruction == 0);

@@ -1,7 +1,7 @@
 //! New kernels of a compiled file that may be old ones: further copies of a name, and kernels that neither a name nor code
 //! connects with those that are gone.
 
-use binary::{Kernel, Listing, Matching};
+use binary::{BinaryKernel, Listing, Matching};
 use build::signature::qualified;
 use config::BinaryGates;
 use globset::Glob;
@@ -9,9 +9,9 @@ use model::{Limit, Margin, Metric, Num, ReplacedKernel, Rule, UnitId};
 
 /// Returns the kernels of the file that the baseline has no partner for.
 pub fn added<'a>(
-    named: &'a [(UnitId, &'a Kernel)],
+    named: &'a [(UnitId, &'a BinaryKernel)],
     matching: &'a Matching,
-) -> impl Iterator<Item = (&'a UnitId, &'a Kernel)> {
+) -> impl Iterator<Item = (&'a UnitId, &'a BinaryKernel)> {
     named
         .iter()
         .map(|(id, kernel)| (id, *kernel))
@@ -25,7 +25,7 @@ pub fn added<'a>(
 
 /// Returns the kernel of the baseline that has this one's name. Of several it is the one with most registers, which accuses
 /// no copy of another one.
-pub fn namesake<'a>(baseline: &'a Listing, kernel: &Kernel) -> Option<&'a Kernel> {
+pub fn namesake<'a>(baseline: &'a Listing, kernel: &BinaryKernel) -> Option<&'a BinaryKernel> {
     baseline
         .kernels
         .iter()
@@ -37,12 +37,12 @@ pub fn namesake<'a>(baseline: &'a Listing, kernel: &Kernel) -> Option<&'a Kernel
 /// stands for which is not known. So the costliest of the new ones is compared with the costliest of the old ones, the next
 /// with the next, as far as both go: if all hold, there is a way to pair them in which none is worse.
 pub fn find(
-    named: &[(UnitId, &Kernel)],
+    named: &[(UnitId, &BinaryKernel)],
     matching: &Matching,
     baseline: &Listing,
     gates: &BinaryGates,
 ) -> Vec<ReplacedKernel> {
-    let new: Vec<(&UnitId, &Kernel)> = added(named, matching)
+    let new: Vec<(&UnitId, &BinaryKernel)> = added(named, matching)
         .filter(|(_, kernel)| namesake(baseline, kernel).is_none())
         .collect();
     gates
@@ -60,7 +60,7 @@ pub fn find(
             else {
                 return None;
             };
-            let limited_cost = |kernel: &Kernel| {
+            let limited_cost = |kernel: &BinaryKernel| {
                 let name = qualified(&kernel.name);
                 let is_limited = globs.is_empty() || globs.iter().any(|glob| glob.is_match(&name));
                 (is_limited && kernel.arch == limit.arch)
@@ -99,7 +99,7 @@ fn costliest_first<T>(costs: impl Iterator<Item = (f64, T)>) -> Vec<(f64, T)> {
 }
 
 /// Returns the value of a metric where less is better, and else its negative.
-fn cost(kernel: &Kernel, metric: Metric) -> Option<f64> {
+fn cost(kernel: &BinaryKernel, metric: Metric) -> Option<f64> {
     let value = match metric {
         Metric::Registers => f64::from(kernel.registers?),
         Metric::Stack => f64::from(kernel.stack?),

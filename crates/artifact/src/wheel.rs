@@ -1,5 +1,5 @@
-//! Zip archives, such as wheels. A member is unpacked where its start says that it can have GPU code. Its path is a name
-//! and nothing else: no file is made that has it.
+//! Reads zip archives, such as wheels. A member is unpacked if its start says that it can have GPU code. Its path is
+//! only a name: no file is made that has it.
 
 use crate::map::Mapped;
 use rayon::prelude::*;
@@ -9,14 +9,14 @@ use system::error::{Error, Result};
 use zip::ZipArchive;
 use zip::result::{ZipError, ZipResult};
 
-/// Members of up to so many bytes are unpacked into memory, larger ones into a file.
+/// Members of up to this many bytes are unpacked into memory, larger ones into a file.
 const MOST_IN_MEMORY: u64 = 32 << 20;
 
-/// Members may unpack to so many times the size of the archive, all together. Public wheels have less than a tenth of it,
-/// and a bomb ten times as much.
+/// All members together may unpack to this many times the size of the archive. Public wheels need less than a tenth of
+/// it, and a bomb ten times as much.
 const MOST_RATIO: u64 = 100;
 
-/// An archive of any size may unpack to this.
+/// An archive of any size may unpack to this many bytes.
 const ALWAYS_UNPACKED: u64 = 64 << 20;
 
 type Archive<'a> = ZipArchive<Cursor<&'a [u8]>>;
@@ -24,9 +24,9 @@ type Archive<'a> = ZipArchive<Cursor<&'a [u8]>>;
 struct Member {
     index: usize,
     name: String,
-    /// In the archive.
+    /// The position of the member in the archive.
     start: u64,
-    /// As the archive claims it.
+    /// The size that the archive claims.
     size: u64,
 }
 
@@ -43,8 +43,8 @@ pub fn is_zip(bytes: &[u8]) -> bool {
     bytes.starts_with(b"PK\x03\x04")
 }
 
-/// Calls `read` for each member that can have GPU code, and answers in the order of their names. `at`: how to name the
-/// archive in an error.
+/// Calls `read` for each member that can have GPU code, and returns the results in the order of their names. `at` names
+/// the archive in an error.
 pub fn each<T: Send>(
     bytes: &[u8],
     at: &str,
@@ -108,7 +108,7 @@ pub fn each<T: Send>(
 }
 
 fn place(archive: &str, member: &Member) -> String {
-    // A name can have line breaks.
+    // A name can contain line breaks.
     let name = member.name.replace(char::is_control, "\u{fffd}");
     format!("{archive}: {name}")
 }
@@ -144,7 +144,7 @@ fn unpack(archive: &Archive, member: &Member) -> Result<Vec<u8>> {
     Ok(unpacked)
 }
 
-/// The file has no name, so that nobody else has it, and nothing is left of it.
+/// Unpacks a member into a file without a name, so that nobody else has it, and nothing is left of it.
 fn unpack_into_file(archive: &Archive, member: &Member) -> Result<Mapped> {
     let mut file = tempfile::tempfile().map_err(not_unpacked)?;
     unpack_to(archive, member, &mut file)?;
@@ -157,7 +157,7 @@ fn unpack_to(archive: &Archive, member: &Member, into: &mut impl Write) -> Resul
     let mut unpacked = 0;
     let mut buffer = vec![0; 128 << 10];
     loop {
-        // This compares the checksum, too, and fails where there is more than the archive says.
+        // Reading compares the checksum, too, and fails if there is more than the archive says.
         let read = file
             .read(&mut buffer)
             .map_err(|file| member.damaged(file))?;

@@ -1,4 +1,4 @@
-//! Little-endian numbers at an offset; `None` past the end.
+//! Reads little-endian numbers at an offset. Every function returns `None` past the end.
 
 pub fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
@@ -16,7 +16,7 @@ pub fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     array(bytes, at).map(u64::from_le_bytes)
 }
 
-/// Text up to a zero.
+/// Returns the text up to a zero byte.
 pub fn text_at(bytes: &[u8], at: usize) -> Option<String> {
     let rest = bytes.get(at..)?;
     let end = rest.iter().position(|byte| *byte == 0)?;

@@ -1,8 +1,8 @@
-//! Machine code: whether that of two kernels is equal, and which instructions it has.
+//! Compares machine code: whether that of two kernels is equal, and which instructions it has.
 //!
-//! The digest of a kernel is that of its section, of its own constants, and of every section that they refer to and that
-//! has code. A section's digest has its bytes, where it is relocated, and the names of variables. Sections are numbered
-//! as they are met, so that neither their order in the file nor the names of functions count.
+//! The digest of a kernel covers its section, its own constants, and every section with code that they refer to. The
+//! digest of a section covers its bytes, the places where it is relocated, and the names of variables. Sections are
+//! numbered in the order in which they are found, so neither their order in the file nor the names of functions count.
 
 use crate::bytes::{u32_at, u64_at};
 use crate::elf::{ENDIAN, Header};
@@ -15,9 +15,9 @@ use object::read::{SectionIndex, SymbolIndex};
 use object::{LittleEndian, elf};
 use std::collections::HashMap;
 
-/// How many steps may be taken for each byte of the file: bytes read, and relocations followed for each kernel again.
-/// In public libraries that is less than two. In a hostile file sections can overlap, and every kernel can call all
-/// functions.
+/// The number of steps that may be taken for each byte of the file: bytes read, and relocations followed, which are
+/// counted again for each kernel. In public libraries it is less than two. In a hostile file sections can overlap, and
+/// every kernel can call all functions.
 const MOST_STEPS: usize = 4;
 
 /// Facts that the machine code of a kernel states.
@@ -35,32 +35,32 @@ struct Relocation {
     symbol: SymbolIndex,
 }
 
-/// A section on its own.
-struct Part {
+/// A section by itself, without what it refers to.
+struct SectionCode {
     digest: blake3::Hash,
     opcodes: Vec<(u16, u32)>,
     /// The sections that it refers to, and where in them.
     targets: Vec<(usize, u64)>,
-    /// It calls a function that is still to be linked.
+    /// True if it calls a function that is still to be linked.
     is_open: bool,
 }
 
-pub struct Reader<'file, 'data> {
+pub struct CodeReader<'file, 'data> {
     bytes: &'data [u8],
     sections: &'file SectionTable<'data, Header>,
     symbols: &'file SymbolTable<'data, Header>,
     encoding: Encoding,
     is_relocatable: bool,
-    /// Sections of relocations, by the section that they belong to.
+    /// The sections of relocations, by the section that they belong to.
     relocations: HashMap<usize, Vec<usize>>,
-    parts: HashMap<usize, Part>,
-    /// Digests of names, by symbol.
+    parts: HashMap<usize, SectionCode>,
+    /// The digests of names, by symbol.
     names: HashMap<usize, blake3::Hash>,
-    /// Steps that may still be taken.
+    /// The number of steps that may still be taken.
     left: usize,
 }
 
-impl<'file, 'data> Reader<'file, 'data> {
+impl<'file, 'data> CodeReader<'file, 'data> {
     pub fn new(
         bytes: &'data [u8],
         sections: &'file SectionTable<'data, Header>,
@@ -79,7 +79,7 @@ impl<'file, 'data> Reader<'file, 'data> {
             bytes,
             sections,
             symbols,
-            encoding: Encoding::of(arch),
+            encoding: Encoding::for_arch(arch),
             is_relocatable,
             relocations,
             parts: HashMap::new(),
@@ -88,7 +88,7 @@ impl<'file, 'data> Reader<'file, 'data> {
         })
     }
 
-    /// `text`: the section of a kernel. `constants`: the sections of its own constants.
+    /// Reads a kernel. `text` is its section, and `constants` are the sections of its own constants.
     pub fn kernel(
         &mut self,
         text: usize,
@@ -163,7 +163,7 @@ impl<'file, 'data> Reader<'file, 'data> {
         section.map_or(0, |section| section.sh_offset(ENDIAN))
     }
 
-    fn part(&mut self, index: usize) -> Result<Part, Error> {
+    fn part(&mut self, index: usize) -> Result<SectionCode, Error> {
         let damaged = || {
             let problem = Problem::Damaged("section of the machine code");
             Error::at(self.offset(index), problem)
@@ -197,7 +197,7 @@ impl<'file, 'data> Reader<'file, 'data> {
             is_open |= self.is_relocatable && section.is_none();
             digest.update(self.name(relocation.symbol, index)?.as_bytes());
         }
-        Ok(Part {
+        Ok(SectionCode {
             digest: digest.finalize(),
             opcodes: if is_code(section) {
                 self.encoding.count(data)
@@ -209,7 +209,7 @@ impl<'file, 'data> Reader<'file, 'data> {
         })
     }
 
-    /// `from`: the section that refers to it.
+    /// Returns the digest of a name. `from` is the section that refers to it.
     fn name(&mut self, index: SymbolIndex, from: usize) -> Result<blake3::Hash, Error> {
         if let Some(digest) = self.names.get(&index.0) {
             return Ok(*digest);
@@ -238,7 +238,7 @@ impl<'file, 'data> Reader<'file, 'data> {
         self.sections.section_name(ENDIAN, section).ok()
     }
 
-    /// In the order of their offsets.
+    /// Returns the relocations of a section in the order of their offsets.
     fn relocations(&mut self, of: usize) -> Result<Vec<Relocation>, Error> {
         let mut all = Vec::new();
         for index in self.relocations.remove(&of).iter().flatten() {
@@ -274,20 +274,20 @@ fn is_code(section: &SectionHeader64<LittleEndian>) -> bool {
     section.sh_flags(ENDIAN).0 & SHF_EXECINSTR.0 != 0
 }
 
-/// How instructions lie in machine code. NVIDIA does not document it; opcodes are compared with what nvdisasm prints for
-/// all of public libraries, for sm_50 to sm_61 and sm_70 to sm_121.
+/// The layout of instructions in machine code. NVIDIA does not document it. The opcodes were compared with what
+/// nvdisasm prints for all of public libraries, for sm_50 to sm_61 and sm_70 to sm_121.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Encoding {
-    /// From sm_70 on, 16 bytes each. The opcode is in the lowest 12 bits.
+    /// From sm_70 on: 16 bytes each, with the opcode in the lowest 12 bits.
     Volta,
-    /// sm_50 to sm_62: 8 bytes each, three after a word for the scheduler. The opcode is in the highest 13 bits.
+    /// sm_50 to sm_62: 8 bytes each, three after a word for the scheduler, with the opcode in the highest 13 bits.
     Maxwell,
-    /// Before that. Not compared, so the highest bits of each word stand for its opcode.
+    /// Older architectures. They were not compared, so the highest bits of each word stand for its opcode.
     Kepler,
 }
 
 impl Encoding {
-    fn of(arch: Arch) -> Self {
+    fn for_arch(arch: Arch) -> Self {
         match arch.major {
             0..=4 => Self::Kepler,
             5..=6 => Self::Maxwell,
@@ -295,7 +295,7 @@ impl Encoding {
         }
     }
 
-    /// How many instructions of each opcode there are, by opcode.
+    /// Counts the instructions of each opcode, sorted by opcode.
     fn count(self, code: &[u8]) -> Vec<(u16, u32)> {
         let mut counts = vec![0_u32; 1 << 13];
         let mut add = |opcode: u64| {
@@ -324,7 +324,7 @@ impl Encoding {
         counts.collect()
     }
 
-    /// NOP, which fills up the end.
+    /// Returns the opcode of NOP, which fills up the end.
     fn padding(self) -> Option<u16> {
         match self {
             Self::Volta => Some(0x918),
@@ -334,7 +334,7 @@ impl Encoding {
     }
 
     fn local_instructions(self, opcodes: &[(u16, u32)]) -> Option<u32> {
-        // LDL and STL.
+        // These are LDL and STL.
         let local: [u16; 2] = match self {
             Self::Volta => [0x983, 0x387],
             Self::Maxwell => [0x1de8, 0x1dea],
@@ -354,7 +354,7 @@ mod tests {
     use super::*;
 
     fn encoding(arch: &str) -> Encoding {
-        Encoding::of(arch.parse().unwrap())
+        Encoding::for_arch(arch.parse().unwrap())
     }
 
     /// As nvdisasm prints it for sm_90: STL, LDL, EXIT, NOP.

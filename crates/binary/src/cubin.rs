@@ -1,10 +1,10 @@
-//! Cubins: ELF files of machine code for one architecture. NVIDIA does not document the attributes; their numbers are
-//! those that cuobjdump names, compared here with what PTXAS reports.
+//! Reads cubins: ELF files of machine code for one architecture. NVIDIA does not document the attributes. Their numbers
+//! are those that cuobjdump names, compared here with what PTXAS reports.
 
 use crate::bytes::{u16_at, u32_at};
 use crate::elf::{ENDIAN, Header, header};
 use crate::error::{Error, Problem};
-use crate::{Compiler, Kernel, bytes, code};
+use crate::{BinaryKernel, Compiler, bytes, code};
 use model::Arch;
 use object::LittleEndian;
 use object::elf::{ET_REL, SHT_SYMTAB, STT_FUNC};
@@ -15,39 +15,39 @@ use object::read::elf::{
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 
-/// In `st_other` of a symbol: a kernel, and no function that kernels call.
+/// The bit in `st_other` of a symbol that marks a kernel, and no function that kernels call.
 const ENTRY: u8 = 0x10;
 
-/// `EI_ABIVERSION` from CUDA 13 on. Before it the architecture was in the lowest byte of the flags.
+/// The value of `EI_ABIVERSION` from CUDA 13 on. Before it the architecture was in the lowest byte of the flags.
 const ABI_OF_CUDA_13: u8 = 8;
 
-/// In the flags before CUDA 13: `sm_90a` rather than `sm_90`.
+/// The flag before CUDA 13 that distinguishes `sm_90a` from `sm_90`.
 const ARCH_SPECIFIC_BEFORE_13: u32 = 0x800;
 
-/// From sm_90 on, shared memory starts with so many bytes that belong to the system. PTXAS does not count them, but
-/// the section has them.
+/// The number of bytes at the start of shared memory that belong to the system from sm_90 on. PTXAS does not count
+/// them, but the section includes them.
 const RESERVED_SHARED: u64 = 1024;
 
-/// How often the same bytes may be read. Compilers let tails of names overlap, and nothing else; in a hostile file
-/// thousands of kernels can have the same long name.
+/// How often the same bytes may be read. Compilers only let tails of names overlap. In a hostile file thousands of
+/// kernels can have the same long name.
 const MOST_OVERLAP: usize = 16;
 
 pub struct Cubin {
-    pub kernels: Vec<Kernel>,
+    pub kernels: Vec<BinaryKernel>,
     pub compiler: Option<Compiler>,
 }
 
-/// Formats of an attribute: what follows its number.
+/// Formats of an attribute, which say what follows its number.
 mod format {
-    /// 16 bits, or nothing in them.
+    /// 16 bits, which may be unused.
     pub const NONE: u8 = 1;
     pub const BYTE: u8 = 2;
     pub const HALF: u8 = 3;
-    /// 16 bits that say how many bytes follow.
+    /// 16 bits with the number of bytes that follow.
     pub const SIZED: u8 = 4;
 }
 
-/// Numbers of attributes.
+/// The numbers by which attributes are identified.
 mod attribute {
     pub const MAX_THREADS: u8 = 0x05;
     pub const REQUIRED_THREADS: u8 = 0x10;
@@ -55,7 +55,7 @@ mod attribute {
     pub const MIN_STACK_SIZE: u8 = 0x12;
     pub const REGISTERS: u8 = 0x2f;
     pub const BARRIERS: u8 = 0x4c;
-    /// In a section of its own, where numbers are others.
+    /// In a section of its own, which has other numbers.
     pub const COMPAT_ARCH_SPECIFIC: u8 = 0x09;
 }
 
@@ -64,25 +64,25 @@ struct Attribute<'a> {
     value: &'a [u8],
 }
 
-/// The parts of a cubin that belong to one kernel, by its name.
+/// The parts of a cubin that belong to one kernel.
 #[derive(Default)]
 struct Parts {
     info: Option<usize>,
     shared: Option<u64>,
     constants: BTreeMap<u32, u64>,
-    /// The section of each bank.
+    /// The section of each constant bank.
     banks: BTreeMap<u32, usize>,
 }
 
-struct Reader<'a> {
+struct CubinReader<'a> {
     bytes: &'a [u8],
-    /// Bytes that may still be read.
+    /// The number of bytes that may still be read.
     left: Cell<usize>,
     sections: SectionTable<'a, Header>,
     symbols: SymbolTable<'a, Header>,
 }
 
-/// `sm_90a` from 90 and `a`; `None` for a number that no architecture has.
+/// Returns the architecture: `sm_90a` for 90 and `a`. Returns `None` for a number that no architecture has.
 pub fn arch(number: u32, suffix: Option<char>) -> Option<Arch> {
     let (major, minor) = (number / 10, number % 10);
     Some(Arch {
@@ -92,9 +92,10 @@ pub fn arch(number: u32, suffix: Option<char>) -> Option<Arch> {
     })
 }
 
-/// `named`: the architecture by the container, which knows what the machine code does not say (`sm_120f`).
+/// Reads a cubin. `named` is the architecture according to the container, which knows what the machine code does not
+/// say (`sm_120f`).
 pub fn read(bytes: &[u8], named: Option<Arch>) -> Result<Cubin, Error> {
-    let (head, reader) = Reader::open(bytes)?;
+    let (head, reader) = CubinReader::open(bytes)?;
     let arch = match named {
         Some(arch) => arch,
         None => reader.arch(head)?,
@@ -105,13 +106,13 @@ pub fn read(bytes: &[u8], named: Option<Arch>) -> Result<Cubin, Error> {
     })
 }
 
-/// The architecture that machine code without a container says.
+/// Returns the architecture that machine code without a container states.
 pub fn read_arch(bytes: &[u8]) -> Result<Arch, Error> {
-    let (head, reader) = Reader::open(bytes)?;
+    let (head, reader) = CubinReader::open(bytes)?;
     reader.arch(head)
 }
 
-impl<'a> Reader<'a> {
+impl<'a> CubinReader<'a> {
     fn open(bytes: &'a [u8]) -> Result<(&'a Header, Self), Error> {
         let head = header(bytes)?;
         let table = head.e_shoff(ENDIAN);
@@ -125,7 +126,7 @@ impl<'a> Reader<'a> {
         let symbols = sections
             .symbols(ENDIAN, bytes, SHT_SYMTAB)
             .map_err(damaged("table of symbols"))?;
-        let reader = Reader {
+        let reader = CubinReader {
             bytes,
             left: Cell::new(bytes.len().saturating_mul(MOST_OVERLAP)),
             sections,
@@ -145,7 +146,8 @@ impl<'a> Reader<'a> {
             .ok_or_else(|| Error::at(48, Problem::Damaged("architecture")))
     }
 
-    /// From CUDA 13 on the flags of `sm_90` and `sm_90a` are the same.
+    /// Returns true if the code is for exactly one chip. From CUDA 13 on the flags of `sm_90` and `sm_90a` are the
+    /// same.
     fn is_compat_specific(&self) -> Result<bool, Error> {
         let Some((_, section)) = self.sections.section_by_name(ENDIAN, b".nv.compat") else {
             return Ok(false);
@@ -189,13 +191,13 @@ impl<'a> Reader<'a> {
         Ok(attributes)
     }
 
-    fn kernels(&self, arch: Arch, is_relocatable: bool) -> Result<Vec<Kernel>, Error> {
+    fn kernels(&self, arch: Arch, is_relocatable: bool) -> Result<Vec<BinaryKernel>, Error> {
         let parts = self.parts()?;
         let (mut registers, mut frames, mut stacks) =
             (HashMap::new(), HashMap::new(), HashMap::new());
         if let Some((_, section)) = self.sections.section_by_name(ENDIAN, b".nv.info") {
             for Attribute { number, value } in self.attributes(section)? {
-                // The value of these is the index of a symbol and a number.
+                // The value of these attributes is the index of a symbol, and a number.
                 let of = match number {
                     attribute::REGISTERS => &mut registers,
                     attribute::FRAME_SIZE => &mut frames,
@@ -207,7 +209,7 @@ impl<'a> Reader<'a> {
                 }
             }
         }
-        let mut code = code::Reader::new(
+        let mut code = code::CodeReader::new(
             self.bytes,
             &self.sections,
             &self.symbols,
@@ -219,7 +221,7 @@ impl<'a> Reader<'a> {
             if symbol.st_type() != STT_FUNC || symbol.st_other().0 & ENTRY == 0 {
                 continue;
             }
-            // A kernel of another cubin, which this one calls.
+            // This kernel is in another cubin, and this one calls it.
             if symbol.is_undefined(ENDIAN) {
                 continue;
             }
@@ -253,7 +255,7 @@ impl<'a> Reader<'a> {
             let of_info = |number| info.iter().find(|info| info.number == number);
             let (static_shared, reserved_shared) =
                 shared(part.and_then(|part| part.shared), arch, is_relocatable);
-            kernels.push(Kernel {
+            kernels.push(BinaryKernel {
                 name: String::from_utf8_lossy(name).into_owned(),
                 arch,
                 registers: registers
@@ -309,7 +311,8 @@ impl<'a> Reader<'a> {
         Ok(parts)
     }
 
-    /// By its note. Linked machine code keeps the note of PTXAS; of several notes the last one counts.
+    /// Returns the compiler according to its note. Linked machine code keeps the note of PTXAS. Among several notes the
+    /// last one counts.
     fn compiler(&self) -> Result<Option<Compiler>, Error> {
         let Some((_, section)) = self.sections.section_by_name(ENDIAN, b".note.nv.tkinfo") else {
             return Ok(None);
@@ -331,7 +334,7 @@ impl<'a> Reader<'a> {
 
 type SectionOf = object::elf::SectionHeader64<LittleEndian>;
 
-/// With how many bytes it takes.
+/// Reads an attribute, and returns how many bytes it takes.
 fn attribute_at(data: &[u8], at: usize) -> Option<(Attribute<'_>, usize)> {
     let [format, number] = bytes::array(data, at)?;
     let first = at.checked_add(2)?;
@@ -345,7 +348,8 @@ fn attribute_at(data: &[u8], at: usize) -> Option<(Attribute<'_>, usize)> {
     Some((Attribute { number, value }, end - at))
 }
 
-/// Static and reserved. A kernel without the section has none; before device code is linked that is unknown.
+/// Returns static and reserved shared memory. A kernel without the section has none. Before device code is linked, that
+/// is unknown.
 fn shared(section: Option<u64>, arch: Arch, is_relocatable: bool) -> (Option<u64>, u64) {
     match section {
         None if is_relocatable => (None, 0),
@@ -358,18 +362,19 @@ fn shared(section: Option<u64>, arch: Arch, is_relocatable: bool) -> (Option<u64
     }
 }
 
-/// In the highest byte of `sh_info`, which newer compilers leave empty.
+/// Returns the registers from the highest byte of `sh_info`, which newer compilers leave empty.
 fn registers_of_text(text: &SectionOf) -> Option<u32> {
     let registers = text.sh_info(ENDIAN) >> 24;
     (registers > 0).then_some(registers)
 }
 
-/// Before CUDA 13, in the flags of the section.
+/// Returns the barriers, which were in the flags of the section before CUDA 13.
 fn barriers_of_text(text: &SectionOf) -> u32 {
     ((text.sh_flags(ENDIAN).0 >> 20) & 0x7f) as u32
 }
 
-/// `.nv.constant0.k`: bank 0 of `k`. `.nv.constant3` is of all kernels.
+/// Parses the name of a constant section: `.nv.constant0.k` is bank 0 of `k`, and `.nv.constant3` belongs to all
+/// kernels.
 fn constant_bank(section: &[u8]) -> Option<(u32, &[u8])> {
     let rest = section.strip_prefix(b".nv.constant")?;
     let dot = rest.iter().position(|byte| *byte == b'.')?;
@@ -382,7 +387,8 @@ fn three(value: &[u8]) -> Option<[u32; 3]> {
     Some([u32_at(value, 0)?, u32_at(value, 4)?, u32_at(value, 8)?])
 }
 
-/// A version, then where five texts start behind these six words: object, tool, version, build, options.
+/// Parses a note: a version, then the starts of five texts after these six words (object, tool, version, build,
+/// options).
 fn tool(note: &[u8]) -> Option<Compiler> {
     let texts = note.get(24..)?;
     let text = |word: usize| bytes::text_at(texts, u32_at(note, word * 4)? as usize);
@@ -425,12 +431,12 @@ mod tests {
         assert_eq!(constant_bank(b".nv.constant3"), None);
     }
 
-    /// An ELF file for a GPU, all of whose kernels have one name of this length.
+    /// Makes an ELF file for a GPU whose kernels all have one name of this length.
     fn with_kernels(count: usize, length: usize) -> Vec<u8> {
         let mut names = b"\0.text\0".to_vec();
         names.extend(std::iter::repeat_n(b'k', length));
         names.push(0);
-        // Name, FUNC, a kernel, in section 1.
+        // A symbol has a name and the type FUNC, and is a kernel in section 1.
         let symbol = |bytes: &mut Vec<u8>| {
             bytes.extend([7, 0, 0, 0, 0x12, ENTRY, 1, 0]);
             bytes.extend([0; 16]);
@@ -439,13 +445,13 @@ mod tests {
         let mut symbols = vec![0; 24];
         (0..count).for_each(|_| symbol(&mut symbols));
         let table = symbols_at + symbols.len();
-        // 64 bits, little-endian, as CUDA 13 writes it.
+        // The file has 64 bits and is little-endian, as CUDA 13 writes it.
         let mut file = b"\x7fELF\x02\x01\x01\x41\x08\0\0\0\0\0\0\0".to_vec();
         file.extend([2, 0, 190, 0, 1, 0, 0, 0]);
         file.extend([0; 16]);
         file.extend((table as u64).to_le_bytes());
         file.extend(0x0600_5a04_u32.to_le_bytes());
-        // Sizes of the header, no segments, sections of 64 bytes, four of them, names in the second.
+        // These are the sizes of the header, no segments, and four sections of 64 bytes with names in the second.
         file.extend([64, 0, 0, 0, 0, 0, 64, 0, 4, 0, 2, 0]);
         file.extend(&names);
         file.extend(&symbols);

@@ -1,4 +1,4 @@
-//! ELF files, of the host or of GPU code.
+//! Opens ELF files, of the host or of GPU code.
 
 use crate::error::{Error, Problem};
 use object::LittleEndian;

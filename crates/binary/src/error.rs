@@ -4,9 +4,9 @@ use std::fmt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offset {
-    /// In the file.
+    /// The position of the byte in the file.
     pub file: u64,
-    /// In what is unpacked from there.
+    /// The position in what is unpacked from there.
     pub unpacked: Option<u64>,
 }
 
@@ -19,13 +19,13 @@ impl Offset {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// None of the formats that are read.
+    /// The file has none of the formats that are read.
     Unknown,
-    /// It is for another kind of machine than 64-bit Linux.
+    /// The file is for another kind of machine than 64-bit Linux.
     Foreign,
-    /// A part that is cut off, or says what cannot be.
+    /// A part is cut off, or says something impossible.
     Damaged(&'static str),
-    /// Larger than anything that a compiler makes.
+    /// A part is larger than anything that a compiler makes.
     TooLarge { claimed: u64, limit: u64 },
 }
 
@@ -44,13 +44,13 @@ impl Error {
         Self { offset, problem }
     }
 
-    /// The same, of a part that starts at this byte of the file.
+    /// Returns the error of a part that starts at this byte of the file.
     pub(crate) fn shifted(mut self, start: u64) -> Self {
         self.offset.file = self.offset.file.saturating_add(start);
         self
     }
 
-    /// The same, of what was unpacked from this byte of the file.
+    /// Returns the error of what was unpacked from this byte of the file.
     pub(crate) fn unpacked_from(mut self, start: u64) -> Self {
         self.offset = Offset {
             file: start,

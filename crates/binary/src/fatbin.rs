@@ -1,29 +1,30 @@
-//! Fat binaries: containers of machine code and PTX, one after another. The layout is not documented by NVIDIA. It is
-//! known from projects that read it (ZLUDA, cuda-fatbin-decompression), and compared here with what nvcc writes.
+//! Reads fat binaries: containers of machine code and PTX, one after another. NVIDIA does not document the layout. It
+//! is known from projects that read it (ZLUDA, cuda-fatbin-decompression), and was compared here with what nvcc writes.
 //!
 //! A container has a header of 16 bytes: magic, version, size of the header, size of what follows. Each entry has a
-//! header, too, whose size it states, and its payload.
+//! header, too, which states its own size, and its payload.
 
 use crate::bytes::{u16_at, u32_at, u64_at};
 use crate::cubin::Cubin;
 use crate::error::{Error, Problem};
-use crate::{Content, FoundCode, Part, cubin, ptx};
+use crate::{Content, FoundCode, SearchedPart, cubin, ptx};
 use memchr::memmem;
 use model::Arch;
 use std::borrow::Cow;
 
 pub const MAGIC: u32 = 0xBA55_ED50;
 
-/// Magic, version, and size of the header: how each container starts.
+/// Magic, version, and size of the header, which begin each container.
 const START: [u8; 8] = [0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0];
 
-/// Bytes that an entry may unpack to. The largest cubins of public libraries have a tenth of it.
+/// The number of bytes that an entry may unpack to. The largest cubins of public libraries have a tenth of it.
 pub const MOST_UNPACKED: u64 = 1 << 30;
 
-/// No block of LZ4 grows more than this: a byte of its stream stands for at most 255 bytes.
+/// The greatest growth of a block of LZ4: a byte of its stream stands for at most 255 bytes.
 const LZ4_RATIO: u64 = 255;
 
-/// A block of zstd can grow without limit. No entry of cublas or cudnn 9 grows to more than 135 times its size.
+/// The greatest growth that is accepted for a block of zstd, which can grow without limit. No entry of cublas or cudnn
+/// 9 grows to more than 135 times its size.
 const ZSTD_RATIO: u64 = 2048;
 
 const PTX: u16 = 1;
@@ -34,18 +35,18 @@ const ZSTD: u64 = 0x8000;
 const ARCH_SPECIFIC: u64 = 0x10_0000;
 const FAMILY_SPECIFIC: u64 = 0x20_0000;
 
-/// The fields of an entry's header that are read, as they lie there.
-pub struct Entry<'a> {
+/// The fields of an entry's header that are read, in their layout.
+pub struct FatbinEntry<'a> {
     kind: u16,
     arch: Arch,
     flags: u64,
     unpacked_size: u64,
     payload: &'a [u8],
-    /// In the file.
+    /// The position of the payload in the file.
     payload_at: u64,
 }
 
-pub fn find<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
+pub fn find<'a>(bytes: &'a [u8], part: &mut SearchedPart<'a, '_>) -> Result<(), Error> {
     let mut at = 0;
     while let Some(zeros) = padding(bytes, at) {
         at += zeros;
@@ -54,8 +55,8 @@ pub fn find<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The same for containers that lie among other data.
-pub fn find_among<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
+/// Finds containers that lie among other data.
+pub fn find_among<'a>(bytes: &'a [u8], part: &mut SearchedPart<'a, '_>) -> Result<(), Error> {
     let mut at = 0;
     while let Some(next) = memmem::find(bytes.get(at..).unwrap_or_default(), &START) {
         at = find_in_container(bytes, at + next, part)?;
@@ -63,16 +64,16 @@ pub fn find_among<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Er
     Ok(())
 }
 
-/// How many zeros fill up to the next container; `None` where there is no more.
+/// Returns how many zeros precede the next container, or `None` if there is no more container.
 fn padding(bytes: &[u8], at: usize) -> Option<usize> {
     bytes.get(at..)?.iter().position(|byte| *byte != 0)
 }
 
-/// Says where it ends.
+/// Finds the entries of a container, and returns where it ends.
 fn find_in_container<'a>(
     bytes: &'a [u8],
     at: usize,
-    part: &mut Part<'a, '_>,
+    part: &mut SearchedPart<'a, '_>,
 ) -> Result<usize, Error> {
     let start = part.start;
     let in_file = |at: usize| start.saturating_add(at as u64);
@@ -95,8 +96,8 @@ fn find_in_container<'a>(
     Ok(end)
 }
 
-/// With where the next one starts.
-fn entry(bytes: &[u8], at: usize, start: u64) -> Option<(Entry<'_>, usize)> {
+/// Reads an entry, and returns where the next one starts.
+fn entry(bytes: &[u8], at: usize, start: u64) -> Option<(FatbinEntry<'_>, usize)> {
     let header = bytes.get(at..)?;
     let own = usize::try_from(u32_at(header, 4)?).ok()?;
     let padded = usize::try_from(u64_at(header, 8)?).ok()?;
@@ -110,7 +111,7 @@ fn entry(bytes: &[u8], at: usize, start: u64) -> Option<(Entry<'_>, usize)> {
         (0, _) => Some('f'),
         _ => Some('a'),
     };
-    let entry = Entry {
+    let entry = FatbinEntry {
         kind: u16_at(header, 0)?,
         arch: cubin::arch(u32_at(header, 28)?, suffix)?,
         flags,
@@ -125,8 +126,8 @@ fn entry(bytes: &[u8], at: usize, start: u64) -> Option<(Entry<'_>, usize)> {
     (own >= 64).then_some((entry, after))
 }
 
-impl<'a> Entry<'a> {
-    /// The PTX that it is; `None`: it is something else. `at`: in the file.
+impl<'a> FatbinEntry<'a> {
+    /// Returns the PTX of the entry, or `None` if it is something else. `at` is its position in the file.
     pub fn ptx(&self, at: u64) -> Result<Option<Cow<'a, [u8]>>, Error> {
         match self.kind {
             PTX => Ok(Some(unpack(self, at)?)),
@@ -134,22 +135,22 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The architecture that it is for.
+    /// Returns the architecture that the entry is for.
     pub fn target(&self) -> Arch {
         self.arch
     }
 
-    /// The architecture that it has machine code for.
+    /// Returns the architecture that the entry has machine code for.
     pub fn machine(&self) -> Option<Arch> {
         (self.kind == MACHINE_CODE).then_some(self.arch)
     }
 
-    /// Its bytes. `at`: in the file.
+    /// Returns the bytes of the entry. `at` is its position in the file.
     pub fn unpack(&self, at: u64) -> Result<Cow<'a, [u8]>, Error> {
         unpack(self, at)
     }
 
-    /// Its machine code, with the bytes of it. `at`: in the file.
+    /// Returns the machine code of the entry, with its bytes. `at` is its position in the file.
     pub fn read_cubin(&self, at: u64) -> Result<(Cubin, Cow<'a, [u8]>), Error> {
         let code = unpack(self, at)?;
         let cubin = cubin::read(&code, Some(self.arch)).map_err(|error| match code {
@@ -159,9 +160,9 @@ impl<'a> Entry<'a> {
         Ok((cubin, code))
     }
 
-    /// `at`: in the file.
+    /// Reads the entry. `at` is its position in the file.
     pub fn read(&self, at: u64) -> Result<Content, Error> {
-        let Entry { kind, arch, .. } = *self;
+        let FatbinEntry { kind, arch, .. } = *self;
         match kind {
             MACHINE_CODE => Ok(Content::Cubin(self.read_cubin(at)?.0)),
             PTX => Ok(Content::Ptx {
@@ -173,7 +174,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-fn unpack<'a>(entry: &Entry<'a>, at: u64) -> Result<Cow<'a, [u8]>, Error> {
+fn unpack<'a>(entry: &FatbinEntry<'a>, at: u64) -> Result<Cow<'a, [u8]>, Error> {
     if entry.flags & (LZ4 | ZSTD) == 0 {
         return Ok(Cow::Borrowed(entry.payload));
     }

@@ -1,17 +1,17 @@
-//! ELF files of the host, whose sections hold fat binaries.
+//! Finds fat binaries in the sections of ELF files of the host.
 
 use crate::elf::{ENDIAN, header};
 use crate::error::{Error, Problem};
-use crate::{Part, fatbin};
+use crate::{SearchedPart, fatbin};
 use object::read::elf::{FileHeader as _, SectionHeader as _};
 
-/// Sections with fat binaries: linked, and before device code is linked.
+/// The sections with fat binaries: after and before device code is linked.
 const SECTIONS: [&[u8]; 2] = [b".nv_fatbin", b"__nv_relfatbin"];
 
-/// Constants of an object that CuTe DSL exports; its fat binaries are among them.
+/// The constants of an object that CuTe DSL exports, which contain its fat binaries.
 const CONSTANTS: &[u8] = b".lrodata";
 
-pub fn find<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
+pub fn find<'a>(bytes: &'a [u8], part: &mut SearchedPart<'a, '_>) -> Result<(), Error> {
     let start = part.start;
     let header = header(bytes).map_err(|error| error.shifted(start))?;
     let damaged = |at: u64, what| Error::at(start.saturating_add(at), Problem::Damaged(what));
@@ -21,7 +21,7 @@ pub fn find<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
         .map_err(|_| damaged(table, "table of sections"))?;
     let mut left = bytes.len();
     for section in sections.iter() {
-        // A section without a name is none of ours.
+        // A section without a name has no fat binaries.
         let name = sections.section_name(ENDIAN, section).unwrap_or_default();
         let find = match name {
             CONSTANTS => fatbin::find_among,

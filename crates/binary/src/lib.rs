@@ -1,6 +1,6 @@
-//! The GPU kernels of a compiled file: registers, stack, shared memory, code, for each architecture. Reads
-//! cubins, fat binaries, host objects, static archives and PTX. Knows nothing of gates or files, and needs no tool of NVIDIA.
-//! All of it is outside data: an error says at which byte it is, and nothing panics.
+//! Lists the GPU kernels of a compiled file: registers, stack, shared memory and code, for each architecture. It reads
+//! cubins, fat binaries, host objects, static archives and PTX. It knows nothing of gates or files, and needs no tool
+//! of NVIDIA. All of the input is outside data: an error states its byte, and nothing panics.
 
 #![warn(clippy::disallowed_methods)]
 
@@ -35,20 +35,20 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// The container that a file is.
+/// The container format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Machine code for one architecture.
+    /// An ELF file with machine code for one architecture.
     Cubin,
-    /// Machine code and PTX for several.
+    /// Machine code and PTX for several architectures.
     Fatbin,
     /// An object, a shared library or a program of the host.
     Host,
-    /// A static library.
+    /// A static library of host objects.
     Archive,
-    /// Bytecode of MLIR, as the cache of CuTe DSL has it.
+    /// Bytecode of MLIR, as in the cache of CuTe DSL.
     Mlir,
-    /// PTX, as text.
+    /// PTX in the form of text.
     Ptx,
     /// A zip archive, such as a wheel, of any of these.
     Zip,
@@ -56,7 +56,7 @@ pub enum Format {
     Directory,
 }
 
-/// How files start.
+/// The bytes that a file of this format starts with.
 const ELF: &[u8] = b"\x7fELF";
 const FATBIN: [u8; 4] = fatbin::MAGIC.to_le_bytes();
 const ARCHIVE: &[u8] = b"!<arch>\n";
@@ -66,56 +66,56 @@ const MLIR: &[u8] = b"ML\xefR";
 /// baseline has one on each line, with the fields in this order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Kernel {
+pub struct BinaryKernel {
     pub arch: Arch,
-    /// As the linker knows it.
+    /// The mangled name, which the linker knows.
     #[serde(rename = "symbol")]
     pub name: String,
     /// Where it is in an archive or a directory: `x.o`, `pkg/_C.so`, and `pkg/lib.a(x.o)` in an archive within one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<String>,
-    /// For each thread.
+    /// The number of registers of a thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registers: Option<u32>,
-    /// Bytes of a thread, without those of functions that it calls: PTXAS's stack frame.
+    /// Bytes of a thread's stack frame as PTXAS reports it, without the frames of functions that it calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame: Option<u32>,
-    /// Bytes of a thread, with those of functions that it calls; `None` before device code is linked. Recursion is not
-    /// counted, as its depth is unknown.
+    /// Bytes of a thread's stack, with the frames of functions that it calls. `None` before device code is linked.
+    /// Recursion is not counted, because its depth is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack: Option<u32>,
-    /// Bytes that the source declares, as PTXAS reports them; `None` before device code is linked.
+    /// Bytes that the source declares, as PTXAS reports them. `None` before device code is linked.
     #[serde(rename = "shared", default, skip_serializing_if = "Option::is_none")]
     pub static_shared: Option<u64>,
-    /// Bytes that the system adds to them from sm_90 on; cuobjdump reports the sum.
+    /// Bytes that the system adds to them from sm_90 on. cuobjdump reports the sum.
     pub reserved_shared: u64,
-    /// Instructions that load or store local memory, where the encoding is known. Nothing is spilled where it is 0:
-    /// no compiled file says how many bytes are.
+    /// The number of instructions that load or store local memory, if the encoding is known. If it is 0, nothing is
+    /// spilled. No compiled file says how many bytes are.
     #[serde(
         rename = "local_accesses",
         default,
         skip_serializing_if = "Option::is_none"
     )]
     pub local_instructions: Option<u32>,
-    /// Bytes, with those of functions that are not inlined.
+    /// Bytes of code, with functions that are not inlined.
     pub code: u64,
-    /// Bytes by bank; those of bank 0 are the parameters and what the driver keeps before them.
+    /// Bytes by bank. Bank 0 has the parameters and what the driver keeps before them.
     pub constants: BTreeMap<u32, u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub barriers: Option<u32>,
-    /// `__launch_bounds__`
+    /// The largest block that the source's `__launch_bounds__` allow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_threads: Option<[u32; 3]>,
-    /// `.reqntid` of PTX, which is a block of exactly that shape.
+    /// The block shape that `.reqntid` of PTX requires exactly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required_threads: Option<[u32; 3]>,
-    /// Whether its device code is linked: not so after `nvcc -dc`.
+    /// True if the device code is linked, which it is not after `nvcc -dc`.
     pub is_linked: bool,
-    /// Equal for equal machine code, with that of the functions that it calls. Not in it: the names of the kernel and
-    /// of functions, and the values of variables.
+    /// Equal for equal machine code, including the functions that it calls. It covers neither the names of the kernel
+    /// and of functions, nor the values of variables.
     #[serde(with = "hex")]
     pub digest: [u8; 32],
-    /// How many instructions of each opcode its machine code has, by opcode.
+    /// The number of instructions of each opcode in the machine code, sorted by opcode.
     pub opcodes: Vec<(u16, u32)>,
 }
 
@@ -135,8 +135,8 @@ mod hex {
     }
 }
 
-impl Kernel {
-    /// Threads of the largest block that its bounds allow.
+impl BinaryKernel {
+    /// Returns the threads of the largest block that the bounds allow.
     pub fn largest_block(&self) -> Option<u64> {
         let block = self.required_threads.or(self.max_threads)?;
         Some(
@@ -147,13 +147,14 @@ impl Kernel {
         )
     }
 
-    /// With the largest block that its bounds allow, and static shared memory alone. `None`: it has no bounds, its device
-    /// code is not linked, or the limits of the architecture are not known.
+    /// Returns the occupancy with the largest block that the bounds allow, and with static shared memory alone. Returns
+    /// `None` if the kernel has no bounds, if its device code is not linked, or if the limits of the architecture are
+    /// unknown.
     pub fn occupancy(&self) -> Option<Occupancy> {
         self.occupancy_of(self.largest_block()?)
     }
 
-    /// The same with blocks of another size.
+    /// Returns the occupancy with blocks of another size.
     pub fn occupancy_of(&self, threads_per_block: u64) -> Option<Occupancy> {
         let demand = Demand {
             registers: self.registers?,
@@ -171,17 +172,17 @@ pub struct Ptx {
     pub arch: Arch,
     pub kernels: Vec<String>,
     pub member: Option<String>,
-    /// Why an assembler made no machine code of it; `None` where none was asked to.
+    /// Why an assembler made no machine code from it. `None` if none was asked to.
     pub refused: Option<String>,
 }
 
 /// The text of PTX, as an assembler reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PtxText<'a> {
-    /// Its own target.
+    /// The target that the PTX itself names.
     pub arch: Arch,
     pub text: Cow<'a, [u8]>,
-    /// As of a kernel.
+    /// The member, as for a kernel.
     pub member: Option<String>,
 }
 
@@ -194,22 +195,23 @@ pub struct Other {
     pub member: Option<String>,
 }
 
-/// The program that wrote machine code, by its own note.
+/// The program that wrote machine code, according to its own note.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Compiler {
     pub tool: String,
-    /// `13.0.88`, or the whole text where it has no such number.
+    /// The version, `13.0.88`, or the whole text if it has no such number.
     pub version: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
     pub format: Format,
-    pub kernels: Vec<Kernel>,
+    pub kernels: Vec<BinaryKernel>,
     pub ptx: Vec<Ptx>,
     pub others: Vec<Other>,
-    /// How many cubins each has made. `None`: they do not say, as is usual before CUDA 13.
+    /// The number of cubins that each compiler made. `None` stands for cubins that do not say, which is usual before
+    /// CUDA 13.
     pub compilers: BTreeMap<Option<Compiler>, usize>,
 }
 
@@ -224,7 +226,7 @@ impl Listing {
         }
     }
 
-    /// Whether the file has nothing for a GPU.
+    /// Returns true if the file has nothing for a GPU.
     pub fn is_empty(&self) -> bool {
         self.kernels.is_empty()
             && self.ptx.is_empty()
@@ -253,7 +255,7 @@ impl Listing {
             Content::Cubin(cubin) => {
                 *self.compilers.entry(cubin.compiler).or_default() += 1;
                 self.kernels
-                    .extend(cubin.kernels.into_iter().map(|kernel| Kernel {
+                    .extend(cubin.kernels.into_iter().map(|kernel| BinaryKernel {
                         member: member.clone(),
                         ..kernel
                     }));
@@ -273,7 +275,7 @@ impl Listing {
         }
     }
 
-    /// Adds what a file lists to what the directory or archive lists that has it under this name.
+    /// Adds the listing of a file to that of the directory or archive which has it under this name.
     pub fn add_member(&mut self, name: &str, mut listing: Self) {
         let within = |member: Option<String>| match member {
             Some(member) => Some(format!("{name}({member})")),
@@ -288,7 +290,7 @@ impl Listing {
         self.append(listing);
     }
 
-    /// Adds what another part of the same file lists.
+    /// Adds the listing of another part of the same file.
     pub fn append(&mut self, listing: Self) {
         let Self {
             format: _,
@@ -306,9 +308,9 @@ impl Listing {
     }
 }
 
-/// GPU code that is in a file.
+/// GPU code that was found in a file.
 struct Found<'a> {
-    /// In the file.
+    /// The position of the code in the file.
     at: u64,
     member: Option<Cow<'a, str>>,
     code: FoundCode<'a>,
@@ -316,11 +318,11 @@ struct Found<'a> {
 
 enum FoundCode<'a> {
     Cubin(&'a [u8]),
-    Entry(fatbin::Entry<'a>),
+    Entry(fatbin::FatbinEntry<'a>),
     Ptx(&'a [u8]),
 }
 
-/// GPU code that is read.
+/// GPU code, after it was read.
 enum Content {
     Cubin(cubin::Cubin),
     Ptx { arch: Arch, kernels: Vec<String> },
@@ -339,7 +341,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// `None`: it is no PTX.
+    /// Returns the PTX, or `None` if the code is no PTX.
     fn ptx(self) -> Result<Option<PtxText<'a>>, Error> {
         let (arch, text) = match self.code {
             FoundCode::Cubin(_) => return Ok(None),
@@ -356,7 +358,7 @@ impl<'a> Found<'a> {
         Ok(Some(PtxText { arch, text, member }))
     }
 
-    /// `None`: it has no kernel that is wanted.
+    /// Returns the machine code, or `None` if it has no wanted kernel.
     fn read_cubin(&self, wanted: &Wanted) -> Result<Option<Cubin<'a>>, Error> {
         let (cubin, bytes) = match &self.code {
             FoundCode::Cubin(bytes) => {
@@ -375,15 +377,16 @@ impl<'a> Found<'a> {
     }
 }
 
-/// The kernels whose machine code is asked for. Equal code of one name and architecture is the same kernel, wherever it is.
+/// The kernels whose machine code is wanted. Equal code of one name and architecture is the same kernel, wherever it
+/// is.
 #[derive(Debug, Default)]
 pub struct Wanted<'a> {
     kernels: HashSet<(&'a str, Arch, [u8; 32])>,
     architectures: HashSet<Arch>,
 }
 
-impl<'a> FromIterator<&'a Kernel> for Wanted<'a> {
-    fn from_iter<I: IntoIterator<Item = &'a Kernel>>(kernels: I) -> Self {
+impl<'a> FromIterator<&'a BinaryKernel> for Wanted<'a> {
+    fn from_iter<I: IntoIterator<Item = &'a BinaryKernel>>(kernels: I) -> Self {
         let mut wanted = Self::default();
         for kernel in kernels {
             wanted.architectures.insert(kernel.arch);
@@ -400,23 +403,23 @@ impl Wanted<'_> {
         self.kernels.is_empty()
     }
 
-    pub fn has(&self, kernel: &Kernel) -> bool {
+    pub fn has(&self, kernel: &BinaryKernel) -> bool {
         let key = (kernel.name.as_str(), kernel.arch, kernel.digest);
         self.kernels.contains(&key)
     }
 }
 
-/// Machine code as a file has it, with those of its kernels that were asked for.
+/// Machine code from a file, with those of its kernels that are wanted.
 #[derive(Debug)]
 pub struct Cubin<'a> {
     pub bytes: Cow<'a, [u8]>,
-    pub kernels: Vec<Kernel>,
+    pub kernels: Vec<BinaryKernel>,
 }
 
-/// The cubins that have a kernel which is wanted, in the order of the file.
+/// Returns the cubins that have a wanted kernel, in the order of the file.
 ///
 /// # Errors
-/// Where it is no such file, or damaged.
+/// Fails if it is no such file, or if it is damaged.
 pub fn read_cubins<'a>(bytes: &'a [u8], wanted: &Wanted) -> Result<Vec<Cubin<'a>>, Error> {
     let (_, found) = find_all(bytes)?;
     let cubins: Vec<_> = (found.par_iter())
@@ -426,17 +429,17 @@ pub fn read_cubins<'a>(bytes: &'a [u8], wanted: &Wanted) -> Result<Vec<Cubin<'a>
 }
 
 /// A part of a file that is searched for GPU code: where it starts, whose it is, and what was found so far.
-struct Part<'a, 'f> {
-    /// In the file.
+struct SearchedPart<'a, 'f> {
+    /// The position of the part in the file.
     start: u64,
     member: Option<Cow<'a, str>>,
     found: &'f mut Vec<Found<'a>>,
 }
 
-impl<'a> Part<'a, '_> {
-    /// The same from a later byte on.
-    fn further(&mut self, by: u64) -> Part<'a, '_> {
-        Part {
+impl<'a> SearchedPart<'a, '_> {
+    /// Returns the rest of the part from a later byte on.
+    fn further(&mut self, by: u64) -> SearchedPart<'a, '_> {
+        SearchedPart {
             start: self.start.saturating_add(by),
             member: self.member.clone(),
             found: self.found,
@@ -449,8 +452,10 @@ impl<'a> Part<'a, '_> {
     }
 }
 
+/// Lists the GPU code of a file.
+///
 /// # Errors
-/// Where it is no such file, or damaged.
+/// Fails if it is no such file, or if it is damaged.
 pub fn read(bytes: &[u8]) -> Result<Listing, Error> {
     let mut listing = read_all(bytes)?;
     if listing.kernels.iter().all(|kernel| kernel.is_linked) {
@@ -463,27 +468,29 @@ pub fn read(bytes: &[u8]) -> Result<Listing, Error> {
         .filter(|kernel| kernel.is_linked)
         .map(|kernel| (kernel.name.clone(), kernel.arch))
         .collect();
-    let is_kept =
-        |kernel: &Kernel| kernel.is_linked || !linked.contains(&(kernel.name.clone(), kernel.arch));
+    let is_kept = |kernel: &BinaryKernel| {
+        kernel.is_linked || !linked.contains(&(kernel.name.clone(), kernel.arch))
+    };
     listing.kernels.retain(is_kept);
     Ok(listing)
 }
 
-/// How much of a file says whether it may have GPU code.
+/// The number of bytes that say whether a file may have GPU code.
 pub const START: usize = 4096;
 
-/// Whether a file that starts like this can have GPU code. `start`: [`START`] bytes, or the whole file.
+/// Returns true if a file that starts like this can have GPU code. `start` is the first [`START`] bytes, or the whole
+/// file.
 pub fn may_have_code(start: &[u8]) -> bool {
     let magics = [ELF, &FATBIN, ARCHIVE, MLIR];
     magics.iter().any(|magic| start.starts_with(magic)) || ptx::is_ptx(start)
 }
 
-type Find<'a> = fn(&'a [u8], &mut Part<'a, '_>) -> Result<(), Error>;
+type Find<'a> = fn(&'a [u8], &mut SearchedPart<'a, '_>) -> Result<(), Error>;
 
-/// The PTX of a file, and which container that is.
+/// Returns the PTX of a file, and the format of its container.
 ///
 /// # Errors
-/// As [`read`], but for machine code, which is not looked at.
+/// Fails as [`read`] does, except for machine code, which is not read.
 pub fn read_ptx(bytes: &[u8]) -> Result<(Format, Vec<PtxText<'_>>), Error> {
     let (format, found) = find_all(bytes)?;
     let texts: Vec<Option<PtxText>> = found
@@ -495,7 +502,7 @@ pub fn read_ptx(bytes: &[u8]) -> Result<(Format, Vec<PtxText<'_>>), Error> {
 
 fn read_all(bytes: &[u8]) -> Result<Listing, Error> {
     let (format, found) = find_all(bytes)?;
-    // Unpacking takes nearly all of the time. In their order, so that the first error is always the same one.
+    // Unpacking takes nearly all of the time. Results stay in order, so that the first error is always the same one.
     let contents: Vec<Result<Content, Error>> = found.par_iter().map(Found::read).collect();
     let mut listing = Listing::new(format);
     for (found, content) in found.into_iter().zip(contents) {
@@ -522,7 +529,7 @@ fn find_all(bytes: &[u8]) -> Result<(Format, Vec<Found<'_>>), Error> {
     let mut found = Vec::new();
     find(
         bytes,
-        &mut Part {
+        &mut SearchedPart {
             start: 0,
             member: None,
             found: &mut found,
@@ -531,12 +538,12 @@ fn find_all(bytes: &[u8]) -> Result<(Format, Vec<Found<'_>>), Error> {
     Ok((format, found))
 }
 
-fn find_ptx<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
+fn find_ptx<'a>(bytes: &'a [u8], part: &mut SearchedPart<'a, '_>) -> Result<(), Error> {
     part.add(part.start, FoundCode::Ptx(bytes));
     Ok(())
 }
 
-fn find_in_elf<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
+fn find_in_elf<'a>(bytes: &'a [u8], part: &mut SearchedPart<'a, '_>) -> Result<(), Error> {
     if elf::is_cubin(bytes).map_err(|error| error.shifted(part.start))? {
         part.add(part.start, FoundCode::Cubin(bytes))
     } else {
@@ -545,10 +552,10 @@ fn find_in_elf<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error
     Ok(())
 }
 
-fn find_in_archive<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), Error> {
+fn find_in_archive<'a>(bytes: &'a [u8], part: &mut SearchedPart<'a, '_>) -> Result<(), Error> {
     let damaged = |offset: u64| move |_| Error::at(offset, Problem::Damaged("archive member"));
     let archive = ArchiveFile::parse(bytes).map_err(damaged(0))?;
-    // The list of symbols names members that were cut off at the end of another.
+    // The list of symbols names members, which shows if any were cut off at the end.
     let symbols = archive.symbols().map_err(damaged(0))?;
     for symbol in symbols.into_iter().flatten() {
         let offset = symbol.map_err(damaged(0))?.offset();
@@ -562,9 +569,9 @@ fn find_in_archive<'a>(bytes: &'a [u8], part: &mut Part<'a, '_>) -> Result<(), E
         let (start, size) = member.file_range();
         let data = member.data(bytes).map_err(damaged(start))?;
         end = start.saturating_add(size);
-        // Other members have no code for a GPU: a list of symbols, the bitcode of a host compiler.
+        // Other members have no code for a GPU. They are a list of symbols, or the bitcode of a host compiler.
         if data.starts_with(ELF) {
-            let mut part = Part {
+            let mut part = SearchedPart {
                 member: Some(String::from_utf8_lossy(member.name())),
                 ..part.further(start)
             };

@@ -1,12 +1,14 @@
-//! The files of a wheel or directory: what each has code for, and which architectures it lost against an older listing. They
-//! are compared one by one, as a program loads one library, and code in the others is of no use to it.
+//! Compares the files of a wheel or directory: what each has code for, and which architectures it lost compared with an
+//! older listing. Files are compared one by one, because a program loads one library, and code in the others is of no
+//! use to it.
 
 use crate::Listing;
 use crate::matching::renamed_files;
 use model::{Arch, CodeTargets, MissingCode};
 use std::collections::BTreeMap;
 
-/// By path in the wheel, directory or static library. `None` is the listed file itself.
+/// The targets of each library, by its path in the wheel, directory or static library. `None` is the listed file
+/// itself.
 pub type Libraries = BTreeMap<Option<String>, CodeTargets>;
 
 /// An architecture that a library no longer has machine code for.
@@ -15,7 +17,7 @@ pub struct LostArchitecture {
     /// The path in the new listing. `None` is the listed file itself, or stands for all files of a wheel.
     pub library: Option<String>,
     pub arch: Arch,
-    /// How many kernels the old listing has for it.
+    /// The number of kernels that the old listing has for it.
     pub kernels: u32,
     pub missing: MissingCode,
 }
@@ -103,7 +105,7 @@ mod tests {
             .collect()
     }
 
-    /// A wheel whose members have one kernel for each of these architectures.
+    /// Makes a wheel whose members have one kernel for each of these architectures.
     fn wheel(members: &[(&str, &[&str])]) -> Listing {
         listing(members.iter().flat_map(|(member, architectures)| {
             architectures

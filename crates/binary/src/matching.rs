@@ -1,17 +1,17 @@
-//! Which kernel of one listing is which of another.
+//! Matches the kernels of one listing with those of another.
 //!
-//! Each pass takes what the ones before it left: the name as it is, the name without what compilers write into it, equal
-//! code, similar code, and at last the only kernel that a member has left on each side. A name can stand several times for one
-//! architecture (internal linkage, several objects). Such kernels are paired by member, then by equal code, then those that
-//! are most similar, then by their order. A kernel that moved to another member must be the only one of its name. Nothing is
-//! paired across architectures.
+//! Each pass takes kernels that the earlier passes left: first by name as it is, then by name without what compilers
+//! write into it, then by equal code, by similar code, and finally the only kernel that a member has left on each side.
+//! A name can occur several times for one architecture (internal linkage, several objects). Such kernels are paired by
+//! member, then by equal code, then by similarity, then by their order. A kernel that moved to another member must be
+//! the only one of its name. Nothing is paired across architectures.
 
-use crate::{Kernel, Listing, Ptx, normal, similar};
+use crate::{BinaryKernel, Listing, Ptx, normal, similar};
 use model::Arch;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// How many pairs of kernels with one name are compared by their code. Beyond, their order decides.
+/// The number of pairs of kernels with one name that are compared by their code. Beyond that, their order decides.
 const MOST_COMPARED: usize = 1 << 12;
 
 /// How two kernels were found to be the same.
@@ -22,30 +22,29 @@ pub enum MatchedBy {
     NormalisedName,
     /// By code that is equal or similar, under another name.
     Code,
-    /// As the only ones of their library or object, and architecture, that had no partner.
+    /// As the only kernels of their library or object, and architecture, that had no partner.
     Rest,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair<'a> {
-    pub base: &'a Kernel,
-    pub head: &'a Kernel,
+    pub base: &'a BinaryKernel,
+    pub head: &'a BinaryKernel,
     pub by: MatchedBy,
 }
 
-/// Two listings, kernel by kernel. All lists are in the order of the listing that they come from; `pairs` in that of
-/// the base.
+/// Two listings, kernel by kernel. Each list has the order of its listing, and `pairs` that of the base.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Matching<'a> {
     pub pairs: Vec<Pair<'a>>,
     /// Machine code of the base that the head lacks, for an architecture that the head has.
-    pub removed: Vec<&'a Kernel>,
+    pub removed: Vec<&'a BinaryKernel>,
     /// Machine code of the head that the base lacks, for an architecture that the base has.
-    pub added: Vec<&'a Kernel>,
+    pub added: Vec<&'a BinaryKernel>,
     /// Machine code of the base that the head has as PTX alone.
-    pub to_ptx: Vec<&'a Kernel>,
+    pub to_ptx: Vec<&'a BinaryKernel>,
     /// Machine code of the head that the base has as PTX alone.
-    pub from_ptx: Vec<&'a Kernel>,
+    pub from_ptx: Vec<&'a BinaryKernel>,
     /// Architectures that no machine code of the head is for, with how many kernels the base has for each. They are
     /// in no other list.
     pub removed_architectures: BTreeMap<Arch, usize>,
@@ -53,18 +52,18 @@ pub struct Matching<'a> {
     pub added_architectures: BTreeMap<Arch, usize>,
 }
 
-/// One listing, and the places of those of its kernels that have no partner yet.
-struct Side<'a> {
-    kernels: &'a [Kernel],
+/// One listing, with the positions of those of its kernels that have no partner yet.
+struct UnmatchedKernels<'a> {
+    kernels: &'a [BinaryKernel],
     ptx: &'a [Ptx],
-    /// By place, without what compilers write into them.
+    /// The names by position, without what compilers write into them.
     names: Vec<Cow<'a, str>>,
-    /// Under which name the base has a member.
+    /// The name that the base has for a member.
     members: HashMap<&'a str, &'a str>,
     left: Vec<usize>,
 }
 
-/// The properties that two kernels must share, besides the architecture.
+/// The properties that two kernels must share in addition to the architecture.
 #[derive(Clone, Copy)]
 struct Pass {
     by: MatchedBy,
@@ -74,16 +73,16 @@ struct Pass {
 
 /// A kernel's own values of these properties.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Key<'k> {
+struct MatchKey<'k> {
     arch: Arch,
     name: Option<&'k str>,
     member: Option<Option<&'k str>>,
     code: Option<[u8; 32]>,
 }
 
-/// Says for every kernel of either listing what became of it.
+/// Matches two listings, and says for every kernel of either what became of it.
 pub fn match_kernels<'a>(base: &'a Listing, head: &'a Listing) -> Matching<'a> {
-    let (mut bases, mut heads) = (Side::new(base), Side::new(head));
+    let (mut bases, mut heads) = (UnmatchedKernels::new(base), UnmatchedKernels::new(head));
     heads.members = renamed_files(&members(base), &members(head));
     let removed_architectures = bases.set_aside_architectures(&architectures(head));
     let added_architectures = heads.set_aside_architectures(&architectures(base));
@@ -136,7 +135,7 @@ pub fn match_kernels<'a>(base: &'a Listing, head: &'a Listing) -> Matching<'a> {
     }
 }
 
-impl<'a> Side<'a> {
+impl<'a> UnmatchedKernels<'a> {
     fn new(listing: &'a Listing) -> Self {
         let kernels = &listing.kernels;
         Self {
@@ -148,7 +147,8 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// The architectures that the other side has no machine code for, with how many kernels there are for each.
+    /// Takes out the architectures that the other side has no machine code for, and returns how many kernels there are
+    /// for each.
     fn set_aside_architectures(&mut self, others: &HashSet<Arch>) -> BTreeMap<Arch, usize> {
         let mut aside = BTreeMap::new();
         for kernel in self.kernels {
@@ -171,7 +171,7 @@ impl<'a> Side<'a> {
         self.left.retain(|at| !gone.contains(at));
     }
 
-    fn kernels_at(&self, places: &[usize]) -> Vec<&'a Kernel> {
+    fn kernels_at(&self, places: &[usize]) -> Vec<&'a BinaryKernel> {
         places
             .iter()
             .filter_map(|at| self.kernels.get(*at))
@@ -186,7 +186,7 @@ impl<'a> Side<'a> {
             .collect();
     }
 
-    /// As the base names it.
+    /// Returns the name that the base has for a member.
     fn member<'m>(&self, member: Option<&'m str>) -> Option<&'m str>
     where
         'a: 'm,
@@ -194,8 +194,8 @@ impl<'a> Side<'a> {
         member.map(|member| self.members.get(member).copied().unwrap_or(member))
     }
 
-    /// `None` where the pass does not look at this kernel.
-    fn key(&self, at: usize, pass: Pass) -> Option<Key<'_>> {
+    /// Returns the key of a kernel, or `None` if the pass does not look at it.
+    fn key(&self, at: usize, pass: Pass) -> Option<MatchKey<'_>> {
         let kernel = self.kernels.get(at)?;
         let name = match pass.by {
             MatchedBy::Name => Some(kernel.name.as_str()),
@@ -204,7 +204,7 @@ impl<'a> Side<'a> {
             MatchedBy::Code | MatchedBy::Rest => return None,
         };
         let member = || self.member(kernel.member.as_deref());
-        Some(Key {
+        Some(MatchKey {
             arch: kernel.arch,
             name,
             member: pass.member.then(member),
@@ -212,7 +212,7 @@ impl<'a> Side<'a> {
         })
     }
 
-    fn groups(&self, pass: Pass, places: &[usize]) -> HashMap<Key<'_>, Vec<usize>> {
+    fn groups(&self, pass: Pass, places: &[usize]) -> HashMap<MatchKey<'_>, Vec<usize>> {
         let mut groups: HashMap<_, Vec<usize>> = HashMap::new();
         for at in places {
             if let Some(key) = self.key(*at, pass) {
@@ -222,8 +222,8 @@ impl<'a> Side<'a> {
         groups
     }
 
-    /// The keys that kernels of several members share, with a partner or without one.
-    fn in_several_members(&self, pass: Pass) -> HashSet<Key<'_>> {
+    /// Returns the keys that kernels of several members share, with a partner or without one.
+    fn in_several_members(&self, pass: Pass) -> HashSet<MatchKey<'_>> {
         let all: Vec<_> = (0..self.kernels.len()).collect();
         let member = |at: &usize| self.kernels.get(*at).map(|kernel| kernel.member.as_deref());
         let is_several = |places: &[usize]| {
@@ -238,7 +238,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Those that there is machine code for, or that there should be.
+/// Returns the architectures that there is machine code for, or should be.
 fn architectures(listing: &Listing) -> HashSet<Arch> {
     let refused = listing.ptx.iter().filter(|ptx| ptx.refused.is_some());
     listing
@@ -293,14 +293,18 @@ pub fn renamed_files<'a>(
     renamed
 }
 
-/// Pairs those with the same key, and takes them out of what is left.
-fn match_equal(bases: &mut Side, heads: &mut Side, pass: Pass) -> Vec<(usize, usize, MatchedBy)> {
+/// Pairs kernels with the same key, and takes them out of what is left.
+fn match_equal(
+    bases: &mut UnmatchedKernels,
+    heads: &mut UnmatchedKernels,
+    pass: Pass,
+) -> Vec<(usize, usize, MatchedBy)> {
     if bases.left.is_empty() || heads.left.is_empty() {
         return Vec::new();
     }
     let mut pairs = Vec::new();
     let mut of_heads = heads.groups(pass, &heads.left);
-    // Which of several members a kernel moved to is not known, unless its name or code says it.
+    // Unless its name or code says it, nobody knows which of several members a kernel moved to.
     let is_told = pass.member || (pass.code && pass.by == MatchedBy::Name);
     let many = if is_told {
         [HashSet::new(), HashSet::new()]
@@ -326,20 +330,20 @@ fn match_equal(bases: &mut Side, heads: &mut Side, pass: Pass) -> Vec<(usize, us
         .collect()
 }
 
-/// One to one.
+/// Pairs the kernels of a group one to one.
 fn pair_group<'a>(
-    bases: &Side<'a>,
+    bases: &UnmatchedKernels<'a>,
     of_base: &[usize],
-    heads: &Side<'a>,
+    heads: &UnmatchedKernels<'a>,
     of_head: &[usize],
     pass: Pass,
 ) -> Vec<(usize, usize)> {
-    let kernels = |side: &Side<'a>, places: &[usize]| {
+    let kernels = |side: &UnmatchedKernels<'a>, places: &[usize]| {
         let mut kernels: Vec<_> = places
             .iter()
             .filter_map(|at| Some((*at, side.kernels.get(*at)?)))
             .collect();
-        // A stable sort: the order decides between kernels with one name in one member.
+        // The sort is stable, so the order decides between kernels with one name in one member.
         kernels.sort_by_key(|(_, kernel)| (kernel.name.as_str(), kernel.member.as_deref()));
         kernels
     };
@@ -362,7 +366,7 @@ fn pair_group<'a>(
             } else {
                 normal::likeness(&base.name, &head.name)
             };
-            // The same whichever of the two listings comes first.
+            // The tie is the same whichever of the two listings comes first.
             let tie = (first.min(second), first.max(second));
             scored.push((score, tie, *one, *other));
         }
@@ -380,9 +384,12 @@ fn pair_group<'a>(
     pairs
 }
 
-/// Pairs kernels of any name and code where a library or object has one left for an architecture, on both sides: it was
+/// Pairs kernels of any name and code if a library or object has one left for an architecture on both sides: it was
 /// renamed, or its template has other parameters.
-fn pair_rest(bases: (&Side, &[usize]), heads: (&Side, &[usize])) -> Vec<(usize, usize)> {
+fn pair_rest(
+    bases: (&UnmatchedKernels, &[usize]),
+    heads: (&UnmatchedKernels, &[usize]),
+) -> Vec<(usize, usize)> {
     let [bases, heads] = [bases, heads].map(|(side, left)| {
         let mut groups: HashMap<(Arch, Option<&str>), Vec<usize>> = HashMap::new();
         for at in left {
@@ -405,9 +412,9 @@ fn pair_rest(bases: (&Side, &[usize]), heads: (&Side, &[usize])) -> Vec<(usize, 
         .collect()
 }
 
-/// Those that are left and that the other side has as PTX of the same member which a driver can compile for the
-/// architecture, and the rest.
-fn split_by_ptx(side: &Side, other: &Side) -> (Vec<usize>, Vec<usize>) {
+/// Splits the remaining kernels into those that the other side has as PTX of the same member, which a driver can
+/// compile for the architecture, and the rest.
+fn split_by_ptx(side: &UnmatchedKernels, other: &UnmatchedKernels) -> (Vec<usize>, Vec<usize>) {
     let mut architectures: HashMap<(&str, Option<&str>), Vec<Arch>> = HashMap::new();
     for ptx in other.ptx {
         let member = other.member(ptx.member.as_deref());
@@ -416,7 +423,7 @@ fn split_by_ptx(side: &Side, other: &Side) -> (Vec<usize>, Vec<usize>) {
             of_name.push(ptx.arch);
         }
     }
-    let can_be_compiled = |kernel: &Kernel| {
+    let can_be_compiled = |kernel: &BinaryKernel| {
         let key = (kernel.name.as_str(), side.member(kernel.member.as_deref()));
         architectures
             .get(&key)
@@ -437,8 +444,8 @@ pub(crate) mod tests {
     use crate::Format;
     use proptest::prelude::*;
 
-    pub fn kernel(name: &str, arch: &str, code: u8) -> Kernel {
-        Kernel {
+    pub fn kernel(name: &str, arch: &str, code: u8) -> BinaryKernel {
+        BinaryKernel {
             name: name.to_owned(),
             arch: arch.parse().unwrap(),
             registers: None,
@@ -459,24 +466,24 @@ pub(crate) mod tests {
         }
     }
 
-    pub fn in_member(member: &str, kernel: Kernel) -> Kernel {
-        Kernel {
+    pub fn in_member(member: &str, kernel: BinaryKernel) -> BinaryKernel {
+        BinaryKernel {
             member: Some(member.to_owned()),
             ..kernel
         }
     }
 
-    pub fn listing(kernels: impl IntoIterator<Item = Kernel>) -> Listing {
+    pub fn listing(kernels: impl IntoIterator<Item = BinaryKernel>) -> Listing {
         Listing {
             kernels: kernels.into_iter().collect(),
             ..Listing::new(Format::Fatbin)
         }
     }
 
-    /// Members and digests of pairs.
+    /// Returns the members and digests of pairs.
     fn pairs(matching: &Matching) -> Vec<(String, u8, u8)> {
         let of = |pair: &Pair| {
-            let member = |kernel: &Kernel| kernel.member.clone().unwrap_or_default();
+            let member = |kernel: &BinaryKernel| kernel.member.clone().unwrap_or_default();
             let members = format!("{}{}", member(pair.base), member(pair.head));
             (members, pair.base.digest[0], pair.head.digest[0])
         };
@@ -514,8 +521,8 @@ pub(crate) mod tests {
         ];
         let expected = expected.map(|(members, base, head)| (members.to_owned(), base, head));
         assert_eq!(pairs(&matching), expected);
-        // Which of the members it moved to is not known.
-        let members = |list: &[&Kernel]| -> Vec<String> {
+        // Nobody knows which of the members it moved to.
+        let members = |list: &[&BinaryKernel]| -> Vec<String> {
             list.iter()
                 .filter_map(|kernel| kernel.member.clone())
                 .collect()
@@ -578,7 +585,7 @@ pub(crate) mod tests {
                 refused: None,
             },
         ];
-        let names = |list: &[&Kernel]| -> Vec<String> {
+        let names = |list: &[&BinaryKernel]| -> Vec<String> {
             list.iter().map(|kernel| kernel.name.clone()).collect()
         };
         let matching = match_kernels(&base, &head);
@@ -589,15 +596,15 @@ pub(crate) mod tests {
         assert_eq!(names(&back.added), ["gone", "newer"]);
     }
 
-    /// Long enough to be told by its code.
-    fn with_code(name: &str, code: u8, opcodes: &[(u16, u32)]) -> Kernel {
-        Kernel {
+    /// Returns a kernel that is long enough to be recognised by its code.
+    fn with_code(name: &str, code: u8, opcodes: &[(u16, u32)]) -> BinaryKernel {
+        BinaryKernel {
             opcodes: opcodes.to_vec(),
             ..kernel(name, "sm_90", code)
         }
     }
 
-    /// The names of both, and how they were found.
+    /// Returns the names of both, and how they were matched.
     fn named(matching: &Matching) -> Vec<(String, String, MatchedBy)> {
         let of = |pair: &Pair| (pair.base.name.clone(), pair.head.name.clone(), pair.by);
         matching.pairs.iter().map(of).collect()
@@ -619,7 +626,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn of_several_with_one_normal_name_the_most_similar_are_paired() {
+    fn pairs_most_similar_of_several_with_one_normal_name() {
         let base = listing([
             with_code("k_0d1d", 1, &[(1, 100), (2, 20)]),
             with_code("k_0d1c", 2, &[(1, 200), (3, 20)]),
@@ -680,7 +687,7 @@ pub(crate) mod tests {
         let matching = match_kernels(&base, &head);
         assert!(matching.pairs.is_empty());
         assert_eq!((matching.removed.len(), matching.added.len()), (2, 1));
-        // Unless it has the same code.
+        // Equal code makes the difference.
         let head = listing([in_member("libk_cuda132.so", kernel("k", "sm_90", 2))]);
         let matching = match_kernels(&base, &head);
         assert_eq!(
@@ -753,7 +760,7 @@ pub(crate) mod tests {
     /// Pairs that a name or equal code shows.
     fn match_kernels_of(
         base: &Listing,
-        head: impl IntoIterator<Item = Kernel>,
+        head: impl IntoIterator<Item = BinaryKernel>,
     ) -> Vec<(String, String, MatchedBy)> {
         let mut named = named(&match_kernels(base, &listing(head)));
         named.retain(|(.., by)| *by != MatchedBy::Rest);
@@ -788,7 +795,7 @@ pub(crate) mod tests {
         let mut both = by_rest(&libraries, &[("a", "new"), ("b", "next")]);
         both.sort();
         assert_eq!(both, ["gonenext", "oldnew"]);
-        // Two are left, or they are of two libraries.
+        // There are two left, or they belong to two libraries.
         assert!(by_rest(&[("a", "old")], &[("a", "new"), ("a", "next")]).is_empty());
         assert!(by_rest(&[("a", "old"), same], &[same, ("b", "new")]).is_empty());
     }
@@ -808,15 +815,15 @@ pub(crate) mod tests {
     }
 
     prop_compose! {
-        /// The digest says which code it is.
+        /// Draws kernels whose digest says which code they have.
         fn any_kernel()(
             name in 0_u8..20,
             arch in prop::sample::select(vec!["sm_80", "sm_90", "sm_90a"]),
             member in prop::option::of(0_u8..2),
             code in 0_u8..30,
-        ) -> Kernel {
+        ) -> BinaryKernel {
             let counts = [(1, 40 + u32::from(code) * 7), (u16::from(code % 4) + 2, 100)];
-            Kernel {
+            BinaryKernel {
                 opcodes: counts.to_vec(),
                 member: member.map(|member| format!("{member}.o")),
                 ..kernel(&format!("k{name}"), arch, code)
@@ -828,7 +835,7 @@ pub(crate) mod tests {
         prop::collection::vec(any_kernel(), 0..40).prop_map(listing)
     }
 
-    /// No name stands twice in one place.
+    /// Draws listings in which no name occurs twice in one place.
     fn any_listing_of_names() -> impl Strategy<Value = Listing> {
         any_listing().prop_map(|mut listing| {
             let mut met = HashSet::new();
@@ -839,7 +846,7 @@ pub(crate) mod tests {
         })
     }
 
-    fn place(listing: &Listing, kernel: &Kernel) -> usize {
+    fn place(listing: &Listing, kernel: &BinaryKernel) -> usize {
         let found = listing
             .kernels
             .iter()
@@ -847,9 +854,9 @@ pub(crate) mod tests {
         found.unwrap()
     }
 
-    /// Everything that it says of the kernels, whatever their order.
+    /// Returns everything that a matching says of the kernels, whatever their order.
     fn sorted(matching: &Matching) -> Vec<String> {
-        let all = |of: &str, list: &[&Kernel]| -> Vec<String> {
+        let all = |of: &str, list: &[&BinaryKernel]| -> Vec<String> {
             list.iter().map(|entry| format!("{of} {entry:?}")).collect()
         };
         let mut text: Vec<_> = matching

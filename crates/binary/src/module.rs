@@ -1,4 +1,5 @@
-//! The machine code of one kernel in a module, as the driver picks it for a device, and the variables of that code.
+//! Reads the machine code of one kernel in a module, as the driver selects it for a device, and the variables of that
+//! code.
 
 use crate::elf::{ENDIAN, header};
 use crate::error::{Error, Problem};
@@ -8,7 +9,7 @@ use object::elf::{SHT_NOBITS, SHT_SYMTAB, STT_OBJECT};
 use object::read::elf::{FileHeader as _, SectionHeader as _, Sym as _};
 use std::borrow::Cow;
 
-/// `__constant__` variables, and `__device__` ones without and with a first value.
+/// The sections of `__constant__` variables, and of `__device__` ones without and with a first value.
 const CONSTANTS: &[u8] = b".nv.constant3";
 const WRITTEN: [&[u8]; 2] = [b".nv.global", b".nv.global.init"];
 
@@ -19,7 +20,7 @@ const TEXTURES: [u16; 18] = [
     0x19c, 0x19d, 0x19e, 0x19f, 0x1a0,
 ];
 
-/// A cubin.
+/// The machine code of a kernel, as a cubin.
 pub struct KernelCode<'a> {
     pub arch: Arch,
     pub bytes: Cow<'a, [u8]>,
@@ -28,15 +29,15 @@ pub struct KernelCode<'a> {
 /// A variable of a cubin, with the value that loading gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
-    /// As the linker knows it.
+    /// The name that the linker knows.
     pub name: String,
     pub initial: Vec<u8>,
 }
 
-/// The code of a kernel for the newest architecture that `runs`. `None`: the module has none.
+/// Finds the code of a kernel for the newest architecture that `runs`. Returns `None` if the module has none.
 ///
 /// # Errors
-/// Where it is no module, or damaged.
+/// Fails if it is no module, or if it is damaged.
 pub fn find_code<'a>(
     module: &'a [u8],
     kernel: &str,
@@ -63,10 +64,10 @@ pub fn find_code<'a>(
     Ok(None)
 }
 
-/// The PTX of a kernel for the newest architecture that `runs`. `None`: the module has none.
+/// Finds the PTX of a kernel for the newest architecture that `runs`. Returns `None` if the module has none.
 ///
 /// # Errors
-/// As of [`find_code`].
+/// Fails as [`find_code`] does.
 pub fn find_kernel_ptx<'a>(
     module: &'a [u8],
     kernel: &str,
@@ -84,7 +85,7 @@ pub fn find_kernel_ptx<'a>(
         }))
 }
 
-/// A module has a NUL behind its text, which the assembler takes for code.
+/// Removes the NUL after the text of a module, which the assembler would take for code.
 fn without_end(text: Cow<[u8]>) -> Cow<[u8]> {
     let length = text
         .iter()
@@ -114,10 +115,10 @@ fn has_kernel(cubin: &[u8], kernel: &str) -> Result<bool, Error> {
     Ok(sections.section_by_name(ENDIAN, code.as_bytes()).is_some())
 }
 
-/// Whether a kernel reads or writes textures or surfaces.
+/// Returns true if a kernel reads or writes textures or surfaces.
 ///
 /// # Errors
-/// Where the cubin is damaged.
+/// Fails if the cubin is damaged.
 pub fn has_textures(cubin: &[u8], kernel: &str) -> Result<bool, Error> {
     let sections = header(cubin)?.sections(ENDIAN, cubin);
     let sections = sections.map_err(|_| damaged("table of sections"))?;
@@ -131,10 +132,10 @@ pub fn has_textures(cubin: &[u8], kernel: &str) -> Result<bool, Error> {
     Ok((instructions.iter()).any(|instruction| TEXTURES.contains(&operation(instruction))))
 }
 
-/// All variables of a cubin, the largest of `most` bytes.
+/// Returns all variables of a cubin. A variable may have at most `most` bytes.
 ///
 /// # Errors
-/// Where it is damaged, and where a variable is larger.
+/// Fails if the cubin is damaged, or if a variable is larger.
 pub fn read_variables(cubin: &[u8], most: u64) -> Result<Vec<Variable>, Error> {
     let sections = header(cubin)?.sections(ENDIAN, cubin);
     let sections = sections.map_err(|_| damaged("table of sections"))?;

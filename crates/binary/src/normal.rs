@@ -1,13 +1,13 @@
-//! Names of kernels without what differs between two builds of the same source: hashes of files, versions of
-//! namespaces, how a launch was specialised.
+//! Normalises names of kernels: it removes what differs between two builds of the same source, which are hashes of
+//! files, versions of namespaces, and how a launch was specialised.
 //!
-//! In a mangled name each identifier follows its length (`3cub`), and nothing else depends on what an identifier says:
-//! one can be replaced without a full demangler. Identifiers are found by their beginning. The digits before it
-//! can also end another identifier, so each length that they can state is tried.
+//! In a mangled name each identifier follows its length (`3cub`), and nothing else depends on what an identifier says.
+//! So one can be replaced without a full demangler. Identifiers are found by their beginning. The digits before it can
+//! also end another identifier, so each length that they can state is tried.
 
 use std::borrow::Cow;
 
-/// Equal for two builds of one kernel.
+/// Returns a name that is equal for two builds of one kernel.
 pub fn name(name: &str) -> Cow<'_, str> {
     let mut result = String::new();
     let mut done = 0;
@@ -30,7 +30,7 @@ pub fn name(name: &str) -> Cow<'_, str> {
     Cow::Owned(result)
 }
 
-/// Part of a name that is replaced.
+/// A part of a name that is replaced.
 struct Found<'a> {
     start: usize,
     end: usize,
@@ -40,11 +40,11 @@ struct Found<'a> {
 fn found_at(text: &str, at: usize) -> Option<Found<'_>> {
     let rest = text.get(at..)?;
     if rest.starts_with("__nv_static_") {
-        return of_static(text, at);
+        return find_static_name(text, at);
     }
     for marker in ["_GLOBAL__N_", "_INTERNAL_"] {
         if rest.starts_with(marker) {
-            return of_file(text, at, marker);
+            return find_file_name(text, at, marker);
         }
     }
     for namespace in ["CUB_", "THRUST_", "_V_", "_RMM_"] {
@@ -60,7 +60,7 @@ fn found_at(text: &str, at: usize) -> Option<Found<'_>> {
     None
 }
 
-/// The identifiers that can start at `at`, the longest first: where their lengths start, and where they end.
+/// Returns the identifiers that can start at `at`, the longest first: where their lengths start, and where they end.
 fn identifiers(text: &str, at: usize) -> impl Iterator<Item = (usize, usize)> {
     let before = text.get(..at).unwrap_or_default();
     let digits = before.bytes().rev().take_while(u8::is_ascii_digit).count();
@@ -72,7 +72,7 @@ fn identifiers(text: &str, at: usize) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// The longest identifier that `stands_for` takes.
+/// Returns the longest identifier that `stands_for` accepts.
 fn identifier<'a>(
     text: &'a str,
     at: usize,
@@ -87,15 +87,15 @@ fn identifier<'a>(
     })
 }
 
-/// The name of an anonymous namespace, or one for what is static in a file.
-fn of_file<'a>(text: &'a str, at: usize, marker: &str) -> Option<Found<'a>> {
+/// Finds the name of an anonymous namespace, or the prefix of what is static in a file.
+fn find_file_name<'a>(text: &'a str, at: usize, marker: &str) -> Option<Found<'a>> {
     let all = || {
         identifiers(text, at).filter_map(|(start, end)| {
             let unit = text.get(at..end)?.strip_prefix(marker)?;
             Some(((start, end), source_file(unit)?))
         })
     };
-    // A name of a definition could go on for long.
+    // The name of a definition could continue for long.
     let hashed = all().find(|(_, unit)| unit.is_hashed);
     let ((start, end), unit) = hashed.or_else(|| all().last())?;
     Some(Found {
@@ -105,7 +105,7 @@ fn of_file<'a>(text: &'a str, at: usize, marker: &str) -> Option<Found<'a>> {
     })
 }
 
-/// The part after `CUB_` or `_V_`: `300102_SM_750_800_NS`.
+/// Returns true for the part after `CUB_` or `_V_`: `300102_SM_750_800_NS`.
 fn is_version(text: &str) -> bool {
     let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
     let mut parts = text.split('_');
@@ -113,7 +113,8 @@ fn is_version(text: &str) -> bool {
         && parts.all(|part| is_number(part) || part == "SM" || part == "NS")
 }
 
-/// `cuda::__4`, `cuda::std::__4`: the ABI version of libcu++, after the namespace or a substitution that stands for it.
+/// Finds the ABI version of libcu++ after the namespace or a substitution that stands for it: `cuda::__4`,
+/// `cuda::std::__4`.
 fn abi_namespace(text: &str, at: usize) -> Option<Found<'_>> {
     let found = identifier(text, at, |name| {
         let number = name.strip_prefix("__")?;
@@ -133,8 +134,8 @@ fn abi_namespace(text: &str, at: usize) -> Option<Found<'_>> {
     is_cuda.then_some(found)
 }
 
-/// `__nv_static_22__dcdf8594_4_a_cu_9d8e7f6a_` before the name of what is static there.
-fn of_static(text: &str, at: usize) -> Option<Found<'_>> {
+/// Finds the prefix of a static name: `__nv_static_22__dcdf8594_4_a_cu_9d8e7f6a_`.
+fn find_static_name(text: &str, at: usize) -> Option<Found<'_>> {
     const MARKER: &str = "__nv_static_";
     let digits_at = at.checked_add(MARKER.len())?;
     let (length, _) = text.get(digits_at..)?.split_once('_')?;
@@ -151,12 +152,13 @@ fn of_static(text: &str, at: usize) -> Option<Found<'_>> {
 /// A part of a name that stands for a file.
 struct Unit<'a> {
     file: &'a str,
-    /// After it there is a hash, and no name.
+    /// True if it is followed by a hash, and by no name.
     is_hashed: bool,
 }
 
-/// From a hash of the path, the length of the file's name, that name, and a hash of definitions or the name of one.
-/// Older compilers write no first hash, and the name of a temporary file around that of the source.
+/// Parses a file's part of a name: a hash of the path, the length of the file's name, that name, and a hash of
+/// definitions or the name of one. Older compilers write no first hash, and put the name of a temporary file around
+/// that of the source.
 fn source_file(unit: &str) -> Option<Unit<'_>> {
     let unit = unit.trim_start_matches('_');
     let unit = match unit.split_once('_') {
@@ -171,7 +173,7 @@ fn source_file(unit: &str) -> Option<Unit<'_>> {
     // A number can follow the hash.
     let (hash, number) = definition.split_once('_').unwrap_or((definition, ""));
     let file = match file.strip_prefix("tmpxft_") {
-        // Two numbers, then the length of the source's name.
+        // There are two numbers, and then the length of the source's name.
         Some(temporary) => temporary.splitn(4, '_').nth(3)?,
         None => file,
     };
@@ -185,8 +187,8 @@ fn is_hash(text: &str) -> bool {
     text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Triton once wrote into the name which arguments are divisible by 16 (`d`), 1 (`c`) or of such an alignment (`e`):
-/// `_0d1d2de`; ahead of time with a hash before it.
+/// Removes a specialisation of Triton, which once wrote into the name which arguments are divisible by 16 (`d`), 1
+/// (`c`) or have such an alignment (`e`): `_0d1d2de`. Ahead of time it has a hash before it.
 fn without_specialisation(name: &str) -> Option<&str> {
     let (kernel, arguments) = name.rsplit_once('_')?;
     let mut rest = arguments;
@@ -199,7 +201,7 @@ fn without_specialisation(name: &str) -> Option<&str> {
         rest = letters;
         count += 1;
     }
-    // Else it may be a number that belongs to the name: `pool_0`, `layer_01`.
+    // Otherwise it may be a number that belongs to the name: `pool_0`, `layer_01`.
     if count < 2 || !(is_special || count >= 8) {
         return None;
     }
@@ -207,14 +209,15 @@ fn without_specialisation(name: &str) -> Option<&str> {
     Some(hashed.map_or(kernel, |(kernel, _)| kernel))
 }
 
-/// CuTe DSL numbers the kernels of a program in their order: `kernel_cutlass_gemm_tensorptrf16_0`.
+/// Removes the number that CuTe DSL gives the kernels of a program in their order:
+/// `kernel_cutlass_gemm_tensorptrf16_0`.
 fn without_number(name: &str) -> Option<&str> {
     let (kernel, number) = name.rsplit_once('_')?;
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     (is_number && name.starts_with("kernel_cutlass_")).then_some(kernel)
 }
 
-/// The name of a library or object without its version, the one of Python, and hashes: digits count for nothing.
+/// Returns the name of a library or object without its version, Python's version, and hashes. Digits do not count.
 pub fn member(member: &str) -> String {
     member
         .split(['-', '.', '/'])
@@ -232,7 +235,7 @@ pub fn member(member: &str) -> String {
         .join(".")
 }
 
-/// How much of two names is the same at their beginnings and ends, from 0 to 1.
+/// Returns how much of two names is equal at their beginnings and ends, from 0 to 1.
 pub fn likeness(one: &str, other: &str) -> f64 {
     let (longest, shortest) = (one.len().max(other.len()), one.len().min(other.len()));
     let same = |pairs: &mut dyn Iterator<Item = (u8, u8)>| {
@@ -246,12 +249,13 @@ pub fn likeness(one: &str, other: &str) -> f64 {
     }
 }
 
-/// Whether two names differ in numbers and built-in types alone: `k<int, 64>` and `k<long, 128>` are two kernels.
+/// Returns true if two names differ only in numbers and built-in types: `k<int, 64>` and `k<long, 128>` are two
+/// kernels.
 pub fn is_instance_of_same(one: &str, other: &str) -> bool {
     skeleton(one) == skeleton(other)
 }
 
-/// The identifiers of a name, without digits.
+/// Returns the identifiers of a name, without digits.
 fn skeleton(name: &str) -> String {
     let mut result = String::new();
     let mut rest = name;
@@ -264,7 +268,7 @@ fn skeleton(name: &str) -> String {
         let digits = from.bytes().take_while(u8::is_ascii_digit).count();
         let (length, after) = from.split_at_checked(digits).unwrap_or_default();
         let identifier = length.parse().ok().and_then(|length| after.get(..length));
-        // A number that is no length: `Li64E`.
+        // The number is no length: `Li64E`.
         let identifier = identifier.filter(|identifier| {
             let is_value = after.starts_with('E') || after.starts_with('_');
             !is_value || identifier.contains("__")
@@ -285,7 +289,7 @@ fn skeleton(name: &str) -> String {
 mod tests {
     use super::{is_instance_of_same, name};
 
-    /// With their lengths, as names are mangled.
+    /// Returns identifiers with their lengths, as names are mangled.
     fn mangled(identifiers: &[&str]) -> String {
         format!(
             "_ZN{}Ev",
@@ -305,7 +309,7 @@ mod tests {
     #[test]
     fn a_hash_of_the_file_does_not_count() {
         for (one, other) in [
-            // xformers 0.0.34 and 0.0.35
+            // The names are from xformers 0.0.34 and 0.0.35.
             (
                 "_GLOBAL__N__2bbfbd09_17_sparse24_apply_cu_180efe8d_6433",
                 "_GLOBAL__N__2bbfbd09_17_sparse24_apply_cu_6d241d85_1305",
@@ -315,7 +319,7 @@ mod tests {
                 "_GLOBAL__N__dcdf8594_4_a_cu__Z1fPf",
                 "_GLOBAL__N__dcdf8594_4_a_cu_9d8e7f6a",
             ),
-            // CUDA 10 and before
+            // This is the form of CUDA 10 and before.
             (
                 "_GLOBAL__N__38_tmpxft_00003916_00000000_9_add_cpp1_ii_71482d89",
                 "_GLOBAL__N__38_tmpxft_00001111_00000000_9_add_cpp1_ii_00000003",
@@ -326,10 +330,10 @@ mod tests {
             ),
         ] {
             same(&[one, "kernel"], &[other, "kernel"]);
-            // Behind an identifier that ends in a digit.
+            // It follows an identifier that ends in a digit.
             let long = "l".repeat(400);
             same(&["k2", one, &long], &["k2", other, &long]);
-            // With an identifier behind it that is another one.
+            // The identifier after it differs.
             assert_ne!(name(&mangled(&[one, "k"])), name(&mangled(&[other, "l"])));
         }
     }
@@ -360,7 +364,7 @@ mod tests {
 
     #[test]
     fn a_version_of_a_namespace_does_not_count() {
-        // cupy-cuda12x 14.0.1; the other one is for other architectures, and Thrust of CUDA 12.0.
+        // These are from cupy-cuda12x 14.0.1. The other one is for other architectures, and has Thrust of CUDA 12.0.
         same(
             &["cub", "CUB_300102_SM_500_520_600_NS", "detail", "scan"],
             &["cub", "CUB_300200_SM_1000_1200", "detail", "scan"],
@@ -373,7 +377,7 @@ mod tests {
             &["cub", "_V_300200_SM_750_800_900_1000_1200", "k"],
             &["cub", "_V_300300_SM_900", "k"],
         );
-        // libcuml-cu12 26.8.0 and 26.10.0
+        // These are from libcuml-cu12 26.8.0 and 26.10.0.
         same(
             &["rmm", "_RMM_26_8", "device_uvector"],
             &["rmm", "_RMM_26_10", "device_uvector"],

@@ -1,11 +1,11 @@
-//! Which kernels PTX has.
+//! Finds the kernels in the text of PTX.
 
 use crate::error::{Error, Problem};
 use crate::{Content, START};
 use memchr::{memchr, memmem, memrchr};
 use model::Arch;
 
-/// Whether text starts as PTX does: with its version, after comments.
+/// Returns true if a text starts as PTX does: with its version, after comments.
 pub fn is_ptx(text: &[u8]) -> bool {
     let start = text.get(..START).unwrap_or(text);
     let first = start
@@ -22,7 +22,7 @@ pub fn read(ptx: &[u8]) -> Result<Content, Error> {
     })
 }
 
-/// `.target sm_90a, debug`
+/// Returns the architecture of a directive: `.target sm_90a, debug`.
 pub fn target(ptx: &[u8]) -> Result<Arch, Error> {
     find_target(ptx).ok_or_else(|| Error::at(0, Problem::Damaged("target of the PTX")))
 }
@@ -39,19 +39,19 @@ fn find_target(ptx: &[u8]) -> Option<Arch> {
         .find_map(|name| name.parse().ok())
 }
 
-/// The names that `.entry` directives give. PTX is outside data: what does not look like one is left out.
+/// Returns the names in `.entry` directives. PTX is outside data, and what does not look like a name is left out.
 pub fn kernels(ptx: &[u8]) -> Vec<String> {
     entries(ptx).map(|(name, _)| name).collect()
 }
 
-/// The text from the line on that has an entry's directive.
+/// Returns the text from the line with an entry's directive on.
 pub fn find_entry<'a>(ptx: &'a str, symbol: &str) -> Option<&'a str> {
     let mut entries = entries(ptx.as_bytes());
     let (_, line) = entries.find(|(name, _)| name == symbol)?;
     ptx.get(line..)
 }
 
-/// The name of each `.entry` directive, and where its line starts.
+/// Returns the name of each `.entry` directive, and where its line starts.
 fn entries(ptx: &[u8]) -> impl Iterator<Item = (String, usize)> {
     let mut from = 0;
     let lines = std::iter::from_fn(move || {

@@ -1,18 +1,19 @@
-//! Which of the kernels that got worse probably costs most.
+//! Ranks kernels that got worse by what that probably costs.
 
-use crate::{Kernel, Pair};
+use crate::{BinaryKernel, Pair};
 use model::occupancy::Occupancy;
 use std::cmp::Ordering;
 
-/// Threads of a block where neither side states launch bounds: a usual size, by which a step of registers counts.
+/// The threads of a block if neither side states launch bounds. It is a usual size, with which a step of registers
+/// counts.
 const USUAL_BLOCK: u64 = 256;
 
-/// How many warps fit an SM on both sides.
+/// The number of warps that fit an SM on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resident {
     pub base: Occupancy,
     pub head: Occupancy,
-    /// Threads of the blocks, if these are no blocks that a side states: a guess, which ranks kernels and is no fact.
+    /// The threads of the blocks, if neither side states them: a guess, which ranks kernels and is no fact.
     pub assumed_block: Option<u64>,
 }
 
@@ -33,10 +34,10 @@ pub struct Resident {
 pub struct Worsening {
     /// The share of warps that no longer fit, from 0 to 1.
     pub warps: f64,
-    /// `None` where the code is not linked, or the limits of the architecture are not known.
+    /// `None` if the code is not linked, or if the limits of the architecture are unknown.
     pub resident: Option<Resident>,
     pub local_instructions: u32,
-    /// Bytes.
+    /// The additional bytes of a thread's stack.
     pub stack: u32,
     /// The share by which code is longer.
     pub code: f64,
@@ -44,14 +45,14 @@ pub struct Worsening {
 }
 
 impl Worsening {
-    /// `None` where nothing got worse.
-    pub fn of(pair: &Pair) -> Option<Self> {
+    /// Returns how much the head is worse, or `None` if nothing got worse.
+    pub fn from_pair(pair: &Pair) -> Option<Self> {
         let Pair { base, head, .. } = pair;
-        let more = |of: fn(&Kernel) -> Option<u32>| match (of(base), of(head)) {
+        let more = |of: fn(&BinaryKernel) -> Option<u32>| match (of(base), of(head)) {
             (Some(base), Some(head)) => head.saturating_sub(base),
             _ => 0,
         };
-        let resident = Resident::of(pair);
+        let resident = Resident::from_pair(pair);
         let found = Self {
             warps: resident.map_or(0.0, |resident| resident.lost()),
             resident,
@@ -73,7 +74,7 @@ impl Worsening {
         is_worse.then_some(found)
     }
 
-    /// The costliest first, and what got no worse last.
+    /// Orders the costliest first, and what got no worse last.
     pub fn costliest_first(one: &Option<Self>, other: &Option<Self>) -> Ordering {
         match (one, other) {
             (Some(one), Some(other)) => one.compare(other),
@@ -91,7 +92,7 @@ impl Worsening {
 }
 
 impl Resident {
-    fn of(pair: &Pair) -> Option<Self> {
+    fn from_pair(pair: &Pair) -> Option<Self> {
         let Pair { base, head, .. } = pair;
         if let (Some(base), Some(head)) = (base.occupancy(), head.occupancy()) {
             return Some(Self {
@@ -124,8 +125,8 @@ mod tests {
     use crate::MatchedBy;
     use crate::matching::tests::kernel;
 
-    fn usual(name: &str) -> Kernel {
-        Kernel {
+    fn usual(name: &str) -> BinaryKernel {
+        BinaryKernel {
             registers: Some(32),
             stack: Some(0),
             static_shared: Some(0),
@@ -136,20 +137,20 @@ mod tests {
         }
     }
 
-    fn worsening(base: &Kernel, head: &Kernel) -> Option<Worsening> {
+    fn worsening(base: &BinaryKernel, head: &BinaryKernel) -> Option<Worsening> {
         let by = MatchedBy::Name;
-        Worsening::of(&Pair { base, head, by })
+        Worsening::from_pair(&Pair { base, head, by })
     }
 
     #[test]
     fn what_costs_more_comes_first_whatever_else_is_more() {
         let base = usual("k");
-        let changed = |change: fn(&mut Kernel)| {
+        let changed = |change: fn(&mut BinaryKernel)| {
             let mut head = usual("k");
             change(&mut head);
             head
         };
-        // From the costliest on; each has more of all that counts less.
+        // These begin with the costliest. Each has more of everything that counts less.
         let heads = [
             changed(|kernel| kernel.registers = Some(96)),
             changed(|kernel| kernel.registers = Some(48)),
@@ -179,11 +180,11 @@ mod tests {
 
     #[test]
     fn registers_that_take_no_warp_away_come_last() {
-        let more = |registers| Kernel {
+        let more = |registers| BinaryKernel {
             registers: Some(registers),
             ..usual("k")
         };
-        // From 24 on all 64 warps of an SM have theirs up to 32.
+        // From 24 to 32 registers, all 64 warps of an SM fit.
         let alone = worsening(&more(24), &more(32)).unwrap();
         assert_eq!(alone.warps, 0.0);
         let step = worsening(&more(32), &more(33)).unwrap();
@@ -193,19 +194,19 @@ mod tests {
 
     #[test]
     fn a_block_that_is_assumed_is_named() {
-        let head = Kernel {
+        let head = BinaryKernel {
             registers: Some(64),
             ..usual("k")
         };
         let found = worsening(&usual("k"), &head).unwrap().resident.unwrap();
         assert_eq!(found.assumed_block, Some(USUAL_BLOCK));
-        let bound = |kernel: Kernel| Kernel {
+        let bound = |kernel: BinaryKernel| BinaryKernel {
             max_threads: Some([128, 1, 1]),
             ..kernel
         };
         let found = worsening(&bound(usual("k")), &bound(head.clone())).unwrap();
         assert_eq!(found.resident.unwrap().assumed_block, None);
-        // The bound of one side alone is that of both.
+        // The bound that one side states is used for both.
         let found = worsening(&usual("k"), &bound(head)).unwrap();
         assert_eq!(found.resident.unwrap().assumed_block, Some(128));
     }
@@ -214,7 +215,7 @@ mod tests {
     fn the_same_or_better_is_not_worse() {
         let base = usual("k");
         assert_eq!(worsening(&base, &base), None);
-        let better = Kernel {
+        let better = BinaryKernel {
             registers: Some(24),
             code: 512,
             ..usual("k")

@@ -1,14 +1,15 @@
-//! Which kernels are the same by their code, where names do not say it.
+//! Matches kernels by their code if names do not.
 //!
 //! Templates make families of kernels that resemble each other more than two builds of one of them do. So similar code
-//! counts only if nothing else in the other listing, with a partner or without one, is nearly as similar. A kernel
-//! without a partner is better than a wrong one.
+//! counts only if nothing else in the other listing, with a partner or without one, is nearly as similar. No partner is
+//! better than a wrong one.
 
-use crate::{Kernel, normal};
+use crate::{BinaryKernel, normal};
 use model::Arch;
 use std::collections::HashMap;
 
-/// Shorter code says nothing of where it comes from: a fill, a copy, a body that is empty for this architecture.
+/// The least number of instructions from which code says where it comes from. Shorter code can be a fill, a copy, or a
+/// body that is empty for this architecture.
 const FEWEST_INSTRUCTIONS: u64 = 48;
 
 /// The share of the instructions of two kernels that both must have.
@@ -22,14 +23,14 @@ const LEAST_SIMILARITY: f64 = 0.95;
 /// How much less similar everything else must be.
 const LEAST_LEAD: f64 = 0.05;
 
-/// With more kernels of about one size it is one of a family.
+/// If more kernels have about one size, they are a family.
 const MOST_COMPARED: usize = 512;
 
-/// From 0 to 1: instructions of one opcode that both have, of those that either has. `None` where it is less than
-/// `least`.
-pub fn similarity(one: &Kernel, other: &Kernel, least: f64) -> Option<f64> {
+/// Returns the share of the instructions of either kernel that both have, counted by opcode, from 0 to 1. Returns
+/// `None` if it is less than `least`.
+pub fn similarity(one: &BinaryKernel, other: &BinaryKernel, least: f64) -> Option<f64> {
     let all = instructions(one) + instructions(other);
-    // Both have (all - differences) / 2, either has (all + differences) / 2.
+    // Both have (all - differences) / 2, and either has (all + differences) / 2.
     let most_differences = all as f64 * (1.0 - least) / (1.0 + least);
     let (mut one, mut other) = (one.opcodes.as_slice(), other.opcodes.as_slice());
     let mut differences = 0_u64;
@@ -60,7 +61,7 @@ pub fn similarity(one: &Kernel, other: &Kernel, least: f64) -> Option<f64> {
     None
 }
 
-fn instructions(kernel: &Kernel) -> u64 {
+fn instructions(kernel: &BinaryKernel) -> u64 {
     kernel
         .opcodes
         .iter()
@@ -68,19 +69,19 @@ fn instructions(kernel: &Kernel) -> u64 {
         .sum()
 }
 
-/// Whether equal code is enough to take two kernels for the same one.
-pub fn is_telling(kernel: &Kernel) -> bool {
+/// Returns true if equal code is enough to take two kernels for the same one.
+pub fn is_telling(kernel: &BinaryKernel) -> bool {
     instructions(kernel) >= FEWEST_INSTRUCTIONS
 }
 
-/// Kernels of one listing, by architecture and size.
+/// The kernels of one listing, by architecture and size.
 struct Index<'a> {
-    kernels: &'a [Kernel],
+    kernels: &'a [BinaryKernel],
     by_size: HashMap<Arch, Vec<(u64, usize)>>,
 }
 
 impl<'a> Index<'a> {
-    fn new(kernels: &'a [Kernel], of: impl Iterator<Item = usize>) -> Self {
+    fn new(kernels: &'a [BinaryKernel], of: impl Iterator<Item = usize>) -> Self {
         let mut by_size: HashMap<Arch, Vec<(u64, usize)>> = HashMap::new();
         for at in of {
             if let Some(kernel) = kernels.get(at).filter(|kernel| is_telling(kernel)) {
@@ -94,12 +95,13 @@ impl<'a> Index<'a> {
         Self { kernels, by_size }
     }
 
-    /// Those that are at least so similar, with how much; none where too many would have to be compared.
-    fn similar(&self, kernel: &Kernel, least: f64) -> Vec<(usize, f64)> {
+    /// Returns the kernels that are at least so similar, with their similarity. Returns none if too many would have to
+    /// be compared.
+    fn similar(&self, kernel: &BinaryKernel, least: f64) -> Vec<(usize, f64)> {
         let size = instructions(kernel) as f64;
         let all = self.by_size.get(&kernel.arch);
         let all = all.map(Vec::as_slice).unwrap_or_default();
-        // Smaller or larger ones cannot be so similar.
+        // Smaller or larger kernels cannot be so similar.
         let first = all.partition_point(|entry| (entry.0 as f64) < size * least);
         let end = all.partition_point(|entry| entry.0 as f64 * least <= size);
         let near = all.get(first..end).unwrap_or_default();
@@ -114,22 +116,22 @@ impl<'a> Index<'a> {
             .collect()
     }
 
-    /// The only one of `left` that resembles this one, if nothing else does nearly as much.
-    fn partner(&self, kernel: &Kernel, left: &Self) -> Option<usize> {
+    /// Returns the only one of `left` that resembles this one, if nothing else does nearly as much.
+    fn partner(&self, kernel: &BinaryKernel, left: &Self) -> Option<usize> {
         let best = left.similar(kernel, LEAST_SIMILARITY).into_iter();
         let (best, score) = best.max_by(|one, other| one.1.total_cmp(&other.1))?;
         let rivals = self.similar(kernel, score - LEAST_LEAD);
-        // An empty list is one that would be too long.
+        // An empty list stands for one that would be too long.
         let is_alone = rivals.len() == 1 && rivals.iter().all(|rival| rival.0 == best);
         is_alone.then_some(best)
     }
 }
 
-/// One to one, of those that are left.
+/// Pairs the remaining kernels one to one.
 pub fn pairs(
-    base: &[Kernel],
+    base: &[BinaryKernel],
     base_left: &[usize],
-    head: &[Kernel],
+    head: &[BinaryKernel],
     head_left: &[usize],
 ) -> Vec<(usize, usize)> {
     if base_left.is_empty() || head_left.is_empty() {
@@ -155,8 +157,8 @@ mod tests {
     use super::*;
     use crate::matching::tests::kernel;
 
-    fn with_opcodes(opcodes: &[(u16, u32)]) -> Kernel {
-        Kernel {
+    fn with_opcodes(opcodes: &[(u16, u32)]) -> BinaryKernel {
+        BinaryKernel {
             opcodes: opcodes.to_vec(),
             ..kernel("k", "sm_90", 1)
         }

@@ -3,7 +3,7 @@
 
 use model::{Arch, CType, Callable, Constant, LaunchedEntry, Number, ScalarType, Unit};
 use std::fmt::Write;
-use system::sources::{self, Made};
+use system::sources::{self, Precompiled};
 
 /// Part of every key of the cache: raise it when a change here or in how the outcome is read would make
 /// an old artifact differ from a new one.
@@ -31,10 +31,10 @@ pub enum Way {
 
 impl Way {
     pub fn of(unit: &Unit) -> Self {
-        match (&unit.call, Made::of(&unit.source)) {
+        match (&unit.call, Precompiled::from_path(&unit.source)) {
             (Callable::Launcher { .. }, _) => Self::Library,
-            (Callable::Entries { .. }, Some(Made::Ptx)) => Self::Ptx,
-            (Callable::Entries { .. }, Some(Made::Cubin))
+            (Callable::Entries { .. }, Some(Precompiled::Ptx)) => Self::Ptx,
+            (Callable::Entries { .. }, Some(Precompiled::Cubin))
             | (Callable::Compiled { .. } | Callable::Together { .. }, _) => Self::Cubin,
             (Callable::Entries { names, .. }, None) => {
                 if names.iter().any(|name| is_templated(name)) {
@@ -173,7 +173,7 @@ pub fn is_marker(symbol: &str) -> bool {
 }
 
 fn generated(unit: &Unit) -> Option<String> {
-    if Made::of(&unit.source).is_some() {
+    if Precompiled::from_path(&unit.source).is_some() {
         return None;
     }
     let mut text = markers(&entry_names(&unit.call));

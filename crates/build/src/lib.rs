@@ -309,7 +309,7 @@ fn files_read(files: &Files, digests: BTreeMap<String, String>) -> Arc<[FileRead
 /// not find.
 fn on_this_machine(unit: &Unit) -> Unit {
     let here = |written: &String| {
-        sources::expand(written, &sources::of_process).unwrap_or_else(|_| written.clone())
+        sources::expand(written, &sources::read_variable).unwrap_or_else(|_| written.clone())
     };
     Unit {
         include_dirs: unit.include_dirs.iter().map(here).collect(),
@@ -327,7 +327,7 @@ pub struct Outside {
 impl Outside {
     fn of(unit: &Unit) -> impl Iterator<Item = Self> {
         unit.include_dirs.iter().filter_map(|written| {
-            let here = sources::expand(written, &sources::of_process).ok()?;
+            let here = sources::expand(written, &sources::read_variable).ok()?;
             (here != *written).then(|| Self {
                 here,
                 written: written.clone(),

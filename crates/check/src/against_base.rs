@@ -1,11 +1,11 @@
 //! Compares the base's reference with head's, on head's inputs, bit for bit.
 //!
-//! How and where either is written does not matter. A reference with the same program and
-//! the same inputs is not run.
+//! The source and the location of a reference do not matter. If both sides have the same program and the same inputs,
+//! nothing is run.
 
 use super::cache::{Answer, References, read};
 use super::compare::errors;
-use super::compared::{Compared, is_in};
+use super::compared::{ComparedElements, is_in};
 use super::reference::NoAnswer;
 use super::{Outputs, Values, cache, inputs};
 use model::{
@@ -14,7 +14,7 @@ use model::{
 };
 use std::path::PathBuf;
 
-/// A case of both sides, each with what computes its reference.
+/// A case that both sides have, with what computes the reference of each.
 pub struct Sides<'a> {
     pub base: &'a Case,
     pub theirs: &'a References,
@@ -22,15 +22,15 @@ pub struct Sides<'a> {
     pub ours: &'a References,
 }
 
-/// Inputs that a reference takes in addition, up to which each is tried at 0 and at 1 by itself.
+/// The number of additional inputs of a reference up to which each one is tried at 0 and at 1 by itself.
 const MOST_APART: usize = 3;
 
-/// `too_large` is why nothing of the case can be computed here, if so.
+/// Compares the references of a case. `too_large` is the reason if nothing of the case can be computed here.
 pub fn compare_references(sides: &Sides, too_large: Option<&NotRun>) -> Seen<BaseReference> {
     let asked = on_inputs_of(sides.head, sides.base);
     match compare(sides, &asked, too_large) {
         Ok(found) => found,
-        // Whether the base's has an answer at all is seen on the base's own inputs.
+        // The base's own inputs show whether the base's reference has an answer at all.
         Err(NoAnswer::Reference(message)) => match answer_of_base(sides) {
             Ok(_) => fault(NoAnswer::Reference(message)),
             Err(NoAnswer::Reference(message)) => Seen::Got(BaseReference::Broken { message }),
@@ -79,7 +79,7 @@ fn compare(
     }
     for neutral in neutral_inputs(head, asked) {
         let at_rest = with_inputs(head, &neutral);
-        // One that cannot be that, as an index that has to be in its range, is not neutral there.
+        // An input that cannot have such a value, like an index that must be in its range, is not neutral there.
         match over_seeds(&wanted, ours, base, &at_rest) {
             Ok(found) if found.differing == 0 => {
                 let found = ReferenceComparison { neutral, ..found };
@@ -92,7 +92,7 @@ fn compare(
     Ok(Seen::Got(BaseReference::Compared(found)))
 }
 
-/// The base's reference, within the base's deadline, on what head has of the base's tensors.
+/// Returns the base's case with what head has of the base's tensors, and with the base's deadline.
 fn on_inputs_of(head: &Case, base: &Case) -> Case {
     let known = |name: &str| base.tensors.iter().any(|tensor| tensor.name == name);
     let tensors = head.tensors.iter().filter(|tensor| known(&tensor.name));
@@ -122,7 +122,7 @@ fn over_seeds(
         let got = outputs(ours, head, *seed)?;
         let compared = compared(base, head, *seed)?;
         for (mut got, want) in got.into_iter().zip(wanted) {
-            // An output that is new has nothing to be held against.
+            // A new output has no counterpart.
             got.retain(|name, _| want.contains_key(name));
             let facts = errors(&got, want, &head.tensors, &compared, None)
                 .map_err(|error| NoAnswer::Reference(error.to_string()))?;
@@ -137,7 +137,7 @@ fn over_seeds(
     Ok(all)
 }
 
-/// Elements that are not the same bits.
+/// Counts the elements that differ in any bit.
 fn differing(got: &Values, want: &Values, part: Option<&[bool]>) -> u64 {
     let differs = |at: usize| match (got, want) {
         (Values::F32(got), Values::F32(want)) => {
@@ -155,11 +155,11 @@ fn differing(got: &Values, want: &Values, part: Option<&[bool]>) -> u64 {
         .count() as u64
 }
 
-/// The elements that both sides compare: the rest is required of neither.
-fn compared(base: &Case, head: &Case, seed: u64) -> Result<Compared, NoAnswer> {
+/// Returns the elements that both sides compare. Neither side is responsible for the others.
+fn compared(base: &Case, head: &Case, seed: u64) -> Result<ComparedElements, NoAnswer> {
     let is_part = |case: &Case| case.tensors.iter().any(|tensor| tensor.compare.is_some());
     if !is_part(base) && !is_part(head) {
-        return Ok(Compared::all());
+        return Ok(ComparedElements::all());
     }
     let inputs =
         inputs::generate(head, seed).map_err(|error| NoAnswer::Reference(error.to_string()))?;
@@ -179,7 +179,10 @@ fn compared(base: &Case, head: &Case, seed: u64) -> Result<Compared, NoAnswer> {
         tensors: tensors.collect(),
         ..head.clone()
     };
-    Ok(Compared::of(head, &input)?.and(Compared::of(&by_base, &input)?))
+    Ok(
+        ComparedElements::for_case(head, &input)?
+            .and(ComparedElements::for_case(&by_base, &input)?),
+    )
 }
 
 fn add(all: &mut ReferenceComparison, seed: u64, differing: u64, facts: ErrorFacts) {
@@ -188,7 +191,7 @@ fn add(all: &mut ReferenceComparison, seed: u64, differing: u64, facts: ErrorFac
     let Some(worst) = facts.worst.filter(|_| differing > 0) else {
         return;
     };
-    // Where only one side is a number, they are further apart than any two numbers.
+    // If only one of two values is a number, they are further apart than any two numbers.
     let apart = |worst: &Worst| {
         let apart = (worst.got.0 - worst.want.0).abs();
         if apart.is_nan() { f64::INFINITY } else { apart }
@@ -199,7 +202,8 @@ fn add(all: &mut ReferenceComparison, seed: u64, differing: u64, facts: ErrorFac
     }
 }
 
-/// Over the inputs as the kernel sees them, and as they were before quantisation where there is one.
+/// Returns the outputs over the inputs as the kernel sees them, and over the inputs before quantisation if there is
+/// one.
 fn outputs(references: &References, case: &Case, seed: u64) -> Result<Vec<Outputs>, NoAnswer> {
     let files = match references.find(case, seed)? {
         Answer::Files { seen, original } => [Some(seen), original],
@@ -213,8 +217,8 @@ fn outputs(references: &References, case: &Case, seed: u64) -> Result<Vec<Output
     files.into_iter().flatten().map(read).collect()
 }
 
-/// Values of the inputs that head alone has at which its reference may come to what it was: a bias is nothing
-/// at 0, a factor at 1.
+/// Returns values for the inputs that head alone has. With these values its reference may compute what it computed
+/// before: a bias has no effect at 0, and a factor has none at 1.
 fn neutral_inputs(head: &Case, base: &Case) -> Vec<Vec<NeutralInput>> {
     let is_known = |name: &str| base.tensors.iter().any(|tensor| tensor.name == name);
     let new: Vec<&str> = head
@@ -304,7 +308,7 @@ mod tests {
             compare_references(&sides, None)
         }
 
-        /// As `compare`, and files of head's that the base's read.
+        /// Compares the references and returns the files of head that the base's reference read.
         fn cross(&self, case: &Case) -> (Seen<BaseReference>, Vec<String>) {
             let cache = Cache::at(&self.dir.path().join("cache")).unwrap();
             let [base, head] = ["base", "head"].map(|dir| self.dir.path().join(dir));
@@ -388,7 +392,7 @@ mod tests {
         let (_, worst) = other.largest.unwrap();
         assert_eq!(worst.got.0, -worst.want.0, "head's against base's");
 
-        // A function of the user's own in the place of a built-in one.
+        // A function of the user's own replaces a built-in one.
         bench.write("head", &program("const float* x", "x[i]"));
         let same = found(bench.compare(&unary(Unary::Copy), &user(&["x", "y"])));
         assert_eq!((same.elements, same.differing), (128, 0));
@@ -425,7 +429,7 @@ mod tests {
         assert_eq!(differing(&all, &all), 8);
         assert_eq!(differing(&few, &few), 0);
         assert_eq!(differing(&more, &more), 2, "one of each seed");
-        // That head compares less is another verdict.
+        // Another verdict says that head compares less.
         assert_eq!(differing(&all, &few), 0);
         assert_eq!(differing(&few, &all), 0);
     }
@@ -451,7 +455,7 @@ mod tests {
         assert_eq!(with("x[i]"), (0, Vec::new()), "it is not read");
         assert_eq!(with("x[i] + b[i]"), (0, at(0.0)));
         assert_eq!(with("x[i] * b[i]"), (0, at(1.0)));
-        // Bent along with it.
+        // Both were changed alike.
         assert_eq!(with("2 * x[i] + b[i]"), (128, Vec::new()));
     }
 
@@ -527,7 +531,7 @@ mod tests {
         };
         assert_eq!(fault.kind, FaultKind::Hang);
         assert!(fault.message.contains("within 200 ms"), "{}", fault.message);
-        // Head's deadline is none of the base's.
+        // Head's deadline does not apply to the base.
         let in_time = found(bench.compare(&within(60_000), &within(1000)));
         assert_eq!((in_time.elements, in_time.differing), (128, 0));
     }

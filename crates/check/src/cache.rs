@@ -20,43 +20,43 @@ use system::cache::{Cache, CacheDir, sealed, write_atomically};
 use system::error::Result;
 use system::files;
 
-/// Where the right answer for one case and seed is to be had.
+/// Where the right answer for one case and seed can be found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Answer {
-    /// Computed here; `read` reads them.
+    /// The answer was computed here, and `read` reads its files.
     Files {
-        /// Over the inputs as the kernel sees them.
+        /// The outputs over the inputs as the kernel sees them.
         seen: PathBuf,
-        /// Over the inputs before quantisation; only where an input has a codec.
+        /// The outputs over the inputs before quantisation. Only if an input has a codec.
         original: Option<PathBuf>,
     },
-    /// Only a device can tell: what this variant of the same kernel gives.
+    /// Only a device can tell: the answer is what this variant of the same kernel computes.
     Variant { variant: String },
 }
 
-/// The references of one run. Not for calls from many threads at once: each call uses all cores, and two
-/// that want the same answer would both compute it.
+/// The references of one run. Calls from many threads at once are a waste: each call uses all cores, and two that want
+/// the same answer would both compute it.
 pub struct References {
     dir: CacheDir,
     functions: Functions,
-    /// Functions cannot read the tree as they run.
+    /// True if functions cannot read the tree while they run.
     is_blind: bool,
-    /// Files that this run has written or checked.
+    /// The files that this run has written or checked.
     good: Mutex<BTreeSet<PathBuf>>,
-    /// Questions to which no answer came in time: each is waited for once, not for each seed and variant.
+    /// Questions that were not answered in time. Each is waited for once, and not once for each seed and variant.
     late: Mutex<BTreeMap<Question, String>>,
 }
 
-/// The call of a user's function, whatever the seed, and its deadline.
+/// The call of a user's function, whatever the seed, with its deadline.
 type Question = (String, u64);
 
 impl References {
-    /// `root` is the directory of gates.yaml, `host_compiler` what builds references of the user's own, `hidden`
-    /// what they cannot read.
+    /// Opens the references. `root` is the directory of gates.yaml, `host_compiler` builds the user's own references,
+    /// and `hidden` is what they cannot read.
     ///
     /// # Errors
-    /// Environment, where the cache cannot be written.
+    /// Fails with an environment error if the cache cannot be written.
     pub fn open(
         root: &Path,
         cache: &Cache,
@@ -72,16 +72,16 @@ impl References {
         })
     }
 
-    /// The files that the programs of users' functions so far were made of, and those that they load.
+    /// Returns the files that the programs of users' functions were made from so far, and those that they load.
     pub fn reads(&self) -> Reads {
         self.functions.reads()
     }
 
-    /// Names of what `answer` gives: equal names, equal answers. A user's function is built for it, nothing is
-    /// computed.
+    /// Returns the names of the files that `answer` gives: equal names mean equal answers. A user's function is built
+    /// for that, and nothing is computed.
     ///
     /// # Errors
-    /// The compiler's message, or no host compiler.
+    /// Returns the compiler's message, or that there is no host compiler.
     pub fn names(&self, case: &Case, seed: u64) -> std::result::Result<Vec<String>, NoAnswer> {
         let program = self.program(case)?;
         views(case)
@@ -97,8 +97,8 @@ impl References {
         }
     }
 
-    /// `Got`, or a fault: of kind `Reference` where the reference or the inputs are at fault, and
-    /// `Environment` where the machine is.
+    /// Returns the answer, or a fault: of kind `Reference` if the reference or the inputs are the cause, and
+    /// `Environment` if the machine is.
     pub fn answer(&self, case: &Case, seed: u64) -> Seen<Answer> {
         match self.find(case, seed) {
             Ok(answer) => Seen::Got(answer),
@@ -112,10 +112,10 @@ impl References {
         }
     }
 
-    /// As `answer`.
+    /// Returns the answer, as `answer` does.
     ///
     /// # Errors
-    /// Why there is no answer.
+    /// Returns why there is no answer.
     pub fn find(&self, case: &Case, seed: u64) -> std::result::Result<Answer, NoAnswer> {
         if let Reference::Variant { variant } = &case.reference {
             return Ok(Answer::Variant {
@@ -168,8 +168,8 @@ impl References {
         answer
     }
 
-    /// File name of one result. For a user's function it covers what it is made of and called with; not how or where
-    /// that is written.
+    /// Returns the file name of one result. For a user's function it covers what the function is made of and called
+    /// with, but not how or where that is written.
     fn key(
         &self,
         case: &Case,
@@ -184,14 +184,14 @@ impl References {
                 identity: &'a str,
                 args: &'a [Arg],
             },
-            /// One that may have read the tree is another.
+            /// A function that may have read the tree has another key.
             Blind {
                 identity: &'a str,
                 args: &'a [Arg],
             },
         }
         #[derive(Serialize)]
-        struct Key<'a> {
+        struct ReferenceKey<'a> {
             format: &'a str,
             generator: &'a str,
             references: &'a str,
@@ -201,12 +201,12 @@ impl References {
             original: bool,
         }
         let tensors = case.tensors.iter().map(|tensor| Tensor {
-            // Values do not depend on where they lie.
+            // Values do not depend on their layout.
             strides: None,
             offset: 0,
             ..tensor.clone()
         });
-        let key = Key {
+        let key = ReferenceKey {
             format: std::str::from_utf8(MAGIC).unwrap_or_default(),
             generator: GENERATOR,
             references: REFERENCES,
@@ -238,7 +238,7 @@ impl References {
         if good().contains(path) {
             return true;
         }
-        // A complete file is exactly what was written: nothing has to be parsed.
+        // A complete file is exactly what was written, so nothing has to be parsed.
         let whole =
             files::read(path, files::made()).is_ok_and(|bytes| open(path, &bytes).is_some());
         if whole {
@@ -280,10 +280,10 @@ pub enum Unreadable {
     Damaged { path: PathBuf },
 }
 
-/// Expected outputs from a file that `References` named.
+/// Reads expected outputs from a file that `References` named.
 ///
 /// # Errors
-/// A file that cannot be read, or is not what was written.
+/// Fails if the file cannot be read, or is not what was written.
 pub fn read(path: &Path) -> std::result::Result<Outputs, Unreadable> {
     let bytes = files::read(path, files::made()).map_err(|error| Unreadable::Io {
         path: path.to_owned(),
@@ -294,10 +294,10 @@ pub fn read(path: &Path) -> std::result::Result<Outputs, Unreadable> {
     })
 }
 
-/// A digest of each output, over the inputs as the kernel sees them and as they were before quantisation.
+/// Returns a digest of each output, over the inputs as the kernel sees them and as they were before quantisation.
 ///
 /// # Errors
-/// As `read`.
+/// Fails as `read` does.
 pub fn digests(answer: &Answer) -> std::result::Result<BTreeMap<String, String>, Unreadable> {
     let Answer::Files { seen, original } = answer else {
         return Ok(BTreeMap::new());
@@ -310,7 +310,7 @@ pub fn digests(answer: &Answer) -> std::result::Result<BTreeMap<String, String>,
                 Values::F64(_) => ElemType::F64,
                 Values::I64(_) => ElemType::I64,
             };
-            // Each type holds all of its own values.
+            // Each type holds all of its own values, so encoding cannot fail.
             let bytes = elem::encode(elem, &values).unwrap_or_default();
             hashers.entry(name).or_default().update_rayon(&bytes);
         }
@@ -321,7 +321,8 @@ pub fn digests(answer: &Answer) -> std::result::Result<BTreeMap<String, String>,
         .collect())
 }
 
-/// The content of a file of this name, if it is complete and was written under this name: another result is sealed, too.
+/// Returns the content of a file, if the file is complete and was written under this name. A file of another result is
+/// sealed, too.
 fn open<'a>(path: &Path, bytes: &'a [u8]) -> Option<&'a [u8]> {
     let mut rest = sealed::open(MAGIC, bytes)?;
     let name = sealed::part(&mut rest)?;
@@ -433,7 +434,7 @@ mod tests {
             read(&dir.path().join("y")),
             Err(Unreadable::Io { .. })
         ));
-        // Whole, and the answer to another question.
+        // The file is whole, and answers another question.
         std::fs::copy(&path, dir.path().join("y")).unwrap();
         assert!(matches!(
             read(&dir.path().join("y")),
@@ -496,7 +497,7 @@ mod tests {
         let (dir, references) = references();
         let (path, _) = files(references.answer(&plain(), 1));
         let right = read(&path).unwrap();
-        // Another run finds what is in the file alone.
+        // Another run finds only what is in the file.
         let planted = Outputs::from([("y".to_owned(), Values::F32(vec![7.0; 35]))]);
         write(&path, &planted).unwrap();
         let again = || opened(dir.path(), &Cache::at(dir.path()).unwrap());
@@ -519,7 +520,7 @@ mod tests {
             let cache = Cache::at(own.path()).unwrap().with_shared(shared.path());
             opened(own.path(), &cache.unwrap())
         };
-        // Nothing is shared yet: computed, and kept in the own one.
+        // Nothing is shared yet, so the answer is computed and kept in the own cache.
         let (path, _) = files(beside().answer(&plain(), 1));
         assert!(path.starts_with(own.path().canonicalize().unwrap()));
         assert_eq!(std::fs::read_dir(shared.path()).unwrap().count(), 0);
@@ -533,7 +534,7 @@ mod tests {
         assert_eq!(read(&common).unwrap(), right);
         assert_eq!(files(beside().answer(&plain(), 1)).0, common);
 
-        // A damaged one is passed by and left as it is.
+        // A damaged file is not used, and left as it is.
         let whole = std::fs::read(&common).unwrap();
         std::fs::write(&common, &whole[1..]).unwrap();
         write(&path, &right).unwrap();
@@ -597,7 +598,7 @@ mod tests {
         let first = "the reference `k` in k.cpp did not finish within 400 ms and was killed";
         assert_eq!(late(&hanging(1), 1), first);
         assert_eq!(late(&hanging(1), 2), format!("not run again: {first}"));
-        // The same program: another deadline, and another case.
+        // The program is the same, and the deadline and the case are not.
         let longer = Case {
             deadline_ms: 500,
             ..hanging(1)

@@ -1,4 +1,4 @@
-//! Memory of a program, as `gatekeeper capture` wrote it.
+//! Reads memory of a program that `gatekeeper capture` wrote.
 
 use super::{Outputs, elem};
 use capture::{Content, Contents, Hash};
@@ -6,8 +6,10 @@ use model::{CapturedContent, Case};
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// Reads captured memory.
+///
 /// # Errors
-/// Chunks that are missing or damaged.
+/// Fails if chunks are missing or damaged.
 pub fn read(content: &CapturedContent) -> Result<Vec<u8>, String> {
     let chunks = content
         .chunks
@@ -34,10 +36,10 @@ pub fn read(content: &CapturedContent) -> Result<Vec<u8>, String> {
     Ok(found.to_vec())
 }
 
-/// The memory that a captured launch left in the tensors of a case that its reference is not of.
+/// Returns the memory that a captured launch left in the tensors of a case whose reference is another one.
 ///
 /// # Errors
-/// As `read`.
+/// Fails as `read` does.
 pub fn left(case: &Case) -> Result<Outputs, String> {
     case.tensors
         .iter()
@@ -49,10 +51,10 @@ pub fn left(case: &Case) -> Result<Outputs, String> {
         .collect()
 }
 
-/// The memory that a captured launch left, for each output of its case.
+/// Returns the memory that a captured launch left, for each output of its case.
 ///
 /// # Errors
-/// As `read`, and where an output of the case has none.
+/// Fails as `read` does, and if the launch left nothing for an output of the case.
 pub fn outputs(
     case: &Case,
     outputs: &BTreeMap<String, CapturedContent>,

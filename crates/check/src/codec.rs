@@ -1,32 +1,35 @@
-//! Quantisation: from floats to the codes, scales and zero points that a kernel reads.
+//! Quantises floats to the codes, scales and zero points that a kernel reads.
 
 use super::{Values, elem};
 use model::{Codec, CodecScheme, ElemType};
 use rayon::prelude::*;
 
 pub struct Coded {
-    /// Codes in the element type, contiguous.
+    /// The codes in the element type, contiguous.
     pub bytes: Vec<u8>,
-    /// The values that the codes stand for, with the scales as the kernel gets them: rounded to f32.
+    /// The values that the codes stand for. They are computed with the scales that the kernel gets, which are rounded
+    /// to f32.
     pub seen: Vec<f32>,
-    /// Contiguous over `Codec::scale_dims`.
+    /// The scales of the blocks, contiguous over `Codec::scale_dims`.
     pub scales: Vec<f32>,
-    /// Affine codecs only; shaped as the scales.
+    /// The zero points of affine codecs, shaped as the scales.
     pub zero_points: Option<Vec<i32>>,
 }
 
 /// How one block is coded: `code = x * multiplier + zero`, and a code means `(code - zero) * step`.
 #[derive(Clone, Copy)]
 struct BlockCode {
-    /// As the kernel gets it.
+    /// The scale that the kernel gets.
     scale: f32,
     multiplier: f64,
     zero: f64,
     step: f64,
 }
 
+/// Quantises values.
+///
 /// # Errors
-/// A codec that does not fit the tensor or its element type, and values that are not finite.
+/// Fails if the codec does not fit the tensor or its element type, and for values that are not finite.
 pub fn encode(
     codec: &Codec,
     elem: ElemType,
@@ -97,7 +100,7 @@ pub fn encode(
     })
 }
 
-/// Smallest and largest code of an integer element type; `None` for a float.
+/// Returns the smallest and the largest code of an integer element type, or `None` for a float type.
 fn code_range(scheme: &CodecScheme, elem: ElemType) -> Result<Option<(f64, f64)>, String> {
     let range = elem.range();
     match *scheme {
@@ -141,7 +144,7 @@ fn block(scheme: &CodecScheme, least: f32, most: f32) -> BlockCode {
         } => {
             let amax = f64::from(most.max(-least));
             let scale = (amax / scale_divisor.0) as f32;
-            // Also where amax is so small that its scale is no f32: such a block reads as zeros.
+            // If amax is so small that its scale is no f32, the block reads as zeros, too.
             let (scale, multiplier) = match scale {
                 0.0 => (1.0, 0.0),
                 scale => (scale, levels.0 / amax),
@@ -153,7 +156,7 @@ fn block(scheme: &CodecScheme, least: f32, most: f32) -> BlockCode {
                 step: f64::from(scale) * scale_divisor.0 / levels.0,
             }
         }
-        // Refused by `code_range`.
+        // `code_range` has refused this scheme.
         CodecScheme::Blocks(_) => BlockCode {
             scale: f32::NAN,
             multiplier: f64::NAN,
@@ -179,7 +182,7 @@ fn block(scheme: &CodecScheme, least: f32, most: f32) -> BlockCode {
     }
 }
 
-/// Least and greatest value of one block.
+/// Returns the least and the greatest value of one block.
 fn extremes(
     codec: &Codec,
     dims: &[usize],
@@ -221,7 +224,7 @@ fn extremes(
     (least, most)
 }
 
-/// The scale of the first element of a row (of the last dimension).
+/// Returns the position of the scale of the first element of a row. A row runs along the last dimension.
 fn first_block(codec: &Codec, dims: &[usize], scale_dims: &[usize], row: usize) -> usize {
     let Some((&scales_in_row, scale_dims)) = scale_dims.split_last() else {
         return 0;

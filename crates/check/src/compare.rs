@@ -1,17 +1,17 @@
-//! How far an output is from the right answer.
+//! Computes how far an output is from the right answer.
 //!
-//! Nothing here may let a NaN disappear: non-finite values are counted before anything else, a limit
-//! holds only where `err <= tolerance` is true, and a figure that cannot be computed is NaN.
+//! Nothing here may hide a NaN: non-finite values are counted before anything else, a limit holds only if `err <=
+//! tolerance` is true, and a value that cannot be computed is NaN.
 
-use super::compared::{Compared, is_in};
+use super::compared::{ComparedElements, is_in};
 use super::layout::index;
 use super::reading::{self, normal_float};
 use super::{Outputs, Values, order};
 use model::{Compare, ElemType, ErrorFacts, Location, Num, Tensor, Worst};
 use rayon::prelude::*;
 
-/// Elements that are summed in one go. Sums are of these chunks in their order, so that they do not
-/// depend on the number of threads.
+/// The number of elements that are summed in one go. The sums of these chunks are added in their order, so that the
+/// result does not depend on the number of threads.
 const CHUNK: usize = 1 << 16;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,22 +34,22 @@ pub enum Incomparable {
     Nothing,
 }
 
-/// Errors of `got` against `want`, over what is compared of every output of the case.
+/// Computes the errors of `got` against `want`, over the compared elements of every output of the case.
 ///
-/// Counted as non-finite is an element on whose being a number the two disagree: NaN or infinite where
-/// `want` is finite, or anything but the same infinity (NaN for NaN) where `want` is not. Errors are in
-/// f64 over the others, exact for integers; NaN for NaN agrees and has none. With several outputs `elements` and `non_finite` are sums
-/// and every other figure is that of the output where it is worst, so that none hides behind another.
-/// `rel_l2` is 0 where both are all zeros, and infinite where only `want` is. Where nothing is left to
-/// compute from, figures are NaN, which holds no limit.
+/// An element counts as non-finite if the two disagree about whether it is a number: `got` is NaN or infinite and
+/// `want` is finite, or `want` is not finite and `got` is not the same infinity (or NaN for NaN). The errors of the
+/// other elements are in f64, and exact for integers. NaN for NaN agrees and has no error. With several outputs,
+/// `elements` and `non_finite` are sums, and every other value is that of the worst output, so that none hides behind
+/// another. `rel_l2` is 0 if both are all zeros, and infinite if only `want` is. If no element is left to compute a
+/// value from, it is NaN, which no limit allows.
 ///
 /// # Errors
-/// Where the two do not have the same outputs in the same shape.
+/// Fails if the two do not have the same outputs in the same shape.
 pub fn errors(
     got: &Outputs,
     want: &Outputs,
     tensors: &[Tensor],
-    compared: &Compared,
+    compared: &ComparedElements,
     tolerance: Option<f64>,
 ) -> Result<ErrorFacts, Incomparable> {
     if let Some(name) = got.keys().find(|name| !want.contains_key(*name)) {
@@ -64,7 +64,7 @@ pub fn errors(
             .iter()
             .find(|tensor| tensor.name == *name)
             .ok_or_else(|| Incomparable::NotExpected(name.clone()))?;
-        let one = of_one(got, want, tensor, compared.part(name), tolerance)?;
+        let one = compare_one(got, want, tensor, compared.part(name), tolerance)?;
         facts = Some(match facts {
             None => one,
             Some(others) => together(others, one),
@@ -73,7 +73,7 @@ pub fn errors(
     facts.ok_or(Incomparable::Nothing)
 }
 
-fn of_one(
+fn compare_one(
     got: &Values,
     want: &Values,
     tensor: &Tensor,
@@ -169,7 +169,7 @@ struct Sums {
     error: f64,
     error_squared: f64,
     want_squared: f64,
-    /// Error and position; the first of equals.
+    /// The largest error and its position. Among equal errors the first counts.
     largest: Option<(f64, usize)>,
 }
 
@@ -232,13 +232,13 @@ fn accumulate<T: Copy + Sync>(
     })
 }
 
-/// One element against its expected value.
+/// One element compared with its expected value.
 enum Difference {
-    /// |got - want| and |want|.
+    /// The two differ: |got - want| and |want|.
     Apart(f64, f64),
-    /// Both are NaN: that agrees, and says nothing of how right the kernel is.
+    /// Both are NaN. They agree, and say nothing about how right the kernel is.
     NoNumbers,
-    /// On being a number.
+    /// They disagree about whether the element is a number.
     Disagree,
 }
 
@@ -253,8 +253,9 @@ fn float_error(got: f64, want: f64) -> Difference {
     }
 }
 
-/// Words that may be floats: the difference as a share of the larger one. Small integers are no normal floats, and nor is
-/// 0: where one of the two is none, they have to be the same. Without floats all have to be.
+/// Compares words that may be floats, and returns the difference as a share of the larger one. Small integers are no
+/// normal floats, and neither is 0. If one of the two words is no normal float, they must be equal. Without `floats`
+/// all words must be.
 fn word_error(floats: Option<ElemType>, got: i64, want: i64) -> Difference {
     if got == want {
         return Difference::Apart(0.0, 0.0);
@@ -293,16 +294,17 @@ fn together(one: ErrorFacts, other: ErrorFacts) -> ErrorFacts {
     }
 }
 
-/// Combines two launches: each value is the worse of the two, so that none hides behind a worse one of another kind.
-pub fn of_launches(one: ErrorFacts, other: ErrorFacts) -> ErrorFacts {
+/// Combines two launches: each value is the worse of the two, so that no bad value hides behind a worse one of another
+/// kind.
+pub fn combine_launches(one: ErrorFacts, other: ErrorFacts) -> ErrorFacts {
     ErrorFacts {
         non_finite: one.non_finite.max(other.non_finite),
         ..worse(one, other)
     }
 }
 
-/// The worse of each figure; the counts are those of `one`. The place is of the first that is no number where
-/// there is one, else of the largest error.
+/// Returns the worse of each value, with the counts of `one`. The place is that of the first element that is no number,
+/// or else of the largest error.
 fn worse(one: ErrorFacts, other: ErrorFacts) -> ErrorFacts {
     let larger = |one: Num, other: Num| {
         // NaN is worse than any number.
@@ -348,7 +350,7 @@ mod tests {
             &wrap(got),
             &wrap(want),
             &tensors,
-            &Compared::all(),
+            &ComparedElements::all(),
             tolerance,
         )
         .unwrap()
@@ -367,7 +369,7 @@ mod tests {
             (ElemType::F32, bits(3.0), bits(4.0), 0.25),
             (ElemType::F32, bits(-4.0), bits(4.0), 2.0),
             (ElemType::F16, half(3.0), half(4.0), 0.25),
-            // Indices, and a float that is not there.
+            // These are indices, and a float that is not there.
             (ElemType::F32, 7, 7, 0.0),
             (ElemType::F32, 7, 8, f64::INFINITY),
             (ElemType::F32, 0, bits(1e-9), f64::INFINITY),
@@ -377,7 +379,7 @@ mod tests {
             let mut tensor = Tensor::new("y", model::Role::Inout, ElemType::U32, vec![1]);
             tensor.floats = Some(floats);
             let values = |word: i64| Values::I64(vec![word]);
-            let facts = of_one(&values(got), &values(want), &tensor, None, Some(0.3)).unwrap();
+            let facts = compare_one(&values(got), &values(want), &tensor, None, Some(0.3)).unwrap();
             assert_eq!(facts.max_err, Num(error), "{got:#x} {want:#x}");
             let over = Num(f64::from(u8::from(error > 0.3)));
             assert_eq!((facts.over_tolerance, facts.non_finite), (Some(over), 0));
@@ -390,11 +392,11 @@ mod tests {
             let mut tensor = output("y", ElemType::F32, dims);
             tensor.compare = Some(Compare::Unordered { axis });
             let values = |values: &[f32]| Values::F32(values.to_vec());
-            of_one(&values(got), &values(want), &tensor, None, None).unwrap()
+            compare_one(&values(got), &values(want), &tensor, None, None).unwrap()
         };
         let rows = |got: &[f32]| unordered(got, &[1.0, 2.0, 3.0, 4.0, 5.0, 5.0], &[2, 3], 1);
         assert_eq!(rows(&[3.0, 1.0, 2.0, 5.0, 4.0, 5.0]).max_err, Num(0.0));
-        // As often as there, and in the row where it is.
+        // The row has each value as often as the reference's.
         let found = rows(&[3.0, 1.0, 2.0, 4.0, 4.0, 5.0]);
         assert_eq!(found.max_err, Num(1.0));
         let worst = found.worst.unwrap();
@@ -501,7 +503,7 @@ mod tests {
         }
     }
 
-    /// As of inputs beyond the range of their type: any kernel that gives NaN would be right.
+    /// This happens for inputs beyond the range of their type: any kernel that gives NaN would be right.
     #[test]
     fn a_reference_of_nan_only_compares_nothing() {
         let facts = compare(&[f32::NAN; 3], &[f32::NAN; 3], Some(1.0));
@@ -510,7 +512,7 @@ mod tests {
         assert!(figures.iter().all(|figure| figure.0.is_nan()));
         assert!(facts.over_tolerance.unwrap().0.is_nan());
         assert!(!within(&facts, f64::INFINITY));
-        // One number is enough to be held to.
+        // One number is enough for a comparison.
         let facts = compare(&[f32::NAN, 2.0], &[f32::NAN, 1.0], Some(1.0));
         assert_eq!((facts.max_err, facts.mean_err), (Num(1.0), Num(1.0)));
         assert!(within(&facts, 1.0));
@@ -518,8 +520,8 @@ mod tests {
         assert_eq!(compare(&[inf], &[inf], None).max_err, Num(0.0));
     }
 
-    /// The lower triangle of `y` [2, 2].
-    fn lower() -> (Vec<Tensor>, Compared) {
+    /// Compares the lower triangle of `y` [2, 2].
+    fn lower() -> (Vec<Tensor>, ComparedElements) {
         let mut y = output("y", ElemType::F32, &[2, 2]);
         y.compare = Some(Compare::Where {
             condition: Expr {
@@ -529,7 +531,7 @@ mod tests {
             index: vec!["i".to_owned(), "j".to_owned()],
         });
         let case = crate::testing::case(vec![y]);
-        let compared = Compared::of(&case, &|_| None).unwrap();
+        let compared = ComparedElements::for_case(&case, &|_| None).unwrap();
         (case.tensors, compared)
     }
 
@@ -567,7 +569,7 @@ mod tests {
         let mut y = output("y", ElemType::F32, &[2]);
         y.compare = Some(Compare::Mask { tensor: "m".into() });
         let case = crate::testing::case(vec![y]);
-        let none = Compared::of(&case, &|_| Some(Values::I64(vec![0, 0]))).unwrap();
+        let none = ComparedElements::for_case(&case, &|_| Some(Values::I64(vec![0, 0]))).unwrap();
         let y = Outputs::from([("y".to_owned(), Values::F32(vec![1.0; 2]))]);
         assert_eq!(
             errors(&y, &y, &case.tensors, &none, None),
@@ -579,8 +581,16 @@ mod tests {
     fn f64_is_compared_in_f64() {
         let y = |values: [f64; 2]| Outputs::from([("y".to_owned(), Values::F64(values.to_vec()))]);
         let tensors = [output("y", ElemType::F64, &[2])];
-        let compare =
-            |got, want| errors(&y(got), &y(want), &tensors, &Compared::all(), Some(0.0)).unwrap();
+        let compare = |got, want| {
+            errors(
+                &y(got),
+                &y(want),
+                &tensors,
+                &ComparedElements::all(),
+                Some(0.0),
+            )
+            .unwrap()
+        };
         let facts = compare([1.0 + f64::EPSILON, 1e300], [1.0, 1e300]);
         assert_eq!(
             (facts.max_err, facts.over_tolerance),
@@ -597,7 +607,7 @@ mod tests {
             &wrap(&[i64::MAX, 1]),
             &wrap(&[i64::MAX - 1, 1]),
             &tensors,
-            &Compared::all(),
+            &ComparedElements::all(),
             Some(0.0),
         )
         .unwrap();
@@ -624,7 +634,7 @@ mod tests {
             &outputs(&[1000.0, 1000.5], &[0.101]),
             &want,
             &tensors,
-            &Compared::all(),
+            &ComparedElements::all(),
             Some(0.01),
         )
         .unwrap();
@@ -636,7 +646,7 @@ mod tests {
             &outputs(&[1000.0, 1900.0], &[f32::NAN]),
             &want,
             &tensors,
-            &Compared::all(),
+            &ComparedElements::all(),
             None,
         )
         .unwrap();
@@ -651,7 +661,7 @@ mod tests {
         let whole = Outputs::from([("y".to_owned(), Values::I64(vec![1]))]);
         let tensors = [output("y", ElemType::F32, &[1])];
         let check = |got: &Outputs, want: &Outputs| {
-            errors(got, want, &tensors, &Compared::all(), None).unwrap_err()
+            errors(got, want, &tensors, &ComparedElements::all(), None).unwrap_err()
         };
         assert_eq!(
             check(&y, &Outputs::new()),
@@ -733,14 +743,14 @@ mod tests {
             over_tolerance: Some(Num(rel_l2)),
             worst: None,
         };
-        let worst = of_launches(facts(0, 0.5, 0.1), facts(1, 0.4, 0.9));
+        let worst = combine_launches(facts(0, 0.5, 0.1), facts(1, 0.4, 0.9));
         let expected = ErrorFacts {
             mean_err: Num(0.25),
             ..facts(1, 0.5, 0.9)
         };
         assert_eq!(worst, expected);
         for (one, other) in [(f64::NAN, 0.4), (0.4, f64::NAN)] {
-            let worst = of_launches(facts(0, one, 0.1), facts(0, other, 0.2));
+            let worst = combine_launches(facts(0, one, 0.1), facts(0, other, 0.2));
             assert!(worst.max_err.0.is_nan() && worst.mean_err.0.is_nan());
             assert_eq!(worst.rel_l2, Num(0.2));
         }

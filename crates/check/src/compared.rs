@@ -1,4 +1,4 @@
-//! Which elements of an output are compared: all, or those that `compare` of gates.yaml asks for.
+//! Decides which elements of an output are compared: all of them, or those that `compare` of gates.yaml selects.
 
 use super::Values;
 use super::layout::index;
@@ -7,21 +7,21 @@ use model::{Case, Compare, Tensor};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
-/// By output, whether each element is compared; of an output that is not here all are.
+/// Whether each element of an output is compared, by output. All elements of other outputs are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Compared(BTreeMap<String, Vec<bool>>);
+pub struct ComparedElements(BTreeMap<String, Vec<bool>>);
 
-impl Compared {
-    /// All of every output.
+impl ComparedElements {
+    /// Compares all elements of every output.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// `input` gives the values of an input.
+    /// Returns the elements that a case compares. `input` returns the values of an input.
     ///
     /// # Errors
-    /// A mask that is no input of the same dimensions, and a condition that has no value at some element.
-    pub fn of(case: &Case, input: &dyn Fn(&str) -> Option<Values>) -> Result<Self, String> {
+    /// Fails if a mask is no input of the same dimensions, or if a condition has no value at some element.
+    pub fn for_case(case: &Case, input: &dyn Fn(&str) -> Option<Values>) -> Result<Self, String> {
         let mut all = BTreeMap::new();
         for tensor in case.tensors.iter().filter(|tensor| tensor.role.is_result()) {
             let Some(compare) = &tensor.compare else {
@@ -52,7 +52,7 @@ impl Compared {
         Ok(Self(all))
     }
 
-    /// The elements that both compare.
+    /// Returns the elements that both compare.
     pub fn and(mut self, other: Self) -> Self {
         for (name, theirs) in other.0 {
             let ours = self
@@ -66,7 +66,7 @@ impl Compared {
         self
     }
 
-    /// The compared part of the output with this name; `None` where all of it is compared.
+    /// Returns the compared part of the output with this name, or `None` if all of it is compared.
     pub fn part(&self, output: &str) -> Option<&[bool]> {
         self.0.get(output).map(Vec::as_slice)
     }
@@ -76,12 +76,12 @@ impl Compared {
     }
 }
 
-/// Whether the element at `position` is compared.
+/// Returns true if the element at `position` is compared.
 pub fn is_in(part: Option<&[bool]>, position: usize) -> bool {
     part.is_none_or(|part| part.get(position) == Some(&true))
 }
 
-/// Evaluated once for each value of the indices that it names, and repeated along the others.
+/// Evaluates a condition once for each value of the indices that it names, and repeats it along the other axes.
 fn holds(tensor: &Tensor, text: &str, names: &[String], env: Env) -> Result<Vec<bool>, String> {
     let condition = Expression::parse(text).map_err(|error| error.to_string())?;
     let names: Vec<Name> = names.iter().map(Name::plain).collect();
@@ -92,7 +92,7 @@ fn holds(tensor: &Tensor, text: &str, names: &[String], env: Env) -> Result<Vec<
             tensor.dims.len()
         ));
     }
-    // An axis that is not named has one place.
+    // An axis that the condition does not name has one position.
     let axes: Vec<usize> = names
         .iter()
         .zip(&tensor.dims)
@@ -146,7 +146,7 @@ mod tests {
             },
             index: index.iter().map(|&name| name.to_owned()).collect(),
         });
-        let found = Compared::of(&case(vec![y]), &|_| None)?;
+        let found = ComparedElements::for_case(&case(vec![y]), &|_| None)?;
         assert!(found.part("other").is_none() && found.has("other", 7));
         Ok(found.part("y").unwrap().to_vec())
     }
@@ -156,7 +156,7 @@ mod tests {
         let lower = part(&[3, 3], &["i", "j"], "i >= j").unwrap();
         let want = [1, 0, 0, 1, 1, 0, 1, 1, 1].map(|bit| bit == 1);
         assert_eq!(lower, want);
-        // The condition names two of four dimensions, and the others repeat them.
+        // The condition names two of four dimensions, and its values repeat along the others.
         let whole = part(&[2, 2, 3, 3], &["b", "h", "row", "col"], "row >= col").unwrap();
         assert_eq!(whole, want.repeat(4));
         let first = part(&[2, 2, 2], &["i", "j", "k"], "i == 0 && k < N - 1").unwrap();
@@ -177,7 +177,7 @@ mod tests {
             tensor: "m".to_owned(),
         });
         let case = case(vec![input("m", ElemType::U8, &[4]), y]);
-        let of = |values: Option<Values>| Compared::of(&case, &|_| values.clone());
+        let of = |values: Option<Values>| ComparedElements::for_case(&case, &|_| values.clone());
         let found = of(Some(Values::I64(vec![0, 1, -3, 0]))).unwrap();
         assert_eq!(found.part("y"), Some(&[false, true, true, false][..]));
         for wrong in [
@@ -192,13 +192,13 @@ mod tests {
 
     #[test]
     fn only_elements_that_both_compare_are_compared() {
-        let one = |part: &[bool]| Compared([("y".to_owned(), part.to_vec())].into());
+        let one = |part: &[bool]| ComparedElements([("y".to_owned(), part.to_vec())].into());
         let both = one(&[true, true, false]).and(one(&[true, false, false]));
         assert_eq!(both, one(&[true, false, false]));
         assert_eq!(
-            Compared::all().and(one(&[true, false])),
+            ComparedElements::all().and(one(&[true, false])),
             one(&[true, false])
         );
-        assert_eq!(one(&[false]).and(Compared::all()), one(&[false]));
+        assert_eq!(one(&[false]).and(ComparedElements::all()), one(&[false]));
     }
 }

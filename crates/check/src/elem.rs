@@ -1,4 +1,4 @@
-//! Element types: from numbers to little-endian bytes and back.
+//! Converts numbers to little-endian bytes of an element type and back.
 
 use super::Values;
 use float8::{F8E4M3, F8E5M2};
@@ -6,14 +6,14 @@ use half::{bf16, f16};
 use model::ElemType;
 use rayon::prelude::*;
 
-/// Elements that one task converts; the result does not depend on it.
+/// The number of elements that one task converts. The result does not depend on it.
 const CHUNK: usize = 1 << 14;
 
-/// Rounds to nearest even. The 8-bit floats saturate at their largest finite value, infinities included,
-/// as `__NV_SATFINITE` does (cuda_fp8.h); f16 and bf16 overflow to infinity.
+/// Encodes values, rounding to nearest even. The 8-bit floats saturate at their largest finite value, infinities
+/// included, as `__NV_SATFINITE` does (cuda_fp8.h). f16 and bf16 overflow to infinity.
 ///
 /// # Errors
-/// The first integer that the element type cannot hold.
+/// Returns the first integer that the element type cannot hold.
 pub fn encode(elem: ElemType, values: &Values) -> Result<Vec<u8>, String> {
     match values {
         Values::F32(values) => floats(elem, values),
@@ -56,7 +56,7 @@ fn integers(elem: ElemType, values: &[i64]) -> Result<Vec<u8>, String> {
     })
 }
 
-/// Bytes of contiguous elements; a trailing part of an element is dropped.
+/// Decodes the bytes of contiguous elements. Trailing bytes that are no whole element are dropped.
 pub fn decode(elem: ElemType, bytes: &[u8]) -> Values {
     match elem {
         ElemType::F64 => Values::F64(unpack(bytes, f64::from_le_bytes)),
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Value of an 8-bit float by its definition (OCP 8-bit Floating Point Specification 1.0, table 1).
+    /// Returns the value of an 8-bit float by its definition (OCP 8-bit Floating Point Specification 1.0, table 1).
     fn meaning(bits: u8, exponent_bits: u32, has_infinity: bool) -> f64 {
         let mantissa_bits = 7 - exponent_bits;
         let bias = (1 << (exponent_bits - 1)) - 1;
@@ -138,14 +138,14 @@ mod tests {
         sign * f64::from(significand) * 2f64.powi(exponent - bias - mantissa_bits as i32)
     }
 
-    /// Nearest finite code of the same sign, ties to the even code, found by looking at all of them.
+    /// Returns the nearest finite code of the same sign, with ties to the even code. It looks at all codes.
     fn nearest(value: f32, exponent_bits: u32, has_infinity: bool) -> u8 {
         let sign = if value.is_sign_negative() { 0x80 } else { 0 };
         let meaning = |code| meaning(code, exponent_bits, has_infinity);
         let finite: Vec<u8> = (0..0x80)
             .filter(|&code| meaning(code).is_finite())
             .collect();
-        // Beyond the largest value distances would be absorbed by rounding.
+        // Beyond the largest value, rounding would absorb distances.
         let value = f64::from(value.abs()).min(1.0 + meaning(*finite.last().unwrap()));
         let distance = |code: u8| (meaning(code) - value).abs();
         let best = finite.into_iter().min_by(|&left, &right| {

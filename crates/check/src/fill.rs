@@ -1,11 +1,11 @@
-//! The distributions that elements of an input are drawn from.
+//! Draws the elements of an input from its distribution.
 
 use super::Values;
 use super::generator::Stream;
 use super::special;
 use model::{Fill, Tensor};
 
-/// Values before any rounding: floats where the tensor holds floats or has a codec, else integers.
+/// Draws values before any rounding: floats if the tensor holds floats or has a codec, and else integers.
 pub fn draw(tensor: &Tensor, stream: &Stream) -> Result<Values, String> {
     let mut values = draw_plain(tensor, stream)?;
     if let Some(shares) = tensor.fill.as_ref().and_then(Fill::special) {
@@ -91,7 +91,7 @@ fn draw_plain(tensor: &Tensor, stream: &Stream) -> Result<Values, String> {
 }
 
 fn integral(value: f64) -> Result<i64, String> {
-    // 2^63: every integral f64 below it converts exactly.
+    // This is 2^63: every integral f64 below it converts exactly.
     const BOUND: f64 = -(i64::MIN as f64);
     if value.fract() == 0.0 && value.abs() < BOUND {
         Ok(value as i64)

@@ -1,20 +1,22 @@
-//! The named generator of inputs: the same bits on every machine and for any number of threads.
+//! Generates the inputs, under a name that stands for its exact bits: the same on every machine and for any number of
+//! threads.
 //!
-//! ChaCha with 8 rounds (Bernstein 2008) in counter mode. The key comes from the seed and the tensor's
-//! name, and element `i` takes its words from a place that depends on `i` alone. So variants and shapes
-//! of a kernel see the same values in tensors of one name, and a longer tensor begins as a shorter one.
-//! Transcendental functions come from `libm`: those of std differ between platforms in the last bits.
+//! The generator is ChaCha with 8 rounds (Bernstein 2008) in counter mode. The key comes from the seed and the tensor's
+//! name, and element `i` takes its words from a position that depends on `i` alone. So variants and shapes of a kernel
+//! get the same values in tensors of one name, and a longer tensor begins as a shorter one does. Transcendental
+//! functions come from `libm`, because those of std differ between platforms in the last bits.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
 use std::collections::HashMap;
 
-/// Names the generator, and is part of every key and of every cached reference. A change of any bit that
-/// it gives is a new version.
+/// The name of the generator, which is part of every key and of every cached reference. A change of any bit that it
+/// generates is a new version.
 pub const GENERATOR: &str = "gatekeeper inputs/1: chacha8, box-muller in f64";
 
-/// Elements that one task fills; even, as normal deviates come in pairs. The bits do not depend on it.
+/// The number of elements that one task fills. It is even, because normal deviates come in pairs. The bits do not
+/// depend on it.
 const CHUNK: usize = 1 << 14;
 
 pub struct Stream {
@@ -30,7 +32,7 @@ impl Stream {
         }
     }
 
-    /// Returns a stream of its own for another part of the same tensor.
+    /// Returns a separate stream for another part of the same tensor.
     pub fn part(&self, name: &str) -> Self {
         let material = [&self.key[..], name.as_bytes()].concat();
         Self {
@@ -60,11 +62,12 @@ impl Stream {
         values
     }
 
-    /// Box and Muller (1958), in f64 and rounded once: elements 2i and 2i + 1 from words 2i and 2i + 1.
+    /// Draws normal deviates by the method of Box and Muller (1958), in f64 and rounded once. Elements 2i and 2i + 1
+    /// come from words 2i and 2i + 1.
     pub fn normal(&self, mean: f64, std: f64, len: usize) -> Vec<f32> {
         self.filled(len, 1, |rng, values| {
             for pair in values.chunks_mut(2) {
-                // Never 0, so the logarithm is finite; the largest deviate is 6.8.
+                // The argument is never 0, so the logarithm is finite. The largest deviate is 6.8.
                 let radius = (-2.0 * libm::log((f64::from(rng.next_u32()) + 0.5) * UNIT)).sqrt();
                 let angle = std::f64::consts::TAU * (f64::from(rng.next_u32()) * UNIT);
                 let (sin, cos) = libm::sincos(angle);
@@ -75,7 +78,7 @@ impl Stream {
         })
     }
 
-    /// In [low, high), also after rounding to f32.
+    /// Draws numbers in [low, high), which they do not leave by rounding to f32 either.
     pub fn uniform(&self, low: f64, high: f64, len: usize) -> Vec<f32> {
         let below = if f64::from(high as f32) < high {
             high as f32
@@ -90,7 +93,7 @@ impl Stream {
         })
     }
 
-    /// In low..=high, two words for each; uniform to within (high - low) / 2^64.
+    /// Draws integers in low..=high from two words each. They are uniform to within (high - low) / 2^64.
     pub fn integers(&self, low: i64, high: i64, len: usize) -> Vec<i64> {
         let count = high.abs_diff(low) as u128 + 1;
         self.filled(len, 2, |rng, values| {
@@ -100,8 +103,8 @@ impl Stream {
         })
     }
 
-    /// `len` distinct numbers of 0..pool in random order (Fisher and Yates, of which only what was swapped
-    /// is kept, so that a large pool costs nothing). `len` must not exceed `pool`.
+    /// Draws `len` distinct numbers of 0..pool in random order. It shuffles as Fisher and Yates do and keeps only what
+    /// was swapped, so that a large pool costs nothing. `len` must not exceed `pool`.
     pub fn distinct(&self, pool: u64, len: usize) -> Vec<i64> {
         let mut rng = self.at(0);
         let mut swapped: HashMap<u64, u64> = HashMap::new();
@@ -116,7 +119,7 @@ impl Stream {
             .collect()
     }
 
-    /// From 0 to `total` in `parts` steps of at least `min`; `parts * min` must not exceed `total`.
+    /// Draws offsets from 0 to `total` in `parts` steps of at least `min`. `parts * min` must not exceed `total`.
     pub fn offsets(&self, total: i64, min: i64, parts: usize) -> Vec<i64> {
         let spare = total - min * parts as i64;
         let mut cuts = self.integers(0, spare, parts.saturating_sub(1));
@@ -130,10 +133,10 @@ impl Stream {
     }
 }
 
-/// 2^-32.
+/// The distance between neighbouring draws, which is 2^-32.
 const UNIT: f64 = 1.0 / 4_294_967_296.0;
 
-/// In 0..count, by multiplication and no rejection: always the same number of words.
+/// Draws a number in 0..count by multiplication, without rejection, so that it always takes the same number of words.
 fn scaled(rng: &mut ChaCha8Rng, count: u128) -> u64 {
     ((u128::from(rng.next_u64()) * count) >> 64) as u64
 }
@@ -185,7 +188,7 @@ mod tests {
                 .unwrap();
             assert_eq!(pool.install(fill), want, "{threads} threads");
         }
-        // One unbroken stream, as if there were no chunks.
+        // This is one unbroken stream, as if there were no chunks.
         let stream = Stream::new(7, "x");
         let mut rng = stream.at(0);
         let whole: Vec<i64> = (0..len).map(|_| -9 + scaled(&mut rng, 19) as i64).collect();

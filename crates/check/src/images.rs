@@ -1,8 +1,9 @@
-//! Inputs as a device reads them, made once: variants of a kernel, and processes that time it, share
-//! them. Kept as files named by all that the bytes follow from, and in memory while there is room.
+//! Makes inputs once in the form in which a device reads them. Variants of a kernel, and processes that time it, share
+//! them. They are kept in files that are named by everything that the bytes follow from, and in memory while there is
+//! room.
 //!
-//! A file that is not what was written is made again. One that cannot be written costs time and nothing
-//! else, so that no run fails for want of a place to keep what it has.
+//! A file that is not what was written is made again. A file that cannot be written only costs time, so that no run
+//! fails because nothing can be kept.
 
 use super::Recent;
 use super::generator::GENERATOR;
@@ -21,15 +22,15 @@ const MAGIC: sealed::Magic = b"gatekeeper inputs/2\n";
 /// One tensor, and what belongs to its codec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// `Tensor::span` elements; gaps of the strides hold `poison` of launch 1.
+    /// The bytes of `Tensor::span` elements. Gaps of the strides hold the `poison` of launch 1.
     pub bytes: Vec<u8>,
-    /// f32, contiguous over `Codec::scale_dims`.
+    /// The scales as f32, contiguous over `Codec::scale_dims`.
     pub scales: Option<Vec<u8>>,
-    /// i32 of an affine codec; shaped as the scales.
+    /// The zero points of an affine codec as i32, shaped as the scales.
     pub zero_points: Option<Vec<u8>>,
 }
 
-/// By name: every tensor that is drawn.
+/// The images of every tensor that is drawn, by name.
 pub type InputImages = BTreeMap<String, Arc<Image>>;
 
 pub struct InputCache {
@@ -38,7 +39,7 @@ pub struct InputCache {
 }
 
 impl InputCache {
-    /// Without a directory only memory remembers; `most_bytes` bounds what it does.
+    /// Keeps images in `dir`, or only in memory without it. `most_bytes` bounds the memory.
     pub fn new(dir: Option<CacheDir>, most_bytes: usize) -> Self {
         Self {
             dir,
@@ -46,10 +47,10 @@ impl InputCache {
         }
     }
 
-    /// Returns what `inputs::generate` gives, without the parts that only a CPU needs.
+    /// Returns what `inputs::generate` returns, without the parts that only a CPU needs.
     ///
     /// # Errors
-    /// As `inputs::generate`.
+    /// Fails as `inputs::generate` does.
     pub fn images(&mut self, case: &Case, seed: u64) -> Result<InputImages> {
         let mut images = InputImages::new();
         for tensor in &case.tensors {
@@ -60,7 +61,8 @@ impl InputCache {
         Ok(images)
     }
 
-    /// So that `images` finds it in memory. Only what a file has: nothing is made, and no error is reported.
+    /// Reads an image into memory, so that `images` finds it there. It only reads existing files: it makes nothing and
+    /// reports no error.
     pub fn read_ahead(&mut self, tensor: &Tensor, seed: u64) {
         let (true, Some(dir), Ok(key)) = (tensor.is_drawn(), &self.dir, key(tensor, seed)) else {
             return;
@@ -79,7 +81,7 @@ impl InputCache {
         if let Some(Some(image)) = found {
             return Ok(Some(image));
         }
-        // Captured memory has files already.
+        // Captured memory already has files.
         let dir = self.dir.as_ref().filter(|_| !tensor.is_captured());
         let kept = dir.filter(|_| tensor.is_drawn());
         let image = match kept.and_then(|dir| find(dir, &key)) {
@@ -100,16 +102,16 @@ impl InputCache {
     }
 }
 
-/// File name of one tensor. Its role is part of it because a role can be refused.
+/// Returns the file name of one tensor. The role is part of it, because a role can be refused.
 fn key(tensor: &Tensor, seed: u64) -> Result<String> {
     #[derive(Serialize)]
-    struct Key<'a> {
+    struct TensorKey<'a> {
         format: &'a str,
         generator: &'a str,
         tensor: &'a Tensor,
         seed: u64,
     }
-    let key = Key {
+    let key = TensorKey {
         format: std::str::from_utf8(MAGIC).unwrap_or_default(),
         generator: GENERATOR,
         tensor,
@@ -135,7 +137,8 @@ impl Image {
         self.bytes.len() + size(&self.scales) + size(&self.zero_points)
     }
 
-    /// With its key: another image is sealed as well. Absent and empty differ in the flag before.
+    /// Returns the image with its key, because another image is sealed as well. A flag distinguishes absent parts from
+    /// empty ones.
     fn sealed(&self, key: &str) -> Vec<u8> {
         let optional = |part: &Option<Vec<u8>>| u8::from(part.is_some());
         let present = [optional(&self.scales), optional(&self.zero_points)];
@@ -145,7 +148,8 @@ impl Image {
         sealed::seal(MAGIC, parts)
     }
 
-    /// Elements stay in the memory that they were read into: fresh memory costs more than moving them.
+    /// Parses an image. The elements stay in the memory that they were read into, because fresh memory costs more than
+    /// moving them.
     fn parse(mut bytes: Vec<u8>, key: &str) -> Option<Self> {
         let mut rest = sealed::open(MAGIC, &bytes)?;
         if sealed::part(&mut rest)? != key.as_bytes() {
@@ -248,7 +252,7 @@ mod tests {
         let cache = || InputCache::new(Some(dir.path().to_owned().into()), ROOM);
         let want = generated(&coded(), 1);
         cache().images(&coded(), 1).unwrap();
-        // This is in the file alone.
+        // Only the file has this value.
         let key = key(&coded().tensors[0], 1).unwrap();
         let file = dir.path().join(&key);
         let mut planted = Image::clone(&want["x"]);

@@ -1,4 +1,4 @@
-//! Inputs of a case: drawn, quantised, and laid out as the device reads them.
+//! Makes the inputs of a case: drawn, quantised, and laid out as the device reads them.
 
 use super::generator::{GENERATOR, Stream};
 use super::layout::Layout;
@@ -7,27 +7,27 @@ use model::{Case, Codec, CodecScheme, Fill, Role, Tensor};
 use std::collections::BTreeMap;
 use system::error::{Error, Result};
 
-/// Which values a reference computes from.
+/// Selects the values that a reference computes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
-    /// Before quantisation, where the tensor has a codec; as `Seen` where it has none.
+    /// The values before quantisation if the tensor has a codec, and else the same as `Seen`.
     Original,
-    /// As the kernel sees them.
+    /// The values as the kernel sees them.
     Seen,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct TensorData {
-    /// Before quantisation; only where the tensor has a codec. Rounding to an element type is no codec:
-    /// the values of an f16 tensor are f16 values.
+    /// The values before quantisation. Only if the tensor has a codec. Rounding to an element type is no codec: the
+    /// values of an f16 tensor are f16 values.
     pub original: Option<Values>,
-    /// As the kernel sees them: rounded to the element type, or dequantised.
+    /// The values as the kernel sees them: rounded to the element type, or dequantised.
     pub seen: Values,
-    /// Device image, `Tensor::span` elements; gaps of the strides hold `poison` of launch 1.
+    /// The device image of `Tensor::span` elements. Gaps of the strides hold the `poison` of launch 1.
     pub bytes: Vec<u8>,
-    /// Contiguous over `Codec::scale_dims`.
+    /// The scales of the codec, contiguous over `Codec::scale_dims`.
     pub scales: Option<Vec<f32>>,
-    /// Zero points of an affine codec; shaped as the scales.
+    /// The zero points of an affine codec, shaped as the scales.
     pub zero_points: Option<Vec<i32>>,
 }
 
@@ -40,17 +40,17 @@ impl TensorData {
     }
 }
 
-/// By name: every tensor that is drawn.
+/// The data of every tensor that is drawn, by name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inputs {
     pub tensors: BTreeMap<String, TensorData>,
 }
 
-/// The inputs of a case for one seed, the same bits on every machine. They depend on nothing else than
-/// the seed and, tensor by tensor, its name, dimensions, strides, element type, fill and codec.
+/// Generates the inputs of a case for one seed, the same bits on every machine. A tensor depends on the seed and on its
+/// own name, dimensions, strides, element type, fill and codec, and on nothing else.
 ///
 /// # Errors
-/// Usage, where a fill or codec does not suit its tensor.
+/// Fails with a usage error if a fill or codec does not suit its tensor.
 pub fn generate(case: &Case, seed: u64) -> Result<Inputs> {
     let mut tensors = BTreeMap::new();
     for tensor in &case.tensors {
@@ -61,23 +61,23 @@ pub fn generate(case: &Case, seed: u64) -> Result<Inputs> {
     Ok(Inputs { tensors })
 }
 
-/// One tensor of the case; `None` for one that is not drawn.
+/// Draws one tensor of the case. Returns `None` for a tensor that is not drawn.
 ///
 /// # Errors
-/// As `generate`.
+/// Fails as `generate` does.
 pub fn draw(case: &Case, tensor: &Tensor, seed: u64) -> Result<Option<TensorData>> {
     let made = match tensor.role {
         Role::Out | Role::Inout | Role::Scratch if tensor.codec.is_some() => {
             Err("only an input can have a codec".to_owned())
         }
         Role::Scratch if tensor.fill.is_some() => make(tensor, seed).map(Some),
-        Role::Out | Role::Scratch => Layout::of(tensor).check().map(|()| None),
+        Role::Out | Role::Scratch => Layout::for_tensor(tensor).check().map(|()| None),
         Role::In | Role::Inout | Role::Reference => make(tensor, seed).map(Some),
     };
     made.map_err(|why| Error::usage(format!("{}: tensor `{}`: {why}", case.id, tensor.name)))
 }
 
-/// Digests everything that is uploaded: equal digests, equal inputs.
+/// Digests everything that is uploaded: equal digests mean equal inputs.
 pub fn digest(inputs: &Inputs) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new();
     hasher.update(GENERATOR.as_bytes());
@@ -105,7 +105,7 @@ pub fn digest(inputs: &Inputs) -> blake3::Hash {
 }
 
 fn make(tensor: &Tensor, seed: u64) -> std::result::Result<TensorData, String> {
-    let layout = Layout::of(tensor);
+    let layout = Layout::for_tensor(tensor);
     layout.check()?;
     if let Some(Fill::Captured { content }) = &tensor.fill {
         let bytes = captured::read(content)?;

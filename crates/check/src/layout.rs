@@ -1,10 +1,10 @@
-//! From an element's index to its place in a device buffer.
+//! Maps an element's index to its place in a device buffer.
 
 use super::{Values, elem};
 use model::Tensor;
 use std::borrow::Cow;
 
-/// A device buffer that is not as long as its tensor says.
+/// A device buffer whose length does not fit its tensor.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("tensor `{tensor}` spans {want} bytes and the buffer has {got}")]
 pub struct WrongBytes {
@@ -13,12 +13,12 @@ pub struct WrongBytes {
     pub got: usize,
 }
 
-/// Reads a device buffer, strides resolved. A codec is not undone: outputs have none.
+/// Reads a device buffer and resolves its strides. It undoes no codec, because outputs have none.
 ///
 /// # Errors
-/// Where `bytes` is not exactly the span of the tensor.
+/// Fails if `bytes` is not exactly the span of the tensor.
 pub fn decode(tensor: &Tensor, bytes: &[u8]) -> Result<Values, WrongBytes> {
-    let bytes = Layout::of(tensor).gather(tensor, bytes)?;
+    let bytes = Layout::for_tensor(tensor).gather(tensor, bytes)?;
     Ok(elem::decode(tensor.elem, &bytes))
 }
 
@@ -29,17 +29,17 @@ pub struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    pub fn of(tensor: &'a Tensor) -> Self {
+    pub fn for_tensor(tensor: &'a Tensor) -> Self {
         Self {
             dims: &tensor.dims,
             strides: tensor.strides.as_deref(),
         }
     }
 
-    /// Refuses strides that put two elements in one place, as their values would depend on an order.
+    /// Refuses strides that put two elements in one place, because their values would depend on an order.
     ///
-    /// Sufficient and, for what tensor libraries make by slicing and permuting, necessary: ordered by
-    /// stride, each dimension steps over all that the smaller ones span.
+    /// The check is sufficient, and necessary for the strides that tensor libraries make by slicing and permuting:
+    /// ordered by stride, each dimension steps over everything that the smaller ones span.
     pub fn check(self) -> Result<(), String> {
         let Some(strides) = self.strides else {
             return Ok(());
@@ -71,10 +71,10 @@ impl<'a> Layout<'a> {
         Ok(())
     }
 
-    /// The addressed elements of a device buffer, contiguous.
+    /// Returns the addressed elements of a device buffer, contiguous.
     ///
     /// # Errors
-    /// Where `bytes` is not exactly the tensor's span.
+    /// Fails if `bytes` is not exactly the tensor's span.
     pub fn gather<'b>(self, tensor: &Tensor, bytes: &'b [u8]) -> Result<Cow<'b, [u8]>, WrongBytes> {
         let size = tensor.elem.size();
         let want = tensor.span() * size;
@@ -95,7 +95,7 @@ impl<'a> Layout<'a> {
         Ok(Cow::Owned(gathered))
     }
 
-    /// A device buffer with `contiguous` at the addressed places and `gap` (one element) elsewhere.
+    /// Returns a device buffer with `contiguous` at the addressed places and `gap` (one element) in between.
     pub fn scatter(self, tensor: &Tensor, contiguous: Vec<u8>, gap: &[u8]) -> Vec<u8> {
         if self.strides.is_none() {
             return contiguous;
@@ -118,7 +118,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// Offsets in elements, in row-major order of the dimensions.
+/// Returns the offsets in elements, in row-major order of the dimensions.
 pub fn offsets(dims: &[usize], strides: &[usize]) -> impl Iterator<Item = usize> + Clone {
     let axes: Vec<(usize, usize)> = dims.iter().copied().zip(strides.iter().copied()).collect();
     let total: usize = dims.iter().product();
@@ -139,7 +139,7 @@ pub fn offsets(dims: &[usize], strides: &[usize]) -> impl Iterator<Item = usize>
     })
 }
 
-/// The index, one number for each dimension, of the element at `position` in row-major order.
+/// Returns the index of the element at `position` in row-major order, one number for each dimension.
 pub fn index(dims: &[usize], mut position: usize) -> Vec<usize> {
     let mut index = vec![0; dims.len()];
     for (slot, &dim) in index.iter_mut().zip(dims).rev() {
@@ -165,17 +165,18 @@ mod tests {
     #[test]
     fn a_padded_row_and_a_transposed_matrix() {
         let padded = strided(&[2, 3], &[5, 1]);
-        let image = Layout::of(&padded).scatter(&padded, vec![1, 2, 3, 4, 5, 6], &[9]);
+        let image = Layout::for_tensor(&padded).scatter(&padded, vec![1, 2, 3, 4, 5, 6], &[9]);
         assert_eq!(image, [1, 2, 3, 9, 9, 4, 5, 6]);
         assert_eq!(
-            *Layout::of(&padded).gather(&padded, &image).unwrap(),
+            *Layout::for_tensor(&padded).gather(&padded, &image).unwrap(),
             [1, 2, 3, 4, 5, 6]
         );
         let transposed = strided(&[2, 3], &[1, 2]);
-        let image = Layout::of(&transposed).scatter(&transposed, vec![1, 2, 3, 4, 5, 6], &[9]);
+        let image =
+            Layout::for_tensor(&transposed).scatter(&transposed, vec![1, 2, 3, 4, 5, 6], &[9]);
         assert_eq!(image, [1, 4, 2, 5, 3, 6]);
         assert!(
-            Layout::of(&transposed)
+            Layout::for_tensor(&transposed)
                 .gather(&transposed, &image[..5])
                 .is_err()
         );
@@ -190,11 +191,18 @@ mod tests {
             (vec![2, 3], vec![3]),
         ] {
             let tensor = strided(&dims, &strides);
-            assert!(Layout::of(&tensor).check().is_err(), "{dims:?} {strides:?}");
+            assert!(
+                Layout::for_tensor(&tensor).check().is_err(),
+                "{dims:?} {strides:?}"
+            );
         }
         for (dims, strides) in [(vec![1, 3], vec![0, 1]), (vec![2, 3], vec![1, 2])] {
             let tensor = strided(&dims, &strides);
-            assert_eq!(Layout::of(&tensor).check(), Ok(()), "{dims:?} {strides:?}");
+            assert_eq!(
+                Layout::for_tensor(&tensor).check(),
+                Ok(()),
+                "{dims:?} {strides:?}"
+            );
         }
     }
 
@@ -208,15 +216,15 @@ mod tests {
                 stride = stride * dims[axis] + pad;
             }
             let tensor = strided(&dims, &strides);
-            prop_assert!(Layout::of(&tensor).check().is_ok());
+            prop_assert!(Layout::for_tensor(&tensor).check().is_ok());
             let values: Vec<u8> = (0..tensor.len()).map(|i| i as u8).collect();
-            let image = Layout::of(&tensor).scatter(&tensor, values.clone(), &[255]);
+            let image = Layout::for_tensor(&tensor).scatter(&tensor, values.clone(), &[255]);
             prop_assert_eq!(image.len(), tensor.span());
             for (position, value) in values.iter().enumerate() {
                 let at: usize = index(&dims, position).iter().zip(&strides).map(|(i, s)| i * s).sum();
                 prop_assert_eq!(image[at], *value);
             }
-            prop_assert_eq!(Layout::of(&tensor).gather(&tensor, &image).unwrap().into_owned(), values);
+            prop_assert_eq!(Layout::for_tensor(&tensor).gather(&tensor, &image).unwrap().into_owned(), values);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Seeded inputs, codecs, references and comparison: everything about correctness that needs no device.
 //!
-//! Knows the case and nothing of CUDA, workers or verdicts: the device side asks for bytes to upload and
-//! hands back bytes to judge. Failing to produce a right answer is a fault with a message, never a skip.
+//! The crate knows the case, and nothing of CUDA, workers or verdicts. The device side asks for bytes to upload, and
+//! hands back bytes to judge. If no right answer can be produced, that is a fault with a message, and never a skip.
 
 // Outside of tests every file is read through `system::files`.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -30,7 +30,7 @@ mod special;
 mod testing;
 mod values;
 
-pub use compared::Compared;
+pub use compared::ComparedElements;
 pub use layout::{WrongBytes, decode};
 pub use poison::same;
 pub use recent::Recent;

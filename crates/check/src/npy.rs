@@ -1,4 +1,4 @@
-//! Dumps for numpy.
+//! Writes arrays in the file format of numpy.
 
 use super::Values;
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::path::Path;
 /// Writes an array in the .npy format, version 1.0 (NEP 1): `<f4`, `<f8` or `<i8`, in C order.
 ///
 /// # Errors
-/// I/O, and `InvalidInput` where the dimensions do not have as many elements as there are values.
+/// Fails with I/O errors, and with `InvalidInput` if the dimensions do not have as many elements as there are values.
 pub fn write_npy(path: &Path, dims: &[usize], values: &Values) -> io::Result<()> {
     if dims.iter().product::<usize>() != values.len() {
         return Err(io::Error::new(
@@ -38,10 +38,10 @@ fn header(dims: &[usize], values: &Values) -> Vec<u8> {
         Values::F64(_) => "<f8",
         Values::I64(_) => "<i8",
     };
-    // A Python tuple: a comma after each, so that one dimension is still a tuple.
+    // The header has a Python tuple with a comma after each number, so that one dimension is still a tuple.
     let shape: String = dims.iter().map(|dim| format!("{dim},")).collect();
     let mut text = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': ({shape}), }}");
-    // Magic, version and length take 10 bytes; with the newline, the header ends on a multiple of 64.
+    // Magic, version and length take 10 bytes. With the newline, the header ends on a multiple of 64.
     let padding = 63 - (10 + text.len()) % 64;
     text.extend(std::iter::repeat_n(' ', padding));
     text.push('\n');

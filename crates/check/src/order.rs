@@ -1,12 +1,13 @@
-//! Outputs of which the order along an axis does not matter: top-k indices, sets, hash tables.
+//! Compares outputs whose order along an axis does not matter: top-k indices, sets, hash tables.
 
 use super::Values;
 use model::Tensor;
 use std::cmp::Ordering;
 
-/// Returns `got` with its slices along an axis where `want` has those that they are compared with: both in ascending
-/// order, by the first element, then the second. For slices of one element no other order has a smaller largest error;
-/// for longer ones another order may, so that only what is truly close can pass.
+/// Returns `got` with its slices along an axis moved to the places of those in `want` that they are compared with. Both
+/// are sorted in ascending order by the first element, then the second, and so on. For slices of one element no other
+/// order has a smaller largest error. For longer slices another order may have one, so only what is truly close can
+/// pass.
 pub fn ordered_as(got: &Values, want: &Values, tensor: &Tensor, axis: usize) -> Values {
     let count = tensor.dims.get(axis).copied().unwrap_or(1);
     let width = tensor.dims.iter().skip(axis + 1).product();
@@ -26,7 +27,7 @@ pub fn ordered_as(got: &Values, want: &Values, tensor: &Tensor, axis: usize) -> 
     }
 }
 
-/// NaN is the largest, whatever its sign.
+/// Compares floats. NaN is the largest, whatever its sign.
 fn floats(one: f64, other: f64) -> Ordering {
     one.partial_cmp(&other)
         .unwrap_or_else(|| one.is_nan().cmp(&other.is_nan()))

@@ -1,14 +1,14 @@
-//! Tensors of structs: bytes, into which each field is put at its place.
+//! Makes tensors of structs: bytes, into which each field is put at its place.
 
 use super::generator::Stream;
 use super::{Values, elem, fill, poison};
 use model::{Blocks, ElemType, Field, FilledField, Nibbles, Role, Tensor};
 use rayon::prelude::*;
 
-/// Bytes of all structs, contiguous. Those between fields hold the poison of launch 1.
+/// Draws the bytes of all structs, contiguous. Bytes between fields hold the poison of launch 1.
 ///
 /// # Errors
-/// A fill that does not suit its field.
+/// Fails if a fill does not suit its field.
 pub fn draw(tensor: &Tensor, fields: &[FilledField], seed: u64) -> Result<Values, String> {
     let (structs, each) = extent(tensor);
     let mut bytes = poison::poison(tensor.elem, 1).repeat(structs * each);
@@ -33,7 +33,8 @@ pub fn draw(tensor: &Tensor, fields: &[FilledField], seed: u64) -> Result<Values
 /// Returns the values that the codes stand for, and the bytes of all structs.
 ///
 /// # Errors
-/// Fields that do not lie in the tensor's structs, values that are not finite, and scales that their type cannot hold.
+/// Fails if fields do not lie in the tensor's structs, for values that are not finite, and for scales that their type
+/// cannot hold.
 pub fn encode(
     blocks: &Blocks,
     tensor: &Tensor,
@@ -64,7 +65,7 @@ pub fn encode(
         })
         .collect();
     let encoded = elem::encode(blocks.scale.elem, &Values::F32(scales))?;
-    // As the kernel reads them.
+    // These are the scales that the kernel reads.
     let scales = elem::decode(blocks.scale.elem, &encoded);
     let scales = scales.floats();
     if let Some(scale) = scales.iter().find(|scale| !scale.is_finite()) {
@@ -84,7 +85,7 @@ pub fn encode(
         .flat_map_iter(|(values, &scale)| {
             let step = f64::from(scale);
             values.iter().map(move |&x| match step {
-                // Also where amax is so small that its scale is no number of that type: it reads as zeros.
+                // If amax is so small that its scale is no number of that type, the block reads as zeros, too.
                 0.0 => zero as i64,
                 step => ((f64::from(x) / step).round_ties_even() + zero).clamp(low, high) as i64,
             })
@@ -135,13 +136,13 @@ pub fn encode(
     Ok((seen, bytes))
 }
 
-/// Number of structs, and bytes of one.
+/// Returns the number of structs, and the bytes of one.
 fn extent(tensor: &Tensor) -> (usize, usize) {
     let each = tensor.dims.last().copied().unwrap_or(0);
     (tensor.len().checked_div(each).unwrap_or(0), each)
 }
 
-/// `contiguous` has one field of all structs.
+/// Puts a field into all structs. `contiguous` has its values.
 fn put(bytes: &mut [u8], each: usize, field: &Field, contiguous: &[u8]) -> Result<(), String> {
     let size = field.elem.size() * field.count;
     if size == 0 || each == 0 {
@@ -191,7 +192,7 @@ mod tests {
         tensor
     }
 
-    /// llama.cpp's: { half d; int8_t qs[32]; }, x = d * q.
+    /// Returns llama.cpp's q8_0: { half d; int8_t qs[32]; }, x = d * q.
     fn q8_0() -> Tensor {
         let blocks = Blocks {
             values: vec![3, 64],
@@ -205,7 +206,7 @@ mod tests {
         coded([3, 2], 34, blocks)
     }
 
-    /// { half d; uint8_t qs[16]; }, x = d * (q - 8), the low halves first.
+    /// Returns llama.cpp's q4_0: { half d; uint8_t qs[16]; }, x = d * (q - 8), the low halves first.
     fn q4_0(nibbles: Nibbles) -> Tensor {
         let blocks = Blocks {
             values: vec![3, 64],
@@ -256,7 +257,7 @@ mod tests {
                     let means = d * (f32::from(code) - 8.0);
                     let x = original[block * 32 + i];
                     assert_eq!(seen[block * 32 + i], means, "{nibbles:?}");
-                    // The one code that 16 of them lack is next to the largest.
+                    // 16 codes range from -8 to 7, so a value near 8 * d gets the code 7.
                     assert!((means - x).abs() <= 1.01 * d, "{x} {means}");
                 }
             }
@@ -265,7 +266,7 @@ mod tests {
 
     #[test]
     fn the_sum_of_a_block_stands_beside_its_scale() {
-        // llama.cpp's q8_1: { half d; half s; int8_t qs[32]; }
+        // This is llama.cpp's q8_1: { half d; half s; int8_t qs[32]; }.
         let mut tensor = q8_0();
         tensor.dims = vec![3, 2, 36];
         if let Some(CodecScheme::Blocks(blocks)) =

@@ -1,9 +1,9 @@
-//! Compares a device buffer before and after a launch, and what the launch should have done to it: every output
-//! element written, nothing around them touched, and the same bits each time.
+//! Compares a device buffer before and after a launch, to see what the launch should have done: it wrote every output
+//! element, touched nothing around them, and gave the same bits each time.
 //!
-//! Outputs are filled with a pattern that depends on the launch. One pattern alone would call a kernel
-//! that rightly writes that very value guilty, so an element counts as unwritten only if it still holds
-//! the poison of two launches whose poisons differ.
+//! Outputs are filled with a pattern that depends on the launch. With one pattern, a kernel that rightly writes that
+//! very value would look guilty. So an element counts as unwritten only if it still holds the poison of each of two
+//! launches whose poisons differ.
 
 use super::WrongBytes;
 use super::compared::is_in;
@@ -11,9 +11,9 @@ use super::layout::{Layout, index};
 use model::{Difference, ElemType, Location, Tensor};
 use rayon::prelude::*;
 
-/// Bits of one element, little-endian, before launch number `launch` (counted from 1). Odd and even
-/// launches have different ones. For floats they are NaNs with a payload that arithmetic does not make,
-/// so that what is not written also counts as non-finite.
+/// Returns the bits of one element, little-endian, before launch number `launch` (counted from 1). Odd and even
+/// launches have different ones. For floats they are NaNs with a payload that arithmetic does not make, so that an
+/// unwritten element also counts as non-finite.
 pub fn poison(elem: ElemType, launch: u32) -> Vec<u8> {
     let odd = launch % 2 == 1;
     let pick = |first: u64, second: u64| {
@@ -34,7 +34,7 @@ pub fn poison(elem: ElemType, launch: u32) -> Vec<u8> {
     }
 }
 
-/// A whole output buffer, gaps included, as it is before a launch.
+/// Returns a whole output buffer, gaps included, as it is before a launch.
 pub fn poisoned(tensor: &Tensor, launch: u32) -> Vec<u8> {
     poison(tensor.elem, launch).repeat(tensor.span())
 }
@@ -42,9 +42,9 @@ pub fn poisoned(tensor: &Tensor, launch: u32) -> Vec<u8> {
 /// The content of a buffer after a launch.
 #[derive(Clone, Copy)]
 pub struct Left<'a> {
-    /// Counted from 1.
+    /// The number of the launch, counted from 1.
     pub launch: u32,
-    /// Device image, `Tensor::span` elements.
+    /// The device image of `Tensor::span` elements.
     pub bytes: &'a [u8],
 }
 
@@ -54,18 +54,19 @@ pub struct Unwritten {
     pub first: Option<Location>,
 }
 
-/// The elements of `part` (all where there is none) that hold each launch's own poison after both launches.
+/// Counts the elements of `part`, or of the whole output without it, that hold each launch's own poison after both
+/// launches.
 ///
 /// # Errors
-/// Buffers of the wrong length. Launches of the same poison say nothing and are a caller's mistake:
-/// then every element that holds it counts.
+/// Fails for buffers of the wrong length. Two launches with the same poison are a caller's mistake: every element that
+/// holds it then counts.
 pub fn unwritten(
     tensor: &Tensor,
     part: Option<&[bool]>,
     one: Left,
     other: Left,
 ) -> Result<Unwritten, WrongBytes> {
-    let layout = Layout::of(tensor);
+    let layout = Layout::for_tensor(tensor);
     let size = tensor.elem.size();
     let poisons = [one, other].map(|left| poison(tensor.elem, left.launch));
     let (first, second) = (
@@ -88,18 +89,18 @@ pub fn unwritten(
     Ok(found)
 }
 
-/// Where a later launch's output differs from the first one's, bit for bit; gaps do not count, nor does what is not
-/// in `part`.
+/// Finds where a later launch's output differs from the first one's, bit for bit. Gaps and elements outside of `part`
+/// do not count.
 ///
 /// # Errors
-/// Buffers of the wrong length.
+/// Fails for buffers of the wrong length.
 pub fn first_difference(
     tensor: &Tensor,
     part: Option<&[bool]>,
     first: &[u8],
     later: Left,
 ) -> Result<Option<Difference>, WrongBytes> {
-    let layout = Layout::of(tensor);
+    let layout = Layout::for_tensor(tensor);
     let size = tensor.elem.size();
     let (one, other) = (
         layout.gather(tensor, first)?,
@@ -121,7 +122,7 @@ pub fn first_difference(
     }))
 }
 
-/// Whether two buffers hold the same bytes; large ones are looked at on all cores.
+/// Returns true if two buffers hold the same bytes. Large ones are compared on all cores.
 pub fn same(one: &[u8], other: &[u8]) -> bool {
     const PIECE: usize = 256 << 10;
     one.len() == other.len()
@@ -131,13 +132,13 @@ pub fn same(one: &[u8], other: &[u8]) -> bool {
             .all(|(one, other)| one == other)
 }
 
-/// How many gap elements (between the strides, never addressed) a launch changed: a write out of bounds.
-/// The device side reports the tensor among the clobbered.
+/// Counts the gap elements (between the strides, never addressed) that a launch changed, which is a write out of
+/// bounds. The device side reports the tensor among the clobbered ones.
 ///
 /// # Errors
-/// Buffers of the wrong length.
+/// Fails for buffers of the wrong length.
 pub fn gaps_changed(tensor: &Tensor, before: &[u8], after: &[u8]) -> Result<u64, WrongBytes> {
-    let layout = Layout::of(tensor);
+    let layout = Layout::for_tensor(tensor);
     layout.gather(tensor, before)?;
     let addressed = layout.gather(tensor, after)?;
     let mut rightful = before.to_vec();

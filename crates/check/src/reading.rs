@@ -1,15 +1,15 @@
-//! What differing words of captured memory are as floats. Captured memory has no types, and a word may hold two halves: a
-//! change of one unit in the last place of the upper one is a change of 65,536 to the word.
+//! Reads differing words of captured memory as floats. Captured memory has no types, and a word may hold two halves: a
+//! change of one unit in the last place of the upper half is a change of 65,536 to the word.
 
 use half::{bf16, f16};
 use model::{ElemType, Num, Pointer, Reading, Tensor};
 
-/// Values of networks are of these magnitudes. As a bfloat16 the bits of most halves are far outside.
+/// The usual magnitudes of values in networks. The bits of most halves, read as a bfloat16, are far outside.
 const USUAL: std::ops::Range<f64> = 1e-4..1e4;
 
-/// Reads the differing words of a tensor of captured memory as floats of the type that the kernel's name or the user gives
-/// them, else of the type in whose units they differ least. `None` where they are no floats of one type, or too many
-/// pointers lead to them to say which.
+/// Reads the differing words of a tensor of captured memory as floats. The type is the one that the kernel's name or
+/// the user gives them, or else the one in whose units they differ least. Returns `None` if they are no floats of one
+/// type, or if too many pointers lead to them to say which.
 pub fn read(got: &[i64], want: &[i64], tensor: &Tensor) -> Option<Reading> {
     let word = tensor.elem.size();
     let differing = got
@@ -21,7 +21,7 @@ pub fn read(got: &[i64], want: &[i64], tensor: &Tensor) -> Option<Reading> {
     let pointer = find_pointer(tensor, differing.clone().next()?.0);
     let elems = match tensor.floats.or(pointer.and_then(|pointer| pointer.elem)) {
         Some(elem) => vec![elem],
-        // Round floats have nothing in their lower halves.
+        // Round floats have zeros in their lower halves.
         None if differing
             .clone()
             .all(|(_, got, want)| (got | want) & 0xffff == 0) =>
@@ -36,7 +36,7 @@ pub fn read(got: &[i64], want: &[i64], tensor: &Tensor) -> Option<Reading> {
         .map(|elem| Candidate::new(elem, pointer))
         .collect();
     for (offset, got, want) in differing {
-        // What another parameter leads to may be of another type.
+        // Memory of another parameter may have another type.
         if find_pointer(tensor, offset) == pointer {
             readings.retain_mut(|candidate| candidate.add(offset, word, got, want).is_some());
         }
@@ -48,12 +48,12 @@ pub fn read(got: &[i64], want: &[i64], tensor: &Tensor) -> Option<Reading> {
     readings
         .into_iter()
         .filter(|candidate| candidate.reading.units == least)
-        // The words of a half are those of some bfloat16, too.
+        // The words of a half can also be read as some bfloat16.
         .max_by_key(|candidate| candidate.is_usual)
         .map(|candidate| candidate.reading)
 }
 
-/// The last pointer at or ahead of an offset: tensors of a program may share an allocation.
+/// Returns the last pointer at or before an offset. Tensors of a program may share an allocation.
 fn find_pointer(tensor: &Tensor, offset: usize) -> Option<Pointer> {
     tensor
         .pointers
@@ -87,7 +87,7 @@ impl Candidate {
         }
     }
 
-    /// Adds the floats of one word. `None` where they are none.
+    /// Adds the floats of one word. Returns `None` if they are none.
     fn add(&mut self, offset: usize, word: usize, got: u32, want: u32) -> Option<()> {
         let size = self.reading.elem.size();
         for part in (0..word).step_by(size) {
@@ -120,7 +120,7 @@ impl Candidate {
     }
 }
 
-/// The float that a word is; `None` of 0, denormal and infinite ones, and of NaN.
+/// Returns the float that a word is, or `None` for 0, for denormal and infinite ones, and for NaN.
 pub fn normal_float(floats: ElemType, word: i64) -> Option<f64> {
     let bits = u32::try_from(word).ok()?;
     let half = u16::try_from(word);
@@ -138,7 +138,7 @@ pub fn normal_float(floats: ElemType, word: i64) -> Option<f64> {
     }
 }
 
-/// Steps from one float to another of the same sign.
+/// Counts the steps from one float to another of the same sign.
 fn units(size: usize, got: u32, want: u32) -> Option<u64> {
     let sign = 1 << (8 * size - 1);
     (got & sign == want & sign).then(|| u64::from(got.abs_diff(want)))
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!((reading.parameter, reading.want), (Some(3), Num(300.0)));
         let share = reading.share.0;
         assert!((share - 0.25 / 300.25).abs() < 1e-9, "{share}");
-        // The kernel's name says otherwise.
+        // The kernel's name names another type.
         let named = memory(&[pointer(3, 0, Some(ElemType::F32))]);
         assert_eq!(read(&got, &want, &named).unwrap().elem, ElemType::F32);
     }

@@ -1,4 +1,4 @@
-//! Keeps what was used last and may be wanted again, within a number of bytes.
+//! Keeps recently used values that may be wanted again, within a number of bytes.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -8,10 +8,10 @@ pub struct Recent<K, T> {
     most_bytes: usize,
     bytes: usize,
     uses: u64,
-    kept: HashMap<K, Kept<T>>,
+    kept: HashMap<K, RecentValue<T>>,
 }
 
-struct Kept<T> {
+struct RecentValue<T> {
     value: Arc<T>,
     bytes: usize,
     last_use: u64,
@@ -34,14 +34,14 @@ impl<K: Clone + Eq + Hash, T> Recent<K, T> {
         Some(Arc::clone(&kept.value))
     }
 
-    /// Drops the least recently used values. A value that is too large by itself is not kept.
+    /// Keeps a value and drops the least recently used ones. A value that is too large by itself is not kept.
     pub fn put(&mut self, key: K, value: T, bytes: usize) -> Arc<T> {
         let value = Arc::new(value);
         if bytes > self.most_bytes {
             return value;
         }
         self.uses += 1;
-        let kept = Kept {
+        let kept = RecentValue {
             value: Arc::clone(&value),
             bytes,
             last_use: self.uses,

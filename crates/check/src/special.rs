@@ -1,5 +1,5 @@
-//! The special values of a random fill. They replace drawn values at places that follow from the seed alone, so that all
-//! other elements are what they are without them.
+//! Puts the special values of a random fill in place of drawn values. Their places follow from the seed alone, so that
+//! all other elements are what they would be without them.
 
 use super::Values;
 use super::generator::Stream;
@@ -9,7 +9,7 @@ use std::collections::HashSet;
 /// Replaces the share of each kind, and at least one element or row.
 ///
 /// # Errors
-/// Values that the element type does not have, and more of them than there are elements.
+/// Fails for values that the element type does not have, and for more of them than there are elements.
 pub fn put(
     values: &mut Values,
     shares: &SpecialShares,
@@ -64,7 +64,7 @@ pub fn put(
     Ok(())
 }
 
-/// Places that are looked at for one that keeps its value.
+/// The number of places that are searched for one that keeps its value.
 const MOST_STEPS: usize = 1000;
 
 fn positions(stream: &Stream, of: usize, count: usize) -> Vec<usize> {
@@ -72,8 +72,8 @@ fn positions(stream: &Stream, of: usize, count: usize) -> Vec<usize> {
     drawn.into_iter().map(|place| place as usize).collect()
 }
 
-/// Returns a place of `0..of` that keeps its value, the first one from a drawn place on: a copy of it stays equal to it.
-/// Where (nearly) all change, it is the next one.
+/// Returns a place of `0..of` that keeps its value, so that a copy of it stays equal to it: the first one from a drawn
+/// place on. If (nearly) all places change, returns the next one.
 fn unchanged(place: usize, of: usize, drawn: i64, is_changed: impl Fn(usize) -> bool) -> usize {
     let start = drawn as usize % of;
     (0..of.min(MOST_STEPS))
@@ -90,7 +90,7 @@ fn repeat(values: &mut Values, from: usize, to: usize, count: usize) {
     }
 }
 
-/// Returns one of the denormal numbers of a type: they are the multiples of the smallest one.
+/// Returns one of the denormal numbers of a type, which are the multiples of the smallest one.
 fn denormal_number(elem: ElemType, drawn: i64) -> Result<f32, String> {
     let (smallest, count) = match elem {
         ElemType::F32 => (f32::from_bits(1), 0x7f_ffff),
@@ -161,7 +161,7 @@ mod tests {
             .map(|row| row.iter().map(|value| value.to_bits()).collect())
             .collect();
         assert_eq!(rows.len(), 15);
-        // All of a row, and all rows but one.
+        // The fill changes all of a row, and all rows but one.
         let all = draw(ElemType::F32, &[3, 2], &[(Special::Ties, 1.0)]).unwrap();
         assert!(all.floats().chunks(2).all(|row| row[0] == row[1]));
         let all = draw(ElemType::F32, &[3, 2], &[(Special::EqualRows, 1.0)]).unwrap();

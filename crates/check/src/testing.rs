@@ -1,4 +1,4 @@
-//! Cases for the tests of this module.
+//! Makes cases for the tests of this crate.
 
 use model::*;
 use std::collections::BTreeMap;
@@ -69,19 +69,19 @@ pub fn symmetric(levels: f64, zero_point: i64, scale_divisor: f64) -> CodecSchem
     }
 }
 
-/// Makes `y` of `x`.
+/// Returns a reference that makes `y` of `x`.
 pub fn unary(op: Unary) -> Reference {
     let (x, out) = ("x".to_owned(), "y".to_owned());
     Reference::Unary { x, out, op }
 }
 
-/// Makes `y` of two tensors.
+/// Returns a reference that makes `y` of two tensors.
 pub fn binary(a: &str, b: &str, op: Binary) -> Reference {
     let [a, b, out] = [a, b, "y"].map(str::to_owned);
     Reference::Binary { a, b, out, op }
 }
 
-/// Makes `y` of `x`.
+/// Returns a reference that makes `y` of `x`.
 pub fn reduce(op: ReduceOp, axes: &[usize]) -> Reference {
     Reference::Reduce {
         x: "x".to_owned(),
@@ -91,7 +91,7 @@ pub fn reduce(op: ReduceOp, axes: &[usize]) -> Reference {
     }
 }
 
-/// Makes `y` of three tensors.
+/// Returns a reference that makes `y` of three tensors.
 pub fn sdpa([q, k, v]: [&str; 3], scale: f64) -> Reference {
     let [q, k, v, out] = [q, k, v, "y"].map(str::to_owned);
     Reference::Sdpa {
@@ -104,7 +104,7 @@ pub fn sdpa([q, k, v]: [&str; 3], scale: f64) -> Reference {
     }
 }
 
-/// Calls a function of a source.
+/// Returns a reference that calls a function of a source.
 pub fn user(source: &str, function: &str, args: Vec<Arg>) -> Reference {
     Reference::User {
         source: source.to_owned(),
@@ -133,7 +133,7 @@ pub fn output(name: &str, elem: ElemType, dims: &[usize]) -> Tensor {
     tensor(name, Role::Out, elem, dims)
 }
 
-/// The reference copies `x` to `y` until a test says otherwise.
+/// Returns a case whose reference copies `x` to `y` until a test says otherwise.
 pub fn case(tensors: Vec<Tensor>) -> Case {
     Case {
         id: CaseId::new("k", "v", "s"),

@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 /// The elements of a tensor in row-major order of its dimensions, whatever its strides on the device.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {
-    /// Every floating-point element type but f64, and every tensor with a codec.
+    /// The type of all floating-point element types but f64, and of every tensor with a codec.
     F32(Vec<f32>),
-    /// Elements of f64.
+    /// The values of tensors whose elements are f64.
     F64(Vec<f64>),
-    /// Every integer element type, exactly.
+    /// The values of every integer element type, exactly.
     I64(Vec<i64>),
 }
 
-/// By tensor name: each tensor that a kernel writes.
+/// Each tensor that a kernel writes, by its name.
 pub type Outputs = BTreeMap<String, Values>;
 
 impl Values {
@@ -38,7 +38,7 @@ impl Values {
         }
     }
 
-    /// As f32, rounded: of integers, those beyond 2^24.
+    /// Returns the values as f32. Integers beyond 2^24 are rounded.
     pub fn floats(&self) -> Cow<'_, [f32]> {
         match self {
             Self::F32(values) => Cow::Borrowed(values),

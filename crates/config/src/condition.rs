@@ -4,12 +4,12 @@ use super::context::Context;
 use super::names::suggest_metric;
 use super::scope;
 use super::yaml::{Problem, Spanned};
-use model::expr::{Expression, Kind, Name};
+use model::expr::{Expression, Name, ValueKind};
 use model::{Expr, Facet, Metric};
 
 pub fn read_condition(spot: &Spanned<String>, context: &Context<'_>) -> Result<Expr, Problem> {
     let expression = scope::parse_expression(spot, spot)?;
-    if expression.kind() == Kind::Number {
+    if expression.kind() == ValueKind::Number {
         return Err(spot
             .problem(format!("`{spot}` is not a condition"))
             .help("compare it with something: registers <= 64 || occupancy >= 0.5"));

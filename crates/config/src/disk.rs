@@ -1,7 +1,7 @@
 //! Paths of gates.yaml, and the kinds of thing that they lead to.
 
 use std::path::{Path, PathBuf};
-use system::files::{self, Kind};
+use system::files::{self, FileKind};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathKind {
@@ -34,11 +34,11 @@ pub fn on_disk<'a>(
         if let Some(outside) = find_outside(top, path, &place) {
             return Some(PathKind::Outside(outside));
         }
-        Some(match Kind::of(&metadata) {
-            Kind::Directory => PathKind::Directory,
-            Kind::File if metadata.len() > files::SOURCE => PathKind::LargeFile,
-            Kind::File => PathKind::File,
-            Kind::Special => PathKind::Special,
+        Some(match FileKind::from_metadata(&metadata) {
+            FileKind::Directory => PathKind::Directory,
+            FileKind::File if metadata.len() > files::SOURCE => PathKind::LargeFile,
+            FileKind::File => PathKind::File,
+            FileKind::Special => PathKind::Special,
         })
     }
 }

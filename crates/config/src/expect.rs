@@ -42,7 +42,10 @@ pub fn resolve(
             .help("name those that catch it: fail: [memory and races, max_err]"));
     }
     let mut known: Vec<GateName> = Vec::new();
-    for name in gates.iter().filter_map(|gate| GateName::of(&gate.rule)) {
+    for name in gates
+        .iter()
+        .filter_map(|gate| GateName::from_rule(&gate.rule))
+    {
         if !known.contains(&name) {
             known.push(name);
         }

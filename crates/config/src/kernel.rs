@@ -27,7 +27,7 @@ use model::{
     Unit,
 };
 use std::collections::BTreeMap;
-use system::sources::Made;
+use system::sources::Precompiled;
 
 /// Everything that is built and run for one variant, and what has to hold.
 #[derive(Clone, Debug, PartialEq)]
@@ -439,7 +439,7 @@ fn resolve_units(
         }
     };
     let source = check_path(&raw.source, PathKind::File, shared)?;
-    if let Some(made) = Made::of(&source) {
+    if let Some(made) = Precompiled::from_path(&source) {
         check_made(kernel, made)?;
     }
     let include_dirs: Vec<String> = raw
@@ -468,11 +468,11 @@ fn resolve_units(
 }
 
 /// Refuses what only a compiler of C++ could use.
-fn check_made(kernel: &KernelVariant<'_>, made: Made) -> Result<(), Problem> {
+fn check_made(kernel: &KernelVariant<'_>, made: Precompiled) -> Result<(), Problem> {
     let raw = kernel.raw;
     let what = match made {
-        Made::Ptx => "PTX",
-        Made::Cubin => "a cubin",
+        Precompiled::Ptx => "PTX",
+        Precompiled::Cubin => "a cubin",
     };
     let useless = [
         raw.define
@@ -488,7 +488,7 @@ fn check_made(kernel: &KernelVariant<'_>, made: Made) -> Result<(), Problem> {
             .map(|launcher| (launcher.at, "a launcher")),
         raw.flags
             .first()
-            .filter(|_| made == Made::Cubin)
+            .filter(|_| made == Precompiled::Cubin)
             .map(|flag| (flag.at, "`flags`")),
     ];
     match useless.into_iter().flatten().next() {

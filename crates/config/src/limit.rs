@@ -7,7 +7,7 @@
 use super::context::{Context, Reference};
 use super::scope::{self, Scope};
 use super::yaml::{Problem, Spanned};
-use model::expr::{Kind, Unit, unit};
+use model::expr::{Unit, ValueKind, unit};
 use model::{Bound, Expr, Facet, Limit, Margin, Measure, Metric, Num, Op, Rule, Since};
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ pub fn read_limit(
     }
     let expression = scope::parse_expression(spot, rest)
         .map_err(|problem| problem.offset(offset(spot, rest)))?;
-    if expression.kind() == Kind::Truth {
+    if expression.kind() == ValueKind::Truth {
         return Err(problem(format!("`{rest}` is a condition, not a limit"))
             .help("put it into the list of conditions: conditions: [...]"));
     }

@@ -56,7 +56,7 @@ pub fn load_in_tree(top: &Path, path: &Path, selection: &Selection) -> error::Re
 fn load_file(file: &File, top: Option<&Path>, selection: &Selection) -> error::Result<Loaded> {
     let source = Source::parse(&file.name, &file.text).map_err(Error::Usage)?;
     let disk = on_disk(&file.root, top);
-    let mut loaded = resolve_file(&source, &disk, &sources::of_process)
+    let mut loaded = resolve_file(&source, &disk, &sources::read_variable)
         .map_err(|problem| Error::Usage(source.diagnose(&problem)))?;
     loaded.root.clone_from(&file.root);
     select::select(&mut loaded, selection).map_err(Error::Usage)?;

@@ -7,7 +7,7 @@ use super::packed;
 use super::raw::{Formula, Per, RawCodec, RawCompare, RawTensor, RawType};
 use super::scope::{self, Scope};
 use super::yaml::{Problem, Spanned};
-use model::expr::{Kind, Name};
+use model::expr::{Name, ValueKind};
 use model::{Codec, CodecScheme, Compare, ElemType, Expr, Num, Role, Tensor};
 use std::collections::BTreeMap;
 
@@ -296,7 +296,7 @@ fn resolve_condition(
     scope: &Scope<'_>,
 ) -> Result<Compare, Problem> {
     let expression = scope::parse_expression(condition, condition)?;
-    if expression.kind() != Kind::Truth {
+    if expression.kind() != ValueKind::Truth {
         return Err(condition
             .problem(format!("`{condition}` is no condition"))
             .help("compare the indices with something: i >= j"));

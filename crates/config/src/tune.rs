@@ -8,14 +8,14 @@ use super::scope::{self, Scope};
 use super::shape::NamedShape;
 use super::variant::KernelVariant;
 use super::yaml::{Position, Problem, Spanned, find_repeated, suggest};
-use model::expr::{Env, ExprValue, Expression, Kind, Name};
+use model::expr::{Env, ExprValue, Expression, Name, ValueKind};
 use model::{Gate, Metric, Rule};
 use search::{Parameter, Space};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
-use system::sources::Made;
+use system::sources::Precompiled;
 
 /// Combinations that are looked at whenever the file is read. A larger space is looked at where it is searched.
 const MOST_AT_ONCE: usize = 10_000;
@@ -127,7 +127,7 @@ fn read(
     shapes: &[NamedShape],
 ) -> Result<Tune, Problem> {
     let source = &kernel.raw.source;
-    if Made::of(source).is_some() {
+    if Precompiled::from_path(source).is_some() {
         return Err(raw.problem("the source is compiled already: a macro can change nothing in it"));
     }
     let (parameters, places) = read_parameters(kernel, raw, shapes)?;
@@ -221,7 +221,7 @@ fn read_constraint(
 ) -> Result<Constraint, Problem> {
     let expression = scope::parse_expression(text, text)?;
     let problem = |message: String| text.problem(message);
-    if expression.kind() == Kind::Number {
+    if expression.kind() == ValueKind::Number {
         return Err(problem(format!("`{text}` is not a condition"))
             .help("compare it with something: BLOCK_M / NUM_WARPS >= 8"));
     }

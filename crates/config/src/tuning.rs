@@ -164,7 +164,7 @@ impl Tuning {
             architectures: &architectures,
             flags: &self.raw.flags,
             disk: &on_disk(root, top.as_deref()),
-            environment: &sources::of_process,
+            environment: &sources::read_variable,
         };
         let macros = values
             .iter()

@@ -1,19 +1,19 @@
-use super::counts::Counted;
+use super::counts::CountPair;
 use model::{CodeLine, Counter, InstructionKind, Num, ProfileMetric, Stall};
 use serde::Serialize;
 
-/// One reason why head is not what base is.
+/// One reason why head differs from the base.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cause {
     pub class: CauseClass,
-    /// Where in the source, the most telling line first. None where lines do not matter.
+    /// Places in the source, the most telling line first. Empty if lines do not matter.
     pub places: Vec<CausePlace>,
-    /// The values that show it.
+    /// The values that show the cause.
     pub values: Vec<CauseValue>,
-    /// The part of the slowdown that it can account for, where that can be known.
+    /// The part of the slowdown that it can account for, if that can be known.
     pub share: Option<Num>,
-    /// Orders causes and means nothing else: about how many cycles it adds to a warp, with a guess for the turns of
-    /// loops.
+    /// Orders causes and means nothing else. It is about the number of cycles that the cause adds to a warp, with a
+    /// guess of how often loops repeat.
     #[serde(skip)]
     pub weight: f64,
 }
@@ -34,8 +34,8 @@ impl Cause {
         self
     }
 
-    /// Adds the simulator's count.
-    pub fn with_count(self, counter: Counter, counted: Counted) -> Self {
+    /// Adds the simulator's count of a counter.
+    pub fn with_count(self, counter: Counter, counted: CountPair) -> Self {
         self.with(Measure::Counter(counter), counted.base, counted.head)
     }
 
@@ -61,11 +61,11 @@ pub enum PlaceSide {
 pub struct CausePlace {
     pub of: PlaceSide,
     pub line: CodeLine,
-    /// The source text there, where it is known.
+    /// The source text of the place, if it is known.
     pub text: Option<String>,
 }
 
-/// A value of both sides.
+/// A value that both sides have, and that shows the cause.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CauseValue {
     pub measure: Measure,
@@ -78,29 +78,29 @@ pub struct CauseValue {
 pub enum Measure {
     /// Instructions in the machine code, at the places of the cause.
     Code(InstructionKind),
-    /// All of them.
+    /// All instructions of the machine code.
     CodeSize,
     /// Calls of a function, at the places of the cause.
     Calls(String),
-    /// The step by which one turn of a loop moves its counter.
+    /// The step by which one iteration of a loop changes its counter.
     Step,
-    /// Instructions of one turn, without loops in it.
+    /// Instructions of one iteration, without loops in it.
     LoopSize,
     /// Arithmetic around a special function, at the places of the cause.
     Around,
-    /// Accesses to memory under a condition, at the places of the cause.
+    /// Memory accesses under a condition, at the places of the cause.
     PredicatedAccesses,
-    /// Per thread.
+    /// The number of registers of one thread.
     Registers,
-    /// Bytes of one thread.
+    /// Bytes of stack of one thread.
     Stack,
     SpillStores,
     SpillLoads,
-    /// Bytes of a block, static and dynamic.
+    /// Bytes of shared memory of a block, static and dynamic.
     Shared,
-    /// A counter of the simulator or of a profile, over all of a launch.
+    /// A counter of the simulator or of a profile, over the whole launch.
     Counter(Counter),
-    /// Resident warps of an SM, of all that it can hold.
+    /// Resident warps of an SM, out of all that it can hold.
     Occupancy,
     BlocksPerSm,
     Blocks,
@@ -248,7 +248,7 @@ macro_rules! classes {
 causes!(classes);
 
 impl CauseClass {
-    /// Classes that bring this one about.
+    /// Returns the classes of causes that bring this one about.
     pub fn origins(self) -> &'static [Self] {
         match self {
             Self::LoopInvariant | Self::Reload => &[Self::StagingLost, Self::Spills],

@@ -1,4 +1,4 @@
-//! The machine code of two sides, line by line and loop by loop.
+//! Compares the machine code of two sides, line by line and loop by loop.
 
 use super::cause::{CausePlace, PlaceSide};
 use super::compiled::Compiled;
@@ -9,7 +9,8 @@ use super::side::Sides;
 use model::{CodeFacts, CodeLine, CodePlace, Counter, EntryCode, InstructionKind, LineCode};
 use std::collections::{BTreeMap, HashMap};
 
-/// The weight of code that nobody looked at, as it is the same on both sides, and that nobody counted.
+/// The assumed number of instructions of code that nobody looked at, because it is the same on both sides, and that
+/// nobody counted.
 const SOME_INSTRUCTIONS: f64 = 1000.0;
 
 /// A kernel as it was compiled on both sides.
@@ -20,17 +21,17 @@ pub struct CodeComparison<'a> {
     lines: BTreeMap<Line, LineSides>,
     loops: Vec<LoopPair>,
     sizes: (u32, u32),
-    /// Instructions that a launch executes, and those of a warp of head.
-    executed: Option<counts::Counted>,
+    /// Instructions that a launch executes on both sides.
+    executed: Option<counts::CountPair>,
     per_warp: Option<f64>,
 }
 
-/// A line of head, or one of base that head does not have.
+/// A line of head, or a line of the base that head does not have.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Line {
     Head(CodeLine),
     Base(CodeLine),
-    /// Code whose line is not known.
+    /// The line of the code is unknown.
     Unknown,
 }
 
@@ -44,19 +45,19 @@ struct LineSides {
 /// Instructions of one line on one side.
 #[derive(Debug, Default)]
 pub struct LineBucket {
-    kinds: BTreeMap<InstructionKind, Counted>,
-    predicated: Counted,
-    calls: BTreeMap<String, Counted>,
+    kinds: BTreeMap<InstructionKind, InstructionCount>,
+    predicated: InstructionCount,
+    calls: BTreeMap<String, InstructionCount>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Counted {
+pub struct InstructionCount {
     pub count: u32,
-    /// By a guess of how often a warp runs them.
+    /// How many of them a warp executes, by a guess of how often loops repeat.
     pub runs: f64,
 }
 
-impl Counted {
+impl InstructionCount {
     fn add(&mut self, count: u32, runs: f64) {
         self.count += count;
         self.runs += f64::from(count) * runs;
@@ -64,10 +65,10 @@ impl Counted {
 }
 
 impl LineBucket {
-    pub fn of(&self, wanted: &dyn Fn(InstructionKind) -> bool) -> Counted {
+    pub fn count_kinds(&self, wanted: &dyn Fn(InstructionKind) -> bool) -> InstructionCount {
         self.kinds.iter().filter(|(kind, _)| wanted(**kind)).fold(
-            Counted::default(),
-            |sum, (_, entry)| Counted {
+            InstructionCount::default(),
+            |sum, (_, entry)| InstructionCount {
                 count: sum.count + entry.count,
                 runs: sum.runs + entry.runs,
             },
@@ -75,24 +76,24 @@ impl LineBucket {
     }
 
     pub fn runs(&self, wanted: &dyn Fn(InstructionKind) -> bool) -> f64 {
-        self.of(wanted).runs
+        self.count_kinds(wanted).runs
     }
 
-    /// Accesses to memory under a predicate.
-    pub fn predicated(&self) -> Counted {
+    /// Returns the memory accesses under a predicate.
+    pub fn predicated(&self) -> InstructionCount {
         self.predicated
     }
 
-    /// The others.
-    pub fn unconditional(&self) -> Counted {
-        let all = self.of(&|kind| kind.width().is_some());
-        Counted {
+    /// Returns the memory accesses without a predicate.
+    pub fn unconditional(&self) -> InstructionCount {
+        let all = self.count_kinds(&|kind| kind.width().is_some());
+        InstructionCount {
             count: all.count.saturating_sub(self.predicated.count),
             runs: all.runs - self.predicated.runs,
         }
     }
 
-    pub fn calls(&self) -> impl Iterator<Item = (&str, Counted)> {
+    pub fn calls(&self) -> impl Iterator<Item = (&str, InstructionCount)> {
         self.calls
             .iter()
             .map(|(name, counts)| (name.as_str(), *counts))
@@ -119,15 +120,16 @@ impl LineBucket {
     }
 }
 
-/// Counts of base and of head; `None` for a line that does not count.
-pub type OfBoth = Option<(Counted, Counted)>;
+/// The counts of base and head, or `None` for a line that does not count.
+pub type OfBoth = Option<(InstructionCount, InstructionCount)>;
 
-/// How much more there is of some kinds.
+/// How much more head has of some kinds of instructions.
 #[derive(Debug)]
 pub struct Growth {
-    /// With more of them than before, the most first.
+    /// The lines that have more of them than before, the largest growth first.
     pub lines: Vec<LineGrowth>,
-    /// By a guess of how often a warp runs them; of what is less on other lines, too.
+    /// The growth of executed instructions, by the guess of how often a warp runs them. Decreases on other lines are
+    /// included.
     pub total: f64,
     /// Instructions of all lines on both sides.
     counts: (u32, u32),
@@ -142,7 +144,7 @@ pub struct LineGrowth {
     pub runs: f64,
 }
 
-/// Places that a cause names.
+/// The number of places that a cause names.
 const PLACES: usize = 3;
 
 impl Growth {
@@ -153,25 +155,25 @@ impl Growth {
             .map(|line| line.place.clone())
     }
 
-    /// Whether there is more of it, at a line that is known where lines are.
+    /// Returns true if there is growth, at a known line if lines are known.
     pub fn is_more(&self) -> bool {
         self.total > 0.0 && !(self.has_lines && self.lines.is_empty())
     }
 
-    /// Instructions of the line with most of it; without line tables, those of the kernel.
+    /// Returns the instructions of the line with the largest growth, or those of the kernel without line tables.
     pub fn first_counts(&self) -> (u32, u32) {
         let first = self.lines.first();
         first.map_or(self.counts, |entry| (entry.base_count, entry.head_count))
     }
 
-    /// All that count, on any line.
+    /// Returns all counted instructions, on any line.
     pub fn counts(&self) -> (u32, u32) {
         self.counts
     }
 }
 
 impl<'a> CodeComparison<'a> {
-    /// Without any counts: nobody ran it.
+    /// Compares without any counters, because nobody ran the kernel.
     pub fn new(base: Compiled<'a>, head: Compiled<'a>) -> Self {
         let (of_base, of_head) = (base.code, head.code);
         let mut found = Self {
@@ -189,7 +191,7 @@ impl<'a> CodeComparison<'a> {
         found
     }
 
-    pub fn of(sides: &Sides<'a>) -> Self {
+    pub fn from_sides(sides: &Sides<'a>) -> Self {
         let mut found = Self::new(sides.base.compiled(), sides.head.compiled());
         found.executed = counts::counted(sides, Counter::Instructions);
         found.per_warp = counts::instructions_per_warp(&sides.head);
@@ -204,7 +206,7 @@ impl<'a> CodeComparison<'a> {
             head,
         };
         let in_head = |line: &CodeLine| files.in_head(line);
-        // A line table of one side says nothing of where the other's code comes from.
+        // The line table of one side says nothing about where the other side's code comes from.
         let has_lines = has_lines(base) && has_lines(head);
         for (base_entry, head_entry) in base.entries.iter().zip(&head.entries) {
             let turns = if has_lines {
@@ -260,7 +262,7 @@ impl<'a> CodeComparison<'a> {
         }
     }
 
-    /// The counts of a warp of head correct the guess of how often loops turn, on average.
+    /// Corrects the guess of how often loops repeat, on average, by the counted instructions of a warp of head.
     fn scale(&mut self) {
         let guessed: f64 = self
             .lines
@@ -283,7 +285,7 @@ impl<'a> CodeComparison<'a> {
         }
     }
 
-    /// Instructions of a warp of head: as many as it executes, else as many as there are.
+    /// Returns the instructions of a warp of head: those that it executes, or else those that the code has.
     pub fn warp_length(&self) -> f64 {
         let guess = match self.sizes.1 {
             0 => SOME_INSTRUCTIONS,
@@ -292,12 +294,12 @@ impl<'a> CodeComparison<'a> {
         self.per_warp.unwrap_or(guess)
     }
 
-    /// Instructions of a launch; `None` where a side was not counted.
-    pub fn executed(&self) -> Option<counts::Counted> {
+    /// Returns the instructions of a launch, or `None` if a side was not counted.
+    pub fn executed(&self) -> Option<counts::CountPair> {
         self.executed
     }
 
-    /// Instructions of base and of head.
+    /// Returns the number of instructions in the code of base and head.
     pub fn code_size(&self) -> (u32, u32) {
         self.sizes
     }
@@ -306,17 +308,17 @@ impl<'a> CodeComparison<'a> {
         &self.loops
     }
 
-    /// The growth of instructions of some kinds at head.
+    /// Returns the growth of instructions of some kinds.
     pub fn growth(&self, wanted: &dyn Fn(InstructionKind) -> bool) -> Growth {
-        self.growth_of(&|pile| pile.of(wanted))
+        self.growth_of(&|pile| pile.count_kinds(wanted))
     }
 
-    /// The growth of a count at head.
-    pub fn growth_of(&self, counted: &dyn Fn(&LineBucket) -> Counted) -> Growth {
+    /// Returns the growth of a count.
+    pub fn growth_of(&self, counted: &dyn Fn(&LineBucket) -> InstructionCount) -> Growth {
         self.growth_where(&|base, head| Some((counted(base), counted(head))))
     }
 
-    /// The same of those lines alone that `counted` wants.
+    /// Returns the growth over those lines for which `counted` returns counts.
     pub fn growth_where(&self, counted: &dyn Fn(&LineBucket, &LineBucket) -> OfBoth) -> Growth {
         let mut total = 0.0;
         let mut counts = (0, 0);
@@ -355,16 +357,19 @@ impl<'a> CodeComparison<'a> {
         }
     }
 
-    /// Instructions of one kind, all of base's and all of head's.
+    /// Returns all instructions of one kind, at the base and at head.
     pub fn counts(&self, kind: InstructionKind) -> (u32, u32) {
         let is_kind = |other: InstructionKind| other == kind;
         self.lines.values().fold((0, 0), |(base, head), spot| {
-            let (was, is) = (spot.base.of(&is_kind), spot.head.of(&is_kind));
+            let (was, is) = (
+                spot.base.count_kinds(&is_kind),
+                spot.head.count_kinds(&is_kind),
+            );
             (base + was.count, head + is.count)
         })
     }
 
-    /// Runs of some kinds on both sides.
+    /// Returns how many instructions of some kinds a warp executes on both sides.
     pub fn runs(&self, wanted: &dyn Fn(InstructionKind) -> bool) -> (f64, f64) {
         self.lines.values().fold((0.0, 0.0), |(base, head), spot| {
             (base + spot.base.runs(wanted), head + spot.head.runs(wanted))
@@ -380,7 +385,7 @@ fn has_lines(facts: &CodeFacts) -> bool {
         .any(|line| line.place.is_some())
 }
 
-/// Lines of base in head.
+/// Maps lines of the base to lines of head.
 struct Files<'a> {
     pairs: HashMap<String, Pair>,
     base: &'a CodeFacts,
@@ -396,13 +401,13 @@ impl Files<'_> {
         })
     }
 
-    /// Whether the two lines, of base and of head, say something else.
+    /// Returns true if the text of two lines, of base and head, differs.
     fn is_edited(&self, base: &CodeLine, head: &CodeLine) -> bool {
         let (was, is) = (text(self.base, base), text(self.head, head));
         was.as_deref().map(code_of) != is.as_deref().map(code_of)
     }
 
-    /// The line of inlined code: the innermost one that was edited, else the innermost one.
+    /// Returns the line that stands for inlined code: the innermost one that was edited, or else the innermost one.
     fn key_of_base(&self, place: &CodePlace) -> Line {
         let keys = own_lines_of(place).map(|line| match self.in_head(line) {
             None => (Line::Base(line.clone()), true),

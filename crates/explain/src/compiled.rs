@@ -1,26 +1,26 @@
-//! All that is known of one kernel on one side without a run.
+//! Everything that is known of one kernel on one side without a run.
 
-use super::Side;
+use super::CaseSide;
 use super::residency::{self, Resident};
 use model::{Arch, BuildFacts, CodeFacts, EntryFacts};
 
-/// One side of a kernel as it was compiled: all that most rules see. It needs no case and no run.
+/// One side of a compiled kernel. Most rules see only this, and need no case and no run.
 #[derive(Debug)]
 pub struct Compiled<'a> {
     pub build: Option<&'a BuildFacts>,
-    /// `None` where the machine code is not known.
+    /// `None` if the machine code is unknown.
     pub code: Option<&'a CodeFacts>,
     pub(crate) resident: Vec<Resident<'a>>,
 }
 
 impl<'a> Compiled<'a> {
-    /// A side without launches, as a file that was compiled has it.
+    /// Returns a side without launches, as a compiled file has it.
     pub fn alone(arch: Arch, build: Option<&'a BuildFacts>, code: Option<&'a CodeFacts>) -> Self {
         let entries = build.map_or(&[][..], |build| &build.entries);
         Self {
             build,
             code,
-            resident: residency::of_largest_blocks(arch, entries),
+            resident: residency::for_largest_blocks(arch, entries),
         }
     }
 
@@ -29,12 +29,12 @@ impl<'a> Compiled<'a> {
     }
 }
 
-impl<'a> Side<'a> {
+impl<'a> CaseSide<'a> {
     pub fn compiled(&self) -> Compiled<'a> {
         Compiled {
             build: self.build,
             code: self.facts(),
-            resident: residency::of_launches(self),
+            resident: residency::for_launches(self),
         }
     }
 }

@@ -1,21 +1,21 @@
-//! Counts of the simulator on both sides, or of a profile, over all of a launch.
+//! Counts of both sides over a whole launch, by the simulator or by a profile.
 
-use super::side::{Side, Sides};
+use super::side::{CaseSide, Sides};
 use model::{Counter, Launch, SimulationFacts};
 
 /// The counts of one launch on each side.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Counted {
+pub struct CountPair {
     pub base: f64,
     pub head: f64,
 }
 
-impl Counted {
+impl CountPair {
     pub fn growth(self) -> f64 {
         self.head - self.base
     }
 
-    /// Head over base; infinite where base has none.
+    /// Returns head over base, which is infinite if the base has none.
     pub fn ratio(self) -> f64 {
         if self.head == self.base {
             1.0
@@ -39,13 +39,14 @@ impl Counted {
     }
 }
 
-/// `None` where a side was neither simulated nor profiled: where nothing can have changed, the base is not.
-pub fn counted(sides: &Sides, counter: Counter) -> Option<Counted> {
-    let simulated = |side: &Side| simulated(side, counter);
-    let profiled = |side: &Side| profiled(side, counter);
-    // Both sides by the same means: the one counts PTX, the other machine code.
-    let both = |of: &dyn Fn(&Side) -> Option<f64>| {
-        Some(Counted {
+/// Returns the counts of both sides. Returns `None` if a side was neither simulated nor profiled. A base is not
+/// simulated if nothing can have changed.
+pub fn counted(sides: &Sides, counter: Counter) -> Option<CountPair> {
+    let simulated = |side: &CaseSide| simulated(side, counter);
+    let profiled = |side: &CaseSide| profiled(side, counter);
+    // Both sides are counted by the same means, because the simulator counts PTX and a profile counts machine code.
+    let both = |of: &dyn Fn(&CaseSide) -> Option<f64>| {
+        Some(CountPair {
             base: of(&sides.base)?,
             head: of(&sides.head)?,
         })
@@ -53,15 +54,15 @@ pub fn counted(sides: &Sides, counter: Counter) -> Option<Counted> {
     both(&simulated).or_else(|| both(&profiled))
 }
 
-/// Instructions that a warp of this side executes, on average.
-pub fn instructions_per_warp(side: &Side) -> Option<f64> {
+/// Returns the instructions that a warp of this side executes, on average.
+pub fn instructions_per_warp(side: &CaseSide) -> Option<f64> {
     let counter = Counter::Instructions;
     let all = simulated(side, counter).or_else(|| profiled(side, counter))?;
     Some(all / warps(side)?)
 }
 
-/// Over the seeds, on average.
-fn simulated(side: &Side, counter: Counter) -> Option<f64> {
+/// Returns the average over the seeds.
+fn simulated(side: &CaseSide, counter: Counter) -> Option<f64> {
     let counts = side
         .simulations
         .iter()
@@ -78,8 +79,8 @@ fn count(facts: &SimulationFacts, counter: Counter) -> Option<u64> {
         .find_map(|counters| counters.get(&counter).copied())
 }
 
-/// The count of the first repeat, over the kernels of the launch: instructions ask for the same in each.
-fn profiled(side: &Side, counter: Counter) -> Option<f64> {
+/// Returns the count of the first repeat, over the kernels of the launch. Instructions ask for the same in each repeat.
+fn profiled(side: &CaseSide, counter: Counter) -> Option<f64> {
     let kernels = &side.profiles.first()?.kernels;
     let sum: u64 = kernels
         .iter()
@@ -88,8 +89,8 @@ fn profiled(side: &Side, counter: Counter) -> Option<f64> {
     (!kernels.is_empty()).then_some(sum as f64)
 }
 
-/// Warps of one launch of all steps. `None` where host code launches.
-pub fn warps(side: &Side) -> Option<f64> {
+/// Returns the warps of one launch of all steps, or `None` if host code launches.
+pub fn warps(side: &CaseSide) -> Option<f64> {
     let launches = side
         .case
         .steps
@@ -105,7 +106,7 @@ pub fn blocks(launch: &Launch) -> u64 {
     launch.grid.iter().map(|&n| u64::from(n)).product()
 }
 
-/// The amount for one warp of head.
+/// Returns the amount for one warp of head.
 pub fn per_warp(sides: &Sides, amount: f64) -> f64 {
     warps(&sides.head).map_or(0.0, |warps| amount / warps)
 }

@@ -1,9 +1,9 @@
-//! Why a case is not what it was at the base: causes, from what the two sides' code, launch and counters are. Pure: all
-//! of it is in the record, or in two of them. Knows no sentences; `report::explain` writes them.
+//! Finds out why a case differs from the base: the causes, from the code, launch and counters of the two sides. Pure:
+//! everything is in the record, or in two records. It knows no sentences, which `report::explain` writes.
 //!
-//! A cause is found by a rule, one file of [`causes`] each, which sees both sides and compares nothing else. Most rules see
-//! what was compiled alone, so that they explain two compiled files, too. Adding a rule is a variant of [`CauseClass`], a file
-//! and its test.
+//! A cause is found by a rule, one file of [`causes`] each, which sees both sides and nothing else. Most rules only
+//! look at what was compiled, so they explain two compiled files, too. A new rule is a variant of [`CauseClass`], a
+//! file and its test.
 
 mod cause;
 mod causes;
@@ -23,15 +23,15 @@ use causes::Rule;
 pub use cause::{Cause, CauseClass, CausePlace, CauseValue, Measure, PlaceSide};
 pub use code_comparison::CodeComparison;
 pub use compiled::Compiled;
-pub use side::{Side, Sides, Unexplained};
+pub use side::{CaseSide, Sides, Unexplained};
 
-/// The causes of what changed, the gravest first. Never empty: that nothing changed is one.
+/// Returns the causes of what changed, the gravest first. The list is never empty: that nothing changed is a cause.
 pub fn explain(sides: &Sides) -> Vec<Cause> {
-    // Code, counters and data of different kernels say nothing of a change.
+    // Code, counters and data of different kernels say nothing about a change.
     if sides.head.unit.is_group() {
         return vec![Cause::new(CauseClass::Kernels, 1.0)];
     }
-    let code = CodeComparison::of(sides);
+    let code = CodeComparison::from_sides(sides);
     let causes = causes::RULES
         .iter()
         .flat_map(|rule| match rule {
@@ -51,7 +51,7 @@ pub fn explain(sides: &Sides) -> Vec<Cause> {
     }
 }
 
-/// The same of a kernel that was compiled twice, by the rules that need no run.
+/// Returns the causes for a kernel that was compiled twice, by the rules that need no run.
 pub fn explain_compiled<'a>(base: Compiled<'a>, head: Compiled<'a>) -> Vec<Cause> {
     let code = CodeComparison::new(base, head);
     let causes = causes::RULES
@@ -68,7 +68,7 @@ pub fn explain_compiled<'a>(base: Compiled<'a>, head: Compiled<'a>) -> Vec<Cause
     }
 }
 
-/// Adds sizes that differ: nobody ran it, so they are all there is to say.
+/// Adds sizes that differ. Nobody ran the kernel, so nothing else is known.
 fn with_sizes(mut cause: Cause, code: &CodeComparison) -> Cause {
     let sizes = [&code.base, &code.head].map(|side| {
         side.entries()
@@ -95,11 +95,11 @@ fn with_sizes(mut cause: Cause, code: &CodeComparison) -> Cause {
     cause
 }
 
-/// No rule has found anything.
+/// Returns the cause that stands for no finding of any rule.
 fn unknown(code: &CodeComparison) -> Cause {
     let is_same = match (code.base.build, code.head.build) {
         (Some(base), Some(head)) => base.identity == head.identity,
-        // Before device code is linked.
+        // This is code before device code is linked.
         (None, None) => code.base.code == code.head.code,
         _ => false,
     };
@@ -117,7 +117,7 @@ fn in_order(mut causes: Vec<Cause>) -> Vec<Cause> {
     causes
 }
 
-/// An effect of another cause comes after that one, however much it is.
+/// Moves an effect of another cause after that cause, whatever its weight is.
 fn come_after_origins(causes: &mut [Cause]) {
     let weights: Vec<(CauseClass, f64)> = causes
         .iter()

@@ -1,13 +1,14 @@
-//! Lines of the source: which are the user's own, what they say, and which of base's is which of head's.
+//! Compares lines of the source: which are the user's own, what they say, and which of the base's corresponds to which
+//! of head's.
 
 use build::is_of_system;
 use model::{CodeFacts, CodeLine, CodePlace};
 use std::collections::{BTreeMap, HashMap};
 
-/// Lines of source longer than this are compared no further.
+/// Files with more lines are compared up to here.
 const MOST_LINES: usize = 4096;
 
-/// A file of base and the same file of head.
+/// The lines of a file of the base, with their numbers in head's file.
 pub type Pair = HashMap<u32, u32>;
 
 pub fn text(facts: &CodeFacts, line: &CodeLine) -> Option<String> {
@@ -19,12 +20,12 @@ pub fn own_lines_of(place: &CodePlace) -> impl Iterator<Item = &CodeLine> {
     chain.filter(|line| !is_of_system(&line.file))
 }
 
-/// The innermost line that is the user's own.
+/// Returns the innermost line of the user's own code.
 pub fn own_line(place: &CodePlace) -> Option<&CodeLine> {
     own_lines_of(place).next()
 }
 
-/// Lines of base by file, with the number that each has in head.
+/// Returns the lines of the base by file, with the number that each has in head.
 pub fn pair_files(base: &CodeFacts, head: &CodeFacts) -> HashMap<String, Pair> {
     let lines = |facts: &CodeFacts| {
         let mut files: BTreeMap<String, BTreeMap<u32, Option<String>>> = BTreeMap::new();
@@ -46,15 +47,15 @@ pub fn pair_files(base: &CodeFacts, head: &CodeFacts) -> HashMap<String, Pair> {
 
 type Lines = BTreeMap<u32, Option<String>>;
 
-/// Without the comment at its end.
+/// Returns a line without the comment at its end.
 pub fn code_of(text: &str) -> &str {
     text.split_once("//")
         .map_or(text, |(code, _)| code)
         .trim_end()
 }
 
-/// The longest common subsequence of lines by their text; between two that are common, those that are left over stand
-/// beside each other in their order where they are as many. Where texts are not known, numbers have to do.
+/// Pairs lines by the longest common subsequence of their texts. Between two common lines, the remaining lines are
+/// paired in their order if both sides have equally many. If texts are unknown, numbers are compared.
 fn pair_lines(base: &Lines, head: &Lines) -> Pair {
     let is_known = |lines: &Lines| lines.values().all(Option::is_some);
     if !is_known(base) || !is_known(head) {
@@ -133,7 +134,7 @@ mod tests {
         let pairs = pair_lines(&base, &head);
         let mut pairs: Vec<_> = pairs.into_iter().collect();
         pairs.sort_unstable();
-        // A line alone between two that are the same was edited.
+        // A single line between two equal ones was edited.
         assert_eq!(pairs, [(3, 3), (4, 5), (5, 6), (9, 10)]);
     }
 

@@ -1,25 +1,26 @@
-//! Pairs loops of base with those of head: the same line of source, as deep as before. One turn of an unrolled loop
-//! does the work of several turns of the original, so turns are compared by the work in them. Without line tables the kinds of
-//! work stand for the line: unrolling multiplies all of them alike.
+//! Pairs loops of the base with loops of head: they are at the same line of source, and as deep as before. One
+//! iteration of an unrolled loop does the work of several iterations of the original, so iterations are compared by the
+//! work in them. Without line tables the kinds of work stand for the line, because unrolling multiplies all of them
+//! alike.
 
 use super::cause::CausePlace;
 use super::lines::own_line;
 use model::{CodeLine, EntryCode, InstructionKind as Kind, Mix, Width};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Turns of a loop of which nobody knows how many there are.
+/// The assumed number of iterations of a loop if nobody knows it.
 const TURNS: f64 = 8.0;
 
-/// The weight of what is left over next to an unrolled loop.
+/// The assumed number of iterations of what is left over beside an unrolled loop.
 const LEFT_OVER: f64 = 1.0;
 
 /// A loop of both sides, or of one.
 #[derive(Debug)]
 pub struct LoopPair {
     pub place: Option<CausePlace>,
-    /// Turns that head takes for one of base's: more than 1 where it is unrolled less.
+    /// The iterations that head takes for one of the base's. More than 1 means that head is unrolled less.
     pub turns: f64,
-    /// How often head comes to its end, by a guess.
+    /// Estimated number of executions in head.
     pub runs: f64,
     pub base_step: Option<i64>,
     pub head_step: Option<i64>,
@@ -27,7 +28,7 @@ pub struct LoopPair {
     pub head_size: u32,
 }
 
-/// How often a loop's body runs, by its index; and the loops of both sides.
+/// How often each loop's body runs, by the index of the loop, and the loops of both sides.
 pub struct Turns {
     pub base: Vec<f64>,
     pub head: Vec<f64>,
@@ -36,26 +37,26 @@ pub struct Turns {
 
 type InHead<'a> = &'a dyn Fn(&CodeLine) -> Option<CodeLine>;
 
-/// Where a loop is in the source, or all that is known of it.
+/// The position of a loop in the source, or what stands for it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Spot {
     Line(CodeLine),
-    /// Without line tables: the number of a kind of work, which is the same in all of its loops but for how much it is.
+    /// Without line tables: the number of a kind of work. Loops of one kind do the same work in different amounts.
     Work(usize),
-    /// Without line tables, where no loop of the other side does the same work: its place among those of its depth.
+    /// Without line tables, if no loop of the other side does the same work: the position among the loops of its depth.
     Order(usize, usize),
 }
 
-/// A loop as the other side knows it.
+/// A loop as the other side sees it.
 struct Seen {
     spot: Option<Spot>,
     depth: usize,
     parent: Option<usize>,
-    /// The mix of the loop alone, without those in it.
+    /// The instructions of the loop without those of inner loops.
     mix: Mix,
     lines: BTreeSet<CodeLine>,
     step: Option<i64>,
-    /// There is a larger one at the same spot.
+    /// True if there is a larger loop at the same position.
     is_left_over: bool,
 }
 
@@ -72,7 +73,7 @@ pub fn pair_by_line(base: &EntryCode, head: &EntryCode, in_head: InHead) -> Turn
     pair(&of_base, &of_head, &apart)
 }
 
-/// For code without line tables.
+/// Pairs loops of code without line tables.
 pub fn pair_by_work(base: &EntryCode, head: &EntryCode) -> Turns {
     let nowhere = |_: &CodeLine| None;
     let mut sides = [see(base, &nowhere), see(head, &nowhere)];
@@ -88,8 +89,8 @@ pub fn pair_by_work(base: &EntryCode, head: &EntryCode) -> Turns {
     pair(&of_base, &of_head, &apart)
 }
 
-/// The work that stands outside of loops on the other side, and not on the loop's own: that of the loop, if it is the only one
-/// that the other side lacks.
+/// Returns the work of a loop that the other side does outside of loops. That is all of the loop's work if it is the
+/// only loop that the other side lacks.
 fn moved(loop_: &Seen, own: (&EntryCode, &[Seen]), other: (&EntryCode, &[Seen])) -> Mix {
     let is_own = |seen_loop: &Seen| {
         seen_loop.spot.is_some() && !other.1.iter().any(|of| of.spot == seen_loop.spot)
@@ -106,12 +107,13 @@ fn moved(loop_: &Seen, own: (&EntryCode, &[Seen]), other: (&EntryCode, &[Seen]))
     mix
 }
 
-/// Loops without a partner: the work of one may stand on the other side one after another.
+/// Loops without a partner. The other side may do the work of one without a loop.
 struct Apart<'a> {
-    /// The work that base has of a loop of head.
+    /// Returns the work that the base has of a loop of head.
     of_base: &'a dyn Fn(&Seen) -> Mix,
     of_head: &'a dyn Fn(&Seen) -> Mix,
-    /// Whether they surely have none. If not, base's turn often and head's once: what is named as more is more.
+    /// True if the loops certainly have no partner. If they may have one, base's loops count as repeated and head's as
+    /// run once, so that any growth is real growth.
     are_certain: bool,
 }
 
@@ -231,7 +233,7 @@ fn see(entry: &EntryCode, in_head: InHead) -> Vec<Seen> {
     seen
 }
 
-/// The largest of a spot and depth is the one that counts.
+/// Marks all loops of a position and depth but the largest.
 fn mark_left_over(seen: &mut [Seen]) {
     let mut largest: BTreeMap<(Spot, usize, Option<usize>), (u32, usize)> = BTreeMap::new();
     for (at, loop_) in seen.iter().enumerate() {
@@ -249,7 +251,7 @@ fn mark_left_over(seen: &mut [Seen]) {
     }
 }
 
-/// Gives loops of either side that do the same work the same spot.
+/// Gives loops of both sides that do the same work the same position.
 fn name_by_work(sides: &mut [Vec<Seen>; 2]) {
     let mut kinds: Vec<BTreeMap<Kind, Work>> = Vec::new();
     for loop_ in sides.iter_mut().flatten() {
@@ -266,7 +268,7 @@ fn name_by_work(sides: &mut [Vec<Seen>; 2]) {
     }
 }
 
-/// Gives those that are left of each depth a spot by their order, if both sides have as many.
+/// Gives the remaining loops of each depth a position by their order, if both sides have equally many.
 fn name_by_order([base, head]: &mut [Vec<Seen>; 2]) {
     let left = |own: &[Seen], other: &[Seen]| {
         let mut by_depth: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -297,7 +299,7 @@ fn name_by_order([base, head]: &mut [Vec<Seen>; 2]) {
     }
 }
 
-/// How much the ratios of kinds of work may differ in loops that do the same: some of it is shared between turns.
+/// How much the ratios of kinds of work may differ between loops that do the same. Iterations share some of the work.
 const PROPORTIONAL: f64 = 1.25;
 
 fn is_proportional(one: &BTreeMap<Kind, Work>, other: &BTreeMap<Kind, Work>) -> bool {
@@ -314,7 +316,7 @@ fn is_proportional(one: &BTreeMap<Kind, Work>, other: &BTreeMap<Kind, Work>) -> 
     most <= least * PROPORTIONAL
 }
 
-/// The mix of a side where it is no deeper in loops.
+/// Returns the instructions of a side that are no deeper in loops.
 fn code_above((entry, seen): (&EntryCode, &[Seen]), depth: usize) -> Mix {
     let lines = entry.lines.iter();
     let mut mix = Mix::new();
@@ -331,7 +333,7 @@ fn loops_around(seen: &[Seen], innermost: Option<usize>) -> usize {
     around.map_or(0, |enclosing| enclosing.depth + 1)
 }
 
-/// The mix of a side at the lines of a loop where it is not as deep.
+/// Returns the instructions of a side at the lines of a loop that are not as deep.
 fn straight(entry: &EntryCode, in_head: InHead, loop_: &Seen) -> Mix {
     let seen = see(entry, in_head);
     let mut mix = Mix::new();
@@ -348,7 +350,7 @@ fn straight(entry: &EntryCode, in_head: InHead, loop_: &Seen) -> Mix {
     mix
 }
 
-/// Turns that the loop of head takes for one of base's.
+/// Returns the iterations that head's loop takes for one of the base's.
 fn turns(base: &Seen, head: &Seen) -> f64 {
     let by_work = ratio(&base.mix, &head.mix).unwrap_or(1.0);
     let by_step = base
@@ -356,14 +358,15 @@ fn turns(base: &Seen, head: &Seen) -> f64 {
         .zip(head.step)
         .map(|(base, head)| (base.unsigned_abs() as f64) / (head.unsigned_abs() as f64));
     match by_step {
-        // They may count different things.
+        // The two loops may count different things.
         Some(by_step) if (0.5..=2.0).contains(&(by_step / by_work)) => by_step,
         _ => by_work,
     }
 }
 
-/// How many times the work of head is in base. An edit changes some kinds of it, unrolling all: where the median over the
-/// kinds or over their instructions has not moved, there is as much as before. `None` where they have no work in common.
+/// Returns how many times the work of head is in the base. An edit changes some kinds of work, and unrolling changes
+/// all of them. If the median over the kinds, or over their instructions, has not moved, there is as much work as
+/// before. Returns `None` if the two have no work in common.
 fn ratio(base: &Mix, head: &Mix) -> Option<f64> {
     let (base, head) = (work(base), work(head));
     let mut ratios: Vec<(f64, f64)> = base
@@ -384,7 +387,7 @@ fn ratio(base: &Mix, head: &Mix) -> Option<f64> {
     })
 }
 
-/// The median of ratios in their order, each with a count of which `weight` is what it counts for.
+/// Returns the median of sorted ratios. Each has a count, and `weight` says what the count is worth.
 fn median(ratios: &[(f64, f64)], weight: fn(f64) -> f64) -> Option<f64> {
     let half = ratios.iter().map(|(_, count)| weight(*count)).sum::<f64>() / 2.0;
     let mut sum = 0.0;
@@ -397,11 +400,12 @@ fn median(ratios: &[(f64, f64)], weight: fn(f64) -> f64) -> Option<f64> {
 #[derive(Default)]
 struct Work {
     amount: f64,
-    /// Instructions.
+    /// The number of instructions that do it.
     count: f64,
 }
 
-/// The work of a source line, and not how it is addressed; accesses by their bits, in pieces of whatever width.
+/// Returns the work of a source line, without how it is addressed. Accesses count by their bits, whatever the width of
+/// their pieces.
 fn work(mix: &Mix) -> BTreeMap<Kind, Work> {
     let mut work: BTreeMap<Kind, Work> = BTreeMap::new();
     for (kind, count) in mix {
@@ -436,7 +440,7 @@ fn work(mix: &Mix) -> BTreeMap<Kind, Work> {
     work
 }
 
-/// The runs of each loop with those around it, which come before it.
+/// Returns how often each loop runs. Outer loops precede inner ones.
 fn runs(loops: &[Seen], turns: &[f64]) -> Vec<f64> {
     let mut runs: Vec<f64> = Vec::new();
     for (loop_, turns) in loops.iter().zip(turns) {

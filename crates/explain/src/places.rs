@@ -1,22 +1,22 @@
-//! Lines of the source that a cause can name.
+//! Finds lines of the source that a cause can name.
 
 use super::cause::{CausePlace, PlaceSide};
 use super::lines::{Pair, own_line, pair_files, text};
-use super::side::{Side, Sides};
+use super::side::{CaseSide, Sides};
 use model::{CodeFacts, CodeLine, Counter, InstructionKind};
 use std::collections::HashMap;
 
-/// Lines of base in head: as the machine code has them. Where that is not known it is the same on both sides, and so are
-/// they.
+/// The lines of the base in head, according to the machine code. If that is unknown, it is the same on both sides, and
+/// so are the lines.
 pub struct Moved(Option<HashMap<String, Pair>>);
 
 impl Moved {
-    pub fn of(sides: &Sides) -> Self {
+    pub fn from_sides(sides: &Sides) -> Self {
         let both = sides.base.facts().zip(sides.head.facts());
         Self(both.map(|(base, head)| pair_files(base, head)))
     }
 
-    /// `None` of a line that head does not have.
+    /// Returns the line in head, or `None` if head does not have it.
     pub fn in_head(&self, line: &CodeLine) -> Option<CodeLine> {
         let Some(files) = &self.0 else {
             return Some(line.clone());
@@ -30,7 +30,7 @@ impl Moved {
     }
 }
 
-/// A line of head, with what stands there.
+/// Returns a line of head with its text.
 pub fn at_head(head: Option<&CodeFacts>, line: CodeLine) -> CausePlace {
     CausePlace {
         of: PlaceSide::Head,
@@ -39,13 +39,13 @@ pub fn at_head(head: Option<&CodeFacts>, line: CodeLine) -> CausePlace {
     }
 }
 
-/// Where the code of the kernel begins, which is where it is declared.
+/// Returns where the code of the kernel begins, which is where it is declared.
 pub fn entry(head: Option<&CodeFacts>) -> Option<CausePlace> {
     let first = lines(head?).map(|(line, _)| line).next()?;
     Some(at_head(head, first))
 }
 
-/// The first line of head's code that has an instruction of some kinds.
+/// Returns the first line of head's code that has an instruction of some kinds.
 pub fn first(
     head: Option<&CodeFacts>,
     wanted: &dyn Fn(InstructionKind) -> bool,
@@ -54,7 +54,7 @@ pub fn first(
     Some(at_head(head, line))
 }
 
-/// In the order of the machine code.
+/// Returns the lines in the order of the machine code.
 fn lines(facts: &CodeFacts) -> impl Iterator<Item = (CodeLine, Vec<InstructionKind>)> {
     facts
         .entries
@@ -66,13 +66,13 @@ fn lines(facts: &CodeFacts) -> impl Iterator<Item = (CodeLine, Vec<InstructionKi
         })
 }
 
-/// Places that a cause names.
+/// The number of places that a cause names.
 const PLACES: usize = 3;
 
-/// Lines of head at which a sum of counters is larger than it was, the most first. Records keep the largest lines of each
-/// counter alone: of one that is not among them, nothing was counted.
+/// Returns the lines of head at which a sum of counters is larger than before, the largest growth first. Records only
+/// have the largest lines of each counter, so a line that is not among them counts as 0.
 pub fn grown_lines(sides: &Sides, more: &[Counter], less: &[Counter]) -> Vec<CausePlace> {
-    let moved = Moved::of(sides);
+    let moved = Moved::from_sides(sides);
     let mut grown: Vec<(CodeLine, f64)> = Vec::new();
     let mut add =
         |line: CodeLine, count: f64| match grown.iter_mut().find(|(known, _)| *known == line) {
@@ -100,8 +100,8 @@ pub fn grown_lines(sides: &Sides, more: &[Counter], less: &[Counter]) -> Vec<Cau
         .collect()
 }
 
-/// Lines of the first seed, or of the first profile.
-fn counted_lines(side: &Side, counter: Counter) -> Vec<(CodeLine, f64)> {
+/// Returns the lines of the first seed, or of the first profile.
+fn counted_lines(side: &CaseSide, counter: Counter) -> Vec<(CodeLine, f64)> {
     let counted: Vec<(&str, u64)> = match side.simulations.first() {
         Some(facts) => facts
             .lines
@@ -125,11 +125,11 @@ fn counted_lines(side: &Side, counter: Counter) -> Vec<(CodeLine, f64)> {
         .collect()
 }
 
-/// The innermost line of a place, as the simulator names it: `kernels/k.cu:12 inlined at kernels/k.cu:40`.
+/// Returns the innermost line of a place that the simulator names: `kernels/k.cu:12 inlined at kernels/k.cu:40`.
 pub fn line_of(place: &str) -> Option<CodeLine> {
     let innermost = place.split(' ').next()?;
     let (file, number) = innermost.rsplit_once(':')?;
-    // 0 is how nvcc writes that it is of no line.
+    // nvcc writes 0 for code without a line.
     let number = number.parse().ok().filter(|number| *number > 0)?;
     Some(CodeLine {
         file: file.to_owned(),

@@ -1,38 +1,38 @@
-//! How much of the GPU the blocks of a launch fill.
+//! Computes how much of the GPU the blocks of a launch fill.
 
-use super::Side;
+use super::CaseSide;
 use super::counts::blocks;
 use super::diagnosis::peaks::Peaks;
 use model::occupancy::{self, Occupancy};
 use model::{Arch, EntryFacts, Resources};
 
-/// Blocks of one entry on one side: of a launch, or of no launch in particular.
+/// Blocks of one entry on one side: those of a launch, or of no particular launch.
 #[derive(Clone, Copy, Debug)]
 pub struct Resident<'a> {
     pub entry: &'a EntryFacts,
     pub resources: &'a Resources,
-    /// Bytes of a block, static and dynamic.
+    /// Bytes of shared memory of a block, static and dynamic.
     pub shared: u64,
     pub occupancy: Occupancy,
-    /// `None` where nothing is launched.
+    /// The grid, or `None` if nothing is launched.
     pub grid: Option<Grid>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Grid {
     pub blocks: u64,
-    /// The number in the GPU of the run; in a simulated one, in the GPU that stands for its architecture.
+    /// The number of multiprocessors of the run's GPU, or in the simulator of the GPU that represents its architecture.
     pub multiprocessors: Option<u32>,
 }
 
 impl Resident<'_> {
-    /// Blocks over those that are resident at a time. `None` where nothing is launched, the GPU is not known, or nothing
-    /// fits.
+    /// Returns the blocks over the number that is resident at a time. Returns `None` if nothing is launched, the GPU is
+    /// unknown, or nothing fits.
     pub fn waves(&self) -> Option<f64> {
         self.waves_of(self.grid?.blocks)
     }
 
-    /// The waves of another grid.
+    /// Returns the waves of another grid.
     pub fn waves_of(&self, blocks: u64) -> Option<f64> {
         let at_a_time =
             u64::from(self.occupancy.blocks_per_sm) * u64::from(self.grid?.multiprocessors?);
@@ -40,8 +40,9 @@ impl Resident<'_> {
     }
 }
 
-/// The residency of each step, in their order. None where host code launches, or the architecture's limits are not known.
-pub fn of_launches<'a>(side: &Side<'a>) -> Vec<Resident<'a>> {
+/// Returns the residency of each step, in their order. Returns nothing if host code launches, or if the architecture's
+/// limits are unknown.
+pub fn for_launches<'a>(side: &CaseSide<'a>) -> Vec<Resident<'a>> {
     let entries: &'a [EntryFacts] = side.build.map_or(&[], |build| &build.entries);
     let arch = side.unit.id.arch;
     let multiprocessors = match side.device() {
@@ -70,9 +71,9 @@ pub fn of_launches<'a>(side: &Side<'a>) -> Vec<Resident<'a>> {
         .collect()
 }
 
-/// The residency of each entry in the largest block that its source allows, with static shared memory alone. None where the
-/// source sets no bound.
-pub fn of_largest_blocks(arch: Arch, entries: &[EntryFacts]) -> Vec<Resident<'_>> {
+/// Returns the residency of each entry in the largest block that its source allows, with static shared memory alone.
+/// Entries without a bound in the source are left out.
+pub fn for_largest_blocks(arch: Arch, entries: &[EntryFacts]) -> Vec<Resident<'_>> {
     entries
         .iter()
         .filter_map(|entry| {

@@ -1,4 +1,4 @@
-//! Everything that is known of one case on both sides.
+//! Gathers everything that is known of one case on both sides.
 
 use judge::{Index, View};
 use model::{
@@ -9,33 +9,33 @@ use model::{
 /// Head and base of one case.
 #[derive(Debug)]
 pub struct Sides<'a> {
-    pub base: Side<'a>,
-    pub head: Side<'a>,
+    pub base: CaseSide<'a>,
+    pub head: CaseSide<'a>,
 }
 
-/// One of them.
+/// One side of a case, head or base.
 #[derive(Debug)]
-pub struct Side<'a> {
+pub struct CaseSide<'a> {
     pub environment: &'a Environment,
     pub compiler: Option<&'a CompilerFacts>,
     pub case: &'a Case,
     pub unit: &'a Unit,
     pub build: Option<&'a BuildFacts>,
-    /// `None` where the machine code was not looked at, because it is the same or nobody could.
+    /// `None` if nobody looked at the machine code, because it is the same or could not be read.
     pub code: Option<&'a Seen<CodeFacts>>,
-    /// One for each seed.
+    /// The simulations of the case, one for each seed.
     pub simulations: Vec<&'a SimulationFacts>,
     pub driver: Option<&'a DriverFacts>,
-    /// One for each timing process.
+    /// The times of the case, one set for each process.
     pub times: Vec<&'a TimeFacts>,
-    /// Time of one launch.
+    /// The time of one launch in ns.
     pub p50_ns: Option<f64>,
-    /// One for each repeat.
+    /// The profiles of the case, one for each repeat.
     pub profiles: Vec<&'a ProfileFacts>,
 }
 
-impl<'a> Side<'a> {
-    /// Machine code, if it is known.
+impl<'a> CaseSide<'a> {
+    /// Returns the machine code, if it is known.
     pub fn facts(&self) -> Option<&'a CodeFacts> {
         self.code.and_then(Seen::got)
     }
@@ -44,7 +44,7 @@ impl<'a> Side<'a> {
         self.environment.device.got()
     }
 
-    /// SM clock while it was timed.
+    /// Returns the SM clock in MHz while the case was timed.
     pub fn sm_mhz(&self) -> Option<f64> {
         middle(
             self.times
@@ -65,8 +65,8 @@ fn middle(mut values: Vec<f64>) -> Option<f64> {
 }
 
 impl Sides<'_> {
-    /// By how much a launch takes longer: 0.1 where it takes a tenth more. `None` where it was not timed, or is no
-    /// slower.
+    /// Returns the share by which a launch takes longer: 0.1 if it takes a tenth more. Returns `None` if it was not
+    /// timed, or is no slower.
     pub fn slowdown(&self) -> Option<f64> {
         let slowdown = self.head.p50_ns? / self.base.p50_ns? - 1.0;
         (slowdown.is_finite() && slowdown > 0.0).then_some(slowdown)
@@ -76,34 +76,35 @@ impl Sides<'_> {
 /// Why there is nothing to compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unexplained {
-    /// The run had no base.
+    /// The run was not given a base.
     NoBase,
     NoSuchCase,
     /// The base does not have the case.
     New,
-    /// No unit is for the device of the run.
+    /// No unit fits the device of the run.
     NoUnit,
 }
 
 impl<'a> Sides<'a> {
-    /// Both sides of a run with a base, or of two records.
+    /// Returns both sides of a run with a base, or of two records.
     ///
     /// # Errors
-    /// Where one of them does not have the case.
-    pub fn of(index: &Index<'a>, case: &CaseId) -> Result<Self, Unexplained> {
+    /// Fails if one of the sides does not have the case.
+    pub fn from_index(index: &Index<'a>, case: &CaseId) -> Result<Self, Unexplained> {
         let base = index.view(model::Side::Base, None);
         let base = base.ok_or(Unexplained::NoBase)?;
-        let head = Side::of(index.head().of_common_code(case), case)?;
-        let base = Side::of(base.of_common_code(case), case).map_err(|why| match why {
-            Unexplained::NoSuchCase => Unexplained::New,
-            other => other,
-        })?;
+        let head = CaseSide::from_view(index.head().at_common_code(case), case)?;
+        let base =
+            CaseSide::from_view(base.at_common_code(case), case).map_err(|why| match why {
+                Unexplained::NoSuchCase => Unexplained::New,
+                other => other,
+            })?;
         Ok(Self { base, head })
     }
 }
 
-impl<'a> Side<'a> {
-    fn of(view: View<'_, 'a>, id: &CaseId) -> Result<Self, Unexplained> {
+impl<'a> CaseSide<'a> {
+    fn from_view(view: View<'_, 'a>, id: &CaseId) -> Result<Self, Unexplained> {
         let case = view.plan().case(id).ok_or(Unexplained::NoSuchCase)?;
         let unit = view.shown_unit(id).ok_or(Unexplained::NoUnit)?;
         let simulations = view.simulations(id).into_iter();

@@ -1,16 +1,17 @@
-//! Where warps spend more time than they did, and what they wait for there: of two profiles.
+//! Finds the lines at which warps spend more time than before, and what they wait for there, from two profiles.
 
 use super::places::{Moved, at_head, line_of};
-use super::{Cause, CausePlace, Measure, Side, Sides};
+use super::{CaseSide, Cause, CausePlace, Measure, Sides};
 use model::{CodeLine, Stall};
 use std::collections::BTreeMap;
 
-/// The notable share of base's time: a line that takes longer by less is within what sampling tells.
+/// The notable share of the base's time. A smaller change of a line is within the accuracy of sampling.
 const NOTABLE: f64 = 0.02;
-/// Places that a cause names.
+/// The number of places that a cause names.
 const PLACES: usize = 3;
 
-/// Adds to a cause that has no lines of its own those that take longer, and the state in which warps spend most of it.
+/// Adds the lines that take longer to a cause that has no lines of its own, and the state in which warps spend most of
+/// that time.
 pub fn add_slower_lines(cause: Cause, sides: &Sides) -> Cause {
     let Some(places) = slower_lines(sides).filter(|places| !places.is_empty()) else {
         return cause;
@@ -22,11 +23,11 @@ pub fn add_slower_lines(cause: Cause, sides: &Sides) -> Cause {
     }
 }
 
-/// The most first. `None` without samples of both sides.
+/// Returns the slower lines, the largest change first, or `None` without samples of both sides.
 fn slower_lines(sides: &Sides) -> Option<Vec<CausePlace>> {
     let (whole, base) = times_of_lines(&sides.base)?;
     let (_, mut grown) = times_of_lines(&sides.head)?;
-    let moved = Moved::of(sides);
+    let moved = Moved::from_sides(sides);
     for (line, ns) in base {
         if let Some(line) = moved.in_head(&line) {
             *grown.entry(line).or_default() -= ns;
@@ -44,9 +45,9 @@ fn slower_lines(sides: &Sides) -> Option<Vec<CausePlace>> {
     )
 }
 
-/// Time of the launch under the profiler, and of each line its part by samples: how often is sampled differs between two
-/// profiles.
-fn times_of_lines(side: &Side) -> Option<(f64, BTreeMap<CodeLine, f64>)> {
+/// Returns the time of the launch under the profiler, and each line's part of it by samples. The rate of sampling
+/// differs between two profiles.
+fn times_of_lines(side: &CaseSide) -> Option<(f64, BTreeMap<CodeLine, f64>)> {
     let kernels = &side.profiles.first()?.kernels;
     let whole: f64 = kernels.iter().map(|kernel| kernel.duration_ns.0).sum();
     let mut times = BTreeMap::new();
@@ -63,9 +64,10 @@ fn times_of_lines(side: &Side) -> Option<(f64, BTreeMap<CodeLine, f64>)> {
     (!times.is_empty()).then_some((whole, times))
 }
 
-/// The state that grew most, in cycles of a warp for each instruction that it issues. For a launch of one kernel.
+/// Returns the state that grew most, in cycles of a warp for each instruction that it issues. It needs a launch of one
+/// kernel.
 fn grown_stall(sides: &Sides) -> Option<(Stall, f64, f64)> {
-    let stalls = |side: &Side| match side.profiles.first()?.kernels.as_slice() {
+    let stalls = |side: &CaseSide| match side.profiles.first()?.kernels.as_slice() {
         [kernel] => Some(kernel.stalls.clone()),
         _ => None,
     };

@@ -19,12 +19,12 @@ pub(super) fn summarise(view: View) -> Option<AgainstBase> {
         unchanged: Vec::new(),
         unchanged_timed: pairing.is_some_and(|pairing| pairing.unchanged),
         new: Vec::new(),
-        checked: of_cases(view, |id| answered(view, id) == Some(true)),
-        unanswered: of_cases(view, |id| answered(view, id) == Some(false)),
-        checked_alike: of_cases(view, |id| {
+        checked: cases_where(view, |id| answered(view, id) == Some(true)),
+        unanswered: cases_where(view, |id| answered(view, id) == Some(false)),
+        checked_alike: cases_where(view, |id| {
             view.distinct_ptx(id).all(|view| view.is_same_check(id))
         }),
-        unchecked: of_cases(view, |id| {
+        unchecked: cases_where(view, |id| {
             let is_new = base.plan.case(id).is_none() && base.plan.gap(id).is_none();
             is_new && !is_checked(view, id)
         }),
@@ -43,7 +43,7 @@ pub(super) fn summarise(view: View) -> Option<AgainstBase> {
             Ok(BaseStatus::NoBase) | Err(_) => &mut beside.unknown,
         };
         list.push(case.id.clone());
-        let seen = view.filed().pairs.of(&case.id).iter();
+        let seen = view.filed().pairs.get(&case.id).iter();
         let seen: Vec<_> = seen.filter_map(|(_, seen)| seen.got()).collect();
         most = most.max(seen.len());
         measured.extend(seen);
@@ -55,7 +55,7 @@ pub(super) fn summarise(view: View) -> Option<AgainstBase> {
     Some(beside)
 }
 
-fn of_cases(view: View, is_meant: impl Fn(&CaseId) -> bool) -> Vec<CaseId> {
+fn cases_where(view: View, is_meant: impl Fn(&CaseId) -> bool) -> Vec<CaseId> {
     view.plan()
         .cases
         .iter()
@@ -65,8 +65,8 @@ fn of_cases(view: View, is_meant: impl Fn(&CaseId) -> bool) -> Vec<CaseId> {
         .collect()
 }
 
-/// Whether the base's checks of a case all gave an answer; `None` where it was not asked. A kernel that breaks has
-/// given one.
+/// Returns whether the base's checks of a case all gave an answer, or `None` if the base was not asked. A kernel that
+/// breaks has given an answer, too.
 fn answered(view: View, id: &CaseId) -> Option<bool> {
     let base = view.base()?;
     let seeds = &base.planned_case(id)?.seeds;
@@ -78,7 +78,7 @@ fn answered(view: View, id: &CaseId) -> Option<bool> {
     })
 }
 
-/// Whether a check of a case gave an answer.
+/// Returns true if a check of a case gave an answer.
 fn is_checked(view: View, id: &CaseId) -> bool {
     let subject = Subject::Case(id.clone());
     match correctness::check_finite(view, &subject) {

@@ -1,49 +1,49 @@
-//! Floor 2: what was agreed on a metric, under exactly the key that this run has.
+//! Floor 2: looks up what was agreed on a metric, under exactly the key that this run has.
 
 use super::index::{Opponent, View};
 use super::lookup::Executor;
+use super::not_passed::{NotPassed, OrNotPassed, fail, inconclusive, skipped};
 use super::sessions::between_sessions;
-use super::unavailable::{Judged, Unavailable, fail, inconclusive, skipped};
 use super::value::{Repeats, Spread};
-use crate::stats::{Between, Group};
+use crate::stats::{Between, ProcessGroup};
 use model::*;
 use std::collections::BTreeSet;
 use std::mem::discriminant;
 
-/// The shape under which resources stand, which belong to none.
+/// The shape under which a baseline keeps resources. They belong to a unit, and so to no shape.
 pub const ANY_SHAPE: &str = "*";
 
-/// The agreement on one metric.
+/// The value that was agreed on for one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct AgreedOn {
     pub value: f64,
-    /// The spread, for times and profiles.
+    /// The spread of the agreed value. Only times and profiles have one.
     pub spread: Option<Spread>,
-    /// Variation between sessions, for times that were taken in several.
+    /// Variation between sessions, for times that were measured in several sessions.
     pub between: Option<Between>,
 }
 
-/// Why a comparison cannot be made.
+/// The reasons for which a value cannot be compared with what was agreed.
 pub(super) enum NoBaseline {
-    /// Never any baseline, under any key.
+    /// No baseline exists yet, under any key.
     New(Reason),
-    /// There is one, and it cannot be used.
-    Refused(Unavailable),
+    /// There is a baseline, and it cannot be used.
+    Refused(NotPassed),
 }
 
 fn refuse<T>(outcome: Outcome, reason: Reason) -> Result<T, NoBaseline> {
-    Err(NoBaseline::Refused(Unavailable { outcome, reason }))
+    Err(NoBaseline::Refused(NotPassed { outcome, reason }))
 }
 
-impl From<Unavailable> for NoBaseline {
-    fn from(ruling: Unavailable) -> Self {
+impl From<NotPassed> for NoBaseline {
+    fn from(ruling: NotPassed) -> Self {
         Self::Refused(ruling)
     }
 }
 
 impl<'a> View<'_, 'a> {
-    /// The key under which a metric of this run would be agreed.
-    pub(super) fn key(self, subject: &Subject, facet: Facet) -> Judged<BaselineKey> {
+    /// Returns the key under which a metric of this run would be agreed.
+    pub(super) fn key(self, subject: &Subject, facet: Facet) -> OrNotPassed<BaselineKey> {
         if let Subject::Case(id) = subject
             && facet == Facet::Times
             && self.ran_elsewhere(id)
@@ -56,7 +56,7 @@ impl<'a> View<'_, 'a> {
             Subject::Case(case) => self.unit_on_device(case)?,
         };
         let compiler = if unit.is_compiled() {
-            // Another compiler is what such files are compared for.
+            // Files that somebody else compiled are compared across compilers, so their key names none.
             String::new()
         } else {
             self.compiler()?.version.clone()
@@ -95,7 +95,7 @@ impl<'a> View<'_, 'a> {
         })
     }
 
-    fn times_key(self, compiler: String, flags: String) -> Judged<BaselineKey> {
+    fn times_key(self, compiler: String, flags: String) -> OrNotPassed<BaselineKey> {
         let device = self.device()?;
         Ok(BaselineKey::Times {
             gpu: device.name.clone(),
@@ -113,7 +113,7 @@ impl<'a> View<'_, 'a> {
         subject: &Subject,
         compiler: String,
         flags: String,
-    ) -> Judged<BaselineKey> {
+    ) -> OrNotPassed<BaselineKey> {
         let Subject::Case(id) = subject else {
             return inconclusive(Reason::Misplaced { metric: None });
         };
@@ -132,7 +132,7 @@ impl<'a> View<'_, 'a> {
         })
     }
 
-    /// Whether a case has a baseline of this kind under this run's key, whatever figures it holds.
+    /// Returns true if a case has a baseline of this kind under this run's key, whatever figures it holds.
     pub(super) fn has_baseline(self, id: &CaseId, facet: Facet) -> bool {
         let key = self.key(&Subject::Case(id.clone()), facet);
         self.baselines_of(&id.kernel, &id.variant)
@@ -142,7 +142,7 @@ impl<'a> View<'_, 'a> {
             })
     }
 
-    /// The value that the last baseline agreed on.
+    /// Returns the value that the last baseline agreed on.
     pub(super) fn agreed_on(
         self,
         subject: &Subject,
@@ -154,7 +154,7 @@ impl<'a> View<'_, 'a> {
         let (kernel, variant) = (subject.kernel(), subject.variant());
         let baselines = self.baselines_of(kernel, variant).iter().copied();
         let units = self.units_of(kernel, variant);
-        let shelf = Shelf::of(baselines, subject, metric, &key, units);
+        let shelf = Shelf::new(baselines, subject, metric, &key, units);
         if let Some(agreed) = shelf.agreed()? {
             return Ok(usable(metric, &agreed, &Against::Baseline)?);
         }
@@ -195,7 +195,7 @@ impl<'a> View<'_, 'a> {
         Err(NoBaseline::New(Reason::New { metric, lacking }))
     }
 
-    /// Whether it is about a file that was compiled already.
+    /// Returns true if the subject is a file that was compiled already.
     fn is_of_file(self, subject: &Subject) -> bool {
         match subject {
             Subject::Unit(id) => self.planned_unit(id).is_some_and(Unit::is_compiled),
@@ -203,23 +203,22 @@ impl<'a> View<'_, 'a> {
         }
     }
 
-    /// The value that an anchor agreed on, under this run's key.
+    /// Returns the value that an anchor agreed on, under this run's key.
     ///
     /// # Errors
-    /// Inconclusive where that holds under another key or cannot be used; skipped where it had no such
-    /// case.
+    /// Inconclusive if the anchor's baseline has another key or cannot be used. Skipped if the anchor had no such case.
     pub(super) fn anchored_on(
         self,
         anchor: &Anchor,
         subject: &Subject,
         metric: Metric,
-    ) -> Judged<AgreedOn> {
+    ) -> OrNotPassed<AgreedOn> {
         let facet = metric.facet();
         let since = anchor.since.clone();
         let found = anchor.found.clone();
         let key = self.key(subject, facet)?;
         let units = self.units_of(subject.kernel(), subject.variant());
-        let shelf = Shelf::of(&anchor.baselines, subject, metric, &key, units);
+        let shelf = Shelf::new(&anchor.baselines, subject, metric, &key, units);
         if let Some(agreed) = shelf.agreed()? {
             return usable(metric, &agreed, &Against::Anchor { since, found });
         }
@@ -230,7 +229,8 @@ impl<'a> View<'_, 'a> {
                 problem: broken.problem.clone(),
             });
         }
-        // The best level needs two measurements, and this GPU may have agreed on its first.
+        // The best level needs two measurements. If only the GPU differs, this GPU may just have agreed on its first
+        // one.
         let is_first = |differences: &[KeyDifference]| {
             since == Since::Best
                 && differences
@@ -246,8 +246,8 @@ impl<'a> View<'_, 'a> {
         }
     }
 
-    /// A verdict for each file of a variant of this run that cannot be used, whether or not a gate needs
-    /// it today; a note for the others.
+    /// Reports the baseline files that cannot be used: a verdict for each file of a variant of this run, whether or not
+    /// a gate needs it today, and a note for each of the others.
     pub(super) fn broken_baselines(self) -> (Vec<Verdict>, Vec<Note>) {
         let mut verdicts = Vec::new();
         let mut notes = Vec::new();
@@ -287,21 +287,21 @@ fn unreadable(broken: &BrokenBaseline) -> Reason {
 struct Shelf<'a> {
     metric: Metric,
     shape: &'a str,
-    /// Under this run's key.
+    /// The baselines that have this run's key.
     same: Vec<&'a Baseline>,
     others: Vec<&'a Baseline>,
 }
 
 impl<'a> Shelf<'a> {
-    /// `units`: those of the subject's variant.
-    fn of(
+    /// Selects the baselines of a metric. `units` are the units of the subject's variant.
+    fn new(
         baselines: impl IntoIterator<Item = &'a Baseline>,
         subject: &'a Subject,
         metric: Metric,
         key: &BaselineKey,
         units: &[&Unit],
     ) -> Self {
-        // A value that another unit of the plan has agreed on is not this one's under another key.
+        // A baseline whose key names another architecture of this plan belongs to the unit of that architecture.
         let is_of_another = |theirs: &BaselineKey| {
             theirs.arch() != key.arch()
                 && units.iter().any(|unit| Some(unit.id.arch) == theirs.arch())
@@ -310,7 +310,7 @@ impl<'a> Shelf<'a> {
             baseline.kernel == subject.kernel()
                 && baseline.variant == subject.variant()
                 && !is_of_another(&baseline.key)
-                // Errors on a GPU and in the simulator are no two keys of one figure.
+                // An error on a GPU and an error in the simulator are different figures, not one figure under two keys.
                 && discriminant(&baseline.key) == discriminant(key)
         });
         let (same, others) = mine.partition(|baseline| baseline.key == *key);
@@ -330,7 +330,7 @@ impl<'a> Shelf<'a> {
         metrics.get(&self.metric).cloned()
     }
 
-    fn agreed(&self) -> Judged<Option<Agreed>> {
+    fn agreed(&self) -> OrNotPassed<Option<Agreed>> {
         if let [first, second, ..] = self.same.as_slice() {
             return inconclusive(Reason::TwoBaselines {
                 dates: [first.origin.date.clone(), second.origin.date.clone()],
@@ -340,7 +340,7 @@ impl<'a> Shelf<'a> {
         Ok(same.and_then(|baseline| self.figure(baseline)))
     }
 
-    /// How the nearest of the other keys differs, where there is one that has the figure.
+    /// Returns how the nearest of the other keys differs from `key`, or `None` if no other key has the figure.
     fn elsewhere(&self, key: &BaselineKey) -> Option<Vec<KeyDifference>> {
         self.others
             .iter()
@@ -349,7 +349,7 @@ impl<'a> Shelf<'a> {
             .min_by_key(Vec::len)
     }
 
-    /// The GPUs that have the value, in order; none where this one is among them.
+    /// Returns the GPUs that have the value, in order. The list is empty if this run's GPU is among them.
     fn other_gpus(&self, key: &BaselineKey) -> Vec<String> {
         let gpus: BTreeSet<&str> = self
             .others
@@ -376,7 +376,7 @@ fn covering<'a>(
     })
 }
 
-/// Resources that are the worst over all shapes of the unit.
+/// Returns true if the metric is the worst value over all shapes of the unit.
 pub(super) fn is_over_shapes(metric: Metric) -> bool {
     matches!(
         metric,
@@ -384,8 +384,8 @@ pub(super) fn is_over_shapes(metric: Metric) -> bool {
     )
 }
 
-/// Figures of a file that a person may have edited.
-pub(super) fn usable(metric: Metric, agreed: &Agreed, of: &Against) -> Judged<AgreedOn> {
+/// Checks the figures of a baseline file, which a person may have edited.
+pub(super) fn usable(metric: Metric, agreed: &Agreed, of: &Against) -> OrNotPassed<AgreedOn> {
     let value = agreed.value;
     let broken = |problem: FigureProblem| {
         fail(Reason::BaselineUnusable {
@@ -430,7 +430,7 @@ pub(super) fn usable(metric: Metric, agreed: &Agreed, of: &Against) -> Judged<Ag
             between: None,
         });
     }
-    match Group::from_summary(value.0, spread.0, processes) {
+    match ProcessGroup::from_summary(value.0, spread.0, processes) {
         Some(group) => Ok(AgreedOn {
             value: value.0,
             spread: Some(Spread::Processes(group)),

@@ -1,42 +1,43 @@
-//! Making baselines of a run: everything that was built, proven right, and timed without throttling.
+//! Makes the baselines of a run: from everything that was built, proven right, and timed without throttling.
 
 use super::agreed::{ANY_SHAPE, is_over_shapes, usable};
 use super::index::{Index, Refusals, View};
+use super::not_passed::{NotPassed, OrNotPassed, inconclusive, skipped};
 use super::rules;
-use super::unavailable::{Judged, Unavailable, inconclusive, skipped};
 use super::value::Spread;
 use model::*;
 use std::collections::BTreeMap;
 use std::mem::discriminant;
 
-/// The parts of a record that may not be agreed on, and why.
+/// The parts of a record that may not become a baseline, and why.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refused {
     pub subject: Subject,
     pub facet: Facet,
-    /// `Skipped` where this run did not try to measure it: whatever stands in its way has an entry of its
-    /// own that says more.
+    /// `Skipped` if this run did not try to measure the value. Whatever stopped it has an entry of its own, which says
+    /// more.
     pub outcome: Outcome,
     pub reason: Reason,
 }
 
-/// The treatment of times that were taken interleaved with a base revision's.
+/// How times are treated that were interleaved with a base revision's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PairedTimes {
-    /// They are no baseline.
+    /// They do not become a baseline.
     Refused,
-    /// Head's own samples are taken, for times that were taken in the same way.
+    /// Head's own samples become the baseline. The times that they are compared with were taken in the same way.
     Taken,
 }
 
-/// The baselines that a record gives, of what its judgement supports. `seal` is the record's own.
+/// Returns the baselines that a record supports, and the parts that it does not support. `seal` is the record's own
+/// seal.
 pub fn acceptable(record: &Record, seal: &str) -> (Vec<Baseline>, Vec<Refused>) {
     let index = Index::new(record);
     let judgement = index.judge();
     let unsupported = |subject: &Subject| not_held_to_base(&judgement, subject);
     let (mut baselines, mut refusals) =
         make(record, &index, seal, PairedTimes::Refused, &unsupported);
-    // The next run has no such group: its kernels are at the base then.
+    // The next run will have no such group, because its kernels will be at the base by then.
     let groups: Vec<&Unit> = record
         .plan
         .units
@@ -63,8 +64,8 @@ pub fn acceptable(record: &Record, seal: &str) -> (Vec<Baseline>, Vec<Refused>) 
     )
 }
 
-/// Whether an update that replaces `agreed` with `new` accepts something worse. Another session of the same code does
-/// not: it joins the others, and all of them are agreed on by their mean.
+/// Returns true if an update that replaces `agreed` with `new` accepts something worse. Another session of the same
+/// code does not: it joins the earlier sessions, and their mean is what is agreed on.
 pub fn accepts_worse(
     policy: &Policy,
     (subject, metric): (&Subject, Metric),
@@ -81,8 +82,8 @@ pub fn accepts_worse(
     !is_another_session && rules::baseline::is_worse(metric, agreed, new)
 }
 
-/// Whether anybody is to know that a value gets worse. Of times and profiles much is kept that only describes them: a
-/// kernel that gets faster varies more, by the share of its time.
+/// Returns true if somebody should know when this value gets worse. A baseline of times or profiles holds many values
+/// that only describe the kernel: a kernel that gets faster varies by a larger share of its time, for example.
 fn is_held(policy: &Policy, subject: &Subject, metric: Metric) -> bool {
     let is_gated = |gate: &Gate| {
         let Rule::Limit { metric: of, .. } = gate.rule else {
@@ -103,7 +104,7 @@ pub(super) fn make(
     index: &Index,
     seal: &str,
     paired: PairedTimes,
-    unsupported: &dyn Fn(&Subject) -> Option<Unavailable>,
+    unsupported: &dyn Fn(&Subject) -> Option<NotPassed>,
 ) -> (Vec<Baseline>, Refusals) {
     let environment = &record.environment;
     let origin = Origin {
@@ -151,9 +152,10 @@ pub(super) fn make(
     (baselines.into_values().collect(), refusals)
 }
 
-/// Why a run that was held against a base does not support what it measured of a subject: the reference of a change that
-/// fails computes anything. An update is there for what the change agrees on and accepts.
-fn not_held_to_base(judgement: &Judgement, subject: &Subject) -> Option<Unavailable> {
+/// Returns why a run that was compared with a base does not support what it measured of a subject. If the references of
+/// the two differ, nobody knows what head computes, and an update must not accept it. An update is there for what the
+/// change agrees on and accepts.
+fn not_held_to_base(judgement: &Judgement, subject: &Subject) -> Option<NotPassed> {
     let is_in_the_way = |verdict: &&Verdict| match &verdict.question {
         Question::NoLooser(BaseDemand::Baseline(_) | BaseDemand::NoAcceptance) => false,
         Question::NoLooser(_) => verdict.outcome != Outcome::Pass,
@@ -168,7 +170,7 @@ fn not_held_to_base(judgement: &Judgement, subject: &Subject) -> Option<Unavaila
         .iter()
         .filter(is_in_the_way)
         .find(|verdict| covers(&verdict.subject, subject))?;
-    Some(Unavailable {
+    Some(NotPassed {
         outcome: verdict.outcome,
         reason: Reason::NotHeldToBase {
             why: Box::new(verdict.reason.clone()),
@@ -176,7 +178,7 @@ fn not_held_to_base(judgement: &Judgement, subject: &Subject) -> Option<Unavaila
     })
 }
 
-/// Whether a verdict on one subject is about another, too: a part of its name may be `*`.
+/// Returns true if a verdict on one subject also covers another one: a part of its name may be `*`.
 fn covers(all: &Subject, subject: &Subject) -> bool {
     match (all, subject) {
         (Subject::Case(all), Subject::Case(id)) => {
@@ -189,8 +191,8 @@ fn covers(all: &Subject, subject: &Subject) -> bool {
     }
 }
 
-/// Leaves the wins of subjects that an update could take over without a failure of theirs. An update of a case takes the
-/// resources of its variant, too, and an update of a variant all of its cases.
+/// Keeps the wins that an update could take over without also accepting a failure. An update of a case takes the
+/// resources of its variant, too, and an update of a variant takes all of its cases.
 pub(super) fn keep_sound_wins(wins: &mut Vec<Win>, verdicts: &[Verdict]) {
     let failed: Vec<_> = verdicts
         .iter()
@@ -206,10 +208,10 @@ pub(super) fn keep_sound_wins(wins: &mut Vec<Win>, verdicts: &[Verdict]) {
     wins.retain(|win| !failed.iter().any(|failed| spoils(failed, &win.subject)));
 }
 
-/// Everything of a run that could have a baseline, and for which architecture.
+/// Returns everything of a run that could have a baseline, and for which architecture.
 fn wanted<'i, 'a>(view: View<'i, 'a>) -> Vec<(Subject, Facet, View<'i, 'a>)> {
     let plan = view.plan();
-    // A deliberately wrong variant is no measure for anything.
+    // A variant that is kept although it is wrong is no measure for anything.
     let is_right = |kernel: &str, variant: &str| plan.expected(kernel, variant).is_none();
     let units = plan
         .units
@@ -222,7 +224,7 @@ fn wanted<'i, 'a>(view: View<'i, 'a>) -> Vec<(Subject, Facet, View<'i, 'a>)> {
         .filter(move |case| is_right(&case.id.kernel, &case.id.variant))
         .flat_map(|case| view.distinct_ptx(&case.id).map(move |view| (case, view)))
         .flat_map(|(case, view)| {
-            // A case of which no gate wants times has none to agree on, and only a simulator counts.
+            // A case whose times no gate limits has no times to agree on, and only the simulator counts.
             let is_counted = !view.gateable(&case.id).is_empty() || are_withheld(view, &case.id);
             let facets = [
                 Some(Facet::Correctness),
@@ -238,24 +240,25 @@ fn wanted<'i, 'a>(view: View<'i, 'a>) -> Vec<(Subject, Facet, View<'i, 'a>)> {
     units.chain(cases).collect()
 }
 
-/// Whether every counter of the case is: no gate can rest on any, and nothing older stands for them.
+/// Returns true if every counter of the case is withheld: no gate can rest on any of them, and no older value stands
+/// in.
 fn are_withheld(view: View, id: &CaseId) -> bool {
     view.gateable(id).is_empty() && view.withheld(id).is_ok_and(|all| !all.is_empty())
 }
 
-/// Every metric of one facet that has a value fit to be agreed on.
+/// Returns every metric of one facet that has a value fit to be agreed on.
 fn agree(
     view: View,
     subject: &Subject,
     facet: Facet,
     paired: PairedTimes,
-) -> Judged<(BaselineKey, BTreeMap<Metric, Agreed>)> {
+) -> OrNotPassed<(BaselineKey, BTreeMap<Metric, Agreed>)> {
     let key = view.key(subject, facet)?;
     if let Subject::Case(id) = subject {
         view.timeable(id)?;
         if facet == Facet::Times {
-            // Samples interleaved with another kernel's are of another protocol.
-            if paired == PairedTimes::Refused && !view.filed().pairs.of(id).is_empty() {
+            // These samples were interleaved with another kernel's, which is another protocol of timing.
+            if paired == PairedTimes::Refused && !view.filed().pairs.get(id).is_empty() {
                 return skipped(Reason::TimedAgainstBase);
             }
             if let count @ 1.. = view.throttled(id) {
@@ -265,10 +268,10 @@ fn agree(
     }
     let session = session(view, subject, facet);
     let mut metrics = BTreeMap::new();
-    let mut lack: Option<Unavailable> = None;
+    let mut lack: Option<NotPassed> = None;
     let of_facet = |metric: &Metric| metric.facet() == facet && metric.has_relative();
     for metric in Metric::ALL.into_iter().filter(of_facet) {
-        // A metric that depends on the launch is the worst over all shapes, and they are not all here.
+        // This metric is the worst over all shapes, and the run has only some of the shapes.
         if view.plan().is_partial(subject.kernel()) && is_over_shapes(metric) {
             continue;
         }
@@ -296,14 +299,15 @@ fn agree(
     }
     match (metrics.is_empty(), lack) {
         (false, _) => Ok((key, metrics)),
-        // Nothing is what there is to agree on.
+        // The case has no counter that could be agreed on, and the empty list is what the baseline says.
         (true, _) if facet == Facet::Counters => Ok((key, metrics)),
         (true, Some(why)) => Err(why),
         (true, None) => inconclusive(Reason::NothingMeasured),
     }
 }
 
-/// Where and when times were taken, and of what code; of nothing else, as only times differ by that.
+/// Returns a function that records where, when and of which code a value was measured. Only times get a session, as
+/// only times differ between days and GPUs.
 fn session(view: View, subject: &Subject, facet: Facet) -> impl Fn(Num) -> Option<Sessions> {
     let known = || {
         let (Subject::Case(case), Facet::Times) = (subject, facet) else {
@@ -326,7 +330,7 @@ fn session(view: View, subject: &Subject, facet: Facet) -> impl Fn(Num) -> Optio
     }
 }
 
-/// Cases that one of two records timed alone and the other interleaved with a base revision.
+/// Returns the cases that one of two records timed alone and the other interleaved with a base revision.
 pub(super) fn timed_by_two_protocols(base: &Record, head: &Record) -> Vec<CaseId> {
     let ways = |record: &Record| {
         let mut ways = BTreeMap::new();

@@ -1,13 +1,13 @@
-//! The best level that the baselines of times ever kept up.
+//! Finds the best level that the baselines of times kept up.
 
 use model::*;
 use std::collections::BTreeMap;
 
-/// From the versions of one baseline file, oldest first: of each figure the best that two measurements in a
-/// row both held, which is the worse one of the best such pair. One lucky day is no level. `None` where no
-/// figure was measured twice.
+/// Returns the best level that each figure ever kept, from the versions of one baseline file, oldest first.
 ///
-/// A version that took over other cases only has the figure as it was, which counts once.
+/// A single lucky day is no level. The level of two successive measurements is the worse of the two, and the best such
+/// pair counts. A version that only took over other cases repeats the figure as it was, and counts once. Returns `None`
+/// if no figure was measured twice.
 pub fn best(versions: &[Baseline]) -> Option<Baseline> {
     let last = versions.last()?;
     let mut cases: BTreeMap<String, BTreeMap<Metric, Agreed>> = BTreeMap::new();
@@ -52,8 +52,8 @@ mod tests {
     use super::super::fixture::baselines;
     use super::*;
 
-    /// Versions of one file with these values of p50 at one shape.
-    fn of(values: &[f64]) -> Option<f64> {
+    /// Returns the best of the versions of a file that have these values of p50 at one shape.
+    fn best_of(values: &[f64]) -> Option<f64> {
         let times = baselines().into_iter().find(|baseline| {
             let is_times = baseline.key.facet() == Facet::Times;
             is_times && baseline.variant == "fast"
@@ -76,12 +76,12 @@ mod tests {
 
     #[test]
     fn the_best_level_needs_two_measurements_in_a_row() {
-        assert_eq!(of(&[]), None);
-        assert_eq!(of(&[100.0]), None);
-        assert_eq!(of(&[100.0, 100.0]), None, "the same measurement");
-        assert_eq!(of(&[100.0, 90.0]), Some(100.0));
-        assert_eq!(of(&[100.0, 80.0, 100.0, 99.0]), Some(100.0));
-        assert_eq!(of(&[100.0, 90.0, 91.0, 95.0, 99.0]), Some(91.0));
-        assert_eq!(of(&[f64::NAN, 90.0, 91.0]), Some(91.0));
+        assert_eq!(best_of(&[]), None);
+        assert_eq!(best_of(&[100.0]), None);
+        assert_eq!(best_of(&[100.0, 100.0]), None, "the same measurement");
+        assert_eq!(best_of(&[100.0, 90.0]), Some(100.0));
+        assert_eq!(best_of(&[100.0, 80.0, 100.0, 99.0]), Some(100.0));
+        assert_eq!(best_of(&[100.0, 90.0, 91.0, 95.0, 99.0]), Some(91.0));
+        assert_eq!(best_of(&[f64::NAN, 90.0, 91.0]), Some(91.0));
     }
 }

@@ -1,14 +1,15 @@
-//! Names the part of head's compiler that broke a gate, by what the gate said as part after part was exchanged.
+//! Names the part of head's compiler that broke a gate. A run that was asked to do so exchanged the parts of the base's
+//! compiler for head's one after the other, and recorded what each gate said after each exchange.
 
 use super::index::View;
 use model::*;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// In the order of the parts, each with its gates in the order of the verdicts.
+/// Finds the guilty parts, in the order of the exchange, each with its gates in the order of the verdicts.
 pub(super) fn find(view: View, verdicts: &[Verdict]) -> Vec<Blame> {
     let steps = steps(&view.filed().exchanges);
-    // The last one gives head.
+    // After the last exchange the compiler is head's, whose answers are the verdicts themselves.
     let Some((_, between)) = steps.split_last() else {
         return Vec::new();
     };
@@ -50,7 +51,8 @@ pub(super) fn find(view: View, verdicts: &[Verdict]) -> Vec<Blame> {
         .collect()
 }
 
-/// The gates of a verdict that a part of a compiler can have broken, or taken the answer from.
+/// Returns the gates of a verdict that a part of a compiler can have broken, or that it can have left without an
+/// answer.
 pub fn blameable(verdict: &Verdict) -> Vec<BlamedGate> {
     let (rules, of) = match &verdict.question {
         Question::Gate(rule) => (std::slice::from_ref(rule), GateVerdict::Own),
@@ -67,7 +69,7 @@ pub fn blameable(verdict: &Verdict) -> Vec<BlamedGate> {
         .collect()
 }
 
-/// The outcome of one of [`blameable`]'s gates in another run. `None`: that run does not say it.
+/// Returns the outcome that one of [`blameable`]'s gates has in another run, or `None` if that run does not judge it.
 pub fn answer(gate: &BlamedGate, verdicts: &[Verdict]) -> Option<Outcome> {
     let of_subject = || {
         verdicts
@@ -85,7 +87,7 @@ pub fn answer(gate: &BlamedGate, verdicts: &[Verdict]) -> Option<Outcome> {
     };
     match of_subject().find(|verdict| is_lost(verdict)) {
         Some(lost) => Some(lost.outcome),
-        // A kernel that was not built has lost no check, and answers to none.
+        // A kernel that was not built has lost no check, and has no answer either.
         None => own
             .filter(|own_verdict| {
                 own_verdict.outcome == Outcome::Pass || own_verdict.measured.is_some()
@@ -94,7 +96,7 @@ pub fn answer(gate: &BlamedGate, verdicts: &[Verdict]) -> Option<Outcome> {
     }
 }
 
-/// Each exchange with all answers that there are: shards exchange the same parts, and ask gates of their own.
+/// Groups the answers by exchange. Shards exchange the same parts, and each asks gates of its own.
 fn steps<'a>(exchanges: &[&'a Exchange]) -> Vec<(&'a PartChange, Vec<&'a GateAnswer>)> {
     let mut steps: Vec<(&PartChange, Vec<&GateAnswer>)> = Vec::new();
     for Exchange { change, answers } in exchanges {
@@ -106,8 +108,9 @@ fn steps<'a>(exchanges: &[&'a Exchange]) -> Vec<(&'a PartChange, Vec<&'a GateAns
     steps
 }
 
-/// The exchanges of which one broke a gate, by what the gate said after each; it held before the first, and does not hold
-/// after the last. More than one where a compiler in between gives no answer.
+/// Returns the range of exchanges among which one broke the gate, from the outcome after each exchange. The gate held
+/// before the first exchange and does not hold after the last. The range has more than one exchange if a compiler in
+/// between gave no answer.
 fn find_guilty(outcomes: &[Option<Outcome>]) -> Range<usize> {
     let mut from = 0;
     for (at, outcome) in outcomes.iter().enumerate() {
@@ -157,7 +160,7 @@ mod tests {
         let skipped = own(Outcome::Skipped);
         assert_eq!(answer(&gate, &[skipped.clone(), lost]), Some(Outcome::Fail));
         assert_eq!(answer(&gate, &[own(Outcome::Pass)]), Some(Outcome::Pass));
-        // It was not built, or not run: whether the check is lost is not known.
+        // The kernel was not built or not run, so nobody knows whether the check is lost.
         for unknown in [own(Outcome::Fail), skipped] {
             assert_eq!(answer(&gate, &[unknown]), None);
         }

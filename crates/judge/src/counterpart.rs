@@ -1,50 +1,50 @@
-//! Floor 2: how what head runs stands to the base: whether the base has it too, with the same code, the same call and the
-//! same to do.
+//! Floor 2: finds the counterpart of a case in the base, and whether it has the same code, the same call and the same
+//! work.
 
 use super::index::View;
 use super::lookup::{Executor, unit_for};
-use super::unavailable::{Judged, Unavailable, inconclusive};
+use super::not_passed::{NotPassed, OrNotPassed, inconclusive};
 use model::*;
 
-/// How a case stands to the base revision.
+/// How a case relates to the base revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BaseStatus {
-    /// No base was named.
+    /// The run was not given a base.
     NoBase,
     /// The base has no such case.
     New,
-    /// Same machine code, launch and arguments.
+    /// Both sides have the same machine code, launch and arguments.
     Unchanged,
     Changed,
 }
 
-/// Why a comparison is not required. It follows from what both sides ask and on what they run, and is known before
+/// Why a comparison with the base is not required. This follows from what both sides ask and run, so it is known before
 /// anything is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotRequired {
     /// The base has no such case, gate, file or code.
     NotAtBase,
-    /// The base asks nothing of the kind: no reference, no answer from a check.
+    /// The base asks nothing of this kind: it has no reference, or its check gave no answer.
     NotAsked,
-    /// Head's filters leave it out.
+    /// Head's filters leave the case out.
     LeftOut,
-    /// Another comparison of the same two sides fails by it: sizes or inputs that changed, a case that is gone.
+    /// Another comparison of the same two sides fails for this reason: sizes or inputs changed, or a case is gone.
     SaidElsewhere,
-    /// The two sides ran on different kinds of device. Their values are kept under different keys.
+    /// The two sides ran on different kinds of device, whose values have different keys.
     OtherDevice,
     /// This machine executes no kernel of either side.
     NothingRuns,
 }
 
 impl<'a> View<'_, 'a> {
-    /// Whether head's answer stands for the base's, which was not asked.
+    /// Returns true if head's answer also stands for the base, which was not asked.
     pub(super) fn head_answers_for_base(self, id: &CaseId) -> bool {
         let base = self.base();
         base.is_some_and(|base| !base.was_checked(id)) && self.is_same_check(id)
     }
 
-    /// Whether head and base check a case alike: the same code and the same call, over the same inputs, against
-    /// the same reference. Then the base's answer is head's, and it is not run.
+    /// Returns true if head and base check a case alike: with the same code and the same call, over the same inputs,
+    /// and against the same reference. The base is then not run, because its answer would be head's.
     pub(super) fn is_same_check(self, id: &CaseId) -> bool {
         let same = || -> Option<bool> {
             let (head, base) = (self, self.base()?);
@@ -72,11 +72,11 @@ impl<'a> View<'_, 'a> {
         same().unwrap_or(false)
     }
 
-    /// How a case stands to the base.
+    /// Returns how a case relates to the base.
     ///
     /// # Errors
-    /// Where it cannot be known: no device, or one of the two was not built.
-    pub(super) fn base_status(self, id: &CaseId) -> Judged<BaseStatus> {
+    /// No status is known if there is no device, or if one of the two sides was not built.
+    pub(super) fn base_status(self, id: &CaseId) -> OrNotPassed<BaseStatus> {
         let (Some(base), Some(view)) = (&self.policy().base, self.base()) else {
             return Ok(BaseStatus::NoBase);
         };
@@ -93,8 +93,8 @@ impl<'a> View<'_, 'a> {
             });
         };
         let head = self.build(&self.unit_on_device(id)?.id)?;
-        // Whatever became of the base's, it is no failure of head.
-        let built = view.build(&base_unit.id).map_err(|why| Unavailable {
+        // Head does not fail because the base was not built.
+        let built = view.build(&base_unit.id).map_err(|why| NotPassed {
             outcome: Outcome::Inconclusive,
             reason: Reason::BaseNotBuilt {
                 why: Box::new(why.reason),
@@ -108,17 +108,17 @@ impl<'a> View<'_, 'a> {
         })
     }
 
-    /// Why the base of a program has nothing to compare a case with, which is not new then.
+    /// Returns why the base of a program has no counterpart of a case that could be compared. Such a case is not new.
     pub(super) fn gap_of_base(self, id: &CaseId) -> Option<Reason> {
         let gap = self.policy().base.as_ref()?.plan.gap(id)?;
         Some(lack(&gap.why))
     }
 
-    /// Whether a base built what a subject runs.
+    /// Checks that the base built what a subject runs.
     ///
     /// # Errors
-    /// With what stands in the way of a comparison with it.
-    pub(super) fn built_as_base(self, subject: &Subject) -> Judged<()> {
+    /// Returns what stands in the way of a comparison with the base.
+    pub(super) fn built_as_base(self, subject: &Subject) -> OrNotPassed<()> {
         let unit = match subject {
             Subject::Unit(id) => id,
             Subject::Case(id) => &self.unit_on_device(id)?.id,
@@ -133,7 +133,7 @@ impl<'a> View<'_, 'a> {
     }
 }
 
-/// The reason of a base for having nothing to compare with.
+/// Returns the reason for which the base has nothing to compare with.
 pub(super) fn lack(why: &CaptureGap) -> Reason {
     let unanswered = |reason| BaseLack::Unanswered(Box::new(reason));
     Reason::BaseIncomparable(match why {
@@ -144,18 +144,19 @@ pub(super) fn lack(why: &CaptureGap) -> Reason {
     })
 }
 
-/// Whether two cases launch alike over the same arguments.
+/// Returns true if two cases have the same launches and the same arguments.
 pub(super) fn is_same_call(a: &Case, b: &Case) -> bool {
     (&a.steps, &a.tensors) == (&b.steps, &b.tensors)
 }
 
-/// Whether the base has the same to do, on what this run executes.
+/// Returns `Ok` if the base must be compared for this gate: it has the same work, on the device that this run executes
+/// on.
 pub(super) fn required_of_base(view: View, gate: &Gate) -> Result<(), NotRequired> {
     let base = view.base().ok_or(NotRequired::OtherDevice)?;
     match &gate.subject {
         Subject::Unit(id) => match base.planned_unit(id) {
-            // Nobody compiles the base's file: no more is known of it than its baseline says.
-            Some(unit) if unit.is_compiled() && base.filed().builds.of(&id).is_empty() => {
+            // Nobody compiles the base's file, so nothing is known of it beyond its baseline.
+            Some(unit) if unit.is_compiled() && base.filed().builds.get(&id).is_empty() => {
                 Err(NotRequired::NotAtBase)
             }
             Some(_) => Ok(()),
@@ -185,7 +186,7 @@ pub(super) fn required_of_base(view: View, gate: &Gate) -> Result<(), NotRequire
     }
 }
 
-/// Counters come from the simulator alone.
+/// Returns true if the rule is about counters, which only the simulator gives.
 fn is_counted(rule: &Rule) -> bool {
     match rule {
         Rule::Counters { .. } => true,
@@ -195,15 +196,15 @@ fn is_counted(rule: &Rule) -> bool {
     }
 }
 
-/// Every dimension of the base's; head may have more.
+/// Returns true if head has every dimension of the base with the same size. Head may have more dimensions.
 pub(super) fn has_the_sizes_of(base: &Case, head: &Case) -> bool {
     base.dims
         .iter()
         .all(|(name, size)| head.dims.get(name) == Some(size))
 }
 
-/// Whether two cases of one name have the same to do: every size of the base's, and what is put in. Where it lies in
-/// memory, and which elements are looked at, changes no work.
+/// Returns true if two cases of one name do the same work: every size of the base's, and the same inputs. Where a
+/// tensor lies in memory and which elements are compared changes no work.
 fn is_same_work(head: &Case, base: &Case) -> bool {
     let mut both = base
         .tensors
@@ -222,7 +223,8 @@ fn is_same_work(head: &Case, base: &Case) -> bool {
             strides: None,
             offset: 0,
             compare: None,
-            // A fill of working memory that is new is loosened; one that is gone is work of the kernel.
+            // A new fill of working memory counts as loosened. A fill that is gone is work that the kernel now does
+            // itself.
             fill: tensor.fill.clone().filter(|_| tensor.role != Role::Scratch),
             ..tensor.clone()
         };

@@ -1,5 +1,5 @@
-//! A run by hand: one kernel, two variants, two shapes, on an H100. Everything holds; tests break one
-//! thing at a time. Behind the feature `fixture`, for the tests of other crates.
+//! A run that is written by hand: one kernel, two variants, two shapes, on an H100. All of its gates hold, and tests
+//! break one thing at a time. The module is behind the feature `fixture`, so that tests of other crates can use it.
 
 mod against_base;
 mod profiled;
@@ -222,7 +222,7 @@ pub fn gates() -> Vec<Gate> {
         .collect()
 }
 
-/// ns of one launch.
+/// Returns the time of one launch of a variant in ns.
 pub fn usual(variant: &str) -> u64 {
     if variant == "direct" { 100_000 } else { 80_000 }
 }
@@ -392,7 +392,7 @@ pub fn driver_facts() -> DriverFacts {
     }
 }
 
-/// The record with a hundred single launches of each process, as tails need them, where it has four.
+/// Returns the record with a hundred single launches of each process instead of four, because tails need them.
 pub fn with_tails(mut record: Record) -> Record {
     record.plan.timing.singles = 100;
     if let Some(pairing) = &mut record.plan.pairing {
@@ -427,7 +427,7 @@ pub fn with_tails(mut record: Record) -> Record {
     record
 }
 
-/// Ever sparser towards the slowest.
+/// Adds launches that become ever sparser towards the slowest.
 fn stretch(single_ns: &mut Vec<u64>) {
     let (Some(&fast), Some(&slow)) = (single_ns.iter().min(), single_ns.iter().max()) else {
         return;
@@ -438,7 +438,7 @@ fn stretch(single_ns: &mut Vec<u64>) {
     }
 }
 
-/// Samples around `ns` for one launch; processes differ by a tenth of a per cent.
+/// Returns samples around `ns` for one launch. Processes differ by a tenth of a per cent.
 pub fn time_facts(ns: u64, process: u32) -> TimeFacts {
     let ns = ns + ns * u64::from(process % 3) / 1000 - ns / 1000;
     TimeFacts {
@@ -527,7 +527,7 @@ pub fn record() -> Record {
     }
 }
 
-/// The same run on a machine without a GPU: built, and nothing else.
+/// Returns the same run on a machine without a GPU: everything is built, and nothing else is done.
 pub fn record_without_gpu() -> Record {
     let mut record = record();
     record.environment.device = no_gpu();
@@ -537,7 +537,7 @@ pub fn record_without_gpu() -> Record {
     record
 }
 
-/// The run by hand, in which `fast` is kept to fail, and is not asked for times nor held to baselines.
+/// Returns the run in which `fast` is kept to fail. It has no baselines, and no times are asked of it.
 pub fn record_kept_to_fail(gates: &[GateName]) -> Record {
     let mut record = record();
     record.plan.expected.push(Expected {
@@ -584,17 +584,17 @@ macro_rules! edits {
 }
 
 edits! {
-    /// Changes every check of a case.
+    /// Changes every check of one case.
     recheck: Check, seed: u64, CheckFacts;
-    /// Changes every process that timed a case alone.
+    /// Changes every process that timed one case alone.
     retime: Time, process: u32, TimeFacts;
     /// Changes the measurements of a case against the base, process by process.
     repair: Pair, process: u32, PairFacts;
-    /// Changes every profile of a case.
+    /// Changes every profile of one case.
     reprofile: Profile, repeat: u32, ProfileFacts;
 }
 
-/// Every build of one variant, changed.
+/// Changes every build of one variant.
 pub fn rebuild(record: &mut Record, of: &str, change: impl Fn(&mut BuildFacts)) {
     for piece in &mut record.evidence {
         if let Evidence::Build {
@@ -608,14 +608,14 @@ pub fn rebuild(record: &mut Record, of: &str, change: impl Fn(&mut BuildFacts)) 
     }
 }
 
-/// Every launch of one case takes `ns`.
+/// Makes every launch of one case take `ns`.
 pub fn slow(record: &mut Record, of: &CaseId, ns: u64) {
     retime(record, of, |process, facts| {
         *facts = time_facts(ns, process)
     });
 }
 
-/// A judgement whose verdicts a test has changed, with the problems that follow from them.
+/// Returns a judgement whose verdicts a test has changed, with the problems that follow from them.
 pub fn regroup(record: &Record, judgement: &Judgement) -> Judgement {
     let index = crate::Index::new(record);
     Judgement {

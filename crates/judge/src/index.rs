@@ -1,10 +1,10 @@
-//! Floor 1: everything that a record shows, filed once by side, subject, architecture and seed.
+//! Floor 1: files everything that a record shows by side, subject, architecture and seed.
 //!
-//! An [`Index`] is made once for a record, or for two that are compared, and every question borrows it. It is filled in two
-//! steps: the evidence here, then the proofs, which the rules give (`proof`). A [`View`] is an index with the side and the
-//! architecture that a question is about.
+//! An [`Index`] is made once for a record, or for two records that are compared, and every question borrows it. It is
+//! filled in two steps: first the evidence, in this module, then the proofs, which the rules give (`proof`). A [`View`]
+//! is an index together with the side and the architecture that a question is about.
 
-use super::unavailable::{Judged, Unavailable};
+use super::not_passed::{NotPassed, OrNotPassed};
 use crate::stats::sequential::{Schedule as Looks, Undecidable};
 use model::*;
 use std::borrow::Borrow;
@@ -12,30 +12,31 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-/// Everything that a record shows, or two that are compared.
+/// All evidence of a record, or of two records that are compared, filed for look-ups.
 pub struct Index<'a> {
     head: Filed<'a>,
-    /// Where a base revision was named, or another record.
+    /// The other side: a base revision, or the other record. `None` if there is neither.
     base: Option<Filed<'a>>,
-    /// The side that head is held against.
+    /// The side that head is compared with.
     pub(super) opponent: Opponent<'a>,
-    /// Whether the base ran on what executes kernels as head's does.
+    /// True if the base's kernels were executed by the same kind of device as head's.
     pub(super) is_alike: bool,
-    /// All that the plan has units for. None where nothing is simulated, or there is only one.
+    /// All architectures that the plan has units for. Empty if nothing is simulated, or if there is only one
+    /// architecture.
     pub(super) architectures: Vec<Arch>,
-    /// Whether each case of head is right, which decides whether it has times.
-    pub(super) proofs: HashMap<(Option<Arch>, &'a CaseId), Judged<()>>,
-    /// Looks of all contests against the base, once one is asked for.
+    /// Whether each case of head is right. Only a right case has times.
+    pub(super) proofs: HashMap<(Option<Arch>, &'a CaseId), OrNotPassed<()>>,
+    /// The looks of all contests against the base, worked out when the first contest needs them.
     pub(super) looks: OnceCell<Result<Looks, Undecidable>>,
 }
 
-/// The side that head is held against.
+/// The side that head is compared with.
 #[derive(Clone, Copy)]
 pub(super) enum Opponent<'a> {
     Nothing,
-    /// A revision, of which this run observed what it needs.
+    /// A base revision. This run also observed what it needs of the base.
     Revision(&'a Base),
-    /// A record that was made in a run of its own, with head's.
+    /// Another record, whose run was not head's.
     Record {
         base: &'a Record,
         head: &'a Record,
@@ -44,7 +45,7 @@ pub(super) enum Opponent<'a> {
 }
 
 impl Opponent<'_> {
-    /// Returns whether a label allows head to ask less, or to take more where nobody asked.
+    /// Returns whether a label allows head to ask less, or to have worse values that no gate limits.
     pub fn loosening(self) -> Loosening {
         match self {
             Self::Nothing => Loosening::Fails,
@@ -54,35 +55,35 @@ impl Opponent<'_> {
     }
 }
 
-/// The values that a base record could not give, where head's baselines are made of it.
-pub(super) type Refusals = BTreeMap<(Subject, Facet), Unavailable>;
+/// The values that a base record could not give, where head's baselines are made from that record.
+pub(super) type Refusals = BTreeMap<(Subject, Facet), NotPassed>;
 
-/// One side of an index, for one architecture.
+/// One side of an index, seen for one architecture.
 #[derive(Clone, Copy)]
 pub struct View<'i, 'a> {
     pub(super) index: &'i Index<'a>,
     pub(super) side: Side,
-    /// `None`: the code that this run's device is given. In the simulator that is the oldest that head has.
+    /// `None` selects the code that this run's device executes. In the simulator that is the oldest code that head has.
     pub(super) arch: Option<Arch>,
-    /// Only the cases and seeds that both sides have: other values cannot be compared.
+    /// True if only cases and seeds that both sides have are visible. Other values cannot be compared.
     is_common: bool,
 }
 
-/// One side: its plan, and the pieces of evidence on it.
+/// One side, with its plan and all evidence about it.
 pub(super) struct Filed<'a> {
     pub plan: &'a Plan,
     pub environment: &'a Environment,
     pub policy: &'a Policy,
-    /// A base revision, which the run of head observed: its half of a pair is the base's.
+    /// True for a base revision that head's run observed. Of the samples of a pair, the base's half is its own.
     is_revision: bool,
     pub gates: Pieces<&'a Subject, &'a Gate>,
     cases: HashMap<&'a CaseId, &'a Case>,
     units: HashMap<&'a UnitId, &'a Unit>,
-    /// By kernel and variant.
+    /// The units of the plan, by kernel and variant.
     variants: Pieces<(&'a str, &'a str), &'a Unit>,
-    /// The policy's, by kernel and variant.
+    /// The baselines of the policy, by kernel and variant.
     baselines: Pieces<(&'a str, &'a str), &'a Baseline>,
-    /// Empty for the base.
+    /// The refused values of a base record. Empty for the base itself.
     pub refusals: Refusals,
     pub builds: Pieces<&'a UnitId, &'a Seen<BuildFacts>>,
     pub codes: Pieces<&'a UnitId, &'a Seen<CodeFacts>>,
@@ -97,10 +98,10 @@ pub(super) struct Filed<'a> {
     pub exchanges: Vec<&'a Exchange>,
 }
 
-/// One seed of one case, with the architecture as its evidence names it.
+/// The key of evidence on one seed: the case, the architecture as the evidence names it, and the seed.
 type Run<'a> = (&'a CaseId, Option<Arch>, u64);
 
-/// Pieces of evidence of one kind, by what they are about.
+/// Pieces of evidence of one kind, filed by their subject.
 pub(super) struct Pieces<K, V>(HashMap<K, Vec<V>>);
 
 impl<K: Eq + Hash, V> Pieces<K, V> {
@@ -112,7 +113,7 @@ impl<K: Eq + Hash, V> Pieces<K, V> {
         self.0.entry(key).or_default().push(piece);
     }
 
-    pub fn of<Q: Eq + Hash>(&self, key: &Q) -> &[V]
+    pub fn get<Q: Eq + Hash>(&self, key: &Q) -> &[V]
     where
         K: Borrow<Q>,
     {
@@ -121,7 +122,7 @@ impl<K: Eq + Hash, V> Pieces<K, V> {
 }
 
 impl<K: Eq + Hash, T> Pieces<K, (u32, T)> {
-    /// By number, whatever the order in which they come.
+    /// Adds a piece in the order of its number, whatever the order in which pieces arrive.
     fn add_in_order(&mut self, key: K, number: u32, piece: T) {
         let pieces = self.0.entry(key).or_default();
         let at = pieces.partition_point(|(other, _)| *other <= number);
@@ -129,7 +130,7 @@ impl<K: Eq + Hash, T> Pieces<K, (u32, T)> {
     }
 }
 
-/// A base is judged by head's gates, and its own ask nothing.
+/// The base is judged by head's gates, so its own policy is empty.
 static ASKS_NOTHING: Policy = Policy::NOTHING;
 
 impl<'a> Filed<'a> {
@@ -183,7 +184,7 @@ impl<'a> Filed<'a> {
     fn file(&mut self, piece: &'a Evidence) {
         match piece {
             Evidence::Exchange(exchange) => self.exchanges.push(exchange),
-            // The base has an index of its own, and two records are compared by references as they are.
+            // The base has an index of its own, and two records are compared by their references as recorded.
             Evidence::Base(_) | Evidence::Reference { .. } | Evidence::Reused { .. } => {}
             Evidence::Build { unit, facts } => self.builds.add(unit, facts),
             Evidence::Code { unit, facts } => self.codes.add(unit, facts),
@@ -227,17 +228,17 @@ impl<'a> Filed<'a> {
 }
 
 impl<'a> Index<'a> {
-    /// Files a run, with its base where one was named.
+    /// Files a run, and its base if it was given one.
     pub(super) fn file_run(
         plan: &'a Plan,
         environment: &'a Environment,
         policy: &'a Policy,
         evidence: &'a [Evidence],
     ) -> Self {
-        // Samples that were taken in one process are evidence on both sides.
+        // A pair is measured in one process, so it is evidence on both sides.
         let of_base = |piece: &'a Evidence| match piece {
             Evidence::Pair { .. } => Some(piece),
-            _ => piece.of_base(),
+            _ => piece.as_base(),
         };
         let base = policy.base.as_ref().map(|base| {
             let evidence = evidence.iter().filter_map(of_base);
@@ -251,7 +252,7 @@ impl<'a> Index<'a> {
         Self::from_sides(head, base, opponent)
     }
 
-    /// Files two records, by gates that may be others than head's own.
+    /// Files two records. The gates may differ from head's own.
     pub(super) fn file_two(
         policy: &'a Policy,
         refusals: Refusals,
@@ -285,7 +286,7 @@ impl<'a> Index<'a> {
         Self { is_alike, ..index }
     }
 
-    /// Files builds alone, before anything is checked.
+    /// Files the builds alone, before anything is checked.
     pub(super) fn file_builds(
         plan: &'a Plan,
         environment: &'a Environment,
@@ -308,7 +309,7 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Head, for the code that this run's device is given.
+    /// Returns a view of head, for the code that this run's device executes.
     pub fn head(&self) -> View<'_, 'a> {
         View {
             index: self,
@@ -318,7 +319,8 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// One side and one architecture (`None` as of [`View`]). `None` where there is no base.
+    /// Returns a view of one side and one architecture. `None` for `arch` has the meaning that it has in [`View`].
+    /// Returns `None` if the index has no such side.
     pub fn view(&self, side: Side, arch: Option<Arch>) -> Option<View<'_, 'a>> {
         let has_side = side == Side::Head || self.base.is_some();
         has_side.then(|| View {
@@ -349,12 +351,12 @@ impl<'i, 'a> View<'i, 'a> {
         self.filed().policy
     }
 
-    /// Those of one subject, in their order.
+    /// Returns the gates of one subject, in the order of the policy.
     pub(super) fn gates_of(self, subject: &Subject) -> &'i [&'a Gate] {
-        self.filed().gates.of(subject)
+        self.filed().gates.get(subject)
     }
 
-    /// One of the plan's, by its name.
+    /// Looks up a case of the plan by its name.
     pub(super) fn planned_case(self, id: &CaseId) -> Option<&'a Case> {
         self.filed().cases.get(id).copied()
     }
@@ -363,29 +365,30 @@ impl<'i, 'a> View<'i, 'a> {
         self.filed().units.get(id).copied()
     }
 
-    /// The units of a variant, one for each architecture.
+    /// Returns the units of a variant, one for each architecture.
     pub(super) fn units_of<'s>(self, kernel: &'s str, variant: &'s str) -> &'s [&'s Unit]
     where
         'i: 's,
     {
-        self.filed().variants.of(&(kernel, variant))
+        self.filed().variants.get(&(kernel, variant))
     }
 
-    /// The policy's baselines of a variant.
+    /// Returns the policy's baselines of a variant.
     pub(super) fn baselines_of<'s>(self, kernel: &'s str, variant: &'s str) -> &'s [&'s Baseline]
     where
         'i: 's,
     {
-        self.filed().baselines.of(&(kernel, variant))
+        self.filed().baselines.get(&(kernel, variant))
     }
 
-    /// The base, for the same architecture. `None` where there is none that head can be compared with.
+    /// Returns a view of the base for the same architecture, or `None` if there is no base that head can be compared
+    /// with.
     pub(super) fn base(self) -> Option<Self> {
         let base = self.index.view(Side::Base, self.arch)?;
         self.index.is_alike.then_some(base)
     }
 
-    /// The same side for one architecture.
+    /// Returns a view of the same side for another architecture.
     pub fn at(self, arch: Arch) -> Self {
         Self {
             arch: Some(arch),
@@ -393,7 +396,7 @@ impl<'i, 'a> View<'i, 'a> {
         }
     }
 
-    /// The same, for the cases and seeds alone that both sides have.
+    /// Returns a view that shows only the cases and seeds that both sides have.
     pub(super) fn common(self) -> Self {
         Self {
             is_common: true,
@@ -401,7 +404,7 @@ impl<'i, 'a> View<'i, 'a> {
         }
     }
 
-    /// The other side's plan, where only what both sides have is meant.
+    /// Returns the other side's plan if this view shows only what both sides have.
     pub(super) fn other_plan(self) -> Option<&'a Plan> {
         let other = match self.side {
             Side::Head => self.index.base.as_ref(),
@@ -410,7 +413,7 @@ impl<'i, 'a> View<'i, 'a> {
         other.filter(|_| self.is_common).map(|filed| filed.plan)
     }
 
-    /// Head's, because head's run timed both sides.
+    /// Returns how this run pairs head and base. Head's plan says it, because head's run timed both sides.
     pub(super) fn planned_pairing(self) -> Option<&'a Pairing> {
         let plan = if self.is_revision() {
             self.index.head.plan
@@ -420,12 +423,12 @@ impl<'i, 'a> View<'i, 'a> {
         plan.pairing.as_ref()
     }
 
-    /// Whether this side is a base revision, which the run of head observed.
+    /// Returns true if this side is a base revision, which head's run observed.
     pub fn is_revision(self) -> bool {
         self.filed().is_revision
     }
 
-    /// This side's half of a pair.
+    /// Returns this side's half of a pair.
     pub(super) fn own(self, pair: &'a PairFacts) -> &'a TimeFacts {
         if self.is_revision() {
             &pair.base
@@ -434,8 +437,8 @@ impl<'i, 'a> View<'i, 'a> {
         }
     }
 
-    /// Machine code, where it was looked at.
+    /// Returns the machine code of a unit, if anybody looked at it.
     pub fn code(self, unit: &UnitId) -> Option<&'a Seen<CodeFacts>> {
-        self.filed().codes.of(unit).last().copied()
+        self.filed().codes.get(unit).last().copied()
     }
 }

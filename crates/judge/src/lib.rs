@@ -1,18 +1,19 @@
-//! The judge: what follows from plan, environment, policy and evidence, and from nothing else. Knows no
-//! files, no clock and no device.
+//! The judge derives verdicts from plan, environment, policy and evidence, and from nothing else. It knows no files, no
+//! clock and no device.
 //!
-//! Four questions with one answer each, however often and wherever they are asked: which cases may go on
-//! ([`admit`]), which need one more timing process ([`next`]), what is each gate's verdict ([`judge`]), and
-//! what changed between two records ([`compare`]). A module imports from its own floor and from those above it:
+//! It answers four questions, and each has one answer, however often and wherever it is asked: which cases may go on
+//! ([`admit`]), which need one more timing process ([`next`]), what the verdict of each gate is ([`judge`]), and what
+//! changed between two records ([`compare`]). A module imports from its own floor and from the floors above it in this
+//! list:
 //!
-//! 1. `unavailable`, `index`, `lookup`, `series`, `rests`: evidence by subject, what its absence means, and which values
+//! 1. `not_passed`, `index`, `lookup`, `series`, `rests`: evidence by subject, what its absence means, and which values
 //!    gates rest on.
-//! 2. `value`, `counterpart`, `agreed`, `rivals`: what a metric's value is, how a case stands to the base, what was agreed on
-//!    a metric, and what a rival's value is.
+//! 2. `value`, `counterpart`, `agreed`, `rivals`: the value of a metric, the counterpart of a case in the base, what
+//!    was agreed on a metric, and the value of a rival.
 //! 3. `rules`: one gate, one verdict, with what was accepted of it; a file for each kind of rule.
 //! 4. `proof`: whether a case is right, once for each case.
-//! 5. `review`: what is there to fail, what stands in for what fails, and what is looser than at the base.
-//! 6. `passes`, `schedule`, `ungated`, `baselines`, `targets`, and `compare` here.
+//! 5. `review`: what is expected to fail, what stands in for what fails, and what is looser than at the base.
+//! 6. `passes`, `schedule`, `ungated`, `baselines`, `targets`, and `compare` in this file.
 //!
 //! # Example
 //!
@@ -43,6 +44,7 @@ pub mod blame;
 mod counterpart;
 mod index;
 mod lookup;
+mod not_passed;
 mod notes;
 mod passes;
 mod problems;
@@ -57,7 +59,6 @@ mod series;
 mod sessions;
 pub mod stats;
 mod targets;
-mod unavailable;
 mod ungated;
 mod value;
 
@@ -72,6 +73,7 @@ pub use baselines::{Refused, acceptable, accepts_worse};
 pub use best::best;
 pub use index::{Index, View};
 pub use lookup::{unit_for, unit_to_simulate};
+pub use not_passed::{NotPassed, OrNotPassed};
 pub use review::loosened::asks_no_less;
 pub use review::references::comparable;
 pub use rules::base::{count_contests, ln_ratio};
@@ -82,20 +84,20 @@ pub use schedule::{
     next_rivals, to_profile, to_simulate,
 };
 pub use sessions::joined;
-pub use unavailable::{Judged, Unavailable};
 pub use value::profile::figure as profile_figure;
 pub use value::{MetricValue, Spread};
 
 use baselines::{PairedTimes, timed_by_two_protocols};
 use model::*;
 
-/// Judges every gate of a record, and concludes from all of them. Who asks more of the record keeps its [`Index`], and asks that
-/// ([`Index::judge`]).
+/// Judges every gate of a record, and concludes from all of them. A caller that asks more of the record keeps its
+/// [`Index`] and uses [`Index::judge`].
 pub fn judge(record: &Record) -> Judgement {
     Index::new(record).judge()
 }
 
-/// `head` with what `base` measured as its baselines: judged alone, it says of its gates what [`compare`] says.
+/// Returns `head` with what `base` measured as its baselines. Judged alone, this record gets the verdicts on its gates
+/// that [`compare`] gives.
 pub fn with_baselines_of(base: &Record, head: &Record) -> Record {
     let policy = Policy {
         baselines: baselines_of(base).0,
@@ -130,8 +132,8 @@ fn baselines_of(base: &Record) -> (Vec<Baseline>, index::Refusals) {
     baselines::make(base, &index, "base", PairedTimes::Taken, &|_| None)
 }
 
-/// `head` by its own gates, against what `base` measured. Keys, limits and intervals are those of any
-/// other judgement. Anything that head asks less strictly than base follows as verdicts of their own.
+/// Judges `head` by its own gates against what `base` measured. Keys, limits and intervals are the same as in any other
+/// judgement. If head asks less than base did, further verdicts say so.
 pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement {
     let (mut baselines, mut refusals) = baselines_of(base);
     for case in timed_by_two_protocols(base, head) {
@@ -141,7 +143,7 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
         {
             baseline.cases.remove(&case.shape);
         }
-        let why = Unavailable {
+        let why = NotPassed {
             outcome: Outcome::Inconclusive,
             reason: Reason::TwoProtocols,
         };
@@ -151,7 +153,7 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
         baselines,
         broken_baselines: Vec::new(),
         base_faults: faults_of(base),
-        // Both records are measured already.
+        // Both records are measured already, so this judgement has no base revision.
         base: None,
         ..head.policy.clone()
     };

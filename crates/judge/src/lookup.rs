@@ -1,7 +1,9 @@
-//! Floor 1: evidence by what it is about, for the unit and the architecture whose code is meant.
+//! Floor 1: looks up evidence by its subject, for the unit and the architecture whose code is meant.
 
 use super::index::View;
-use super::unavailable::{Judged, Unavailable, got, inconclusive, missing, only, ruling, skipped};
+use super::not_passed::{
+    NotPassed, OrNotPassed, got, inconclusive, missing, only, ruling, skipped,
+};
 use model::*;
 
 /// The device on which this run executes kernels.
@@ -12,8 +14,9 @@ pub(super) enum Executor<'a> {
 }
 
 impl<'i, 'a> View<'i, 'a> {
-    /// A plan does not have it: left out by a filter, or a gate on something that never was.
-    fn planned<T>(self, found: Option<T>, kernel: &str, what: String) -> Judged<T> {
+    /// Returns what the plan has, or why the plan does not have it: a filter left it out, or the gate names something
+    /// that never existed.
+    fn planned<T>(self, found: Option<T>, kernel: &str, what: String) -> OrNotPassed<T> {
         match found {
             Some(found) => Ok(found),
             None if self.plan().is_partial(kernel) => skipped(Reason::NotSelected { what }),
@@ -21,15 +24,15 @@ impl<'i, 'a> View<'i, 'a> {
         }
     }
 
-    pub fn unit(self, id: &UnitId) -> Judged<&'a Unit> {
+    pub fn unit(self, id: &UnitId) -> OrNotPassed<&'a Unit> {
         self.planned(self.planned_unit(id), &id.kernel, id.to_string())
     }
 
-    pub fn case(self, id: &CaseId) -> Judged<&'a Case> {
+    pub fn case(self, id: &CaseId) -> OrNotPassed<&'a Case> {
         self.planned(self.planned_case(id), &id.kernel, id.to_string())
     }
 
-    /// Cases of a unit, in the order of the plan.
+    /// Returns the cases of a unit, in the order of the plan.
     pub fn cases_of(self, unit: &UnitId) -> impl Iterator<Item = &'a Case> + use<'a> {
         let (kernel, variant) = (unit.kernel.clone(), unit.variant.clone());
         let other = self.other_plan();
@@ -40,8 +43,8 @@ impl<'i, 'a> View<'i, 'a> {
         })
     }
 
-    /// Seeds of a case whose figures can be compared with those of another run, in their order: not the drawn one,
-    /// which no other run has.
+    /// Returns the seeds of a case whose figures can be compared with another run's, in their order. The drawn seed is
+    /// not among them, because no other run has it.
     pub fn seeds_of(self, case: &'a Case) -> impl Iterator<Item = u64> + use<'a> {
         let other = self
             .other_plan()
@@ -58,29 +61,29 @@ impl<'i, 'a> View<'i, 'a> {
         self.plan().drawn.as_ref().map(|drawn| drawn.seed)
     }
 
-    /// Whether another program ran the case, of which times alone are known.
+    /// Returns true if another program ran the case. Only times are known of such a case.
     pub fn ran_elsewhere(self, id: &CaseId) -> bool {
         let case = self.planned_case(id);
         case.is_some_and(|case| case.reference == Reference::Elsewhere)
     }
 
-    pub fn device(self) -> Judged<&'a DeviceFacts> {
+    pub fn device(self) -> OrNotPassed<&'a DeviceFacts> {
         got(&self.environment().device)
     }
 
-    pub fn compiler(self) -> Judged<&'a CompilerFacts> {
+    pub fn compiler(self) -> OrNotPassed<&'a CompilerFacts> {
         got(&self.environment().compiler)
     }
 
-    /// A base revision can have another compiler.
+    /// Returns the compiler of this side. A base revision can have another compiler than head.
     pub fn built_by(self) -> Option<&'a CompilerFacts> {
         let base = self.environment().base_compiler.as_ref();
         base.filter(|_| self.is_revision())
             .or(self.environment().compiler.got())
     }
 
-    /// A GPU goes before a simulator.
-    pub(super) fn executor(self) -> Judged<Executor<'a>> {
+    /// Returns the device that executes this run's kernels: the GPU if there is one, else the simulator.
+    pub(super) fn executor(self) -> OrNotPassed<Executor<'a>> {
         match (self.device(), &self.environment().simulator) {
             (Ok(device), _) => Ok(Executor::Gpu(device)),
             (Err(_), Some(simulator)) => Ok(Executor::Simulator(simulator)),
@@ -92,18 +95,18 @@ impl<'i, 'a> View<'i, 'a> {
         matches!(self.executor(), Ok(Executor::Simulator(_)))
     }
 
-    /// The architecture whose code is meant; `None` for what the device is given.
+    /// Returns the architecture whose code is meant, or `None` for the code that the device executes.
     pub(super) fn arch_of(self, id: &CaseId) -> Option<Arch> {
         let is_of_head = self.side == Side::Base && self.index.is_alike && self.is_simulated();
         self.arch.or_else(|| {
-            // The base is run for the oldest that head has, whatever older ones it has itself.
+            // The base runs the code for the oldest architecture that head has, even if the base itself has older ones.
             let unit = unit_to_simulate(self.index.head().plan(), id)?;
             is_of_head.then_some(unit.id.arch)
         })
     }
 
-    /// Views of a case for every architecture but the first. Code with the same PTX was run once, and still has values to
-    /// compare under its own architecture.
+    /// Returns views of a case for every architecture but the first. Code with the same PTX was run only once, and
+    /// still has values to compare under its own architecture.
     pub(super) fn other_architectures(self, id: &CaseId) -> impl Iterator<Item = (Arch, Self)> {
         let first = unit_to_simulate(self.plan(), id).map(|unit| unit.id.arch);
         let all = match self.arch {
@@ -116,12 +119,12 @@ impl<'i, 'a> View<'i, 'a> {
             .filter(|(_, view)| view.unit_on_device(id).is_ok())
     }
 
-    /// Views of a case for every architecture.
+    /// Returns a view of a case for each architecture.
     pub(super) fn all_architectures(self, id: &CaseId) -> impl Iterator<Item = Self> {
         std::iter::once(self).chain(self.other_architectures(id).map(|(_, view)| view))
     }
 
-    /// Views of a case for every architecture whose code is run by itself.
+    /// Returns views of a case for each architecture whose code is run by itself.
     pub fn distinct_ptx(self, id: &CaseId) -> impl Iterator<Item = Self> {
         let others = self.other_architectures(id);
         let others = others.filter(move |(arch, _)| self.is_run_by_itself(id, *arch));
@@ -133,14 +136,14 @@ impl<'i, 'a> View<'i, 'a> {
         units.iter().any(|unit| unit.id.arch == arch)
     }
 
-    /// The unit whose code this run executes for a case.
-    pub fn unit_on_device(self, id: &CaseId) -> Judged<&'a Unit> {
+    /// Returns the unit whose code this run executes for a case.
+    pub fn unit_on_device(self, id: &CaseId) -> OrNotPassed<&'a Unit> {
         self.case(id)?;
         match self.executor()? {
             Executor::Gpu(device) => match unit_for(self.plan(), id, device) {
                 Some(unit) => Ok(unit),
                 None => ruling(
-                    // Who requires a GPU requires that something runs on it.
+                    // A policy that requires a GPU also requires that the case runs on it.
                     if self.policy().require_gpu {
                         Outcome::Environment
                     } else {
@@ -167,8 +170,8 @@ impl<'i, 'a> View<'i, 'a> {
         }
     }
 
-    /// The same of the oldest code in the simulator that both sides were built for.
-    pub fn of_common_code(self, id: &CaseId) -> Self {
+    /// Returns the view for the oldest code in the simulator that both sides were built for.
+    pub fn at_common_code(self, id: &CaseId) -> Self {
         let is_common = |unit: &&Unit| {
             let base = self.index.view(Side::Base, None);
             base.is_none_or(|base| base.plan().unit(&unit.id).is_some())
@@ -180,7 +183,7 @@ impl<'i, 'a> View<'i, 'a> {
         }
     }
 
-    /// The unit whose code a reader wants to know of: what this run executes, or could execute.
+    /// Returns the unit whose code a reader wants to see: the one that this run executes, or could execute.
     pub fn shown_unit(self, id: &CaseId) -> Option<&'a Unit> {
         let own = self.unit_on_device(id).ok();
         own.or_else(|| match self.device() {
@@ -189,9 +192,9 @@ impl<'i, 'a> View<'i, 'a> {
         })
     }
 
-    pub fn build(self, unit: &UnitId) -> Judged<&'a BuildFacts> {
+    pub fn build(self, unit: &UnitId) -> OrNotPassed<&'a BuildFacts> {
         self.unit(unit)?;
-        match self.filed().builds.of(unit) {
+        match self.filed().builds.get(unit) {
             [] => {
                 self.compiler()?;
                 missing(Piece::Build(unit.clone()))
@@ -200,15 +203,15 @@ impl<'i, 'a> View<'i, 'a> {
         }
     }
 
-    /// Units of a case that are simulated each by itself, the oldest architecture first: those whose PTX is
-    /// another than that of all before.
+    /// Returns the units of a case that are simulated separately, the oldest architecture first. Their PTX differs from
+    /// the PTX of all units before them.
     pub fn simulated(self, id: &CaseId) -> Vec<&'a Unit> {
         let ptx = |unit: &Unit| self.build(&unit.id).ok()?.ptx.as_ref();
         let mut units: Vec<_> = units_of(self.plan(), id).collect();
         units.sort_by_key(|unit| age(unit.id.arch));
         let mut apart: Vec<&Unit> = Vec::new();
         for unit in units {
-            // One that was not built, or of which no PTX is known, has nothing of its own to run.
+            // A unit that was not built, or whose PTX is unknown, has nothing of its own to run.
             let is_new =
                 ptx(unit).is_some_and(|own| apart.iter().all(|other| ptx(other) != Some(own)));
             if apart.is_empty() || is_new {
@@ -218,7 +221,7 @@ impl<'i, 'a> View<'i, 'a> {
         apart
     }
 
-    /// The architecture that the evidence of a case names for what is meant here.
+    /// Returns the architecture under which the evidence of a case is filed for this view.
     fn simulated_as(self, id: &CaseId) -> Option<Arch> {
         let arch = self.arch_of(id)?;
         let ptx = |unit: &Unit| self.build(&unit.id).ok()?.ptx.as_ref();
@@ -235,13 +238,13 @@ impl<'i, 'a> View<'i, 'a> {
         }
     }
 
-    /// Built for this run's device.
-    pub fn runnable(self, id: &CaseId) -> Judged<()> {
+    /// Checks that a case was built for this run's device.
+    pub fn runnable(self, id: &CaseId) -> OrNotPassed<()> {
         let unit = self.unit_on_device(id)?;
         match self.build(&unit.id) {
             Ok(_) => Ok(()),
-            // The gate that the unit is built tells what the compiler said.
-            Err(Unavailable {
+            // The gate on the build reports what the compiler said.
+            Err(NotPassed {
                 outcome: Outcome::Fail,
                 ..
             }) => skipped(Reason::NotBuilt {
@@ -251,13 +254,13 @@ impl<'i, 'a> View<'i, 'a> {
         }
     }
 
-    pub fn check(self, id: &CaseId, seed: u64) -> Judged<&'a CheckFacts> {
+    pub fn check(self, id: &CaseId, seed: u64) -> OrNotPassed<&'a CheckFacts> {
         self.required(id)?;
         let piece = || Piece::Check {
             case: id.clone(),
             seed,
         };
-        match self.filed().checks.of(&(id, self.simulated_as(id), seed)) {
+        match self.filed().checks.get(&(id, self.simulated_as(id), seed)) {
             [] => {
                 self.executor()?;
                 missing(piece())
@@ -266,7 +269,7 @@ impl<'i, 'a> View<'i, 'a> {
         }
     }
 
-    /// Whether there is evidence of any check of a case, whatever it says.
+    /// Returns true if there is evidence of any check of a case, whatever it says.
     pub fn was_checked(self, id: &CaseId) -> bool {
         let Some(case) = self.planned_case(id) else {
             return false;
@@ -274,11 +277,12 @@ impl<'i, 'a> View<'i, 'a> {
         let arch = self.simulated_as(id);
         case.seeds
             .iter()
-            .any(|seed| !self.filed().checks.of(&(id, arch, *seed)).is_empty())
+            .any(|seed| !self.filed().checks.get(&(id, arch, *seed)).is_empty())
     }
 
-    /// Beside a GPU, what was simulated of the code that it ran.
-    pub fn simulation(self, id: &CaseId, seed: u64) -> Judged<&'a SimulationFacts> {
+    /// Returns what was simulated for one seed. If the run has a GPU, this is the simulation of the code that the GPU
+    /// ran.
+    pub fn simulation(self, id: &CaseId, seed: u64) -> OrNotPassed<&'a SimulationFacts> {
         self.case(id)?;
         let executor = self.executor()?;
         let piece = || Piece::Simulation {
@@ -286,14 +290,14 @@ impl<'i, 'a> View<'i, 'a> {
             seed,
         };
         let run = (id, self.simulated_as(id), seed);
-        match (self.filed().simulations.of(&run), executor) {
+        match (self.filed().simulations.get(&run), executor) {
             ([], Executor::Gpu(_)) => skipped(Reason::NotSimulated),
             ([], Executor::Simulator(_)) => missing(piece()),
             (seen, _) => self.admitted(id, seen, piece),
         }
     }
 
-    /// Everything that was simulated of a case, by seed.
+    /// Returns everything that was simulated for a case, by seed.
     pub fn simulations(self, id: &CaseId) -> Vec<(u64, &'a SimulationFacts)> {
         let seeds = self.case(id).map_or(&[][..], |case| &case.seeds);
         seeds
@@ -302,10 +306,10 @@ impl<'i, 'a> View<'i, 'a> {
             .collect()
     }
 
-    pub fn driver(self, id: &CaseId) -> Judged<&'a DriverFacts> {
+    pub fn driver(self, id: &CaseId) -> OrNotPassed<&'a DriverFacts> {
         self.required(id)?;
         let piece = || Piece::Driver(id.clone());
-        match self.filed().drivers.of(id) {
+        match self.filed().drivers.get(id) {
             [] => {
                 self.device()?;
                 missing(piece())
@@ -314,11 +318,11 @@ impl<'i, 'a> View<'i, 'a> {
         }
     }
 
-    /// Profiles of a case, in order.
+    /// Returns the profiles of a case, in order.
     ///
     /// # Errors
-    /// Skipped where none was asked for; else with what stood in the way of one.
-    pub fn profiles(self, id: &CaseId) -> Judged<Vec<&'a ProfileFacts>> {
+    /// Skipped if no profile was asked for. Otherwise returns what stood in the way of a profile.
+    pub fn profiles(self, id: &CaseId) -> OrNotPassed<Vec<&'a ProfileFacts>> {
         self.required(id)?;
         self.device()?;
         if self.plan().profiling.is_none() {
@@ -346,9 +350,9 @@ impl<'i, 'a> View<'i, 'a> {
         }
     }
 
-    /// By repeat, whoever asked for them and whatever became of them.
+    /// Returns all profiles by repeat, whoever asked for them and whatever became of them.
     pub fn seen_profiles(self, id: &CaseId) -> &'i [(u32, &'a Seen<ProfileFacts>)] {
-        self.filed().profiles.of(id)
+        self.filed().profiles.get(id)
     }
 
     pub fn got_profiles(self, id: &CaseId) -> Vec<&'a ProfileFacts> {
@@ -356,7 +360,7 @@ impl<'i, 'a> View<'i, 'a> {
         seen.filter_map(|(_, seen)| seen.got()).collect()
     }
 
-    /// Processes of a rival that did a task, in order.
+    /// Returns the processes of a rival that did a task, in order.
     pub fn timed_of_rival<'k>(
         self,
         rival: &'k str,
@@ -365,11 +369,12 @@ impl<'i, 'a> View<'i, 'a> {
     where
         'i: 'k,
     {
-        self.filed().rivals.of(&(rival, task))
+        self.filed().rivals.get(&(rival, task))
     }
 
-    /// Where a GPU is required, that the case runs on the one that is there: not run is else a mere skip.
-    fn required(self, id: &CaseId) -> Judged<()> {
+    /// Checks that the case runs on a GPU if the policy requires one. Otherwise a case that was not run is only
+    /// skipped.
+    fn required(self, id: &CaseId) -> OrNotPassed<()> {
         self.case(id)?;
         match self.device() {
             Ok(_) if self.policy().require_gpu => self.unit_on_device(id).map(drop),
@@ -377,13 +382,13 @@ impl<'i, 'a> View<'i, 'a> {
         }
     }
 
-    /// The one observation of a case. One that an earlier stage refused has that stage's reason.
+    /// Returns the one observation of a case. A case that an earlier stage refused has that stage's reason.
     fn admitted<T>(
         self,
         id: &CaseId,
         seen: &[&'a Seen<T>],
         piece: impl Fn() -> Piece,
-    ) -> Judged<&'a T> {
+    ) -> OrNotPassed<&'a T> {
         let found = only(seen, piece);
         match seen {
             [Seen::NotRun(NotRun::EarlierStage)] => self.runnable(id).and(found),
@@ -392,13 +397,13 @@ impl<'i, 'a> View<'i, 'a> {
     }
 }
 
-/// The unit whose PTX the simulator executes for a case: the one for the oldest architecture, whose code
-/// all others of the case could run too.
+/// Returns the unit whose PTX the simulator executes for a case. This is the unit for the oldest architecture, because
+/// the other devices of the case could run its code, too.
 pub fn unit_to_simulate<'a>(plan: &'a Plan, case: &CaseId) -> Option<&'a Unit> {
     units_of(plan, case).min_by_key(|unit| age(unit.id.arch))
 }
 
-/// The oldest first.
+/// Returns a sort key that puts the oldest architecture first.
 fn age(arch: Arch) -> (u8, u8, Option<char>) {
     (arch.major, arch.minor, arch.suffix)
 }
@@ -409,8 +414,8 @@ fn units_of<'a>(plan: &'a Plan, case: &CaseId) -> impl Iterator<Item = &'a Unit>
         .filter(move |unit| unit.id.kernel == case.kernel && unit.id.variant == case.variant)
 }
 
-/// The unit whose machine code `device` executes for a case: of those that can run there, the one made
-/// for exactly this device (`sm_90a`), else the newest.
+/// Returns the unit whose machine code `device` executes for a case: among the units that can run there, the one that
+/// was made for exactly this device (`sm_90a`), or else the newest.
 pub fn unit_for<'a>(plan: &'a Plan, case: &CaseId, device: &DeviceFacts) -> Option<&'a Unit> {
     units_of(plan, case)
         .filter(|unit| unit.id.arch.runs_on(device.major, device.minor))

@@ -1,4 +1,4 @@
-//! Notes next to the verdicts.
+//! Writes the notes that accompany the verdicts.
 
 use super::index::View;
 use super::rules::counters::withheld_by_reason;
@@ -6,8 +6,8 @@ use super::rules::hazards;
 use model::*;
 use std::collections::BTreeSet;
 
-/// Notes on what was seen of each case, in the order of the plan.
-pub(super) fn of_cases(view: View) -> Vec<Note> {
+/// Lists notes on what was observed of each case, in the order of the plan.
+pub(super) fn list_notes(view: View) -> Vec<Note> {
     let mut notes = Vec::new();
     for case in &view.plan().cases {
         let subject = || Subject::Case(case.id.clone());
@@ -85,7 +85,7 @@ pub(super) fn of_cases(view: View) -> Vec<Note> {
     notes
 }
 
-/// Accesses that the checks could not judge in any launch of a case, each once.
+/// Returns the accesses that the checks could not judge in any launch of a case, each once.
 fn not_judged<'a>(view: View<'_, 'a>, case: &Case) -> BTreeSet<&'a str> {
     case.seeds
         .iter()
@@ -94,7 +94,7 @@ fn not_judged<'a>(view: View<'_, 'a>, case: &Case) -> BTreeSet<&'a str> {
         .collect()
 }
 
-/// Elements compared and left out, with the seed that leaves out most.
+/// Returns how many elements were compared and how many left out, for the seed that leaves out most.
 fn left_out_of_comparison(view: View, case: &Case) -> Option<(u64, u64)> {
     case.seeds
         .iter()
@@ -104,7 +104,7 @@ fn left_out_of_comparison(view: View, case: &Case) -> Option<(u64, u64)> {
         .max_by_key(|(_, left_out)| *left_out)
 }
 
-/// The output of a case, and its seed: the first that printed.
+/// Returns what a case printed, for the first seed that printed.
 fn printed<'a>(view: View<'_, 'a>, case: &Case) -> Option<(u64, &'a Printed)> {
     case.seeds.iter().find_map(|&seed| {
         let launch = view.simulation(&case.id, seed).ok()?;
@@ -124,7 +124,7 @@ pub(super) fn left_out(base: &Plan, head: &Plan) -> Option<Note> {
     (!cases.is_empty()).then_some(Note::LeftOut { cases })
 }
 
-/// Notes on things that the base has under another name, or in another file.
+/// Notes things that the base has under another name, or in another file.
 pub(super) fn new_names(base: &Base) -> impl Iterator<Item = Note> + use<> {
     base.renames
         .clone()
@@ -133,8 +133,8 @@ pub(super) fn new_names(base: &Base) -> impl Iterator<Item = Note> + use<> {
         .chain(base.moved.clone().into_iter().map(Note::Moved))
 }
 
-/// Baselines whose case is no longer in gates.yaml. For a kernel that a filter left out cases of, nobody
-/// can know.
+/// Notes baselines whose case is no longer in gates.yaml. If a filter left out cases of a kernel, nobody can know
+/// whether they are gone.
 pub(super) fn gone(view: View) -> Vec<Note> {
     let mut gone = BTreeSet::new();
     let whole = |baseline: &&Baseline| !view.plan().is_partial(&baseline.kernel);

@@ -1,4 +1,4 @@
-//! Floor 6: the judgement of a record, in passes.
+//! Floor 6: judges a record, in passes.
 
 use super::index::{Index, Opponent, View};
 use super::review::{self, accepted, expected, fallback, references, uncaptured};
@@ -7,13 +7,14 @@ use model::*;
 use std::collections::BTreeSet;
 
 impl Index<'_> {
-    /// Judges every gate, in the order of the policy, and concludes from all of them. Any prefix of a run's evidence can
-    /// be judged; evidence that is missing is a reason in its verdict. Each pass adds verdicts or replaces some; the
-    /// conclusion is drawn last, once, from all.
+    /// Judges every gate, in the order of the policy, and concludes from all of them.
+    ///
+    /// Any prefix of a run's evidence can be judged: missing evidence is a reason in a verdict. Each pass adds verdicts
+    /// or replaces some of them. The conclusion is drawn once, at the end, from all of them.
     pub fn judge(&self) -> Judgement {
         let view = self.head();
         let mut judgement = Judgement::default();
-        // Each gate by its rule, and what was accepted of it.
+        // First each gate is judged by its rule, together with what was accepted of it.
         let mut new = BTreeSet::new();
         for gate in &view.policy().gates {
             let mut ruled = rules::judge_gate(view, gate, &view.policy().accepted);
@@ -29,17 +30,17 @@ impl Index<'_> {
         judgement.notes.extend(new.chain(notes::gone(view)));
         judgement.ungated = ungated::find(view);
         let verdicts = &mut judgement.verdicts;
-        // Resources that became worse, and that no gate limits.
+        // Then come resources that became worse and that no gate limits.
         if self.opponent.loosening() == Loosening::Fails {
             let worse = ungated::verdicts(view, &judgement.ungated, verdicts);
             verdicts.extend(worse);
         }
-        // Failures of variants that are kept to fail.
+        // Failures of variants that are kept to fail are expected.
         expected::review(view.plan(), verdicts);
-        // Failures of variants that another stands in for.
+        // Failures of variants with a fallback are replaced.
         fallback::review(view, verdicts);
-        // Files and acceptances that are no good. A comparison of two records makes its baselines itself, and by these it
-        // cannot tell whether an acceptance is needed.
+        // Baseline files that cannot be used and acceptances that are not needed get verdicts. A comparison of two
+        // records makes its baselines itself, and these cannot tell whether an acceptance is needed.
         let (broken, unneeded) = view.broken_baselines();
         verdicts.extend(broken);
         judgement.notes.extend(unneeded);
@@ -47,7 +48,7 @@ impl Index<'_> {
             verdicts.extend(accepted::check(view));
         }
         verdicts.extend(uncaptured::review(view.plan()));
-        // Everything that the base requires.
+        // Last comes everything that the base requires.
         verdicts.extend(review::against(view));
         judgement.conclusion = conclude(view, verdicts);
         baselines::keep_sound_wins(&mut judgement.wins, verdicts);
@@ -65,7 +66,7 @@ fn describe(view: View, judgement: &mut Judgement) {
     judgement.rivals = rivals::standings(view);
     judgement.base = against_base::summarise(view);
     judgement.blames = blame::find(view, &judgement.verdicts);
-    judgement.notes.extend(notes::of_cases(view));
+    judgement.notes.extend(notes::list_notes(view));
     judgement.notes.extend(match view.index.opponent {
         Opponent::Nothing => Vec::new(),
         Opponent::Revision(base) => references::new_inputs(view)
@@ -78,7 +79,8 @@ fn describe(view: View, judgement: &mut Judgement) {
     });
 }
 
-/// A broken device is never a skip, and neither is a missing one where it is required.
+/// Turns a skip into an environment error if the device is broken, or if the policy requires a device and there is
+/// none.
 fn blame_device(view: View, verdict: &mut Verdict) {
     let is_absent = matches!(
         verdict.outcome,
@@ -100,8 +102,8 @@ fn blame_device(view: View, verdict: &mut Verdict) {
     }
 }
 
-/// The conclusion from all verdicts, whichever pass they are from. That head asks as much as the base is no proof that
-/// anything of head was judged: only gates are.
+/// Draws the conclusion from all verdicts, whichever pass they come from. Only a gate proves that something of head was
+/// judged: that head asks as much as the base does not.
 pub(super) fn conclude(view: View, verdicts: &[Verdict]) -> Conclusion {
     let any = |outcome| verdicts.iter().any(|verdict| verdict.outcome == outcome);
     let is_missing_but_required = view.policy().require_gpu && view.device().is_err();

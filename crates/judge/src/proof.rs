@@ -1,9 +1,10 @@
-//! Floor 4: whether a case is right, by the rules. Worked out once for each case and kept in the index, as its times rest on
-//! it. An index is whole only then, so what makes one for a question is here.
+//! Floor 4: decides by the rules whether a case is right. This is worked out once for each case and kept in the index,
+//! because its times rest on it. An index is complete only with its proofs, so the functions that make one for a
+//! question are here.
 
 use super::index::{Index, Refusals, View};
+use super::not_passed::{OrNotPassed, inconclusive, ruling};
 use super::rules::{correctness, findings, judge_gate};
-use super::unavailable::{Judged, inconclusive, ruling};
 use model::*;
 use std::collections::{BTreeSet, HashMap};
 
@@ -17,7 +18,7 @@ impl<'a> Index<'a> {
             evidence,
             ..
         } = record;
-        Self::of_run(plan, environment, policy, evidence)
+        Self::for_run(plan, environment, policy, evidence)
     }
 
     /// Indexes a record, and the one that it is compared with, if it is.
@@ -33,7 +34,7 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Returns why a case is wrong, where a gate on what it computes failed.
+    /// Returns why a case is wrong, if a gate on what it computes failed.
     pub fn failed_proof(&self, id: &'a CaseId) -> Option<&Reason> {
         std::iter::once(None)
             .chain(self.architectures.iter().copied().map(Some))
@@ -43,7 +44,7 @@ impl<'a> Index<'a> {
     }
 
     /// Indexes a run as far as it has come.
-    pub(super) fn of_run(
+    pub(super) fn for_run(
         plan: &'a Plan,
         environment: &'a Environment,
         policy: &'a Policy,
@@ -52,7 +53,7 @@ impl<'a> Index<'a> {
         Self::file_run(plan, environment, policy, evidence).prove_cases()
     }
 
-    /// Indexes two records, by gates that may be others than head's own.
+    /// Indexes two records. The gates may differ from head's own.
     pub(super) fn from_two(
         policy: &'a Policy,
         refusals: Refusals,
@@ -64,11 +65,11 @@ impl<'a> Index<'a> {
 
     fn prove_cases(mut self) -> Self {
         let head = self.head();
-        // A case is proven for each architecture by itself, so they are named after that.
+        // Each architecture of a case is proven by itself, so the proofs are filed by architecture.
         let mut proofs = proofs_for(head);
         if head.is_simulated() {
             let all: BTreeSet<Arch> = head.plan().units.iter().map(|unit| unit.id.arch).collect();
-            // With one architecture all that there is has been said.
+            // If there is only one architecture, nothing is left to prove.
             if all.len() > 1 {
                 for arch in &all {
                     proofs.extend(proofs_for(head.at(*arch)));
@@ -81,7 +82,7 @@ impl<'a> Index<'a> {
     }
 }
 
-fn proofs_for<'a>(view: View<'_, 'a>) -> HashMap<(Option<Arch>, &'a CaseId), Judged<()>> {
+fn proofs_for<'a>(view: View<'_, 'a>) -> HashMap<(Option<Arch>, &'a CaseId), OrNotPassed<()>> {
     view.plan()
         .cases
         .iter()
@@ -90,9 +91,10 @@ fn proofs_for<'a>(view: View<'_, 'a>) -> HashMap<(Option<Arch>, &'a CaseId), Jud
         .collect()
 }
 
-/// Built for this run's device, right in every respect that is checked, for every seed, and within at least
-/// one absolute limit on its error, where it has an output. Nothing is claimed about a case that another program ran.
-fn prove(view: View, id: &CaseId) -> Judged<()> {
+/// Proves that a case is right: it is built for this run's device, holds every check of its outputs for every seed, and
+/// stays within at least one absolute limit on its error if it has an output. Nothing is claimed about a case that
+/// another program ran.
+fn prove(view: View, id: &CaseId) -> OrNotPassed<()> {
     let case = view.case(id)?;
     if view.ran_elsewhere(id) {
         return Ok(());

@@ -1,17 +1,17 @@
-//! Floor 1: which figures of a case the gates of the run rest on.
+//! Floor 1: which values of a case the gates of the run rest on.
 
 use super::index::View;
 use model::expr::{Expression, Name};
 use model::*;
 
 impl View<'_, '_> {
-    /// The purpose of samples of single launches of the case.
+    /// Returns what samples of single launches of the case are used for.
     pub fn singles(self, id: &CaseId) -> Singles {
         if self
             .policy()
             .gates
             .iter()
-            .any(|gate| rests_on(gate, id, Metric::of_single_launches))
+            .any(|gate| rests_on(gate, id, Metric::uses_single_launches))
         {
             Singles::Judged
         } else {
@@ -20,7 +20,8 @@ impl View<'_, '_> {
     }
 }
 
-/// Whether a gate rests on such a figure of the case: its own gate, or one of a sibling variant that names it.
+/// Returns true if a gate rests on a metric of the case that `is_meant` selects. This is a gate of the case itself, or
+/// a gate of a sibling variant that names it.
 pub fn rests_on(gate: &Gate, id: &CaseId, is_meant: impl Fn(Metric) -> bool) -> bool {
     let Subject::Case(case) = &gate.subject else {
         return false;
@@ -43,7 +44,8 @@ pub fn rests_on(gate: &Gate, id: &CaseId, is_meant: impl Fn(Metric) -> bool) -> 
     }
 }
 
-/// Whether an expression names such a metric of a variant. An expression that cannot be read may name it.
+/// Returns true if an expression names such a metric of a variant. An expression that cannot be read may name it, so it
+/// counts.
 fn names_metric(
     expr: &Expr,
     is_own: bool,

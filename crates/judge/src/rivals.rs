@@ -1,26 +1,26 @@
-//! Floor 2: the time that a rival took for the task of a case, and how the case compares with it.
+//! Floor 2: finds the time that a rival took for the task of a case, and compares the case with it.
 
 use super::index::View;
+use super::not_passed::{NotPassed, OrNotPassed, inconclusive, missing, skipped};
 use super::series::{check_counts, in_order};
-use super::unavailable::{Judged, Unavailable, inconclusive, missing, skipped};
 use super::value::{MetricValue, Spread, value_of};
-use crate::stats::{Group, ProcessTimes, Reading, over_processes};
+use crate::stats::{ProcessGroup, ProcessTimes, Reading, over_processes};
 use model::*;
 use std::collections::BTreeMap;
 
-/// Processes of a rival that a report goes by, and a gate where head is timed against a base.
+/// The least number of processes of a rival that a report uses, and a gate if head is timed against a base.
 const LEAST_PROCESSES: u32 = 2;
 
 impl<'a> View<'_, 'a> {
-    /// A metric of one backend for the task of a case: as of a case itself, one value of each process and
-    /// their geometric mean.
+    /// Returns a metric of one backend for the task of a case: the geometric mean of one value from each process, as
+    /// for a case itself.
     pub(super) fn rival(
         self,
         id: &CaseId,
         rival: &str,
         backend: &str,
         metric: Metric,
-    ) -> Judged<MetricValue> {
+    ) -> OrNotPassed<MetricValue> {
         self.device()?;
         if self.is_unrequested(id, rival) {
             let rival = rival.to_owned();
@@ -44,10 +44,15 @@ impl<'a> View<'_, 'a> {
             values.push(value);
             resolution = resolution.max(step / value);
         }
-        Ok(MetricValue::of_processes(&values, resolution))
+        Ok(MetricValue::from_processes(&values, resolution))
     }
 
-    fn rival_series(self, id: &CaseId, rival: &str, backend: &str) -> Judged<Vec<&'a RivalTimes>> {
+    fn rival_series(
+        self,
+        id: &CaseId,
+        rival: &str,
+        backend: &str,
+    ) -> OrNotPassed<Vec<&'a RivalTimes>> {
         let plan = self.plan();
         let case = self.case(id)?;
         let task = plan.task_id(case);
@@ -76,7 +81,7 @@ impl<'a> View<'_, 'a> {
                 }
             }
         }
-        let needed = if self.filed().pairs.of(id).is_empty() {
+        let needed = if self.filed().pairs.get(id).is_empty() {
             let planned = plan.timing.processes.max(1);
             planned.min(self.processes_of_rival(rival, task)) as usize
         } else {
@@ -89,14 +94,15 @@ impl<'a> View<'_, 'a> {
         }
     }
 
-    /// In the plan, and not to be timed in this run.
+    /// Returns true if the plan has the rival, and this run was not asked to time it.
     fn is_unrequested(self, id: &CaseId, rival: &str) -> bool {
         let rival = self.plan().rival(&id.kernel, rival);
         rival.is_some_and(|rival| !rival.requested)
     }
 
-    /// Processes in which a rival does a task: as many as a case is planned to have where a gate rests on it. That
-    /// ours need more to tell a small change makes the rival's time no less known.
+    /// Returns the number of processes in which a rival does a task. If a gate rests on it, this is the number planned
+    /// for a case. Against a base, our own kernel may need more processes to tell a small change, and the rival does
+    /// not.
     pub(super) fn processes_of_rival(self, rival: &str, task: &CaseId) -> u32 {
         let is_of_task = |subject: &Subject| match subject {
             Subject::Case(id) if (&id.kernel, &id.shape) == (&task.kernel, &task.shape) => {
@@ -117,7 +123,7 @@ impl<'a> View<'_, 'a> {
         }
     }
 
-    /// Whether a rival is to do a task once more: not after a process that broke or skipped everything.
+    /// Returns true if a rival must do a task once more. A process that broke or skipped everything is not repeated.
     pub(super) fn rival_goes_on(self, rival: &str, task: &CaseId) -> bool {
         let is_timed = |facts: &RivalFacts| {
             facts
@@ -134,7 +140,7 @@ impl<'a> View<'_, 'a> {
     }
 }
 
-/// How the timed cases of each kernel compare with its rivals.
+/// Compares the timed cases of each kernel with its rivals.
 pub(super) fn standings(view: View) -> Vec<RivalStanding> {
     view.plan()
         .rivals
@@ -157,7 +163,7 @@ fn standing(view: View, rival: &Rival) -> RivalStanding {
         not_compared: Vec::new(),
     };
     if !rival.requested {
-        // Without a GPU it would not run either.
+        // Without a GPU the rival would not run either.
         if view.device().is_ok() {
             let rival_name = rival.name.clone();
             standing.not_compared.push(NotCompared {
@@ -185,7 +191,7 @@ fn standing(view: View, rival: &Rival) -> RivalStanding {
                     theirs: Num(theirs.number),
                     times_as_fast: Num(theirs.number / ours.number),
                 }),
-                // Its gates tell why the case has no times of its own.
+                // The gates of the case say why it has no times of its own.
                 (Err(_), _) if view.device().is_ok() => {}
                 (_, Err(why)) => add_not_compared(&mut standing, backend, why, &case.id),
                 (Err(why), _) => {
@@ -197,7 +203,7 @@ fn standing(view: View, rival: &Rival) -> RivalStanding {
     standing
 }
 
-fn add_not_compared(standing: &mut RivalStanding, backend: &str, why: Unavailable, case: &CaseId) {
+fn add_not_compared(standing: &mut RivalStanding, backend: &str, why: NotPassed, case: &CaseId) {
     let mut known = standing.not_compared.iter_mut();
     match known.find(|known| known.reason == why.reason) {
         Some(known) => {
@@ -222,12 +228,12 @@ fn add_not_compared(standing: &mut RivalStanding, backend: &str, why: Unavailabl
 }
 
 impl MetricValue {
-    /// Each process gives one value; they are summed up by their geometric mean, the estimate that the
-    /// interval of a ratio is about.
-    pub(super) fn of_processes(values: &[f64], resolution: f64) -> Self {
+    /// Sums up one value from each process by their geometric mean, which is the estimate that the interval of a ratio
+    /// is about.
+    pub(super) fn from_processes(values: &[f64], resolution: f64) -> Self {
         Self {
             number: over_processes(values).unwrap_or(f64::NAN),
-            spread: Group::of(values, resolution).map(Spread::Processes),
+            spread: ProcessGroup::from_values(values, resolution).map(Spread::Processes),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::series::count;
 use model::*;
 use std::collections::BTreeSet;
 
-/// Processes that may be set aside (throttled) beyond those that the last look needs.
+/// The number of processes that may be set aside as throttled beyond those that the last look needs.
 const SPARE: u32 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +31,8 @@ pub enum Timing {
     AgainstBase(Singles),
 }
 
-/// Which cases may go on, one answer for each in the order of the plan. A broken limit on resources stops
-/// nothing: one run tells all that it can.
+/// Returns which cases may go on, one answer for each case in the order of the plan. A broken limit on resources stops
+/// nothing, so that one run reports everything that it can.
 pub fn admit(
     plan: &Plan,
     environment: &Environment,
@@ -40,7 +40,7 @@ pub fn admit(
     evidence: &[Evidence],
     stage: Stage,
 ) -> Vec<Admission> {
-    let index = Index::of_run(plan, environment, policy, evidence);
+    let index = Index::for_run(plan, environment, policy, evidence);
     let view = index.head();
     let admitted = |case: &Case| match stage {
         Stage::Check => view.runnable(&case.id),
@@ -55,8 +55,8 @@ pub fn admit(
         .collect()
 }
 
-/// Lists for each case the units whose code the simulator runs, the oldest architecture first: PTX that is the same but
-/// for its architecture is run once.
+/// Lists for each case the units whose code the simulator runs, the oldest architecture first. PTX that differs only in
+/// its architecture is run once.
 pub fn to_simulate<'a>(
     plan: &'a Plan,
     environment: &'a Environment,
@@ -70,16 +70,16 @@ pub fn to_simulate<'a>(
         .collect()
 }
 
-/// Cases of which the base has to be checked too, in the order of the plan, once head's checks are known:
-/// where head gives no answer, or a limit is relative to what the base shows. Where code, call, inputs and
-/// reference are the same, the base's answer is head's.
+/// Returns the cases for which the base must be checked, too, in the order of the plan. It is called when head's checks
+/// are known. The base is needed if head gives no answer, or if a limit is relative to the base. If code, call, inputs
+/// and reference are the same, the base's answer is head's.
 pub fn needed_of_base(
     plan: &Plan,
     environment: &Environment,
     policy: &Policy,
     evidence: &[Evidence],
 ) -> Vec<CaseId> {
-    let index = Index::of_run(plan, environment, policy, evidence);
+    let index = Index::for_run(plan, environment, policy, evidence);
     let view = index.head();
     let Some(base) = &policy.base else {
         return Vec::new();
@@ -117,15 +117,15 @@ pub fn needed_of_base(
         .collect()
 }
 
-/// Cases that need one more timing process, in the order of the plan: admitted, and either timed in fewer
-/// than planned or still open and below the most that is allowed.
+/// Returns the cases that need one more timing process, in the order of the plan. They are admitted, and were either
+/// timed in fewer processes than planned, or are still open and below the greatest number allowed.
 pub fn next(
     plan: &Plan,
     environment: &Environment,
     policy: &Policy,
     evidence: &[Evidence],
 ) -> Vec<(CaseId, Timing)> {
-    let index = Index::of_run(plan, environment, policy, evidence);
+    let index = Index::for_run(plan, environment, policy, evidence);
     let view = index.head();
     plan.cases
         .iter()
@@ -134,17 +134,17 @@ pub fn next(
         .collect()
 }
 
-/// A case to be profiled, and how often.
+/// A case that is to be profiled, and how often.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profiled {
     pub case: CaseId,
     pub repeats: u32,
-    /// The base has it too, with other code, and is profiled as often.
+    /// True if the base has the case with other code. The base is then profiled as often.
     pub against_base: bool,
 }
 
-/// Cases to be profiled, in the order of the plan: those that are right. One that a relative limit rests on is
-/// profiled several times.
+/// Returns the cases that are to be profiled, in the order of the plan: those that are right. A case that a relative
+/// limit rests on is profiled several times.
 pub fn to_profile(
     plan: &Plan,
     environment: &Environment,
@@ -154,7 +154,7 @@ pub fn to_profile(
     let (Some(profiling), true) = (plan.profiling, environment.device.got().is_some()) else {
         return Vec::new();
     };
-    let index = Index::of_run(plan, environment, policy, evidence);
+    let index = Index::for_run(plan, environment, policy, evidence);
     let view = index.head();
     let is_right = |case: &&Case| view.timeable(&case.id).is_ok();
     let is_compared = |id: &CaseId| {
@@ -195,14 +195,14 @@ pub struct RivalTurn<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RivalTask<'a> {
     pub task: &'a CaseId,
-    /// The number of the process that this is for it, counted from 0.
+    /// The number of this process for the task, counted from 0.
     pub process: u32,
-    /// Processes in which the rival is to do it.
+    /// The total number of processes in which the rival does the task.
     pub processes: u32,
 }
 
-/// The next tasks of requested rivals for these cases, each of which gets one more timing process: one task for all
-/// variants that ask the same. One that broke, or that skipped a task whole, is not asked again.
+/// Returns the next tasks of requested rivals for these cases, each of which gets one more timing process. Variants
+/// that ask for the same work share one task. A rival that broke, or that skipped a whole task, is not asked again.
 pub fn next_rivals<'a>(
     plan: &'a Plan,
     environment: &'a Environment,
@@ -213,7 +213,7 @@ pub fn next_rivals<'a>(
     if !plan.rivals.iter().any(|rival| rival.requested) {
         return Vec::new();
     }
-    let index = Index::of_run(plan, environment, policy, evidence);
+    let index = Index::for_run(plan, environment, policy, evidence);
     let view = index.head();
     let turn = |rival: &'a Rival| {
         let mut tasks: Vec<&CaseId> = plan
@@ -262,7 +262,7 @@ impl<'a> View<'_, 'a> {
             Ok(BaseStatus::Unchanged) if pairing.is_some_and(|pairing| pairing.unchanged) => {
                 against_base()
             }
-            // There is no change to measure.
+            // The case did not change, so there is no change to measure.
             Ok(BaseStatus::Unchanged) if !self.needs_own_times(id) => None,
             Ok(BaseStatus::NoBase | BaseStatus::New | BaseStatus::Unchanged) | Err(_) => {
                 self.needs_process(id).then_some(Timing::Alone)
@@ -270,12 +270,12 @@ impl<'a> View<'_, 'a> {
         }
     }
 
-    /// Whether another process against the base could decide any gate of the case.
+    /// Returns true if another process against the base could decide a gate of the case.
     fn needs_pair(self, id: &CaseId) -> bool {
         let Ok(pairing) = self.pairing() else {
             return false;
         };
-        let seen = self.filed().pairs.of(id);
+        let seen = self.filed().pairs.get(id);
         let ended = seen.iter().any(|(_, seen)| seen.got().is_none());
         let count = u32::try_from(seen.len()).unwrap_or(u32::MAX);
         let most = pairing.looks.last().copied().unwrap_or(0) + 1 + SPARE;
@@ -298,15 +298,15 @@ impl<'a> View<'_, 'a> {
         seen - self.throttled(id) < planned || self.is_open(id)
     }
 
-    /// Whether more times could decide any gate of the case.
+    /// Returns true if more times could decide a gate of the case.
     fn is_open(self, id: &CaseId) -> bool {
         self.gates_of(&Subject::Case(id.clone()))
             .iter()
             .any(|gate| judge_gate(self, gate, &self.policy().accepted).open)
     }
 
-    /// Whether a gate of this run needs the time of the case itself, and not only its change. A case that did not
-    /// change since the base may have changed since an anchor.
+    /// Returns true if a gate of this run needs the time of the case itself, and not only its change. A case that is
+    /// the same as at the base may have changed since an anchor.
     fn needs_own_times(self, id: &CaseId) -> bool {
         self.policy()
             .gates

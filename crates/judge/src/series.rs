@@ -1,18 +1,20 @@
-//! Floor 1: which timing processes of a case count, and whether each measured what was planned.
+//! Floor 1: decides which timing processes of a case count, and checks that each measured what was planned.
 
 use super::index::View;
-use super::unavailable::{Judged, got, inconclusive, missing};
+use super::not_passed::{OrNotPassed, got, inconclusive, missing};
 use model::*;
 
 impl<'a> View<'_, 'a> {
-    /// The timing processes that count. A throttled one says how warm the room is, not how fast the
-    /// kernel: it is set aside, and said, as long as as many as were planned remain; else none decides.
-    /// A case that was timed against the base has this side's own samples.
-    pub fn series(self, id: &CaseId) -> Judged<Vec<&'a TimeFacts>> {
+    /// Returns the timing processes that count.
+    ///
+    /// A throttled process measures the temperature of the room rather than the kernel, so it is dropped and reported.
+    /// If fewer than the planned number of processes remain, the result is inconclusive. For a case that was timed
+    /// against the base, these are this side's own samples.
+    pub fn series(self, id: &CaseId) -> OrNotPassed<Vec<&'a TimeFacts>> {
         self.case(id)?;
-        let seen = self.filed().times.of(id);
+        let seen = self.filed().times.get(id);
         if seen.is_empty() {
-            if !self.filed().pairs.of(id).is_empty() {
+            if !self.filed().pairs.get(id).is_empty() {
                 return self.series_in_pairs(id);
             }
             self.device()?;
@@ -44,10 +46,10 @@ impl<'a> View<'_, 'a> {
         Ok(used)
     }
 
-    /// The processes that count of a case that was timed against the base.
-    pub fn pairs(self, id: &CaseId) -> Judged<Vec<&'a PairFacts>> {
+    /// Returns the pairs that count, for a case that was timed against the base.
+    pub fn pairs(self, id: &CaseId) -> OrNotPassed<Vec<&'a PairFacts>> {
         let mut used = Vec::new();
-        for found in in_order(self.filed().pairs.of(id)) {
+        for found in in_order(self.filed().pairs.get(id)) {
             let (process, facts) = found?;
             check_pair(facts, process, self.pairing()?)?;
             if !is_set_aside(facts) {
@@ -57,7 +59,7 @@ impl<'a> View<'_, 'a> {
         Ok(used)
     }
 
-    fn series_in_pairs(self, id: &CaseId) -> Judged<Vec<&'a TimeFacts>> {
+    fn series_in_pairs(self, id: &CaseId) -> OrNotPassed<Vec<&'a TimeFacts>> {
         let used = self.pairs(id)?;
         if used.len() < 2 {
             return inconclusive(Reason::TooFewProcesses {
@@ -68,17 +70,17 @@ impl<'a> View<'_, 'a> {
         Ok(used.into_iter().map(|pair| self.own(pair)).collect())
     }
 
-    pub fn pairing(self) -> Judged<&'a Pairing> {
+    pub fn pairing(self) -> OrNotPassed<&'a Pairing> {
         match self.planned_pairing() {
             Some(pairing) => Ok(pairing),
             None => inconclusive(Reason::PairingUnknown),
         }
     }
 
-    /// Whether a verdict on `metric` may rest on what was measured against the base: samples of one launch
-    /// each are fewer where no gate rests on them.
-    pub fn has_enough_singles(self, id: &CaseId, metric: Metric) -> Judged<()> {
-        if self.filed().pairs.of(id).is_empty() || !metric.of_single_launches() {
+    /// Checks that a verdict on `metric` may rest on what was measured against the base. Fewer samples of single
+    /// launches are taken if no gate rests on them.
+    pub fn has_enough_singles(self, id: &CaseId, metric: Metric) -> OrNotPassed<()> {
+        if self.filed().pairs.get(id).is_empty() || !metric.uses_single_launches() {
             return Ok(());
         }
         let needed = self.pairing()?.singles;
@@ -97,14 +99,14 @@ impl<'a> View<'_, 'a> {
         }
     }
 
-    /// How many timing processes there were of a case, whatever became of them.
+    /// Returns how many timing processes a case had, whatever became of them.
     pub fn processes(self, id: &CaseId) -> u32 {
-        count(self.filed().times.of(id).len())
+        count(self.filed().times.get(id).len())
     }
 
-    /// Whether one of the timing processes of a case broke or was not run.
+    /// Returns true if one of the timing processes of a case broke or was not run.
     pub fn timing_ended(self, id: &CaseId) -> bool {
-        let mut seen = self.filed().times.of(id).iter();
+        let mut seen = self.filed().times.get(id).iter();
         seen.any(|(_, seen)| seen.got().is_none())
     }
 
@@ -112,7 +114,7 @@ impl<'a> View<'_, 'a> {
         self.count_timed(id, |facts| facts.gpu.throttled)
     }
 
-    /// Processes of which it is not known whether they were throttled.
+    /// Counts the processes for which nobody knows whether they were throttled.
     pub fn unwatched(self, id: &CaseId) -> u32 {
         self.count_timed(id, |facts| {
             facts.gpu.throttle_reasons.is_none() && !facts.gpu.throttled
@@ -126,7 +128,7 @@ impl<'a> View<'_, 'a> {
         })
     }
 
-    /// Everyone who computed on the GPU while the case was timed, once each.
+    /// Lists the other processes that used the GPU while the case was timed, each once.
     pub fn others(self, id: &CaseId) -> Vec<OtherProcess> {
         let looks = self.timed(id);
         looks
@@ -139,17 +141,17 @@ impl<'a> View<'_, 'a> {
         count(self.timed(id).filter(|facts| is_meant(facts)).count())
     }
 
-    /// Timing processes of a case that ended well, alone or against the base.
+    /// Returns the timing processes of a case that ended well, alone or against the base.
     pub fn timed(self, id: &CaseId) -> impl Iterator<Item = &'a TimeFacts> {
         self.filed()
             .times
-            .of(id)
+            .get(id)
             .iter()
             .filter_map(|(_, seen)| seen.got())
             .chain(
                 self.filed()
                     .pairs
-                    .of(id)
+                    .get(id)
                     .iter()
                     .filter_map(move |(_, seen)| Some(self.own(seen.got()?))),
             )
@@ -160,11 +162,11 @@ pub(super) fn count(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 
-/// Processes numbered from 0, each once, all of which ended well. Lazily: what is wrong with the first of
-/// them decides.
+/// Checks that processes are numbered from 0 without gaps or repeats and that all ended well. The iterator is lazy, so
+/// the first problem decides.
 pub(super) fn in_order<'a, T>(
     seen: &[(u32, &'a Seen<T>)],
-) -> impl Iterator<Item = Judged<(u32, &'a T)>> {
+) -> impl Iterator<Item = OrNotPassed<(u32, &'a T)>> {
     let numbered = (0u32..).zip(seen);
     numbered.map(|(expected, (process, seen))| {
         if expected == *process {
@@ -175,12 +177,12 @@ pub(super) fn in_order<'a, T>(
     })
 }
 
-fn gap<T>(process: u32, gap: TimingGap) -> Judged<T> {
+fn gap<T>(process: u32, gap: TimingGap) -> OrNotPassed<T> {
     inconclusive(Reason::TimingIncomplete { process, gap })
 }
 
-/// Whether one process measured what the schedule asks for.
-fn check_process(facts: &TimeFacts, process: u32, schedule: &Schedule) -> Judged<()> {
+/// Checks that one process measured what the schedule asks for.
+fn check_process(facts: &TimeFacts, process: u32, schedule: &Schedule) -> OrNotPassed<()> {
     if facts.mode != schedule.mode {
         let (ran, planned) = (facts.mode, schedule.mode);
         return gap(process, TimingGap::Mode { ran, planned });
@@ -189,13 +191,13 @@ fn check_process(facts: &TimeFacts, process: u32, schedule: &Schedule) -> Judged
     check_counts(process, facts.launches_per_sample, counts, schedule)
 }
 
-/// Whether there are as many samples as the schedule asks for.
+/// Checks that there are as many samples as the schedule asks for.
 pub(super) fn check_counts(
     process: u32,
     launches_per_sample: u32,
     (batched, singles): (usize, usize),
     schedule: &Schedule,
-) -> Judged<()> {
+) -> OrNotPassed<()> {
     if launches_per_sample == 0 {
         return gap(process, TimingGap::NothingLaunched { side: Side::Head });
     }
@@ -210,8 +212,8 @@ pub(super) fn check_counts(
     Ok(())
 }
 
-/// Whether one process measured what the pairing asks for.
-fn check_pair(facts: &PairFacts, process: u32, pairing: &Pairing) -> Judged<()> {
+/// Checks that one process measured what the pairing asks for.
+fn check_pair(facts: &PairFacts, process: u32, pairing: &Pairing) -> OrNotPassed<()> {
     let blocks = facts.blocks.len();
     for (of, side) in [(&facts.head, Side::Head), (&facts.base, Side::Base)] {
         if blocks < pairing.least_blocks as usize || of.batched_ns.len() != 2 * blocks {
@@ -239,13 +241,14 @@ fn check_pair(facts: &PairFacts, process: u32, pairing: &Pairing) -> Judged<()> 
     Ok(())
 }
 
-/// Half of the blocks are enough for a median; with fewer the process says how warm the room is.
+/// Returns true if a process is dropped because throttling left it less than half of its blocks. Half of the blocks are
+/// enough for a median.
 fn is_set_aside(facts: &PairFacts) -> bool {
     let good = facts.blocks.iter().filter(|block| !block.throttled).count();
     good == 0 || good * 2 < facts.blocks.len()
 }
 
-/// NVML's names of what throttled the GPU, each once.
+/// Returns NVML's names for what throttled the GPU, each once.
 fn throttle_causes(seen: &[(u32, &Seen<TimeFacts>)]) -> Vec<String> {
     let mut causes: Vec<String> = seen
         .iter()

@@ -1,15 +1,17 @@
-//! Days and GPUs of one model differ by more than processes of one day do: what several sessions of one
-//! code say of that.
+//! Joins the measurements of one code on several days and GPUs. Days, and GPUs of one model, differ by more than
+//! processes of one day do, so a baseline keeps one value for each session and learns the spread between sessions from
+//! them.
 
 use crate::stats::Between;
 use model::*;
 
-/// More of them tell nothing new.
+/// The greatest number of sessions that a baseline keeps. More of them add nothing new.
 const MOST: usize = 10;
 
-/// The baseline after a new session. The same code: the sessions join, and their mean is the value.
-/// Other code: the value starts anew, and what the sessions differed by is kept, as that is the GPUs' and
-/// not the code's.
+/// Returns the baseline after a new session.
+///
+/// If the code is the same, the sessions join, and their mean becomes the value. If the code is another, the value
+/// starts anew. The spread of the earlier sessions is kept, because it belongs to the GPUs and not to the code.
 pub fn joined(old: &Agreed, new: Agreed) -> Agreed {
     let (Some(before), Some(now)) = (&old.sessions, &new.sessions) else {
         return new;
@@ -42,8 +44,8 @@ pub fn joined(old: &Agreed, new: Agreed) -> Agreed {
     }
 }
 
-/// Mean of the logs of the sessions, and the sum of their squares around it; `None` where one is no number
-/// above zero.
+/// Returns the mean of the logs of the sessions, and the sum of their squared deviations from it. Returns `None` if a
+/// value is not a number above zero.
 fn between(sessions: &Sessions) -> Option<(f64, f64)> {
     let usable = |value: &f64| value.is_finite() && *value > 0.0;
     let logs: Vec<f64> = sessions
@@ -58,8 +60,8 @@ fn between(sessions: &Sessions) -> Option<(f64, f64)> {
     Some((mean, logs.iter().map(|log| (log - mean).powi(2)).sum()))
 }
 
-/// The noise of these sessions and of earlier code, pooled by their degrees of freedom; `None` where there was never
-/// a second one.
+/// Returns the standard deviation between sessions, pooled over these sessions and those of earlier code by their
+/// degrees of freedom. Returns `None` if there never were two sessions of one code.
 fn noise(sessions: &Sessions) -> Option<Noise> {
     let (_, squares) = between(sessions)?;
     let own = u32::try_from(sessions.seen.len()).ok()?.saturating_sub(1);
@@ -74,9 +76,9 @@ fn noise(sessions: &Sessions) -> Option<Noise> {
     })
 }
 
-/// The variation that a new session is held against; `None` where nothing is known of the spread between sessions.
-/// Sessions that agree more closely than the processes of one of them (standard error `least` of its mean)
-/// agree by chance.
+/// Returns the variation that a new session is compared with, or `None` if nothing is known of the spread between
+/// sessions. Sessions that agree more closely than the processes of one of them (standard error `least` of its mean)
+/// agree by chance, so the spread is at least `least`.
 pub(super) fn between_sessions(sessions: &Sessions, least: f64) -> Option<Between> {
     let (ln_mean, _) = between(sessions)?;
     let Noise { deviation, freedom } = noise(sessions)?;

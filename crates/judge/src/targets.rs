@@ -1,4 +1,4 @@
-//! How figures stand to their targets. No verdict follows from it.
+//! Compares values with their targets. No verdict follows from it.
 
 use super::index::View;
 use super::rules::{self, relative_change};
@@ -12,7 +12,7 @@ pub(super) fn compare(view: View) -> Vec<Aimed> {
         .collect()
 }
 
-/// By the rule of a gate with the same limit.
+/// Judges a target by the rule of a gate with the same limit.
 fn aim(view: View, target: &Target) -> Aimed {
     let gate = Gate {
         subject: target.subject.clone(),
@@ -29,7 +29,7 @@ fn aim(view: View, target: &Target) -> Aimed {
     let both = measured.zip(limit);
     let standing = match outcome {
         Outcome::Pass => Standing::Met,
-        // A kernel that is wrong or does not build has missed nothing: it has no figure.
+        // A kernel that is wrong or does not build has no value, and so it has missed nothing.
         Outcome::Fail if both.is_some() => Standing::Missed,
         _ => Standing::NotMeasured,
     };

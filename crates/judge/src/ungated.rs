@@ -1,18 +1,19 @@
-//! Finds resources that are worse than before and that no gate limits, so that a change does not make them worse in
-//! silence.
+//! Finds resources that are worse than before and that no gate limits, so that a change does not make them worse
+//! unnoticed.
 //!
-//! Each unit is compared with the base, or with its committed baseline where there is no base. All worse values are
-//! listed, and with them the counters that may have risen where the base is wrong. More local memory and lower occupancy
-//! fail as well, as they do where `binary` compares two files: a step of these costs time on any GPU. Interleaved times of
-//! a case are better evidence than its resources, so a unit whose times hold does not fail. A limit that only head has
-//! keeps a value from failing, and not from the list. Compiled files are left out: whoever compares them names the limits.
+//! Each unit is compared with the base, or with its committed baseline if there is no base. All worse values are
+//! listed, and with them the counters that may have risen where the base is wrong. More local memory and lower
+//! occupancy fail as well, as they do when `binary` compares two files: a step of these costs time on any GPU.
+//! Interleaved times of a case are better evidence than its resources, so a unit whose times hold does not fail. A
+//! limit that only head has keeps a value from failing, but not from the list. Compiled files are left out, because
+//! whoever compares them names the limits.
 
 use super::index::View;
 use super::review::lost;
 use super::rules::{self, condition, relative_change};
 use model::*;
 
-/// Resources that are compared. Blocks per SM would repeat the occupancy, and the size of the code costs nothing by
+/// The resources that are compared. Blocks per SM would repeat the occupancy, and the size of the code costs nothing by
 /// itself.
 const COMPARED: [Metric; 5] = [
     Metric::Registers,
@@ -33,7 +34,7 @@ pub(super) fn find(view: View) -> Vec<Ungated> {
             let UnitId {
                 kernel, variant, ..
             } = &unit.id;
-            // A variant that is kept to fail is held to no baseline and never timed.
+            // A variant that is kept to fail has no baselines and is never timed.
             view.plan().expected(kernel, variant).is_none()
         })
         .filter_map(|unit| compare_unit(view, &unit.id));

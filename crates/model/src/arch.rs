@@ -12,15 +12,15 @@ use std::str::FromStr;
 pub struct Arch {
     pub major: u8,
     pub minor: u8,
-    /// `a` (this chip only) or `f` (this family).
+    /// `a` (only this chip), `f` (this family), or nothing.
     pub suffix: Option<char>,
 }
 
 impl Arch {
-    /// Whether machine code for `self` runs on a device of compute capability `major.minor`.
+    /// Returns true if machine code for `self` runs on a device of compute capability `major.minor`.
     ///
-    /// CUDA C++ Programming Guide, "Binary compatibility": within one major revision, from the minor
-    /// revision it was built for upwards; an `a` target only on exactly its own.
+    /// CUDA C++ Programming Guide, "Binary compatibility": within one major revision, from the minor revision it was
+    /// built for upwards; an `a` target only on exactly its own.
     pub fn runs_on(self, major: u8, minor: u8) -> bool {
         match self.suffix {
             Some('a') => (self.major, self.minor) == (major, minor),
@@ -45,8 +45,8 @@ impl Arch {
         self == asked || (is_plain && runs_as_widely)
     }
 
-    /// Whether PTX for `target` can be assembled for `self`: for this architecture and all later ones, `a` for exactly its
-    /// own, and `f` for its family.
+    /// Returns true if PTX for `target` can be assembled for `self`: PTX serves its architecture and all later ones,
+    /// with `a` exactly its own, and with `f` its family.
     pub fn takes_ptx_for(self, target: Self) -> bool {
         match target.suffix {
             Some('a') => self == target,

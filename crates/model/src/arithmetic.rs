@@ -39,11 +39,12 @@ impl Arithmetic {
     }
 }
 
-/// How much of one kind, as PTX names it: ptxas may join, split and drop arithmetic. For reading, never gated.
+/// How much arithmetic of one kind a launch does, as PTX names it. ptxas may join, split and drop arithmetic, so this
+/// is for readers and is never gated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Work {
-    /// Instructions that warps issued.
+    /// Instructions that warps issued for it.
     pub issued: u64,
     /// Operations of all lanes that took part; a product added to something is two.
     pub operations: u64,

@@ -1,4 +1,4 @@
-//! Figures that a team committed, with the key under which they hold.
+//! Values that a team committed, with the key under which they are valid.
 
 use super::{Arch, CaseId, Facet, KeyField, Metric, Mode, Num};
 use schemars::JsonSchema;
@@ -16,7 +16,7 @@ pub struct Baseline {
     pub variant: String,
     pub key: BaselineKey,
     pub origin: Origin,
-    /// By shape; resources, which belong to no shape, are under `*`.
+    /// The values by shape. Resources belong to no shape and are under `*`.
     pub cases: BTreeMap<String, BTreeMap<Metric, Agreed>>,
 }
 
@@ -27,7 +27,7 @@ impl Baseline {
     }
 }
 
-/// The properties that have to be the same for a comparison to mean anything.
+/// The properties that must be equal for a comparison to mean anything.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum BaselineKey {
@@ -41,8 +41,8 @@ pub enum BaselineKey {
         compiler: String,
         flags: String,
     },
-    /// Errors that the simulator saw. It sums the products of a matrix instruction exactly, which a GPU
-    /// does not, so that the two are never compared.
+    /// Errors that the simulator saw. It sums the products of a matrix instruction exactly, which a GPU does not do, so
+    /// the two are never compared.
     SimulatedCorrectness {
         arch: Arch,
         compiler: String,
@@ -52,7 +52,7 @@ pub enum BaselineKey {
         arch: Arch,
         compiler: String,
         flags: String,
-        /// `Simulator::counter_model`.
+        /// The counter model of the simulator (`Simulator::counter_model`).
         model: u32,
     },
     Times {
@@ -68,7 +68,7 @@ pub enum BaselineKey {
         gpu: String,
         driver_branch: String,
         clock_policy: String,
-        /// With its version.
+        /// The name of the profiler with its version.
         profiler: String,
         compiler: String,
         flags: String,
@@ -86,7 +86,7 @@ impl BaselineKey {
         }
     }
 
-    /// The architecture that it was compiled for; times and profiles belong to the code that ran.
+    /// Returns the architecture that the code was compiled for. Times and profiles belong to the code that ran.
     pub fn arch(&self) -> Option<Arch> {
         match self {
             Self::Resources { arch, .. }
@@ -97,7 +97,7 @@ impl BaselineKey {
         }
     }
 
-    /// The GPU that measured it.
+    /// Returns the GPU that measured the values.
     pub fn gpu(&self) -> Option<&str> {
         match self {
             Self::Times { gpu, .. } | Self::Profile { gpu, .. } => Some(gpu),
@@ -108,7 +108,7 @@ impl BaselineKey {
         }
     }
 
-    /// Flags for nvcc, joined by spaces.
+    /// Returns the flags for nvcc, joined by spaces.
     pub fn flags(&self) -> &str {
         match self {
             Self::Resources { flags, .. }
@@ -120,7 +120,7 @@ impl BaselineKey {
         }
     }
 
-    /// Its fields as text, in the order in which a difference is listed.
+    /// Returns the fields as text, in the order in which a difference is listed.
     pub fn fields(&self) -> Vec<(KeyField, String)> {
         let on_gpu = |gpu: &String, driver_branch: &String, clock_policy: &String| {
             vec![
@@ -171,13 +171,13 @@ impl BaselineKey {
         fields
     }
 
-    /// The same key whatever built the kernel.
+    /// Returns the key without what built the kernel.
     #[must_use]
     pub fn without_build(&self) -> Self {
         self.built_by("", "")
     }
 
-    /// The same key under another compiler and other flags.
+    /// Returns the key for another compiler and other flags.
     #[must_use]
     pub fn built_by(&self, other_compiler: &str, other_flags: &str) -> Self {
         let mut key = self.clone();
@@ -208,13 +208,13 @@ impl BaselineKey {
     }
 }
 
-/// The run of the latest update. Cases that it did not measure are older.
+/// The run of the latest update. Cases that it did not measure have older values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
-    /// Seal of the record.
+    /// The seal of the record that it came from.
     pub record: String,
-    /// RFC 3339, UTC.
+    /// The date of the run: RFC 3339, UTC.
     pub date: String,
     pub gatekeeper: String,
     /// `NVIDIA H100 80GB HBM3, driver 580.159.04`, `simulator`, or `no device`.
@@ -239,16 +239,16 @@ pub struct Agreed {
     pub sessions: Option<Sessions>,
 }
 
-/// One code measured on several days or GPUs of one model, which differ by more than the processes of one
-/// of them do.
+/// Measurements of one code on several days or GPUs of one model. These differ by more than the processes of one of
+/// them do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sessions {
-    /// Identity of the code, launch and arguments that all of them measured.
+    /// The identity of the code, launch and arguments that all sessions measured.
     pub identity: String,
     /// The value of each, by its day (UTC) and the UUID of its GPU: `2026-11-21 GPU-0`. At least one.
     pub seen: BTreeMap<String, Num>,
-    /// Noise that earlier code under the same key showed between its sessions.
+    /// The noise between sessions of earlier code under the same key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier: Option<Noise>,
 }
@@ -258,11 +258,11 @@ pub struct Sessions {
 pub struct Noise {
     /// Standard deviation of ln(value) between sessions.
     pub deviation: Num,
-    /// Degrees of freedom that it was estimated with: sessions, less one for each code.
+    /// Degrees of freedom of the estimate: the number of sessions, less one for each code.
     pub freedom: u32,
 }
 
-/// A figure of a baseline file that head's version has worse than base's.
+/// A value of a baseline file that is worse in head's version than in the base's.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 pub struct EditedFigure {

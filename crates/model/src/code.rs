@@ -1,4 +1,4 @@
-//! The machine code of a unit, line by line and loop by loop. `explain` compares two of them.
+//! The machine code of a unit, line by line and loop by loop. `explain` compares two of these.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,12 +10,12 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CodeFacts {
-    /// Version of the program that took the machine code apart.
+    /// The version of the disassembler that read the machine code.
     pub disassembler: String,
     /// The entry, or those of a sequence, in the order declared.
     pub entries: Vec<EntryCode>,
-    /// Text of the source lines that code comes from, by file and number: line numbers move with every edit. Without
-    /// what could not be read.
+    /// The text of the source lines that the code comes from, by file and number, because line numbers move with every
+    /// edit. Lines that could not be read are missing.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub text: BTreeMap<String, BTreeMap<u32, String>>,
 }
@@ -24,11 +24,11 @@ pub struct CodeFacts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EntryCode {
-    /// As in the cubin.
+    /// The symbol as in the cubin.
     pub symbol: String,
-    /// In the order of the machine code.
+    /// The lines in the order of the machine code.
     pub lines: Vec<LineCode>,
-    /// A loop comes after the one that it is in.
+    /// All loops. A loop follows the loop that it is in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loops: Vec<LoopCode>,
 }
@@ -37,20 +37,20 @@ pub struct EntryCode {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LineCode {
-    /// `None` where the line tables name no line.
+    /// `None` if the line tables name no line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<CodePlace>,
-    /// The innermost loop around it, by its index.
+    /// The index of the innermost loop around it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_loop: Option<usize>,
-    /// The function that it is in, where that is called and not inlined.
+    /// The function that the code is in, if that function is called and not inlined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
     pub mix: Mix,
-    /// Accesses to memory that are under a predicate.
+    /// The number of memory accesses under a predicate.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub predicated: u32,
-    /// Functions that are called from here, and how many times: `__cuda_sm3x_div_rn_noftz_f32_slowpath`.
+    /// The functions that are called from here, and how many times: `__cuda_sm3x_div_rn_noftz_f32_slowpath`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub calls: BTreeMap<String, u32>,
 }
@@ -60,30 +60,30 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// Instructions by kind.
+/// The number of instructions of each kind.
 pub type Mix = BTreeMap<InstructionKind, u32>;
 
-/// A source line, and where the function that it is in was inlined.
+/// A source line, and where the function that contains it was inlined.
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(deny_unknown_fields)]
 pub struct CodePlace {
     pub line: CodeLine,
-    /// From inside to outside.
+    /// The inlining calls, from inside to outside.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inlined_at: Vec<CodeLine>,
 }
 
-/// As the simulator names places, too: `kernels/k.cu:12`.
+/// A line of a file, in the form that the simulator uses, too: `kernels/k.cu:12`.
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(deny_unknown_fields)]
 pub struct CodeLine {
-    /// Relative to gates.yaml where it is below it.
+    /// The path, relative to gates.yaml if the file is below it.
     pub file: String,
-    /// From 1.
+    /// The line number, counted from 1.
     pub number: u32,
 }
 
@@ -93,22 +93,22 @@ impl fmt::Display for CodeLine {
     }
 }
 
-/// A loop of the machine code. One of the source can be several: unrolled, and what is left over.
+/// A loop of the machine code. One loop of the source can be several: unrolled, and what is left over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoopCode {
     /// The line of the branch back to its head, which is that of the `for`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<CodePlace>,
-    /// The loop that it is in, by its index.
+    /// The index of the loop that it is in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<usize>,
-    /// By how much what is counted and compared moves in one turn, where that is a constant.
+    /// By how much the counted and compared value changes in one iteration, if that is a constant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<i64>,
 }
 
-/// Bits that one lane moves.
+/// The bits that one lane moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Width {
     W8,
@@ -141,7 +141,7 @@ impl Width {
     }
 }
 
-/// The purpose of an instruction.
+/// The purpose of an instruction, as far as `explain` distinguishes it.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -152,46 +152,46 @@ pub enum InstructionKind {
     Fp64,
     Int,
     Tensor,
-    /// On the special function unit (MUFU): reciprocals, ...
+    /// Reciprocals on the special function unit (MUFU).
     Reciprocal,
-    /// ... square roots and their reciprocals, ...
+    /// Square roots and their reciprocals on the same unit.
     Root,
-    /// ... powers of two, ...
+    /// Powers of two on the same unit.
     Exponential,
     Logarithm,
-    /// Sine and cosine.
+    /// Sine and cosine on the same unit.
     Sine,
-    /// Tanh, and what is new.
+    /// Tanh, and functions that are newer than this version.
     OtherSpecial,
-    /// Whether a quotient needs the slow way (FCHK): every division that is rounded exactly has one.
+    /// Tests whether a quotient needs the slow way (FCHK). Every division that is rounded exactly has one.
     DivisionCheck,
     Conversion,
-    /// To or from double precision.
+    /// A conversion to or from double precision.
     DoubleConversion,
     GlobalLoad(Width),
-    /// A load of what the compiler knows nobody writes meanwhile: `const __restrict__` or `__ldg`.
+    /// A load of memory that the compiler knows to be unchanged meanwhile: `const __restrict__` or `__ldg`.
     ReadOnlyLoad(Width),
     GlobalStore(Width),
     SharedLoad(Width),
     SharedStore(Width),
-    /// At a place of the stack that the compiler knows: spilled registers, mostly.
+    /// At a place of the stack that the compiler knows. Mostly this is a spilled register.
     StackLoad(Width),
     StackStore(Width),
-    /// At a place of the stack that is computed: an array under an index.
+    /// At a computed place of the stack: an array under an index.
     LocalLoad(Width),
     LocalStore(Width),
-    /// Where the compiler does not know which memory it is.
+    /// An access for which the compiler does not know which memory it is.
     GenericLoad(Width),
     GenericStore(Width),
     ConstantLoad,
-    /// `ldmatrix`.
+    /// A load of matrices by a warp, `ldmatrix`.
     MatrixLoad,
-    /// `stmatrix`.
+    /// A store of matrices by a warp, `stmatrix`.
     MatrixStore,
-    /// `cp.async`.
+    /// An asynchronous copy of a thread, `cp.async`.
     AsyncCopy,
     AsyncWait,
-    /// By the tensor memory accelerator (TMA), or whole rows at once.
+    /// A copy by the tensor memory accelerator (TMA), or of whole rows at once.
     BulkCopy,
     GlobalAtomic,
     SharedAtomic,
@@ -206,7 +206,7 @@ pub enum InstructionKind {
     Select,
     Move,
     Branch,
-    /// Where lanes that went apart meet again.
+    /// The point where lanes that diverged meet again.
     Reconvergence,
     Call,
     Return,
@@ -278,7 +278,7 @@ const WIDE: [(OfWidth, &str); 11] = {
 };
 
 impl InstructionKind {
-    /// The width of an access to memory.
+    /// Returns the width of an access to memory.
     pub fn width(self) -> Option<Width> {
         match self {
             Self::GlobalLoad(width)

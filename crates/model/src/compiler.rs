@@ -17,7 +17,7 @@ named! {
     }
 }
 
-/// One part of the base's compiler that becomes head's.
+/// One part of the base's compiler that is replaced by head's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PartChange {
@@ -31,7 +31,7 @@ pub struct PartChange {
 #[serde(deny_unknown_fields)]
 pub struct Exchange {
     pub change: PartChange,
-    /// Empty after the last part: that compiler is head's, whose answers the rest of the record has.
+    /// Empty after the last part: that compiler is head's, and the rest of the record has its answers.
     pub answers: Vec<GateAnswer>,
 }
 
@@ -45,7 +45,7 @@ pub struct GateAnswer {
     pub outcome: Outcome,
 }
 
-/// Which verdict about a gate.
+/// Selects which of the verdicts about a gate is meant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GateVerdict {
@@ -64,7 +64,7 @@ impl GateVerdict {
 /// Gates that fail since a part of the compiler was exchanged.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Blame {
-    /// One of these. More than one where a compiler in between gives no answer.
+    /// The guilty exchange is one of these. There are several if a compiler in between gives no answer.
     pub changes: Vec<PartChange>,
     pub gates: Vec<BlamedGate>,
 }

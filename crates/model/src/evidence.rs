@@ -1,4 +1,4 @@
-//! Observations. Appended to a record in the order of observation, never changed.
+//! The observations of a run. They are appended to a record in the order of observation, and never changed.
 
 use super::{
     Arch, Arithmetic, CaseId, CodeFacts, Counter, ElemType, Launch, Mode, Num, ProfileFacts,
@@ -18,8 +18,8 @@ pub enum Evidence {
     },
     Check {
         case: CaseId,
-        /// Which architecture, for a case that the simulator runs for several; `None` for the one that this
-        /// run's device is given, or that is the oldest.
+        /// The architecture, for a case that the simulator runs for several. `None` for the one that this run's device
+        /// executes, or that is the oldest.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         arch: Option<Arch>,
         seed: u64,
@@ -33,8 +33,8 @@ pub enum Evidence {
         seed: u64,
         facts: Seen<SimulationFacts>,
     },
-    /// `Check` and `Simulation` of this seed are the results of an earlier run, which simulated the same code on the same
-    /// data. No verdict depends on it.
+    /// Says that the `Check` and `Simulation` of this seed are the results of an earlier run, which simulated the same
+    /// code on the same data. No verdict depends on it.
     Reused {
         case: CaseId,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ pub enum Evidence {
         /// The start of that run: RFC 3339, UTC.
         since: String,
     },
-    /// The driver's facts on an entry on this device, besides those of PTXAS.
+    /// The driver's facts about an entry on this device, in addition to those of PTXAS.
     Driver {
         case: CaseId,
         facts: Seen<DriverFacts>,
@@ -55,7 +55,7 @@ pub enum Evidence {
         process: u32,
         facts: Seen<TimeFacts>,
     },
-    /// The machine code of a unit, where the base's is another. No verdict depends on it.
+    /// The machine code of a unit, if the base's differs. No verdict depends on it.
     Code {
         unit: UnitId,
         facts: Seen<CodeFacts>,
@@ -67,18 +67,18 @@ pub enum Evidence {
         repeat: u32,
         facts: Seen<ProfileFacts>,
     },
-    /// The outputs of the reference for one seed: a digest of each.
+    /// A digest of each output that the reference computed for one seed.
     Reference {
         case: CaseId,
         seed: u64,
         outputs: BTreeMap<String, String>,
     },
-    /// The base's reference on the inputs of head's, over all seeds.
+    /// The base's reference on head's inputs, over all seeds.
     BaseReference {
         case: CaseId,
         facts: Seen<BaseReference>,
     },
-    /// With parts of head's compiler in the base's, in the order of the exchanges. No verdict depends on it.
+    /// A run with parts of head's compiler in the base's, in the order of the exchanges. No verdict depends on it.
     Exchange(super::Exchange),
     /// Evidence on the base revision, which runs from its own tree on the same device.
     Base(Box<Evidence>),
@@ -92,7 +92,7 @@ pub enum Evidence {
     /// One process of a rival, right after a round of timing processes.
     Rival {
         rival: String,
-        /// The first case of the plan that asks the same ([`Plan::task_id`](super::Plan::task_id)): it stands
+        /// The first case of the plan that asks for the same work ([`Plan::task_id`](super::Plan::task_id)). It stands
         /// for all of them.
         task: CaseId,
         /// Counted from 0, without gaps for each rival and task.
@@ -102,8 +102,8 @@ pub enum Evidence {
 }
 
 impl Evidence {
-    /// The evidence on the base revision alone; `None` where it is on head.
-    pub fn of_base(&self) -> Option<&Self> {
+    /// Returns the evidence if it is about the base revision, and `None` if it is about head.
+    pub fn as_base(&self) -> Option<&Self> {
         match self {
             Self::Base(piece) => Some(piece),
             _ => None,
@@ -115,24 +115,25 @@ impl Evidence {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum BaseReference {
     Compared(ReferenceComparison),
-    /// It has no answer in the base's own tree to the base's own inputs either.
+    /// The reference gives no answer in the base's own tree to the base's own inputs either.
     Broken {
         /// The message of the compiler or of the reference.
         message: String,
     },
 }
 
-/// Head's reference compared with base's. One with the same program and inputs is not run, and adds
+/// Head's reference compared with the base's. A reference with the same program and inputs is not run, and adds
 /// nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReferenceComparison {
     pub elements: u64,
-    /// Elements that are not the same bit for bit.
+    /// The number of elements that differ in any bit.
     pub differing: u64,
-    /// With its seed, the largest difference: `got` is head's, `want` base's.
+    /// The largest difference with its seed: `got` is head's, `want` the base's.
     pub largest: Option<(u64, Worst)>,
-    /// The values that inputs unknown to base were set to, where the two agree at those and not at what they hold.
+    /// The values of inputs that the base does not know at which the two references agree, if they do not agree at the
+    /// actual values.
     pub neutral: Vec<NeutralInput>,
 }
 
@@ -147,60 +148,62 @@ pub struct NeutralInput {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PairFacts {
-    /// Each side's samples; the batched ones are two for each block, in the order of the blocks. Facts on
-    /// the process stand in both: clock, step and state of the GPU.
+    /// The samples of each side. There are two batched samples for each block, in the order of the blocks. Both sides
+    /// also have the facts about the process: clock, step and state of the GPU.
     pub head: TimeFacts,
     pub base: TimeFacts,
     pub blocks: Vec<Block>,
-    /// Time that this process used the GPU for the case.
+    /// The time in us that this process used the GPU for the case.
     pub device_us: u64,
 }
 
-/// Four samples right after one another, so that what drifts evenly cancels.
+/// Four samples in direct succession, so that a steady drift cancels.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Block {
     pub order: BlockOrder,
-    /// SM clock right before the block.
+    /// The SM clock right before the block.
     pub sm_mhz: Num,
-    /// A thermal or hardware slowdown was active: neither side's samples count.
+    /// True if a thermal or hardware slowdown was active. Neither side's samples then count.
     pub throttled: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum BlockOrder {
-    /// Head, base, base, head.
+    /// The order head, base, base, head.
     Abba,
-    /// Base, head, head, base.
+    /// The order base, head, head, base.
     Baab,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BuildFacts {
-    /// Content address of the artifact in the build cache.
+    /// The content address of the artifact in the build cache.
     pub artifact: String,
     /// The entry, or for a launcher each entry that it declares, in the order declared.
     pub entries: Vec<EntryFacts>,
-    /// Those that the host fills.
+    /// The constants that the host fills.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub constants: Vec<ConstantFacts>,
-    /// Digest of what executes: machine code of the entries and of what they call, constants and
-    /// relocations with names normalised, which tensors fill constants, and for a launcher its host code.
+    /// The digest of what executes: machine code of the entries and of what they call, constants and relocations with
+    /// names normalised, which tensors fill constants, and for a launcher its host code.
     pub identity: String,
-    /// Digest of what the simulator executes: the PTX with the name of its entry, but for the architecture it
-    /// is for and for where its lines come from. `None` of a launcher.
+    /// The digest of what the simulator executes: the PTX with the name of its entry, without the architecture it is
+    /// for and without the origin of its lines. `None` for a launcher.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ptx: Option<String>,
     pub warnings: Vec<String>,
-    /// Tensors that the entries may read as something else. Found when the plan is known, and no part of the cache.
+    /// Tensors that the entries may read as another type. They are found when the plan is known, and are no part of the
+    /// cache.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mistyped: Vec<Mistyped>,
-    /// How many kernels a compiled file has for the architecture, for the unit that stands for all of them.
+    /// The number of kernels that a compiled file has for the architecture. Only on the unit that stands for all of
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernels: Option<u32>,
-    /// Says more where there is none.
+    /// Why a compiled file has no code for the architecture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<MissingCode>,
 }
@@ -209,13 +212,13 @@ pub struct BuildFacts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MissingCode {
-    /// How many kernels the older file had for the architecture, where that is why it was looked for.
+    /// The number of kernels that the older file had for the architecture, if the code was expected for that reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub had: Option<u32>,
     pub has: CodeTargets,
 }
 
-/// The targets that a compiled file has code for, or a library in it.
+/// The targets that a compiled file, or a library in it, has code for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CodeTargets {
@@ -230,23 +233,23 @@ impl CodeTargets {
     }
 }
 
-/// A tensor whose elements are of another type than those that the entry's parameter points to. A kernel may mean it,
-/// as bytes are bytes; one that is wrong most likely does not.
+/// A tensor whose elements have another type than those that the entry's parameter points to. A kernel may intend that,
+/// because bytes are bytes. A kernel that is wrong most likely does not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Mistyped {
-    /// As written in gates.yaml.
+    /// The entry as written in gates.yaml.
     pub entry: String,
-    /// From 1.
+    /// The number of the parameter, counted from 1.
     pub parameter: usize,
-    /// `__nv_bfloat16 const*`
+    /// The type of the parameter: `__nv_bfloat16 const*`.
     pub takes: String,
     pub tensor: String,
     pub elem: ElemType,
-    /// The type that gates.yaml would have to name, where there is just one.
+    /// The type that gates.yaml would have to name, if there is only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted: Option<ElemType>,
-    /// `gates.yaml:12`, where the tensor's type is.
+    /// Where the tensor's type is declared: `gates.yaml:12`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declared: Option<String>,
 }
@@ -254,28 +257,27 @@ pub struct Mistyped {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EntryFacts {
-    /// As written in gates.yaml.
+    /// The name as written in gates.yaml.
     pub name: String,
-    /// As in the cubin.
+    /// The symbol as in the cubin.
     pub symbol: String,
-    /// `None` where no assembler has taken the PTX.
+    /// `None` if no assembler has accepted the PTX.
     pub resources: Option<Resources>,
     #[serde(default, skip_serializing_if = "LaunchBounds::is_none")]
     pub bounds: LaunchBounds,
 }
 
-/// The source's promise to PTXAS on every launch of an entry: `__launch_bounds__` and `__maxnreg__`. None where
-/// the source has none.
+/// The promises that the source makes PTXAS about every launch of an entry: `__launch_bounds__` and `__maxnreg__`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LaunchBounds {
-    /// The most of a block.
+    /// The greatest number of threads of a block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
-    /// The fewest that an SM has to hold at a time.
+    /// The least number of blocks that an SM has to hold at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<u32>,
-    /// The most of a thread.
+    /// The greatest number of registers of a thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registers: Option<u32>,
 }
@@ -290,40 +292,43 @@ impl LaunchBounds {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConstantFacts {
-    /// As written in gates.yaml.
+    /// The name as written in gates.yaml.
     pub name: String,
-    /// As in the cubin.
+    /// The symbol as in the cubin.
     pub symbol: String,
     pub bytes: u64,
 }
 
-/// The report of `ptxas -v` on one entry. Bytes unless said.
+/// The report of `ptxas -v` on one entry, in bytes unless the field says otherwise.
+///
+/// PTXAS prints the lines of an entry, and after them those of the functions that it calls and did not inline. `stack`
+/// is therefore the largest of these frames, and the spills are summed over all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Resources {
-    /// Per thread.
+    /// The number of registers of a thread.
     pub registers: u32,
-    /// The largest frame among the entry's and those of the functions that PTXAS lists behind it.
+    /// The largest stack frame among the entry's and those of the functions that PTXAS lists after it.
     pub stack: Option<u32>,
-    /// Spills are the entry's and those of all functions that PTXAS lists behind it, added up. A cubin that was made
-    /// elsewhere does not always tell these three.
+    /// Bytes of spill stores of the entry and of all functions that PTXAS lists after it. A cubin that was made
+    /// elsewhere does not always tell `stack` and the spills.
     pub spill_stores: Option<u32>,
     pub spill_loads: Option<u32>,
     pub static_shared: u32,
-    /// Named barriers used.
+    /// The number of named barriers of the kernel.
     pub barriers: u32,
     pub cumulative_stack: Option<u32>,
     /// Bytes by bank number (`352 bytes cmem[0]`).
     pub constant_banks: BTreeMap<u32, u32>,
-    /// Bytes of machine code. Known of compiled files alone, as is the next.
+    /// Bytes of machine code. Like the next field, only known for compiled files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<u64>,
-    /// Instructions that load or store local memory.
+    /// The number of instructions that load or store local memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local_accesses: Option<u32>,
 }
 
-/// A GPU and its driver. Part of the keys of baselines.
+/// A GPU and its driver. They are part of the keys of baselines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceFacts {
@@ -335,50 +340,50 @@ pub struct DeviceFacts {
     pub multiprocessors: u32,
     pub l2_bytes: u64,
     pub memory_bytes: u64,
-    /// `580.159.04`.
+    /// The version of the driver: `580.159.04`.
     pub driver: String,
     /// The highest CUDA version that the driver supports, for example 13000.
     pub cuda_driver_version: u32,
-    /// `default`, or `locked` where application or locked clocks are set.
+    /// `default`, or `locked` if application or locked clocks are set.
     pub clock_policy: String,
     pub max_sm_mhz: Option<u32>,
 }
 
-/// One seed of one case.
+/// The facts of one seed of one case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CheckFacts {
-    /// Against the reference over the inputs as the kernel sees them. With several outputs `elements` and
-    /// `non_finite` are sums, and every other figure is that of the output where it is worst.
+    /// The error against the reference over the inputs as the kernel sees them. With several outputs `elements` and
+    /// `non_finite` are sums, and every other value is that of the worst output.
     pub error: ErrorFacts,
-    /// Against the reference over the inputs before quantisation; only where an input has a codec.
+    /// The error against the reference over the inputs before quantisation. Only if an input has a codec.
     pub original: Option<ErrorFacts>,
     /// The error of that second reference against the first.
     pub codec: Option<ErrorFacts>,
-    /// Launches on the same data, compared bit for bit. The simulator repeats every bit by construction, and launches
-    /// again only where a launch left something in variables of the module.
+    /// The number of launches on the same data whose outputs were compared bit for bit. The simulator repeats every bit
+    /// by construction. It launches again only if a launch left something in variables of the module.
     pub launches: u32,
     /// The first launch whose output differs from the first one's, and where.
     pub differs: Option<Difference>,
-    /// Elements that still hold the poison after a launch, and the first of them.
+    /// The number of elements that still hold the poison after a launch, and the first of them.
     pub unwritten: u64,
     pub first_unwritten: Option<Location>,
-    /// Names of inputs whose bytes changed.
+    /// The names of inputs whose bytes changed.
     pub clobbered_inputs: Vec<String>,
     /// Writes outside a buffer that did not fault, found in the guards around it: `y: 4 bytes past its end`.
     pub overruns: Vec<String>,
-    /// The variables of the module in which the first launch left something, and what launches on that showed. `None`
-    /// where it left nothing.
+    /// The variables of the module in which the first launch left something, and what later launches showed. `None` if
+    /// it left nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<Box<KeptFacts>>,
 }
 
-/// Launches on what an earlier launch left in variables of the module.
+/// Launches that find what an earlier launch left in variables of the module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeptFacts {
     pub variables: Vec<KeptVariable>,
-    /// The first launch whose output is not what it is without what was left.
+    /// The first launch whose output differs from the one that it has without these values.
     pub differs: Option<KeptDifference>,
 }
 
@@ -386,9 +391,9 @@ pub struct KeptFacts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeptVariable {
-    /// As in the source where that is known, else as in the PTX.
+    /// The name as in the source if it is known, and else as in the PTX.
     pub name: String,
-    /// The place that writes it; only the simulator knows.
+    /// The instruction that writes the variable. Only the simulator knows it.
     pub place: Option<Place>,
 }
 
@@ -404,34 +409,34 @@ pub struct KeptDifference {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum LaterData {
-    /// The data of the first one. Counted from 1, which is the first.
+    /// The data of the first launch again. `launch` is counted from 1, which is the first.
     Same { launch: u32 },
-    /// The data of another seed.
+    /// The data that follows from another seed.
     Other { seed: u64 },
 }
 
-/// The facts of one simulated launch besides its outputs.
+/// The facts of one simulated launch other than its outputs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SimulationFacts {
     /// The findings of the checks of memory, races and synchronisation.
     pub findings: Vec<Finding>,
-    /// Cases that those checks could not judge.
+    /// Accesses that those checks could not judge.
     pub not_judged: Vec<String>,
-    /// Counters whose value the counters of a GPU have confirmed, and nothing in this launch puts in doubt.
-    /// They alone are gated.
+    /// Counters whose values the counters of a GPU have confirmed, and that nothing in this launch puts in doubt. Only
+    /// these are gated.
     pub counters: BTreeMap<Counter, u64>,
-    /// The others, for the reader.
+    /// The counters that are not gated, for readers.
     pub information: BTreeMap<Counter, u64>,
     /// Counters that can be gated in general, but not for this launch.
     pub withheld: BTreeMap<Counter, Withheld>,
-    /// For each counter the source lines that count most of it, the largest first, a few of them.
+    /// For each counter a few of the source lines that count most of it, the largest first.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub lines: BTreeMap<Counter, Vec<LineCount>>,
-    /// Arithmetic, for the reader.
+    /// The arithmetic of the launch, for readers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub computed: BTreeMap<Arithmetic, Work>,
-    /// `None` where nothing was.
+    /// `None` if the kernel printed nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub printed: Option<Printed>,
 }
@@ -440,9 +445,9 @@ pub struct SimulationFacts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Printed {
-    /// The start of it, as it was written.
+    /// The beginning of the output, as it was written.
     pub text: String,
-    /// Bytes after that start which are not kept.
+    /// The number of bytes after it that are not kept.
     pub left_out: u64,
 }
 
@@ -451,7 +456,7 @@ pub struct Printed {
 #[serde(deny_unknown_fields)]
 pub struct Withheld {
     pub doubt: Doubt,
-    /// The first source line that gives it: `kernels/k.cu:12`.
+    /// The first source line that causes it: `kernels/k.cu:12`.
     pub place: String,
 }
 
@@ -479,9 +484,9 @@ pub enum Doubt {
 }
 
 impl Doubt {
-    /// Returns true if simulated values of two launches can still be compared: the assembler or the GPU makes something
-    /// else of some accesses, and the simulator executed all of them. After a loop that polls, the count follows from
-    /// the schedule alone, and nothing at all is known of a form of access that was never compared.
+    /// Returns true if simulated values of two launches can still be compared. The assembler or the GPU changes some
+    /// accesses, but the simulator executed all of them. After a loop that polls, the count depends only on the
+    /// schedule, and nothing is known about a form of access that was never compared.
     pub fn keeps_order(self) -> bool {
         match self {
             Self::Polls | Self::Uncompared => false,
@@ -498,10 +503,10 @@ impl Doubt {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LineCount {
-    /// `kernels/k.cu:12`.
+    /// The source line that is counted: `kernels/k.cu:12`.
     pub place: String,
     pub count: u64,
-    /// As it stood when the run ended; `None` where it could not be read.
+    /// The text of the line when the run ended, or `None` if it could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }
@@ -548,15 +553,16 @@ pub enum FindingKind {
 }
 }
 
-/// Where an instruction comes from.
+/// The origin of an instruction in the source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Place {
-    /// `kernels/k.cu:12 inlined at kernels/k.cu:40`, as messages have it.
+    /// The origin in the form of messages: `kernels/k.cu:12 inlined at kernels/k.cu:40`.
     pub at: String,
-    /// The innermost line that is the user's own; `None` where the compiler named none.
+    /// The innermost line of the user's own code, or `None` if the compiler named none.
     pub line: Option<SourceLine>,
-    /// The calls by which `line` was inlined, the outermost last. They end where the compiler leaves open which one it is.
+    /// The calls by which `line` was inlined, the outermost last. They end where the compiler leaves open which call it
+    /// is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<SourceLine>,
 }
@@ -564,11 +570,11 @@ pub struct Place {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SourceLine {
-    /// Relative to gates.yaml where it is below it: `kernels/k.cu`.
+    /// The path, relative to gates.yaml if the file is below it: `kernels/k.cu`.
     pub file: String,
-    /// From 1.
+    /// The line number, counted from 1.
     pub number: u32,
-    /// As it stood when the run ended; `None` where it could not be read.
+    /// The text of the line when the run ended, or `None` if it could not be read.
     pub text: Option<String>,
 }
 
@@ -587,18 +593,18 @@ pub enum AccessKind {
 }
 }
 
-/// The part that a place has in a finding.
+/// The role of a place in a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Access {
     pub kind: AccessKind,
-    /// The first thread seen to do it. `None` where nobody kept it.
+    /// The first thread that was seen to do it, or `None` if nobody recorded it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<[u32; 3]>,
-    /// The block of that thread. `None` where nobody kept it, and in a record that is older.
+    /// The block of that thread. `None` if nobody recorded it, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block: Option<[u32; 3]>,
-    /// How it follows the other access of a race. `None` where nothing but the missing order lies between their lines.
+    /// How the access follows the other access of a race. `None` if only the missing order separates their lines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follows: Option<Follows>,
 }
@@ -614,29 +620,30 @@ pub enum Follows {
 }
 }
 
-/// Something wrong that did not stop a simulated launch: all of a kind between the same source lines.
+/// Something wrong that did not stop a simulated launch. It covers all events of one kind between the same source
+/// lines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Finding {
     pub kind: FindingKind,
-    /// As written in gates.yaml; `None` where the case launches just one.
+    /// The entry as written in gates.yaml. `None` if the case launches only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<String>,
-    /// The message of the first, in full, with places, block, thread and address.
+    /// The full message of the first event, with places, block, thread and address.
     pub message: String,
-    /// The places of the access, and of the other one where there are two.
+    /// The place of the access, and that of the other access if there are two.
     pub places: Vec<Place>,
-    /// One for each place. None in a record that is older than they are.
+    /// One access for each place. Older records have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accesses: Vec<Access>,
-    /// Where it was seen first.
+    /// The block in which it was seen first.
     pub block: [u32; 3],
     pub thread: [u32; 3],
     pub address: Option<u64>,
     pub times: u64,
 }
 
-/// The simulator that executed kernels where there is no GPU.
+/// The simulator that executed kernels instead of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Simulator {
@@ -647,20 +654,20 @@ pub struct Simulator {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorFacts {
-    /// Those that are compared.
+    /// The number of elements that are compared.
     pub elements: u64,
-    /// Those that gates.yaml leaves out of the comparison.
+    /// The number of elements that gates.yaml leaves out of the comparison.
     pub left_out: u64,
-    /// Elements on whose being a number the two disagree: NaN or infinite where the reference is finite,
-    /// or anything but the same infinity where it is not. Counted first; the rest is over the others,
-    /// and NaN where there are none.
+    /// The number of elements for which output and reference disagree about being a number: the output is NaN or
+    /// infinite and the reference finite, or the reference is not finite and the output is not the same infinity. They
+    /// are counted first. The other values are over the remaining elements, and NaN if none remain.
     pub non_finite: u64,
     pub max_err: Num,
     pub mean_err: Num,
     pub rel_l2: Num,
-    /// Share of elements for which `!(err <= tolerance)`, non-finite ones included.
+    /// The share of elements for which `!(err <= tolerance)`, non-finite ones included.
     pub over_tolerance: Option<Num>,
-    /// The first non-finite element if there is one, else the one with the largest error.
+    /// The first non-finite element if there is one, and else the element with the largest error.
     pub worst: Option<Box<Worst>>,
 }
 
@@ -670,7 +677,7 @@ pub struct Worst {
     pub at: Location,
     pub got: Num,
     pub want: Num,
-    /// What differs in captured memory, as floats.
+    /// The differences in captured memory, read as floats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reading: Option<Box<Reading>>,
     /// Where the first infinity and the first NaN of the launch arose, if the value is not finite and was simulated.
@@ -695,7 +702,7 @@ pub struct Reading {
     /// The parameter that leads to them, counted from 1.
     pub parameter: Option<u32>,
     pub elem: ElemType,
-    /// The element where they differ most, from where the parameter points.
+    /// The element that differs most, counted from where the parameter points.
     pub index: u64,
     pub got: Num,
     pub want: Num,
@@ -709,14 +716,14 @@ pub struct Reading {
 #[serde(deny_unknown_fields)]
 pub struct Location {
     pub tensor: String,
-    /// One index for each dimension.
+    /// The index of the element, one number for each dimension.
     pub index: Vec<usize>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
-    /// Counted from 1; launch 1 is what the others are compared with.
+    /// The number of the launch, counted from 1. The others are compared with launch 1.
     pub launch: u32,
     pub at: Location,
     pub elements: u64,
@@ -725,7 +732,7 @@ pub struct Difference {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DriverFacts {
-    /// Entries in the order of the unit; for a launcher those read back from a captured graph.
+    /// The entries in the order of the unit. For a launcher they are read back from a captured graph.
     pub entries: Vec<DriverEntry>,
 }
 
@@ -737,7 +744,7 @@ pub struct DriverEntry {
     pub registers: u32,
     pub static_shared: u32,
     pub local: u32,
-    /// cuOccupancyMaxActiveBlocksPerMultiprocessor for this launch.
+    /// The result of cuOccupancyMaxActiveBlocksPerMultiprocessor for this launch.
     pub blocks_per_sm: u32,
 }
 
@@ -745,49 +752,50 @@ pub struct DriverEntry {
 #[serde(deny_unknown_fields)]
 pub struct TimeFacts {
     pub mode: Mode,
-    /// Launches of one batched sample (1 where nothing is batched).
+    /// The number of launches in one batched sample, 1 if nothing is batched.
     pub launches_per_sample: u32,
-    /// Each the GPU time of one whole batched sample, in order of measurement.
+    /// The GPU time of each batched sample as a whole, in order of measurement.
     pub batched_ns: Vec<u64>,
-    /// Each the GPU time between two events around a single launch, in order of measurement.
+    /// The GPU time between two events around each single launch, in order of measurement.
     pub single_ns: Vec<u64>,
-    /// Smallest step seen between event times.
+    /// The smallest step seen between event times.
     pub tick_ns: u64,
-    /// GPU time of an empty graph launch, measured in the same process; not subtracted.
+    /// The GPU time of an empty graph launch in the same process. It is not subtracted.
     pub empty_graph_ns: u64,
     pub gpu: GpuState,
 }
 
-/// The GPU's own state while one case was timed.
+/// The state of the GPU while one case was timed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GpuState {
-    /// From a clock64/globaltimer kernel right before and right after the batched samples.
+    /// The SM clock from a clock64/globaltimer kernel right before and right after the batched samples.
     pub sm_mhz_before: Option<Num>,
     pub sm_mhz_after: Option<Num>,
     pub temperature_c: Option<u32>,
     pub power_w: Option<Num>,
-    /// NVML's reasons that were active, by name, sorted; `None` where NVML does not tell.
+    /// The names of NVML's reasons that were active, sorted. `None` if NVML does not tell.
     pub throttle_reasons: Option<Vec<String>>,
-    /// A thermal or hardware slowdown was among them. False, too, where they are not known.
+    /// True if a thermal or hardware slowdown was among them. False if they are unknown.
     pub throttled: bool,
-    /// Other processes that computed on this GPU meanwhile; `None` where NVML does not tell.
+    /// Other processes that computed on this GPU meanwhile, or `None` if NVML does not tell.
     pub other_processes: Option<Vec<OtherProcess>>,
 }
 
-/// A process that computes on the same GPU, as NVML lists it. Where a container has its own process ids
-/// NVML lists none, or those of the host, which mean nothing there.
+/// A process that computes on the same GPU, as NVML lists it. In a container with process ids of its own, NVML lists
+/// none, or those of the host, which mean nothing there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OtherProcess {
-    /// `None` where only their number is known.
+    /// `None` if only their number is known.
     pub pid: Option<u32>,
     /// The name of its program, without the path.
     pub name: Option<String>,
 }
 
 impl OtherProcess {
-    /// Everyone of two looks once; of those without an id, as many as the look that saw more of them.
+    /// Merges the processes that two looks saw, each once. Of processes without an id, as many are kept as the look
+    /// that saw more of them.
     pub fn together(all: Vec<Self>, more: Vec<Self>) -> Vec<Self> {
         let apart = |all: Vec<Self>| -> (Vec<_>, Vec<_>) {
             all.into_iter().partition(|process| process.pid.is_some())
@@ -820,16 +828,16 @@ impl fmt::Display for OtherProcess {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CompilerFacts {
-    /// `13.0.88`.
+    /// The version of nvcc, for example `13.0.88`.
     pub version: String,
-    /// Digest of nvcc, cicc and ptxas.
+    /// The digest of nvcc, cicc and ptxas.
     pub digest: String,
-    /// `g++ (Debian 12.2.0-14) 12.2.0`.
+    /// The host compiler: `g++ (Debian 12.2.0-14) 12.2.0`.
     pub host: String,
 }
 
 impl DeviceFacts {
-    /// `sm_90` for compute capability 9.0.
+    /// Returns the architecture: `sm_90` for compute capability 9.0.
     pub fn arch(&self) -> Arch {
         Arch {
             major: self.major,
@@ -838,7 +846,7 @@ impl DeviceFacts {
         }
     }
 
-    /// `580` of `580.159.04`.
+    /// Returns the branch of the driver: `580` for `580.159.04`.
     pub fn driver_branch(&self) -> &str {
         self.driver.split('.').next().unwrap_or(&self.driver)
     }

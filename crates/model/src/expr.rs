@@ -21,10 +21,10 @@ mod tests;
 
 pub use parse::{is_identifier, rename};
 
-/// The function of a type, of which the bytes are known when the text is read.
+/// The function that returns the size of a type in bytes. The size is known when the text is read.
 pub const SIZE_OF: &str = "sizeof";
 
-/// Returns the bytes of a type of gates.yaml or C++; `None` for one that is not known here.
+/// Returns the size in bytes of a type of gates.yaml or C++, or `None` for a type that is not known here.
 pub fn size_of(of: &str) -> Option<i64> {
     let scalar = ScalarType::ALL
         .into_iter()
@@ -50,14 +50,14 @@ use crate::{ElemType, ScalarType};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// The thing that an expression refers to.
+/// A name in an expression, which stands for a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Name {
-    /// `D`, `codec_max_err`.
+    /// A name without a dot: `D`, `codec_max_err`.
     Plain(String),
-    /// `stage1.p50`.
+    /// A name with one dot: `stage1.p50`.
     Dotted(String, String),
-    /// `torch.flash.p50`.
+    /// A name with two dots: `torch.flash.p50`.
     Rival(String, String, String),
 }
 
@@ -116,12 +116,12 @@ impl fmt::Display for ExprValue {
 pub type Env = BTreeMap<Name, ExprValue>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     Number,
     Truth,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ValueKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Number => "a number",
@@ -130,12 +130,12 @@ impl fmt::Display for Kind {
     }
 }
 
-/// An error in the text, and where.
+/// An error in the text, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ExprError {
     pub message: String,
-    /// In characters, from 1.
+    /// The position in characters, counted from 1.
     pub column: usize,
 }
 
@@ -161,7 +161,7 @@ pub enum EvalError {
         got: ExprValue,
     },
     #[error("{got} where {wanted} is needed")]
-    WrongKind { wanted: Kind, got: Kind },
+    WrongKind { wanted: ValueKind, got: ValueKind },
 }
 
 fn list(names: &BTreeSet<Name>) -> String {
@@ -176,7 +176,7 @@ pub enum Unit {
     Nanoseconds,
 }
 
-/// The factor to bytes or nanoseconds of `KiB`, `KB`, `us`, ...
+/// Returns the factor to bytes or nanoseconds of `KiB`, `KB`, `us` and so on.
 pub fn unit(suffix: &str) -> Option<(Unit, i64)> {
     Some(match suffix {
         "B" => (Unit::Bytes, 1),
@@ -194,11 +194,11 @@ pub fn unit(suffix: &str) -> Option<(Unit, i64)> {
     })
 }
 
-/// A parsed expression.
+/// A parsed expression, which can be evaluated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expression {
     root: Node,
-    kind: Kind,
+    kind: ValueKind,
     names: BTreeSet<Name>,
 }
 
@@ -265,7 +265,7 @@ impl Function {
             .map(|(_, function)| *function)
     }
 
-    /// Wording and test of how many arguments it takes.
+    /// Returns how many arguments the function takes, in words and as a test.
     fn arity(self) -> (&'static str, fn(usize) -> bool) {
         match self {
             Self::CeilDiv | Self::FloorDiv | Self::RoundUp => ("two arguments", |count| count == 2),
@@ -276,13 +276,15 @@ impl Function {
 }
 
 impl Expression {
+    /// Parses an expression.
+    ///
     /// # Errors
-    /// Where the text is not an expression, or joins numbers and conditions wrongly.
+    /// Fails if the text is not an expression, or joins numbers and conditions wrongly.
     pub fn parse(text: &str) -> Result<Self, ExprError> {
         parse::expression(text)
     }
 
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ValueKind {
         self.kind
     }
 
@@ -290,28 +292,30 @@ impl Expression {
         &self.names
     }
 
+    /// Evaluates a numeric expression.
+    ///
     /// # Errors
-    /// A name without a finite value, a division by zero, an overflow, or a condition.
+    /// Fails for a name without a finite value, a division by zero, an overflow, and a condition.
     pub fn number(&self, env: &Env) -> Result<f64, EvalError> {
         self.value(env).map(ExprValue::as_f64)
     }
 
-    /// As [`Self::number`], and a float that is no whole number is an error.
+    /// Evaluates an expression as [`Self::number`] does, and fails also for a float that is no whole number.
     pub fn integer(&self, env: &Env) -> Result<i64, EvalError> {
         whole(self.value(env)?)
     }
 
     pub fn value(&self, env: &Env) -> Result<ExprValue, EvalError> {
-        self.admit(env, Kind::Number)?;
+        self.admit(env, ValueKind::Number)?;
         self.root.number(env)
     }
 
     pub fn truth(&self, env: &Env) -> Result<bool, EvalError> {
-        self.admit(env, Kind::Truth)?;
+        self.admit(env, ValueKind::Truth)?;
         self.root.truth(env)
     }
 
-    fn admit(&self, env: &Env, wanted: Kind) -> Result<(), EvalError> {
+    fn admit(&self, env: &Env, wanted: ValueKind) -> Result<(), EvalError> {
         if self.kind != wanted {
             return Err(EvalError::WrongKind {
                 wanted,
@@ -366,14 +370,14 @@ impl Node {
             }
             Self::Not(_) | Self::Compare(..) | Self::And(_) | Self::Or(_) => {
                 Err(EvalError::WrongKind {
-                    wanted: Kind::Number,
-                    got: Kind::Truth,
+                    wanted: ValueKind::Number,
+                    got: ValueKind::Truth,
                 })
             }
         }
     }
 
-    /// `&&` and `||` leave out a right side that cannot matter, so that `n == 0 || t / n < 5` works.
+    /// Evaluates a condition. `&&` and `||` skip a right side that cannot matter, so that `n == 0 || t / n < 5` works.
     fn truth(&self, env: &Env) -> Result<bool, EvalError> {
         match self {
             Self::Not(operand) => operand.truth(env).map(|truth| !truth),
@@ -388,8 +392,8 @@ impl Node {
             | Self::Negate(_)
             | Self::Arithmetic(..)
             | Self::Call(..) => Err(EvalError::WrongKind {
-                wanted: Kind::Truth,
-                got: Kind::Number,
+                wanted: ValueKind::Truth,
+                got: ValueKind::Number,
             }),
         }
     }
@@ -436,7 +440,7 @@ impl Arithmetic {
 }
 
 impl Comparison {
-    /// Integers compare as integers; anything else exactly as f64.
+    /// Compares two values: integers as integers, and anything else exactly as f64.
     fn holds(self, left: ExprValue, right: ExprValue) -> bool {
         let order = match (left, right) {
             (ExprValue::Int(left), ExprValue::Int(right)) => Some(left.cmp(&right)),
@@ -486,7 +490,7 @@ impl Function {
                     }
                 }))
             }
-            // The parser has counted the arguments.
+            // The parser has checked the number of arguments.
             _ => Err(EvalError::NoNumber("a call without its arguments")),
         }
     }

@@ -71,7 +71,7 @@ impl fmt::Display for Filter {
     }
 }
 
-/// Filters with the same text are equal.
+/// Compares the texts of two filters.
 impl PartialEq for Filter {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text

@@ -13,7 +13,7 @@ pub enum Margin {
 }
 
 impl Margin {
-    /// In the unit in which a change is compared with it.
+    /// Returns the margin in the unit in which a change is compared with it.
     pub fn number(self) -> f64 {
         match self {
             Self::Share(share) => share.0,
@@ -21,7 +21,7 @@ impl Margin {
         }
     }
 
-    /// Whether it allows no more than another one. `None` where that depends on the stored value.
+    /// Returns whether the margin allows no more than another one. Returns `None` if that depends on the stored value.
     pub fn allows_at_most(self, other: Self) -> Option<bool> {
         match (self, other) {
             (Self::Share(_), Self::Share(_)) | (Self::Amount { .. }, Self::Amount { .. }) => {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::borrow::Cow;
 use std::fmt;
 
-/// The table of metrics: name, facet, unit, range and the better direction of each, after its documentation.
+/// Defines the table of metrics. Each line has documentation, name, facet, unit, range and better direction.
 macro_rules! metrics {
     ($($(#[doc = $doc:literal])* $variant:ident = $name:literal, $facet:ident, $measure:ident, $range:ident, $better:ident;)*) => {
         /// Everything that a limit can be put on. Serialised by its name, as in gates.yaml and in records.
@@ -28,7 +28,7 @@ macro_rules! metrics {
                 }
             }
 
-            /// The text that an editor shows for a limit on it.
+            /// Returns the text that an editor shows for a limit on the metric.
             pub fn documentation(self) -> &'static str {
                 match self {
                     $(Self::$variant => concat!($($doc,)*).trim_ascii(),)*
@@ -53,16 +53,16 @@ macro_rules! metrics {
                 }
             }
 
-            /// The values that it can have.
+            /// Returns the values that the metric can have.
             pub fn range(self) -> Range {
                 match self {
                     $(Self::$variant => Range::$range,)*
-                    // A profiler reads the two sides of a share in several passes, and their quotient may be above 1.
+                    // A profiler reads the two sides of a share in several passes, so their quotient may be above 1.
                     Self::Counter(_) | Self::Profile(_) => Range::FROM_ZERO,
                 }
             }
 
-            /// Which change of a value is an improvement; the other is a regression.
+            /// Returns which change of a value is an improvement. The other is a regression.
             pub fn better(self) -> Better {
                 match self {
                     $(Self::$variant => Better::$better,)*
@@ -174,9 +174,9 @@ pub enum Facet {
 pub enum Measure {
     Count,
     Bytes,
-    /// 0 to 1, shown as per cent.
+    /// A share from 0 to 1, shown as a percentage.
     Share,
-    /// In the unit of the kernel's output.
+    /// A value in the unit of the kernel's output.
     Output,
     Nanoseconds,
 }
@@ -187,7 +187,7 @@ pub enum Better {
     Larger,
 }
 
-/// The values that a metric can have at all. NaN is none of them, and is a value: no limit holds for it.
+/// The values that a metric can have. NaN is not among them, and is a value that no limit allows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
     pub least: f64,
@@ -203,7 +203,7 @@ impl Range {
         least: 0.0,
         most: 1.0,
     };
-    /// Eight bits of an instruction name a register, and one of the values is none.
+    /// Eight bits of an instruction name a register, and one of their values stands for none.
     const REGISTERS: Self = Self {
         least: 0.0,
         most: 255.0,
@@ -217,7 +217,7 @@ impl Range {
 impl Metric {
     const COUNTED: usize = Self::NAMED.len() + Counter::ALL.len();
 
-    /// Counters of the simulator come behind, and those of a profile last.
+    /// All metrics. Counters of the simulator follow the others, and metrics of a profile come last.
     pub const ALL: [Self; Self::COUNTED + ProfileMetric::ALL.len()] = {
         let mut all = [Self::Registers; Self::COUNTED + ProfileMetric::ALL.len()];
         let mut at = 0;
@@ -238,12 +238,12 @@ impl Metric {
         Self::ALL.into_iter().find(|metric| metric.name() == name)
     }
 
-    /// Whether it comes from samples of one launch each: batches hide tails and modes.
-    pub fn of_single_launches(self) -> bool {
+    /// Returns true if the metric comes from samples of one launch each, because batches hide tails and modes.
+    pub fn uses_single_launches(self) -> bool {
         matches!(self, Self::P90 | Self::P99 | Self::Cv | Self::SlowShare)
     }
 
-    /// The fewest for one process: with fewer, a quantile would be their maximum by another name.
+    /// Returns the least number of samples in one process. With fewer, a quantile would be just their maximum.
     pub fn least_singles(self) -> u32 {
         match self {
             Self::P90 => 10,
@@ -253,23 +253,24 @@ impl Metric {
         }
     }
 
-    /// Whether a change relative to what was agreed says anything; not of a share that is mostly 0.
+    /// Returns true if a relative change of the metric says anything. It does not for a share that is mostly 0.
     pub fn has_relative(self) -> bool {
         self != Self::SlowShare
     }
 
-    /// Whether a limit can say how many more are allowed (`+2`): a whole number that repeats exactly.
+    /// Returns true if a limit can say how many more are allowed (`+2`): the metric is a whole number that repeats
+    /// exactly.
     pub fn has_amounts(self) -> bool {
         let is_exact = matches!(self.facet(), Facet::Resources | Facet::Counters);
         is_exact && matches!(self.measure(), Measure::Count | Measure::Bytes)
     }
 
-    /// Whether only a compiled file has it.
+    /// Returns true if only a compiled file has the metric.
     pub fn is_of_files(self) -> bool {
         matches!(self, Self::Code | Self::LocalAccesses | Self::Count)
     }
 
-    /// Whether a rival's samples give it, too.
+    /// Returns true if a rival's samples give the metric, too.
     pub fn has_rival(self) -> bool {
         matches!(
             self,

@@ -1,9 +1,10 @@
-//! Enums as tables: one line gives a value its documentation, its name and what else is fixed for it.
+//! Defines enums as tables: one line gives a value its documentation, its name, and whatever else is fixed for it.
 
-/// An enum without fields. The name of a value is the one in files, messages and `ALL`, which has the order of the table.
+/// Defines an enum without fields. The name of a value is the one in files and messages, and `ALL` has the values in
+/// the order of the table.
 ///
-/// A column that all values have is an exhaustive function: `pub enum Counter, tier: Tier { A = "a" => Tier::Gate, }`.
-/// The pages of docs/ list the values of such a table with their documentation.
+/// A column that all values have becomes an exhaustive function: `pub enum Counter, tier: Tier { A = "a" => Tier::Gate,
+/// }`. The pages of docs/ list the values of such a table with their documentation.
 #[macro_export]
 macro_rules! named {
     (
@@ -62,10 +63,10 @@ macro_rules! named {
     };
 }
 
-/// Reasons that have a stable code, which programs match on. `Lost = "lost" [Fail],` has the code and the outcomes of
-/// its verdicts; none of those that `baseline update` alone gives. The first paragraph of its documentation is its
-/// meaning, and a second one says what to do: docs/verdicts.md lists both under `[Topic]`, which holds for all values
-/// after it.
+/// Defines an enum of reasons that have a stable code, which programs match on. `Lost = "lost" [Fail],` has the code
+/// and the outcomes of its verdicts. Reasons that only `baseline update` gives have no outcomes. The first paragraph of
+/// the documentation is the meaning, and the second says what to do. docs/verdicts.md lists both under `[Topic]`, which
+/// holds for all values after it.
 ///
 /// A value that passes on the code of what it holds has a pattern and that code: `Fault(Fault) => Self::Fault(it) =>
 /// it.code(),`. With a guard, it may have a code of its own for the rest.
@@ -100,7 +101,7 @@ macro_rules! coded {
                 },
             )+)+];
 
-            /// Stable: programs match on it.
+            /// Returns the stable code, which programs match on.
             pub fn code(&self) -> &'static str {
                 match self {
                     $($(

@@ -10,7 +10,7 @@ use std::fmt;
 pub struct Num(pub f64);
 
 impl PartialEq for Num {
-    /// Records compare by what was observed: NaN equals NaN.
+    /// Compares what was observed, so NaN equals NaN.
     fn eq(&self, other: &Self) -> bool {
         self.0 == other.0 || (self.0.is_nan() && other.0.is_nan())
     }

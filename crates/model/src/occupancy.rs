@@ -1,22 +1,22 @@
-//! Theoretical occupancy: how much of one SM the blocks of a launch can fill.
+//! Computes the theoretical occupancy: how much of one SM the blocks of a launch can fill.
 //!
-//! `sm` has the limits of each architecture. Rules of allocation: the occupancy calculator that ships with the toolkit
-//! (`cuda_occupancy.h`), which the driver's own query follows.
+//! `sm` has the limits of each architecture. The rules of allocation are those of the occupancy calculator that ships
+//! with the toolkit (`cuda_occupancy.h`), which the driver's own query follows.
 
 use crate::sm::Sm;
 use crate::{Arch, Resources};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Threads of a warp, on every architecture.
+/// The threads of a warp, on every architecture.
 const WARP: u64 = 32;
-/// Parts of an SM, each with a quarter of the registers; a block's warps are spread over them.
+/// The partitions of an SM, each with a quarter of the registers. A block's warps are spread over them.
 const PARTITIONS: u64 = 4;
-/// Registers are given to a warp in units of this.
+/// The unit in which registers are allocated to a warp.
 const REGISTER_UNIT: u64 = 256;
-/// 32-bit registers of an SM, and the most that one block may hold.
+/// The number of 32-bit registers of an SM, and the most that one block may hold.
 const REGISTERS: u64 = 65_536;
-/// ISA limit; R255 reads as zero.
+/// The limit of the ISA, because R255 reads as zero.
 const REGISTERS_PER_THREAD: u64 = 255;
 const THREADS_PER_BLOCK: u64 = 1_024;
 
@@ -25,20 +25,20 @@ pub struct Occupancy {
     pub blocks_per_sm: u32,
     /// Resident warps: blocks times warps of a block.
     pub warps_per_sm: u32,
-    /// The most that the architecture holds.
+    /// The most warps that the architecture holds.
     pub max_warps: u32,
     pub limiter: Limiter,
 }
 
 impl Occupancy {
-    /// 0 to 1.
+    /// Returns the occupancy as a share, 0 to 1.
     pub fn share(&self) -> f64 {
         f64::from(self.warps_per_sm) / f64::from(self.max_warps)
     }
 }
 
-/// The occupancy of an SM of `arch` by a launch with this much dynamic shared memory (bytes) and block size. `None` where the
-/// limits of the architecture are not known.
+/// Returns the occupancy of an SM of `arch` by a launch with this much dynamic shared memory (bytes) and this block
+/// size. Returns `None` if the limits of the architecture are unknown.
 pub fn resident(
     arch: Arch,
     resources: &Resources,
@@ -49,7 +49,7 @@ pub fn resident(
     occupancy(arch, demand)
 }
 
-/// The resource that keeps one more block off the SM; the first of several in this order.
+/// The resource that prevents one more block on the SM. If several do, the first in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "kebab-case")]
@@ -61,12 +61,12 @@ pub enum Limiter {
     Barriers,
 }
 
-/// The resources that one block of a launch asks for.
+/// The resources that one block of a launch needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// Per thread, as PTXAS reports them.
+    /// Registers of a thread, as PTXAS reports them.
     pub registers: u32,
-    /// Static plus dynamic, in bytes.
+    /// Static plus dynamic shared memory, in bytes.
     pub shared_bytes: u64,
     /// Named barriers, as PTXAS reports them.
     pub barriers: u32,
@@ -84,10 +84,10 @@ impl Demand {
     }
 }
 
-/// Resident blocks and warps of one SM, with as much of its memory as it can give to shared memory. A
-/// block that cannot be launched at all has 0 blocks. Clusters are not modelled: they can only lower it.
+/// Returns the resident blocks and warps of one SM that gives as much of its memory as it can to shared memory. A block
+/// that cannot be launched at all has 0 blocks. Clusters are not modelled. They can only lower the occupancy.
 ///
-/// `None` where the architecture's limits are not known here.
+/// Returns `None` if the architecture's limits are unknown here.
 pub fn occupancy(arch: Arch, demand: Demand) -> Option<Occupancy> {
     let sm = Sm::for_arch(arch)?;
     if !(1..=THREADS_PER_BLOCK).contains(&demand.threads_per_block) {
@@ -106,12 +106,12 @@ pub fn occupancy(arch: Arch, demand: Demand) -> Option<Occupancy> {
         (Limiter::SharedMemory, by_shared(&sm, &demand)),
         (Limiter::Barriers, by_barriers(&sm, &demand)),
     ];
-    // The first of the smallest.
+    // Among equal limits the first one counts.
     let (limiter, blocks) = limits
         .into_iter()
         .min_by_key(|(_, blocks)| *blocks)
         .unwrap_or((Limiter::Warps, 0));
-    // Both are at most `sm.warps`.
+    // Both numbers are at most `sm.warps`.
     Some(Occupancy {
         blocks_per_sm: blocks as u32,
         warps_per_sm: (blocks * warps) as u32,
@@ -120,20 +120,20 @@ pub fn occupancy(arch: Arch, demand: Demand) -> Option<Occupancy> {
     })
 }
 
-/// A demand of one block that its architecture cannot meet.
+/// A resource of which one block needs more than its architecture has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 pub struct Excess {
-    /// `Warps` stands for the threads of the block.
+    /// The resource. `Warps` stands for the threads of the block.
     pub resource: Limiter,
-    /// In threads, registers, barriers or bytes.
+    /// The amount in threads, registers, barriers or bytes.
     pub asked: u64,
     /// The most that one block may have.
     pub most: u64,
 }
 
-/// Returns the resource of which a block asks for more than it can have on `arch`, so that no launch succeeds. `None` where
-/// a block fits, or where the limits of the architecture are not known.
+/// Returns the resource of which a block needs more than it can have on `arch`, so that no launch succeeds. Returns
+/// `None` if a block fits, or if the limits of the architecture are unknown.
 pub fn find_excess(arch: Arch, demand: Demand) -> Option<Excess> {
     let Occupancy {
         blocks_per_sm: 0,
@@ -180,7 +180,7 @@ fn by_shared(sm: &Sm, demand: &Demand) -> u64 {
     if bytes == 0 {
         return u64::MAX;
     }
-    // Rounded up to the unit, by counting units.
+    // Both are counted in units, which rounds the block's memory up.
     sm.shared / sm.shared_unit / bytes.div_ceil(sm.shared_unit)
 }
 
@@ -199,7 +199,7 @@ mod tests {
         name.parse().unwrap()
     }
 
-    /// The demand of a kernel with at most one named barrier, which never limits.
+    /// Returns the occupancy of a kernel with at most one named barrier, which never limits.
     fn plain(
         arch: Arch,
         registers: u32,
@@ -217,8 +217,8 @@ mod tests {
         )
     }
 
-    /// Blocks and limiter.
-    fn of(name: &str, registers: u32, shared: u64, threads: u64) -> (u32, Limiter) {
+    /// Returns the blocks and the limiter.
+    fn fit(name: &str, registers: u32, shared: u64, threads: u64) -> (u32, Limiter) {
         let occupancy = plain(arch(name), registers, shared, threads).unwrap();
         (occupancy.blocks_per_sm, occupancy.limiter)
     }
@@ -257,7 +257,7 @@ mod tests {
             ("sm_120", 40, 0, 512, (3, Warps)),
         ] {
             assert_eq!(
-                of(name, registers, shared, threads),
+                fit(name, registers, shared, threads),
                 want,
                 "{name} {registers} registers {shared} bytes {threads} threads"
             );
@@ -285,23 +285,26 @@ mod tests {
 
     #[test]
     fn the_reserved_kibibyte_and_the_unit_count() {
-        // 228 KiB hold four blocks of 56 KiB with 1 KiB each; one byte more takes another 128.
-        assert_eq!(of("sm_90", 32, 56 * 1024, 128).0, 4);
-        assert_eq!(of("sm_90", 32, 56 * 1024 + 1, 128).0, 3);
-        // A share of 1.
+        // 228 KiB hold four blocks of 56 KiB with 1 KiB each. One more byte takes another 128.
+        assert_eq!(fit("sm_90", 32, 56 * 1024, 128).0, 4);
+        assert_eq!(fit("sm_90", 32, 56 * 1024 + 1, 128).0, 3);
+        // The share is 1.
         let full = plain(arch("sm_90"), 32, 0, 256).unwrap();
         assert_eq!((full.warps_per_sm, full.share()), (64, 1.0));
     }
 
     #[test]
     fn launches_that_do_not_fit_have_no_block() {
-        assert_eq!(of("sm_90", 65, 0, 1024), (0, Limiter::Registers));
-        assert_eq!(of("sm_90", 32, 228 * 1024, 128), (0, Limiter::SharedMemory));
-        assert_eq!(of("sm_90", 256, 0, 32), (0, Limiter::Registers));
-        assert_eq!(of("sm_90", 32, 0, 1025), (0, Limiter::Warps));
-        assert_eq!(of("sm_90", 32, 0, 0), (0, Limiter::Warps));
-        assert_eq!(of("sm_90", 32, u64::MAX, u64::MAX).0, 0);
-        assert_eq!(of("sm_90", u32::MAX, u64::MAX, 32).0, 0);
+        assert_eq!(fit("sm_90", 65, 0, 1024), (0, Limiter::Registers));
+        assert_eq!(
+            fit("sm_90", 32, 228 * 1024, 128),
+            (0, Limiter::SharedMemory)
+        );
+        assert_eq!(fit("sm_90", 256, 0, 32), (0, Limiter::Registers));
+        assert_eq!(fit("sm_90", 32, 0, 1025), (0, Limiter::Warps));
+        assert_eq!(fit("sm_90", 32, 0, 0), (0, Limiter::Warps));
+        assert_eq!(fit("sm_90", 32, u64::MAX, u64::MAX).0, 0);
+        assert_eq!(fit("sm_90", u32::MAX, u64::MAX, 32).0, 0);
     }
 
     #[test]
@@ -362,7 +365,7 @@ mod tests {
         for name in ["sm_70", "sm_88", "sm_91", "sm_102", "sm_130"] {
             assert_eq!(plain(arch(name), 32, 0, 128), None, "{name}");
         }
-        // Targets for one chip or family are the chip's.
+        // Targets for one chip or family have the chip's limits.
         assert_eq!(
             plain(arch("sm_90a"), 40, 0, 128),
             plain(arch("sm_90"), 40, 0, 128)

@@ -1,4 +1,4 @@
-//! The work of a run, with every expression already evaluated. Written into the record.
+//! The work of a run, with every expression already evaluated. It is written into the record.
 
 use super::{
     CaseId, Expr, Fault, Filter, GateName, Num, Rival, Subject, TensorMap, UnitId, Unsupported,
@@ -10,32 +10,32 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// In the order of gates.yaml: kernel, variant, architecture.
+    /// The units in the order of gates.yaml: kernel, variant, architecture.
     pub units: Vec<Unit>,
-    /// In the order of gates.yaml: kernel, variant, shape.
+    /// The cases in the order of gates.yaml: kernel, variant, shape.
     pub cases: Vec<Case>,
     pub timing: Schedule,
     pub simulation: Simulation,
-    /// How head and base are timed side by side; `None` where no base was named.
+    /// How head and base are timed side by side, or `None` if there is no base.
     pub pairing: Option<Pairing>,
-    /// How cases are profiled; `None` where nobody asked for it.
+    /// How cases are profiled, or `None` if nobody asked for profiles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profiling: Option<Profiling>,
-    /// A seed in addition to those of gates.yaml, which every case has last.
+    /// A seed in addition to those of gates.yaml. It is the last seed of every case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drawn: Option<DrawnSeed>,
-    /// Rivals of the kernels here, in the order of gates.yaml.
+    /// The rivals of these kernels, in the order of gates.yaml.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rivals: Vec<Rival>,
-    /// A case is part of the run where any of them fits it; all are where there is none.
+    /// The filters of the run. A case is part of it if any filter fits, or if there is no filter.
     pub filters: Vec<Filter>,
-    /// Kernels of which these left out cases that gates.yaml has: the worst over the shapes that are here need
-    /// not be the worst of all. Kernels that gates.yaml no longer has are not in it; `selects` covers those.
+    /// Kernels for which the filters left out cases that gates.yaml has. The worst value over the remaining shapes need
+    /// not be the worst of all. Kernels that gates.yaml no longer has are not listed; `selects` covers them.
     pub left_out: BTreeSet<String>,
-    /// Variants that are kept though they are wrong.
+    /// Variants that are kept although they are wrong.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expected: Vec<Expected>,
-    /// Variants in whose place another one can stand.
+    /// Variants that another one can stand in for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallbacks: Vec<Fallback>,
     /// Parts of programs that have no case.
@@ -50,10 +50,10 @@ pub const REPLAYED: &str = "captured";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Uncaptured {
-    /// `decode/*@*` is the whole program, and `decode/softmax@*` all launches of a kernel.
+    /// The part: `decode/*@*` is the whole program, and `decode/softmax@*` all launches of a kernel.
     pub case: CaseId,
     pub why: CaptureGap,
-    /// `gates.yaml:42`, where the program is.
+    /// Where the program is declared: `gates.yaml:42`.
     pub declared: String,
 }
 
@@ -69,13 +69,13 @@ impl Uncaptured {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum CaptureGap {
-    /// The program, or what builds it.
+    /// The program, or what builds it, broke.
     Broke(Fault),
-    /// Launches that cannot be captured.
+    /// The launches exist, and cannot be captured.
     Unsupported(Unsupported),
-    /// At the base: its launch is on other memory than head's, so that nothing can be compared.
+    /// At the base, the launch has other memory than head's, so that nothing can be compared.
     OtherInputs,
-    /// At the base: not all kernels are those that head's program launches.
+    /// At the base, not all kernels are those that head's program launches.
     OtherKernels(OtherKernels),
 }
 
@@ -83,9 +83,9 @@ pub enum CaptureGap {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OtherKernels {
-    /// Those that only head launches.
+    /// The kernels that only head launches.
     pub new: Vec<String>,
-    /// Those that only the base launches.
+    /// Kernels that only the base launches.
     pub gone: Vec<String>,
     pub times: GroupTimes,
 }
@@ -94,16 +94,16 @@ pub struct OtherKernels {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum GroupTimes {
-    /// A case of both sides has them: the group.
+    /// A case that both sides have times them together: the group.
     Together,
-    /// Only one side has such kernels in a region, or nothing here takes times.
+    /// Only one side has such kernels in a region, or this run takes no times.
     Alone,
-    /// A program ended before it said how often it launches these kernels.
+    /// A program ended before it reported how often it launches these kernels.
     Uncounted { kernels: Vec<String> },
-    /// Not all kernels were launched equally often for each launch that was captured, so that a sum over the captured ones
-    /// says nothing of all.
+    /// Not all kernels were launched equally often for each launch that was captured, so a sum over the captured
+    /// launches says nothing about all of them.
     Uneven { kernels: Vec<KernelCount> },
-    /// One side alone could not capture all launches of these.
+    /// Only one side could not capture all launches of these kernels.
     Partial { kernels: Vec<String> },
     /// Several processes of a program launched them, each with memory of its own.
     SeveralProcesses,
@@ -118,39 +118,40 @@ pub struct KernelCount {
     pub launched: u64,
 }
 
-/// A seed that follows from head's commit: data that nobody has chosen, and the same each time that the commit is run.
+/// A seed that follows from head's commit. Nobody has chosen its data, and the data is the same each time that the
+/// commit is run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DrawnSeed {
     pub seed: u64,
-    /// In full. Edits that are not committed do not count.
+    /// The whole hash. Edits that are not committed do not count.
     pub commit: String,
 }
 
-/// A variant that is there to fail, which shows that a gate catches what is wrong with it. It is never timed, no
-/// measure for others, and gives no baselines.
+/// A variant that must fail, which shows that a gate catches what is wrong with it. It is never timed, is no measure
+/// for others, and gives no baselines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Expected {
     pub kernel: String,
     pub variant: String,
-    /// At least one of these fails, at one shape at least, and no other gate.
+    /// At least one of these gates fails at one shape or more, and no other gate does.
     pub gates: Vec<GateName>,
-    /// Whether a filter left out shapes of it: it may be right at those that are here.
+    /// True if a filter left out shapes of the variant. It may be right at the remaining ones.
     pub left_out: bool,
-    /// `gates.yaml:42`.
+    /// The place of its declaration: for example `gates.yaml:42`.
     pub declared: String,
 }
 
-/// A variant in whose place another one of the kernel stands where it fails, if the run allows that.
+/// A variant that another variant of the kernel replaces if it fails and the run allows that.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fallback {
     pub kernel: String,
     pub variant: String,
-    /// The other variant: of the same outputs, by the same reference, at the same shapes.
+    /// The other variant. It has the same outputs, the same reference and the same shapes.
     pub to: String,
-    /// `gates.yaml:42`.
+    /// The place of its declaration: for example `gates.yaml:42`.
     pub declared: String,
 }
 
@@ -165,14 +166,14 @@ impl Expected {
         (&self.kernel, &self.variant) == (&case.kernel, &case.variant)
     }
 
-    /// `k/racy@*`, which is a filter, too.
+    /// Returns the variant at every shape, `k/racy@*`, which is also a filter.
     pub fn every_shape(&self) -> CaseId {
         CaseId::new(&self.kernel, &self.variant, "*")
     }
 }
 
 impl Plan {
-    /// Neither a unit nor a case.
+    /// Returns a plan with neither units nor cases.
     pub fn empty(timing: Schedule) -> Self {
         Self {
             units: Vec::new(),
@@ -194,7 +195,7 @@ impl Plan {
         }
     }
 
-    /// Every case is checked with one more seed. Head and base have the same, so that one answer can be both sides'.
+    /// Adds one more seed to every case. Head and base get the same seed, so that one answer can serve both sides.
     pub fn draw(&mut self, drawn: &DrawnSeed) {
         for case in &mut self.cases {
             if !case.seeds.contains(&drawn.seed) {
@@ -204,9 +205,9 @@ impl Plan {
         self.drawn = Some(drawn.clone());
     }
 
-    /// The seed of the data that a later launch of a case finds, where the kernel keeps state: another seed of gates.yaml,
-    /// whose data is checked by itself, too. It is never the drawn one, so that no result of the other seeds follows from
-    /// the commit.
+    /// Returns the seed of the data that a later launch of a case finds if the kernel keeps state. It is another seed
+    /// of gates.yaml, whose data is also checked by itself. It is never the drawn seed, so that no result of the other
+    /// seeds depends on the commit.
     pub fn later_seed(&self, case: &Case, seed: u64) -> u64 {
         let drawn = self.drawn.as_ref().map(|drawn| drawn.seed);
         let mut seeds = case.seeds.clone();
@@ -219,21 +220,21 @@ impl Plan {
         next.unwrap_or(seed.wrapping_add(1))
     }
 
-    /// How a variant is to fail, if it is.
+    /// Returns how a variant is expected to fail, if it is.
     pub fn expected(&self, kernel: &str, variant: &str) -> Option<&Expected> {
         self.expected.iter().find(|expectation| {
             (expectation.kernel.as_str(), expectation.variant.as_str()) == (kernel, variant)
         })
     }
 
-    /// The fallback of a variant, if it has one.
+    /// Returns the fallback of a variant, if it has one.
     pub fn fallback(&self, kernel: &str, variant: &str) -> Option<&Fallback> {
         self.fallbacks.iter().find(|fallback| {
             (fallback.kernel.as_str(), fallback.variant.as_str()) == (kernel, variant)
         })
     }
 
-    /// Without the other kernels.
+    /// Removes all kernels except those that `is_kept` selects.
     pub fn retain(&mut self, is_kept: impl Fn(&str) -> bool) {
         self.units.retain(|unit| is_kept(&unit.id.kernel));
         self.cases.retain(|case| is_kept(&case.id.kernel));
@@ -243,7 +244,7 @@ impl Plan {
         self.fallbacks.retain(|fallback| is_kept(&fallback.kernel));
     }
 
-    /// Whether a subject is of a file that was compiled already.
+    /// Returns true if a subject belongs to a file that was compiled already.
     pub fn is_compiled(&self, subject: &Subject) -> bool {
         match subject {
             Subject::Unit(id) => self.unit(id).is_some_and(Unit::is_compiled),
@@ -251,7 +252,7 @@ impl Plan {
         }
     }
 
-    /// Whether a subject is a group, which runs on other memory at the base.
+    /// Returns true if a subject is a group, which runs on other memory at the base.
     pub fn is_group(&self, subject: &Subject) -> bool {
         self.units
             .iter()
@@ -262,7 +263,7 @@ impl Plan {
             })
     }
 
-    /// Whether its cases are launches of a capture, and not of programs of gates.yaml.
+    /// Returns true if the cases are launches of a capture, and not of programs of gates.yaml.
     pub fn is_replay(&self) -> bool {
         let is_captured = |case: &Case| case.tensors.iter().any(Tensor::is_captured);
         self.cases
@@ -278,7 +279,7 @@ impl Plan {
         self.cases.iter().find(|case| case.id == *id)
     }
 
-    /// Why a case that a program could have is not here.
+    /// Returns why a case that a program could have is missing.
     pub fn gap(&self, id: &CaseId) -> Option<&Uncaptured> {
         self.uncaptured
             .iter()
@@ -289,12 +290,12 @@ impl Plan {
             .find(|gap| gap.is_of(id))
     }
 
-    /// Whether the filters take in a case, one that this plan does not have included.
+    /// Returns true if the filters select a case, even one that this plan does not have.
     pub fn selects(&self, id: &CaseId) -> bool {
         self.filters.is_empty() || self.filters.iter().any(|filter| filter.fits(id))
     }
 
-    /// The same of a subject of this plan, by what `other` was to run: a unit is built for its cases.
+    /// Returns true if the filters of `other` select a subject of this plan. A unit is built for its cases.
     pub fn is_selected_by(&self, other: &Self, subject: &Subject) -> bool {
         match subject {
             Subject::Case(id) => other.selects(id),
@@ -308,38 +309,38 @@ impl Plan {
         }
     }
 
-    /// Whether a filter left out variants or shapes of this kernel, or all of it.
+    /// Returns true if a filter left out variants or shapes of this kernel, or all of it.
     pub fn is_partial(&self, kernel: &str) -> bool {
         self.left_out.contains(kernel)
     }
 }
 
-/// One nvcc call.
+/// The work of one call of nvcc.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Unit {
     pub id: UnitId,
-    /// Relative to the directory of gates.yaml, with forward slashes.
+    /// The path, relative to the directory of gates.yaml and with forward slashes.
     pub source: String,
     pub include_dirs: Vec<String>,
     pub defines: BTreeMap<String, String>,
-    /// As given to nvcc, after gatekeeper's own.
+    /// The flags that follow gatekeeper's own.
     pub flags: Vec<String>,
     pub call: Callable,
 }
 
 impl Unit {
-    /// Whether a case launches it, on its architecture.
+    /// Returns true if a case launches the unit, on its architecture.
     pub fn is_of(&self, case: &CaseId) -> bool {
         (&self.id.kernel, &self.id.variant) == (&case.kernel, &case.variant)
     }
 
-    /// Whether it is of a file that was compiled already.
+    /// Returns true if the unit belongs to a file that was compiled already.
     pub fn is_compiled(&self) -> bool {
         matches!(self.call, Callable::Compiled { .. })
     }
 
-    /// Whether it is of several kernels of a program, which are timed together.
+    /// Returns true if the unit consists of several kernels of a program, which are timed together.
     pub fn is_group(&self) -> bool {
         matches!(self.call, Callable::Together { .. })
     }
@@ -348,11 +349,11 @@ impl Unit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Callable {
-    /// `__global__` functions, by their C++ names as written in the source: `k`, `ns::k`, `k<float, 4>`. One
-    /// for each step of its cases, or those that any of their steps launches.
+    /// `__global__` functions, by their C++ names as written in the source: `k`, `ns::k`, `k<float, 4>`. There is one
+    /// for each step of its cases, or all that any step launches.
     Entries {
         names: Vec<String>,
-        /// Filled by the host before the first launch.
+        /// The constants that the host fills before the first launch.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         constants: Vec<Constant>,
     },
@@ -361,16 +362,17 @@ pub enum Callable {
         function: String,
         /// The C parameter list, in order.
         signature: Vec<CType>,
-        /// Every entry that it says it launches; a GPU run reads the truth back from a captured graph.
+        /// Every entry that it declares to launch. A GPU run reads the truth back from a captured graph.
         launches: Vec<LaunchedEntry>,
     },
-    /// A kernel of a file that was compiled already, by its symbol; `None`: all kernels that the file has for the
-    /// architecture. It is neither built nor launched here.
+    /// A kernel of a file that was compiled already, by its symbol. `None` stands for all kernels that the file has for
+    /// the architecture. Such a unit is neither built nor launched here.
     Compiled { symbol: Option<String> },
-    /// Kernels of several modules, launched one after the other: the group of a program. The unit has no source of its own.
+    /// Kernels of several modules that are launched one after the other: the group of a program. The unit has no source
+    /// of its own.
     Together {
         modules: Vec<ModuleEntry>,
-        /// For each step of the case the place of its module.
+        /// The index of the module of each step of the case.
         steps: Vec<usize>,
     },
 }
@@ -379,16 +381,16 @@ pub enum Callable {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModuleEntry {
-    /// As of a unit.
+    /// The source, as in a unit.
     pub source: String,
-    /// As among the names of entries.
+    /// The name, as among the names of entries.
     pub name: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub constants: Vec<Constant>,
 }
 
 impl Callable {
-    /// The names of the kernels that it launches, one for each step, or of the function that does.
+    /// Returns the names of the kernels that are launched, one for each step, or of the function that launches them.
     pub fn names(&self) -> Vec<String> {
         match self {
             Self::Entries { names, .. } => names.clone(),
@@ -403,11 +405,11 @@ impl Callable {
     }
 }
 
-/// A `__constant__` variable that holds what a tensor does.
+/// A `__constant__` variable that holds the content of a tensor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Constant {
-    /// C++ name as written in the source: `COEFFS`, `ns::COEFFS`.
+    /// The C++ name as written in the source: `COEFFS`, `ns::COEFFS`.
     pub name: String,
     pub tensor: String,
 }
@@ -415,9 +417,9 @@ pub struct Constant {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LaunchedEntry {
-    /// C++ name as written in the source.
+    /// The C++ name as written in the source.
     pub name: String,
-    /// The most that it asks for over all shapes, in bytes.
+    /// The most dynamic shared memory that it needs over all shapes, in bytes.
     pub dynamic_shared: u32,
 }
 
@@ -426,16 +428,16 @@ pub struct LaunchedEntry {
 pub enum CType {
     Pointer,
     Scalar(ScalarType),
-    /// By value: size and alignment in bytes. A launcher takes structs by pointer only.
+    /// A struct by value, with its size and alignment in bytes. A launcher takes structs by pointer only.
     Struct {
         size: u32,
         align: u32,
     },
-    /// cudaStream_t.
+    /// A stream of the CUDA runtime, cudaStream_t.
     Stream,
 }
 
-/// A kind of number, with its bytes; C alignment is the same.
+/// A kind of number, with its size in bytes. The C alignment is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
     Bool,
@@ -452,7 +454,7 @@ impl Number {
         }
     }
 
-    /// Smallest and largest value of an integer type, as far as an `i64` has them.
+    /// Returns the smallest and the largest value of an integer type, as far as an `i64` can hold them.
     pub fn range(self) -> Option<(i64, i64)> {
         match self {
             Self::Bool => Some((0, 1)),
@@ -465,7 +467,7 @@ impl Number {
         }
     }
 
-    /// In host C++, which has no small floats that every compiler knows: those come as `float`.
+    /// Returns the type in host C++. Small floats come as `float`, because not every compiler knows them.
     pub fn host_type(self) -> String {
         match self {
             Self::Bool => "bool".to_owned(),
@@ -529,7 +531,7 @@ impl ElemType {
         self.number().size()
     }
 
-    /// Smallest and largest value of an integer type.
+    /// Returns the smallest and the largest value of an integer type.
     pub fn range(self) -> Option<(i64, i64)> {
         self.number().range()
     }
@@ -546,30 +548,31 @@ pub struct Case {
     pub id: CaseId,
     pub dims: BTreeMap<String, i64>,
     pub tensors: Vec<Tensor>,
-    /// One after the other on one stream: together they are one launch of the case. None where only
-    /// times are known of it.
+    /// The steps, one after the other on one stream. Together they are one launch of the case. Empty if only times are
+    /// known of it.
     pub steps: Vec<Step>,
     pub seeds: Vec<u64>,
     pub reference: Reference,
-    /// The `max_err` limit, for the share of elements beyond it. `None` where no absolute one is set.
+    /// The limit on `max_err`, for the share of elements beyond it. `None` if there is no absolute limit.
     pub tolerance: Option<Num>,
     pub determinism: Determinism,
     /// How often one seed is launched to compare outputs bit for bit.
     pub launches: u32,
-    /// Longest time that a check of one seed, or the timing of this case, may take.
+    /// The longest time that a check of one seed, or the timing of this case, may take.
     pub deadline_ms: u64,
-    /// Whether any gate wants times of this case.
+    /// True if any gate needs times of this case.
     pub timed: bool,
 }
 
 impl Case {
-    /// Whether there is something that a reference could be right about. A plan that contradicts itself has.
+    /// Returns true if there is anything that a reference could compute. For a plan that contradicts itself this is
+    /// true.
     pub fn has_output(&self) -> bool {
         self.reference != Reference::NoOutput
             || self.tensors.iter().any(|tensor| tensor.role.is_result())
     }
 
-    /// Returns those of the unit's entries that its steps launch, in their order.
+    /// Returns those entries of the unit that the steps of the case launch, in their order.
     pub fn choose<'e, T>(&self, entries: &'e [T]) -> Vec<&'e T> {
         if self.steps.iter().all(|step| step.entry.is_none()) {
             return entries.iter().collect();
@@ -581,18 +584,19 @@ impl Case {
             .collect()
     }
 
-    /// The floats that outputs are compared as, and the share by which they may differ.
+    /// Returns the floats that outputs are compared as, and the share by which they may differ.
     pub fn float_tolerance(&self) -> Option<(ElemType, Num)> {
         let floats = self.tensors.iter().find_map(|tensor| tensor.floats)?;
         Some((floats, self.tolerance?))
     }
 }
 
-/// How one entry is called, or a launcher.
+/// The call of one entry, or of a launcher.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// The place of its entry among the names of the unit, where each shape has entries of its own; `None`: that of the step.
+    /// The index of its entry among the names of the unit, if each shape has entries of its own. `None` stands for the
+    /// index of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<usize>,
     pub args: Vec<Arg>,
@@ -602,7 +606,7 @@ pub struct Step {
     /// case and timed with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<MemoryStep>,
-    /// The same behind the last launch.
+    /// The memory operations after the last launch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<MemoryStep>,
 }
@@ -618,24 +622,24 @@ impl Step {
         }
     }
 
-    /// Whether a launch of it is that of the entry alone.
+    /// Returns true if a launch of the step is just that of the entry.
     pub fn is_bare(&self) -> bool {
         self.before.is_empty() && self.after.is_empty()
     }
 }
 
-/// A step of a sequence that is no kernel. Over whole tensors.
+/// A step of a sequence that is no kernel. It works on whole tensors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum MemoryStep {
-    /// Each byte gets this value, as by cudaMemsetAsync.
+    /// Sets each byte to this value, as cudaMemsetAsync does.
     Memset { tensor: String, value: u8 },
-    /// `to` gets what `from` holds, which has the same type and size.
+    /// Copies the content of `from`, which has the same type and size, to `to`.
     Copy { from: String, to: String },
 }
 
 impl MemoryStep {
-    /// The tensors that it names.
+    /// Returns the names of the tensors.
     pub fn tensors(&self) -> impl Iterator<Item = &str> {
         let names = match self {
             Self::Memset { tensor, .. } => [Some(tensor), None],
@@ -651,10 +655,10 @@ pub struct Launch {
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub cluster: Option<[u32; 3]>,
-    /// All blocks at a time, so that they can wait for each other.
+    /// True if all blocks run at a time, so that they can wait for each other.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cooperative: bool,
-    /// Bytes.
+    /// Dynamic shared memory in bytes.
     pub dynamic_shared: u32,
 }
 
@@ -670,36 +674,36 @@ pub struct Tensor {
     pub name: String,
     pub role: Role,
     pub elem: ElemType,
-    /// Row-major, slowest first; empty for a single element. A tensor of structs is one of bytes (u8), with those of
-    /// one struct as its last dimension.
+    /// The dimensions in row-major order, slowest first. Empty for a single element. A tensor of structs is a tensor of
+    /// bytes (u8), whose last dimension is the bytes of one struct.
     pub dims: Vec<usize>,
-    /// In elements, one for each dimension; `None` where contiguous.
+    /// The strides in elements, one for each dimension. `None` if contiguous.
     pub strides: Option<Vec<usize>>,
-    /// Elements of its allocation ahead of it: a view, which no kernel may leave.
+    /// The number of elements of its allocation before it: the tensor is a view, which no kernel may leave.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub offset: usize,
-    /// How inputs are made, and working memory that starts with something. Outputs are poisoned instead and have
+    /// How inputs are made, and working memory that starts with a content. Outputs are poisoned instead and have
     /// `None`.
     pub fill: Option<Fill>,
     pub codec: Option<Codec>,
-    /// Which elements of an output are compared; `None` for all.
+    /// The elements of an output that are compared, or `None` for all.
     pub compare: Option<Compare>,
-    /// Where it has to lie: the captured memory of a program holds pointers to itself. Wherever there is room, for all
-    /// others.
+    /// The address that captured memory of a program must have, because it contains pointers to itself. `None` for all
+    /// other tensors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<u64>,
-    /// The memory of a program has no types: its words are compared as these floats where they are such, and have to be
-    /// the same everywhere else.
+    /// The floats that words of a program's memory are compared as. The memory has no types, and words that are no such
+    /// floats must be equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floats: Option<ElemType>,
     /// Parameters that lead into captured memory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pointers: Vec<Pointer>,
-    /// The content that a launch of a program left in it, where the reference of the case is of other tensors: bit for bit,
-    /// whatever these may differ by.
+    /// The content that a launch of a program left in the tensor, if the reference of the case is about other tensors.
+    /// It is compared bit for bit, whatever difference those may have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<CapturedContent>,
-    /// It lies right behind the tensor ahead of it, in one allocation of a program.
+    /// True if it directly follows the previous tensor in one allocation of a program.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub joined: bool,
 }
@@ -708,11 +712,11 @@ pub struct Tensor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pointer {
-    /// Counted from 1.
+    /// The number of the parameter, counted from 1.
     pub parameter: u32,
-    /// Bytes from the start of the memory.
+    /// The distance in bytes from the start of the memory.
     pub offset: u64,
-    /// The floats that it points to by the kernel's name.
+    /// The floats that it points to according to the kernel's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elem: Option<ElemType>,
 }
@@ -725,24 +729,24 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// The part that is left out may hold anything, or nothing.
+/// Selects elements of an output. The other elements may hold anything.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Compare {
-    /// Where this is true of an element.
+    /// Elements for which this condition is true.
     Where {
         condition: Expr,
-        /// The names in it of the element's indices, one for each dimension.
+        /// The names of the element's indices in the condition, one for each dimension.
         index: Vec<String>,
     },
-    /// Where this input, of the same dimensions, is not 0.
+    /// Elements for which this input, of the same dimensions, is not 0.
     Mask { tensor: String },
-    /// Everywhere, with the slices along this axis in any order.
+    /// All elements, with the slices along this axis in any order.
     Unordered { axis: usize },
 }
 
 impl Tensor {
-    /// Contiguous, with neither a fill nor a codec.
+    /// Makes a contiguous tensor with neither a fill nor a codec.
     pub fn new(name: &str, role: Role, elem: ElemType, dims: Vec<usize>) -> Self {
         Self {
             name: name.to_owned(),
@@ -762,7 +766,7 @@ impl Tensor {
         }
     }
 
-    /// Dimensions of what a reference sees: `dims`, or those of the values in coded structs.
+    /// Returns the dimensions that a reference sees: `dims`, or those of the values in coded structs.
     pub fn value_dims(&self) -> &[usize] {
         match self.codec.as_ref().map(|codec| &codec.scheme) {
             Some(CodecScheme::Blocks(blocks)) => &blocks.values,
@@ -770,7 +774,7 @@ impl Tensor {
         }
     }
 
-    /// Number of elements that the kernel may address by its dimensions.
+    /// Returns the number of elements that the kernel may address by the tensor's dimensions.
     pub fn len(&self) -> usize {
         self.dims.iter().product()
     }
@@ -779,22 +783,22 @@ impl Tensor {
         self.len() == 0
     }
 
-    /// Filled before a launch rather than poisoned.
+    /// Returns true if it is filled before a launch rather than poisoned.
     pub fn is_drawn(&self) -> bool {
         self.role.is_drawn() || self.fill.is_some()
     }
 
-    /// Filled with the memory of a program.
+    /// Returns true if it is filled with the memory of a program.
     pub fn is_captured(&self) -> bool {
         matches!(self.fill, Some(Fill::Captured { .. }))
     }
 
-    /// Written by the kernel, and filled again before every launch.
+    /// Returns true if the kernel writes it and it is filled again before every launch.
     pub fn is_restored(&self) -> bool {
         self.is_drawn() && !matches!(self.role, Role::In | Role::Reference)
     }
 
-    /// Elements from the first to the last addressed one, gaps of the strides included.
+    /// Returns the number of elements from the first to the last addressed one, gaps of the strides included.
     pub fn span(&self) -> usize {
         match &self.strides {
             None => self.len(),
@@ -826,17 +830,17 @@ pub enum Role {
 }
 
 impl Role {
-    /// Filled from the seed, and known to the reference.
+    /// Returns true if it is filled from the seed, and known to the reference.
     pub fn is_drawn(self) -> bool {
         matches!(self, Self::In | Self::Inout | Self::Reference)
     }
 
-    /// In the memory of the device.
+    /// Returns true if it is in the memory of the device.
     pub fn is_placed(self) -> bool {
         self != Self::Reference
     }
 
-    /// Compared with the reference after a launch.
+    /// Returns true if it is compared with the reference after a launch.
     pub fn is_result(self) -> bool {
         matches!(self, Self::Out | Self::Inout)
     }
@@ -897,7 +901,7 @@ pub enum Fill {
 }
 
 impl Fill {
-    /// Returns the special values that a random fill contains; none of any other.
+    /// Returns the special values that a random fill contains. Other fills contain none.
     pub fn special(&self) -> Option<&SpecialShares> {
         match self {
             Self::Normal { special, .. }
@@ -937,12 +941,12 @@ impl Special {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CapturedContent {
-    /// The directory.
+    /// The path of the directory, as gates.yaml names it.
     pub capture: String,
     pub bytes: u64,
     /// Hashes of its chunks, in hexadecimal digits.
     pub chunks: Vec<String>,
-    /// The bytes of it that are meant; `None` for all.
+    /// The bytes of it that are meant, or `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<ContentPart>,
 }
@@ -955,7 +959,7 @@ pub struct ContentPart {
     pub bytes: u64,
 }
 
-/// Where it is kept is no matter.
+/// Compares contents. The directory does not matter.
 impl PartialEq for CapturedContent {
     fn eq(&self, other: &Self) -> bool {
         (self.bytes, &self.chunks, self.part) == (other.bytes, &other.chunks, other.part)
@@ -968,14 +972,14 @@ impl Eq for CapturedContent {}
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Field {
-    /// In bytes from the start of the struct.
+    /// The offset in bytes from the start of the struct.
     pub offset: usize,
     pub elem: ElemType,
     pub count: usize,
 }
 
 impl Field {
-    /// The first byte behind it.
+    /// Returns the position of the first byte after the field.
     pub fn end(&self) -> usize {
         self.offset + self.elem.size() * self.count
     }
@@ -1000,7 +1004,7 @@ pub struct Codec {
 }
 
 impl Codec {
-    /// Dimensions of the scale tensor.
+    /// Returns the dimensions of the scale tensor.
     pub fn scale_dims(&self, dims: &[usize]) -> Vec<usize> {
         dims.iter()
             .zip(&self.block)
@@ -1033,20 +1037,20 @@ pub enum CodecScheme {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Blocks {
-    /// Dimensions of the values: those of the structs, with the values of one in the last.
+    /// The dimensions of the values: those of the structs, with the values of one struct in the last.
     pub values: Vec<usize>,
     pub scale: Field,
     pub codes: Field,
-    /// Holds scale * sum of (code - zero_point), where there is one.
+    /// The field that holds scale * sum of (code - zero_point), if there is one.
     pub sum: Option<Field>,
-    /// How two codes share a byte; `None` where each has an element.
+    /// How two codes share a byte, or `None` if each code has an element.
     pub nibbles: Option<Nibbles>,
     pub levels: Num,
     pub zero_point: i64,
 }
 
 impl Blocks {
-    /// Values of one struct.
+    /// Returns the number of values in one struct.
     pub fn values_each(&self) -> usize {
         match self.nibbles {
             None => self.codes.count,
@@ -1127,12 +1131,12 @@ pub enum Arg {
 pub struct Image {
     /// The element type of one channel.
     pub elem: ElemType,
-    /// 1, 2 or 4: the last dimension of the tensor where there are several.
+    /// The number of channels: 1, 2 or 4. If there are several, they are the last dimension of the tensor.
     pub channels: u32,
-    /// x, y, z in texels: one to three.
+    /// The extents x, y, z in texels: one to three of them.
     pub extents: [u32; 3],
     pub rank: u8,
-    /// The first dimension of the tensor, where the image is layered.
+    /// The number of layers, the first dimension of the tensor, if the image is layered.
     pub layers: Option<u32>,
     pub memory: ImageMemory,
 }
@@ -1152,7 +1156,7 @@ pub enum ImageMemory {
 pub struct Sampler {
     pub filter: TextureFilter,
     pub address: TextureAddress,
-    /// Coordinates from 0 to 1.
+    /// True if coordinates range from 0 to 1.
     pub normalized: bool,
     pub read: TextureRead,
 }
@@ -1303,8 +1307,8 @@ pub enum Reference {
 }
 
 impl Reference {
-    /// Returns the tensors whose values it reads; `None` where it is no function of the case's tensors, or of ones that it
-    /// does not name.
+    /// Returns the tensors whose values the reference reads. Returns `None` if it is no function of the case's tensors,
+    /// or does not name them.
     pub fn inputs(&self) -> Option<Vec<&str>> {
         let names: Vec<&String> = match self {
             Self::Sdpa { q, k, v, .. } => vec![q, k, v],
@@ -1374,7 +1378,7 @@ pub enum Binary {
     Max,
 }
 
-/// How much is simulated where there is no GPU, and what its findings are worth; one for the run.
+/// How much is simulated without a GPU, and what its findings are worth. There is one for the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Simulation {
@@ -1400,29 +1404,29 @@ impl WarpHazards {
     }
 }
 
-/// How cases are profiled; one for the run.
+/// How cases are profiled. There is one for the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Profiling {
-    /// Profiles of a case that a relative limit rests on, each in a process of its own, so that what they
-    /// differ by is known. Any other case has one.
+    /// The number of profiles of a case that a relative limit rests on, each in a process of its own, so that their
+    /// differences are known. Any other case has one profile.
     pub repeats: u32,
 }
 
-/// How times are taken; one for the run.
+/// How times are taken. There is one for the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Schedule {
     pub mode: Mode,
-    /// Launches before the first sample.
+    /// The number of launches before the first sample.
     pub warmup: u32,
-    /// Batched samples of each process (p50, mean, min, max).
+    /// The number of batched samples of each process (p50, mean, min, max).
     pub iterations: u32,
-    /// Samples of one launch each, of each process (p90, p99, CV).
+    /// The number of samples of one launch each, for each process (p90, p99, CV).
     pub singles: u32,
-    /// A batched sample lasts at least this long.
+    /// The least time in ns that a batched sample lasts.
     pub batch_ns: u64,
-    /// Fresh worker processes that time every case at first, and at most.
+    /// The number of fresh worker processes that time every case, at first and at most.
     pub processes: u32,
     pub max_processes: u32,
 }
@@ -1432,39 +1436,40 @@ pub struct Schedule {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pairing {
-    /// Numbers of fresh processes after which the judge passes what is plainly unchanged, ascending, from 2 on
-    /// and below those of `looks`.
+    /// The numbers of fresh processes after which the judge passes what is plainly unchanged. They ascend from at least
+    /// 2 and stay below those of `looks`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quiet: Vec<u32>,
-    /// Numbers of fresh processes after which the judge looks, ascending, the first at least 2.
+    /// The numbers of fresh processes after which the judge looks, ascending, the first at least 2.
     pub looks: Vec<u32>,
-    /// Most blocks of four samples, ABBA or BAAB, of each process; the fewest; and the time, in ns, that
-    /// those between the two may take.
+    /// The greatest number of blocks of four samples, ABBA or BAAB, of each process; the least number; and the time, in
+    /// ns, that the blocks between the two may take.
     pub blocks: u32,
     pub least_blocks: u32,
     pub blocks_ns: u64,
-    /// A sample of a block lasts at least this long.
+    /// The least time in ns that a sample of a block lasts.
     pub sample_ns: u64,
-    /// Samples of one launch each, of each side and process, interleaved, where a gate of the case rests
-    /// on them (p90, p99, CV, slow share).
+    /// The number of samples of one launch each, for each side and process, interleaved. They are taken if a gate of
+    /// the case rests on them (p90, p99, CV, slow share).
     pub singles: u32,
-    /// Chance that a run in which nothing changed has any failure, split over all contests of the plan.
+    /// The chance that a run in which nothing changed has any failure, split over all contests of the plan.
     pub false_alarms: Num,
-    /// Chance that a change beyond the limit passes, of each contest.
+    /// The chance that a change beyond the limit passes, for each contest.
     pub misses: Num,
-    /// Orders of blocks, of loading and of allocation follow from it.
+    /// The seed of the orders of blocks, of loading and of allocation.
     pub seed: u64,
-    /// Also where machine code, launch and arguments are those of the base.
+    /// True if cases are timed even if machine code, launch and arguments equal those of the base.
     pub unchanged: bool,
 }
 
 impl Pairing {
-    /// The least number of processes that the judge looks at.
+    /// Returns the least number of processes that the judge looks at.
     pub fn first_look(&self) -> u32 {
         self.next_look(0).unwrap_or(0)
     }
 
-    /// The number of processes at which the judge looks next, once it has seen so many. `None` after the last look.
+    /// Returns the number of processes at which the judge looks next, after it has seen `seen`. Returns `None` after
+    /// the last look.
     pub fn next_look(&self, seen: u32) -> Option<u32> {
         self.quiet
             .iter()
@@ -1474,13 +1479,13 @@ impl Pairing {
     }
 }
 
-/// The purpose of the samples of one launch each of a case timed against its base.
+/// The purpose of the samples of single launches, for a case that is timed against its base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Singles {
-    /// A gate of the case rests on them: as many as the pairing says.
+    /// A gate of the case rests on them, so there are as many as the pairing says.
     Judged,
-    /// Reports alone: as many as cost little.
+    /// Only reports show them, so there are as many as cost little.
     Shown,
 }
 

@@ -13,32 +13,32 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
-    /// In the order of gates.yaml.
+    /// The gates in the order of gates.yaml.
     pub gates: Vec<Gate>,
     pub baselines: Vec<Baseline>,
-    /// Baseline files that are there and could not be used: each fails closed for whatever it covers.
+    /// Baseline files that exist and could not be used. Each of them fails everything that it covers.
     pub broken_baselines: Vec<BrokenBaseline>,
-    /// Where baselines are what another record measured.
+    /// Faults of the record whose measurements are the baselines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub base_faults: Vec<BaseFault>,
-    /// Without a GPU, checks and times are skipped; with this they are verdicts of the environment.
+    /// True if a missing GPU makes verdicts of the environment. Otherwise checks and times are skipped without one.
     pub require_gpu: bool,
-    /// One for each revision that a gate names, and the best level.
+    /// One anchor for each revision that a gate names, and one for the best level.
     pub anchors: Vec<Anchor>,
-    /// In the order of baselines/accepted.yaml.
+    /// The acceptances in the order of baselines/accepted.yaml.
     pub accepted: Vec<Acceptance>,
-    /// In the order of gates.yaml. No verdict follows from them.
+    /// The targets in the order of gates.yaml. No verdict follows from them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<Target>,
-    /// Whether a variant that fails may fall back on another, by --allow-fallback.
+    /// True if a variant that fails may fall back on another, by --allow-fallback.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub allow_fallback: bool,
-    /// The revision that head is held against.
+    /// The revision that head is compared with.
     pub base: Option<Base>,
 }
 
 impl Policy {
-    /// Asks for nothing, of runs that only show something.
+    /// A policy that asks for nothing, for runs that only show something.
     pub const NOTHING: Self = Self {
         gates: Vec::new(),
         baselines: Vec::new(),
@@ -53,8 +53,8 @@ impl Policy {
     };
 }
 
-/// From where slow erosion is counted: each small step lies within what one change may cost, and their
-/// sum does not.
+/// The point from which slow erosion is counted: each small step is within what one change may cost, and their sum is
+/// not.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Since {
@@ -73,40 +73,40 @@ impl fmt::Display for Since {
     }
 }
 
-/// The baselines agreed there, for the kernels of this run.
+/// The baselines that were agreed there, for the kernels of this run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Anchor {
     pub since: Since,
-    /// `0a34415aaaaa`, or over what the best was looked for: `12 versions`.
+    /// The commit that was found, `0a34415aaaaa`, or the versions among which the best was found, `12 versions`.
     pub found: String,
     pub baselines: Vec<Baseline>,
     pub broken_baselines: Vec<BrokenBaseline>,
 }
 
-/// A red gate that passes: an intended regression, or a known finding, under a name and until a day.
+/// A failing gate that passes: an intended regression, or a known finding, under a name and until a day.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Acceptance {
-    /// As it was written: `sdpa_fp8/stage2@mission`, each part a glob.
+    /// The cases as written: `sdpa_fp8/stage2@mission`, each part a glob.
     pub case: String,
-    /// Those of this run that it names.
+    /// The subjects of this run that it names.
     pub subjects: Vec<Subject>,
-    /// Whether it names others too, or more seeds of these: what a filter left out of this run.
+    /// True if it also names subjects or seeds that a filter left out of this run.
     pub left_out: bool,
     pub allows: Allowance,
     pub reason: String,
     pub by: String,
-    /// The last day on which it holds, by the date of the record: `2027-01-31`.
+    /// The last day on which it is valid, by the date of the record: `2027-01-31`.
     pub until: String,
-    /// `baselines/accepted.yaml:3`.
+    /// The place of its declaration: for example `baselines/accepted.yaml:3`.
     pub declared: String,
 }
 
 impl Acceptance {
-    /// Whether it holds on a day; it does not where the day is not known.
+    /// Returns true if the acceptance is valid on a day. It is not if the day is unknown.
     pub fn holds_on(&self, day: Option<&str>) -> bool {
-        // Days in this form are in the order of their text.
+        // Days in this form sort by their text.
         day.is_some_and(|day| day <= self.until.as_str())
     }
 }
@@ -115,25 +115,25 @@ impl Acceptance {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Allowance {
-    /// The rule in the place of a gate's own limit: `Limit` or `Counters`. A change replaces limits against the
-    /// baseline and against the base revision, a bound replaces absolute ones.
+    /// A rule that replaces a gate's own limit: `Limit` or `Counters`. A change replaces limits against the baseline
+    /// and against the base revision, and a bound replaces absolute limits.
     Limit(Rule),
     Finding(KnownFinding),
 }
 
-/// Findings of one kind at one source line. The line is known by its text: its number changes with every edit
-/// above it.
+/// Findings of one kind at one source line. The line is identified by its text, because its number changes with every
+/// edit above it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KnownFinding {
     pub kind: FindingKind,
     pub file: String,
-    /// With single blanks.
+    /// The text of the line, with single blanks.
     pub line: String,
 }
 
 impl KnownFinding {
-    /// The finding at this line; `None` where the line differs.
+    /// Returns the place of a finding at this line, or `None` if the line differs.
     pub fn place_in<'a>(&self, finding: &'a Finding) -> Option<&'a Place> {
         let is_line = |line: &SourceLine| {
             line.file == self.file
@@ -147,7 +147,7 @@ impl KnownFinding {
     }
 }
 
-/// The text of a source line without what an editor changes of it.
+/// Returns the text of a source line without what an editor changes of it.
 pub fn with_single_blanks(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -157,14 +157,15 @@ pub fn with_single_blanks(text: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Base {
-    /// As it was named: `origin/main`, `nvcc 13.0`.
+    /// The base as it was named: `origin/main`, `nvcc 13.0`.
     pub revision: String,
-    /// Abbreviated hash. Empty outside git, where the base is the same files.
+    /// The abbreviated hash. Empty outside git, and if the base is the same files.
     pub commit: String,
-    /// The compiler that makes it the base of the same files: `13.0`, as `--base-toolchain` named it.
+    /// The compiler that makes the same files a base: `13.0`, as `--base-toolchain` named it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toolchain: Option<String>,
-    /// Whole, whatever was selected of head, and under head's names; so are gates, baselines and acceptances.
+    /// The whole plan, whatever was selected of head, with head's names. Gates, baselines and acceptances are whole,
+    /// too.
     pub plan: Plan,
     pub gates: Vec<Gate>,
     pub baselines: Vec<Baseline>,
@@ -172,24 +173,25 @@ pub struct Base {
     /// The things that had another name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub renames: Vec<Rename>,
-    /// The cases that are not in `plan`, because head has them in another file, and compiled files of which that is true.
+    /// The cases that are not in `plan` because head has them in another file, and compiled files in the same
+    /// situation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moved: Vec<MovedGates>,
     pub gone: Vec<GoneGates>,
-    /// Its files of gates that head does not have, and that cannot be loaded there.
+    /// Files of gates that head no longer has, and that cannot be loaded at the base.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<UnreadGates>,
     /// Kernels of compiled files that may be worse ones under another name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaced: Vec<ReplacedKernel>,
-    /// Where it has no gates for the run's file of gates.
+    /// Says that the base has no gates for the run's file of gates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_gates: Option<NoGates>,
     pub loosening: Loosening,
 }
 
 impl Base {
-    /// Returns a base that has nothing but these, and by which nothing may be loosened.
+    /// Returns a base that has nothing but these, and that fails head for anything loosened.
     pub fn new(revision: &str, commit: &str, plan: Plan, gates: Vec<Gate>) -> Self {
         Self {
             revision: revision.to_owned(),
@@ -210,22 +212,23 @@ impl Base {
     }
 }
 
-/// A base with which nothing is compared: it has no file of gates at the path of the run's own, and none that became it.
+/// A base with which nothing is compared: it has no file of gates at the path of the run's own, and none that became
+/// it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NoGates {
-    /// The run's own, from the top of the repository.
+    /// The run's own file, relative to the top of the repository.
     pub file: String,
-    /// Files of the base with gates for kernels, programs, compiled files or sources of the run's own.
+    /// Files of the base with gates for kernels, programs, compiled files or sources of the run's own file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub elsewhere: Vec<String>,
 }
 
-/// A file of gates that the base has, and head none at its path nor where it was moved to.
+/// A file of gates that the base has, and head has neither at its path nor where it was moved to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GoneGates {
-    /// From the top of the repository.
+    /// The path, relative to the top of the repository.
     pub file: String,
     pub cases: Vec<CaseId>,
     /// Its compiled files, each as the unit of all its kernels.
@@ -233,8 +236,8 @@ pub struct GoneGates {
     pub binaries: Vec<UnitId>,
 }
 
-/// A kernel of a compiled file that may be one of the base's under another name, and is worse than that. Sorted by what they
-/// take, it has the place of `was` among the kernels that are gone.
+/// A kernel of a compiled file that is worse than one of the base's, and may be the same kernel under another name. If
+/// the new kernels are sorted by what they take, and so are the kernels that are gone, it has the position of `was`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReplacedKernel {
@@ -245,34 +248,33 @@ pub struct ReplacedKernel {
     pub was: Num,
 }
 
-/// A file of gates of which nobody knows what it asked.
+/// A file of gates whose demands are unknown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UnreadGates {
-    /// From the top of the repository.
+    /// The path, relative to the top of the repository.
     pub file: String,
     pub problem: String,
 }
 
-/// Cases and compiled files of the base's file of gates that head has in a file that is new. Whoever runs that one judges
-/// them.
+/// Cases and compiled files of the base's file of gates that head has in a new file. A run of that file judges them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MovedGates {
-    /// Head's, from the top of the repository.
+    /// Head's file, relative to the top of the repository.
     pub file: String,
     pub cases: Vec<CaseId>,
-    /// Compiled files, each as the unit of all its kernels.
+    /// Its compiled files, each as the unit of all its kernels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub binaries: Vec<UnitId>,
 }
 
-/// The treatment of a gate that is looser at head than at base.
+/// The fate of a gate that is looser at head than at the base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Loosening {
     Fails,
-    /// By --allow-loosened; it is still listed.
+    /// It passes by --allow-loosened, and is still listed.
     Allowed,
 }
 
@@ -281,11 +283,11 @@ pub enum Loosening {
 pub struct Gate {
     pub subject: Subject,
     pub rule: Rule,
-    /// `gates.yaml:42`, where it was written; rules that need not be written have none.
+    /// Where the gate was written, `gates.yaml:42`. Rules that need not be written have no place.
     pub declared: Option<String>,
 }
 
-/// A figure that is to be reached: reported, and no gate.
+/// A value that is to be reached. It is reported, and is no gate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
@@ -293,14 +295,14 @@ pub struct Target {
     pub metric: Metric,
     pub op: Op,
     pub bound: Bound,
-    /// Why it is missed, where that is known.
+    /// Why the target is missed, if that is known.
     pub because: Option<String>,
-    /// `gates.yaml:42`.
+    /// The place of its declaration: for example `gates.yaml:42`.
     pub declared: String,
 }
 
 impl Target {
-    /// The rule that it would be as a gate.
+    /// Returns the rule that the target would be as a gate.
     pub fn rule(&self) -> Rule {
         Rule::Limit {
             metric: self.metric,
@@ -344,7 +346,7 @@ pub enum Rule {
     },
 }
 
-/// A gate by what it is about, whatever its limit: as reports and gates.yaml name it.
+/// A gate by its subject, whatever its limit: as reports and gates.yaml name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GateName {
@@ -359,8 +361,9 @@ pub enum GateName {
 }
 
 impl GateName {
-    /// `None` of what says nothing about a kernel that runs, and of what only compares.
-    pub fn of(rule: &Rule) -> Option<Self> {
+    /// Returns the name of a rule's gate. Returns `None` for a rule that says nothing about a kernel that runs, and for
+    /// one that only compares.
+    pub fn from_rule(rule: &Rule) -> Option<Self> {
         match rule {
             Rule::Finite => Some(Self::Finite),
             Rule::Written => Some(Self::Written),
@@ -425,7 +428,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// False for NaN on either side.
+    /// Compares two numbers. Returns false for NaN on either side.
     pub fn holds(self, left: f64, right: f64) -> bool {
         match self {
             Self::Lt => left < right,
@@ -479,17 +482,17 @@ impl Expr {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BrokenBaseline {
-    /// Relative to the repository.
+    /// The path, relative to the repository.
     pub path: String,
     pub kernel: String,
     pub variant: String,
-    /// As its name says; `None` where it says nothing, and the file may cover any.
+    /// The facet that its name states. `None` if the name states none, so that the file may cover any.
     pub facet: Option<Facet>,
-    /// The problem with it, with line and column where known.
+    /// The problem, with line and column if they are known.
     pub problem: String,
 }
 
-/// A unit that the base's compiler refused: it has no values to compare with.
+/// A unit that the base's compiler refused. It has no values to compare with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BaseFault {
@@ -498,7 +501,7 @@ pub struct BaseFault {
 }
 
 impl Rule {
-    /// The metric that it limits.
+    /// Returns the metric that the rule limits.
     pub fn metric(&self) -> Option<Metric> {
         match self {
             Self::Limit { metric, .. } => Some(*metric),
@@ -508,7 +511,7 @@ impl Rule {
 }
 
 impl Gate {
-    /// Whether it needs a GPU to be judged.
+    /// Returns true if the rule needs a GPU to be judged.
     pub fn needs_device(&self) -> bool {
         match &self.rule {
             Rule::Built | Rule::HasEffect => false,
@@ -525,5 +528,5 @@ impl Gate {
     }
 }
 
-/// Relative to gates.yaml.
+/// The path of the acceptances, relative to gates.yaml.
 pub const ACCEPTED: &str = "baselines/accepted.yaml";

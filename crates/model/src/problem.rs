@@ -7,18 +7,18 @@ use serde::Serialize;
 /// One cause, and every verdict that did not hold because of it. A verdict may have several causes.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Problem {
-    /// The worst of its verdicts.
+    /// The worst outcome of its verdicts.
     pub outcome: Outcome,
-    /// As a verdict has it: `findings`, `beyond-limit`.
+    /// The code, as a verdict has it: `findings`, `beyond-limit`.
     pub code: &'static str,
     pub cause: ProblemCause,
     /// Units and cases with this cause, in the order of the verdicts.
     pub subjects: Vec<Subject>,
-    /// Positions in the list of verdicts: those that name the cause themselves.
+    /// The verdicts that name the cause themselves, as positions in the list of verdicts.
     pub verdicts: Vec<usize>,
-    /// Positions of those that the cause is likely to have broken, too.
+    /// The verdicts that the cause is likely to have broken, too, as positions.
     pub follows: Vec<usize>,
-    /// `None` without a base, and where nothing tells.
+    /// `None` if there is no base, or if the evidence does not tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since_base: Option<SinceBase>,
 }
@@ -29,24 +29,24 @@ pub struct Problem {
 pub enum SinceBase {
     /// The base does not have it.
     New,
-    /// The base has it, too.
+    /// The base also has the problem.
     Old,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProblemCause {
-    /// Tensors whose elements are of another type than the kernel's parameters.
+    /// Tensors whose elements have another type than the kernel's parameters.
     Arguments(Vec<Mistyped>),
-    /// Findings of the simulator that share source lines; the first leads to the others.
+    /// Findings of the simulator that share source lines. The first leads to the others.
     Findings {
-        /// The first that shows them.
+        /// The first seed that shows them.
         seed: u64,
         findings: Vec<Finding>,
     },
     /// The reason of the first verdict.
     Verdict(Box<Reason>),
-    /// Gates that ask less than at the base.
+    /// Gates that demand less than at the base.
     Loosened,
 }
 

@@ -74,12 +74,12 @@ pub enum ProfileMetric, measure: Measure {
 }
 }
 
-/// How figures of the kernels of one launch come to one.
+/// How the values of several kernels of one launch are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Joined {
-    /// Counts add up.
+    /// The counts of all kernels are added up.
     Sum,
-    /// A share or ratio of each kernel: of several there is none.
+    /// Each kernel has a share or ratio of its own, and several kernels have none in common.
     Apart,
 }
 
@@ -88,7 +88,7 @@ impl ProfileMetric {
         self.measure() == Measure::Share
     }
 
-    /// A machine that is kept busier is used better; work and waste are best small.
+    /// Returns the better direction: a machine that is kept busier is used better, and work and waste are best small.
     pub fn better(self) -> Better {
         if self.is_share() || self == Self::EligibleWarps {
             Better::Larger
@@ -115,7 +115,7 @@ impl ProfileMetric {
     }
 }
 
-/// The names alone: a map with these keys then lists them, and takes no others.
+/// Restricts a schema to the names. A map with these keys then lists them, and takes no others.
 macro_rules! schema_of_names {
     ($of:ident) => {
         impl JsonSchema for $of {
@@ -176,56 +176,58 @@ pub enum Stall {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProfileFacts {
-    /// `Nsight Compute 2025.3.1.0`. Part of the key of baselines: what a counter is called and counts may change.
+    /// The version of the profiler, `Nsight Compute 2025.3.1.0`. It is part of the key of baselines, because the name
+    /// of a counter and what it counts may change.
     pub profiler: String,
-    /// The profiler leaves clocks alone: `default`, or `locked` where application or locked clocks are set.
+    /// The clocks, which the profiler does not change: `default`, or `locked` if application or locked clocks are set.
     pub clock_policy: String,
-    /// Launches of the case before the one that was profiled.
+    /// The number of launches of the case before the profiled one.
     pub warmups: u32,
-    /// In the order of their launch; more than one of a sequence, or of a launcher.
+    /// The kernels in the order of their launch. A sequence or a launcher has several.
     pub kernels: Vec<KernelProfile>,
 }
 
-/// One kernel of the launch.
+/// The profile of one kernel of the launch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KernelProfile {
-    /// As the profiler names it: the function's C++ name.
+    /// The C++ name of the function, as the profiler has it.
     pub entry: String,
     pub grid: [u32; 3],
     pub block: [u32; 3],
-    /// GPU time under the profiler, which runs a kernel alone and several times. Information only: no gate on
-    /// a time rests on it.
+    /// The GPU time under the profiler, which runs a kernel alone and several times. It is for information only: no
+    /// gate on a time rests on it.
     pub duration_ns: Num,
-    /// SM clock meanwhile.
+    /// The SM clock during the profile.
     pub sm_mhz: Option<Num>,
-    /// Shares from 0 to 1. Every metric has an entry; one that the architecture lacks is unsupported.
+    /// The metrics, with shares from 0 to 1. Every metric has an entry, and one that the architecture lacks is
+    /// unsupported.
     pub metrics: BTreeMap<ProfileMetric, Seen<Num>>,
-    /// Cycles that a warp spends in each state for one instruction that it issues. Their sum is the latency
-    /// between two instructions of a warp.
+    /// The cycles that a warp spends in each state for one instruction that it issues. Their sum is the latency between
+    /// two instructions of a warp.
     pub stalls: BTreeMap<Stall, Num>,
-    /// Instructions of warps that were executed, by their operation in machine code: `FFMA`, `LDG`.
+    /// The executed instructions of warps, by their operation in machine code: `FFMA`, `LDG`.
     pub instructions: BTreeMap<String, u64>,
-    /// The simulator's counters of PTX, here on machine code: sectors as the addresses ask for them, before L1. One
-    /// that the profiler does not know is left out.
+    /// The simulator's counters of PTX, here measured on machine code: sectors as the addresses ask for them, before
+    /// L1. Counters that the profiler does not know are left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: BTreeMap<Counter, u64>,
-    /// In the order of the file; empty where the profiler knew no lines.
+    /// The lines in the order of the file. Empty if the profiler knew no lines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<LineProfile>,
 }
 
-/// The values at one source line of one kernel, all of its instructions together.
+/// The values at one source line of one kernel, for all of its instructions together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LineProfile {
-    /// `kernels/k.cu:12`.
+    /// The source line of these values: `kernels/k.cu:12`.
     pub place: String,
-    /// Instructions of warps that were executed.
+    /// The number of executed instructions of warps.
     pub instructions: u64,
-    /// Samples of warps by their state. Where the launch is short they are few.
+    /// Samples of warps by their state. There are few if the launch is short.
     pub samples: BTreeMap<Stall, u64>,
-    /// As of the kernel, and without those that are 0.
+    /// The counters, as for the kernel, without those that are 0.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: BTreeMap<Counter, u64>,
 }

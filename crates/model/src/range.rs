@@ -1,4 +1,4 @@
-//! Values of a record that no run can have observed.
+//! Finds values of a record that no run can have observed.
 
 use super::{
     CaseId, CheckFacts, Evidence, Metric, Num, ProfileFacts, Record, Seen, Subject, UnitId,
@@ -13,8 +13,8 @@ pub struct OutOfRange {
 }
 
 impl Record {
-    /// The first value of its evidence that is outside the range of its metric. Baselines are judged instead: a run
-    /// says of a file that cannot be used.
+    /// Returns the first value of the evidence that is outside the range of its metric. Baselines are judged instead,
+    /// because a run reports a file that cannot be used.
     pub fn out_of_range(&self) -> Option<OutOfRange> {
         self.evidence.iter().find_map(Evidence::out_of_range)
     }
@@ -50,7 +50,7 @@ impl Evidence {
                 facts: Seen::Got(facts),
                 ..
             } => of_case(case, profiled(facts)),
-            // Whole numbers of things, of which there are none below zero.
+            // These count things, so they cannot be negative.
             Self::Build { .. }
             | Self::Check { .. }
             | Self::Profile { .. }

@@ -1,4 +1,4 @@
-//! Why a verdict came out as it did: data with its figures. Sentences are the report's.
+//! Why a verdict came out as it did, as data with values. The sentences are written in the `wording` crate.
 
 use super::Undecidable;
 use super::{
@@ -20,17 +20,17 @@ use std::fmt;
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum Question {
-    /// A gate of head.
+    /// Whether one of head's gates holds.
     Gate(Rule),
-    /// A baseline file of this variant can be read.
+    /// Whether a baseline file of this variant can be read.
     Baseline,
-    /// An acceptance is in force and needed. With what it lets pass.
+    /// Whether an acceptance is valid and needed, with what it lets pass.
     Acceptance(Allowance),
-    /// Head holds what base asked, no looser.
+    /// Whether head demands everything that the base demanded.
     NoLooser(BaseDemand),
-    /// A variant that is kept to fail does, by one of these gates.
+    /// Whether a variant that is kept to fail does so by one of these gates.
     Failure(Vec<GateName>),
-    /// Resources that no gate limits are no worse than before, where they cost time on any GPU.
+    /// Whether resources that no gate limits are no worse than before, if they cost time on any GPU.
     UngatedResources,
 }
 
@@ -42,10 +42,10 @@ pub enum BaseDemand {
     Gate(Rule),
     Seeds(Vec<u64>),
     BitExact,
-    /// Launches of each seed.
+    /// The number of launches of each seed.
     Launches(u32),
     Reference,
-    /// Sizes of a shape, those that changed.
+    /// The sizes of a shape that changed.
     Dims(BTreeMap<String, i64>),
     InputValues {
         tensor: String,
@@ -61,44 +61,44 @@ pub enum BaseDemand {
         tensor: String,
         dims: Vec<usize>,
     },
-    /// It is a view, so many elements into its allocation.
+    /// The tensor is a view, this many elements into its allocation.
     TensorOffset {
         tensor: String,
         offset: usize,
     },
-    /// Which elements of an output are compared; `None` for all.
+    /// The elements of an output that are compared, or `None` for all.
     ComparedElements {
         tensor: String,
         compare: Option<Compare>,
     },
-    /// Working memory of which the kernel may expect nothing.
+    /// Working memory whose content the kernel may not rely on.
     UnpreparedScratch {
         tensor: String,
     },
-    /// That the kernel itself does all work from the inputs of the reference on.
+    /// The kernel itself does all work from the inputs of the reference on.
     OwnWork,
     SimulatorBudget,
-    /// That hazards within a warp fail.
+    /// A hazard within a warp fails the case.
     WarpHazards,
     TimingSchedule,
-    /// An answer by these gates.
+    /// The checks of these gates give an answer.
     Checks(Vec<Rule>),
-    /// The figures of a baseline file.
+    /// The values of a baseline file.
     Baseline(Facet),
-    /// The gates as they are, without an acceptance.
+    /// The gates hold without an acceptance.
     NoAcceptance,
     /// The demands of a whole file of gates on a case.
     File(String),
-    /// That no gate of a variant fails, but for these.
+    /// No gate of a variant fails except these.
     NoFailure(Vec<GateName>),
-    /// That no other variant stands in for this one, but for this.
+    /// No other variant stands in for this one, except the given one.
     NoFallback(Option<String>),
-    /// A comparison of what a program launches.
+    /// The launches of a program can be compared.
     Launch,
 }
 
 coded! {
-/// Why a base gives nothing that head could be compared with. It passes by a label alone.
+/// Why a base has nothing that head could be compared with. It passes only with a label.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
@@ -157,7 +157,7 @@ pub enum BaseLack {
 }
 }
 
-/// How head asks less than base did.
+/// How head demands less than the base did.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
@@ -165,24 +165,24 @@ pub enum Loosened {
     /// Head has no such case or unit.
     SubjectRemoved(Subject),
     GateRemoved,
-    /// Head has another limit in its place, and a looser one.
+    /// Head has another, looser limit in its place.
     Looser(Rule),
-    /// Another expression, whose strictness cannot be compared.
+    /// Head has another expression, whose strictness cannot be compared.
     Incomparable(Rule),
     Seeds(Vec<u64>),
     Nondeterministic {
         because: String,
     },
     Launches(u32),
-    /// On the same inputs the reference computes something else.
+    /// The reference computes something else from the same inputs.
     Reference(Box<ReferenceComparison>),
-    /// The same of two records, which have no figures.
+    /// The references of two records differ. Records have digests and no values.
     ReferenceDigest,
-    /// Base's reference cannot be computed on head's inputs; why, where it was tried.
+    /// The base's reference cannot be computed on head's inputs. The text says why, if it was tried.
     ReferenceIncomparable(Option<String>),
-    /// The limit names a rival, which is another program at head.
+    /// The limit names a rival that is another program at head.
     Rival(String),
-    /// Sizes of head under the same name; `None` where it has no such dimension.
+    /// Head's sizes under the same names. `None` for a dimension that head does not have.
     Dims(BTreeMap<String, Option<i64>>),
     InputValues,
     OutputType,
@@ -190,15 +190,15 @@ pub enum Loosened {
     TensorRole(Role),
     TensorDims(Vec<usize>),
     TensorOffset(usize),
-    /// Head compares these alone: fewer, or others.
+    /// Head compares only these elements: fewer, or others.
     ComparedElements(Compare),
-    /// Its caller has to fill working memory before each launch, which no time has in it.
+    /// Head's caller has to fill working memory before each launch, and no measured time includes that.
     PreparedScratch,
     /// Head has no such working memory, and gives the kernel this new input.
     InputInstead(String),
-    /// Head gives the kernel this new input, which the reference does not read: it can hold what the kernel computed.
+    /// Head gives the kernel this new input, which the reference does not read. It can hold what the kernel computed.
     UnreadInput(String),
-    /// Head has this copy in the stream before or behind its launches, which no counter includes.
+    /// Head has this copy in the stream before or after its launches, which no counter includes.
     Copies {
         from: String,
         to: String,
@@ -208,36 +208,36 @@ pub enum Loosened {
         base: u64,
         head: u64,
     },
-    /// Hazards within a warp are notes.
+    /// Hazards within a warp are only noted.
     WarpHazards,
     TimingSchedule(Vec<ScheduleChange>),
-    /// It has none: why.
+    /// Head's check gives no answer, for this reason.
     ChecksLost(Box<Reason>),
     /// Counters that the base can be held to, and head cannot.
     CountersLost(Vec<(Counter, Option<Withheld>)>),
-    /// Counters that rose by their simulated values, one of which is withheld from gates.
+    /// Counters that rose by their simulated values, of which at least one is withheld from gates.
     CountersInDoubt(Vec<DoubtedRise>),
     FileRemoved,
     /// Head keeps the variant to fail by these gates.
     ExpectedToFail(Vec<GateName>),
-    /// Head has this variant stand in for it.
+    /// Head lets this variant stand in for it.
     FallsBack(String),
     BaselineRemoved,
-    /// Head's is still under the old names.
+    /// Head's baseline still has the old names.
     BaselineLeft(Vec<Rename>),
-    /// Figures that head's baseline file has worse.
+    /// Values that are worse in head's baseline file.
     BaselineEdited(Vec<EditedFigure>),
-    /// Head's baseline agrees on figures that are worse than what the base measures on this device, by more
-    /// than a gate allows.
+    /// Head's baseline agrees on values that are worse than what the base measures on this device, by more than a gate
+    /// allows.
     BaselineAbove(Vec<EditedFigure>),
-    /// The same under another compiler or other flags, which are another key.
+    /// Head's baseline is under another key, because of another compiler or other flags.
     BaselineMoved {
         differences: Vec<KeyDifference>,
         values: Vec<EditedFigure>,
     },
-    /// The base gives nothing to compare with, which a label lets pass.
+    /// The base has nothing to compare with, which a label lets pass.
     BaseIncomparable(BaseLack),
-    /// Head accepts what base does not, or less of it, or not as long.
+    /// Head accepts what the base does not accept, or accepts only in part, or not for as long.
     Accepts {
         allows: Allowance,
         by: String,
@@ -255,7 +255,7 @@ pub enum ScheduleChange {
     Singles { base: u32, head: u32 },
 }
 
-/// A kind of evidence, of one subject.
+/// A kind of evidence about one subject.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
@@ -283,13 +283,13 @@ pub enum Side {
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum TimingGap {
-    /// It is missing, or there twice.
+    /// The process is missing, or it is there twice.
     Numbering,
     Mode {
         ran: Mode,
         planned: Mode,
     },
-    /// Head and base ran in two modes.
+    /// Head and base ran in two different modes.
     TwoModes,
     NothingLaunched {
         side: Side,
@@ -313,7 +313,7 @@ pub enum TimingGap {
     },
 }
 
-/// A figure that PTXAS or our formula gives, and that the driver gives too.
+/// A value that PTXAS or our formula gives, and that the driver gives too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
@@ -329,7 +329,7 @@ pub enum DriverFigure {
 #[serde(rename_all = "snake_case")]
 pub enum Against {
     Baseline,
-    /// With the commit that the anchor was found at, or the versions that the best was found among.
+    /// An anchor, with the commit that it was found at, or the versions among which the best was found.
     Anchor {
         since: Since,
         found: String,
@@ -338,33 +338,33 @@ pub enum Against {
     Base,
 }
 
-/// One value against another, and how much worse it may be.
+/// A comparison of two values, with the margin that it may be worse by.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 pub struct Comparison {
     pub metric: Metric,
     pub against: Against,
-    /// None of a share of slow launches against the base: there only the difference is known.
+    /// `None` for the slow share against the base, of which only the difference is known.
     pub was: Option<Num>,
     pub now: Option<Num>,
-    /// (now - was) / was; of the slow share now - was.
+    /// (now - was) / was, or now - was for the slow share.
     pub change: Num,
-    /// 95 % interval of `change` against a baseline, the bounds of the look against the base. For times.
+    /// The interval of `change`, for times: 95 % against a baseline, and the bounds of the look against the base.
     pub interval: Option<[Num; 2]>,
-    /// Worse by at most this much.
+    /// The greatest margin by which the value may be worse.
     pub allowed: Margin,
-    /// For times against a baseline: sessions that it rests on, where the spread between days is known.
+    /// The number of sessions that a comparison of times with a baseline rests on, if the spread between days is known.
     pub sessions: Option<u32>,
-    /// Fresh processes of head.
+    /// The number of fresh processes of head.
     pub processes: Option<u32>,
 }
 
-/// A name of an expression with its value.
+/// A name in an expression, with its value.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 pub struct Operand {
     pub name: String,
-    /// Where it is a metric and no constant.
+    /// The metric, if the name is no constant.
     pub metric: Option<Metric>,
     pub value: Num,
 }
@@ -377,7 +377,7 @@ pub struct CounterRise {
     pub was: Num,
     pub now: Num,
     pub change: Num,
-    /// Source lines that count most of it, where they are known.
+    /// Source lines that count most of it, if they are known.
     pub lines: Vec<LineCount>,
 }
 
@@ -390,13 +390,13 @@ pub struct WorseValue {
     pub now: Num,
 }
 
-/// A counter whose simulated value is worse than the one that it is compared with, where at least one of the two is
+/// A counter whose simulated value is worse than the one that it is compared with, and at least one of the two is
 /// withheld from gates.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 pub struct DoubtedRise {
     pub rise: CounterRise,
-    /// The side whose value is withheld; head where both are.
+    /// The side whose value is withheld. Head, if both are.
     pub side: Side,
     pub why: Withheld,
 }
@@ -439,17 +439,17 @@ pub enum KeyField {
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum Lacking {
-    /// No file of this variant under this key.
+    /// There is no file of this variant under this key.
     File,
     Case,
     Metric,
     /// The committed list of a compiled file does not have the kernel, or not this value of it.
     Kernel,
-    /// The older of two compiled files does not state it.
+    /// The older of two compiled files does not state the value.
     OlderFile,
 }
 
-/// Why a stored figure cannot be compared with.
+/// Why a stored value cannot be compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
@@ -457,9 +457,9 @@ pub enum FigureProblem {
     NotFinite(Num),
     /// No value of the metric can be this.
     OutOfRange(Num),
-    /// A time of one process.
+    /// A time that was measured in one process has no spread.
     NoSpread,
-    /// No interval follows from these.
+    /// No interval follows from these values.
     BadSpread {
         value: Num,
         spread: Num,
@@ -473,7 +473,7 @@ pub enum FigureProblem {
 pub struct AcceptedLimit {
     pub limit: Rule,
     pub by: String,
-    /// `2027-01-31`.
+    /// The last day on which it is valid: `2027-01-31`.
     pub until: String,
     pub because: String,
 }
@@ -483,14 +483,14 @@ pub struct AcceptedLimit {
 #[cfg_attr(feature = "fixture", derive(serde::Deserialize))]
 pub struct AcceptedFinding {
     pub finding: KnownFinding,
-    /// Where the line is now: `kernels/k.cu:12`.
+    /// The present place of the line: `kernels/k.cu:12`.
     pub place: String,
     pub times: u64,
     pub by: String,
-    /// `2027-01-31`.
+    /// The last day on which it is valid: `2027-01-31`.
     pub until: String,
     pub because: String,
-    /// Where it was accepted: `baselines/accepted.yaml:3`.
+    /// The place of its acceptance: for example `baselines/accepted.yaml:3`.
     pub declared: String,
 }
 
@@ -1097,7 +1097,7 @@ fn as_text<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S:
 }
 
 impl Reason {
-    /// Every code that a verdict can have.
+    /// Returns every code that a verdict can have.
     pub fn codes() -> impl Iterator<Item = ReasonCode> {
         let all = [
             Self::CODES,
@@ -1109,14 +1109,14 @@ impl Reason {
         all.into_iter().flatten().flat_map(CodedVariant::codes)
     }
 
-    /// A skip for want of any baseline: to be accepted, and no failure.
+    /// Returns true for a skip because no baseline exists. It is to be accepted, and is no failure.
     pub fn is_new(&self) -> bool {
         matches!(self, Self::New { .. } | Self::NewSinceBase { .. })
     }
 }
 
 impl KeyDifference {
-    /// Fields in which two keys of one kind differ.
+    /// Returns the fields in which two keys of one kind differ.
     pub fn between(theirs: &BaselineKey, here: &BaselineKey) -> Vec<Self> {
         theirs
             .fields()

@@ -19,7 +19,7 @@ pub enum Topic {
 pub struct ReasonCode {
     pub code: &'static str,
     pub topic: Topic,
-    /// Those that a verdict with this code can have; none where `baseline update` alone gives it.
+    /// The outcomes that a verdict with this code can have. Empty if only `baseline update` gives it.
     pub outcomes: &'static [Outcome],
     documentation: &'static str,
 }
@@ -29,7 +29,7 @@ impl ReasonCode {
         self.paragraph(0).unwrap_or_default()
     }
 
-    /// `None` where nothing is to be done.
+    /// Returns what to do, or `None` if nothing is to be done.
     pub fn remedy(&self) -> Option<String> {
         self.paragraph(1)
     }
@@ -40,11 +40,11 @@ impl ReasonCode {
     }
 }
 
-/// A line of `coded!`.
+/// A line of the `coded!` table.
 pub(crate) struct CodedVariant {
     pub topic: Topic,
     pub documentation: &'static str,
-    /// At most one: a variant may pass on the code of what it holds.
+    /// The codes, at most one. A variant may pass on the code of what it holds.
     pub codes: &'static [(&'static str, &'static [Outcome])],
 }
 

@@ -10,7 +10,7 @@ pub const RECORD_SCHEMA: &str = "gatekeeper.record/1";
 /// The gates file of a command that names none.
 pub const DEFAULT_CONFIG: &str = "gates.yaml";
 
-/// How times are taken changes the times: part of the key of their baselines.
+/// The version of how times are taken. It is part of the key of their baselines, because it changes the times.
 pub const TIMING_PROTOCOL: u32 = 1;
 
 /// Everything of one run that a verdict depends on, and what a reader wants to know in addition.
@@ -20,15 +20,16 @@ pub struct Record {
     pub schema: String,
     pub environment: Environment,
     pub plan: Plan,
-    /// As it stood when the run was made, so that the record can be judged alone.
+    /// The policy when the run was made, so that the record can be judged alone.
     pub policy: Policy,
     pub evidence: Vec<Evidence>,
-    /// Wall time by phase; no verdict depends on it.
+    /// Wall time by phase. No verdict depends on it.
     pub costs: Costs,
-    /// How long each case kept workers busy, by which a later run deals its cases out.
+    /// How long each case kept workers busy. A later run deals its cases out by these times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub took: Vec<CaseCost>,
-    /// For a run of a part of the cases: which, and what the whole is. `plan` and `policy` are then those of the part.
+    /// For a run of some of the cases: which, and what the whole run is. `plan` and `policy` are then those of the
+    /// part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
 }
@@ -55,7 +56,7 @@ pub struct CaseCost {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Shard {
-    /// From 1.
+    /// The number of the part, counted from 1.
     pub number: u32,
     pub of: u32,
     pub whole: Whole,
@@ -65,7 +66,7 @@ pub struct Shard {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Whole {
-    /// Digest of the rest of this: the shards of one run have the same.
+    /// The digest of the other fields. The shards of one run have the same.
     pub id: String,
     pub plan: Plan,
     pub gates: Vec<Gate>,
@@ -79,7 +80,7 @@ pub struct Whole {
 #[serde(deny_unknown_fields)]
 pub struct Environment {
     pub gatekeeper: String,
-    /// RFC 3339, UTC.
+    /// The start of the run: RFC 3339, UTC.
     pub started: String,
     /// The command line, without paths of this machine.
     pub command: String,
@@ -88,37 +89,37 @@ pub struct Environment {
     /// `TIMING_PROTOCOL` of the gatekeeper that took the times, not of the one that judges them.
     pub timing_protocol: u32,
     pub host: Host,
-    /// Abbreviated hash, with a `+` where the tree had uncommitted changes.
+    /// The abbreviated hash, with a `+` if the tree had uncommitted changes.
     pub commit: Option<String>,
-    /// Digest of that commit, and of the tree's differences from it: two trees of one digest hold the same sources. `None`
-    /// outside git.
+    /// The digest of that commit and of the tree's differences from it. Two trees with one digest have the same
+    /// sources. `None` outside git.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<String>,
-    /// `None` where nobody told, as another program's file.
+    /// `None` if nobody stated it, as in another program's file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkout: Option<Checkout>,
     pub compiler: Seen<CompilerFacts>,
     /// The compiler as the command line named it: `13.2,ptxas=13.0`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toolchain: Option<String>,
-    /// The compiler of the base, where that is another.
+    /// The compiler of the base, if that is another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_compiler: Option<CompilerFacts>,
-    /// The GPU. `NotRun` where there is none, or the simulator was asked for instead; `Fault` where there
-    /// is one and it is broken.
+    /// The GPU. `NotRun` if there is none, or if the simulator was asked for instead; `Fault` if there is one and it is
+    /// broken.
     pub device: Seen<DeviceFacts>,
-    /// The simulator that executed the kernels in its place.
+    /// The simulator, if it executed the kernels instead of a GPU.
     pub simulator: Option<Simulator>,
-    /// For a record that was merged: the runs that it was merged from, in the order of the shards.
+    /// For a merged record, the runs that it was merged from, in the order of the shards.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<MergedPart>,
 }
 
-/// Names of the tree that was run, from CI or git. For titles: no verdict depends on them.
+/// Names of the tree that was run, from CI or git. They appear in titles, and no verdict depends on them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Checkout {
-    /// `org/repo`, or the name of a directory.
+    /// The repository: `org/repo`, or the name of a directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
     /// `None` for a commit that was checked out without its branch.
@@ -126,7 +127,7 @@ pub struct Checkout {
     pub branch: Option<String>,
 }
 
-/// Where and when one shard of a merged record was run: GPUs of one model differ, and so do days.
+/// Where and when one shard of a merged record was run. GPUs of one model differ, and so do days.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MergedPart {
@@ -134,12 +135,12 @@ pub struct MergedPart {
     pub started: String,
     pub command: String,
     pub host: Host,
-    /// UUID of the GPU; `None` in the simulator.
+    /// The UUID of the GPU, or `None` in the simulator.
     pub gpu: Option<String>,
 }
 
 impl Environment {
-    /// When the run began that observed a case, and on which GPU.
+    /// Returns when the run began that observed a case, and on which GPU.
     pub fn origin(&self, case: &CaseId) -> (&str, Option<&str>) {
         let part = self.parts.iter().find(|part| part.cases.contains(case));
         match part {
@@ -151,12 +152,12 @@ impl Environment {
         }
     }
 
-    /// The commit whose tree had uncommitted changes.
+    /// Returns the commit if its tree had uncommitted changes.
     pub fn changed_commit(&self) -> Option<&str> {
         self.commit.as_deref()?.strip_suffix('+')
     }
 
-    /// The day of the record, by whose date a judgement repeats: `2026-11-21`.
+    /// Returns the day of the record, `2026-11-21`. A judgement uses this date, so that it can be repeated.
     pub fn day(&self) -> Option<&str> {
         let day = self.started.get(..10)?;
         let is_day = day.char_indices().all(|(at, c)| match at {
@@ -166,12 +167,12 @@ impl Environment {
         is_day.then_some(day)
     }
 
-    /// Whether its units are kernels of files that were compiled already: nothing was built or run.
+    /// Returns true if the units are kernels of files that were compiled already, so that nothing was built or run.
     pub fn is_compiled(&self) -> bool {
         self.compiler == Seen::NotRun(NotRun::Compiled)
     }
 
-    /// The program that ran the kernels where it was not gatekeeper.
+    /// Returns the program that ran the kernels, if it was not gatekeeper.
     pub fn other_program(&self) -> Option<&str> {
         match &self.compiler {
             Seen::NotRun(NotRun::OtherProgram { program }) => Some(program),
@@ -188,37 +189,38 @@ pub struct Host {
     pub cores: u32,
 }
 
-/// Wall time in ms. The parts and `own_ms` add up to `total_ms`: time in which two of them ran is counted
-/// once, for the one that comes first here.
+/// Wall time in ms. The parts and `own_ms` add up to `total_ms`. Time in which two phases overlap is counted once, for
+/// the first of them in this list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Costs {
-    /// While sources were looked up or compiled.
+    /// The time while sources were looked up or compiled.
     pub compiler_ms: u64,
-    /// nvcc calls made, and artifacts taken from the cache.
+    /// The number of nvcc calls, and of artifacts taken from the cache.
     pub compiled: u32,
     pub cached: u32,
-    /// While references were looked up or computed.
+    /// The time while references were looked up or computed.
     pub reference_ms: u64,
-    /// While jobs used the GPU, as the workers measured it: loading, copies, launches, waiting; without the time that they
-    /// waited for inputs, expected outputs and comparisons. For a job that broke its worker, all of it. With several GPUs
-    /// side by side, on the one that had most to do.
+    /// The time while jobs used the GPU, as the workers measured it: loading, copies, launches and waiting, without the
+    /// time that they waited for inputs, expected outputs and comparisons. For a job that broke its worker, all of its
+    /// time. With several GPUs side by side, the time of the busiest one.
     pub gpu_ms: u64,
-    /// GPUs that kernels were checked on, all of one model; the first took the times. 0 where there was none.
+    /// The number of GPUs that kernels were checked on, all of one model. The first took the times. 0 if there was
+    /// none.
     pub gpus: u32,
-    /// While kernels were simulated, on all cores.
+    /// The time while kernels were simulated, on all cores.
     pub simulator_ms: u64,
-    /// While rivals ran: other programs, between the timing processes.
+    /// The time while rivals ran: other programs, between the timing processes.
     #[serde(default, skip_serializing_if = "is_none")]
     pub rivals_ms: u64,
-    /// While the profiler ran, its workers included.
+    /// The time while the profiler ran, its workers included.
     #[serde(default, skip_serializing_if = "is_none")]
     pub profiler_ms: u64,
-    /// From spawning workers until their device is open, and from telling them to end until they are gone:
-    /// as `gpu_ms`, of several GPUs on the busiest.
+    /// The time from spawning workers until their device is open, and from telling them to end until they are gone.
+    /// With several GPUs, that of the busiest one, as for `gpu_ms`.
     pub worker_start_ms: u64,
     pub workers: u32,
-    /// The whole run.
+    /// The time of the whole run.
     pub total_ms: u64,
 }
 
@@ -228,7 +230,7 @@ fn is_none(ms: &u64) -> bool {
 }
 
 impl Costs {
-    /// The rest: the host's own work, and the workers' own besides the driver's.
+    /// Returns the rest: the host's own work, and the workers' own besides the driver's.
     pub fn own_ms(&self) -> u64 {
         let parts = self.compiler_ms
             + self.worker_start_ms

@@ -1,9 +1,9 @@
-//! New names for what a change leaves as it was.
+//! New names for things that a change leaves as they were.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The base has `from` and no `to`, head has `to` and no `from`, and both are the same by their content.
+/// A name that changed. The base has `from` and no `to`, head has `to` and no `from`, and both have the same content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rename {
@@ -12,7 +12,8 @@ pub struct Rename {
     pub to: String,
 }
 
-/// Names are unique among all kernels, or in one kernel, which has head's name here.
+/// The kind of thing that was renamed. A name is unique among all kernels, or in one kernel, which has head's name
+/// here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum RenamedItem {

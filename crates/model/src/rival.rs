@@ -4,20 +4,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Another program that does the work of a kernel in its own ways, timed in the same run on the same GPU.
+/// Another program that does the work of a kernel in its own ways. It is timed in the same run on the same GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rival {
     pub kernel: String,
-    /// Unique in its kernel.
+    /// A name that is unique in its kernel.
     pub name: String,
-    /// Started in the directory of gates.yaml.
+    /// The command, which is started in the directory of gates.yaml.
     pub command: Vec<String>,
-    /// Its ways of doing the work, each by a name: what is compared with. At least one.
+    /// The names of its ways of doing the work, which kernels are compared with. There is at least one.
     pub backends: Vec<String>,
-    /// Longest time that it may take to start, and for each task.
+    /// The longest time that it may take to start, and for each task.
     pub deadline_ms: u64,
-    /// Whether this run is to time it: because it was asked to, or because a gate names it.
+    /// True if this run times it: because it was asked to, or because a gate names it.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub requested: bool,
 }
@@ -37,7 +37,7 @@ fn is_true(requested: &bool) -> bool {
 pub struct RivalFacts {
     /// Versions of the parts that it is made of: `torch`, `cudnn`.
     pub versions: BTreeMap<String, String>,
-    /// One for each of the rival's.
+    /// A result for each of the rival's backends.
     pub backends: BTreeMap<String, Contest>,
 }
 
@@ -45,7 +45,7 @@ pub struct RivalFacts {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Contest {
     Timed(RivalTimes),
-    /// In the rival's own words.
+    /// The reason in the rival's own words.
     Skipped {
         because: String,
     },
@@ -56,24 +56,24 @@ pub enum Contest {
 #[serde(deny_unknown_fields)]
 pub struct RivalTimes {
     pub launches_per_sample: u32,
-    /// Each the GPU time of one whole batched sample, in order of measurement.
+    /// The GPU time of each batched sample as a whole, in order of measurement.
     pub batched_ns: Vec<u64>,
-    /// Each the GPU time of a single call, in order of measurement.
+    /// The GPU time of each single call, in order of measurement.
     pub single_ns: Vec<u64>,
 }
 
-/// The task of a case, for any program that does its work: all that a rival gets. Variants with the same task are
-/// held against the same samples.
+/// The task of a case, for any program that does its work: everything that a rival gets. Variants with the same task
+/// are compared with the same samples.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Task {
     pub kernel: String,
     pub shape: String,
     pub dims: BTreeMap<String, i64>,
-    /// Without working memory.
+    /// The tensors of the case, without working memory.
     pub tensors: Vec<TaskTensor>,
-    /// Arguments of all steps, in order.
+    /// The arguments of all steps, in order.
     pub args: Vec<Arg>,
-    /// That of the variant that is the reference, where one is.
+    /// The reference, which is that of the reference variant if a variant is the reference.
     pub reference: Reference,
 }
 
@@ -89,12 +89,12 @@ pub struct TaskTensor {
 }
 
 impl Rule {
-    /// The rivals that it names, of the kernel that it is for.
+    /// Returns the rivals that the rule names, of the kernel that it is for.
     pub fn rivals(&self) -> Vec<String> {
         let Some(text) = self.expression() else {
             return Vec::new();
         };
-        // One that cannot be read has no value, so no gate passes by it.
+        // An expression that cannot be read has no value, so no gate passes by it.
         let Ok(expression) = Expression::parse(text) else {
             return Vec::new();
         };
@@ -109,7 +109,7 @@ impl Rule {
     }
 
     pub fn names_rival(&self, rival: &str) -> bool {
-        // Most expressions need not be read to know that they do not.
+        // A search in the text saves most expressions from being parsed.
         let may_name = self
             .expression()
             .is_some_and(|expression| expression.contains(rival));
@@ -133,7 +133,7 @@ impl Rule {
 }
 
 impl Plan {
-    /// Requests all rivals, or those alone that a gate names.
+    /// Requests all rivals, or only those that a gate names.
     pub fn request_rivals(&mut self, gates: &[Gate], all: bool) {
         for rival in &mut self.rivals {
             let mut rules = gates
@@ -149,7 +149,7 @@ impl Plan {
         rivals.find(|rival| rival.name == name)
     }
 
-    /// In the order of gates.yaml.
+    /// Returns the rivals of a kernel in the order of gates.yaml.
     pub fn rivals_of(&self, kernel: &str) -> impl Iterator<Item = &Rival> {
         self.rivals
             .iter()
@@ -189,7 +189,7 @@ impl Plan {
         }
     }
 
-    /// The first case of the plan that asks the same as this one: the name that a rival's samples go by.
+    /// Returns the first case of the plan that asks for the same work as this one. A rival's samples have its name.
     pub fn task_id<'a>(&'a self, case: &'a Case) -> &'a CaseId {
         let of = |id: &'a CaseId| (&id.kernel, &id.shape);
         let task = self.task(case);

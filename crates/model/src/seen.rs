@@ -4,16 +4,16 @@ use serde::{Deserialize, Serialize};
 
 /// One piece of evidence: observed, or one of three named ways of not having been observed.
 ///
-/// There is no default on purpose: each reader of evidence has to handle all four.
+/// There is deliberately no default: each reader of evidence has to handle all four.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Seen<T> {
     Got(T),
-    /// It was tried and broke.
+    /// It was tried, and something broke.
     Fault(Fault),
     /// This device or tool cannot do it, whatever the kernel.
     Unsupported(Unsupported),
-    /// It was not tried: no device, or an earlier stage refused it.
+    /// It was not tried: there was no device, or an earlier stage refused it.
     NotRun(NotRun),
 }
 
@@ -199,14 +199,14 @@ pub enum Unsupported {
 #[serde(deny_unknown_fields)]
 pub struct Fault {
     pub kind: FaultKind,
-    /// The message of the compiler, driver or host, in full.
+    /// The full message of the compiler, driver or host.
     pub message: String,
     /// Where a compiler or a simulated launch stopped. The hardware does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub site: Option<Box<FaultSite>>,
 }
 
-/// Where something broke.
+/// The place in the code where something broke.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum FaultSite {
@@ -215,7 +215,7 @@ pub enum FaultSite {
     Source(SourceLine),
 }
 
-/// The instruction that a simulated launch stopped at.
+/// The instruction at which a simulated launch stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LaunchSite {
@@ -232,7 +232,7 @@ impl FaultSite {
         }
     }
 
-    /// Whether both name the same place in the code.
+    /// Returns true if both name the same place in the code.
     pub fn is_at(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Launch(one), Self::Launch(other)) => one.place == other.place,

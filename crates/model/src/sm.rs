@@ -1,42 +1,43 @@
-//! What one streaming multiprocessor of each architecture holds, and what it does in a clock cycle.
+//! Limits of one streaming multiprocessor of each architecture, and its work in a clock cycle.
 //!
 //! Limits: CUDA C++ Programming Guide, "Compute Capabilities", technical specifications per compute capability, and the
 //! occupancy calculator that ships with the toolkit (`cuda_occupancy.h`). Rates: the same guide, "Throughput of Native
-//! Arithmetic Instructions"; tensor cores by the whitepapers of Turing, Ampere (GA100, GA102), Ada, Hopper and Blackwell.
+//! Arithmetic Instructions"; tensor cores by the whitepapers of Turing, Ampere (GA100, GA102), Ada, Hopper and
+//! Blackwell.
 
 use crate::Arch;
 
-/// Shared memory in bytes.
+/// The limits of an SM, with shared memory in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sm {
     pub warps: u64,
     pub blocks: u64,
     pub shared: u64,
-    /// Taken by the system from every block.
+    /// The bytes that the system takes from every block.
     pub shared_reserved: u64,
-    /// Shared memory is given to a block in units of this.
+    /// The unit in which shared memory is allocated to a block.
     pub shared_unit: u64,
-    /// Named barriers; nothing counts them before compute capability 9.0.
+    /// The number of named barriers. Nothing counts them before compute capability 9.0.
     pub barriers: Option<u64>,
-    /// `None` where the sources do not state them.
+    /// `None` if the sources do not state them.
     pub rates: Option<Rates>,
 }
 
-/// Work of one clock cycle.
+/// The work of one clock cycle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
-    /// Lanes that finish an addition, product or both in one.
+    /// The lanes that finish an addition, product or both in one.
     pub fp32: f64,
     pub fp64: f64,
-    /// The same of halves, two in one register.
+    /// The lanes that do so for halves, two of which are in one register.
     pub fp16: f64,
-    /// Exponentials, roots, reciprocals, sines.
+    /// The lanes that finish exponentials, roots, reciprocals or sines.
     pub special: f64,
-    /// Products with addition of the tensor cores, dense: of f16 or bf16 summed up in f32, ...
+    /// Products with addition of the tensor cores, dense: of f16 or bf16, summed up in f32.
     pub tensor_16: f64,
     /// 0 on Turing, which has no tf32: the compiler refuses it.
     pub tensor_tf32: f64,
-    /// `None` where the tensor cores lack the type.
+    /// `None` if the tensor cores lack the type.
     pub tensor_fp8: Option<f64>,
     pub tensor_fp64: Option<f64>,
     pub tensor_int8: f64,
@@ -45,7 +46,8 @@ pub struct Rates {
 const KIB: u64 = 1_024;
 
 impl Sm {
-    /// Returns `None` for an architecture that is not in the table: no guess is made from its neighbours.
+    /// Returns the SM of an architecture, or `None` if the architecture is not in the table. No guess is made from its
+    /// neighbours.
     pub fn for_arch(arch: Arch) -> Option<Self> {
         let consumer = Rates::new(128.0, 2.0, 128.0, [512.0, 256.0, 1024.0]);
         let (warps, blocks, shared_kib, barriers_per_block, rates) = match (arch.major, arch.minor)

@@ -1,4 +1,4 @@
-//! Tensor maps: how the tensor memory accelerator (TMA) of sm_90 and newer finds the boxes of a tensor.
+//! Tensor maps, by which the tensor memory accelerator (TMA) of sm_90 and newer finds the boxes of a tensor.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct TensorMap {
     pub element: MapElement,
-    /// Elements of each dimension, one to five dimensions.
+    /// The number of elements of each of one to five dimensions.
     pub extents: Vec<u64>,
     /// Bytes from one element to the next in each dimension but the first, so one fewer than `extents`.
     pub strides: Vec<u64>,
     pub boxes: Boxes,
-    /// A copy takes each so-manyth element of a dimension.
+    /// For each dimension, a copy takes every n-th element, and this is n.
     pub steps: Vec<u32>,
     pub swizzle: Swizzle,
-    /// Elements outside the tensor become NaN, not 0.
+    /// True if elements outside the tensor become NaN, and not 0.
     pub fills_nan: bool,
 }
 
@@ -26,13 +26,13 @@ pub struct TensorMap {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Boxes {
-    /// Elements of each dimension that one copy spans; it moves all of them where the step is 1.
+    /// The elements of each dimension that one copy spans. It moves all of them if the step is 1.
     Tiled(Vec<u32>),
     Im2col(Im2col),
 }
 
 impl Boxes {
-    /// Elements of a row of what is copied.
+    /// Returns the number of elements in a row of what is copied.
     pub fn row(&self) -> u32 {
         match self {
             Boxes::Tiled(extents) => extents.first().copied().unwrap_or(0),
@@ -46,9 +46,9 @@ impl Boxes {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Im2col {
-    /// From the first pixel of an image to the first that a copy takes.
+    /// The offset from the first pixel of an image to the first that a copy takes.
     pub lower: Vec<i32>,
-    /// From the last pixel of an image to the last that a copy takes.
+    /// The offset from the last pixel of an image to the last that a copy takes.
     pub upper: Vec<i32>,
     pub channels: u32,
     pub pixels: u32,

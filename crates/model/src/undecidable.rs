@@ -1,6 +1,6 @@
-//! Why statistics decide nothing. Here because a reason carries it.
+//! Why statistics decide nothing. It is in this crate because a reason carries it.
 
-/// Why a rule or a ratio decides nothing. Never a pass.
+/// Why a rule or a ratio decides nothing. It is never a pass.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Undecidable {
     #[error("the looks {0:?} do not ascend from at least two processes")]
@@ -17,5 +17,5 @@ pub enum Undecidable {
     NoSpread { processes: u32 },
 }
 
-/// Fewer single launches than these cannot tell two modes from one.
+/// With fewer single launches than this, nobody can distinguish two modes from one.
 pub const LEAST_LAUNCHES_FOR_MODES: usize = 200;

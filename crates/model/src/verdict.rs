@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The answer to one question. Everything that a report shows is here; reports decide nothing.
+/// The answer to one question. It has everything that a report shows, and reports decide nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Verdict {
     pub subject: Subject,
@@ -13,34 +13,34 @@ pub struct Verdict {
     pub outcome: Outcome,
     pub reason: Reason,
     pub measured: Option<Num>,
-    /// The limit as a value, where it is one.
+    /// The limit as a value, if it is one.
     pub limit: Option<Num>,
     pub baseline: Option<Num>,
-    /// (measured - baseline) / baseline.
+    /// The relative change: (measured - baseline) / baseline.
     pub change: Option<Num>,
-    /// 95 % interval of `change`, for times.
+    /// The 95 % interval of `change`, for times.
     pub interval: Option<[Num; 2]>,
-    /// The smallest change that this verdict could have told from none.
+    /// The smallest change that this verdict could have distinguished from none.
     pub smallest_visible: Option<Num>,
     /// The effort that the comparison of times took.
     pub effort: Option<Effort>,
-    /// Where the gate was written.
+    /// The place where the gate was declared.
     pub declared: Option<String>,
 }
 
-/// How far a figure has moved since an anchor, whether or not a gate limits that.
+/// How far a value has moved since an anchor, whether or not a gate limits that.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Drift {
     pub subject: Subject,
     pub metric: Metric,
     pub since: Since,
-    /// The anchor's commit, or what the best level was found in.
+    /// The anchor's commit, or the versions that the best level was found in.
     pub found: String,
     pub was: Num,
     pub measured: Num,
-    /// (measured - was) / was.
+    /// The relative change: (measured - was) / was.
     pub change: Num,
-    /// 95 % interval of `change`, for times.
+    /// The 95 % interval of `change`, for times.
     pub interval: Option<[Num; 2]>,
 }
 
@@ -48,51 +48,51 @@ pub struct Drift {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Effort {
     pub processes: u32,
-    /// Samples of both sides, over all processes.
+    /// The number of samples of both sides, over all processes.
     pub samples: u64,
-    /// Time that the case used the GPU as a whole: its other verdicts on times rest on it too. Not known
-    /// of a case that was timed alone.
+    /// The GPU time of the whole case. Its other verdicts on times rest on it, too. Unknown for a case that was timed
+    /// alone.
     pub gpu_ms: Option<Num>,
 }
 
-/// The revision that a run was held against, and how its timed cases stand to it.
+/// The revision that a run was compared with, and how its timed cases compare with it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct AgainstBase {
-    /// As it was named: `origin/main`, `nvcc 13.0`.
+    /// The base as it was named: `origin/main`, `nvcc 13.0`.
     pub revision: String,
-    /// Abbreviated hash.
+    /// The abbreviated hash of its commit.
     pub commit: String,
-    /// The compiler that makes it the base of the same files.
+    /// The compiler that makes the same files a base.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toolchain: Option<String>,
-    /// Where it has no gates for the run's file of gates, so that nothing was compared.
+    /// Says that the base has no gates for the run's file of gates, so that nothing was compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_gates: Option<NoGates>,
-    /// Timed interleaved with the base.
+    /// Cases that were timed interleaved with the base.
     pub changed: Vec<CaseId>,
-    /// Same machine code, launch and arguments.
+    /// Cases with the same machine code, launch and arguments.
     pub unchanged: Vec<CaseId>,
-    /// Whether those were timed against the base, too.
+    /// True if the unchanged cases were timed against the base, too.
     pub unchanged_timed: bool,
-    /// The base has no such case.
+    /// Cases that the base does not have.
     pub new: Vec<CaseId>,
-    /// Cases, timed or not, that the base was checked on too, with an answer for every seed.
+    /// Cases, timed or not, that the base was also checked on, with an answer for every seed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checked: Vec<CaseId>,
-    /// Those that the base was asked about and has no answer to, for some seed at least.
+    /// Cases that the base was asked about and has no answer to, for at least one seed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unanswered: Vec<CaseId>,
-    /// Those that it checks as head does: the same code and call, over the same inputs, against the same
-    /// reference. Head's answer is its own.
+    /// Cases that the base checks as head does: the same code and call, over the same inputs, against the same
+    /// reference. Head's answer is also the base's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checked_alike: Vec<CaseId>,
-    /// Cases, timed or not, that the base does not have and of which no check gave an answer on this device.
+    /// Cases, timed or not, that the base does not have and for which no check gave an answer on this device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unchecked: Vec<CaseId>,
-    /// Cases for which it is not known, as a device or a build is missing; their verdicts say which.
+    /// Cases for which it is unknown, because a device or a build is missing. Their verdicts say which.
     pub unknown: Vec<CaseId>,
-    /// Over all cases that were timed against the base. A process times many of them: `processes` is the most
-    /// that any one took.
+    /// The effort over all cases that were timed against the base. A process times many of them, so `processes` is the
+    /// most that any case took.
     pub effort: Effort,
 }
 
@@ -119,37 +119,37 @@ pub enum Outcome {
 }
 }
 
-/// All that `judge` says of a record.
+/// Everything that `judge` says about a record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Judgement {
     pub conclusion: Conclusion,
-    /// In the order of the policy's gates. After them: baseline files that cannot be used, acceptances
-    /// that have run out or are of no use, and of a comparison what head no longer asks.
+    /// The verdicts in the order of the policy's gates. They are followed by those on baseline files that cannot be
+    /// used, on acceptances that have expired or are of no use, and in a comparison on what head no longer asks.
     pub verdicts: Vec<Verdict>,
     /// The verdicts that did not hold, by cause: new ones first, and the worst before others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<super::Problem>,
-    /// Where a base was named.
+    /// How the run compares with its base, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<AgainstBase>,
-    /// Where the run exchanged parts of the compiler: which of them broke which gates.
+    /// The parts of the compiler that broke gates, if the run exchanged them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub blames: Vec<super::Blame>,
-    /// In the order of the plan.
+    /// How kernels compare with their rivals, in the order of the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rivals: Vec<RivalStanding>,
     /// Gates that are broken, and pass because that was accepted.
     pub accepted: Vec<Accepted>,
-    /// Better than the baseline by more than the limit: to be accepted with `baseline update`.
+    /// Values better than the baseline by more than the limit, to be accepted with `baseline update`.
     pub wins: Vec<Win>,
-    /// Against anchors and the best level that was kept up.
+    /// Drift from anchors, and from the best level that was kept up.
     pub drifts: Vec<Drift>,
-    /// In the order of gates.yaml.
+    /// The targets in the order of gates.yaml.
     pub targets: Vec<Aimed>,
     /// Resources that are worse than before, and that no gate limits.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ungated: Vec<Ungated>,
-    /// Counters that are not what was agreed, whether or not a gate allows it.
+    /// Counters that differ from what was agreed, whether or not a gate allows it.
     pub counters: Vec<CounterChange>,
     /// Shapes and variants without any baseline yet, and baselines whose case is gone.
     pub notes: Vec<Note>,
@@ -168,21 +168,21 @@ pub struct Ungated {
 pub struct RivalStanding {
     pub kernel: String,
     pub rival: String,
-    /// As the rival gives them.
+    /// The versions that the rival reports.
     pub versions: BTreeMap<String, String>,
-    /// Cases in the order of the plan, and of each the backends in the order of gates.yaml.
+    /// The cases in the order of the plan, each with the backends in the order of gates.yaml.
     pub compared: Vec<AgainstRival>,
     pub not_compared: Vec<NotCompared>,
 }
 
-/// The medians of two sides in ns, of one launch.
+/// The median times of one launch on both sides, in ns.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct AgainstRival {
     pub case: CaseId,
     pub backend: String,
     pub ours: Num,
     pub theirs: Num,
-    /// theirs / ours: above 1 where the case is the faster one.
+    /// theirs / ours: above 1 if the case is faster.
     pub times_as_fast: Num,
 }
 
@@ -195,30 +195,30 @@ pub struct NotCompared {
     pub cases: Vec<CaseId>,
 }
 
-/// A gate that is broken, and that somebody has put a name under.
+/// A gate that is broken, and that somebody has accepted under their name.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Accepted {
     pub subject: Subject,
     pub rule: Rule,
     /// `Reason::Accepted`, or `Reason::FindingsAccepted` with one of them.
     pub reason: Reason,
-    /// Where it was accepted.
+    /// The place where the failure was accepted.
     pub declared: String,
 }
 
-/// How a figure stands to its target.
+/// How a value compares with its target.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Aimed {
     pub subject: Subject,
     pub rule: Rule,
     pub standing: Standing,
     pub measured: Option<Num>,
-    /// The target as a value.
+    /// The target as a value, if it is one.
     pub limit: Option<Num>,
-    /// (measured - limit) / limit, where both are known.
+    /// (measured - limit) / limit, if both are known.
     pub change: Option<Num>,
     pub reason: Reason,
-    /// Why it is missed, as gates.yaml says. A miss with it is a negative result, and recorded.
+    /// Why the target is missed, as gates.yaml says. A miss with a reason is a recorded negative result.
     pub because: Option<String>,
     pub declared: String,
 }
@@ -231,7 +231,7 @@ pub enum Standing {
     NotMeasured,
 }
 
-/// The whole run in a word; the exit code follows from it alone.
+/// The result of the whole run in a word. The exit code follows from it alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Conclusion {
@@ -264,7 +264,7 @@ pub struct CounterChange {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Note {
-    /// No baseline under any key: not a failure, and said.
+    /// There is no baseline under any key. This is reported, and is no failure.
     New {
         subject: Subject,
         facet: super::Facet,
@@ -276,34 +276,33 @@ pub enum Note {
         shape: String,
         facet: super::Facet,
     },
-    /// Cases of the base record that a filter left out of the head's: they are not judged.
+    /// Cases of the base record that a filter left out of head's. They are not judged.
     LeftOut { cases: Vec<CaseId> },
-    /// The reference takes inputs that base's did not, and computes the same with these values in them.
+    /// The reference has inputs that the base's did not have, and computes the same with these values in them.
     NewInputs {
         subject: Subject,
         neutral: Vec<super::NeutralInput>,
     },
-    /// Base has it under another name, and is compared under head's.
+    /// The base has it under another name, and is compared under head's.
     Renamed(super::Rename),
     /// The base's file of gates had these, and another file of head has them.
     Moved(super::MovedGates),
     /// A baseline file that cannot be used, of a variant that is not part of this run.
     Broken { path: String, problem: String },
-    /// A case that the simulator's checks could not judge, in any launch.
+    /// An access that the simulator's checks could not judge, in any launch.
     NotJudged { subject: Subject, what: String },
-    /// A hazard within a warp that fails nothing, of the first seed that shows it, and how many others the
-    /// case has.
+    /// A hazard within a warp that fails nothing, for the first seed that shows it, and how many others the case has.
     WarpHazard {
         subject: Subject,
         finding: Box<super::Finding>,
         more: usize,
     },
-    /// The output of a case in the simulator, with the first of its seeds that printed.
+    /// The output of a case in the simulator, for the first of its seeds that printed.
     Printed {
         subject: Subject,
         seed: u64,
         text: String,
-        /// Bytes that are not kept.
+        /// The number of bytes that are not kept.
         left_out: u64,
     },
     /// Elements of a case's outputs that are compared, and those that gates.yaml leaves out.
@@ -312,7 +311,7 @@ pub enum Note {
         elements: u64,
         left_out: u64,
     },
-    /// Counters that a gate could rest on but not in a launch of this case, and why.
+    /// Counters that a gate could rest on in general, but not in a launch of this case, and why.
     NotHeld {
         subject: Subject,
         counters: Vec<Counter>,
@@ -325,11 +324,11 @@ pub enum Note {
         slow_ns: Num,
         slow_share: Num,
     },
-    /// Timing processes that ran on a throttled GPU, and were set aside.
+    /// Timing processes that ran on a throttled GPU, and were dropped.
     Throttled { subject: Subject, processes: u32 },
-    /// Timing processes of which nobody knows whether the GPU was throttled; they count.
+    /// Timing processes for which nobody knows whether the GPU was throttled. They count.
     Unwatched { subject: Subject, processes: u32 },
-    /// Timing processes during which others computed on the same GPU; they count, and spread more.
+    /// Timing processes during which others computed on the same GPU. They count, and spread more.
     Shared {
         subject: Subject,
         processes: u32,
@@ -338,7 +337,7 @@ pub enum Note {
 }
 
 impl Verdict {
-    /// One that rests on no figures.
+    /// Returns a verdict that rests on no values.
     pub fn without_figures(
         subject: Subject,
         question: Question,
@@ -362,7 +361,7 @@ impl Verdict {
         }
     }
 
-    /// The metric that its gate limits.
+    /// Returns the metric that the gate limits.
     pub fn metric(&self) -> Option<Metric> {
         match &self.question {
             Question::Gate(rule) => rule.metric(),
@@ -374,7 +373,7 @@ impl Verdict {
         }
     }
 
-    /// Whether `baseline` and `change` are those of an anchor, and not of the last baseline.
+    /// Returns true if `baseline` and `change` are those of an anchor, and not of the last baseline.
     pub fn is_anchored(&self) -> bool {
         matches!(
             self.question,

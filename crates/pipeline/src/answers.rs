@@ -1,4 +1,4 @@
-//! The answers of references for the cases of a run.
+//! Collects the answers of references for the cases of a run.
 
 use crate::event::{Event, Phase};
 use check::cache::{Answer, References, digests};
@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-/// Right answers by case and seed.
+/// The right answers by case and seed.
 #[derive(Default)]
 pub(super) struct Answers {
     pub found: HashMap<(CaseId, u64), Seen<Answer>>,
@@ -16,7 +16,7 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// All seeds of these cases.
+    /// Computes the answers for all seeds of these cases.
     pub fn compute<'a>(
         cases: impl Iterator<Item = &'a Case>,
         references: &References,
@@ -41,7 +41,7 @@ impl Answers {
             phase: Phase::Reference,
             steps: wanted.len() as u64,
         });
-        // One after another: each uses all cores by itself.
+        // They are computed one after another, because each uses all cores by itself.
         let found: HashMap<_, _> = wanted
             .into_iter()
             .map(|(case, seed)| {
@@ -64,7 +64,7 @@ impl Answers {
         }
     }
 
-    /// An earlier run compared with outputs of these digests.
+    /// Adds the digests of outputs that an earlier run compared with.
     pub fn add_digests(&mut self, case: &CaseId, seed: u64, outputs: BTreeMap<String, String>) {
         self.outputs.insert((case.clone(), seed), outputs);
     }
@@ -73,7 +73,7 @@ impl Answers {
         self.outputs.get(&(case.clone(), seed)).cloned()
     }
 
-    /// Digests of the reference outputs, for comparisons of two records.
+    /// Returns digests of the reference outputs, for comparisons of two records.
     pub fn digests(&self, plan: &Plan) -> Vec<Evidence> {
         plan.cases
             .iter()

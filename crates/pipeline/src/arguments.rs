@@ -1,5 +1,5 @@
-//! Whether what gates.yaml passes is what a kernel takes. A driver takes any launch, and reads whatever lies behind the
-//! arguments; so a unit whose arguments do not fit is one that was not built.
+//! Checks that what gates.yaml passes is what a kernel takes. A driver accepts any launch, and reads whatever lies
+//! behind the arguments. So a unit whose arguments do not fit counts as not built.
 
 use build::signature::{self, Pointee};
 use build::{Artifact, Built};
@@ -8,8 +8,8 @@ use model::{Arg, BuildFacts, Callable, Case, Fault, FaultKind, Mistyped, Plan, S
 use run::device::args;
 use system::files;
 
-/// Turns built units that cannot be called as the plan calls them into faults. `places`: of the file that the plan
-/// was read from, if that is the user's to change.
+/// Turns built units that cannot be called as the plan calls them into faults. `places` belongs to the file that the
+/// plan was read from, if the user can change that.
 pub fn refuse_misfits(plan: &Plan, places: Option<&Places>, built: &mut [(UnitId, Built)]) {
     for (unit, built) in built {
         if let Some(message) = misfits(plan, places, unit, built) {
@@ -21,8 +21,8 @@ pub fn refuse_misfits(plan: &Plan, places: Option<&Places>, built: &mut [(UnitId
     }
 }
 
-/// Tensors whose elements are not those of the parameter that takes them. Many kernels mean that, so the judge names it
-/// only where a case is wrong.
+/// Returns tensors whose elements differ in type from the parameter that takes them. Many kernels intend that, so the
+/// judge names it only if a case is wrong.
 fn mistyped(
     plan: &Plan,
     places: Option<&Places>,
@@ -99,8 +99,8 @@ fn told_apart<'a>(plan: &'a Plan, unit: &UnitId) -> Vec<&'a Case> {
     cases
 }
 
-/// PTX that PTXAS does not take is for the simulator alone: where a GPU is asked for, it is a unit that was not
-/// built, as PTXAS says.
+/// Turns units that PTXAS refused into faults, with its message, if a GPU is to run them. The simulator can run PTX
+/// that PTXAS does not take.
 pub fn refuse_unassembled(built: &mut [(UnitId, Built)]) {
     for (_, built) in built {
         if !matches!(built.artifact, Some(Artifact::Ptx { .. })) {
@@ -113,14 +113,14 @@ pub fn refuse_unassembled(built: &mut [(UnitId, Built)]) {
 }
 
 fn misfits(plan: &Plan, places: Option<&Places>, unit: &UnitId, built: &Built) -> Option<String> {
-    // Those of a launcher its compiler has looked at.
+    // The compiler of a launcher has checked its arguments.
     let (entries, ptx) = match &built.artifact {
         Some(Artifact::Cubin { entries, ptx, .. }) => (entries, ptx.as_ref()),
         Some(Artifact::Ptx { entries, path }) => (entries, Some(path)),
-        // Each launch of a group is a case of its own, too, but for those of a base that are gone.
+        // Each launch of a group is also a case of its own, except for those of a base that are gone.
         Some(Artifact::Together { .. } | Artifact::Launcher { .. }) | None => return None,
     };
-    // Without it the names of entries say what they can.
+    // Without the PTX, the names of entries say what they can.
     let ptx = ptx.and_then(|path| files::read_text(path, files::made()).ok());
     let mut lines = Vec::new();
     let steps = told_apart(plan, unit).into_iter().flat_map(|case| {

@@ -1,4 +1,4 @@
-//! The base's part of a run: which of its kernels to build, and that nothing of it is made of head's files.
+//! Prepares the base's part of a run: which of its kernels to build, and that nothing of it is made from head's files.
 
 use super::request::BaseSide;
 use build::apart::{Crossing, Reader, Side, Trees};
@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use system::cache::Cache;
 use system::error::{Diagnostic, Error, Result};
 
-/// The trees of both sides. Compilers, and the directories that this program writes to, belong to neither side: they may
-/// lie in head's tree, too.
+/// Returns the trees of both sides. Compilers, and the directories that this program writes to, belong to neither side,
+/// even if they lie in head's tree.
 pub fn trees(base: &BaseSide, toolchains: &[&Toolchain], cache: &Cache) -> Result<Trees> {
-    let Some(apart) = &base.apart else {
+    let Some(apart) = &base.file_isolation else {
         return Ok(Trees::shared());
     };
     let mut tools: Vec<PathBuf> = toolchains
@@ -29,7 +29,7 @@ pub fn trees(base: &BaseSide, toolchains: &[&Toolchain], cache: &Cache) -> Resul
     Ok(trees.with_files_of_head(apart.head_files.clone()))
 }
 
-/// The references of the base read nothing of head's.
+/// Returns what is hidden from the base's references: they read nothing of head's.
 pub fn hidden_from_base(trees: &Trees) -> HiddenFrom {
     HiddenFrom {
         compilers: trees.hide_head(),
@@ -37,7 +37,8 @@ pub fn hidden_from_base(trees: &Trees) -> HiddenFrom {
     }
 }
 
-/// Those of head are built of head's tree, and then compute without it as the base's do.
+/// Returns what is hidden from head's references. They are built from head's tree, and then compute without it, as the
+/// base's do.
 pub fn hidden_from_head(trees: &Trees) -> HiddenFrom {
     HiddenFrom {
         compilers: None,
@@ -45,8 +46,10 @@ pub fn hidden_from_head(trees: &Trees) -> HiddenFrom {
     }
 }
 
+/// Refuses a run in which one side was made from files of the other.
+///
 /// # Errors
-/// Usage, where there is one: what was compared says nothing of the change.
+/// Fails with a usage error if there is such a file, because a comparison would say nothing about the change.
 pub fn refuse_crossing(found: Option<Crossing>) -> Result<()> {
     let Some(crossing) = found else {
         return Ok(());
@@ -81,8 +84,8 @@ pub fn refuse_crossing(found: Option<Crossing>) -> Result<()> {
     }))
 }
 
-/// Runs the base's references on head's inputs, for every case that both have at the same sizes. Needs no
-/// device, and compares cases that are not simulated, too.
+/// Runs the base's references on head's inputs, for every case that both sides have at the same sizes. It needs no
+/// device, and also compares cases that are not simulated.
 pub fn compare_references(
     theirs: &References,
     base: &Plan,
@@ -106,7 +109,7 @@ pub fn compare_references(
     evidence.collect()
 }
 
-/// Those of the base's units whose variant is part of this run.
+/// Returns the units of the base whose variant is part of this run.
 pub fn units(head: &Plan, base: &Plan) -> Vec<Unit> {
     let variants: HashSet<_> = head
         .units
@@ -128,6 +131,6 @@ fn name(reader: &Reader) -> String {
 }
 
 const OWN: &str = "name files and directories relative to gates.yaml or to the source, so that each side has its own";
-/// Help where only a change of the base itself could mend what is wrong.
+/// Help for a problem that only a change of the base itself could repair.
 pub const MENDS: &str =
     "where this change mends the base, run without --base (`base: \"\"` of the action)";

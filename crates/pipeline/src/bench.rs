@@ -1,5 +1,5 @@
-//! Configurations of one kernel, batch after batch, on the same device: built, held to their gates, and timed side by
-//! side. For `tune`, which decides what comes next.
+//! Builds configurations of one kernel, holds them to their gates, and times them side by side, batch after batch on
+//! the same device. `tune` uses it and decides what comes next.
 
 use super::answers::Answers;
 use super::device::{open, usable};
@@ -7,7 +7,7 @@ use super::plan::{self, Planned};
 use super::request::{Change, Request};
 use super::results::Results;
 use super::took::Meter;
-use super::work::{Artifacts, Side, Work};
+use super::work::{Artifacts, Work, WorkSide};
 use super::{check, simulate};
 use crate::event::{Event, Phase};
 use build::toolchain::Toolchain;
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use system::cache::Cache;
 use system::error::{Error, Result};
 
-/// Builds, while the bench works on something else.
+/// Builds candidates while the bench works on something else.
 pub struct CandidateBuilder<'a> {
     root: PathBuf,
     toolchain: Toolchain,
@@ -33,10 +33,10 @@ pub struct CandidateBuilder<'a> {
 }
 
 impl CandidateBuilder<'_> {
-    /// In the order of the units.
+    /// Builds units, and returns the results in their order.
     ///
     /// # Errors
-    /// Environment, where the machine failed.
+    /// Fails with an environment error if the machine failed.
     pub fn build(&self, units: &[Unit]) -> Result<Vec<Built>> {
         (self.on)(Event::Began {
             phase: Phase::Build,
@@ -52,13 +52,13 @@ impl CandidateBuilder<'_> {
     }
 }
 
-/// The device, or the simulator in its place.
+/// The device, or the simulator instead of it.
 pub struct Bench<'a> {
     planned: Planned,
     environment: Environment,
     results: Results,
     crews: Crews<'a>,
-    /// The worker has timed something.
+    /// True if the worker has timed something.
     has_timed: bool,
     /// The time of the last proof, without references.
     took: Duration,
@@ -66,8 +66,10 @@ pub struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
+    /// Opens the bench.
+    ///
     /// # Errors
-    /// Environment: no compiler, a broken device.
+    /// Fails with an environment error if there is no compiler, or if the device is broken.
     pub fn open(
         request: &Request,
         change: Change,
@@ -105,12 +107,12 @@ impl<'a> Bench<'a> {
         &self.environment
     }
 
-    /// `None` for the simulator.
+    /// Returns the device, or `None` for the simulator.
     pub fn device(&self) -> Option<&DeviceFacts> {
         self.environment.device.got()
     }
 
-    /// The plan of the variant that is tuned.
+    /// Returns the plan of the variant that is tuned.
     pub fn plan(&self) -> &Plan {
         &self.planned.plan
     }
@@ -119,25 +121,25 @@ impl<'a> Bench<'a> {
         &self.planned.toolchain
     }
 
-    /// All seeds of all cases, where they were built; and the verdict of each gate.
+    /// Checks all seeds of all cases that were built, and returns a record with the verdict of each gate.
     ///
     /// # Errors
-    /// Environment, where no worker can be found.
+    /// Fails with an environment error if no worker can be started.
     pub fn prove(&mut self, batch: &[(&ResolvedVariant, &[Built])]) -> Result<Record> {
         let budget = self.simulation_budget();
         self.prove_in(self.environment.clone(), budget, batch)
     }
 
-    /// Warp instructions of a case, by gates.yaml.
+    /// Returns the budget of warp instructions for a case, by gates.yaml.
     pub fn simulation_budget(&self) -> u64 {
         self.planned.plan.simulation.budget
     }
 
-    /// The same in the simulator, though there is a GPU: it sees races that a GPU may not show, and counts. Cases of
-    /// more than `budget` warp instructions are left out.
+    /// Checks the same in the simulator even if there is a GPU, because it sees races that a GPU may not show, and
+    /// counts. Cases of more than `budget` warp instructions are left out.
     ///
     /// # Errors
-    /// Environment, where no worker can be found.
+    /// Fails with an environment error if no worker can be started.
     pub fn simulate(
         &mut self,
         budget: u64,
@@ -194,7 +196,7 @@ impl<'a> Bench<'a> {
         };
         let device = record.environment.device.got().cloned();
         let references = &self.planned.references;
-        let side = |artifacts, answers| Side {
+        let side = |artifacts, answers| WorkSide {
             device: device.clone(),
             artifacts,
             answers,
@@ -234,12 +236,12 @@ impl<'a> Bench<'a> {
         Ok(record)
     }
 
-    /// The time of the last proof, without references where there is a GPU.
+    /// Returns the time of the last proof, without references if there is a GPU.
     pub fn took(&self) -> Duration {
         self.took
     }
 
-    /// The next times are taken in a fresh process.
+    /// Lets the next times be taken in a fresh process.
     pub fn fresh(&mut self) {
         self.crews.first().retire();
     }

@@ -1,6 +1,6 @@
-//! Which kernels differ from another revision's: what `run --changed` runs. A kernel is unchanged only where that is
-//! known: what gates.yaml asks of it, its baselines and its references are the same, and the build cache has the
-//! artifact of both sides' files, which is one.
+//! Finds the kernels that differ from another revision's, which `run --changed` runs. A kernel is unchanged only if
+//! this is known: what gates.yaml asks of it, its baselines and its references are the same, and the build cache has
+//! one artifact for the files of both sides.
 
 use super::base;
 use super::request::BaseSide;
@@ -18,23 +18,24 @@ use std::path::Path;
 use system::cache::Cache;
 use system::error::{Error, Result};
 
-/// Names of head's kernels that differ from the base's or that the base lacks. Head is all of its gates.yaml.
+/// Returns the names of head's kernels that differ from the base's or that the base lacks. Head is all of its
+/// gates.yaml.
 ///
 /// # Errors
-/// Environment, where the cache cannot be read.
+/// Fails with an environment error if the cache cannot be read.
 pub fn find_changed(head: &Loaded, found: &BaseSide, cache: &Cache) -> Result<BTreeSet<String>> {
     let all: BTreeSet<String> = head.all.iter().map(|id| id.kernel.clone()).collect();
     let (pin, accepted) = (&head.toolchain.cuda, config::load_acceptances(head)?);
-    if found.compiler != Choice::pin(pin.as_deref()) || found.asked.accepted != accepted {
+    if found.compiler != Choice::pin(pin.as_deref()) || found.spec.accepted != accepted {
         return Ok(all);
     }
-    // Without a compiler the cache cannot be asked: the run then installs one, or says what is missing.
+    // Without a compiler there is no key to the cache. The run then installs one, or says what is missing.
     let Ok(toolchain) = toolchain::find(pin.as_deref(), cache) else {
         return Ok(all);
     };
     let side = |root: &Path, plan, gates, baselines| {
         let compiler = Some(toolchain.host_compiler.as_path());
-        Ok::<_, Error>(Side {
+        Ok::<_, Error>(ComparedSide {
             plan,
             gates,
             baselines,
@@ -44,7 +45,7 @@ pub fn find_changed(head: &Loaded, found: &BaseSide, cache: &Cache) -> Result<BT
     };
     let (baselines, _) = store::load_baselines(&head.root)?;
     let ours = side(&head.root, &head.plan, &head.gates, &baselines)?;
-    let base = &found.asked;
+    let base = &found.spec;
     let theirs = side(&found.root, &base.plan, &base.gates, &base.baselines)?;
     let is_changed = |kernel: &String| match (ours.state(kernel), theirs.state(kernel)) {
         (Some(ours), Some(theirs)) => ours != theirs,
@@ -55,7 +56,7 @@ pub fn find_changed(head: &Loaded, found: &BaseSide, cache: &Cache) -> Result<BT
         .filter(|kernel| is_changed(kernel))
         .cloned()
         .collect();
-    // A base that is made of head's files is as head is, whatever the change did.
+    // A base that is made from head's files equals head, whatever the change did.
     let trees = base::trees(found, &[&toolchain], cache)?;
     Ok(match trees.find_crossing(&ours.reads(), &theirs.reads()) {
         Some(_) => all,
@@ -63,8 +64,8 @@ pub fn find_changed(head: &Loaded, found: &BaseSide, cache: &Cache) -> Result<BT
     })
 }
 
-/// Head, or the base.
-struct Side<'a> {
+/// Head or the base, as they are compared.
+struct ComparedSide<'a> {
     plan: &'a Plan,
     gates: &'a [Gate],
     baselines: &'a [Baseline],
@@ -73,8 +74,8 @@ struct Side<'a> {
     references: References,
 }
 
-impl Side<'_> {
-    /// The files that its units and its references so far were made of.
+impl ComparedSide<'_> {
+    /// Returns the files that its units and its references were made from so far.
     fn reads(&self) -> Reads {
         let units = self.plan.units.iter().zip(&self.artifacts);
         let mut reads = self.references.reads();
@@ -84,7 +85,7 @@ impl Side<'_> {
         reads
     }
 
-    /// All that a verdict on a kernel follows from; `None` where it is not known.
+    /// Returns everything that a verdict on a kernel follows from, or `None` if some of it is unknown.
     fn state(&self, kernel: &str) -> Option<Value> {
         let units = self
             .plan
@@ -127,7 +128,7 @@ impl Side<'_> {
     }
 }
 
-/// Where something was declared moves with every line above it.
+/// Removes line numbers of declarations, which change with every line above them.
 fn forget_lines(value: &mut Value) {
     match value {
         Value::Object(fields) => {

@@ -1,9 +1,9 @@
-//! Every seed of every case on a GPU, or on whichever of several is free: the record does not tell which.
+//! Checks every seed of every case on a GPU, or on whichever of several GPUs is free. The record does not say which.
 
 use super::answers::Answers;
 use super::plan::Planned;
 use super::took::milliseconds;
-use super::work::{EvidenceSide, Side, SkipReason, Work};
+use super::work::{EvidenceSide, SkipReason, Work, WorkSide};
 use crate::event::{Event, Phase};
 use check::cache::Answer;
 use judge::{Admission, Stage};
@@ -56,11 +56,11 @@ pub fn check_all(
     record.costs.reference_ms += milliseconds(work.base.answers.wall);
 }
 
-/// Cases, and for each of their seeds a job.
+/// Cases, with a job for each of their seeds.
 type Asked<'a> = (Vec<&'a Case>, Vec<Vec<Tried>>);
 
 /// Makes a job for each seed of a case that the judge admits.
-fn head_jobs<'a>(side: &Side, record: &'a Record) -> Asked<'a> {
+fn head_jobs<'a>(side: &WorkSide, record: &'a Record) -> Asked<'a> {
     let plan = &record.plan;
     let admissions = judge::admit(
         plan,
@@ -88,7 +88,7 @@ fn head_jobs<'a>(side: &Side, record: &'a Record) -> Asked<'a> {
 
 /// Computes the references of the cases that the base needs, and makes their jobs. `None` where there is no base.
 fn base_jobs<'a>(
-    side: &mut Side,
+    side: &mut WorkSide,
     planned: &Planned,
     record: &'a Record,
     on: &(dyn Fn(Event) + Sync),
@@ -115,7 +115,7 @@ fn base_jobs<'a>(
     Some((cases, tried))
 }
 
-/// The jobs of each case; and for each of its seeds, in their order, why there is none.
+/// The jobs of each case, and for each of its seeds in order the reason if there is none.
 type Split = (Vec<Vec<CheckJob>>, Vec<Vec<Option<SkipReason>>>);
 
 fn split(tried: Vec<Vec<Tried>>) -> Split {
@@ -136,7 +136,7 @@ fn split(tried: Vec<Vec<Tried>>) -> Split {
     tried.into_iter().map(split_one).unzip()
 }
 
-/// Answers are of those seeds alone that had a job.
+/// Makes evidence of the answers. Only seeds with a job have an answer.
 fn evidence(
     cases: &[&Case],
     untried: Vec<Vec<Option<SkipReason>>>,
@@ -156,7 +156,7 @@ fn evidence(
                 driver: why.clone().into_seen(),
                 check: why.into_seen(),
             });
-            // The driver's facts on the entry are the same for every seed.
+            // The driver's facts about the entry are the same for every seed.
             if position == 0 {
                 evidence.push(Evidence::Driver {
                     case: case.id.clone(),
@@ -174,7 +174,7 @@ fn evidence(
     evidence
 }
 
-impl Side {
+impl WorkSide {
     pub(super) fn check_job(
         &self,
         plan: &Plan,
@@ -266,7 +266,7 @@ mod tests {
         }
     }
 
-    /// The content of each piece, in the order of the record.
+    /// Returns the content of each piece, in the order of the record.
     fn said(evidence: &[Evidence]) -> Vec<String> {
         let word = |case: &CaseId, seed: &str, what: Option<String>| {
             format!("{}{seed}: {}", case.shape, what.unwrap_or_default())

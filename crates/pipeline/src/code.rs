@@ -1,4 +1,4 @@
-//! The machine code that a change compiles differently from the base, for those who explain the verdicts.
+//! Reads the machine code that a change compiles differently from the base, for those who explain the verdicts.
 
 use super::plan::Planned;
 use super::sources::Sources;
@@ -11,13 +11,13 @@ use rayon::prelude::*;
 use std::collections::HashMap;
 use system::cache::Cache;
 
-/// Units of head that the base has, too, and that are not the same.
+/// Units of head that the base also has, with different code.
 pub(super) struct Changed(Vec<UnitId>);
 
 impl Changed {
-    pub fn of(record: &Record) -> Self {
+    pub fn from_record(record: &Record) -> Self {
         let head = identities(record.evidence.iter());
-        let base = identities(record.evidence.iter().filter_map(Evidence::of_base));
+        let base = identities(record.evidence.iter().filter_map(Evidence::as_base));
         let units = record.plan.units.iter().map(|unit| &unit.id);
         let differs = |unit: &&UnitId| match (base.get(unit), head.get(unit)) {
             (Some(base), Some(head)) => base != head,
@@ -26,7 +26,7 @@ impl Changed {
         Self(units.filter(differs).cloned().collect())
     }
 
-    /// The machine code of each, on both sides.
+    /// Returns the machine code of each unit, on both sides.
     pub fn read(
         &self,
         planned: &Planned,
@@ -100,7 +100,7 @@ fn find(cache: &Cache, provision: bool, on: &(dyn Fn(Event) + Sync)) -> Option<D
     toolchain::find_disassembler(cache)
 }
 
-/// With the text of its source lines.
+/// Adds the text of its source lines.
 fn quoted(mut facts: CodeFacts, sources: &mut Sources) -> CodeFacts {
     let lines: Vec<_> = code::own_lines(&facts).cloned().collect();
     for line in lines {

@@ -1,4 +1,4 @@
-//! The device of a run, and its waking up while the change is found and built.
+//! Opens the device of a run while the change is found and built.
 
 use crate::request::{Profile, Request};
 use config::Loaded;
@@ -10,18 +10,18 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Instant;
 use system::error::{Error, Result};
 
-/// A device that wakes up on a thread of its own: a CUDA context takes as long as a warm build.
+/// A device that wakes up on a thread of its own, because a CUDA context takes as long as a warm build.
 pub struct WakingDevice<'scope, 'env> {
     opened: ScopedJoinHandle<'scope, (Crews<'env>, Seen<DeviceFacts>)>,
-    /// When the run began.
+    /// When the run began, for its costs.
     pub(super) began: Instant,
 }
 
-/// Starts to open the device that `request` names, for the cases of `head`. `waiting` is called where another gatekeeper
+/// Starts to open the device that `request` names, for the cases of `head`. `waiting` is called if another gatekeeper
 /// has to be waited for.
 ///
 /// # Errors
-/// Environment, where the system does not tell where this executable is.
+/// Fails with an environment error if the system does not say where this executable is.
 pub fn wake_device<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     request: &'env Request,
@@ -42,7 +42,7 @@ impl<'env> WakingDevice<'_, 'env> {
     /// Waits until the device is open, or known to be absent or broken.
     ///
     /// # Errors
-    /// Environment, where its thread panicked.
+    /// Fails with an environment error if its thread panicked.
     pub(super) fn wait(self) -> Result<(Crews<'env>, Seen<DeviceFacts>)> {
         self.opened
             .join()
@@ -61,7 +61,7 @@ fn timing_processes(request: &Request, head: &Loaded) -> usize {
     }
 }
 
-/// Opens the device. `ahead` is how many fresh workers are going to be asked for.
+/// Opens the device. `ahead` is the number of fresh workers that will be asked for.
 pub(super) fn open(request: &Request, crews: &mut Crews, ahead: usize) -> Seen<DeviceFacts> {
     let device = match request.device {
         DeviceChoice::Sim => Seen::NotRun(NotRun::SimulatorAsked),
@@ -73,7 +73,8 @@ pub(super) fn open(request: &Request, crews: &mut Crews, ahead: usize) -> Seen<D
     device
 }
 
-/// A driver that cannot load what this compiler makes is no device to run on; said once, not by each kernel.
+/// Turns a device into a fault if its driver cannot load what this compiler makes. This is reported once, and not by
+/// each kernel.
 pub(super) fn usable(device: Seen<DeviceFacts>, compiler: &str) -> Seen<DeviceFacts> {
     let problem = device
         .got()

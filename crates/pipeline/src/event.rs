@@ -1,13 +1,13 @@
-//! Messages of a run while it works; a command shows them.
+//! Messages of a run while it works, which a command shows.
 
 use std::fmt;
 
 /// Messages of the pipeline while it works.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// So many more steps lie ahead of a phase, which began with them or goes on.
+    /// A phase began, or goes on, with this many more steps ahead.
     Began { phase: Phase, steps: u64 },
-    /// One step done; `what` is the next thing to read: a case, a unit.
+    /// One step is done. `what` is the next thing to read: a case or a unit.
     Stepped { phase: Phase, what: String },
     /// A phase is over before all of its steps were done.
     Ended { phase: Phase },

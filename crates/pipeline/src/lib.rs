@@ -1,6 +1,5 @@
-//! A run from gates.yaml to its judgement: plan, prepare, execute, judge. Alone knows the order of the
-//! stages; decides nothing: whether a case may go on, needs another process, or holds is asked of
-//! `judge`.
+//! Runs a change from gates.yaml to its judgement: plan, prepare, execute, judge. Only this crate knows the order of
+//! the stages, and it decides nothing: it asks `judge` whether a case may go on, needs another process, or holds.
 
 // Outside of tests every file is read through `system::files`.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -30,7 +29,7 @@ pub use base::MENDS;
 pub use bench::{Bench, CandidateBuilder};
 pub use changed::find_changed;
 pub use device::{WakingDevice, wake_device};
-pub use request::{Apart, BaseSide, Change, Profile, Request};
+pub use request::{BaseSide, Change, FileIsolation, Profile, Request};
 pub use shard::AskedShard;
 
 use event::Event;
@@ -45,10 +44,10 @@ use took::milliseconds;
 use work::Work;
 
 /// Runs a change: builds both sides, then checks every case on the GPU, simulates it for races and stray accesses, and
-/// times and profiles what is right. Without a GPU the simulator checks and counts in its place.
+/// times and profiles what is right. Without a GPU the simulator checks and counts instead.
 ///
 /// # Errors
-/// Errors that keep a run from starting at all: baselines, compiler, cache. Whatever breaks later is evidence.
+/// Fails if the run cannot start at all: baselines, compiler, cache. Whatever breaks later is evidence.
 pub fn run(
     request: &Request,
     change: Change,
@@ -78,7 +77,7 @@ pub fn run(
         time::time_all(&work, &planned.root, crews.first(), &mut record, on);
         record.costs.gpus = u32::try_from(crews.gpus()).unwrap_or(u32::MAX);
         if record.plan.profiling.is_some() {
-            // The GPU is free for the profiler's own worker.
+            // The profiler starts a worker of its own, and needs the GPU to be free.
             crews.retire();
             profile::profile_all(&planned, &work, &mut record, on);
         }
@@ -98,7 +97,7 @@ pub fn run(
     Ok(record)
 }
 
-/// Adds what both sides are without running them: the machine code that differs, and what the base's references answer to
+/// Adds what both sides show without running: the machine code that differs, and what the base's references answer to
 /// head's inputs.
 fn compare_sides(
     request: &Request,
@@ -109,7 +108,7 @@ fn compare_sides(
     on: &(dyn Fn(Event) + Sync),
 ) {
     let began = Instant::now();
-    let changed = code::Changed::of(record);
+    let changed = code::Changed::from_record(record);
     let code = changed.read(planned, work, cache, request.provision, on);
     record.evidence.extend(code);
     record.costs.compiler_ms += milliseconds(began.elapsed());

@@ -1,4 +1,4 @@
-//! Plans a run, before anything is built: the plan with its policy, the base's tree, the compiler.
+//! Plans a run before anything is built: the plan with its policy, the base's tree, and the compiler.
 
 use super::request::{Change, Profile, Request};
 use super::sources::Sources;
@@ -21,32 +21,32 @@ use std::path::PathBuf;
 use system::cache::Cache;
 use system::error::{Diagnostic, Error, Result};
 
-/// Everything that a run goes by.
+/// Everything that a run needs to know.
 pub(super) struct Planned {
-    /// The directory of gates.yaml.
+    /// The directory that holds head's gates.yaml.
     pub root: PathBuf,
     pub places: Places,
     pub plan: Plan,
     pub policy: Policy,
-    /// The commit of head.
+    /// The commit of head's tree, if it is known.
     pub commit: Option<String>,
     pub sources: Option<String>,
     pub checkout: Checkout,
-    /// Where a part of the cases is run: `plan` and `policy` are that part's.
+    /// The shard, if only a part of the cases is run. `plan` and `policy` then belong to that part.
     pub shard: Option<Shard>,
     pub toolchain: Toolchain,
-    /// As the command line names it.
+    /// The compiler as the command line names it.
     pub named_compiler: Option<String>,
     pub references: References,
     pub base: Option<BaseTree>,
-    /// Only where it is asked for.
+    /// The profiler, or why there is none. It is only looked for if profiles are asked for.
     pub profiler: std::result::Result<Profiler, Fault>,
 }
 
-/// Profiles of a case that a relative limit rests on.
+/// The number of profiles of a case that a relative limit rests on.
 const REPEATS: u32 = 3;
 
-/// The files that the units of each side were made of.
+/// The files that the units of each side were made from.
 #[derive(Default)]
 pub(super) struct UnitReads {
     pub head: Reads,
@@ -55,19 +55,21 @@ pub(super) struct UnitReads {
 
 /// The tree that the base is built from.
 pub(super) struct BaseTree {
-    /// The directory of its gates.yaml.
+    /// The directory that holds the base's gates.yaml.
     pub root: PathBuf,
-    /// The compiler that it asks for.
+    /// The compiler that the base asks for.
     pub toolchain: Toolchain,
     pub references: References,
-    /// The trees of both sides.
+    /// The directories of both sides, which are kept apart.
     pub trees: Trees,
-    /// Keeps its files where they are.
+    /// Keeps the files of the base in place.
     _files: Box<dyn Any + Send + Sync>,
 }
 
+/// Plans a run.
+///
 /// # Errors
-/// Errors that keep a run from starting at all: baselines, acceptances, the compiler.
+/// Fails if the run cannot start at all: baselines, acceptances, the compiler.
 pub(super) fn plan(
     request: &Request,
     change: Change,
@@ -88,7 +90,7 @@ pub(super) fn plan(
     loaded.plan.pairing = base
         .is_some()
         .then(|| config::pairing(request.time_unchanged));
-    // By the gates of all shards, which are of one plan.
+    // Rivals follow from the gates of all shards, which have one plan.
     loaded.plan.request_rivals(&loaded.gates, request.rivals);
     let shard = request.shard.as_ref();
     let shard = shard.map(|asked| shard::take(asked, &mut loaded));
@@ -105,14 +107,14 @@ pub(super) fn plan(
     let (baselines, broken_baselines) = store::load_baselines(&root)?;
     let toolchain = find_compiler(request, &compiler, cache, on)?;
     let base = base.map(|mut side| {
-        side.asked.plan.profiling = plan.profiling;
+        side.spec.plan.profiling = plan.profiling;
         let theirs = if side.compiler == compiler { toolchain.clone() } else { find_compiler(request, &side.compiler, cache, on).map_err(|error| {
-                match side.apart {
-                    Some(_) => of_base(error),
+                match side.file_isolation {
+                    Some(_) => blame_base(error),
                     None => error,
                 }
             })? };
-        if side.apart.is_none() && theirs.facts == toolchain.facts {
+        if side.file_isolation.is_none() && theirs.facts == toolchain.facts {
             return Err(Error::usage(format!(
                 "nothing to compare: head and base are the same files, and both compilers are nvcc {}",
                 theirs.facts.version
@@ -129,7 +131,7 @@ pub(super) fn plan(
             trees,
             _files: side.files,
         };
-        Ok::<_, Error>((tree, side.asked))
+        Ok::<_, Error>((tree, side.spec))
     });
     let (tree, base) = base.transpose()?.unzip();
     let trees = tree.as_ref().map(|base: &BaseTree| &base.trees);
@@ -163,8 +165,8 @@ pub(super) fn plan(
     })
 }
 
-/// Decides what the plan does about profiles, and finds the profiler. A missing profiler is a verdict of every gate that
-/// needs one, and no end of the run.
+/// Decides what the plan does about profiles, and finds the profiler. A missing profiler is a verdict of every gate
+/// that needs one, and does not end the run.
 fn find_profiler(request: &Request, plan: &mut Plan) -> std::result::Result<Profiler, Fault> {
     let missing = |message: String| Fault::new(FaultKind::ProfilerMissing, message);
     if request.profile == Profile::No {
@@ -193,7 +195,7 @@ impl Planned {
         Sources::new(&self.root, &self.toolchain.include)
     }
 
-    /// Units of the base whose variant is part of this run, and what they are built of.
+    /// Returns the units of the base whose variant is part of this run, and the tree that they are built from.
     pub fn base_units(&self) -> Option<(&BaseTree, Vec<Unit>)> {
         let tree = self.base.as_ref()?;
         let base = self.policy.base.as_ref()?;
@@ -201,7 +203,7 @@ impl Planned {
     }
 
     pub fn environment(&self, request: &Request, device: &Seen<DeviceFacts>) -> Environment {
-        // In the place of a GPU, not of one that is broken or required.
+        // The simulator replaces a missing GPU, but not one that is broken or required.
         let is_absent = matches!(device, Seen::NotRun(_));
         let simulator = (is_absent && !request.require_gpu).then_some(Simulator {
             counter_model: COUNTER_MODEL,
@@ -225,14 +227,16 @@ impl Planned {
         }
     }
 
-    /// The base's compiler, where it is not head's.
+    /// Returns the base's compiler, if it differs from head's.
     pub fn base_compiler(&self) -> Option<&CompilerFacts> {
         let theirs = &self.base.as_ref()?.toolchain.facts;
         (*theirs != self.toolchain.facts).then_some(theirs)
     }
 
+    /// Refuses a base that is made from head's files.
+    ///
     /// # Errors
-    /// Usage, where the base is built or computed from files of the head, by `units` or by the references so far.
+    /// Fails with a usage error if `units` of the base, or its references so far, are made from files of head.
     pub fn refuse_crossing(&self, units: &UnitReads) -> Result<()> {
         let Some(BaseTree {
             trees, references, ..
@@ -245,12 +249,12 @@ impl Planned {
         base::refuse_crossing(trees.find_crossing(&head, &base))
     }
 
-    /// Runs the base's references on head's inputs; nothing where there is no base.
+    /// Runs the base's references on head's inputs. Returns nothing if there is no base.
     pub fn compare_references(&self, device: &Seen<DeviceFacts>) -> Vec<Evidence> {
         let (Some(tree), Some(base)) = (&self.base, &self.policy.base) else {
             return Vec::new();
         };
-        // A machine with a GPU computes the references of all that it checks.
+        // A machine with a GPU computes the references of everything that it checks.
         let too_large = |case: &Case| match device {
             Seen::Got(_) => None,
             _ => sim::too_large(case),
@@ -260,7 +264,7 @@ impl Planned {
     }
 }
 
-fn of_base(error: Error) -> Error {
+fn blame_base(error: Error) -> Error {
     match error {
         Error::Usage(_) => error,
         Error::Environment(diagnostic) => Error::Environment(

@@ -1,5 +1,5 @@
-//! Everything that needs no GPU time, at once: nvcc for head and base, the device's own waking up, and
-//! then, if there is a device, the references.
+//! Does everything that needs no GPU time, at once: nvcc for head and base while the device wakes up, and then, if
+//! there is a device, the references.
 
 use super::answers::Answers;
 use super::arguments::{refuse_misfits, refuse_unassembled};
@@ -7,7 +7,7 @@ use super::device::{WakingDevice, usable};
 use super::plan::{Planned, UnitReads};
 use super::request::Request;
 use super::took::{Meter, milliseconds};
-use super::work::{Artifacts, EvidenceSide, Side, Work};
+use super::work::{Artifacts, EvidenceSide, Work, WorkSide};
 use crate::event::{Event, Phase};
 use build::apart::{Reader, Reads};
 use build::{Building, Built};
@@ -20,18 +20,20 @@ use system::error::{Error, Result};
 /// Everything that is built and known before a kernel runs.
 pub(super) struct Prepared<'env> {
     pub work: Work,
-    /// What the builds gave.
+    /// The record, with the evidence of the builds.
     pub record: Record,
     pub crews: Crews<'env>,
     pub reads: UnitReads,
-    /// How long the first workers took to start while the change was found and the compiler ran, whose time that is.
+    /// The time that the first workers took to start while the change was found and the compiler ran. It counts as
+    /// theirs.
     pub started_meanwhile: Duration,
 }
 
-/// Builds both sides while the device wakes up, and then computes the references of what it is going to run.
+/// Builds both sides while the device wakes up, and then computes the references of what it will run.
 ///
 /// # Errors
-/// Environment, where neither compiler nor cache can be used. Usage, where a side is built from files of the other.
+/// Fails with an environment error if compiler or cache cannot be used, and with a usage error if a side is built from
+/// files of the other.
 pub(super) fn prepare<'env>(
     request: &Request,
     planned: &Planned,
@@ -81,13 +83,13 @@ pub(super) fn prepare<'env>(
         took: Vec::new(),
         shard: planned.shard.clone(),
     };
-    // References that were computed while the compiler ran are its time.
+    // References that were computed while the compiler ran count as the compiler's time.
     let overlap = built_in.saturating_sub(waited).min(answers.wall);
     record.costs.compiler_ms = milliseconds(built_in);
     record.costs.reference_ms = milliseconds(answers.wall - overlap);
     let head = file_builds(EvidenceSide::Head, head, &mut record);
     let base = file_builds(EvidenceSide::Base, base, &mut record);
-    let side = |artifacts, answers, dump| Side {
+    let side = |artifacts, answers, dump| WorkSide {
         device: device.got().cloned(),
         artifacts,
         answers,
@@ -107,7 +109,7 @@ pub(super) fn prepare<'env>(
     })
 }
 
-/// Adds to the record what the builds of a side gave, and returns what it runs.
+/// Adds the builds of a side to the record, and returns the artifacts that it runs.
 fn file_builds(side: EvidenceSide, built: Vec<(UnitId, Built)>, record: &mut Record) -> Artifacts {
     let mut artifacts = Artifacts::new();
     let mut pieces = Vec::new();
@@ -125,7 +127,7 @@ fn file_builds(side: EvidenceSide, built: Vec<(UnitId, Built)>, record: &mut Rec
     artifacts
 }
 
-/// The files that units were made of.
+/// Returns the files that units were made from.
 fn reads(built: &[(UnitId, Built)]) -> Reads {
     let mut reads = Reads::default();
     for (unit, built) in built {

@@ -1,4 +1,4 @@
-//! Profiles, when everything is timed: each in a process of its own, and none at the same time as a timing.
+//! Takes profiles after everything is timed: each in a process of its own, and never at the same time as a timing.
 
 use super::plan::Planned;
 use super::took::milliseconds;
@@ -64,8 +64,8 @@ pub(super) fn profile_all(
     record.costs.profiler_ms = milliseconds(began.elapsed());
 }
 
-/// Where sources lie on this machine, and what stands for that in a record: nothing for the directory of gates.yaml,
-/// of head or base.
+/// Where sources are on this machine, and what a record has instead: nothing for the directory of gates.yaml, of head
+/// or base.
 struct Trees(Vec<(PathBuf, &'static str)>);
 
 impl Trees {
@@ -99,7 +99,8 @@ impl Trees {
         facts
     }
 
-    /// `kernels/k.cu:12` of a line below one of these, or its file alone where that lies elsewhere.
+    /// Returns the name of a line, `kernels/k.cu:12` if it is below one of these directories, and else with the file
+    /// name alone.
     fn name(&self, place: &str) -> String {
         let path = Path::new(place);
         let known = self.0.iter().find_map(|(root, name)| {

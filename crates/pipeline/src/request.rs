@@ -8,7 +8,7 @@ use run::device::DeviceChoice;
 use std::any::Any;
 use std::path::{Path, PathBuf};
 
-/// The request to `run`.
+/// The request for one run of a change.
 #[derive(Debug)]
 pub struct Request {
     pub config: PathBuf,
@@ -18,15 +18,15 @@ pub struct Request {
     pub provision: bool,
     pub profile: Profile,
     pub dump: Option<PathBuf>,
-    /// Simulate also what an earlier run has simulated.
+    /// True if results of earlier runs are simulated again.
     pub fresh: bool,
-    /// On a machine with a GPU, simulate as well: a GPU shows neither races nor stray reads.
+    /// True if a machine with a GPU simulates as well, because a GPU shows neither races nor stray reads.
     pub simulate_beside_gpu: bool,
-    /// Against a base: time the cases that did not change, too.
+    /// Against a base: true if cases that did not change are timed, too.
     pub time_unchanged: bool,
-    /// Times all rivals, and not only those that a gate names.
+    /// True if all rivals are timed, and not only those that a gate names.
     pub rivals: bool,
-    /// Where a part of the cases is run.
+    /// The shard, if only a part of the cases is run.
     pub shard: Option<AskedShard>,
     /// The command line, for the record.
     pub command: String,
@@ -53,55 +53,55 @@ impl Request {
     }
 }
 
-/// The change to build, check, measure and judge: two sides, or head alone. Where they come from is not known here; the
-/// program's `revisions` makes a change from git.
+/// The change to build, check, measure and judge: two sides, or head alone. This crate does not know where they come
+/// from; the program's `revisions` makes a change from git.
 pub struct Change {
-    /// Files and what they ask, as they are.
+    /// Head's files, and what they ask.
     pub head: Loaded,
-    /// For the record: head's commit, a digest of its files, and what people call both.
+    /// Head's commit, a digest of its files, and the names that people have for both, for the record.
     pub commit: Option<String>,
     pub sources: Option<String>,
     pub checkout: Checkout,
     /// Older baselines that gates of head name.
     pub anchors: Vec<Anchor>,
-    /// The compiler that builds head.
+    /// The compiler that head is built with.
     pub compiler: Choice,
     pub base: Option<BaseSide>,
 }
 
-/// The side that head is held against.
+/// The side that head is compared with.
 pub struct BaseSide {
-    /// Plan, gates and baselines, under head's names.
-    pub asked: Base,
+    /// Its plan, gates and baselines, with head's names.
+    pub spec: Base,
     /// The limits on compiled files that it asks for.
     pub binaries: Vec<BinaryGates>,
     /// The programs that its gates.yaml has.
     pub programs: Vec<Program>,
-    /// The compiler that builds it.
+    /// The compiler that the base is built with.
     pub compiler: Choice,
-    /// The directory of its gates.yaml.
+    /// The directory that holds its gates.yaml.
     pub root: PathBuf,
-    /// `None` where it is made of head's own files.
-    pub apart: Option<Apart>,
-    /// Keeps its files where they are.
+    /// How its files are kept apart from head's. `None` if it is made from head's own files.
+    pub file_isolation: Option<FileIsolation>,
+    /// A guard that keeps its files in place.
     pub files: Box<dyn Any + Send + Sync>,
 }
 
 /// The tree of a base that has one of its own.
-pub struct Apart {
-    /// The whole tree.
+pub struct FileIsolation {
+    /// The top of the whole tree.
     pub top: PathBuf,
-    /// Head's whole tree, which the base may not read, and the files in it.
+    /// The top of head's tree, which the base may not read, and the files in it.
     pub head_top: PathBuf,
     pub head_files: Vec<PathBuf>,
 }
 
-/// Whether cases are profiled.
+/// Whether and when cases are profiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
     No,
-    /// After all timings.
+    /// They are profiled after all timings.
     Too,
-    /// In the place of timings.
+    /// They are profiled instead of timed.
     Only,
 }

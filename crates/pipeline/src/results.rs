@@ -1,9 +1,9 @@
-//! Results of the simulator by content: the code that executes, how it is called, the seed that its inputs follow from,
-//! what its outputs are compared with, the budget, and the program that simulates. The simulator is deterministic, so
-//! the same question has the same answer to the bit.
+//! Keeps results of the simulator by content: the code that executes, how it is called, the seed that its inputs follow
+//! from, what its outputs are compared with, the budget, and the program that simulates. The simulator is
+//! deterministic, so the same question has the same answer to the bit.
 //!
-//! Written and read as the other parts of the cache: an entry that is damaged, or was stored for another question, is
-//! none, and a pull request reads what all share and writes to its own.
+//! Results are written and read like the other parts of the cache: an entry that is damaged, or was stored for another
+//! question, is ignored, and a pull request reads the shared cache and writes to its own.
 
 use build::toolchain::ProgramDigests;
 use build::{Artifact, FilledConstant};
@@ -24,34 +24,34 @@ const MAGIC: sealed::Magic = b"gatekeeper simulated/1\n";
 /// The results of earlier runs, and of this one.
 pub(super) struct Results {
     dir: CacheDir,
-    /// Digest of this executable. Another one may simulate, draw inputs or compare in another way.
+    /// The digest of this executable. Another one may simulate, draw inputs or compare differently.
     program: String,
-    /// The start of this run.
+    /// When this run started, as the record says.
     started: String,
-    /// Nothing is taken from earlier runs.
+    /// True if nothing is taken from earlier runs.
     is_fresh: bool,
-    /// Digests of PTX by path; `None` where a file cannot be read.
+    /// Digests of PTX by path, with `None` for a file that cannot be read.
     code: Mutex<HashMap<PathBuf, Option<String>>>,
 }
 
-/// The name of one question.
+/// The name under which an answer is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Key(String);
+pub(super) struct ResultKey(String);
 
-/// One answer, and what came with it.
+/// One answer, and what is kept with it.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Kept {
+pub(super) struct KeptResult {
     /// The start of the run that simulated it.
     pub since: String,
-    /// For so long it kept a core busy.
+    /// The time that it kept a core busy.
     pub took: Duration,
-    /// Digests of the outputs that it was compared with, where there are any.
+    /// Digests of the outputs that it was compared with, if there are any.
     pub outputs: Option<BTreeMap<String, String>>,
     pub answer: Seen<Frame>,
 }
 
-/// The question, apart from the case, its code and its seed.
+/// The rest of the question, without the case, its code and its seed.
 #[derive(Serialize)]
 pub(super) enum Asked {
     Estimate,
@@ -78,8 +78,10 @@ pub(super) struct Code {
 }
 
 impl Results {
+    /// Opens the results.
+    ///
     /// # Errors
-    /// Environment, where the cache cannot be written or this executable cannot be read.
+    /// Fails with an environment error if the cache cannot be written, or if this executable cannot be read.
     pub fn open(cache: &Cache, started: &str, is_fresh: bool) -> Result<Self> {
         let program = this_program()?;
         let mut digests = ProgramDigests::load(cache)?;
@@ -96,7 +98,8 @@ impl Results {
         })
     }
 
-    /// `None` for what has no PTX, or none that can be read: nothing is kept of it.
+    /// Returns the code of an artifact. Returns `None` if it has no PTX, or if that cannot be read. Its results are
+    /// then not kept.
     pub fn code(&self, artifact: &Artifact) -> Option<Code> {
         let (path, entries, constants) = match artifact {
             Artifact::Cubin {
@@ -119,7 +122,7 @@ impl Results {
         })
     }
 
-    /// The expected outputs of a seed, if they have a name before they are computed.
+    /// Returns the expected outputs of a seed, if they have a name before they are computed.
     pub fn expected(
         &self,
         references: &References,
@@ -136,7 +139,14 @@ impl Results {
         })
     }
 
-    pub fn key(&self, case: &Case, code: Code, seed: u64, limit: u64, asked: Asked) -> Option<Key> {
+    pub fn key(
+        &self,
+        case: &Case,
+        code: Code,
+        seed: u64,
+        limit: u64,
+        asked: Asked,
+    ) -> Option<ResultKey> {
         #[derive(Serialize)]
         struct Question<'a> {
             program: &'a str,
@@ -155,10 +165,10 @@ impl Results {
             asked,
         };
         let text = serde_json::to_vec(&question).ok()?;
-        Some(Key(blake3::hash(&text).to_hex().to_string()))
+        Some(ResultKey(blake3::hash(&text).to_hex().to_string()))
     }
 
-    pub fn find(&self, key: &Key) -> Option<Kept> {
+    pub fn find(&self, key: &ResultKey) -> Option<KeptResult> {
         if self.is_fresh {
             return None;
         }
@@ -170,11 +180,10 @@ impl Results {
         })
     }
 
-    /// Keeps an answer that comes again. A cache that cannot be written costs the next run its time, and this one
-    /// nothing.
+    /// Keeps an answer that would be the same again. A cache that cannot be written only costs the next run its time.
     pub fn keep(
         &self,
-        key: &Key,
+        key: &ResultKey,
         answer: &Seen<Frame>,
         took: Duration,
         outputs: Option<BTreeMap<String, String>>,
@@ -182,7 +191,7 @@ impl Results {
         if !comes_again(answer) {
             return;
         }
-        let kept = Kept {
+        let kept = KeptResult {
             since: self.started.clone(),
             took,
             outputs,
@@ -195,7 +204,7 @@ impl Results {
     }
 }
 
-/// Which seeds a case has beside the one that is simulated changes nothing of it.
+/// Returns a case without its seeds. The other seeds change nothing for the one that is simulated.
 fn without_seeds(case: &Case) -> Case {
     Case {
         seeds: Vec::new(),
@@ -203,17 +212,17 @@ fn without_seeds(case: &Case) -> Case {
     }
 }
 
-fn open(key: &Key, bytes: &[u8]) -> Option<Kept> {
+fn open(key: &ResultKey, bytes: &[u8]) -> Option<KeptResult> {
     let mut rest = sealed::open(MAGIC, bytes)?;
     let name = sealed::part(&mut rest)?;
     let text = sealed::part(&mut rest)?;
     let is_whole = rest.is_empty() && name == key.0.as_bytes();
-    let kept: Kept = is_whole.then(|| serde_json::from_slice(text).ok())??;
+    let kept: KeptResult = is_whole.then(|| serde_json::from_slice(text).ok())??;
     comes_again(&kept.answer).then_some(kept)
 }
 
-/// Whether the answer follows from the question alone. A worker that died or did not answer may have met the machine's
-/// limits.
+/// Returns true if the answer follows from the question alone. A worker that died or did not answer may have met the
+/// limits of the machine.
 fn comes_again(answer: &Seen<Frame>) -> bool {
     match answer {
         Seen::Got(Frame::Estimated(_) | Frame::Simulated(_)) | Seen::Unsupported(_) => true,
@@ -277,7 +286,7 @@ mod tests {
         let (case, at_one) = (case(), artifact(&one));
         let first = of(&case, &at_one);
         assert_eq!(of(&case, &at_one), first);
-        // Not those: the other seeds of the case, and where its PTX lies.
+        // The other seeds of the case and the path of its PTX make no difference.
         let mut seeds = case.clone();
         seeds.seeds.push(77);
         assert_eq!(of(&seeds, &at_one), first);
@@ -341,7 +350,7 @@ mod tests {
         keys.dedup();
         assert_eq!(keys.len(), count);
 
-        // Nothing is kept of what has no PTX.
+        // Nothing is kept of code without PTX.
         let gone = dir.path().join("gone.ptx");
         assert!(results(&cache).code(&artifact(&gone)).is_none());
         let launcher = Artifact::Launcher {
@@ -370,7 +379,7 @@ mod tests {
             (Seen::NotRun(NotRun::EarlierStage), false),
         ];
         for (number, (answer, is_kept)) in answers.into_iter().enumerate() {
-            let key = Key(format!("{number:064}"));
+            let key = ResultKey(format!("{number:064}"));
             let took = Duration::from_millis(5);
             results(&cache).keep(&key, &answer, took, None);
             let found = results(&cache).find(&key);
@@ -386,10 +395,10 @@ mod tests {
     fn an_entry_of_another_question_or_a_damaged_one_is_none() {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::at(dir.path()).unwrap();
-        let [key, other] = ["a", "b"].map(|name| Key(name.repeat(64)));
+        let [key, other] = ["a", "b"].map(|name| ResultKey(name.repeat(64)));
         let answer = Seen::Got(Frame::Estimated(Some(7)));
         results(&cache).keep(&key, &answer, Duration::ZERO, None);
-        let place = |key: &Key| dir.path().join("simulated").join(&key.0);
+        let place = |key: &ResultKey| dir.path().join("simulated").join(&key.0);
         std::fs::copy(place(&key), place(&other)).unwrap();
         assert!(results(&cache).find(&key).is_some());
         assert!(results(&cache).find(&other).is_none());
@@ -413,7 +422,7 @@ mod tests {
             let cache = Cache::at(own.path()).unwrap();
             results(&cache.with_shared(shared.path()).unwrap())
         };
-        let [known, new] = ["a", "b"].map(|name| Key(name.repeat(64)));
+        let [known, new] = ["a", "b"].map(|name| ResultKey(name.repeat(64)));
         let seven = Seen::Got(Frame::Estimated(Some(7)));
         let planted = Seen::Got(Frame::Estimated(Some(1)));
         results(&all).keep(&known, &seven, Duration::ZERO, None);

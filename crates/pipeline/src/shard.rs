@@ -1,25 +1,25 @@
-//! One part of the cases in the place of all.
+//! Runs one part of the cases instead of all.
 
 use config::Loaded;
 use judge::count_contests;
 use model::{CaseCost, CaseId, Filter, Gate, Num, Shard, Whole};
-use records::shard::{Part, TooMany, deal};
+use records::shard::{ShardPart, TooMany, deal};
 use serde_json::json;
 use system::error::{Error, Result};
 
 #[derive(Clone, Debug)]
 pub struct AskedShard {
-    pub part: Part,
-    /// The costs of cases in an earlier run; empty where nobody gave them.
+    pub part: ShardPart,
+    /// The costs of cases in an earlier run. Empty if nobody gave them.
     pub took: Vec<CaseCost>,
 }
 
-/// Leaves of what was loaded the cases of one shard.
+/// Keeps the cases of one shard.
 ///
 /// # Errors
-/// Usage, where there are more shards than groups of cases that stay together.
+/// Fails with a usage error if there are more shards than groups of cases that stay together.
 pub(super) fn take(asked: &AskedShard, loaded: &mut Loaded) -> Result<Shard> {
-    let Part { number, of } = asked.part;
+    let ShardPart { number, of } = asked.part;
     let dealt = deal(&loaded.plan, of, &asked.took).map_err(|few| too_many(asked.part, &few))?;
     let whole = whole(loaded, dealt)?;
     let own = usize::try_from(number - 1).ok();
@@ -42,7 +42,7 @@ pub(super) fn take(asked: &AskedShard, loaded: &mut Loaded) -> Result<Shard> {
     Ok(Shard { number, of, whole })
 }
 
-/// The chance of a false alarm is that of the whole: each contest has in a shard what it has there.
+/// Returns the chance of a false alarm for a shard. Each contest has the same chance as in the whole run.
 fn share(whole: Num, own: &[Gate], all: &[Gate]) -> Num {
     Num(whole.0 * count_contests(own) as f64 / count_contests(all) as f64)
 }
@@ -67,7 +67,7 @@ fn exactly(id: &CaseId) -> Result<Filter> {
     filter.map_err(|bad| Error::usage(format!("{bad}")))
 }
 
-fn too_many(part: Part, few: &TooMany) -> Error {
+fn too_many(part: ShardPart, few: &TooMany) -> Error {
     let groups = few.groups;
     Error::usage(format!(
             "--shard {part}: there is work for {groups} shards at most, as the variants of a kernel at one shape stay together"

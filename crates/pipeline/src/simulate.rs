@@ -1,11 +1,11 @@
-//! Every case in the simulator, where there is no GPU: what each would cost by a sample of its blocks, then
+//! Simulates every case if there is no GPU: first it estimates each case from a sample of its blocks, then it simulates
 //! those within the budget, all seeds, on all cores. What an earlier run has simulated is not simulated again.
 
 use super::answers::Answers;
 use super::plan::Planned;
-use super::results::{Asked, Kept, Key, Results};
+use super::results::{Asked, KeptResult, ResultKey, Results};
 use super::took::{Meter, milliseconds};
-use super::work::{EvidenceSide, Side, SkipReason, Work};
+use super::work::{EvidenceSide, SkipReason, Work, WorkSide};
 use crate::event::{Event, Phase};
 use check::cache::References;
 use judge::{Admission, Stage};
@@ -19,26 +19,27 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use system::error::Result;
 
-/// A launch may run so many times past the budget of its whole case before it counts as one that does not
-/// end: the estimate was of a few blocks, and others may have more to do.
+/// How many times the budget of its whole case a launch may run before it counts as endless. The estimate used a few
+/// blocks, and others may have more to do.
 const PATIENCE: u64 = 2;
 
-/// Warp instructions that are spent at least to see whether a few blocks come to their end, however small
-/// the budget: an endless loop is no case that is too large.
+/// The least number of warp instructions that are spent to see whether a few blocks end, however small the budget is.
+/// An endless loop is no case that is too large.
 const LEAST_PATIENCE: u64 = 10_000_000;
 
-/// A few blocks may run so many times past the budget of their case before they count as endless: blocks
-/// that alone pass it have much to do, and their cost says how much the whole would have.
+/// How many times the budget of their case a few blocks may run before they count as endless. Blocks that pass it alone
+/// have much to do, and their cost says how much the whole would have.
 const PATIENCE_WITH_BLOCKS: u64 = 8;
 
 fn patience(budget: u64) -> u64 {
     budget.max(LEAST_PATIENCE)
 }
 
-/// Head, and then of the base that alone which head's does not tell; each with the text of its lines.
+/// Simulates head, and then those cases of the base that head's results do not settle. Evidence has the text of its
+/// lines.
 ///
 /// # Errors
-/// Environment, where no worker can be found.
+/// Fails with an environment error if no worker can be started.
 pub fn simulate_all(
     planned: &Planned,
     work: &mut Work,
@@ -82,11 +83,11 @@ pub fn simulate_all(
     Ok(())
 }
 
-/// The code that a GPU has just run, for the findings that the simulator alone has. It keeps all cores busy, so no time
-/// may be taken meanwhile.
+/// Simulates the code that a GPU has just run, for the findings that only the simulator has. It keeps all cores busy,
+/// so no time may be taken meanwhile.
 ///
 /// # Errors
-/// Environment, where no worker can be found.
+/// Fails with an environment error if no worker can be started.
 pub fn simulate_beside_gpu(
     planned: &Planned,
     work: &Work,
@@ -103,7 +104,7 @@ pub fn simulate_beside_gpu(
         took: &work.took,
         on,
     };
-    let mut side = Side {
+    let mut side = WorkSide {
         device: work.head.device.clone(),
         artifacts: work.head.artifacts.clone(),
         answers: Answers::default(),
@@ -127,7 +128,7 @@ pub fn simulate_beside_gpu(
     Ok(())
 }
 
-/// Each case, and why it is not run if it is not.
+/// Returns each case, with the reason if it is not run.
 fn admitted(record: &Record) -> impl Iterator<Item = (&Case, Option<SkipReason>)> {
     let (plan, environment, policy) = (&record.plan, &record.environment, &record.policy);
     let admissions = judge::admit(plan, environment, policy, &record.evidence, Stage::Check);
@@ -140,15 +141,15 @@ fn admitted(record: &Record) -> impl Iterator<Item = (&Case, Option<SkipReason>)
         })
 }
 
-/// One case by the code for one architecture, all seeds, in the order of the plan; or why it is not run.
+/// One case with the code for one architecture, all seeds, in the order of the plan, or why it is not run.
 struct Run<'a> {
     case: &'a Case,
-    /// `None` for the oldest.
+    /// The architecture, or `None` for the oldest one.
     arch: Option<Arch>,
     refused: Option<SkipReason>,
 }
 
-/// The work of head or of the base.
+/// The work on head or on the base.
 struct OneSide<'a> {
     plan: &'a Plan,
     of: EvidenceSide,
@@ -158,34 +159,34 @@ struct OneSide<'a> {
     on: &'a (dyn Fn(Event) + Sync),
 }
 
-/// The cost of a case's seed.
+/// The cost of one seed of a case.
 #[derive(Clone, Copy)]
 enum Cost {
     About(u64),
-    /// A few blocks alone run far past the budget: they may wait for the others, or for ever.
+    /// A few blocks alone run far past the budget. They may wait for the others, or for ever.
     Unknown,
 }
 
 type Estimate = std::result::Result<Cost, SkipReason>;
 
-/// A run and one of its seeds, by their positions.
-type Place = (usize, usize);
+/// The position of a run, and that of one of its seeds.
+type SeedPosition = (usize, usize);
 
 /// One seed of a run that is to be simulated.
 struct Question<'a> {
-    place: Place,
+    place: SeedPosition,
     run: &'a Run<'a>,
     seed: u64,
-    /// The cost of one launch, for the order of work.
+    /// The cost of one launch, by which the work is ordered.
     cost: u64,
-    /// `None` where nothing is kept of it.
-    key: Option<Key>,
+    /// `None` if its answer is not kept.
+    key: Option<ResultKey>,
 }
 
 /// One seed of a run, simulated or not.
 struct Outcome {
     seen: Seen<Simulated>,
-    /// The start of the run that simulated it, where that was an earlier one.
+    /// The start of the run that simulated it, if that was an earlier one.
     since: Option<String>,
 }
 
@@ -196,7 +197,7 @@ impl From<Seen<Simulated>> for Outcome {
 }
 
 /// A job, and the name under which its answer is kept.
-type Named = (Job, Option<Key>);
+type NamedJob = (Job, Option<ResultKey>);
 
 fn runs_of_head(record: &Record) -> Vec<Run<'_>> {
     let (plan, environment, policy) = (&record.plan, &record.environment, &record.policy);
@@ -213,7 +214,7 @@ fn runs_of_base<'a>(record: &'a Record, base: &'a Base) -> Vec<Run<'a>> {
     let (environment, policy) = (&record.environment, &record.policy);
     let evidence = &record.evidence;
     let needed = judge::needed_of_base(&record.plan, environment, policy, evidence);
-    let pieces = evidence.iter().filter_map(Evidence::of_base);
+    let pieces = evidence.iter().filter_map(Evidence::as_base);
     let cases = judge::to_simulate(&base.plan, environment, policy, pieces);
     cases
         .into_iter()
@@ -235,10 +236,10 @@ fn runs<'a>(case: &'a Case, units: &[&Unit], refused: Option<SkipReason>) -> Vec
 }
 
 impl OneSide<'_> {
-    /// Evidence in the order of the runs.
+    /// Simulates runs, and returns evidence in their order.
     fn simulate(
         &self,
-        side: &mut Side,
+        side: &mut WorkSide,
         runs: Vec<Run>,
         references: &References,
         costs: &mut Costs,
@@ -279,8 +280,8 @@ impl OneSide<'_> {
         evidence(&runs, found)
     }
 
-    /// Whether each is to be run, by the first of its seeds.
-    fn estimate_all(&self, side: &Side, runs: &[Run]) -> Vec<Estimate> {
+    /// Estimates by the first of its seeds whether each is to be run.
+    fn estimate_all(&self, side: &WorkSide, runs: &[Run]) -> Vec<Estimate> {
         let budget = self.plan.simulation.budget;
         let mut jobs = Vec::new();
         let mut asked = Vec::new();
@@ -335,8 +336,8 @@ impl OneSide<'_> {
             .collect()
     }
 
-    /// From earlier runs, or else from the simulator.
-    fn estimate_jobs(&self, jobs: Vec<Named>, asked: &[&Run]) -> Vec<Seen<Frame>> {
+    /// Estimates jobs from earlier runs, or else with the simulator.
+    fn estimate_jobs(&self, jobs: Vec<NamedJob>, asked: &[&Run]) -> Vec<Seen<Frame>> {
         let known: Vec<Option<Seen<Frame>>> = jobs
             .iter()
             .map(|(_, key)| {
@@ -344,7 +345,7 @@ impl OneSide<'_> {
                 Some(kept.answer)
             })
             .collect();
-        let (jobs, runs): (Vec<Named>, Vec<&Run>) = jobs
+        let (jobs, runs): (Vec<NamedJob>, Vec<&Run>) = jobs
             .into_iter()
             .zip(asked)
             .zip(&known)
@@ -362,11 +363,11 @@ impl OneSide<'_> {
     /// Returns the seeds to simulate, and puts all others into `found`.
     fn questions<'r>(
         &self,
-        side: &Side,
+        side: &WorkSide,
         runs: &'r [Run<'r>],
         estimates: Vec<Estimate>,
         references: &References,
-        found: &mut BTreeMap<Place, Outcome>,
+        found: &mut BTreeMap<SeedPosition, Outcome>,
     ) -> Vec<Question<'r>> {
         let mut questions = Vec::new();
         for (number, (run, estimate)) in runs.iter().zip(estimates).enumerate() {
@@ -375,7 +376,7 @@ impl OneSide<'_> {
                 let cost = match estimate.clone() {
                     Ok(Cost::About(launch)) => Ok(launch),
                     Ok(Cost::Unknown) if position == 0 => Ok(u64::MAX),
-                    // Nobody knows whether it ends: one seed is enough to see that it does not.
+                    // Nobody knows whether the launch ends, and one seed is enough to see that it does not.
                     Ok(Cost::Unknown) => Err(SkipReason::NotRun(NotRun::EstimateUnknown)),
                     Err(why) => Err(why),
                 };
@@ -396,8 +397,14 @@ impl OneSide<'_> {
         questions
     }
 
-    /// `None` where files are wanted of it as well, and for what has no name.
-    fn key(&self, side: &Side, run: &Run, seed: u64, references: &References) -> Option<Key> {
+    /// Returns the name of a question, or `None` if files are also wanted of it, or if it has no name.
+    fn key(
+        &self,
+        side: &WorkSide,
+        run: &Run,
+        seed: u64,
+        references: &References,
+    ) -> Option<ResultKey> {
         if side.dump.is_some() {
             return None;
         }
@@ -423,9 +430,9 @@ impl OneSide<'_> {
         patience(self.plan.simulation.budget).saturating_mul(PATIENCE)
     }
 
-    /// The outcome of an earlier run, and the digests of the outputs that it was compared with.
+    /// Returns the outcome of an earlier run, and the digests of the outputs that it was compared with.
     fn reuse(&self, question: &Question) -> Option<(Outcome, Option<BTreeMap<String, String>>)> {
-        let Kept {
+        let KeptResult {
             since,
             took,
             outputs,
@@ -441,11 +448,11 @@ impl OneSide<'_> {
 
     fn run_all(
         &self,
-        side: &Side,
+        side: &WorkSide,
         mut questions: Vec<Question>,
-        found: &mut BTreeMap<Place, Outcome>,
+        found: &mut BTreeMap<SeedPosition, Outcome>,
     ) {
-        // The longest first, so that no core waits long for another at the end.
+        // The longest goes first, so that no core waits long for another at the end.
         questions.sort_by_key(|question| Reverse(question.cost));
         let threads = (self.simulators.side_by_side() / questions.len().max(1)).max(1);
         let mut jobs = Vec::new();
@@ -484,10 +491,10 @@ impl OneSide<'_> {
         found.extend(places.into_iter().zip(outcomes));
     }
 
-    /// All jobs, with progress; their answers are kept for later runs, with the digests of `outputs`.
+    /// Runs all jobs, with progress. Their answers are kept for later runs, with the digests of `outputs`.
     fn run_jobs(
         &self,
-        jobs: Vec<Named>,
+        jobs: Vec<NamedJob>,
         phase: Phase,
         runs: &[&Run],
         outputs: impl Fn(usize) -> Option<BTreeMap<String, String>> + Sync,
@@ -496,7 +503,7 @@ impl OneSide<'_> {
             phase,
             steps: jobs.len() as u64,
         });
-        let (jobs, keys): (Vec<Job>, Vec<Option<Key>>) = jobs.into_iter().unzip();
+        let (jobs, keys): (Vec<Job>, Vec<Option<ResultKey>>) = jobs.into_iter().unzip();
         self.simulators.run(&jobs, &|number, answer, wall| {
             let threads = match jobs.get(number) {
                 Some(Job::Simulate(job)) => u32::try_from(job.threads).unwrap_or(u32::MAX),
@@ -521,8 +528,8 @@ impl OneSide<'_> {
     }
 }
 
-/// In the order of runs and seeds.
-fn evidence(runs: &[Run], found: BTreeMap<Place, Outcome>) -> Vec<Evidence> {
+/// Returns evidence in the order of runs and seeds.
+fn evidence(runs: &[Run], found: BTreeMap<SeedPosition, Outcome>) -> Vec<Evidence> {
     let mut evidence = Vec::new();
     for ((number, position), Outcome { seen, since }) in found {
         let Some(run) = runs.get(number) else {
@@ -589,7 +596,7 @@ fn decided(
             FaultKind::WorkerDied,
             format!("unexpected reply from the worker: {other:?}"),
         ))),
-        // Said again, by each seed, with all checks.
+        // Each seed repeats it, with all checks.
         Seen::Fault(Fault {
             kind: FaultKind::DeviceFault,
             ..

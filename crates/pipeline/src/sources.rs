@@ -1,5 +1,5 @@
-//! The text of the source lines that findings and counters name. Whoever accepts a finding names its line by its text, as line
-//! numbers move with every edit; and the judge reads no files.
+//! Quotes the source lines that findings and counters name. An acceptance names the line of a finding by its text,
+//! because line numbers change with every edit, and the judge reads no files.
 
 use build::in_toolkit;
 use model::{Evidence, FaultSite, Place, Seen};
@@ -7,12 +7,12 @@ use std::collections::HashMap;
 use std::path::Path;
 use system::files;
 
-/// No source is larger. A `#line` can name anything that this machine has.
+/// The greatest size of a source in bytes. A `#line` can name anything that this machine has.
 const MOST_BYTES: u64 = 16 << 20;
 
 /// The sources of a run, each read once.
 pub struct Sources<'a> {
-    /// The directory of gates.yaml.
+    /// The directory that holds gates.yaml.
     root: &'a Path,
     /// The directory of the toolkit's headers.
     toolkit: &'a Path,
@@ -69,7 +69,7 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// The text of a line, without the space around it.
+    /// Returns the text of a line, without the space around it.
     pub fn line(&mut self, file: &str, number: u32) -> Option<String> {
         let (root, toolkit) = (self.root, self.toolkit);
         let lines = self.read.entry(file.to_owned()).or_insert_with(|| {

@@ -1,4 +1,5 @@
-//! Process after process, each fresh and over all cases that still need one, until the judge asks no more.
+//! Times cases in fresh processes, one after another over all cases that still need one, until the judge asks for no
+//! more.
 
 use super::took::milliseconds;
 use super::work::{SkipReason, Work};
@@ -54,22 +55,22 @@ struct TimeStage<'a> {
     work: &'a Work,
     root: &'a Path,
     on: &'a (dyn Fn(Event) + Sync),
-    /// How many processes each case had so far.
+    /// The number of processes that each case had so far.
     processes: HashMap<CaseId, u32>,
     rivals: Rivals,
     rivals_took: Duration,
 }
 
-/// A case that needs more processes before the judge can have enough of it.
+/// A case that needs more processes before the judge can decide.
 struct Due {
     case: CaseId,
     timing: Timing,
-    /// How many, at least one.
+    /// The number of processes, at least one.
     processes: u32,
 }
 
 impl TimeStage<'_> {
-    /// Asks the judge which cases need more processes, and how many before it could say anything new of them.
+    /// Asks the judge which cases need more processes, and how many before it could say anything new about them.
     fn find_due(&self, record: &Record) -> Vec<Due> {
         let (plan, environment, policy) = (&record.plan, &record.environment, &record.policy);
         judge::next(plan, environment, policy, &record.evidence)
@@ -85,7 +86,7 @@ impl TimeStage<'_> {
             .collect()
     }
 
-    /// One fresh process over all of these cases, and one of each rival.
+    /// Runs one fresh process over all of these cases, and one of each rival.
     fn take_round(&mut self, crew: &mut Crew, record: &Record, due: &[Due]) -> Vec<Evidence> {
         let stepped = |what: String| {
             (self.on)(Event::Stepped {
@@ -121,7 +122,7 @@ impl TimeStage<'_> {
             self.work.took.add(id, began.elapsed());
             stepped(id.to_string());
         }
-        // The GPU is ours still, and idle: nothing of ours may run at the same time.
+        // The GPU is still reserved for this run, and idle. Nothing else of this run may compute meanwhile.
         if crew.is_measuring() {
             let began = Instant::now();
             let turns = next_rivals(record, due);
@@ -144,7 +145,7 @@ fn next_rivals<'a>(record: &'a Record, due: &[Due]) -> Vec<RivalTurn<'a>> {
     judge::next_rivals(plan, environment, policy, &record.evidence, &ids)
 }
 
-/// The case, if it was timed: no more is asked of one that was not.
+/// Returns the case if it was timed. A case that was not timed gets no further process.
 fn timed_case(piece: &Evidence) -> Option<&CaseId> {
     match piece {
         Evidence::Time { case, facts, .. } => facts.got().map(|_| case),
@@ -153,7 +154,7 @@ fn timed_case(piece: &Evidence) -> Option<&CaseId> {
     }
 }
 
-/// Processes of these cases, and tasks of rivals in as many rounds.
+/// Counts the processes of these cases, and the tasks of rivals in as many rounds.
 fn steps_ahead(due: &[Due], turns: &[RivalTurn]) -> u64 {
     let all = due.iter().map(|job| u64::from(job.processes));
     let rounds = all.clone().max().unwrap_or(1);
@@ -165,7 +166,8 @@ fn steps_ahead(due: &[Due], turns: &[RivalTurn]) -> u64 {
             .sum::<u64>()
 }
 
-/// Processes of a case, the next included, before the judge could have enough of those that it was shown.
+/// Returns the number of processes of a case, including the next, before the judge could decide from those that it was
+/// shown.
 fn processes_until_look(plan: &Plan, timing: Timing, seen: u32) -> u32 {
     let look = match timing {
         Timing::Alone => Some(plan.timing.processes),
@@ -177,7 +179,7 @@ fn processes_until_look(plan: &Plan, timing: Timing, seen: u32) -> u32 {
     look.unwrap_or(0).saturating_sub(seen).max(1)
 }
 
-/// One process of each rival, over all of its tasks of this round.
+/// Runs one process of each rival, over all of its tasks of this round.
 fn take_turn(
     rivals: &mut Rivals,
     turns: &[RivalTurn],
@@ -224,16 +226,16 @@ fn take_turn(
     evidence
 }
 
-/// One process of one case.
+/// The timing of one case in one process.
 struct ProcessJob<'a> {
     case: &'a Case,
-    /// Counted from 0.
+    /// The number of the process, counted from 0.
     process: u32,
     timing: Timing,
     job: std::result::Result<Job, SkipReason>,
 }
 
-/// Processes that are going to be needed of the same kind, the next included.
+/// Returns the number of processes of the same kind that will be needed, including the next.
 fn alike_ahead(due: &[Due], asked: &[ProcessJob]) -> usize {
     let has_launcher = |job: &ProcessJob| job.job.as_ref().is_ok_and(Job::has_launcher);
     if asked.iter().any(has_launcher) {
@@ -242,7 +244,7 @@ fn alike_ahead(due: &[Due], asked: &[ProcessJob]) -> usize {
     due.iter().map(|job| job.processes).max().unwrap_or(1) as usize
 }
 
-/// The judge asks for those alone that it admits.
+/// Times a process. The judge asks only for those that it admits.
 fn timed(crew: &mut Crew, process_job: ProcessJob) -> Evidence {
     let ProcessJob {
         case,
@@ -386,7 +388,7 @@ mod tests {
             let until = processes_until_look(&plan, paired, pair[0]);
             assert_eq!(pair[0] + until, pair[1]);
         }
-        // The one that confirms a failure, and those in the place of throttled ones.
+        // These are the process that confirms a failure, and those that replace throttled ones.
         assert_eq!(processes_until_look(&plan, paired, 55), 1);
     }
 }

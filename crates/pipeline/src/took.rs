@@ -1,4 +1,4 @@
-//! How long each case kept workers busy: by that a later run deals its cases out.
+//! Records how long each case kept workers busy. A later run deals its cases out by these times.
 
 use model::{CaseCost, CaseId, Plan};
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ impl Meter {
         *all.entry(case.clone()).or_default() += took;
     }
 
-    /// In the order of the plan.
+    /// Returns the costs in the order of the plan.
     pub fn read(self, plan: &Plan) -> Vec<CaseCost> {
         let all = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         plan.cases

@@ -1,4 +1,4 @@
-//! State that the stages of one run share, and what they say of a job that was not run.
+//! State that the stages of one run share, and the reasons for jobs that are not run.
 
 use super::answers::Answers;
 use super::took::Meter;
@@ -11,24 +11,25 @@ use std::path::PathBuf;
 
 /// State that checks and timings of one run share.
 pub(super) struct Work {
-    pub head: Side,
-    pub base: Side,
+    pub head: WorkSide,
+    pub base: WorkSide,
     pub took: Meter,
 }
 
 pub(super) type Artifacts = HashMap<UnitId, Artifact>;
 
 /// State that kernels of head, or of the base, run with.
-pub(super) struct Side {
-    /// `None` for the simulator.
+pub(super) struct WorkSide {
+    /// The GPU, or `None` for the simulator.
     pub device: Option<DeviceFacts>,
     pub artifacts: Artifacts,
     pub answers: Answers,
     pub dump: Option<PathBuf>,
 }
 
-impl Side {
-    /// The artifact that runs for a case; in the simulator for one architecture of several, or the oldest.
+impl WorkSide {
+    /// Returns the artifact that runs for a case. In the simulator this is the one for `arch`, or else for the oldest
+    /// architecture.
     pub fn artifact(
         &self,
         plan: &Plan,
@@ -56,7 +57,7 @@ impl Side {
     }
 }
 
-/// The side that evidence is on.
+/// The side that evidence is about.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum EvidenceSide {
     Head,
@@ -73,7 +74,7 @@ impl EvidenceSide {
         }
     }
 
-    /// `base of `, before what is done.
+    /// Returns the words before what is done: `base of `, or nothing.
     pub fn heading(self) -> &'static str {
         match self {
             Self::Head => "",
@@ -91,7 +92,7 @@ pub(super) enum SkipReason {
 }
 
 impl SkipReason {
-    /// Evidence that this program lost on the way: no skip, as nobody decided on it.
+    /// Reports evidence that this program lost on the way. This is no skip, because nobody decided on it.
     pub fn lost(what: &str) -> Self {
         Self::Broke(Fault::new(FaultKind::Environment, what.to_owned()))
     }

@@ -1,6 +1,6 @@
-//! How agreed figures moved from commit to commit. Pure.
+//! Lays out how agreed values moved from commit to commit. Pure.
 //!
-//! Figures under two keys are two series, and so are those of two names: nothing is joined.
+//! Values under two keys are two series, and so are values under two names. Nothing is joined.
 
 use crate::repo::Commit;
 use crate::store::{Past, PastFile, PastState, PastVersion, subject};
@@ -11,21 +11,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Serialize)]
 pub struct History {
-    /// By kernel, variant and key; of each its shapes.
+    /// The series by kernel, variant and key, and then by shape.
     pub series: Vec<Series>,
     pub renamed: Vec<Renamed>,
     pub unreadable: Vec<Unreadable>,
-    /// The oldest commit with baselines that a shallow clone has: earlier ones are not known.
+    /// The oldest commit with baselines that a shallow clone has. Earlier commits are unknown.
     pub shallow_since: Option<Commit>,
 }
 
-/// One figure under one key.
+/// How one value under one key moved.
 #[derive(Serialize)]
 pub struct Series {
     pub subject: Subject,
     pub metric: Metric,
     pub key: BaselineKey,
-    /// One for each commit that wrote the file with it, oldest first.
+    /// A point for each commit that wrote the file with it, oldest first.
     pub points: Vec<Point>,
 }
 
@@ -33,11 +33,11 @@ pub struct Series {
 pub struct Point {
     #[serde(flatten)]
     pub at: Commit,
-    /// `None` where this commit removed it.
+    /// `None` if this commit removed the value.
     pub value: Option<Num>,
 }
 
-/// A variant whose baseline another has, figure for figure, since the commit that removed it.
+/// A variant whose baseline another variant has, value for value, since the commit that removed it.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Renamed {
     #[serde(flatten)]
@@ -52,7 +52,7 @@ pub struct Variant {
     pub variant: String,
 }
 
-/// A version that says nothing any more, as one that an earlier gatekeeper wrote.
+/// A version that can no longer be read, for example one that an earlier gatekeeper wrote.
 #[derive(Serialize)]
 pub struct Unreadable {
     #[serde(flatten)]
@@ -62,7 +62,7 @@ pub struct Unreadable {
 }
 
 impl History {
-    pub fn of(past: &Past) -> Self {
+    pub fn from_past(past: &Past) -> Self {
         let mut history = Self {
             series: past.files.iter().flat_map(series).collect(),
             renamed: renamed(&past.files),
@@ -91,7 +91,7 @@ impl History {
         history
     }
 
-    /// The cases that a filter can pick: a variant without any case of its own has all shapes.
+    /// Returns the cases that a filter can pick. A variant without any case of its own has all shapes.
     pub fn cases(&self) -> Vec<CaseId> {
         let mut cases = BTreeSet::new();
         let units = |series: &&Series| matches!(series.subject, Subject::Unit(_));
@@ -100,7 +100,7 @@ impl History {
         }
         for series in self.series.iter().filter(units) {
             let unit = id(&series.subject);
-            let is_of_it = |case: &CaseId| of(case) == of(&unit);
+            let is_of_it = |case: &CaseId| variant_of(case) == variant_of(&unit);
             if !cases.iter().any(is_of_it) {
                 cases.insert(unit);
             }
@@ -108,19 +108,20 @@ impl History {
         cases.into_iter().collect()
     }
 
-    /// Leaves what any of the filters picks; all, where there is none. Resources are those of each case.
+    /// Keeps what any of the filters picks, or everything if there is no filter. Resources belong to each case of the
+    /// variant.
     pub fn keep(&mut self, filters: &[Filter]) {
         if filters.is_empty() {
             return;
         }
         let mut cases = self.cases();
         cases.retain(|id| filters.iter().any(|filter| filter.fits(id)));
-        let variants: BTreeSet<Variant> = cases.iter().map(of).collect();
+        let variants: BTreeSet<Variant> = cases.iter().map(variant_of).collect();
         self.series.retain(|series| match &series.subject {
             Subject::Case(id) => cases.contains(id),
-            Subject::Unit(_) => variants.contains(&of(&id(&series.subject))),
+            Subject::Unit(_) => variants.contains(&variant_of(&id(&series.subject))),
         });
-        // Only its place tells what it covers.
+        // Only the file's path says what it covers.
         self.unreadable.retain(|unread| {
             let names = (&unread.broken.kernel, &unread.broken.variant);
             let is_named = |variant: &Variant| (&variant.kernel, &variant.variant) == names;
@@ -132,7 +133,7 @@ impl History {
 }
 
 impl Series {
-    /// Whether more than one figure was ever agreed on.
+    /// Returns true if more than one value was ever agreed on.
     pub fn moved(&self) -> bool {
         let mut values = self.points.iter().filter_map(|point| point.value);
         let first = values.next();
@@ -147,7 +148,7 @@ impl Series {
             .filter(|(from, to)| from.value != to.value)
     }
 
-    /// The commit that removed it, and nobody brought it back.
+    /// Returns the commit that removed the value, if nobody brought it back.
     pub fn gone(&self) -> Option<&Commit> {
         let last = self.points.last()?;
         last.value.is_none().then_some(&last.at)
@@ -161,14 +162,14 @@ fn id(subject: &Subject) -> CaseId {
     }
 }
 
-fn of(id: &CaseId) -> Variant {
+fn variant_of(id: &CaseId) -> Variant {
     Variant {
         kernel: id.kernel.clone(),
         variant: id.variant.clone(),
     }
 }
 
-/// Every figure of a file: it has one key.
+/// Returns every value of a file, which has one key.
 fn series(file: &PastFile) -> Vec<Series> {
     let mut found: Vec<Series> = Vec::new();
     for version in &file.versions {
@@ -217,7 +218,7 @@ fn figures(baseline: &Baseline) -> BTreeMap<(Subject, Metric), Num> {
         .collect()
 }
 
-/// A removed variant and a new one of the same commit: under each key of the one the other has the same figures.
+/// Finds renames: a variant that was removed and a new one in the same commit that has the same values under each key.
 fn renamed(files: &[PastFile]) -> Vec<Renamed> {
     type Files<'a> = BTreeMap<(&'a Commit, Variant), Vec<&'a Baseline>>;
     let (mut removed, mut added) = (Files::new(), Files::new());
@@ -253,7 +254,7 @@ fn renamed(files: &[PastFile]) -> Vec<Renamed> {
                 let has = |old: &&Baseline| new.iter().any(|new| same(old, new));
                 gone.iter().all(has)
             });
-        // Where there are several, it is unknown which.
+        // With several candidates it is unknown which of them it is.
         if let (Some(((_, to), _)), None) = (alike.next(), alike.next()) {
             renamed.push(Renamed {
                 at: commit.clone(),

@@ -1,5 +1,5 @@
-//! A run against a base revision: what it was held against, how long both sides took, and which gates are
-//! looser than there. Lays out what the judge said, and decides nothing.
+//! Lays out a run against a base revision: what it was compared with, how long both sides took, and which gates are
+//! looser than at the base. It shows what the judge said, and decides nothing.
 
 use model::{
     AgainstBase, BaseDemand, CaseId, Effort, Facet, Judgement, Loosened, Metric, Num, Outcome,
@@ -10,7 +10,7 @@ use wording::names::in_words;
 use wording::reasons;
 use wording::words::{self, plural};
 
-/// `origin/main (0a34415aaaaa): 2 cases changed, 2 unchanged, 1 new`.
+/// Returns the base and how many cases changed: `origin/main (0a34415aaaaa): 2 cases changed, 2 unchanged, 1 new`.
 pub fn compared_with(base: &AgainstBase) -> String {
     let counts: Vec<_> = [
         (base.changed.len(), "changed"),
@@ -34,23 +34,24 @@ pub fn compared_with(base: &AgainstBase) -> String {
     format!("{}: {counts}", named(base))
 }
 
-/// `nothing compared, origin/main (0a34415aaaaa) has no gates.yaml`, where that is so.
+/// Returns a sentence if the base gave nothing to compare with: `nothing compared, origin/main (0a34415aaaaa) has no
+/// gates.yaml`.
 pub fn nothing_compared(base: &AgainstBase) -> Option<String> {
     let file = &base.no_gates.as_ref()?.file;
     Some(format!("nothing compared, {} has no {file}", named(base)))
 }
 
-/// `origin/main (0a34415aaaaa)`.
+/// Returns the name and commit of the base: `origin/main (0a34415aaaaa)`.
 fn named(base: &AgainstBase) -> String {
     match revision(base) {
-        // Neither another compiler nor another capture is a commit.
+        // A base that is another compiler or another capture has no commit.
         name if base.commit.is_empty() || base.toolchain.is_some() => name.to_owned(),
         hash if hash == commit(base) => hash.to_owned(),
         name => format!("{name} ({})", commit(base)),
     }
 }
 
-/// As it was named; a whole hash, which a workflow names, no longer than one is read.
+/// Returns the revision as it was named. A whole hash, which workflows use, is cut to a readable length.
 pub fn revision(base: &AgainstBase) -> &str {
     if base.revision == base.commit {
         commit(base)
@@ -63,7 +64,7 @@ pub fn commit(base: &AgainstBase) -> &str {
     base.commit.get(..12).unwrap_or(&base.commit)
 }
 
-/// Cases that were not timed against the base, by name and with the reason.
+/// Returns the cases that were not timed against the base, by name and with the reason.
 pub fn untimed(record: &Record, base: &AgainstBase) -> Vec<String> {
     let unchanged = if base.unchanged_timed {
         &[][..]
@@ -89,7 +90,7 @@ pub fn untimed(record: &Record, base: &AgainstBase) -> Vec<String> {
 
 /// Lists what the base was checked on, and what needed no check of it.
 pub fn checked(record: &Record, base: &AgainstBase) -> Vec<String> {
-    // With times there is already a line on what did not change.
+    // With times there is already a line about what did not change.
     let alike = match record.environment.simulator {
         Some(_) => &base.checked_alike[..],
         None => &[],
@@ -111,7 +112,7 @@ pub fn checked(record: &Record, base: &AgainstBase) -> Vec<String> {
     .collect()
 }
 
-/// More names than this are counted by kernel.
+/// If there are more names than this, they are counted by kernel.
 const MOST_NAMES: usize = 6;
 
 fn briefly(plan: &Plan, cases: &[CaseId]) -> String {
@@ -134,8 +135,8 @@ fn briefly(plan: &Plan, cases: &[CaseId]) -> String {
     format!("{} ({})", plural(cases.len(), "case"), counts.join(", "))
 }
 
-/// `up to 11 processes a case, 384 samples, 0.4 s of GPU time, of which one verdict took at most 0.2 s`;
-/// `None` where nothing was timed against the base.
+/// Returns the effort of timing against the base, or `None` if nothing was timed: `up to 11 processes a case, 384
+/// samples, 0.4 s of GPU time, of which one verdict took at most 0.2 s`.
 pub fn effort(judgement: &Judgement) -> Option<String> {
     let effort = judgement.base.as_ref()?.effort;
     if effort.processes == 0 {
@@ -166,7 +167,7 @@ fn processes(count: u32) -> String {
     plural(count as usize, "process")
 }
 
-/// How often the bounds of a change mislead.
+/// Returns how often the bounds of a change mislead.
 pub fn errors(record: &Record) -> Option<String> {
     let pairing = record.plan.pairing.as_ref()?;
     Some(format!(
@@ -176,7 +177,7 @@ pub fn errors(record: &Record) -> Option<String> {
     ))
 }
 
-/// The comparison with the base, and its cost.
+/// Returns lines on the comparison with the base, and on its cost.
 pub fn lines(record: &Record, judgement: &Judgement, base: &AgainstBase) -> Vec<String> {
     let mut lines = vec![compared_with(base)];
     lines.extend(untimed(record, base));
@@ -187,27 +188,27 @@ pub fn lines(record: &Record, judgement: &Judgement, base: &AgainstBase) -> Vec<
     lines
 }
 
-/// One value of a case at both sides.
-pub struct Compared<'a> {
+/// One value of a case on both sides.
+pub struct ComparedTimes<'a> {
     pub subject: &'a Subject,
     pub metric: Metric,
     pub base: String,
     pub head: String,
-    /// `1.0 % slower`.
+    /// How much the value changed: `1.0 % slower`.
     pub change: String,
-    /// `0.9 % to 1.1 % slower`.
+    /// The interval of the change: `0.9 % to 1.1 % slower`.
     pub bounds: String,
     /// The smallest change that the tightest of the gates would have seen.
     pub visible: String,
-    /// `+0.5% of base`, or several, separated by commas.
+    /// The gates: `+0.5% of base`, or several, separated by commas.
     pub gates: String,
-    /// The worst of those gates' verdicts.
+    /// The worst outcome among those gates.
     pub outcome: Outcome,
 }
 
-/// Measurements against the base, in the order of the gates: a row for each value, whatever number of
-/// gates it has.
-pub fn compared(judgement: &Judgement) -> Vec<Compared<'_>> {
+/// Returns the measurements against the base, in the order of the gates. Each value has one row, however many gates it
+/// has.
+pub fn compared(judgement: &Judgement) -> Vec<ComparedTimes<'_>> {
     let mut order = Vec::new();
     let mut verdicts_of: HashMap<(&Subject, Metric), Vec<&Verdict>> = HashMap::new();
     for verdict in judgement
@@ -234,12 +235,17 @@ pub fn compared(judgement: &Judgement) -> Vec<Compared<'_>> {
         .collect()
 }
 
-/// GPU time is known for cases that were timed against the base, and for no others.
+/// Returns true if the verdict has a measured effort. GPU time is known only for cases that were timed against the
+/// base.
 fn is_measured(verdict: &Verdict) -> bool {
     verdict.effort.is_some_and(|effort| effort.gpu_ms.is_some())
 }
 
-fn row<'a>(subject: &'a Subject, metric: Metric, verdicts: &[&Verdict]) -> Option<Compared<'a>> {
+fn row<'a>(
+    subject: &'a Subject,
+    metric: Metric,
+    verdicts: &[&Verdict],
+) -> Option<ComparedTimes<'a>> {
     let limit = |verdict: &&&Verdict| verdict.limit.map_or(f64::INFINITY, |limit| limit.0);
     let tightest = verdicts
         .iter()
@@ -251,7 +257,7 @@ fn row<'a>(subject: &'a Subject, metric: Metric, verdicts: &[&Verdict]) -> Optio
         .collect();
     let change = tightest.change?.0;
     let (change, bounds) = match metric {
-        // A difference of shares, of which neither side is a value by itself.
+        // This is a difference of shares, and neither side is a value by itself.
         Metric::SlowShare => (
             format!("{:+.1} points", 100.0 * change),
             format!("{:+.1} to {:+.1} points", 100.0 * low.0, 100.0 * high.0),
@@ -263,7 +269,7 @@ fn row<'a>(subject: &'a Subject, metric: Metric, verdicts: &[&Verdict]) -> Optio
     };
     let quantity =
         |value: Option<Num>| value.map_or("-".to_owned(), |value| words::quantity(metric, value.0));
-    Some(Compared {
+    Some(ComparedTimes {
         subject,
         metric,
         base: quantity(tightest.baseline),
@@ -278,7 +284,7 @@ fn row<'a>(subject: &'a Subject, metric: Metric, verdicts: &[&Verdict]) -> Optio
     })
 }
 
-/// How p50 of a case compares with the base; `None` where no base was named or it has no such case.
+/// Returns how p50 of a case compares with the base, or `None` if there is no base or the base has no such case.
 pub fn p50(judgement: &Judgement, subject: &Subject) -> Option<String> {
     let base = judgement.base.as_ref()?;
     let Subject::Case(case) = subject else {
@@ -297,7 +303,7 @@ pub fn p50(judgement: &Judgement, subject: &Subject) -> Option<String> {
     })
 }
 
-/// Whether a value is a matter of the base, and not of a stored baseline.
+/// Returns true if a value is compared with the base, and not with a stored baseline.
 pub fn is_of_base(judgement: &Judgement, verdict: &Verdict) -> bool {
     let (Some(base), Subject::Case(case)) = (&judgement.base, &verdict.subject) else {
         return false;
@@ -306,22 +312,22 @@ pub fn is_of_base(judgement: &Judgement, verdict: &Verdict) -> bool {
     verdict.metric().is_some_and(is_time) && !base.new.contains(case)
 }
 
-/// Gates of head that are looser than at base: of a subject that is gone all at once, else one.
+/// Gates of head that are looser than at the base: one gate, or all gates of a subject that is gone.
 pub struct LoosenedGates<'a> {
     pub subject: &'a Subject,
-    /// The base's demands; at least one.
+    /// The base's demands, at least one.
     demands: Vec<&'a BaseDemand>,
-    /// Head's demand.
+    /// How head demands less than the base.
     how: &'a Loosened,
     pub outcome: Outcome,
-    /// The code of the reason.
+    /// The stable code of the reason.
     pub code: &'static str,
     /// Where head declares what it has instead.
     pub declared: Option<&'a str>,
 }
 
 impl LoosenedGates<'_> {
-    /// The base's demand: `registers <= 128, spills <= 0 B`.
+    /// Returns the base's demand: `registers <= 128, spills <= 0 B`.
     pub fn asked(&self) -> String {
         self.demands
             .iter()
@@ -330,12 +336,13 @@ impl LoosenedGates<'_> {
             .join(", ")
     }
 
-    /// Head's gate in its place.
+    /// Returns head's gate in its place.
     pub fn now(&self) -> String {
         reasons::loosened(self.how)
     }
 
-    /// `k/fast [sm_90]: registers <= 128: head has registers <= 140 (gates.yaml:7)`.
+    /// Returns the loosened gates as a line: `k/fast [sm_90]: registers <= 128: head has registers <= 140
+    /// (gates.yaml:7)`.
     pub fn line(&self) -> String {
         let at = self
             .declared
@@ -372,7 +379,7 @@ pub fn loosened(judgement: &Judgement) -> Vec<LoosenedGates<'_>> {
     found
 }
 
-/// The base's demand, for a verdict on whether head asks as much.
+/// Returns the base's demand if the verdict is about whether head demands as much.
 pub fn demand(verdict: &Verdict) -> Option<&BaseDemand> {
     match &verdict.question {
         Question::NoLooser(demand) => Some(demand),
@@ -384,7 +391,7 @@ pub fn demand(verdict: &Verdict) -> Option<&BaseDemand> {
     }
 }
 
-/// `2 gates are looser than at origin/main`
+/// Counts the loosened gates: `2 gates are looser than at origin/main`.
 pub fn looser(judgement: &Judgement, loosened: &[LoosenedGates]) -> String {
     let base = judgement.base.as_ref().map_or("the base", revision);
     let gates = loosened.iter().map(|loosened| loosened.demands.len()).sum();
@@ -392,7 +399,7 @@ pub fn looser(judgement: &Judgement, loosened: &[LoosenedGates]) -> String {
     format!("{} {is} looser than at {base}", plural(gates, "gate"))
 }
 
-/// How many gates are looser, and what allows that.
+/// Returns how many gates are looser, and what allows that.
 pub fn loosening(judgement: &Judgement, loosened: &[LoosenedGates]) -> String {
     let allowed = loosened
         .iter()

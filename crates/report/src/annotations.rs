@@ -1,15 +1,15 @@
-//! Messages at a line of a file, for any program that shows them. Pure.
+//! Makes messages at a line of a file, for any program that shows them. Pure.
 
 use super::against_base;
 use super::problems::{self, Block};
 use crate::input::ReportInput;
-use crate::place::{Place, within_repository};
+use crate::place::{FileLine, within_repository};
 use judge::{FindingStanding, SeenFinding};
 use model::{CaseId, Finding, Outcome, ProblemCause, Question, Record, Rule, Subject};
 use std::collections::BTreeSet;
 use wording::{findings as sentences, reasons, words};
 
-/// Worst first.
+/// How grave an annotation is, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Error,
@@ -19,27 +19,28 @@ pub enum Level {
 
 pub struct Annotation {
     pub level: Level,
-    /// The code of the reason; `None` where it is no verdict.
+    /// The code of the reason. `None` if the annotation is no verdict.
     pub code: Option<&'static str>,
-    /// None where none is known.
-    pub place: Option<Place>,
+    /// The line that the annotation is about, if it is known.
+    pub place: Option<FileLine>,
     pub title: String,
     pub message: String,
-    /// Tells it from others, and stays the same where lines move and values change.
+    /// Distinguishes the annotation from others, and stays the same when lines move and values change.
     pub identity: String,
 }
 
-/// Annotations on problems, on accepted gates, on loosened gates, and on what the base says.
+/// Makes annotations about problems, accepted gates, loosened gates, and what the base says.
 pub fn annotations(input: &ReportInput) -> Vec<Annotation> {
     let blocks = problems::blocks(input);
     blocks
         .into_iter()
-        .map(|block| of_problem(input.record, block))
+        .map(|block| annotate_problem(input.record, block))
         .chain(beside_problems(input))
         .collect()
 }
 
-/// As `annotations`, and in place of a problem that findings with a line make up, every finding of the simulator.
+/// Makes the same annotations, except that findings with a line replace the problems that consist of them: every
+/// finding of the simulator is one annotation.
 pub fn with_findings(input: &ReportInput) -> Vec<Annotation> {
     let has_line = |finding: &Finding| finding.places.iter().any(|place| place.line.is_some());
     let is_shown_by_findings = |block: &Block| match &block.problem.cause {
@@ -50,14 +51,14 @@ pub fn with_findings(input: &ReportInput) -> Vec<Annotation> {
     blocks.retain(|block| !is_shown_by_findings(block));
     blocks
         .into_iter()
-        .map(|block| of_problem(input.record, block))
+        .map(|block| annotate_problem(input.record, block))
         .chain(beside_problems(input))
         .chain(findings(input))
         .collect()
 }
 
-fn of_problem(record: &Record, block: Block) -> Annotation {
-    // Other problems have a sentence on what is at their lines.
+fn annotate_problem(record: &Record, block: Block) -> Annotation {
+    // Other problems have a sentence that says what is at their lines.
     let misfits = match block.problem.cause {
         ProblemCause::Arguments(_) => Some(block.frame.in_words()),
         _ => None,
@@ -78,7 +79,7 @@ fn of_problem(record: &Record, block: Block) -> Annotation {
     }
 }
 
-/// By its kernel and its gate, not by the cases and values that it has at the moment.
+/// Identifies a problem by its kernel and its gate, and not by the cases and values that it has at the moment.
 fn identity(record: &Record, block: &Block) -> String {
     let config = &record.environment.config;
     let problem = block.problem;
@@ -91,19 +92,19 @@ fn identity(record: &Record, block: &Block) -> String {
         Outcome::Fail if block.rows.is_empty() => {
             format!("{}\n{of}\n{gate}\n{config}", problem.code)
         }
-        // One for each variant.
+        // Costs have one identity for each variant.
         Outcome::Fail => format!("cost\n{of}\n{config}"),
-        // One for each reason.
+        // All else has one identity for each reason.
         _ => format!("{}\n{config}", problem.code),
     }
 }
 
-fn identity_by_title(record: &Record, code: &str, title: &str, place: Option<&Place>) -> String {
+fn identity_by_title(record: &Record, code: &str, title: &str, place: Option<&FileLine>) -> String {
     let file = place.map_or(record.environment.config.as_str(), |place| &place.file);
     format!("{code}\n{title}\n{file}")
 }
 
-/// On accepted gates, on loosened gates, and on what the base says.
+/// Makes annotations about accepted gates, loosened gates, and what the base says.
 fn beside_problems(input: &ReportInput) -> Vec<Annotation> {
     let ReportInput {
         record, judgement, ..
@@ -113,8 +114,8 @@ fn beside_problems(input: &ReportInput) -> Vec<Annotation> {
         let declared = &accepted.declared;
         let gate = words::gate(&accepted.rule);
         let title = format!("accepted: {} {gate}", accepted.subject);
-        let place =
-            Place::of(record, declared).or_else(|| Place::of(record, &format!("{declared}:1")));
+        let place = FileLine::from_declared(record, declared)
+            .or_else(|| FileLine::from_declared(record, &format!("{declared}:1")));
         let code = accepted.reason.code();
         all.push(Annotation {
             level: Level::Warning,
@@ -131,7 +132,9 @@ fn beside_problems(input: &ReportInput) -> Vec<Annotation> {
             _ => (Level::Error, "only --allow-loosened allows it"),
         };
         let title = format!("gate loosened: {}: {}", gate.subject, gate.asked());
-        let place = gate.declared.and_then(|at| Place::of(record, at));
+        let place = gate
+            .declared
+            .and_then(|at| FileLine::from_declared(record, at));
         all.push(Annotation {
             level,
             code: Some(gate.code),
@@ -155,7 +158,8 @@ fn beside_problems(input: &ReportInput) -> Vec<Annotation> {
     all
 }
 
-/// Everything that the simulator found, at the line of the kernel: each line and kind once, the worst first.
+/// Makes an annotation for everything that the simulator found, at the line of the kernel: each line and kind once, the
+/// worst first.
 fn findings(input: &ReportInput) -> Vec<Annotation> {
     let ReportInput {
         index,
@@ -198,7 +202,7 @@ fn findings(input: &ReportInput) -> Vec<Annotation> {
                 },
                 code: Some(code),
                 identity: format!("{code}\n{}\n{file}{texts}", case.id),
-                place: Some(Place {
+                place: Some(FileLine {
                     file,
                     line: line.number.to_string(),
                 }),

@@ -1,6 +1,6 @@
-//! The kernels of a compiled file, as people read them, and as JSON. Decides nothing.
+//! Lays out the kernels of a compiled file for people, and as JSON. Decides nothing.
 
-use ::binary::{Compiler, Format, Kernel, Listing, Ptx};
+use ::binary::{BinaryKernel, Compiler, Format, Listing, Ptx};
 use build::signature::{shortened, whole_name};
 use model::Arch;
 use model::occupancy::Limiter;
@@ -13,7 +13,7 @@ use wording::words::plural;
 
 const SCHEMA: &str = "gatekeeper.binary/1";
 
-/// Heads of the columns, right-aligned under each other; the architecture follows.
+/// Heads of the columns, right-aligned under each other. A last column has the architecture.
 const COLUMNS: [&str; 8] = [
     "registers",
     "stack",
@@ -25,16 +25,16 @@ const COLUMNS: [&str; 8] = [
     "warps",
 ];
 
-/// The kernels by name, then architecture; both formats have this order.
+/// The kernels by name, then by architecture. Both formats use this order.
 struct Sorted<'a> {
-    kernels: BTreeMap<&'a str, Vec<&'a Kernel>>,
+    kernels: BTreeMap<&'a str, Vec<&'a BinaryKernel>>,
     /// Kernels that have no machine code, with the architectures of their PTX.
     only_ptx: BTreeMap<&'a str, BTreeSet<String>>,
 }
 
 impl<'a> Sorted<'a> {
-    fn of(listing: &'a Listing) -> Self {
-        let mut kernels: BTreeMap<&str, Vec<&Kernel>> = BTreeMap::new();
+    fn from_listing(listing: &'a Listing) -> Self {
+        let mut kernels: BTreeMap<&str, Vec<&BinaryKernel>> = BTreeMap::new();
         for kernel in &listing.kernels {
             kernels.entry(&kernel.name).or_default().push(kernel);
         }
@@ -56,14 +56,14 @@ fn order(arch: Arch) -> (u8, u8, Option<char>) {
     (arch.major, arch.minor, arch.suffix)
 }
 
-/// `compute_90`, which is what PTX is for.
+/// Returns the name of a target of PTX: `compute_90`.
 fn target(arch: Arch) -> String {
     arch.to_string().replacen("sm_", "compute_", 1)
 }
 
-/// `width`: of a line, in columns.
+/// Renders a listing for a terminal. `width` is the length of a line in columns.
 pub fn terminal(file: &str, listing: &Listing, width: usize) -> String {
-    let sorted = Sorted::of(listing);
+    let sorted = Sorted::from_listing(listing);
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = writeln!(text, "{file}: {}", headline(listing, &sorted));
@@ -150,7 +150,7 @@ fn made_by(compiler: Option<&Compiler>, cubins: usize) -> String {
     }
 }
 
-fn cells(kernel: &Kernel) -> [String; COLUMNS.len()] {
+fn cells(kernel: &BinaryKernel) -> [String; COLUMNS.len()] {
     let said = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
     [
         said(kernel.registers.map(u64::from)),
@@ -171,8 +171,8 @@ fn cells(kernel: &Kernel) -> [String; COLUMNS.len()] {
     ]
 }
 
-/// `256` or `16x16`: the largest block; `=256`: a block of exactly that shape.
-fn threads(kernel: &Kernel) -> String {
+/// Returns the largest block, `256` or `16x16`, or `=256` for a block of exactly that shape.
+fn threads(kernel: &BinaryKernel) -> String {
     let shape = |[x, y, z]: [u32; 3]| match (y, z) {
         (0 | 1, 0 | 1) => x.to_string(),
         (_, 0 | 1) => format!("{x}x{y}"),
@@ -207,25 +207,27 @@ fn aligned(cells: &[&str; COLUMNS.len()], widths: &[usize; COLUMNS.len()]) -> St
     )
 }
 
-/// Names of templates can have thousands of characters.
+/// Returns a symbol that fits `width`. Names of templates can have thousands of characters.
 fn shown(symbol: &str, width: usize) -> String {
     shortened(&escape::visible(&whole_name(symbol)), width)
 }
 
+/// Returns a listing as JSON.
+///
 /// # Errors
-/// Never in practice: all of it is plain data.
+/// Never fails in practice, because all of it is plain data.
 pub fn json(file: &str, listing: &Listing) -> Result<String> {
     #[derive(Serialize)]
     struct Page<'a> {
         schema: &'static str,
         file: &'a str,
-        kernels: Vec<Row<'a>>,
+        kernels: Vec<ListingRow<'a>>,
         ptx: Vec<PtxRow<'a>>,
         others: Vec<OtherRow>,
         compilers: Vec<CompilerRow<'a>>,
     }
     #[derive(Serialize)]
-    struct Row<'a> {
+    struct ListingRow<'a> {
         symbol: &'a str,
         name: String,
         architecture: String,
@@ -273,10 +275,10 @@ pub fn json(file: &str, listing: &Listing) -> Result<String> {
         version: Option<&'a str>,
         cubins: usize,
     }
-    let sorted = Sorted::of(listing);
+    let sorted = Sorted::from_listing(listing);
     let kernels = sorted.kernels.iter().flat_map(|(symbol, kernels)| {
         let name = whole_name(symbol);
-        kernels.iter().map(move |kernel| Row {
+        kernels.iter().map(move |kernel| ListingRow {
             symbol: &kernel.name,
             name: name.clone(),
             architecture: kernel.arch.to_string(),
@@ -339,7 +341,7 @@ mod tests {
 
     #[test]
     fn a_hostile_name_stays_on_its_line() {
-        let kernel = Kernel {
+        let kernel = BinaryKernel {
             name: "k\n  1  2  sm_90\u{202e}".to_owned(),
             arch: "sm_90".parse().unwrap(),
             registers: Some(8),

@@ -1,12 +1,12 @@
-//! The part of the compiler that broke a gate, as the judge names it. Decides nothing.
+//! Lays out the part of the compiler that broke a gate, as the judge names it. Decides nothing.
 
-use super::section::{InTerminal, Kind, Part, Section, Table};
+use super::section::{ColumnKind, InTerminal, Section, SectionPart, Table};
 use model::{BaseDemand, Blame, BlamedGate, GateVerdict, Judgement, Question};
 use wording::words::{self, plural};
 
 const TITLE: &str = "The part of the compiler that broke each gate";
 
-/// `nvvm 13.0.88 -> 13.2.51: 1 of 1 failed gate`, and the gates.
+/// Returns the section for a terminal: `nvvm 13.0.88 -> 13.2.51: 1 of 1 failed gate`, and the gates.
 pub fn in_terminal(judgement: &Judgement) -> Section<'static> {
     let all: usize = judgement.blames.iter().map(|blame| blame.gates.len()).sum();
     let lines = judgement.blames.iter().map(|blame| {
@@ -25,11 +25,11 @@ pub fn in_terminal(judgement: &Judgement) -> Section<'static> {
     Section {
         in_comment: false,
         in_page: false,
-        ..Section::new("blame", TITLE, vec![Part::Lines(lines.collect())])
+        ..Section::new("blame", TITLE, vec![SectionPart::Lines(lines.collect())])
     }
 }
 
-/// The same for a comment and a page.
+/// Returns the section for a comment and a page.
 pub fn in_pages(judgement: &Judgement) -> Section<'static> {
     let rows = judgement.blames.iter().flat_map(|blame| {
         let row = |subject: String, gate| vec![parts(blame), subject, gate];
@@ -39,14 +39,14 @@ pub fn in_pages(judgement: &Judgement) -> Section<'static> {
             .map(move |gate| row(gate.subject.to_string(), name(gate)))
     });
     let columns = [
-        ("part", Kind::Text),
-        ("case", Kind::Name),
-        ("gate", Kind::Text),
+        ("part", ColumnKind::Text),
+        ("case", ColumnKind::Name),
+        ("gate", ColumnKind::Text),
     ];
     let table = Table::new(columns, rows.collect());
     Section {
         in_terminal: InTerminal::Never,
-        ..Section::new("", TITLE, vec![Part::Table(table)])
+        ..Section::new("", TITLE, vec![SectionPart::Table(table)])
     }
 }
 

@@ -1,4 +1,4 @@
-//! Explains how gates.yaml resolves for one case, each part with where it was said. Pure.
+//! Explains how gates.yaml resolves for one case, each part with the line that says it. Pure.
 
 use config::{Owner, Places};
 use model::{
@@ -11,13 +11,13 @@ use serde_json::Value;
 use std::fmt::Write;
 use wording::words;
 
-/// The known facts on the requested cases.
+/// Everything that an explanation needs to know.
 pub struct Source<'a> {
     pub plan: &'a Plan,
     pub gates: &'a [Gate],
     pub places: &'a Places,
     pub baselines: &'a [Baseline],
-    /// How a unit is compiled.
+    /// Returns the command that compiles a unit.
     pub command: &'a dyn Fn(&Unit) -> String,
 }
 
@@ -52,7 +52,7 @@ struct Build<'a> {
     command: String,
 }
 
-/// Something with the line that says it; `None` where it is the default.
+/// Something with the line that says it, or `None` if it is the default.
 #[derive(Serialize)]
 struct Said<T> {
     what: T,
@@ -70,9 +70,9 @@ struct OfStep {
 struct OfGate<'a> {
     gate: String,
     rule: &'a Rule,
-    /// `None` of what every kernel is asked.
+    /// `None` for a gate that every kernel has.
     declared: Option<&'a String>,
-    /// The keys of the baselines that a limit is held to.
+    /// The keys of the baselines that a limit is compared with.
     baselines: Option<Vec<String>>,
 }
 
@@ -80,11 +80,11 @@ pub fn explain<'a>(source: &Source<'a>) -> Explained<'a> {
     let cases = source.plan.cases.iter();
     Explained {
         schema: SCHEMA,
-        cases: cases.map(|case| of_case(source, case)).collect(),
+        cases: cases.map(|case| explain_case(source, case)).collect(),
     }
 }
 
-fn of_case<'a>(source: &Source<'a>, case: &'a Case) -> OfCase<'a> {
+fn explain_case<'a>(source: &Source<'a>, case: &'a Case) -> OfCase<'a> {
     let id = &case.id;
     let places = source.places;
     let owner = Owner {
@@ -160,7 +160,7 @@ fn is_of(subject: &Subject, case: &CaseId) -> bool {
     }
 }
 
-/// The facet of the baselines that a rule is held to.
+/// Returns the facet of the baselines that a rule is compared with.
 fn facet(rule: &Rule) -> Option<Facet> {
     match rule {
         Rule::Counters { .. } => Some(Facet::Counters),
@@ -186,7 +186,7 @@ fn keys(baselines: &[Baseline], case: &CaseId, facet: Facet) -> Vec<String> {
 const ALWAYS: &str = "always";
 const DEFAULT: &str = "default";
 
-/// For people.
+/// Renders an explanation as text that people read.
 pub fn text(explained: &Explained) -> String {
     let cases: Vec<String> = explained.cases.iter().map(text_of_case).collect();
     cases.join("\n")
@@ -238,7 +238,7 @@ fn text_of_case(of: &OfCase) -> String {
         text.push_str("\ntensors\n");
     }
     for (tensor, said) in case.tensors.iter().zip(&of.tensors) {
-        rows.push((of_tensor(tensor), by(&said.declared)));
+        rows.push((describe_tensor(tensor), by(&said.declared)));
     }
     table(&mut text, &mut rows);
     let dims: Vec<String> = case
@@ -284,7 +284,7 @@ fn text_of_case(of: &OfCase) -> String {
         };
         let declared = gate.declared.map_or(ALWAYS, String::as_str);
         let row = (gate.gate.clone(), format!("{declared}{held}"));
-        // One for each architecture says the same.
+        // Gates of several architectures have the same row.
         if !rows.contains(&row) {
             rows.push(row);
         }
@@ -308,7 +308,7 @@ fn text_of_case(of: &OfCase) -> String {
     text
 }
 
-/// Writes out what happens to memory between two launches.
+/// Writes what happens to memory between two launches.
 fn around(text: &mut String, steps: &[MemoryStep]) {
     for step in steps {
         let _ = match step {
@@ -320,7 +320,7 @@ fn around(text: &mut String, steps: &[MemoryStep]) {
     }
 }
 
-/// The widest that a column gets before the text next to it moves out.
+/// The greatest width of a column. Longer text moves the text next to it.
 const WIDE: usize = 72;
 
 fn table(text: &mut String, rows: &mut Vec<(String, String)>) {
@@ -347,10 +347,10 @@ fn argument(arg: &Arg) -> String {
             sampler,
         } => format!(
             "texture of {tensor}, {}, {}",
-            of_image(image),
-            of_sampler(sampler)
+            describe_image(image),
+            describe_sampler(sampler)
         ),
-        Arg::Surface { tensor, image } => format!("surface of {tensor}, {}", of_image(image)),
+        Arg::Surface { tensor, image } => format!("surface of {tensor}, {}", describe_image(image)),
         Arg::Null => "nullptr".to_owned(),
         Arg::Stream => "stream".to_owned(),
         Arg::Scalar { elem, value } => {
@@ -370,7 +370,7 @@ fn argument(arg: &Arg) -> String {
     }
 }
 
-fn of_image(image: &Image) -> String {
+fn describe_image(image: &Image) -> String {
     let [x, y, z] = image.extents;
     let extents = match image.rank {
         1 => x.to_string(),
@@ -390,7 +390,7 @@ fn of_image(image: &Image) -> String {
     )
 }
 
-fn of_sampler(sampler: &Sampler) -> String {
+fn describe_sampler(sampler: &Sampler) -> String {
     let filter = match sampler.filter {
         TextureFilter::Point => "point",
         TextureFilter::Linear => "linear",
@@ -413,7 +413,7 @@ fn of_sampler(sampler: &Sampler) -> String {
     format!("{filter}, {address}{normalized}{read}")
 }
 
-fn of_tensor(tensor: &Tensor) -> String {
+fn describe_tensor(tensor: &Tensor) -> String {
     let mut text = format!(
         "{}: {} {} {:?}",
         tensor.name,
@@ -439,7 +439,7 @@ fn of_tensor(tensor: &Tensor) -> String {
     text
 }
 
-/// As gates.yaml would have it in one line.
+/// Returns a value as gates.yaml would have it in one line.
 fn flow<T: Serialize>(value: &T) -> String {
     fn write_value(value: &Value, outermost: bool) -> String {
         match value {

@@ -1,4 +1,4 @@
-//! Causes of a broken gate on a time, a counter or a resource.
+//! Finds the causes of a broken gate on a time, a counter or a resource.
 
 use ::explain::{Cause, CauseClass, Sides, explain as causes_of};
 use judge::{Index, View};
@@ -7,7 +7,7 @@ use model::{
 };
 use std::collections::BTreeSet;
 
-/// Whether it is about how fast a kernel is, or what it takes.
+/// Returns true if a gate is about how fast a kernel is, or about what it takes.
 fn is_about_speed(verdict: &Verdict) -> bool {
     match (&verdict.question, verdict.metric()) {
         (Question::Gate(Rule::Counters { .. }) | Question::UngatedResources, _) => true,
@@ -27,7 +27,7 @@ fn is_worse(verdict: &Verdict) -> bool {
     is_broken && is_about_speed(verdict)
 }
 
-/// The case, or the first of a unit.
+/// Returns the case of a subject, or the first case of a unit.
 fn case_of<'a>(plan: &'a Plan, subject: &'a Subject) -> Option<&'a CaseId> {
     match subject {
         Subject::Case(case) => Some(case),
@@ -39,14 +39,14 @@ fn case_of<'a>(plan: &'a Plan, subject: &'a Subject) -> Option<&'a CaseId> {
     }
 }
 
-/// Those that say something. None where the run has no base: two records have no machine code, by which most causes are
-/// found.
+/// Returns the causes that say something. There are none if the run has no base: two records have no machine code, and
+/// most causes are found by that.
 fn causes(index: &Index, case: &CaseId) -> Vec<Cause> {
     let base = index.view(Side::Base, None);
     if !base.is_some_and(View::is_revision) {
         return Vec::new();
     }
-    let Ok(sides) = Sides::of(index, case) else {
+    let Ok(sides) = Sides::from_index(index, case) else {
         return Vec::new();
     };
     let mut causes = causes_of(&sides);
@@ -56,15 +56,18 @@ fn causes(index: &Index, case: &CaseId) -> Vec<Cause> {
     causes
 }
 
-/// The cause of the first of some verdicts that is about speed.
+/// Returns the cause of the first of some verdicts that is about speed.
 pub fn first(index: &Index, verdicts: &[&Verdict]) -> Option<Cause> {
     let verdict = verdicts.iter().find(|verdict| is_worse(verdict))?;
     let causes = causes(index, case_of(index.head().plan(), &verdict.subject)?);
     causes.into_iter().next()
 }
 
-/// Those of every case whose gate on its speed failed.
-pub fn of_failures<'a>(index: &'a Index, judgement: &'a Judgement) -> Vec<(&'a CaseId, Cause)> {
+/// Returns the causes of every case whose gate on its speed failed.
+pub fn explain_failures<'a>(
+    index: &'a Index,
+    judgement: &'a Judgement,
+) -> Vec<(&'a CaseId, Cause)> {
     let cases: BTreeSet<&CaseId> = judgement
         .verdicts
         .iter()

@@ -1,7 +1,7 @@
-//! Writes in words what bounds a case: with its values, what to try, and where each rule comes from. Pure.
+//! Writes in words what bounds a case: with its values, what to try, and the source of each rule. Pure.
 
-use super::section::{InTerminal, Kind, Part, Room, Section, Table};
-use explain::diagnosis::changes::{self, Change, Diagnosed, Figure, Standing};
+use super::section::{ColumnKind, InTerminal, Room, Section, SectionPart, Table};
+use explain::diagnosis::changes::{self, Diagnosed, Figure, FigureChange, Standing};
 use explain::diagnosis::{Advice, Basis, Bound, Diagnosis, Moved, Residency, Resource, Unknown};
 use explain::{Sides, explain};
 use judge::Index;
@@ -17,15 +17,15 @@ pub const SCHEMA: &str = "gatekeeper.diagnosis/1";
 
 pub const TITLE: &str = "what bounds each case";
 
-/// A diagnosis with what a person reads.
+/// A diagnosis, and how a person reads it.
 #[derive(Serialize)]
-pub struct Entry {
+pub struct DiagnosisEntry {
     pub case: CaseId,
     pub standing: Standing,
     pub message: String,
     pub before: Option<Diagnosis>,
     pub after: Diagnosis,
-    pub changes: Vec<Change>,
+    pub changes: Vec<FigureChange>,
     pub advice: Vec<Try>,
 }
 
@@ -37,8 +37,8 @@ pub struct Try {
     pub source: &'static str,
 }
 
-pub fn entries(found: Vec<Diagnosed>) -> Vec<Entry> {
-    let entry = |diagnosed: Diagnosed| Entry {
+pub fn entries(found: Vec<Diagnosed>) -> Vec<DiagnosisEntry> {
+    let entry = |diagnosed: Diagnosed| DiagnosisEntry {
         message: sentence(&diagnosed.after),
         advice: diagnosed
             .after
@@ -55,10 +55,11 @@ pub fn entries(found: Vec<Diagnosed>) -> Vec<Entry> {
     found.into_iter().map(entry).collect()
 }
 
-/// More lines than this no terminal shows.
+/// The greatest number of lines that a terminal shows.
 const MOST: usize = 8;
 
-/// A line for each case that failed, and all of them in a comment, folded: before and now, what moved, what to try.
+/// Returns two sections: a line for each case that failed, and for a comment all cases, folded. They have the bound
+/// before and now, what moved, and what to try.
 pub fn section<'a>(index: &Index, judgement: &Judgement) -> [Section<'a>; 2] {
     let found = changes::notable(index, judgement);
     let failed: Vec<_> = found
@@ -76,7 +77,7 @@ pub fn section<'a>(index: &Index, judgement: &Judgement) -> [Section<'a>; 2] {
     }
     let terminal = Section {
         in_comment: false,
-        ..Section::new("bound", "", vec![Part::Lines(lines)])
+        ..Section::new("bound", "", vec![SectionPart::Lines(lines)])
     };
     let has_before = found.iter().any(|diagnosed| diagnosed.before.is_some());
     let has_wins = has_before
@@ -93,27 +94,27 @@ pub fn section<'a>(index: &Index, judgement: &Judgement) -> [Section<'a>; 2] {
             .chain([bound(&diagnosed.after)])
             .chain(changes)
             .chain(has_wins.then(|| match diagnosed.standing {
-                // Its problem says why.
+                // The problem of the case says why.
                 Standing::Failed => "-".to_owned(),
                 _ => cause(index, &diagnosed.case),
             }))
             .chain([advice(&diagnosed.after).join("\n")])
             .collect()
     });
-    let columns = [("case", Kind::Name)]
+    let columns = [("case", ColumnKind::Name)]
         .into_iter()
-        .chain(has_before.then_some(("bounded before by", Kind::Text)))
-        .chain([("bounded by", Kind::Text)])
-        .chain(has_before.then_some(("what moved", Kind::Text)))
-        .chain(has_wins.then_some(("first cause", Kind::Text)))
-        .chain([("to try", Kind::Text)]);
+        .chain(has_before.then_some(("bounded before by", ColumnKind::Text)))
+        .chain([("bounded by", ColumnKind::Text)])
+        .chain(has_before.then_some(("what moved", ColumnKind::Text)))
+        .chain(has_wins.then_some(("first cause", ColumnKind::Text)))
+        .chain([("to try", ColumnKind::Text)]);
     let table = Table::new(columns, rows.collect());
     let bases: BTreeSet<_> = found
         .iter()
         .flat_map(|diagnosed| diagnosed.before.iter().chain([&diagnosed.after]))
         .filter_map(basis)
         .collect();
-    let notes = Part::Lines(bases.into_iter().collect());
+    let notes = SectionPart::Lines(bases.into_iter().collect());
     let title = if has_before {
         "What bounds them, before and now"
     } else {
@@ -122,12 +123,12 @@ pub fn section<'a>(index: &Index, judgement: &Judgement) -> [Section<'a>; 2] {
     let comment = Section {
         is_folded: true,
         in_terminal: InTerminal::Never,
-        ..Section::new("", title, vec![Part::Table(table), notes])
+        ..Section::new("", title, vec![SectionPart::Table(table), notes])
     };
     [terminal, comment]
 }
 
-/// Every case, for `report --diagnosis`.
+/// Lays out every case, for `report --diagnosis`.
 pub fn lay_out(found: &[Diagnosed]) -> Vec<Vec<Section<'static>>> {
     let rows = found.iter().map(|diagnosed| {
         let of = &diagnosed.after;
@@ -142,13 +143,13 @@ pub fn lay_out(found: &[Diagnosed]) -> Vec<Vec<Section<'static>>> {
         ]
     });
     let columns = [
-        ("case", Kind::Name),
-        ("bounded by", Kind::Text),
-        ("of the peaks", Kind::Text),
-        ("roofline", Kind::Text),
-        ("time", Kind::Number),
-        ("at the peak", Kind::Number),
-        ("to try", Kind::Text),
+        ("case", ColumnKind::Name),
+        ("bounded by", ColumnKind::Text),
+        ("of the peaks", ColumnKind::Text),
+        ("roofline", ColumnKind::Text),
+        ("time", ColumnKind::Number),
+        ("at the peak", ColumnKind::Number),
+        ("to try", ColumnKind::Text),
     ];
     let mut table = Table::new(columns, rows.collect());
     for column in &mut table.columns {
@@ -172,25 +173,29 @@ pub fn lay_out(found: &[Diagnosed]) -> Vec<Vec<Section<'static>>> {
     });
     let notes: Vec<_> = bases.into_iter().chain(sources).collect();
     vec![vec![
-        Section::new("bound", "What bounds each case", vec![Part::Table(table)]),
-        Section::new("note", "Notes", vec![Part::Lines(notes)]),
+        Section::new(
+            "bound",
+            "What bounds each case",
+            vec![SectionPart::Table(table)],
+        ),
+        Section::new("note", "Notes", vec![SectionPart::Lines(notes)]),
     ]]
 }
 
-/// The first cause that explains the change.
+/// Returns the first cause that explains the change.
 fn cause(index: &Index, id: &CaseId) -> String {
     let causes = causes(index, id);
     causes.into_iter().next().unwrap_or("-".to_owned())
 }
 
 fn causes(index: &Index, id: &CaseId) -> Vec<String> {
-    let causes = Sides::of(index, id)
+    let causes = Sides::from_index(index, id)
         .map(|sides| explain(&sides))
         .unwrap_or_default();
     causes.iter().map(super::explain::line).collect()
 }
 
-/// Lines for one case: what bounds it, before and now, what moved, what explains that, and what to try.
+/// Returns the lines for one case: what bounds it, before and now, what moved, what explains that, and what to try.
 pub fn lines(index: &Index, of: &Diagnosed) -> Vec<String> {
     let before = of.before.as_ref();
     let before = before.map(|diagnosis| format!("before: bounded by {}", bound(diagnosis)));
@@ -214,11 +219,13 @@ pub fn lines(index: &Index, of: &Diagnosed) -> Vec<String> {
 #[derive(Serialize)]
 struct Document {
     schema: &'static str,
-    diagnoses: Vec<Entry>,
+    diagnoses: Vec<DiagnosisEntry>,
 }
 
+/// Returns the diagnoses as JSON.
+///
 /// # Errors
-/// Environment, where it cannot be written as JSON.
+/// Fails with an environment error if they cannot be written as JSON.
 pub fn json(found: Vec<Diagnosed>) -> Result<String> {
     let document = Document {
         schema: SCHEMA,
@@ -229,7 +236,7 @@ pub fn json(found: Vec<Diagnosed>) -> Result<String> {
         .map_err(|error| Error::environment(format!("the diagnosis cannot be written: {error}")))
 }
 
-/// `issue slots, 74 % of its peak`.
+/// Returns the bound in words: `issue slots, 74 % of its peak`.
 fn bound(of: &Diagnosis) -> String {
     match &of.bound {
         Bound::Resource { resource } => match of.reached {
@@ -270,7 +277,8 @@ fn bound(of: &Diagnosis) -> String {
     }
 }
 
-/// `bounded by issue slots, 74 % of its peak (estimate for NVIDIA L4)`: where no note says how it was made.
+/// Returns the bound as a sentence, for places where no note says how the diagnosis was made: `bounded by issue slots,
+/// 74 % of its peak (estimate for NVIDIA L4)`.
 fn sentence(of: &Diagnosis) -> String {
     let said = if of.is_known() {
         format!("bounded by {}", bound(of))
@@ -301,7 +309,7 @@ fn unknown(why: &Unknown) -> String {
     }
 }
 
-/// Which way a diagnosis was made, as a note.
+/// Returns a note on how a diagnosis was made.
 fn basis(of: &Diagnosis) -> Option<String> {
     match &of.basis {
         Basis::Estimate { gpu } => Some(format!(
@@ -346,7 +354,7 @@ fn name(resource: Resource) -> &'static str {
     }
 }
 
-/// With the profiler's own name, where that says more to who knows it.
+/// Returns a state of warps in words, with the profiler's own name if that says more to those who know it.
 fn waits(stall: Stall) -> &'static str {
     match stall {
         Stall::LongScoreboard => "for global or local memory (long_scoreboard)",
@@ -377,7 +385,8 @@ fn most_used(of: &Diagnosis) -> Option<(Resource, Num)> {
     most.map(|(resource, share)| (*resource, *share))
 }
 
-/// `issue slots 74 %, L2 31 %; occupancy 50 %, limited by registers; 2.1 times the sectors of loads`.
+/// Returns the use of resources: `issue slots 74 %, L2 31 %; occupancy 50 %, limited by registers; 2.1 times the
+/// sectors of loads`.
 fn uses(of: &Diagnosis) -> String {
     let mut all: Vec<_> = of.uses.iter().collect();
     all.sort_by(|a, b| b.1.0.total_cmp(&a.1.0));
@@ -430,7 +439,7 @@ fn limits(limiter: Limiter) -> &'static str {
     }
 }
 
-/// `12.3 FP32 operations a byte of L2, under its roof up to 10.0`.
+/// Returns the roofline in words: `12.3 FP32 operations a byte of L2, under its roof up to 10.0`.
 fn roofline(of: &Diagnosis) -> Option<String> {
     let line_of_roof = of.roofline.as_ref()?;
     let roof = if line_of_roof.intensity.0 < line_of_roof.ridge.0 {
@@ -481,8 +490,8 @@ fn time(ns: Option<Num>) -> String {
     })
 }
 
-/// `load sectors 4096 -> 32768`.
-fn change(change: &Change) -> String {
+/// Returns how a figure changed: `load sectors 4096 -> 32768`.
+fn change(change: &FigureChange) -> String {
     let value = |value: Num| match change.figure {
         Figure::EstimatedTime | Figure::Time => time(Some(value)),
         figure if figure.is_share() => percent(value),
@@ -517,8 +526,8 @@ fn advice(of: &Diagnosis) -> Vec<&'static str> {
         .collect()
 }
 
-/// The text of each rule and where it comes from. BPG is the CUDA C++ Best Practices Guide, NCU a rule of Nsight
-/// Compute by its identifier.
+/// Returns the text of a rule and its source. BPG is the CUDA C++ Best Practices Guide, NCU a rule of Nsight Compute by
+/// its identifier.
 fn rule(code: Advice) -> Try {
     let (message, source) = match code {
         Advice::CoalesceLoads => (
@@ -695,7 +704,7 @@ mod tests {
     #[test]
     fn a_change_shows_both_values() {
         let moved = |figure, before, after| {
-            change(&Change {
+            change(&FigureChange {
                 figure,
                 before: Num(before),
                 after: Num(after),

@@ -1,4 +1,4 @@
-//! Exit codes, in one place.
+//! Defines the exit codes, in one place.
 
 use model::Conclusion;
 use system::error::Error;
@@ -6,15 +6,15 @@ use system::error::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Every required gate held; skips are counted in the headline.
+    /// Every required gate held. Skips are counted in the headline.
     Held = 0,
     /// A gate failed, or a kernel faulted.
     Failed = 1,
-    /// Wrong use or configuration, or a filter that matches nothing.
+    /// The use or the configuration was wrong, or a filter matched nothing.
     Usage = 2,
-    /// Inconclusive, or nothing was judged.
+    /// The result is inconclusive, or nothing was judged.
     Undecided = 3,
-    /// The environment failed.
+    /// The environment failed, and not a kernel.
     Environment = 4,
 }
 

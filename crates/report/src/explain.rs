@@ -1,4 +1,4 @@
-//! Causes in words: as text, as markdown and as JSON.
+//! Writes causes in words: as text, as markdown and as JSON.
 
 use crate::kernels::{also, by_kernel};
 pub use explain::{Cause, CauseClass, CausePlace, CauseValue, Measure, PlaceSide, Unexplained};
@@ -16,11 +16,11 @@ pub const SCHEMA: &str = "gatekeeper.explanation/1";
 pub struct Explanation {
     #[serde(flatten)]
     pub subject: Subject,
-    /// Why the output is wrong, where it is: a wrong case has no causes, as nobody asks why it is slow.
+    /// Why the output is wrong, if it is. A wrong case has no causes, because nobody asks why it is slow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wrong: Option<String>,
     pub causes: Vec<Cause>,
-    /// Comparisons that were not possible.
+    /// Comparisons that were impossible, and why.
     pub gaps: Vec<String>,
 }
 
@@ -33,20 +33,20 @@ impl Explanation {
     }
 }
 
-/// Kernels of two compiled files, the costliest first.
+/// Explained kernels of two compiled files, the costliest first.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KernelExplanations {
     Explained {
         kernels: Vec<Explanation>,
-        /// How many more changed, or failed.
+        /// How many more kernels changed, or failed.
         more: usize,
     },
     #[serde(serialize_with = "code_and_message")]
     NotRun(NotRun),
 }
 
-/// As verdicts have them.
+/// Serializes a reason as verdicts do, by code and message.
 fn code_and_message<S: Serializer>(why: &NotRun, to: S) -> std::result::Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Why {
@@ -60,7 +60,7 @@ fn code_and_message<S: Serializer>(why: &NotRun, to: S) -> std::result::Result<S
     why.serialize(to)
 }
 
-/// Why machine code is not known; `None` where it is.
+/// Returns why machine code is unknown, or `None` if it is known.
 pub fn gap(code: &Seen<CodeFacts>) -> Option<String> {
     let why = match code {
         Seen::Got(_) => return None,
@@ -122,7 +122,7 @@ fn place(place: &CausePlace) -> String {
     }
 }
 
-/// The same without its values: `more barriers at k.cu:12`.
+/// Returns a cause without its values: `more barriers at k.cu:12`.
 pub fn title_and_place(cause: &Cause) -> String {
     let title = cause.class.title();
     match cause.places.first() {
@@ -131,7 +131,7 @@ pub fn title_and_place(cause: &Cause) -> String {
     }
 }
 
-/// A cause in one line: `more barriers at k.cu:12: barrier instructions 1 -> 2`.
+/// Returns a cause in one line: `more barriers at k.cu:12: barrier instructions 1 -> 2`.
 pub fn line(cause: &Cause) -> String {
     let mut line = title_and_place(cause);
     let values: Vec<String> = cause.values.iter().map(value).collect();
@@ -141,7 +141,7 @@ pub fn line(cause: &Cause) -> String {
     line
 }
 
-/// How much of the slowdown, or that nobody knows.
+/// Returns how much of the slowdown a cause explains, or that nobody knows.
 pub fn share(cause: &Cause) -> String {
     match cause.share {
         Some(share) => format!(
@@ -184,12 +184,12 @@ fn causes_in_terminal(explanation: &Explanation) -> String {
         for (at, site) in cause.places.iter().enumerate() {
             let _ = match &site.text {
                 Some(quoted) => writeln!(text, "       {}  {quoted}", place(site)),
-                // The line above has the first one.
+                // The line above already has the first place.
                 None if at == 0 => Ok(()),
                 None => writeln!(text, "       {}", place(site)),
             };
         }
-        // A kernel that nobody ran is not slower by so much.
+        // A kernel of a compiled file was not run, so nobody knows how much slower it is.
         let is_of_case = matches!(subject, Subject::Case(_));
         if is_of_case && cause.class != CauseClass::NothingChanged {
             let _ = writeln!(text, "       {}", share(cause));
@@ -227,17 +227,17 @@ fn causes_in_markdown(explanation: &Explanation) -> String {
     text
 }
 
-/// Kernels that are written out; a program reads all of them.
+/// The number of kernels that are written out. A program gets all of them.
 const MOST_KERNELS: usize = 10;
 
 pub fn terminal_of_kernels(kernels: &KernelExplanations) -> String {
-    let shown = Shown::of(kernels);
+    let shown = ShownExplanations::from_explanations(kernels);
     let mut text = String::new();
     if !shown.first.is_empty() {
         text.push_str("why they changed\n");
     }
     for (explanation, others) in &shown.first {
-        // A symbol of a foreign file can have line breaks.
+        // The symbol of a foreign file can contain line breaks.
         let name = escape::visible(&explanation.subject.to_string());
         let _ = writeln!(text, "\n{name}{}", also(others));
         text.push_str(&causes_in_terminal(explanation));
@@ -249,7 +249,7 @@ pub fn terminal_of_kernels(kernels: &KernelExplanations) -> String {
 }
 
 pub fn markdown_of_kernels(kernels: &KernelExplanations) -> String {
-    let shown = Shown::of(kernels);
+    let shown = ShownExplanations::from_explanations(kernels);
     let mut text = "\n### Why they changed\n\n".to_owned();
     for (explanation, others) in &shown.first {
         let name = format!("{}{}", explanation.subject, also(others));
@@ -263,16 +263,16 @@ pub fn markdown_of_kernels(kernels: &KernelExplanations) -> String {
     text
 }
 
-/// The explanations that people read.
-struct Shown<'a> {
-    /// With the other architectures for which the same kernel is explained.
+/// The explanations that are written out for people, and a sentence on the others.
+struct ShownExplanations<'a> {
+    /// Each explanation with the other architectures that the same kernel is explained for.
     first: Vec<(&'a Explanation, Vec<Arch>)>,
-    /// A sentence on all others.
+    /// A sentence about all kernels that are not written out.
     rest: Option<String>,
 }
 
-impl<'a> Shown<'a> {
-    fn of(explanations: &'a KernelExplanations) -> Self {
+impl<'a> ShownExplanations<'a> {
+    fn from_explanations(explanations: &'a KernelExplanations) -> Self {
         let (kernels, more) = match explanations {
             KernelExplanations::NotRun(why) => {
                 let why = reasons::not_run(why);
@@ -306,8 +306,10 @@ impl<'a> Shown<'a> {
     }
 }
 
+/// Returns the explanations as JSON.
+///
 /// # Errors
-/// Never in practice: all of it is plain data.
+/// Never fails in practice, because all of it is plain data.
 pub fn json(explanations: &[Explanation]) -> Result<String> {
     #[derive(Serialize)]
     struct File<'a> {

@@ -1,7 +1,7 @@
-//! JSON by its fields, for tests of what programs read.
+//! Lists the fields of JSON, for tests of what programs read.
 
-/// The objects of a JSON value, one a line, with the fields of each and the types that occur in them. An item of a
-/// list stands there once: a field that is renamed, gone or of another type changes a line.
+/// Returns the objects of a JSON value, one on a line, with the fields of each and the types that occur in them. An
+/// item of a list appears once, so a field that is renamed, removed or of another type changes a line.
 pub fn fields(json: &serde_json::Value) -> String {
     use serde_json::Value::{Array, Bool, Null, Number, Object, String as Text};
     use std::collections::{BTreeMap, BTreeSet};

@@ -1,18 +1,18 @@
-//! Annotations of GitHub Actions: each problem, at the line of the kernel where that is known, else at the line of gates.yaml
-//! that asks for it.
+//! Writes annotations for GitHub Actions: each problem, at the line of the kernel if it is known, and else at the line
+//! of gates.yaml with the gate.
 
 use super::annotations::{Annotation, Level, annotations};
-use super::place::Place;
+use super::place::FileLine;
 use crate::input::ReportInput;
 use wording::escape::{workflow_data as data, workflow_property as property};
 
-/// GitHub shows so many of a step, and drops the others without a word.
+/// GitHub shows this many annotations of a step, and drops the others without a word.
 const MOST: usize = 10;
 
-/// Workflow commands, one a line, for standard output of a step.
+/// Renders workflow commands, one on a line, for the standard output of a step.
 pub fn render(input: &ReportInput) -> String {
     let mut all = annotations(input);
-    // Stable: new problems stay before those that the base has.
+    // The sort is stable, so new problems stay before those that the base has.
     all.sort_by_key(|annotation| annotation.level);
     let left = match all.len() {
         0..=MOST => Vec::new(),
@@ -32,7 +32,9 @@ pub fn render(input: &ReportInput) -> String {
 fn command(annotation: &Annotation) -> String {
     let place = match &annotation.place {
         None => String::new(),
-        Some(Place { file, line }) => format!("file={},line={},", property(file), property(line)),
+        Some(FileLine { file, line }) => {
+            format!("file={},line={},", property(file), property(line))
+        }
     };
     format!(
         "::{} {place}title={}::{}\n",

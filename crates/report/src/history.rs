@@ -1,6 +1,6 @@
-//! How agreed values moved, as sections and as JSON. `html::history` has the page. Pure.
+//! Lays out how agreed values moved, as sections and as JSON. `html::history` has the page. Pure.
 
-use super::section::{Chart, InTerminal, Kind, Part, Room, Section, Table};
+use super::section::{Chart, ColumnKind, InTerminal, Room, Section, SectionPart, Table};
 use judge::relative_change;
 use model::{BaselineKey, Facet, Metric, Num, Subject};
 use records::history::{History, Point, Series};
@@ -15,7 +15,7 @@ pub const SCHEMA: &str = "gatekeeper.history/1";
 
 pub const TITLE: &str = "history of the baselines";
 
-/// Metrics that say most. Others follow from these, or are other statistics of the same samples.
+/// The metrics that say most. Others follow from these, or are other statistics of the same samples.
 pub(super) const METRICS: [Metric; 5] = [
     Metric::P50,
     Metric::Cycles,
@@ -24,14 +24,14 @@ pub(super) const METRICS: [Metric; 5] = [
     Metric::MaxErr,
 ];
 
-/// Returns true for what a terminal and a comment show. The page and JSON have all metrics.
+/// Returns true for the metrics that a terminal and a comment show. The page and JSON have all metrics.
 pub(super) fn is_main(series: &Series) -> bool {
     let is_counted = matches!(series.metric.facet(), Facet::Counters | Facet::Profile);
     is_counted || METRICS.contains(&series.metric)
 }
 
-/// The values under one key.
-pub(super) struct Group<'a> {
+/// The series of values that have one key.
+pub(super) struct SeriesGroup<'a> {
     facet: Facet,
     pub key: String,
     pub moved: Vec<&'a Series>,
@@ -40,7 +40,7 @@ pub(super) struct Group<'a> {
 }
 
 /// Groups values by their key. Times come first, because they are what is asked for first.
-pub(super) fn by_key<'a>(all: impl IntoIterator<Item = &'a Series>) -> Vec<Group<'a>> {
+pub(super) fn by_key<'a>(all: impl IntoIterator<Item = &'a Series>) -> Vec<SeriesGroup<'a>> {
     let mut keys: BTreeMap<(bool, Facet, &BaselineKey), Vec<&Series>> = BTreeMap::new();
     for series in all {
         let facet = series.metric.facet();
@@ -52,7 +52,7 @@ pub(super) fn by_key<'a>(all: impl IntoIterator<Item = &'a Series>) -> Vec<Group
             let (gone, here): (Vec<&Series>, Vec<&Series>) =
                 all.into_iter().partition(|series| series.gone().is_some());
             let (moved, same) = here.into_iter().partition(|series| series.moved());
-            Group {
+            SeriesGroup {
                 facet,
                 key: format!("{facet}, {}", words::key(key)),
                 moved,
@@ -65,7 +65,7 @@ pub(super) fn by_key<'a>(all: impl IntoIterator<Item = &'a Series>) -> Vec<Group
 
 /// Lays out a table for each key of the metrics that moved, a line for each subject where none did, and notes at the end.
 pub fn lay_out(history: &History) -> Vec<Vec<Section<'static>>> {
-    let notes = Part::Lines(notes(history));
+    let notes = SectionPart::Lines(notes(history));
     by_key(history.series.iter().filter(|series| is_main(series)))
         .iter()
         .map(lay_out_group)
@@ -73,20 +73,23 @@ pub fn lay_out(history: &History) -> Vec<Vec<Section<'static>>> {
         .collect()
 }
 
-fn lay_out_group(group: &Group) -> Vec<Section<'static>> {
+fn lay_out_group(group: &SeriesGroup) -> Vec<Section<'static>> {
     let heading = if group.moved.is_empty() {
         format!("{}: nothing moved", group.key)
     } else {
         group.key.clone()
     };
-    let parts = vec![Part::Lines(vec![heading]), Part::Table(table(&group.moved))];
+    let parts = vec![
+        SectionPart::Lines(vec![heading]),
+        SectionPart::Table(table(&group.moved)),
+    ];
     let first = Section::new("key", &format!("History of {}", group.facet), parts);
     let charts = group.moved.iter().filter_map(|series| {
         let title = format!("{}: {}", series.subject, series.metric);
         Some(Section {
             is_folded: true,
             in_terminal: InTerminal::Never,
-            ..Section::new("", &title, vec![Part::Chart(chart(series)?)])
+            ..Section::new("", &title, vec![SectionPart::Chart(chart(series)?)])
         })
     });
     let rest = [
@@ -98,7 +101,7 @@ fn lay_out_group(group: &Group) -> Vec<Section<'static>> {
         ..Section::new(
             label,
             &format!("{what}: {}", group.key),
-            vec![Part::Lines(lines(series))],
+            vec![SectionPart::Lines(lines(series))],
         )
     });
     std::iter::once(first).chain(charts).chain(rest).collect()
@@ -107,14 +110,14 @@ fn lay_out_group(group: &Group) -> Vec<Section<'static>> {
 /// Returns the table of all versions of values that moved.
 pub(super) fn table(moved: &[&Series]) -> Table {
     let columns = [
-        ("case", Kind::Name),
-        ("metric", Kind::Text),
-        ("day", Kind::Text),
-        ("commit", Kind::Text),
-        ("value", Kind::Number),
-        ("since the previous", Kind::Text),
-        ("since the first", Kind::Text),
-        ("subject", Kind::Text),
+        ("case", ColumnKind::Name),
+        ("metric", ColumnKind::Text),
+        ("day", ColumnKind::Text),
+        ("commit", ColumnKind::Text),
+        ("value", ColumnKind::Number),
+        ("since the previous", ColumnKind::Text),
+        ("since the first", ColumnKind::Text),
+        ("subject", ColumnKind::Text),
     ];
     let mut table = Table::new(
         columns,
@@ -163,7 +166,7 @@ fn rows(series: &Series) -> Vec<Vec<String>> {
     rows
 }
 
-/// Returns a line for each subject: its last values, and since when.
+/// Returns a line for each subject: its last values, and since when it has them.
 pub(super) fn lines(all: &[&Series]) -> Vec<String> {
     let mut subjects: BTreeMap<(&Subject, Option<&Commit>), Vec<&Series>> = BTreeMap::new();
     for series in all {
@@ -205,7 +208,7 @@ pub(super) fn lines(all: &[&Series]) -> Vec<String> {
         .collect()
 }
 
-/// Draws a value that more than one commit has: one value is no line.
+/// Draws a value that more than one commit has. A single value makes no line.
 pub(super) fn chart(series: &Series) -> Option<Chart> {
     let points: Vec<_> = series
         .points
@@ -268,8 +271,10 @@ struct Document<'a> {
     history: &'a History,
 }
 
+/// Returns the history as JSON.
+///
 /// # Errors
-/// Environment, where it cannot be written as JSON.
+/// Fails with an environment error if it cannot be written as JSON.
 pub fn json(history: &History) -> Result<String> {
     let document = Document {
         schema: SCHEMA,

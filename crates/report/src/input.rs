@@ -1,4 +1,4 @@
-//! Everything that a report of a judgement is made of.
+//! Everything that the report of a judgement is made from.
 
 use crate::explain::KernelExplanations;
 use judge::Index;
@@ -7,20 +7,20 @@ use records::history::History;
 
 #[derive(Clone, Copy)]
 pub struct ReportInput<'a> {
-    /// Indexes the record, and the one that it is compared with, if it is.
+    /// The index of the record, and of the record that it is compared with.
     pub index: &'a Index<'a>,
     pub record: &'a Record,
     pub judgement: &'a Judgement,
-    /// In a comparison: the other record.
+    /// The other record of a comparison.
     pub base: Option<&'a Record>,
-    /// The history of the committed baselines; `None` where there is no git history.
+    /// The history of the committed baselines, or `None` if there is no git history.
     pub history: Option<&'a History>,
-    /// In a comparison of compiled files: why kernels changed, if it was asked for.
+    /// Why kernels changed, in a comparison of compiled files that was asked for it.
     pub kernels: Option<&'a KernelExplanations>,
 }
 
 impl<'a> ReportInput<'a> {
-    /// A record alone.
+    /// Makes the input for a record that is compared with no other.
     pub fn new(index: &'a Index<'a>, record: &'a Record, judgement: &'a Judgement) -> Self {
         Self {
             index,

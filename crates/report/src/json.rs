@@ -1,4 +1,4 @@
-//! For programs. Field names are those of the judgement and stay as they are within one schema.
+//! Renders the report for programs. Field names are those of the judgement and stay the same within one schema.
 
 use super::{diagnosis, not_judged, summary};
 use crate::exit::Exit;
@@ -29,7 +29,7 @@ struct Report<'a> {
     counts: BTreeMap<&'static str, usize>,
     /// The verdicts that did not hold, by cause.
     problems: &'a [Problem],
-    verdicts: Vec<Entry<'a, Verdict>>,
+    verdicts: Vec<ReportEntry<'a, Verdict>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     base: Option<&'a AgainstBase>,
     /// Where `run --blame` exchanged parts of the compiler.
@@ -37,19 +37,19 @@ struct Report<'a> {
     blames: &'a [Blame],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     rivals: &'a [RivalStanding],
-    accepted: Vec<Entry<'a, Accepted>>,
+    accepted: Vec<ReportEntry<'a, Accepted>>,
     wins: &'a [Win],
     drifts: &'a [Drift],
     /// Resources that are worse than before, and that no gate limits.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     ungated: &'a [Ungated],
-    targets: Vec<Entry<'a, Aimed>>,
+    targets: Vec<ReportEntry<'a, Aimed>>,
     counters: &'a [CounterChange],
     notes: &'a [Note],
     /// As `report --diagnosis --format json` has them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<serde_json::Value>")]
-    diagnoses: Vec<diagnosis::Entry>,
+    diagnoses: Vec<diagnosis::DiagnosisEntry>,
     /// With `binary --explain`: why kernels changed, the causes as `explain --format json` has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
@@ -61,10 +61,10 @@ struct Report<'a> {
 
 /// A verdict with what a program matches on, and what a person reads.
 #[derive(Serialize, JsonSchema)]
-struct Entry<'a, T> {
-    /// `p50 +2%`.
+struct ReportEntry<'a, T> {
+    /// The question of the verdict: `p50 +2%`.
     gate: String,
-    /// Stable; see docs/verdicts.md.
+    /// The stable name of the reason; see docs/verdicts.md.
     code: &'static str,
     metric: Option<Metric>,
     message: String,
@@ -72,7 +72,7 @@ struct Entry<'a, T> {
     data: &'a T,
 }
 
-/// JSON Schema of the report.
+/// Returns the JSON Schema of the report.
 pub fn schema() -> serde_json::Value {
     let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
     settings
@@ -81,26 +81,28 @@ pub fn schema() -> serde_json::Value {
         .to_value()
 }
 
+/// Renders the report as JSON.
+///
 /// # Errors
-/// Environment, where it cannot be written as JSON.
+/// Fails with an environment error if it cannot be written as JSON.
 pub fn render(input: &ReportInput) -> Result<String> {
     let (record, judgement) = (input.record, input.judgement);
     let environment = &record.environment;
-    let verdicts = judgement.verdicts.iter().map(|verdict| Entry {
+    let verdicts = judgement.verdicts.iter().map(|verdict| ReportEntry {
         gate: words::question(&verdict.question),
         code: verdict.reason.code(),
         metric: verdict.metric(),
         message: reasons::verdict(environment, verdict),
         data: verdict,
     });
-    let accepted = judgement.accepted.iter().map(|accepted| Entry {
+    let accepted = judgement.accepted.iter().map(|accepted| ReportEntry {
         gate: words::gate(&accepted.rule),
         code: accepted.reason.code(),
         metric: accepted.rule.metric(),
         message: reasons::reason(environment, &accepted.subject, &accepted.reason),
         data: accepted,
     });
-    let targets = judgement.targets.iter().map(|target| Entry {
+    let targets = judgement.targets.iter().map(|target| ReportEntry {
         gate: words::gate(&target.rule),
         code: target.reason.code(),
         metric: target.rule.metric(),

@@ -1,4 +1,5 @@
-//! For CI systems that show tests: a suite for each kernel, a test for each gate, and one failure for each problem.
+//! Renders the report for CI systems that show tests: a suite for each kernel, a test for each gate, and one failure
+//! for each problem.
 
 use super::problems::{self, FrameLine};
 use super::{against_base, summary};
@@ -11,8 +12,10 @@ use wording::escape;
 use wording::reasons;
 use wording::words;
 
+/// Renders the report as XML.
+///
 /// # Errors
-/// Environment, where it cannot be written as XML.
+/// Fails with an environment error if it cannot be written as XML.
 pub fn render(input: &ReportInput) -> Result<String> {
     let (record, judgement) = (input.record, input.judgement);
     let mut report = Report::new("gatekeeper");
@@ -43,7 +46,8 @@ pub fn render(input: &ReportInput) -> Result<String> {
         .map_err(|error| Error::environment(format!("the JUnit report cannot be written: {error}")))
 }
 
-/// The schema of Jenkins' xunit plugin has this attribute for a suite and not for all of them, and refuses the file.
+/// Removes an attribute from the root element. The schema of Jenkins' xunit plugin allows it for a suite only, and
+/// refuses the file otherwise.
 fn without_skipped_of_all(text: &str) -> String {
     let parts = text.split_once("<testsuites ").and_then(|(before, rest)| {
         let (tag, after) = rest.split_once('>')?;
@@ -54,11 +58,12 @@ fn without_skipped_of_all(text: &str) -> String {
     parts.unwrap_or_else(|| text.to_owned())
 }
 
-/// One failure for each problem: the test of the gate that is its first fails, and the others that it broke are skipped
-/// with the name of that test. Where that gate is the first of another problem, too, the problem is a test of its own.
+/// Makes one failure for each problem. The test of the problem's first gate fails. The other gates that it broke are
+/// skipped with the name of that test. If the gate is the first of another problem, too, that problem becomes a test of
+/// its own.
 struct Failing<'a> {
     input: &'a ReportInput<'a>,
-    /// By the position of the verdict whose test has it.
+    /// Problems by the position of the verdict whose test reports them.
     problems: BTreeMap<usize, Vec<&'a Problem>>,
     /// The first verdict of the problem that a verdict belongs to.
     first: BTreeMap<usize, usize>,
@@ -86,7 +91,7 @@ impl<'a> Failing<'a> {
         }
     }
 
-    /// The tests of further problems whose first gate is this one.
+    /// Returns the tests of further problems whose first gate is this one.
     fn others(&self, at: usize) -> impl Iterator<Item = TestCase> {
         let verdict = self.input.judgement.verdicts.get(at);
         let problems = self.problems.get(&at);
@@ -133,7 +138,7 @@ fn test(input: &ReportInput, at: usize, verdict: &Verdict, failing: &Failing) ->
     let (record, judgement) = (input.record, input.judgement);
     let status = match verdict.outcome {
         Outcome::Pass => TestCaseStatus::success(),
-        // Neither held nor blocking are those that were not judged; what is expected is as xfail of other test runners.
+        // Gates that neither held nor block were not judged. An expected failure is like xfail of other test runners.
         Outcome::Fail
         | Outcome::Environment
         | Outcome::Inconclusive
@@ -151,13 +156,13 @@ fn test(input: &ReportInput, at: usize, verdict: &Verdict, failing: &Failing) ->
     if is_accepted {
         case.set_system_out(format!("accepted: {}", sentence()));
     } else if verdict.outcome == Outcome::Pass && against_base::is_of_base(judgement, verdict) {
-        // A pass on times rests on this: measured, or not run as nothing changed.
+        // A pass on times rests on this sentence: measured, or not run because nothing changed.
         case.set_system_out(sentence());
     }
     case
 }
 
-/// A failure, or an error where nothing was shown: a CI that counts only failures must not read that as passed.
+/// Returns a failure, or an error if nothing was shown. A CI that counts only failures must not read that as passed.
 fn broken(input: &ReportInput, problem: &Problem) -> TestCaseStatus {
     let kind = match problem.outcome {
         Outcome::Fail => NonSuccessKind::Failure,

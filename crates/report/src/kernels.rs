@@ -1,9 +1,10 @@
-//! Kernels that were compiled for several architectures, each named once.
+//! Names kernels that were compiled for several architectures once each.
 
 use model::{Arch, UnitId};
 use std::collections::HashMap;
 
-/// The first of each kernel, with the architectures of the others. `unit`: `None` of what is no kernel.
+/// Returns the first item of each kernel, with the architectures of the others. `unit` returns `None` for an item that
+/// is no kernel.
 pub(crate) fn by_kernel<T>(
     all: &[T],
     unit: impl Fn(&T) -> Option<&UnitId>,
@@ -25,7 +26,7 @@ pub(crate) fn by_kernel<T>(
     kernels
 }
 
-/// ` (and for sm_80, sm_90)`
+/// Returns the other architectures in words: ` (and for sm_80, sm_90)`.
 pub(crate) fn also(architectures: &[Arch]) -> String {
     let names: Vec<String> = architectures.iter().map(Arch::to_string).collect();
     if names.is_empty() {

@@ -1,9 +1,9 @@
-//! The ladder of a kernel: its variants in the order of gates.yaml, each against the one before it and against the
-//! first, with what it adds. Pure.
+//! Lays out the ladder of a kernel: its variants in the order of gates.yaml, each compared with the one before it and
+//! with the first, and what it adds. Pure.
 
 use super::rivals;
-use super::section::{Kind, Part, Room, Section, Table};
-use judge::{Unavailable, View};
+use super::section::{ColumnKind, Room, Section, SectionPart, Table};
+use judge::{NotPassed, View};
 use model::{Case, CaseId, Counter, Facet, Judgement, Metric, Num, Plan, Subject, Unit};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ pub const SCHEMA: &str = "gatekeeper.ladder/1";
 
 pub const TITLE: &str = "each variant against the one before it";
 
-/// Metrics of a launch on a GPU, the one that says how fast it is first.
+/// The metrics of a launch on a GPU. The first says how fast it is.
 const TIMED: [Metric; 6] = [
     Metric::P50,
     Metric::P90,
@@ -26,7 +26,7 @@ const TIMED: [Metric; 6] = [
     Metric::MaxErr,
 ];
 
-/// Metrics of a launch in the simulator, which has no times.
+/// The metrics of a launch in the simulator, which has no times.
 const SIMULATED: [Metric; 6] = [
     Metric::Counter(Counter::Instructions),
     Metric::Counter(Counter::GlobalLoadSectors),
@@ -36,15 +36,15 @@ const SIMULATED: [Metric; 6] = [
     Metric::MaxErr,
 ];
 
-/// Whatever the shape is.
+/// The metrics that do not depend on the shape.
 const RESOURCES: [Metric; 2] = [Metric::Registers, Metric::Shared];
 
 /// Variants of a kernel that compute the same.
 #[derive(Serialize)]
 pub struct Ladder {
     pub kernel: String,
-    /// `sdpa_f16`; of a kernel with several ladders the later ones have the name of their variants, too:
-    /// `sdpa_f16, causal`.
+    /// The name of the kernel, `sdpa_f16`. If a kernel has several ladders, the later ones also have the name of their
+    /// variants: `sdpa_f16, causal`.
     #[serde(skip)]
     pub name: String,
     pub steps: Vec<Step>,
@@ -54,12 +54,12 @@ pub struct Ladder {
 #[derive(Serialize)]
 pub struct Step {
     pub variant: String,
-    /// To the step before; of the first all that it defines.
+    /// The definitions that the variant adds to the step before, or all of them for the first variant.
     pub added: Vec<Added>,
     pub values: BTreeMap<Metric, Reading>,
 }
 
-/// The difference between two builds. `None` where one of the two has none.
+/// The difference between two builds. `None` if one of the two has none.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Added {
     pub what: What,
@@ -82,12 +82,12 @@ pub struct Shape {
     pub rungs: Vec<Rung>,
 }
 
-/// One variant at one shape.
+/// One variant of a ladder at one shape.
 #[derive(Serialize)]
 pub struct Rung {
     pub variant: String,
     pub values: BTreeMap<Metric, Reading>,
-    /// `None` of the first, and where one of the two has no reading.
+    /// `None` for the first variant, and if one of the two has no reading.
     pub to_the_one_before: Option<ToVariant>,
     pub to_the_first: Option<ToVariant>,
     /// Backends that were timed in the same run on the same GPU.
@@ -99,7 +99,7 @@ pub struct ToRival {
     pub rival: String,
     pub backend: String,
     pub p50: Num,
-    /// That over this one's: above 1 where this one is the faster.
+    /// The rival's value over this one's: above 1 if this variant is faster.
     pub times_as_fast: Num,
     pub message: String,
 }
@@ -111,12 +111,12 @@ pub enum Reading {
     Missing { code: &'static str, message: String },
 }
 
-/// How fast one is relative to another; in the simulator, how many instructions it takes.
+/// How fast one variant is relative to another. In the simulator, the number of instructions counts.
 #[derive(Serialize)]
 pub struct ToVariant {
     pub variant: String,
     pub metric: Metric,
-    /// That of the other, and this one over it.
+    /// The value of the other variant, and that value over this one's.
     pub value: Num,
     pub ratio: Num,
     pub message: String,
@@ -150,7 +150,8 @@ pub fn ladders(view: View, judgement: &Judgement) -> Vec<Ladder> {
     ladders.collect()
 }
 
-/// `causal` for `causal` and `mma_causal`: the first part of a name that all have, else the first name.
+/// Returns the first part of the names that all variants have, `causal` for `causal` and `mma_causal`, and else the
+/// first name.
 fn common_name<'a>(variants: &[&'a str]) -> &'a str {
     let Some((first, rest)) = variants.split_first() else {
         return "";
@@ -163,7 +164,7 @@ fn common_name<'a>(variants: &[&'a str]) -> &'a str {
     common.unwrap_or(first)
 }
 
-/// The cases of a kernel, apart where variants compute something else: of that no ratio says anything.
+/// Groups the cases of a kernel whose variants compute the same. No ratio has a meaning between the groups.
 fn alike<'a>(plan: &'a Plan, kernel: &str) -> Vec<Vec<&'a Case>> {
     let mut groups: Vec<Vec<&Case>> = Vec::new();
     let cases: Vec<&Case> = plan
@@ -195,11 +196,11 @@ fn alike<'a>(plan: &'a Plan, kernel: &str) -> Vec<Vec<&'a Case>> {
 }
 
 fn computes_same(plan: &Plan, a: &Case, b: &Case) -> bool {
-    // Not the whole task: working memory and arguments are a variant's own.
+    // The whole task need not be equal: working memory and arguments are a variant's own.
     a.dims == b.dims && plan.task(a).reference == plan.task(b).reference
 }
 
-/// In the order of the plan.
+/// Returns the variants in the order of the plan.
 fn variants<'a>(cases: &[&'a Case]) -> Vec<&'a str> {
     let mut variants: Vec<&str> = Vec::new();
     for case in cases {
@@ -315,7 +316,7 @@ impl Source<'_, '_> {
         let subject = Subject::Case(id.clone());
         let reading = |metric: Metric| match self.view.shown(&subject, metric) {
             Ok(value) => Reading::Value(Num(value)),
-            Err(Unavailable { reason, .. }) => Reading::Missing {
+            Err(NotPassed { reason, .. }) => Reading::Missing {
                 code: reason.code(),
                 message: reasons::reason(self.view.environment(), &subject, &reason),
             },
@@ -338,7 +339,7 @@ fn added(before: Option<&Unit>, unit: &Unit) -> Vec<Added> {
     });
     let entry = |unit: &Unit| unit.call.names().join(", ");
     let part = |what: What, of: &dyn Fn(&Unit) -> String| {
-        // For the first, only definitions say what it is.
+        // The first variant is described by its definitions alone.
         let was = before.map(of)?;
         Some(Added {
             what,
@@ -356,7 +357,7 @@ fn added(before: Option<&Unit>, unit: &Unit) -> Vec<Added> {
 }
 
 impl Added {
-    /// `SYNC_POLICY=5`, `SYNC_POLICY 2 -> 5`, `without SYNC_POLICY`.
+    /// Returns an addition in words: `SYNC_POLICY=5`, `SYNC_POLICY 2 -> 5`, `without SYNC_POLICY`.
     fn words(&self) -> String {
         let name = match &self.what {
             What::Definition(name) => name.as_str(),
@@ -372,7 +373,7 @@ impl Added {
     }
 }
 
-/// A group for each ladder.
+/// Lays out a group of sections for each ladder.
 pub fn lay_out(
     view: View,
     judgement: &Judgement,
@@ -380,7 +381,7 @@ pub fn lay_out(
 ) -> Vec<Vec<Section<'static>>> {
     if ladders.is_empty() {
         let none = "no kernel of this record has two variants that compute the same".to_owned();
-        let none = Section::new("ladder", "No ladder", vec![Part::Lines(vec![none])]);
+        let none = Section::new("ladder", "No ladder", vec![SectionPart::Lines(vec![none])]);
         return vec![vec![none]];
     }
     let mut groups: Vec<_> = ladders
@@ -400,12 +401,13 @@ pub fn lay_out(
     groups.push(vec![Section::new(
         "note",
         "Notes",
-        vec![Part::Lines(lines)],
+        vec![SectionPart::Lines(lines)],
     )]);
     groups
 }
 
-/// The metrics shown for a case: of a GPU, or of the simulator where there was none. The first says how fast it is.
+/// Returns the metrics that are shown for a case on a GPU, or in the simulator if there was no GPU. The first says how
+/// fast the case is.
 pub fn metrics(view: View) -> &'static [Metric] {
     if view.is_simulated() {
         &SIMULATED
@@ -414,7 +416,7 @@ pub fn metrics(view: View) -> &'static [Metric] {
     }
 }
 
-/// Sections for one ladder: what each step adds, and a table for each shape.
+/// Returns the sections for one ladder: what each step adds, and a table for each shape.
 fn sections(view: View, ladder: &Ladder) -> Vec<Section<'static>> {
     let heading = format!(
         "{}: {}, in the order of gates.yaml",
@@ -425,16 +427,23 @@ fn sections(view: View, ladder: &Ladder) -> Vec<Section<'static>> {
     let first = Section::new(
         "ladder",
         &title,
-        vec![Part::Lines(vec![heading]), Part::Table(steps(ladder))],
+        vec![
+            SectionPart::Lines(vec![heading]),
+            SectionPart::Table(steps(ladder)),
+        ],
     );
     let shapes = ladder.shapes.iter().map(|shape| {
         let title = format!("{}@{}", ladder.kernel, shape.shape);
-        Section::new("", &title, vec![Part::Table(rungs(view, ladder, shape))])
+        Section::new(
+            "",
+            &title,
+            vec![SectionPart::Table(rungs(view, ladder, shape))],
+        )
     });
     std::iter::once(first).chain(shapes).collect()
 }
 
-/// The additions of each variant to the one before it.
+/// Returns a table of what each variant adds to the one before it.
 pub fn steps(ladder: &Ladder) -> Table {
     let rows = ladder.steps.iter().map(|step| {
         let added: Vec<_> = step.added.iter().map(Added::words).collect();
@@ -445,11 +454,12 @@ pub fn steps(ladder: &Ladder) -> Table {
         };
         vec![step.variant.clone(), added]
     });
-    let columns = [("variant", Kind::Name), ("adds", Kind::Text)];
+    let columns = [("variant", ColumnKind::Name), ("adds", ColumnKind::Text)];
     Table::new(columns, rows.collect())
 }
 
-/// The variants at one shape, a column for each number. Without any number it has no rows: a note says what is missing.
+/// Returns a table of the variants at one shape, with a column for each number. Without any number it has no rows, and
+/// a note says what is missing.
 pub fn rungs(view: View, ladder: &Ladder, shape: &Shape) -> Table {
     let all = &shape.rungs;
     let mut columns: Vec<(String, Vec<String>)> = Vec::new();
@@ -510,8 +520,8 @@ pub fn rungs(view: View, ladder: &Ladder, shape: &Shape) -> Table {
         });
     let heads = columns
         .iter()
-        .map(|(head, _)| (head.as_str(), Kind::Number));
-    let heads = [(name.as_str(), Kind::Name)].into_iter().chain(heads);
+        .map(|(head, _)| (head.as_str(), ColumnKind::Number));
+    let heads = [(name.as_str(), ColumnKind::Name)].into_iter().chain(heads);
     let mut table = Table::new(heads, rows.collect());
     for column in table.columns.iter_mut().skip(1 + always) {
         column.room = Room::IfItFits;
@@ -519,7 +529,7 @@ pub fn rungs(view: View, ladder: &Ladder, shape: &Shape) -> Table {
     table
 }
 
-/// Those that were timed at this shape, with their rivals.
+/// Returns the backends that were timed at this shape, with their rivals.
 fn backends(shape: &Shape) -> Vec<(&str, &str)> {
     let mut known: Vec<(&str, &str)> = Vec::new();
     for rival in shape.rungs.iter().flat_map(|rung| &rung.to_rivals) {
@@ -530,7 +540,7 @@ fn backends(shape: &Shape) -> Vec<(&str, &str)> {
     known
 }
 
-/// How many times as fast; in the simulator, with how many times fewer instructions.
+/// Returns how many times as fast a variant is, or in the simulator, with how many times fewer instructions.
 fn as_fast(to: &ToVariant) -> Option<f64> {
     (to.ratio.0 > 0.0).then(|| 1.0 / to.ratio.0)
 }
@@ -562,7 +572,7 @@ pub fn legend(view: View, ladders: &[Ladder]) -> String {
     )
 }
 
-/// Counters by fewer letters.
+/// Returns a shorter name of a counter.
 fn short(metric: Metric) -> &'static str {
     match metric {
         Metric::Counter(Counter::GlobalLoadSectors) => "load sectors",
@@ -580,26 +590,26 @@ pub fn number(values: &BTreeMap<Metric, Reading>, metric: Metric) -> Option<f64>
     }
 }
 
-/// Where there is none, no table of dashes says it better than the note on what is missing.
+/// Returns true if there is a value. A table of dashes would say less than the note on what is missing.
 fn has_value(values: &BTreeMap<Metric, Reading>) -> bool {
     values
         .values()
         .any(|reading| matches!(reading, Reading::Value(_)))
 }
 
-/// Subjects that a line names; more of them are counted.
+/// The number of subjects that a line names. If there are more, they are counted.
 const NAMED: usize = 3;
 
-/// Figures that are missing for one kind of reason.
+/// Values that are missing for one kind of reason.
 struct Missing<'a> {
     code: &'a str,
     metrics: Vec<Metric>,
     subjects: Vec<String>,
-    /// The message of the first.
+    /// The message of the first missing value.
     message: &'a str,
 }
 
-/// Why values are missing: a line for each kind of reason and the values that it takes.
+/// Returns why values are missing: a line for each kind of reason, with the values that it concerns.
 fn missing(ladders: &[Ladder]) -> Vec<String> {
     let mut found: Vec<Missing> = Vec::new();
     for ladder in ladders {
@@ -667,8 +677,10 @@ struct Document<'a> {
     ladders: &'a [Ladder],
 }
 
+/// Returns the ladders as JSON.
+///
 /// # Errors
-/// Environment, where it cannot be written as JSON.
+/// Fails with an environment error if they cannot be written as JSON.
 pub fn json(view: View, ladders: &[Ladder]) -> Result<String> {
     let document = Document {
         schema: SCHEMA,

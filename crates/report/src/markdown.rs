@@ -1,12 +1,13 @@
-//! For a pull request: the first problem, a short table, why, and one command. All else is one click away.
+//! Renders the report for a pull request: the first problem, a short table, why, and one command. Everything else is
+//! one click away.
 
 use super::against_base::{self, LoosenedGates};
 use super::explain;
 use super::page::{self, Page};
-use super::place::Place;
+use super::place::FileLine;
 use super::printed::Printed;
-use super::problems::{Block, Row, head_of_was};
-use super::section::{Chart, Kind, Part, Section};
+use super::problems::{Block, ValueRow, head_of_was};
+use super::section::{Chart, ColumnKind, Section, SectionPart};
 use super::summary;
 use crate::input::ReportInput;
 use model::{Conclusion, Outcome, ProblemCause, Record, SinceBase};
@@ -25,7 +26,7 @@ pub fn render(input: &ReportInput) -> String {
         .find(|block| !block.is_old())
         .or(blocks.first());
     let lead = lead.filter(|block| is_new_failure(block) || !is_looser(input));
-    let told = lead.map(Told::of);
+    let told = lead.map(Told::from_block);
 
     let mut out = format!("### {}\n", heading(input, lead));
     match lead {
@@ -39,7 +40,7 @@ pub fn render(input: &ReportInput) -> String {
         let _ = writeln!(out, "\n{}", text(&line));
     }
 
-    // The heading has the counts where no problem is named in it.
+    // If no problem is named in the heading, it has the counts.
     let has_counts = input.judgement.problems.is_empty();
     let summary = if has_counts {
         "Details".to_owned()
@@ -79,14 +80,14 @@ fn blocks_of<'a, 'b>(page: &'a Page<'b>) -> &'a [Block<'b>] {
         .iter()
         .flat_map(|section| &section.parts)
         .filter_map(|part| match part {
-            Part::Problems(all) => Some(all.as_slice()),
+            SectionPart::Problems(all) => Some(all.as_slice()),
             _ => None,
         })
         .next()
         .unwrap_or_default()
 }
 
-/// Characters of a heading or a cell, and of a sentence, above the fold.
+/// The number of characters of a heading or a cell, and of a sentence, above the fold.
 const MOST_IN_CELL: usize = 120;
 const MOST_IN_SENTENCE: usize = 300;
 
@@ -117,7 +118,7 @@ fn heading(input: &ReportInput, lead: Option<&Block>) -> String {
     format!("{mark} gatekeeper: {}", text(&format!("{word}{what}")))
 }
 
-/// Whether gates that ask less than the base's are a problem: they may be allowed.
+/// Returns true if gates that demand less than the base's are a problem. A label may allow them.
 fn is_looser(input: &ReportInput) -> bool {
     input
         .judgement
@@ -126,7 +127,7 @@ fn is_looser(input: &ReportInput) -> bool {
         .any(|problem| problem.cause == ProblemCause::Loosened)
 }
 
-/// `k/fast@small: race on shared memory, new (k.cu:9)`
+/// Returns a problem in one line: `k/fast@small: race on shared memory, new (k.cu:9)`.
 fn named(block: &Block) -> String {
     let since = match block.problem.since_base {
         Some(SinceBase::New) => ", new",
@@ -138,13 +139,13 @@ fn named(block: &Block) -> String {
     format!("{subjects}: {title}{since}{}", at(block.place.as_ref()))
 }
 
-fn at(place: Option<&Place>) -> String {
-    place.map_or(String::new(), |Place { file, line }| {
+fn at(place: Option<&FileLine>) -> String {
+    place.map_or(String::new(), |FileLine { file, line }| {
         format!(" ({}:{line})", shortened(file, MOST_IN_CELL))
     })
 }
 
-/// Problems of the same outcome that are as new as the first.
+/// Counts the other problems of the same outcome that are as new as the first.
 fn others(input: &ReportInput, lead: &Block) -> String {
     let is_old = |since| since == Some(SinceBase::Old);
     match input
@@ -162,12 +163,12 @@ fn others(input: &ReportInput, lead: &Block) -> String {
     }
 }
 
-/// Lines of the table above the fold. With its two heads, the heading, the sentence and its empty line, the fold, and the
-/// link that the action adds, they are ten.
+/// The number of lines of the table above the fold. They make ten lines with the two heads, the heading, the sentence
+/// and its empty line, the fold, and the link that the action adds.
 const MOST_ROWS: usize = 3;
 
-/// A line for each problem that the base does not have, and for their worst values while there is room. None where the
-/// heading says all of it.
+/// Writes a line for each problem that the base does not have, and for their worst values while there is room. Writes
+/// nothing if the heading says all of it.
 fn table_on_top(out: &mut String, input: &ReportInput, blocks: &[Block]) {
     let judgement = input.judgement;
     let is_looser = is_looser(input);
@@ -179,7 +180,7 @@ fn table_on_top(out: &mut String, input: &ReportInput, blocks: &[Block]) {
         .collect();
     let mut left = room - shown.len();
     let mut lines: Vec<Vec<String>> = Vec::new();
-    let mut values: Vec<&Row> = Vec::new();
+    let mut values: Vec<&ValueRow> = Vec::new();
     for block in &shown {
         let Some((first, rest)) = block.rows.split_first() else {
             lines.push(line_of_problem(block));
@@ -218,7 +219,7 @@ fn line_of_problem(block: &Block) -> Vec<String> {
     ]
 }
 
-fn line_of_value(row: &Row) -> Vec<String> {
+fn line_of_value(row: &ValueRow) -> Vec<String> {
     let or_none = |text: &Option<String>| text.as_deref().map_or(String::new(), cell);
     vec![
         code(&shortened(&row.subject.to_string(), MOST_IN_CELL)),
@@ -232,7 +233,7 @@ fn line_of_value(row: &Row) -> Vec<String> {
     ]
 }
 
-/// The gates that ask less than the base's, where nothing else is in the heading.
+/// Writes the gates that demand less than the base's, if the heading has nothing else.
 fn looser_on_top(out: &mut String, input: &ReportInput) {
     let gates = against_base::loosened(input.judgement);
     if input.judgement.conclusion != Conclusion::Fail || gates.is_empty() {
@@ -249,7 +250,7 @@ fn looser_on_top(out: &mut String, input: &ReportInput) {
     out.push_str(&rows_of(heads, rows.collect()));
 }
 
-/// If the run passes: which gates were allowed to ask less, and against what it was judged.
+/// Returns which gates were allowed to demand less, and what a passing run was compared with.
 fn standing(input: &ReportInput) -> Vec<String> {
     let judgement = input.judgement;
     if judgement.conclusion != Conclusion::Pass {
@@ -262,27 +263,27 @@ fn standing(input: &ReportInput) -> Vec<String> {
     looser.into_iter().chain(base).collect()
 }
 
-/// The words on the first problem above the fold, which are not repeated below.
+/// The words about the first problem above the fold, which are not repeated below.
 struct Told<'a> {
     block: &'a Block<'a>,
     why: Option<String>,
-    /// Whether `why` is the frame of the block, in words.
+    /// True if `why` is the frame of the block, in words.
     has_frame: bool,
 }
 
 impl<'a> Told<'a> {
-    fn of(block: &'a Block<'a>) -> Self {
+    fn from_block(block: &'a Block<'a>) -> Self {
         let has_frame = matches!(block.problem.cause, ProblemCause::Arguments(_))
             && (1..=2).contains(&block.frame.lines.len());
         let first = block.why.first();
         let why = match (&block.cause, first) {
-            // The table has the values.
+            // The table below has the values.
             (Some(_), _) if !block.rows.is_empty() => {
                 block.first_cause.as_ref().map(explain::title_and_place)
             }
             (Some(cause), _) => Some(cause.clone()),
             _ if has_frame => Some(block.frame.in_words()),
-            // The table has the values.
+            // The table below has the values.
             (None, Some(why)) if block.rows.is_empty() => why.lines().next().map(str::to_owned),
             (None, _) => None,
         };
@@ -293,7 +294,7 @@ impl<'a> Told<'a> {
         }
     }
 
-    /// `Cause: more barriers at k.cu:12. Repeat: ...`
+    /// Returns the cause and the command: `Cause: more barriers at k.cu:12. Repeat: ...`.
     fn line(&self) -> Option<String> {
         let word = match self.block.cause {
             Some(_) => "Cause",
@@ -311,7 +312,7 @@ impl<'a> Told<'a> {
         std::ptr::eq(self.block.problem, block.problem)
     }
 
-    /// Without a sentence that is above in full.
+    /// Returns the rest of a text whose first sentence is above the fold in full.
     fn rest_of(&self, why: &str) -> String {
         let told = self.why.as_deref();
         let told = told.filter(|sentence| shortened(sentence, MOST_IN_SENTENCE) == *sentence);
@@ -320,7 +321,7 @@ impl<'a> Told<'a> {
     }
 }
 
-/// Its beginning, at a word of a few characters less.
+/// Shortens a text at a word, to a few characters less than `most`.
 fn shortened(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),
@@ -328,15 +329,15 @@ fn shortened(text: &str, most: usize) -> String {
     }
 }
 
-/// Where sections stand.
+/// Where sections are placed, and how their titles begin.
 #[derive(Clone, Copy)]
 struct Placement<'a> {
-    /// Begins the title of each.
+    /// The markdown that begins the title of each section.
     heading: &'static str,
     told: Option<&'a Told<'a>>,
 }
 
-/// Folded sections come last.
+/// Writes sections, the folded ones last.
 fn sections(out: &mut String, all: &[Section], place: Placement) {
     let (folded, open): (Vec<_>, Vec<_>) = all.iter().partition(|section| section.is_folded);
     let has_any = |section: &&Section| section.parts.iter().any(|part| !part.is_empty());
@@ -346,7 +347,7 @@ fn sections(out: &mut String, all: &[Section], place: Placement) {
     }
 }
 
-/// The two records of a comparison by their names, and what each was made on: the last line of its report.
+/// Returns the two records of a comparison by their names, and what each was made on, as the last line of the report.
 pub fn sides(base: (&str, &Record), head: (&str, &Record)) -> String {
     let side = |(name, record): (&str, &Record)| {
         let on = text(&summary::circumstances(record));
@@ -355,8 +356,8 @@ pub fn sides(base: (&str, &Record), head: (&str, &Record)) -> String {
     format!("\n<sub>BASE {}<br>HEAD {}</sub>\n", side(base), side(head))
 }
 
-/// Bytes. A comment on GitHub holds 65,536 characters, and the summary of a job a megabyte: above it GitHub drops all.
-/// The folded parts are those that can be missed.
+/// The greatest size in bytes. A comment on GitHub holds 65,536 characters, and the summary of a job a megabyte. Above
+/// that GitHub drops everything, so the folded parts are dropped first.
 const MOST: usize = 60_000;
 
 fn section(out: &mut String, section: &Section, place: Placement) {
@@ -391,7 +392,7 @@ fn section(out: &mut String, section: &Section, place: Placement) {
     };
 }
 
-/// The lines that there is room for behind so many bytes; the worst are the first.
+/// Returns the lines that there is room for after this many bytes. The worst lines come first.
 fn fitting(inner: &str, behind: usize) -> String {
     let mut room = MOST.saturating_sub(behind);
     if inner.len() <= room {
@@ -411,9 +412,9 @@ fn fitting(inner: &str, behind: usize) -> String {
     )
 }
 
-fn part(part: &Part, told: Option<&Told>) -> String {
+fn part(part: &SectionPart, told: Option<&Told>) -> String {
     match part {
-        Part::Problems(problems) => {
+        SectionPart::Problems(problems) => {
             let heads = [
                 ("", false),
                 ("subject", false),
@@ -423,20 +424,20 @@ fn part(part: &Part, told: Option<&Told>) -> String {
             let rows = problems.iter().map(|block| problem(block, told)).collect();
             rows_of(heads.into_iter().chain([("command", false)]), rows)
         }
-        Part::Loosened(gates, what) => {
+        SectionPart::Loosened(gates, what) => {
             let heads = ["", "subject", "base", "head", "at"].map(|head| (head, false));
             let rows = gates.iter().map(loosened).collect();
             format!("{}.\n\n{}", text(what), rows_of(heads, rows))
         }
-        Part::Lines(lines) => lines
+        SectionPart::Lines(lines) => lines
             .iter()
             .map(|line| format!("- {}\n", text(line)))
             .collect(),
-        Part::Table(table) => {
+        SectionPart::Table(table) => {
             let heads = table
                 .columns
                 .iter()
-                .map(|column| (column.head.as_str(), column.kind == Kind::Number));
+                .map(|column| (column.head.as_str(), column.kind == ColumnKind::Number));
             rows_of(
                 heads,
                 table
@@ -446,28 +447,28 @@ fn part(part: &Part, told: Option<&Told>) -> String {
                         row.iter()
                             .zip(&table.columns)
                             .map(|(raw, column)| match column.kind {
-                                Kind::Name if raw.is_empty() => String::new(),
-                                Kind::Name => code(raw),
-                                Kind::Number | Kind::Text => cell(raw),
+                                ColumnKind::Name if raw.is_empty() => String::new(),
+                                ColumnKind::Name => code(raw),
+                                ColumnKind::Number | ColumnKind::Text => cell(raw),
                             })
                             .collect()
                     })
                     .collect(),
             )
         }
-        Part::Printed(all) => {
+        SectionPart::Printed(all) => {
             let blocks: Vec<_> = all.iter().map(printed).collect();
             blocks.join("\n")
         }
-        Part::Chart(chart_part) => chart(chart_part),
+        SectionPart::Chart(chart_part) => chart(chart_part),
     }
 }
 
-/// As GitHub draws it.
+/// Returns a chart in the form that GitHub draws.
 fn chart(chart: &Chart) -> String {
     let labels: Vec<_> = chart.labels.iter().map(|label| chart_text(label)).collect();
     let values: Vec<_> = chart.values.iter().map(|chart| decimal(*chart)).collect();
-    // From 0: of two values that are near each other the line is nearly flat.
+    // The axis begins at 0, so that a line between two near values is nearly flat.
     let top = decimal(chart.values.iter().copied().fold(0.0, f64::max) * 1.1);
     format!(
         "```mermaid\nxychart-beta\n    title \"{}\"\n    x-axis [\"{}\"]\n    y-axis 0 --> {top}\n    line [{}]\n```\n",
@@ -477,7 +478,7 @@ fn chart(chart: &Chart) -> String {
     )
 }
 
-/// Sentences of one problem; those of many cases are alike.
+/// The number of sentences of one problem. Those of many cases are alike.
 const MOST_REASONS: usize = 12;
 
 fn problem(block: &Block, told: Option<&Told>) -> Vec<String> {
@@ -501,7 +502,7 @@ fn problem(block: &Block, told: Option<&Told>) -> Vec<String> {
     ]
 }
 
-/// Lines of a cell: why, the source, the cause, and what follows.
+/// Returns the lines of a cell: why, the source, the cause, and what follows.
 fn why(block: &Block, told: Option<&Told>) -> Vec<String> {
     let shown = block.why.len().min(MOST_REASONS);
     let mut lines: Vec<String> = block.why[..shown]
@@ -528,7 +529,7 @@ fn why(block: &Block, told: Option<&Told>) -> Vec<String> {
                 .join(" "),
         );
     }
-    // Its name and its line are above the fold, and its values here.
+    // The cause's name and line are above the fold, and its values are here.
     let cause = block.cause.iter().map(|cause| {
         let rest = told.map_or_else(|| cause.clone(), |told| told.rest_of(cause));
         rest.trim_start_matches(": ").to_owned()
@@ -561,7 +562,7 @@ fn loosened(gate: &LoosenedGates) -> Vec<String> {
 
 fn printed(printed: &Printed) -> String {
     let mut out = format!("{}:\n\n", text(&printed.head));
-    // Indented, as no text can end such a block.
+    // The text is indented, because no text can end such a block.
     for shown in &printed.lines {
         line(&mut out, &format!("    | {shown}"));
     }
@@ -571,7 +572,7 @@ fn printed(printed: &Printed) -> String {
     out
 }
 
-/// A table of cells that are escaped already. With each head: whether its column holds numbers.
+/// Renders a table of cells that are escaped already. Each head says whether its column holds numbers.
 fn rows_of<'a>(heads: impl IntoIterator<Item = (&'a str, bool)>, rows: Vec<Vec<String>>) -> String {
     let (mut top, mut rule) = ("|".to_owned(), "|".to_owned());
     for (head, is_number) in heads {
@@ -585,7 +586,7 @@ fn rows_of<'a>(heads: impl IntoIterator<Item = (&'a str, bool)>, rows: Vec<Vec<S
     out
 }
 
-/// Six significant digits and no exponent, which mermaid does not read.
+/// Returns a number with six significant digits and without an exponent, which mermaid does not read.
 fn decimal(value: f64) -> String {
     let magnitude = value.abs().log10().floor();
     let digits = if magnitude.is_finite() {

@@ -1,8 +1,8 @@
-//! Which kernels of two compiled files are the same, before the verdicts on them.
+//! Lays out which kernels of two compiled files are the same, before the verdicts on them.
 
 use crate::kernels::{also, by_kernel};
-use crate::section::{Part, Section};
-use ::binary::{Kernel, LostArchitecture, MatchedBy, Matching, Pair, Resident, Worsening};
+use crate::section::{Section, SectionPart};
+use ::binary::{BinaryKernel, LostArchitecture, MatchedBy, Matching, Pair, Resident, Worsening};
 use build::signature::{short_name, whole_name};
 use model::{Arch, UnitId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,26 +11,27 @@ use wording::words::plural;
 
 pub const TITLE: &str = "Kernels";
 
-/// Names that are written out of a list.
+/// The number of names of a list that are written out.
 const MOST_NAMES: usize = 5;
 
-/// Kernels that got worse and are written out.
+/// The number of worse kernels that are written out.
 const MOST_WORSE: usize = 10;
 
-/// A kernel that got worse.
+/// A kernel that got worse, with its values on both sides.
 pub struct Worse<'a> {
     pub unit: &'a UnitId,
     pub pair: Pair<'a>,
     pub worsening: Worsening,
 }
 
-/// `worse`: the costliest first.
+/// Lays out how kernels were matched. `worse` has the costliest first.
 pub fn lay_out<'a>(
     matching: &Matching,
     lost: &[LostArchitecture],
     worse: &[Worse],
 ) -> Vec<Section<'a>> {
-    let line = |label, title: &str, text| Section::new(label, title, vec![Part::Lines(text)]);
+    let line =
+        |label, title: &str, text| Section::new(label, title, vec![SectionPart::Lines(text)]);
     vec![
         line("matched", "Matched", vec![matched(matching)]),
         line("renamed", "Renamed", renamed(&matching.pairs)),
@@ -67,13 +68,13 @@ fn got_worse(worse: &[Worse]) -> Vec<String> {
     lines.chain(more).collect()
 }
 
-/// Those that are worse, in the order in which they cost.
+/// Returns the values that are worse, in the order of their cost.
 fn values(worse: &Worse) -> String {
     let Worse {
         pair, worsening, ..
     } = worse;
     let Pair { base, head, .. } = pair;
-    let number = |label: &str, of: fn(&Kernel) -> Option<u32>| {
+    let number = |label: &str, of: fn(&BinaryKernel) -> Option<u32>| {
         let (was, is) = (of(base)?, of(head)?);
         (is > was).then(|| format!("{label} {was} -> {is}"))
     };
@@ -120,22 +121,22 @@ fn matched(matching: &Matching) -> String {
     )
 }
 
-/// The pairs that neither a name nor code made, each once for all architectures.
+/// Returns the pairs that were made neither by name nor by code, each once for all architectures.
 fn renamed(pairs: &[Pair]) -> Vec<String> {
     let pairs = pairs.iter().filter(|pair| pair.by == MatchedBy::Rest);
-    let name = |kernel: &Kernel| escape::visible(&whole_name(&kernel.name));
+    let name = |kernel: &BinaryKernel| escape::visible(&whole_name(&kernel.name));
     let lines: BTreeSet<String> = pairs
         .map(|Pair { base, head, .. }| format!("{} -> {}", name(base), name(head)))
         .collect();
     lines.into_iter().collect()
 }
 
-fn listed(kernels: &[&Kernel]) -> Vec<String> {
+fn listed(kernels: &[&BinaryKernel]) -> Vec<String> {
     if kernels.is_empty() {
         return Vec::new();
     }
     let symbols: BTreeSet<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
-    // Instances of a template can be shortened to the same.
+    // Several instances of a template can have the same shortened name.
     let names: BTreeSet<String> = symbols
         .iter()
         .map(|symbol| escape::visible(&short_name(symbol)))

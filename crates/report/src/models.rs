@@ -1,6 +1,6 @@
-//! The same gates on several GPU models, a column for each. Pure.
+//! Lays out the same gates on several GPU models, with a column for each. Pure.
 
-use super::section::{Kind, Part, Section, Table};
+use super::section::{ColumnKind, Section, SectionPart, Table};
 use super::{summary, values};
 use crate::exit::Exit;
 use crate::input::ReportInput;
@@ -14,16 +14,16 @@ use wording::words;
 
 pub const SCHEMA: &str = "gatekeeper.models/1";
 
-/// A run on one model.
+/// A run on one GPU model.
 pub struct Model<'a> {
-    /// The name of a column.
+    /// The name that heads its column.
     pub name: String,
-    /// For its files: no two have the same.
+    /// The name of the directory of its files. No two models have the same.
     pub dir: String,
     pub input: ReportInput<'a>,
 }
 
-/// Runs with names that tell them apart.
+/// Gives runs names that distinguish them.
 pub fn name<'a>(runs: impl Iterator<Item = ReportInput<'a>>) -> Vec<Model<'a>> {
     let mut all: Vec<Model> = Vec::new();
     for input in runs {
@@ -52,7 +52,7 @@ pub fn name<'a>(runs: impl Iterator<Item = ReportInput<'a>>) -> Vec<Model<'a>> {
     all
 }
 
-/// A name from a record, without anything that a file system could take for a path.
+/// Returns a name from a record without anything that a file system could take for a path.
 fn directory(name: &str) -> String {
     let words: Vec<_> = name
         .split(|c: char| !c.is_ascii_alphanumeric())
@@ -63,7 +63,7 @@ fn directory(name: &str) -> String {
     format!("on-{all}")
 }
 
-/// The worst of all, in the order of exit codes: 1, 4, 3, 0.
+/// Returns the worst conclusion of all, in the order of exit codes: 1, 4, 3, 0.
 pub fn conclusion(models: &[Model]) -> Conclusion {
     let order = [
         Conclusion::Fail,
@@ -84,7 +84,7 @@ pub fn exit(models: &[Model]) -> Exit {
     conclusion(models).into()
 }
 
-/// `FAIL on 2 GPU models: H100 80GB HBM3 PASS, L4 FAIL`.
+/// Returns the title: `FAIL on 2 GPU models: H100 80GB HBM3 PASS, L4 FAIL`.
 pub fn title(models: &[Model]) -> String {
     let each: Vec<_> = models
         .iter()
@@ -103,16 +103,23 @@ pub fn title(models: &[Model]) -> String {
 
 pub fn lay_out<'a>(models: &[Model]) -> Vec<Vec<Section<'a>>> {
     vec![
-        vec![Section::new("", "Runs", vec![Part::Table(runs(models))])],
+        vec![Section::new(
+            "",
+            "Runs",
+            vec![SectionPart::Table(runs(models))],
+        )],
         vec![Section::new(
             "",
             "Problems",
-            vec![Part::Table(broken(models))],
+            vec![SectionPart::Table(broken(models))],
         )],
         vec![Section::new(
             "",
             "Cases side by side",
-            vec![Part::Table(cases(models)), Part::Lines(legend(models))],
+            vec![
+                SectionPart::Table(cases(models)),
+                SectionPart::Lines(legend(models)),
+            ],
         )],
     ]
 }
@@ -126,14 +133,14 @@ fn runs(models: &[Model]) -> Table {
         ]
     });
     let columns = [
-        ("GPU", Kind::Name),
-        ("verdict", Kind::Text),
-        ("on", Kind::Text),
+        ("GPU", ColumnKind::Name),
+        ("verdict", ColumnKind::Text),
+        ("on", ColumnKind::Text),
     ];
     Table::new(columns, rows.collect())
 }
 
-/// A gate, with what each model says of it: those that keep one of them from passing.
+/// Returns a table of the gates that keep a model from passing, with what each model says of them.
 fn broken(models: &[Model]) -> Table {
     let mut rows: Vec<(&Subject, &Question)> = Vec::new();
     for model in models {
@@ -176,11 +183,11 @@ fn broken(models: &[Model]) -> Table {
         let names = [subject.to_string(), words::question(question)];
         names.into_iter().chain(said).collect()
     });
-    let columns = [("subject", Kind::Name), ("gate", Kind::Text)];
-    table(&columns, models, Kind::Text, rows.collect())
+    let columns = [("subject", ColumnKind::Name), ("gate", ColumnKind::Text)];
+    table(&columns, models, ColumnKind::Text, rows.collect())
 }
 
-/// How long it takes on a GPU, or how many instructions in the simulator.
+/// Returns the metric that is shown: time on a GPU, or instructions in the simulator.
 fn metric(environment: &Environment) -> Metric {
     match (environment.device.got(), &environment.simulator) {
         (None, Some(_)) => Metric::Counter(Counter::Instructions),
@@ -193,9 +200,9 @@ fn cases(models: &[Model]) -> Table {
         return Table::new([], Vec::new());
     };
     table(
-        &[("case", Kind::Name)],
+        &[("case", ColumnKind::Name)],
         models,
-        Kind::Number,
+        ColumnKind::Number,
         first
             .input
             .record
@@ -224,7 +231,7 @@ fn cases(models: &[Model]) -> Table {
     )
 }
 
-/// Explains the values.
+/// Explains the values of the tables.
 fn legend(models: &[Model]) -> Vec<String> {
     let is_any = |wanted| {
         models
@@ -241,8 +248,13 @@ fn legend(models: &[Model]) -> Vec<String> {
     )]
 }
 
-/// With a column for each model.
-fn table(columns: &[(&str, Kind)], models: &[Model], kind: Kind, rows: Vec<Vec<String>>) -> Table {
+/// Returns a table with a column for each model.
+fn table(
+    columns: &[(&str, ColumnKind)],
+    models: &[Model],
+    kind: ColumnKind,
+    rows: Vec<Vec<String>>,
+) -> Table {
     let models = models.iter().map(|model| (model.name.as_str(), kind));
     Table::new(columns.iter().copied().chain(models), rows)
 }
@@ -252,23 +264,25 @@ struct Document<'a> {
     schema: &'static str,
     exit_code: u8,
     conclusion: Conclusion,
-    /// Counts of all models.
+    /// The counts of outcomes over all models.
     counts: BTreeMap<&'static str, usize>,
-    models: Vec<Entry<'a>>,
+    models: Vec<ModelEntry<'a>>,
 }
 
 #[derive(Serialize)]
-struct Entry<'a> {
+struct ModelEntry<'a> {
     name: &'a str,
-    /// With its record and reports, beside this one.
+    /// The directory beside this file that has the record and the reports.
     dir: &'a str,
     conclusion: Conclusion,
     headline: String,
     counts: BTreeMap<&'static str, usize>,
 }
 
+/// Returns the models as JSON.
+///
 /// # Errors
-/// Environment, where it cannot be written as JSON.
+/// Fails with an environment error if they cannot be written as JSON.
 pub fn json(models: &[Model]) -> Result<String> {
     let counted = |models: &[Model]| -> BTreeMap<&'static str, usize> {
         let of_all = |outcome| {
@@ -282,7 +296,7 @@ pub fn json(models: &[Model]) -> Result<String> {
             .map(|count| (count.name(), of_all(count)))
             .collect()
     };
-    let entries = models.iter().map(|model| Entry {
+    let entries = models.iter().map(|model| ModelEntry {
         name: &model.name,
         dir: &model.dir,
         conclusion: model.input.judgement.conclusion,

@@ -1,6 +1,6 @@
-//! Gates that were not judged: by reason, how many, of what, and what would judge them. Pure.
+//! Lays out the gates that were not judged: by reason, how many, on what, and what would judge them. Pure.
 
-use super::section::{Kind as Column, Table};
+use super::section::{ColumnKind, Table};
 use super::unjudged;
 use model::{
     Facet, Judgement, Lacking, NotRun, Outcome, Question, Reason, Record, Rule, Seen, Subject,
@@ -14,14 +14,14 @@ use wording::words::{self, listed, plural};
 
 /// The subject of a gate, as a reader counts it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum GateTopic {
     Resources,
     Driver,
     Correctness,
     Determinism,
     Findings,
     Counters,
-    /// Those that the gate on counters leaves out.
+    /// Single counters that the gate on counters leaves out.
     SingleCounters,
     Times,
     Profiles,
@@ -29,7 +29,7 @@ enum Kind {
     Others,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for GateTopic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Resources => "resources",
@@ -47,25 +47,25 @@ impl fmt::Display for Kind {
     }
 }
 
-fn kind(question: &Question) -> Kind {
+fn kind(question: &Question) -> GateTopic {
     let Question::Gate(rule) = question else {
-        return Kind::Others;
+        return GateTopic::Others;
     };
     match rule {
-        Rule::Built | Rule::HasEffect => Kind::Resources,
-        Rule::AgreesWithDriver => Kind::Driver,
-        Rule::Finite | Rule::Written | Rule::InputsIntact => Kind::Correctness,
-        Rule::Deterministic => Kind::Determinism,
+        Rule::Built | Rule::HasEffect => GateTopic::Resources,
+        Rule::AgreesWithDriver => GateTopic::Driver,
+        Rule::Finite | Rule::Written | Rule::InputsIntact => GateTopic::Correctness,
+        Rule::Deterministic => GateTopic::Determinism,
         Rule::Limit { metric, .. } => match metric.facet() {
-            Facet::Resources => Kind::Resources,
-            Facet::Correctness => Kind::Correctness,
-            Facet::Times => Kind::Times,
-            Facet::Counters => Kind::Counters,
-            Facet::Profile => Kind::Profiles,
+            Facet::Resources => GateTopic::Resources,
+            Facet::Correctness => GateTopic::Correctness,
+            Facet::Times => GateTopic::Times,
+            Facet::Counters => GateTopic::Counters,
+            Facet::Profile => GateTopic::Profiles,
         },
-        Rule::NoFindings => Kind::Findings,
-        Rule::Counters { .. } => Kind::Counters,
-        Rule::Condition { .. } => Kind::Conditions,
+        Rule::NoFindings => GateTopic::Findings,
+        Rule::Counters { .. } => GateTopic::Counters,
+        Rule::Condition { .. } => GateTopic::Conditions,
     }
 }
 
@@ -73,13 +73,14 @@ fn kind(question: &Question) -> Kind {
 #[derive(Default)]
 struct Unjudged<'a> {
     gates: usize,
-    subjects: BTreeMap<Kind, BTreeSet<&'a Subject>>,
-    /// Warp instructions that each would take, where that is the reason.
+    subjects: BTreeMap<GateTopic, BTreeSet<&'a Subject>>,
+    /// Warp instructions that each case would take, if that is the reason.
     estimates: BTreeMap<&'a Subject, u64>,
 }
 
-/// Gates that were not judged, by reason: `without a GPU (no NVIDIA device): 36 gates skipped: correctness of 4
-/// cases, ...`. Consequences of an earlier failure are reported there; new baselines have their own note.
+/// Lists the gates that were not judged, by reason: `without a GPU (no NVIDIA device): 36 gates skipped: correctness of
+/// 4 cases, ...`. Consequences of an earlier failure are reported with the failure, and new baselines have their own
+/// note.
 pub fn skipped(record: &Record, judgement: &Judgement) -> Vec<String> {
     let mut groups: BTreeMap<(Outcome, String), Unjudged> = BTreeMap::new();
     for verdict in unjudged::left_to_judge(judgement).filter(|verdict| !verdict.reason.is_new()) {
@@ -105,11 +106,12 @@ pub fn skipped(record: &Record, judgement: &Judgement) -> Vec<String> {
         .collect()
 }
 
-/// Gates that were not judged: how many, of what, why, and what judges them. `skipped` names their cases.
+/// Returns a table of the gates that were not judged: how many, on what, why, and what would judge them. `skipped`
+/// names their cases.
 pub fn table(judgement: &Judgement) -> Table {
-    let mut groups: Vec<(&str, &str, usize, BTreeSet<Kind>)> = Vec::new();
+    let mut groups: Vec<(&str, &str, usize, BTreeSet<GateTopic>)> = Vec::new();
     for verdict in unjudged::left_to_judge(judgement) {
-        // Its name is in docs/verdicts.md; `skipped` has the sentence.
+        // docs/verdicts.md explains the name, and `skipped` has the sentence.
         let why = verdict.reason.code();
         let mut known = groups.iter_mut();
         match known.find(|(known, ..)| *known == why) {
@@ -125,7 +127,7 @@ pub fn table(judgement: &Judgement) -> Table {
     }
     let withheld = unjudged::withheld(judgement);
     if withheld > 0 {
-        let kinds = BTreeSet::from([Kind::SingleCounters]);
+        let kinds = BTreeSet::from([GateTopic::SingleCounters]);
         groups.push(("withheld", "-v says why", withheld, kinds));
     }
     groups.sort_by_key(|(_, _, gates, _)| std::cmp::Reverse(*gates));
@@ -139,15 +141,15 @@ pub fn table(judgement: &Judgement) -> Table {
         ]
     });
     let columns = [
-        ("not judged", Column::Number),
-        ("gates on", Column::Text),
-        ("because", Column::Text),
-        ("to judge them", Column::Text),
+        ("not judged", ColumnKind::Number),
+        ("gates on", ColumnKind::Text),
+        ("because", ColumnKind::Text),
+        ("to judge them", ColumnKind::Text),
     ];
     Table::new(columns, rows.collect())
 }
 
-/// In a word or two; docs/verdicts.md says more.
+/// Returns what would judge the gates, in a word or two. docs/verdicts.md says more.
 fn next_step(reason: &Reason) -> &'static str {
     match reason {
         Reason::New {
@@ -169,7 +171,7 @@ fn next_step(reason: &Reason) -> &'static str {
     }
 }
 
-/// The common part of the skips of one reason.
+/// Returns the common part of the skips of one reason.
 fn heading(record: &Record, verdict: &Verdict) -> String {
     match &verdict.reason {
         Reason::NotProven { .. } => reasons::NOT_PROVEN.to_owned(),
@@ -185,9 +187,10 @@ fn heading(record: &Record, verdict: &Verdict) -> String {
 }
 
 impl Unjudged<'_> {
-    /// `correctness and memory and races of 4 cases`, and cases over the budget with their estimates.
+    /// Returns the gates by subject: `correctness and memory and races of 4 cases`, and cases over the budget with
+    /// their estimates.
     fn parts(self, record: &Record) -> Vec<String> {
-        // Kinds that concern the same subjects name them once.
+        // Kinds of gates that concern the same subjects name them once.
         let mut together: Vec<(Vec<String>, BTreeSet<&Subject>)> = Vec::new();
         for (kind, subjects) in self.subjects {
             match together.iter_mut().find(|(_, others)| *others == subjects) {
@@ -199,7 +202,7 @@ impl Unjudged<'_> {
             let subjects = in_words(&record.plan, &subjects);
             format!("{} of {subjects}", listed(&kinds))
         });
-        // The budget gives the unit.
+        // The unit of the estimates is that of the budget.
         let estimates = self
             .estimates
             .iter()

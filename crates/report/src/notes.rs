@@ -1,4 +1,4 @@
-//! Notes next to the verdicts, a line each.
+//! Writes the notes that accompany the verdicts, a line each.
 
 use super::{against_base, summary};
 use model::*;
@@ -7,22 +7,22 @@ use wording::names::{in_words, named};
 use wording::reasons;
 use wording::words::{self, plural};
 
-/// Notes that a reader of the verdicts needs: checks that were not made as at the base, and times to doubt.
-pub fn of_the_run(record: &Record, judgement: &Judgement) -> Vec<String> {
-    lines(record, judgement, is_of_the_run)
+/// Returns the notes that a reader of the verdicts needs: checks that were not made as at the base, and times to doubt.
+pub fn about_run(record: &Record, judgement: &Judgement) -> Vec<String> {
+    lines(record, judgement, is_about_run)
 }
 
-/// The other notes on its cases; what is new is gathered into one for each facet, what is gone into one for each
-/// variant.
-pub fn of_cases(record: &Record, judgement: &Judgement) -> Vec<String> {
+/// Returns the other notes. New values are gathered into one note for each facet, and values that are gone into one for
+/// each variant.
+pub fn about_cases(record: &Record, judgement: &Judgement) -> Vec<String> {
     let intended = if_intended(record, judgement);
     let known = if_known(judgement);
-    let mut lines = lines(record, judgement, |note| !is_of_the_run(note));
+    let mut lines = lines(record, judgement, |note| !is_about_run(note));
     lines.extend(intended.chain(known));
     lines
 }
 
-fn is_of_the_run(note: &Note) -> bool {
+fn is_about_run(note: &Note) -> bool {
     match note {
         Note::LeftOut { .. }
         | Note::NewInputs { .. }
@@ -109,7 +109,7 @@ fn lines(record: &Record, judgement: &Judgement, is_meant: fn(&Note) -> bool) ->
                 );
                 of_several.entry(remark).or_default().insert(subject);
             }
-            // Output of cases that failed has lines of its own (`printed`).
+            // The output of cases that failed has lines of its own (`printed`).
             Note::Printed { .. } => {}
             Note::TwoModes { subject, fast_ns, slow_ns, slow_share } => lines.push(format!(
                 "{subject}: single launches have two modes: {} ({:.0} %), {} ({:.0} %)",
@@ -175,7 +175,7 @@ fn lines(record: &Record, judgement: &Judgement, is_meant: fn(&Note) -> bool) ->
     new.chain(gone).chain(lines).chain(of_several).collect()
 }
 
-/// Tells what to do where values are worse than their baseline or, for counters, than the base, and that is intended.
+/// Says what to do if worse values are intended: values worse than their baseline, and counters worse than the base's.
 fn if_intended(record: &Record, judgement: &Judgement) -> impl Iterator<Item = String> {
     let is_worse = |verdict: &&Verdict| {
         verdict.outcome == Outcome::Fail
@@ -220,7 +220,7 @@ fn if_intended(record: &Record, judgement: &Judgement) -> impl Iterator<Item = S
     built.into_iter().chain(compiled)
 }
 
-/// How the finding that is shown first is accepted, where somebody wants to mend it later.
+/// Says how to accept the finding that is shown first, for somebody who wants to repair it later.
 fn if_known(judgement: &Judgement) -> Option<String> {
     let finding = judgement
         .problems
@@ -235,7 +235,7 @@ fn if_known(judgement: &Judgement) -> Option<String> {
         .iter()
         .filter_map(|place| place.line.as_ref())
         .find(|line| line.text.is_some())?;
-    // YAML takes what JSON quotes.
+    // YAML accepts a string that JSON quotes.
     let quoted = |text: &str| serde_json::to_string(text).ok();
     let (file, line) = (quoted(file)?, quoted(text.as_ref()?)?);
     Some(format!(

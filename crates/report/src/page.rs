@@ -1,7 +1,7 @@
 //! Composes the report of a judgement for people: all sections in one order, which each format lays out. Pure.
 
 use super::problems::Block;
-use super::section::{InTerminal, Kind, Part, Room, Section, Table};
+use super::section::{ColumnKind, InTerminal, Room, Section, SectionPart, Table};
 use super::{
     against_base, blame, causes, diagnosis, explain, not_judged, notes, printed, problems, rivals,
     standing, summary, targets, values,
@@ -19,22 +19,22 @@ use wording::{reasons, words};
 pub struct Page<'a> {
     pub conclusion: Conclusion,
     pub headline: String,
-    /// By what, on what: before all else.
+    /// Which gatekeeper judged on what machine with which compiler. It comes first.
     pub header: String,
-    /// On what, by what.
+    /// The machine and the compiler, in one line.
     pub circumstances: String,
-    /// Those without anything in them are not shown.
+    /// All sections. Empty ones are not shown.
     pub sections: Vec<Section<'a>>,
-    /// How many of them, the first ones, say what failed.
+    /// The number of sections at the start that say what failed.
     pub failing: usize,
-    /// Where the wall time went.
+    /// A line that says where the wall time went.
     pub costs: String,
 }
 
-/// Lines of what is better, in a terminal.
+/// The number of lines about improvements in a terminal.
 const MOST_WINS: usize = 10;
 
-/// In a run in which nothing failed, more rows than this are folded.
+/// In a run in which nothing failed, a longer table is folded.
 const MOST_ROWS: usize = 8;
 
 pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
@@ -44,10 +44,11 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
         judgement,
         ..
     } = *input;
-    let lines = |label, title: &str, lines| Section::new(label, title, vec![Part::Lines(lines)]);
+    let lines =
+        |label, title: &str, lines| Section::new(label, title, vec![SectionPart::Lines(lines)]);
     let accepted = judgement.accepted.iter();
     let accepted = accepted.map(|acceptance| standing::accepted(&record.environment, acceptance));
-    // An error that got smaller is seldom more than another order of the same sum.
+    // A smaller error is seldom more than another order of the same sum.
     let (errors, wins): (Vec<_>, Vec<_>) = judgement
         .wins
         .iter()
@@ -61,7 +62,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
         .partition(|verdict| moved(verdict));
     let unchanged_title = format!("{} unchanged", words::plural(unchanged.len(), "value"));
     let is_long = |rows: usize| judgement.conclusion != Conclusion::Fail && rows > MOST_ROWS;
-    // A run that passes shows its values; one that fails, or has many, what to look at.
+    // A run that passes shows its values. A run that fails, or has many values, shows what to look at.
     let is_failing = judgement.conclusion == Conclusion::Fail;
     let unless_many = |rows: usize| {
         if is_failing || rows > MOST_ROWS {
@@ -72,12 +73,12 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
     };
     let if_verbose = |label, title: &str, lines| Section {
         in_terminal: InTerminal::IfVerbose,
-        ..Section::new(label, title, vec![Part::Lines(lines)])
+        ..Section::new(label, title, vec![SectionPart::Lines(lines)])
     };
     let comment_only = |title: &str, table: Table, is_folded| Section {
         is_folded,
         in_terminal: InTerminal::Never,
-        ..Section::new("", title, vec![Part::Table(table)])
+        ..Section::new("", title, vec![SectionPart::Table(table)])
     };
     let page_only = |title: &str, parts| Section {
         in_comment: false,
@@ -88,7 +89,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
     let problems = problems::blocks(input);
     let other_causes = other_causes(index, judgement, &problems);
     let first = [
-        Section::new("", "Problems", vec![Part::Problems(problems)]),
+        Section::new("", "Problems", vec![SectionPart::Problems(problems)]),
         loosened(judgement),
         ungated(judgement),
         blame::in_terminal(judgement),
@@ -96,7 +97,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
         Section::new(
             "printed",
             "Printed by kernels",
-            vec![Part::Printed(printed::printed(judgement))],
+            vec![SectionPart::Printed(printed::printed(judgement))],
         ),
         Section {
             in_terminal: unless_many(record.plan.cases.len().max(record.plan.units.len())),
@@ -112,8 +113,8 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
                     "rivals",
                     "Against the fastest rival, in the same run on the same GPU",
                     vec![
-                        Part::Table(fastest),
-                        Part::Lines(rivals::lines(&record.environment, judgement)),
+                        SectionPart::Table(fastest),
+                        SectionPart::Lines(rivals::lines(&record.environment, judgement)),
                     ],
                 )
             }
@@ -125,15 +126,15 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
         page_only(
             "Against rivals, in the same run on the same GPU",
             vec![
-                Part::Table(rivals::by_backend(judgement)),
-                Part::Lines(rivals::lines(&record.environment, judgement)),
+                SectionPart::Table(rivals::by_backend(judgement)),
+                SectionPart::Lines(rivals::lines(&record.environment, judgement)),
             ],
         ),
     ];
     let [bounds, bounds_beside] = diagnosis::section(index, judgement);
     let base = judgement.base.as_ref();
     let nothing_compared = base.and_then(against_base::nothing_compared);
-    let base = base.map(|base| of_base(record, judgement, base));
+    let base = base.map(|base| against_base_section(record, judgement, base));
     let rest = [
         lines("accepted", "Broken, and accepted", accepted.collect()),
         if_verbose(
@@ -163,8 +164,8 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
             ..Section::new("targets", "Targets", targets::parts(record, judgement))
         },
         lines("missed", "Missed targets", targets::missed(judgement)),
-        lines("note", "Notes", notes::of_the_run(record, judgement)),
-        if_verbose("note", "Remarks", notes::of_cases(record, judgement)),
+        lines("note", "Notes", notes::about_run(record, judgement)),
+        if_verbose("note", "Remarks", notes::about_cases(record, judgement)),
         Section {
             in_terminal: InTerminal::IfVerbose,
             ..bounds
@@ -184,14 +185,14 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
             ..Section::new(
                 "",
                 "Not judged",
-                vec![Part::Table(not_judged::table(judgement))],
+                vec![SectionPart::Table(not_judged::table(judgement))],
             )
         },
         page_only(
             "Not judged",
             vec![
-                Part::Table(not_judged::table(judgement)),
-                Part::Lines(not_judged::skipped(record, judgement)),
+                SectionPart::Table(not_judged::table(judgement)),
+                SectionPart::Lines(not_judged::skipped(record, judgement)),
             ],
         ),
         Section {
@@ -215,7 +216,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
     }
 }
 
-/// Resources that became worse, and that no gate limits: one folded line in a comment.
+/// Returns the section on resources that became worse and that no gate limits. In a comment it is one folded line.
 fn ungated<'a>(judgement: &Judgement) -> Section<'a> {
     let values = || {
         judgement
@@ -246,17 +247,17 @@ fn ungated<'a>(judgement: &Judgement) -> Section<'a> {
         };
     }
     let columns = [
-        ("worse, and no gate asks", Kind::Name),
-        ("metric", Kind::Text),
-        ("from", Kind::Number),
-        ("to", Kind::Number),
+        ("worse, and no gate asks", ColumnKind::Name),
+        ("metric", ColumnKind::Text),
+        ("from", ColumnKind::Number),
+        ("to", ColumnKind::Number),
     ];
     Section {
         is_folded: true,
         ..Section::new(
             "worse",
             &title,
-            vec![Part::Table(Table::new(columns, rows))],
+            vec![SectionPart::Table(Table::new(columns, rows))],
         )
     }
 }
@@ -264,16 +265,16 @@ fn ungated<'a>(judgement: &Judgement) -> Section<'a> {
 fn loosened(judgement: &Judgement) -> Section<'_> {
     let gates = against_base::loosened(judgement);
     let what = against_base::loosening(judgement, &gates);
-    let parts = vec![Part::Loosened(gates, what)];
+    let parts = vec![SectionPart::Loosened(gates, what)];
     Section::new("loosened", "Loosened gates", parts)
 }
 
 fn values<'a>(view: View, judgement: &Judgement) -> Section<'a> {
     let legend = values::legend(view).map(str::to_owned);
     let parts = vec![
-        Part::Table(values::units(view, judgement)),
-        Part::Table(values::cases(view, judgement)),
-        Part::Lines(legend.into_iter().collect()),
+        SectionPart::Table(values::units(view, judgement)),
+        SectionPart::Table(values::cases(view, judgement)),
+        SectionPart::Lines(legend.into_iter().collect()),
     ];
     Section {
         is_folded: true,
@@ -281,8 +282,12 @@ fn values<'a>(view: View, judgement: &Judgement) -> Section<'a> {
     }
 }
 
-/// Head's times against the base's, and what was not timed.
-fn of_base<'a>(record: &Record, judgement: &Judgement, base: &AgainstBase) -> Section<'a> {
+/// Returns the section on head's times against the base's, and on what was not timed.
+fn against_base_section<'a>(
+    record: &Record,
+    judgement: &Judgement,
+    base: &AgainstBase,
+) -> Section<'a> {
     let title = format!("against {}", against_base::revision(base));
     let rows = against_base::compared(judgement).into_iter().map(|row| {
         vec![
@@ -298,15 +303,15 @@ fn of_base<'a>(record: &Record, judgement: &Judgement, base: &AgainstBase) -> Se
         ]
     });
     let columns = [
-        (title.as_str(), Kind::Name),
-        ("metric", Kind::Text),
-        ("base", Kind::Number),
-        ("head", Kind::Number),
-        ("change", Kind::Number),
-        ("within", Kind::Number),
-        ("could see", Kind::Number),
-        ("limit", Kind::Text),
-        ("verdict", Kind::Text),
+        (title.as_str(), ColumnKind::Name),
+        ("metric", ColumnKind::Text),
+        ("base", ColumnKind::Number),
+        ("head", ColumnKind::Number),
+        ("change", ColumnKind::Number),
+        ("within", ColumnKind::Number),
+        ("could see", ColumnKind::Number),
+        ("limit", ColumnKind::Text),
+        ("verdict", ColumnKind::Text),
     ];
     let mut table = Table::new(columns, rows.collect());
     for column in &mut table.columns {
@@ -321,10 +326,15 @@ fn of_base<'a>(record: &Record, judgement: &Judgement, base: &AgainstBase) -> Se
         lines.extend(against_base::errors(record));
     }
     let title = format!("Compared with {}", against_base::revision(base));
-    Section::new("base", &title, vec![Part::Table(table), Part::Lines(lines)])
+    Section::new(
+        "base",
+        &title,
+        vec![SectionPart::Table(table), SectionPart::Lines(lines)],
+    )
 }
 
-/// Why cases whose gate on their speed failed are slower: each cause once, and those of the problems not again.
+/// Returns a table that says why cases are slower whose gate on their speed failed. Each cause appears once, and not
+/// again if a problem names it.
 fn other_causes(index: &Index, judgement: &Judgement, problems: &[Block]) -> Table {
     let mut known: Vec<(CauseClass, Vec<CausePlace>)> = problems
         .iter()
@@ -332,7 +342,7 @@ fn other_causes(index: &Index, judgement: &Judgement, problems: &[Block]) -> Tab
         .map(|cause| (cause.class, cause.places.clone()))
         .collect();
     let mut rows = Vec::new();
-    for (case, cause) in causes::of_failures(index, judgement) {
+    for (case, cause) in causes::explain_failures(index, judgement) {
         let of = (cause.class, cause.places.clone());
         if known.contains(&of) {
             continue;
@@ -346,15 +356,15 @@ fn other_causes(index: &Index, judgement: &Judgement, problems: &[Block]) -> Tab
         ]);
     }
     let columns = [
-        ("case", Kind::Name),
-        ("class", Kind::Name),
-        ("cause", Kind::Text),
-        ("of the slowdown", Kind::Text),
+        ("case", ColumnKind::Name),
+        ("class", ColumnKind::Name),
+        ("cause", ColumnKind::Text),
+        ("of the slowdown", ColumnKind::Text),
     ];
     Table::new(columns, rows)
 }
 
-/// One verdict for each value that has a baseline; the relative gate's where there are several, which
+/// Returns one verdict for each value that has a baseline. Among several gates the relative one is taken, because it
 /// knows the interval.
 fn compared(judgement: &Judgement) -> Vec<&Verdict> {
     let mut seen: BTreeSet<(&Subject, Metric)> = BTreeSet::new();
@@ -384,14 +394,14 @@ fn compared(judgement: &Judgement) -> Vec<&Verdict> {
     found
 }
 
-/// More than its spread for times, at all for values that repeat exactly.
+/// Returns true if a time moved by more than its spread, or if a value that repeats exactly moved at all.
 fn moved(verdict: &Verdict) -> bool {
     if verdict.outcome == Outcome::Fail {
         return true;
     }
     match (verdict.interval, verdict.change) {
         (Some([low, high]), _) => low.0 * high.0 > 0.0,
-        // A time without an interval is compared by no gate, and no claim is made of it.
+        // No gate compares a time without an interval, so no claim is made about it.
         (None, Some(change)) => {
             change.0 != 0.0
                 && verdict
@@ -423,19 +433,19 @@ fn comparison(verdicts: &[&Verdict]) -> Table {
         ])
     });
     let columns = [
-        ("subject", Kind::Name),
-        ("metric", Kind::Text),
-        ("baseline", Kind::Number),
-        ("head", Kind::Number),
-        ("change", Kind::Number),
-        ("95 % interval", Kind::Text),
-        ("could see", Kind::Number),
-        ("verdict", Kind::Text),
+        ("subject", ColumnKind::Name),
+        ("metric", ColumnKind::Text),
+        ("baseline", ColumnKind::Number),
+        ("head", ColumnKind::Number),
+        ("change", ColumnKind::Number),
+        ("95 % interval", ColumnKind::Text),
+        ("could see", ColumnKind::Number),
+        ("verdict", ColumnKind::Text),
     ];
     Table::new(columns, rows.collect())
 }
 
-/// A row for each case; in it every counter that changed.
+/// Returns a table with a row for each case, which has every counter that changed.
 fn counters(judgement: &Judgement) -> Table {
     let mut rows: Vec<(&Subject, Vec<String>)> = Vec::new();
     for changed in &judgement.counters {
@@ -454,6 +464,9 @@ fn counters(judgement: &Judgement) -> Table {
     let rows = rows
         .into_iter()
         .map(|(subject, lines)| vec![subject.to_string(), lines.join("\n")]);
-    let columns = [("case", Kind::Name), ("counter: before -> now", Kind::Text)];
+    let columns = [
+        ("case", ColumnKind::Name),
+        ("counter: before -> now", ColumnKind::Text),
+    ];
     Table::new(columns, rows.collect())
 }

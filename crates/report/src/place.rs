@@ -1,18 +1,18 @@
-//! Lines of files as tools outside find them.
+//! Finds lines of files as tools outside of gatekeeper name them.
 
 use model::Record;
 use std::path::{Component, Path, PathBuf};
 
-/// A line of a file, from the directory in which gatekeeper ran.
+/// A line of a file, relative to the directory in which gatekeeper ran.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct FileLine {
     pub file: String,
     pub line: String,
 }
 
-impl Place {
-    /// `gates.yaml:7:3`, as gates say where they stand.
-    pub fn of(record: &Record, declared: &str) -> Option<Self> {
+impl FileLine {
+    /// Reads the line from the form in which gates state where they are declared: `gates.yaml:7:3`.
+    pub fn from_declared(record: &Record, declared: &str) -> Option<Self> {
         let (file, line) = declared.split_once(':')?;
         Some(Self {
             file: within_repository(record, file),
@@ -21,7 +21,8 @@ impl Place {
     }
 }
 
-/// Gates say where they stand from their own directory; GitHub looks it up from where the workflow runs.
+/// Returns the path of a file relative to the directory in which the workflow runs. Gates state it relative to their
+/// own directory.
 pub fn within_repository(record: &Record, file: &str) -> String {
     let config = Path::new(&record.environment.config);
     match config.file_name() {
@@ -30,7 +31,7 @@ pub fn within_repository(record: &Record, file: &str) -> String {
     }
 }
 
-/// `gpu/../kernels/k.cu` as `kernels/k.cu`: a path that is shown beside a change has no other form.
+/// Returns a path without detours, `kernels/k.cu` for `gpu/../kernels/k.cu`: a path beside a change has no other form.
 fn without_detours(path: &Path) -> String {
     let mut short = PathBuf::new();
     for part in path.components() {

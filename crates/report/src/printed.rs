@@ -1,20 +1,20 @@
-//! Output that the kernels of cases that failed printed, for reports that people read. Pure.
+//! Lays out what the kernels of failed cases printed, for reports that people read. Pure.
 
 use model::{Judgement, Note, Outcome, Subject};
 use std::collections::BTreeSet;
 use wording::escape::visible;
 use wording::words::plural;
 
-/// Lines of what a case printed that a report for people shows.
+/// The number of lines that a report for people shows of what a case printed.
 const PRINTED: usize = 20;
 
 /// The output of a case that failed.
 pub struct Printed {
     pub head: String,
-    /// Without control characters. They come from the kernel: whoever shows them begins them with
-    /// something, or a CI might take them for its commands.
+    /// The lines without control characters. They come from the kernel, so a format begins each of them with something
+    /// of its own, or a CI might take them for its commands.
     pub lines: Vec<String>,
-    /// That there was more, if so.
+    /// A sentence if there was more output.
     pub cut: Option<String>,
 }
 

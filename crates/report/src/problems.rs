@@ -1,8 +1,8 @@
-//! Problems as every format shows them: one block for each cause, with its source lines and one command. Pure.
+//! Lays out problems as every format shows them: one block for each cause, with its source lines and one command. Pure.
 
 use super::{against_base, causes, explain, summary};
 use crate::input::ReportInput;
-use crate::place::{Place, within_repository};
+use crate::place::{FileLine, within_repository};
 use ::explain::{Cause, PlaceSide};
 use model::{
     Against, Comparison, CounterRise, FaultSite, Finding, Judgement, LaunchSite, LineCount,
@@ -14,69 +14,69 @@ use wording::names::named;
 use wording::reasons::{self, Context};
 use wording::{findings, problems as titles, words};
 
-/// One problem.
+/// One problem, with everything that a format shows of it.
 pub struct Block<'a> {
     pub problem: &'a Problem,
-    /// `softmax@gpt2`; of many how many, by variant.
+    /// The cases: `softmax@gpt2`, or a count by variant if there are many.
     pub subjects: String,
-    /// `race on shared memory`
+    /// The problem in a few words: `race on shared memory`.
     pub title: String,
     /// The lines that the problem is about, with what is done there.
     pub frame: Frame,
-    /// A sentence each: why, with values.
+    /// Sentences that say why, with values.
     pub why: Vec<String>,
-    /// Values that are worse, the worst first.
-    pub rows: Vec<Row>,
-    /// The cause of what got slower or larger, where the base is known: `more barriers at k.cu:12`.
+    /// The values that are worse, the worst first.
+    pub rows: Vec<ValueRow>,
+    /// The cause of what got slower or larger, if the base is known: `more barriers at k.cu:12`.
     pub cause: Option<String>,
-    /// The same as data, also where a block before it says so.
+    /// The cause as data, even if an earlier block states the same.
     pub first_cause: Option<Cause>,
-    /// `max_err <= 1e-5 (is 0.0496)`, one for each gate that follows, and where they stand.
+    /// The gates that follow, each with where it is declared: `max_err <= 1e-5 (is 0.0496)`.
     pub follows: Vec<String>,
     pub follows_declared: Option<String>,
     /// The gates that name the cause, each once: `max_err <= 1e-5`.
     pub gates: Vec<String>,
-    /// `gates.yaml:7, gates.yaml:19`
+    /// Where the gates are declared: `gates.yaml:7, gates.yaml:19`.
     pub declared: Option<String>,
-    /// The line to mark: the kernel's where it is known, else where the gate stands.
-    pub place: Option<Place>,
-    /// Runs one of the subjects alone, as this run did: the worst where that is known, else the first. If only a baseline is
-    /// missing, takes the values as one.
+    /// The line to mark: the kernel's if it is known, and else the line that declares the gate.
+    pub place: Option<FileLine>,
+    /// The command that runs one of the subjects alone, as this run did: the worst if that is known, and else the
+    /// first. If only a baseline is missing, the command takes the values as one.
     pub command: Option<String>,
 }
 
 #[derive(Default)]
 pub struct Frame {
-    /// By file and number.
+    /// The lines by file and number.
     pub lines: Vec<FrameLine>,
-    /// Stands between two lines, after the one with this index: `no barrier between the two`.
+    /// Words between two lines, after the line with this index: `no barrier between the two`.
     pub between: Option<(usize, &'static str)>,
 }
 
 pub struct FrameLine {
     pub file: String,
     pub number: u32,
-    /// `None` where the source could not be read.
+    /// `None` if the source could not be read.
     pub text: Option<String>,
-    /// `thread 32 reads`
+    /// The event at the line: `thread 32 reads`.
     pub note: String,
 }
 
 /// One value that is worse than it may be.
-pub struct Row {
+pub struct ValueRow {
     pub subject: Subject,
     pub metric: String,
     pub was: Option<String>,
     pub now: String,
     pub change: Option<String>,
-    /// `8× more`, where that says it better.
+    /// The change as a multiple, if that says it better: `8× more`.
     pub multiple: Option<String>,
     /// Whose value `was` is: `main`, `baseline`.
     pub whose: Option<String>,
     pub limit: String,
-    /// Where most of a counter is counted.
+    /// The line that most of a counter is counted at.
     pub at: Option<LineCount>,
-    /// For the order: by how much it is worse, as a share.
+    /// By which share the value is worse, for sorting.
     worse: f64,
 }
 
@@ -90,7 +90,7 @@ impl FrameLine {
         }
     }
 
-    /// `k.cu:9: y = part[0]; (thread 32 reads)`
+    /// Returns a line with its note: `k.cu:9: y = part[0]; (thread 32 reads)`.
     pub fn in_words(&self) -> String {
         let text = self.text.as_deref().unwrap_or("(not readable)");
         let note = match self.note.as_str() {
@@ -102,7 +102,7 @@ impl FrameLine {
 }
 
 impl Frame {
-    /// `inp: {type: f32}, the kernel takes __nv_bfloat16 const*; ...`
+    /// Returns all lines in words: `inp: {type: f32}, the kernel takes __nv_bfloat16 const*; ...`.
     pub fn in_words(&self) -> String {
         self.lines
             .iter()
@@ -116,20 +116,21 @@ impl Frame {
 }
 
 impl Block<'_> {
-    /// Verdicts that it explains.
+    /// Counts the verdicts that the problem explains.
     pub fn gate_count(&self) -> usize {
         self.problem.verdicts.len() + self.problem.follows.len()
     }
 
-    /// Sentences that the frame does not replace: it shows what the first one of a finding says.
+    /// Returns the sentences that the frame does not replace. The frame shows what the first sentence of a finding
+    /// says.
     pub fn why_beyond_frame(&self) -> &[String] {
         let is_finding = matches!(self.problem.cause, ProblemCause::Findings { .. });
         let first = usize::from(is_finding && !self.frame.lines.is_empty());
         self.why.get(first..).unwrap_or_default()
     }
 
-    /// Returns true if its sentences say more than a table of its values: what puts them in doubt, and what would let them
-    /// pass.
+    /// Returns true if its sentences say more than a table of its values: what puts the values in doubt, and what would
+    /// let them pass.
     pub fn is_told_in_words(&self) -> bool {
         matches!(
             &self.problem.cause,
@@ -143,10 +144,10 @@ impl Block<'_> {
     }
 }
 
-/// Lines of a kernel that count most of something.
+/// The number of kernel lines that are shown for what they count.
 const MOST_COUNTED_LINES: usize = 2;
 
-/// In the order of the judgement. Gates that were loosened have a list of their own.
+/// Returns the blocks in the order of the judgement. Gates that were loosened have a list of their own.
 pub fn blocks<'a>(input: &ReportInput<'a>) -> Vec<Block<'a>> {
     let problems = input
         .judgement
@@ -165,7 +166,7 @@ pub fn blocks<'a>(input: &ReportInput<'a>) -> Vec<Block<'a>> {
         .collect()
 }
 
-/// What every format shows of a problem.
+/// Returns what every format shows of a problem.
 pub fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
     let ReportInput {
         index,
@@ -190,12 +191,12 @@ pub fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
     let first_declared = own
         .iter()
         .chain(&follows)
-        .find_map(|place| Place::of(record, place.declared.as_deref()?));
+        .find_map(|place| FileLine::from_declared(record, place.declared.as_deref()?));
     let mut frame = frame(problem);
     if frame.lines.is_empty() {
         frame.lines = counted_lines(&rows);
     }
-    let first_line = frame.lines.first().map(|line| Place {
+    let first_line = frame.lines.first().map(|line| FileLine {
         file: within_repository(record, &line.file),
         line: line.number.to_string(),
     });
@@ -205,7 +206,7 @@ pub fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
     let first_cause = causes::first(index, &worst_first);
     let line_of_cause = first_cause
         .as_ref()
-        .and_then(|first_cause| of_cause(record, first_cause));
+        .and_then(|first_cause| locate_cause(record, first_cause));
     let subjects: Vec<&Subject> = problem.subjects.iter().collect();
     Block {
         subjects: short(record, &subjects),
@@ -214,7 +215,7 @@ pub fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
         cause: first_cause.as_ref().map(explain::line),
         first_cause,
         follows_declared: declared_by(&follows).filter(|_| !is_fault),
-        // A fault breaks whatever is asked.
+        // A fault breaks every gate, so they are only counted.
         follows: if is_fault && !follows.is_empty() {
             vec![words::plural(follows.len(), "more gate")]
         } else {
@@ -241,29 +242,30 @@ pub fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
     }
 }
 
-/// For a gate that stands in no file, as those that every kernel has: the first one that does of the same kernel.
-fn nearest_declared(record: &Record, judgement: &Judgement, problem: &Problem) -> Option<Place> {
+/// Finds a line for a gate that no file declares, like the gates that every kernel has: the first line that declares a
+/// gate of the same kernel.
+fn nearest_declared(record: &Record, judgement: &Judgement, problem: &Problem) -> Option<FileLine> {
     let kernel = problem.subjects.first()?.kernel();
     judgement
         .verdicts
         .iter()
         .filter(|verdict| verdict.subject.kernel() == kernel)
-        .find_map(|verdict| Place::of(record, verdict.declared.as_deref()?))
+        .find_map(|verdict| FileLine::from_declared(record, verdict.declared.as_deref()?))
 }
 
-/// The line of head that made it slower.
-fn of_cause(record: &Record, cause: &Cause) -> Option<Place> {
+/// Returns the line of head that made the kernel slower.
+fn locate_cause(record: &Record, cause: &Cause) -> Option<FileLine> {
     let place = cause
         .places
         .iter()
         .find(|place| place.of == PlaceSide::Head && place.line.number > 0)?;
-    Some(Place {
+    Some(FileLine {
         file: within_repository(record, &place.line.file),
         line: place.line.number.to_string(),
     })
 }
 
-/// `k/fast@small, @large`, and of more than four how many.
+/// Returns the subjects in short: `k/fast@small, @large`, or a count if there are more than four.
 fn short(record: &Record, subjects: &[&Subject]) -> String {
     let cases: Vec<_> = subjects
         .iter()
@@ -289,22 +291,22 @@ fn short(record: &Record, subjects: &[&Subject]) -> String {
 fn frame(problem: &Problem) -> Frame {
     match &problem.cause {
         ProblemCause::Findings { findings, .. } => {
-            findings.first().map_or_else(Frame::default, of_finding)
+            findings.first().map_or_else(Frame::default, frame_finding)
         }
         ProblemCause::Arguments(all) => Frame {
-            lines: all.iter().filter_map(of_argument).collect(),
+            lines: all.iter().filter_map(frame_argument).collect(),
             between: None,
         },
         ProblemCause::Verdict(reason) => Frame {
-            lines: of_fault(reason).into_iter().collect(),
+            lines: frame_fault(reason).into_iter().collect(),
             between: None,
         },
         ProblemCause::Loosened => Frame::default(),
     }
 }
 
-/// The lines that count most of what rose, each once: `global_load_sectors 4000`.
-fn counted_lines(rows: &[Row]) -> Vec<FrameLine> {
+/// Returns the lines that count most of what rose, each once: `global_load_sectors 4000`.
+fn counted_lines(rows: &[ValueRow]) -> Vec<FrameLine> {
     let mut lines: Vec<FrameLine> = Vec::new();
     for row in rows {
         let Some((counted, (file, number))) = row
@@ -330,7 +332,7 @@ fn counted_lines(rows: &[Row]) -> Vec<FrameLine> {
     lines
 }
 
-fn of_finding(finding: &Finding) -> Frame {
+fn frame_finding(finding: &Finding) -> Frame {
     let mut lines: Vec<FrameLine> = Vec::new();
     for (at, place) in finding.places.iter().enumerate() {
         let Some(line) = &place.line else {
@@ -358,7 +360,7 @@ fn of_finding(finding: &Finding) -> Frame {
     });
     lines.extend(called);
     let between = titles::lacking(finding).filter(|_| accessed == 2);
-    // Between two calls where they are shown, else between the accesses.
+    // The words go between two calls if they are shown, and else between the accesses.
     let after = if lines.len() == accessed + 2 {
         accessed
     } else {
@@ -370,8 +372,8 @@ fn of_finding(finding: &Finding) -> Frame {
     }
 }
 
-/// Returns the outermost calls in which the two accesses of a finding differ, the earlier one first. Where they have the same
-/// calls, as in two turns of a loop, the outermost of them.
+/// Returns the outermost calls in which the two accesses of a finding differ, the earlier one first. If both have the
+/// same calls, as in two iterations of a loop, returns the outermost of them.
 fn calls(finding: &Finding) -> Vec<FrameLine> {
     let [one, other] = finding.places.as_slice() else {
         return Vec::new();
@@ -393,7 +395,7 @@ fn calls(finding: &Finding) -> Vec<FrameLine> {
             Some(FrameLine::new(outermost, note))
         })
         .collect();
-    // The first place is that of the later access, unless the other one says that it follows.
+    // The first place is the later access, unless the other access says that it follows.
     if !matches!(finding.accesses.as_slice(), [_, other] if other.follows.is_some()) {
         all.reverse();
     }
@@ -403,7 +405,7 @@ fn calls(finding: &Finding) -> Vec<FrameLine> {
     }
 }
 
-fn of_argument(mistyped: &Mistyped) -> Option<FrameLine> {
+fn frame_argument(mistyped: &Mistyped) -> Option<FrameLine> {
     let (file, line) = mistyped.declared.as_deref()?.split_once(':')?;
     let number = line.split(':').next()?.parse().ok()?;
     Some(FrameLine {
@@ -418,7 +420,7 @@ fn of_argument(mistyped: &Mistyped) -> Option<FrameLine> {
     })
 }
 
-fn of_fault(reason: &Reason) -> Option<FrameLine> {
+fn frame_fault(reason: &Reason) -> Option<FrameLine> {
     let Reason::Fault(fault) = innermost(reason) else {
         return None;
     };
@@ -434,7 +436,7 @@ fn of_fault(reason: &Reason) -> Option<FrameLine> {
     Some(FrameLine::new(line, note))
 }
 
-/// Whether the baselines are for another GPU or compiler than this run's.
+/// Returns true if the baselines are for another GPU or compiler than this run's.
 fn lacks_baseline(problem: &Problem) -> bool {
     match &problem.cause {
         ProblemCause::Verdict(reason) => matches!(innermost(reason), Reason::OtherKey { .. }),
@@ -467,7 +469,7 @@ fn why(record: &Record, problem: &Problem, own: &[&Verdict]) -> Vec<String> {
                 _ => Some("fix: the types of these tensors".to_owned()),
             };
             all.iter()
-                .filter(|value| of_argument(value).is_none())
+                .filter(|value| frame_argument(value).is_none())
                 .map(titles::mistyped)
                 .chain(fix)
                 .collect()
@@ -479,7 +481,7 @@ fn why(record: &Record, problem: &Problem, own: &[&Verdict]) -> Vec<String> {
             for verdict in own {
                 let is_shared = own.iter().all(|other| other.reason == verdict.reason);
                 let subjects: Vec<&Subject> = if is_shared {
-                    // For one reason all of its subjects share a sentence.
+                    // All subjects of one reason share a sentence.
                     problem.subjects.iter().collect()
                 } else {
                     vec![&verdict.subject]
@@ -503,7 +505,7 @@ fn why(record: &Record, problem: &Problem, own: &[&Verdict]) -> Vec<String> {
     }
 }
 
-/// `seed 1, block 0, 5120 times, and 1 more finding on the same lines`
+/// Returns what was found: `seed 1, block 0, 5120 times, and 1 more finding on the same lines`.
 fn found(seed: u64, findings: &[Finding]) -> Vec<String> {
     let Some((first, rest)) = findings.split_first() else {
         return Vec::new();
@@ -549,7 +551,7 @@ fn gates(own: &[&Verdict]) -> Vec<String> {
     names
 }
 
-/// Gates that follow, each once, with the value where a limit is broken.
+/// Returns the gates that follow, each once, with the value if a limit is broken.
 fn listed(follows: &[&Verdict]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let mut seen = BTreeSet::new();
@@ -569,9 +571,9 @@ fn listed(follows: &[&Verdict]) -> Vec<String> {
     names
 }
 
-/// Values of gates on what a kernel takes; none for other problems.
-fn rows(judgement: &Judgement, own: &[&Verdict]) -> Vec<Row> {
-    let mut rows: Vec<Row> = own
+/// Returns the values of gates on what a kernel takes. Other problems have none.
+fn rows(judgement: &Judgement, own: &[&Verdict]) -> Vec<ValueRow> {
+    let mut rows: Vec<ValueRow> = own
         .iter()
         .flat_map(|verdict| rows_of(judgement, verdict))
         .collect();
@@ -579,14 +581,14 @@ fn rows(judgement: &Judgement, own: &[&Verdict]) -> Vec<Row> {
     rows
 }
 
-fn rows_of(judgement: &Judgement, verdict: &Verdict) -> Vec<Row> {
+fn rows_of(judgement: &Judgement, verdict: &Verdict) -> Vec<ValueRow> {
     let subject = &verdict.subject;
     match innermost(&verdict.reason) {
         Reason::CountersInDoubt { against, rises } => {
             let whose = whose(judgement, against);
             return rises
                 .iter()
-                .map(|doubted| of_rise(subject, &doubted.rise, whose.clone(), "in doubt"))
+                .map(|doubted| lay_out_rise(subject, &doubted.rise, whose.clone(), "in doubt"))
                 .collect();
         }
         Reason::UngatedWorse { against, values } => {
@@ -612,15 +614,15 @@ fn rows_of(judgement: &Judgement, verdict: &Verdict) -> Vec<Row> {
     match innermost(&verdict.reason) {
         Reason::BeyondChange(comparison) => {
             let whose = whose(judgement, &comparison.against);
-            vec![of_comparison(subject, comparison, whose, limit)]
+            vec![lay_out_comparison(subject, comparison, whose, limit)]
         }
         Reason::CountersRose { against, rises, .. } => {
-            // The gate is `counters +0%`.
+            // The gate's own name is `counters +0%`.
             let gate = words::question(&verdict.question);
             let limit = gate.rsplit(' ').next().unwrap_or_default().to_owned();
             rises
                 .iter()
-                .map(|rise| of_rise(subject, rise, whose(judgement, against), &limit))
+                .map(|rise| lay_out_rise(subject, rise, whose(judgement, against), &limit))
                 .collect()
         }
         Reason::BeyondLimit {
@@ -629,7 +631,7 @@ fn rows_of(judgement: &Judgement, verdict: &Verdict) -> Vec<Row> {
             bound,
             ..
         } if metric.facet() != model::Facet::Correctness => {
-            vec![Row {
+            vec![ValueRow {
                 subject: subject.clone(),
                 metric: metric.to_string(),
                 was: None,
@@ -646,7 +648,7 @@ fn rows_of(judgement: &Judgement, verdict: &Verdict) -> Vec<Row> {
     }
 }
 
-/// The name of the side that a value is compared with.
+/// Returns the name of the side that a value is compared with.
 fn whose(judgement: &Judgement, against: &Against) -> String {
     const MOST: usize = 20;
     let name = match (against, &judgement.base) {
@@ -656,15 +658,20 @@ fn whose(judgement: &Judgement, against: &Against) -> String {
         (Against::Base, None) => "base".to_owned(),
     };
     match name.char_indices().nth(MOST) {
-        // A column is as wide as its head.
+        // The head of a column is as wide as its content.
         Some((end, _)) => format!("{}…", &name[..end]),
         None => name,
     }
 }
 
-fn of_comparison(subject: &Subject, comparison: &Comparison, whose: String, limit: String) -> Row {
+fn lay_out_comparison(
+    subject: &Subject,
+    comparison: &Comparison,
+    whose: String,
+    limit: String,
+) -> ValueRow {
     let quantity = |value: model::Num| words::quantity(comparison.metric, value.0);
-    Row {
+    ValueRow {
         subject: subject.clone(),
         metric: comparison.metric.to_string(),
         was: comparison.was.map(quantity),
@@ -681,10 +688,10 @@ fn of_comparison(subject: &Subject, comparison: &Comparison, whose: String, limi
     }
 }
 
-fn lay_out_worse_value(subject: &Subject, value: &WorseValue, whose: String) -> Row {
+fn lay_out_worse_value(subject: &Subject, value: &WorseValue, whose: String) -> ValueRow {
     let WorseValue { metric, was, now } = *value;
     let change = judge::relative_change(now.0, was.0);
-    Row {
+    ValueRow {
         subject: subject.clone(),
         metric: metric.to_string(),
         was: Some(words::quantity(metric, was.0)),
@@ -698,9 +705,9 @@ fn lay_out_worse_value(subject: &Subject, value: &WorseValue, whose: String) -> 
     }
 }
 
-fn of_rise(subject: &Subject, rise: &CounterRise, whose: String, limit: &str) -> Row {
+fn lay_out_rise(subject: &Subject, rise: &CounterRise, whose: String, limit: &str) -> ValueRow {
     let metric = rise.counter.into();
-    Row {
+    ValueRow {
         subject: subject.clone(),
         metric: rise.counter.to_string(),
         was: Some(words::quantity(metric, rise.was.0)),
@@ -714,8 +721,8 @@ fn of_rise(subject: &Subject, rise: &CounterRise, whose: String, limit: &str) ->
     }
 }
 
-/// Head of the column of values that others are compared with: whose they are, where all are of one side.
-pub fn head_of_was<'a>(rows: impl IntoIterator<Item = &'a Row>) -> &'a str {
+/// Returns the head of the column of values that others are compared with: whose they are if all belong to one side.
+pub fn head_of_was<'a>(rows: impl IntoIterator<Item = &'a ValueRow>) -> &'a str {
     let mut names = rows.into_iter().filter_map(|row| row.whose.as_deref());
     match names.next() {
         Some(first) if names.all(|name| name == first) => first,
@@ -723,8 +730,8 @@ pub fn head_of_was<'a>(rows: impl IntoIterator<Item = &'a Row>) -> &'a str {
     }
 }
 
-/// `p50 9.9 % slower`, `load sectors 8× more`, and how many other values.
-fn cost_title(worst: &Row, all: &[Row]) -> String {
+/// Returns a title for worse values: `p50 9.9 % slower`, `load sectors 8× more`, and how many other values.
+fn cost_title(worst: &ValueRow, all: &[ValueRow]) -> String {
     let change = worst.multiple.as_ref().or(worst.change.as_ref());
     let first = match change {
         Some(change) => format!("{} {change}", worst.metric),
@@ -736,24 +743,24 @@ fn cost_title(worst: &Row, all: &[Row]) -> String {
     }
 }
 
-/// By what each subject fails that is meant to: `k/racy@tile: memory and races, max_err <= 0.001`. Why is in
-/// `report.json`, as nobody reads in every run what is as it should be.
+/// Lists subjects that fail as they are meant to, with the gates that fail: `k/racy@tile: memory and races, max_err <=
+/// 0.001`. The reasons are in `report.json`, because nobody reads them in every run.
 pub fn expected(judgement: &Judgement) -> Vec<String> {
-    of_outcome(judgement, Outcome::Expected, |verdict| {
+    list_outcome(judgement, Outcome::Expected, |verdict| {
         words::question(&verdict.question)
     })
 }
 
-/// The fallbacks: `k/fast@small: max_err <= 0.001: falls back on ...`.
+/// Lists the fallbacks: `k/fast@small: max_err <= 0.001: falls back on ...`.
 pub fn replaced(record: &Record, judgement: &Judgement) -> Vec<String> {
-    of_outcome(judgement, Outcome::Replaced, |verdict| {
+    list_outcome(judgement, Outcome::Replaced, |verdict| {
         let gate = words::question(&verdict.question);
         format!("{gate}: {}", reasons::verdict(&record.environment, verdict))
     })
 }
 
-/// A line for each subject.
-fn of_outcome(
+/// Returns a line for each subject that has a verdict with this outcome.
+fn list_outcome(
     judgement: &Judgement,
     outcome: Outcome,
     shown: impl Fn(&Verdict) -> String,

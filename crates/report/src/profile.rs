@@ -1,4 +1,4 @@
-//! Profiles as people read them, and as JSON. Decides nothing.
+//! Lays out profiles for people, and as JSON. Decides nothing.
 
 use judge::{View, profile_figure};
 use model::{
@@ -13,29 +13,29 @@ use wording::words::{plural, quantity};
 
 const SCHEMA: &str = "gatekeeper.profile/1";
 
-/// So many stalls, lines and operations are shown of a kernel, the largest first.
+/// The number of stalls, lines and operations that are shown for a kernel, the largest first.
 const SHOWN: usize = 5;
 
-/// The outcome for one case.
+/// The profiles of one case, one for each repeat.
 #[derive(Serialize)]
 pub struct CaseProfile<'a> {
     pub case: &'a CaseId,
     pub profiles: Vec<&'a ProfileFacts>,
-    /// Why there is none, or one less than asked for.
+    /// Why there is no profile, or one less than was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// Every case of the plan, in its order.
-pub fn of_cases<'a>(view: View<'_, 'a>) -> Vec<CaseProfile<'a>> {
+/// Collects every case of the plan, in its order.
+pub fn collect_cases<'a>(view: View<'_, 'a>) -> Vec<CaseProfile<'a>> {
     view.plan()
         .cases
         .iter()
-        .map(|case| of_case(view, &case.id))
+        .map(|case| collect_case(view, &case.id))
         .collect()
 }
 
-fn of_case<'a>(view: View<'_, 'a>, case: &'a CaseId) -> CaseProfile<'a> {
+fn collect_case<'a>(view: View<'_, 'a>, case: &'a CaseId) -> CaseProfile<'a> {
     let subject = Subject::Case(case.clone());
     let problem = view.timeable(case).err();
     let mut shown = CaseProfile {
@@ -112,7 +112,7 @@ pub fn text(device: &DeviceFacts, cases: &[CaseProfile]) -> String {
     text
 }
 
-/// `98.66 %`, or from the smallest to the largest of the repeats; `None` where there is none.
+/// Returns a metric: `98.66 %`, or its range if the repeats differ. Returns `None` if no repeat has it.
 fn spread(profiles: &[&ProfileFacts], metric: ProfileMetric) -> Option<String> {
     let mut values = profiles
         .iter()
@@ -197,7 +197,7 @@ fn describe(kernel: &KernelProfile, text: &mut String) {
     }
 }
 
-/// Samples of warps at this line, those that issued included.
+/// Returns the number of samples of warps at this line, including warps that issued.
 fn waiting(line: &LineProfile) -> u64 {
     line.samples.values().sum()
 }
@@ -210,7 +210,7 @@ mod tests {
 
     fn shown(record: &Record) -> String {
         let device = record.environment.device.got().unwrap();
-        text(device, &of_cases(Index::new(record).head()))
+        text(device, &collect_cases(Index::new(record).head()))
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
             .evidence
             .retain(|piece| !matches!(piece, Evidence::Profile { case, .. } if *case == id));
         let index = Index::new(&record);
-        let cases = of_cases(index.head());
+        let cases = collect_cases(index.head());
         assert!(cases[0].profiles.is_empty());
         assert!(cases[0].problem.is_some());
         assert!(cases[1].problem.is_none());

@@ -1,6 +1,6 @@
-//! How timed cases compare with rivals. Pure.
+//! Lays out how timed cases compare with rivals. Pure.
 
-use super::section::{Kind, Table};
+use super::section::{ColumnKind, Table};
 use model::{
     AgainstRival, CaseId, Environment, Judgement, Metric, NotCompared, Reason, RivalStanding,
     Subject,
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use wording::reasons;
 use wording::words::{self, listed, plural};
 
-/// A row for each case: against the fastest backend of all its rivals.
+/// Returns a table with a row for each case: against the fastest backend of all its rivals.
 pub fn fastest(judgement: &Judgement) -> Table {
     let mut rows: Vec<(&RivalStanding, &AgainstRival)> = Vec::new();
     for (standing, comparison) in compared(judgement) {
@@ -27,7 +27,7 @@ pub fn fastest(judgement: &Judgement) -> Table {
     table(rows.into_iter())
 }
 
-/// A row for each case and backend; none where the other table has them all.
+/// Returns a table with a row for each case and backend, or without rows if the other table already has all backends.
 pub fn all(judgement: &Judgement) -> Table {
     let mut table = table(compared(judgement));
     if fastest(judgement).rows.len() == table.rows.len() {
@@ -36,7 +36,8 @@ pub fn all(judgement: &Judgement) -> Table {
     table
 }
 
-/// A row for each case: its p50, and how many times as fast as each backend it is. Over 1 it is faster.
+/// Returns a table with a row for each case: its p50, and how many times as fast as each backend it is. Over 1 it is
+/// faster.
 pub fn by_backend(judgement: &Judgement) -> Table {
     let name = |standing: &RivalStanding, comparison: &AgainstRival| {
         format!("{} {}", standing.rival, comparison.backend)
@@ -75,8 +76,11 @@ pub fn by_backend(judgement: &Judgement) -> Table {
         .iter()
         .map(|backend| format!("{backend} ×"))
         .collect();
-    let start = [("case", Kind::Name), (head.as_str(), Kind::Number)];
-    let ratios = heads.iter().map(|head| (head.as_str(), Kind::Number));
+    let start = [
+        ("case", ColumnKind::Name),
+        (head.as_str(), ColumnKind::Number),
+    ];
+    let ratios = heads.iter().map(|head| (head.as_str(), ColumnKind::Number));
     Table::new(start.into_iter().chain(ratios), rows)
 }
 
@@ -89,7 +93,7 @@ fn compared(judgement: &Judgement) -> impl Iterator<Item = (&RivalStanding, &Aga
     })
 }
 
-/// Both times, and the ratio in words.
+/// Returns a table of both times, with the ratio in words.
 fn table<'a>(rows: impl Iterator<Item = (&'a RivalStanding, &'a AgainstRival)>) -> Table {
     let rows = rows.map(|(standing, comparison)| {
         let (ours, theirs) = (comparison.ours.0, comparison.theirs.0);
@@ -102,16 +106,16 @@ fn table<'a>(rows: impl Iterator<Item = (&'a RivalStanding, &'a AgainstRival)>) 
         ]
     });
     let columns = [
-        ("case", Kind::Name),
-        ("p50", Kind::Number),
-        ("rival's p50", Kind::Number),
-        ("the case is", Kind::Text),
+        ("case", ColumnKind::Name),
+        ("p50", ColumnKind::Number),
+        ("rival's p50", ColumnKind::Number),
+        ("the case is", ColumnKind::Text),
     ];
     Table::new(columns, rows.collect())
 }
 
 /// Backends of one rival that were not compared for one reason.
-struct Group<'a> {
+struct RivalGroup<'a> {
     rival: &'a str,
     why: String,
     backends: Vec<&'a str>,
@@ -119,13 +123,13 @@ struct Group<'a> {
     cases: Vec<String>,
 }
 
-/// A note that names no more kernels than these can be read.
+/// A note with more kernel names than this would be unreadable.
 const MOST_KERNELS: usize = 3;
 
-/// Which versions were compared with, and what was not compared, for each reason once.
+/// Returns the versions that were compared with, and what was not compared, with each reason once.
 pub fn lines(environment: &Environment, judgement: &Judgement) -> Vec<String> {
     let mut lines = Vec::new();
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<RivalGroup> = Vec::new();
     let (mut not_requested, mut kernels): (Vec<String>, Vec<String>) = Default::default();
     for standing in &judgement.rivals {
         let versions: Vec<_> = standing
@@ -144,9 +148,9 @@ pub fn lines(environment: &Environment, judgement: &Judgement) -> Vec<String> {
                 continue;
             }
             let why = why_not(environment, not);
-            let known = |group: &Group| group.rival == standing.rival && group.why == why;
+            let known = |group: &RivalGroup| group.rival == standing.rival && group.why == why;
             let at = groups.iter().position(known).unwrap_or_else(|| {
-                groups.push(Group {
+                groups.push(RivalGroup {
                     rival: &standing.rival,
                     why: why.clone(),
                     backends: Vec::new(),
@@ -162,7 +166,7 @@ pub fn lines(environment: &Environment, judgement: &Judgement) -> Vec<String> {
             }
         }
     }
-    lines.extend(groups.iter().map(Group::line));
+    lines.extend(groups.iter().map(RivalGroup::line));
     if !not_requested.is_empty() {
         let names = listed(&not_requested);
         let kernels = match kernels.len() {
@@ -186,15 +190,15 @@ fn add_new<T: PartialEq>(known: &mut Vec<T>, more: impl IntoIterator<Item = T>) 
 
 fn why_not(environment: &Environment, not: &NotCompared) -> String {
     match (&not.reason, not.cases.first()) {
-        // Who skipped what stands before it.
+        // The line already begins with who skipped what.
         (Reason::RivalSkipped { because, .. }, _) => because.clone(),
         (reason, Some(case)) => reasons::reason(environment, &Subject::Case(case.clone()), reason),
         (reason, None) => reason.code().to_owned(),
     }
 }
 
-impl Group<'_> {
-    /// `torch cudnn and math: not compared with 2 cases of k: no kernel for this shape`.
+impl RivalGroup<'_> {
+    /// Returns a group in words: `torch cudnn and math: not compared with 2 cases of k: no kernel for this shape`.
     fn line(&self) -> String {
         let own = |words: &[&str]| {
             words

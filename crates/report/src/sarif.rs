@@ -1,10 +1,11 @@
-//! SARIF 2.1.0, for what shows findings beside the code: code scanning, editors, other scanners' dashboards.
+//! Renders SARIF 2.1.0, for programs that show findings beside the code: code scanning, editors, dashboards of other
+//! scanners.
 //!
-//! Everything that the simulator found is a result, at the line of the kernel, and so is each other problem. A gate that
-//! holds is none.
+//! Each finding of the simulator is a result at the line of the kernel, and so is each other problem. A gate that holds
+//! is no result.
 
 use super::annotations::{Annotation, Level, with_findings};
-use super::place::Place;
+use super::place::FileLine;
 use super::summary;
 use crate::exit::Exit;
 use crate::input::ReportInput;
@@ -17,8 +18,10 @@ use wording::escape;
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
+/// Renders the report as SARIF.
+///
 /// # Errors
-/// Environment, where it cannot be written as JSON.
+/// Fails with an environment error if it cannot be written as JSON.
 pub fn render(input: &ReportInput) -> Result<String> {
     let (record, judgement) = (input.record, input.judgement);
     let all = with_findings(input);
@@ -33,7 +36,7 @@ pub fn render(input: &ReportInput) -> Result<String> {
     let results: Vec<Value> = results
         .iter()
         .map(|(code, annotation)| {
-            // Two on equal lines are told apart by their order.
+            // Two results at equal lines are distinguished by their order.
             let count: &mut u32 = known.entry(annotation.identity.as_str()).or_default();
             *count += 1;
             result(record, code, &rules, annotation, *count)
@@ -64,7 +67,7 @@ pub fn render(input: &ReportInput) -> Result<String> {
         .map_err(|error| Error::environment(format!("the SARIF log cannot be written: {error}")))
 }
 
-/// `number`: how many of the same identity there are up to this one.
+/// Returns a result. `number` counts the results of the same identity up to this one.
 fn result(
     record: &Record,
     code: &str,
@@ -74,8 +77,8 @@ fn result(
 ) -> Value {
     let place = annotation.place.as_ref();
     let file = place.map_or(record.environment.config.as_str(), |place| &place.file);
-    // Without a line it is the first one: what shows results shows them at a place.
-    let line = place.and_then(|Place { line, .. }| line.parse::<u32>().ok());
+    // Programs show results at a place, so a result without a line gets the first one.
+    let line = place.and_then(|FileLine { line, .. }| line.parse::<u32>().ok());
     let line = line.unwrap_or(1).max(1);
     let level = match annotation.level {
         Level::Error => "error",
@@ -100,7 +103,7 @@ fn result(
     })
 }
 
-/// Below the directory of the checkout; a whole path where it is none of its.
+/// Returns a path relative to the checkout, or the whole path if the file is outside of it.
 fn location(file: &str) -> Value {
     let path = escape::uri_path(file);
     if Path::new(file).is_absolute() {

@@ -1,59 +1,59 @@
-//! The sections of a report for people: plain data, which `page` composes and each format lays out.
+//! The sections of a report for people. They are plain data, which `page` composes and each format lays out.
 
 use super::against_base::LoosenedGates;
 use super::printed::Printed;
-use super::problems::{Block, Row, head_of_was};
+use super::problems::{Block, ValueRow, head_of_was};
 
 pub struct Section<'a> {
-    /// Begins each line in a terminal: at most eight letters.
+    /// The word that begins each line in a terminal, at most eight letters.
     pub label: &'static str,
-    /// In a comment.
+    /// The title that a comment shows.
     pub title: String,
-    pub parts: Vec<Part<'a>>,
-    /// In a comment: at its end, and one click away.
+    pub parts: Vec<SectionPart<'a>>,
+    /// True if a comment folds the section, at its end.
     pub is_folded: bool,
     pub in_terminal: InTerminal,
     pub in_comment: bool,
-    /// In a page for a browser, which has a table of all cases anyway.
+    /// True if a page for a browser shows the section. A page has a table of all cases anyway.
     pub in_page: bool,
 }
 
-/// Whether a terminal shows a section.
+/// How much of a section a terminal shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InTerminal {
     Always,
-    /// So many lines, and all with `--verbose`.
+    /// The first lines, and all of them with `--verbose`.
     First(usize),
-    /// With `--verbose`.
+    /// A terminal shows it only with `--verbose`.
     IfVerbose,
     Never,
 }
 
-/// Whether a terminal shows a column.
+/// When a terminal shows a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     Always,
-    /// Where all columns fit. The last of these is left out first.
+    /// Only if all columns fit. The last of these is left out first.
     IfItFits,
-    /// Too much for a terminal.
+    /// A terminal never has room for it.
     Never,
 }
 
-pub enum Part<'a> {
+pub enum SectionPart<'a> {
     Problems(Vec<Block<'a>>),
     Loosened(Vec<LoosenedGates<'a>>, String),
     Lines(Vec<String>),
     Table(Table),
     Printed(Vec<Printed>),
-    /// Not in a terminal.
+    /// A chart, which a terminal does not show.
     Chart(Chart),
 }
 
-/// Values in their order, as a line.
+/// Values in their order, drawn as a line.
 pub struct Chart {
     /// The meaning of the values, with their unit.
     pub title: String,
-    /// One for each value, no two alike.
+    /// A label for each value. No two are alike.
     pub labels: Vec<String>,
     pub values: Vec<f64>,
 }
@@ -65,20 +65,20 @@ pub struct Table {
 
 pub struct Column {
     pub head: String,
-    pub kind: Kind,
+    pub kind: ColumnKind,
     pub room: Room,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// The name of a unit or case: to be copied, and so never broken.
+pub enum ColumnKind {
+    /// The name of a unit or case. It is never broken, so that it can be copied.
     Name,
     Number,
     Text,
 }
 
 impl<'a> Section<'a> {
-    pub fn new(label: &'static str, title: &str, parts: Vec<Part<'a>>) -> Self {
+    pub fn new(label: &'static str, title: &str, parts: Vec<SectionPart<'a>>) -> Self {
         Self {
             label,
             title: title.to_owned(),
@@ -91,7 +91,7 @@ impl<'a> Section<'a> {
     }
 }
 
-impl Part<'_> {
+impl SectionPart<'_> {
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Problems(problems) => problems.is_empty(),
@@ -105,8 +105,8 @@ impl Part<'_> {
 }
 
 impl Table {
-    /// Values that are worse than they may be.
-    pub fn of_rows(rows: &[Row]) -> Self {
+    /// Makes a table of values that are worse than they may be.
+    pub fn from_rows(rows: &[ValueRow]) -> Self {
         let was = head_of_was(rows);
         let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
         let rows = rows.iter().map(|row| {
@@ -120,12 +120,12 @@ impl Table {
             ]
         });
         let columns = [
-            ("case", Kind::Name),
-            ("metric", Kind::Text),
-            (was, Kind::Number),
-            ("now", Kind::Number),
-            ("change", Kind::Number),
-            ("limit", Kind::Text),
+            ("case", ColumnKind::Name),
+            ("metric", ColumnKind::Text),
+            (was, ColumnKind::Number),
+            ("now", ColumnKind::Number),
+            ("change", ColumnKind::Number),
+            ("limit", ColumnKind::Text),
         ];
         let mut table = Self::new(columns, rows.collect());
         if let Some(limit) = table.columns.last_mut() {
@@ -135,7 +135,7 @@ impl Table {
     }
 
     pub fn new<'a>(
-        columns: impl IntoIterator<Item = (&'a str, Kind)>,
+        columns: impl IntoIterator<Item = (&'a str, ColumnKind)>,
         rows: Vec<Vec<String>>,
     ) -> Self {
         let columns = columns.into_iter().map(|(head, kind)| Column {

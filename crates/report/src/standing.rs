@@ -1,12 +1,12 @@
-//! Facts of a run next to its baselines: what is broken and accepted, and how far
-//! values have drifted from their anchors.
+//! Lays out facts of a run beside its baselines: what is broken and accepted, and how far values have drifted from
+//! their anchors.
 
 use model::{Accepted, Drift, Environment, Judgement};
 use wording::reasons;
 use wording::words;
 
-/// Metrics that got worse since an anchor by more than its spread, the worst first, and not more than a reader takes
-/// in; `report.json` has all.
+/// Returns metrics that got worse since an anchor by more than their spread, the worst first. `report.json` has all of
+/// them.
 pub fn drifts(judgement: &Judgement) -> Vec<String> {
     const MOST: usize = 8;
     let worse = |drift: &&Drift| {
@@ -38,7 +38,8 @@ pub fn drifts(judgement: &Judgement) -> Vec<String> {
     lines
 }
 
-/// `k/fast@small p50 since v1.0 (0a34415aaaaa): 80 us -> 84 us, 5.0 % slower (4.8 % to 5.2 % slower)`.
+/// Returns a drift in words: `k/fast@small p50 since v1.0 (0a34415aaaaa): 80 us -> 84 us, 5.0 % slower (4.8 % to 5.2 %
+/// slower)`.
 fn drift(drift: &Drift) -> String {
     let Drift {
         subject,
@@ -61,7 +62,7 @@ fn drift(drift: &Drift) -> String {
     )
 }
 
-/// A gate that is broken and passes: `k/fast@small p50 +2%: 3.0 % slower ...`.
+/// Returns a gate that is broken and passes: `k/fast@small p50 +2%: 3.0 % slower ...`.
 pub fn accepted(environment: &Environment, accepted: &Accepted) -> String {
     format!(
         "{} {}: {} ({})",

@@ -1,4 +1,4 @@
-//! Parts that every format has, before they are laid out: what broke, how to see it alone, what was skipped.
+//! Writes the parts that every format has: what broke, how to see it alone, what was skipped.
 
 use super::against_base::nothing_compared;
 use super::unjudged;
@@ -6,8 +6,8 @@ use crate::input::ReportInput;
 use model::{Conclusion, Environment, Evidence, Judgement, Outcome, Record, Seen, Subject, Win};
 use wording::words::{self, plural};
 
-/// The command that runs a subject alone; `None` for one that only the base of a comparison has, and for
-/// what another program ran.
+/// Returns the command that runs a subject alone. Returns `None` for a subject that only the base of a comparison has,
+/// and for one that another program ran.
 pub fn reproduce(record: &Record, judgement: &Judgement, subject: &Subject) -> Option<String> {
     if record.plan.is_compiled(subject) {
         let config = words::config(&record.environment);
@@ -39,7 +39,7 @@ pub fn reproduce(record: &Record, judgement: &Judgement, subject: &Subject) -> O
     there.then(|| words::run_command(&record.environment, judgement.base.as_ref(), subject))
 }
 
-/// Whether gatekeeper built and ran it, and has gates for it.
+/// Returns true if gatekeeper built and ran the kernels, and has gates for them.
 pub(super) fn is_ours(environment: &Environment) -> bool {
     environment.other_program().is_none() && !environment.is_compiled()
 }
@@ -54,8 +54,9 @@ pub fn conclusion(conclusion: Conclusion) -> &'static str {
     }
 }
 
-/// `FAIL: 2 problems (14 gates), 22 passed, 18 not judged`: each once, and what was not judged as the list below adds it up. Before them it says where nothing was
-/// compared with the base, and after them which trees had uncommitted changes.
+/// Returns the headline: `FAIL: 2 problems (14 gates), 22 passed, 18 not judged`. Each gate counts once, and the number
+/// not judged is the sum of the list below. It begins with a note if nothing was compared with the base, and ends with
+/// the trees that had uncommitted changes.
 pub fn headline(input: &ReportInput) -> String {
     let judgement = input.judgement;
     let nothing = judgement.base.as_ref().and_then(nothing_compared);
@@ -67,7 +68,8 @@ pub fn headline(input: &ReportInput) -> String {
     format!("{}: {}", conclusion(judgement.conclusion), parts.join("; "))
 }
 
-/// `head is 0a34415aaaaa with uncommitted changes`, where its tree had some; and the same of the base of a comparison.
+/// Returns which trees had uncommitted changes: `head is 0a34415aaaaa with uncommitted changes`, and the same for the
+/// base of a comparison.
 pub fn uncommitted(input: &ReportInput) -> Option<String> {
     let sides = [("base", input.base), ("head", Some(input.record))];
     let changed: Vec<_> = sides
@@ -87,7 +89,7 @@ fn short(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 
-/// The headline without its verdict.
+/// Returns the headline without its verdict.
 pub fn counts(judgement: &Judgement) -> String {
     // A gate may have several acceptances.
     let mut broken: Vec<_> = judgement
@@ -175,7 +177,7 @@ pub fn win(record: &Record, win: &Win) -> String {
     }
 }
 
-/// Where the wall time went; the parts add up to the whole.
+/// Returns where the wall time went. The parts add up to the whole.
 pub fn costs(record: &Record) -> String {
     let costs = &record.costs;
     let seconds = |ms: u64| format!("{:.1} s", ms as f64 / 1000.0);
@@ -207,12 +209,12 @@ pub fn costs(record: &Record) -> String {
     )
 }
 
-/// Simulated results of earlier runs that this one took over.
+/// Returns how many simulated results of earlier runs this one reused.
 fn reused(record: &Record) -> Option<String> {
     let since = record
         .evidence
         .iter()
-        .filter_map(|piece| match piece.of_base().unwrap_or(piece) {
+        .filter_map(|piece| match piece.as_base().unwrap_or(piece) {
             Evidence::Reused { since, .. } => Some(since.as_str()),
             _ => None,
         });
@@ -224,14 +226,14 @@ fn reused(record: &Record) -> Option<String> {
     ))
 }
 
-/// By which gatekeeper, on what, by what: the first line in a terminal.
+/// Returns which gatekeeper ran on what machine with which compiler: the first line in a terminal.
 pub fn header(record: &Record) -> String {
     let environment = &record.environment;
     let version = format!("gatekeeper {}", environment.gatekeeper);
     format!("{version} · {}", circumstances(record).replace(", ", " · "))
 }
 
-/// On what, by what: one line.
+/// Returns the machine and the compiler in one line.
 pub fn circumstances(record: &Record) -> String {
     let environment = &record.environment;
     if let (Some(program), Some(device)) = (environment.other_program(), environment.device.got()) {

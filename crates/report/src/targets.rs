@@ -1,29 +1,31 @@
-//! Values against their targets, which are no gates: what is met, what is missed and why, and what was not measured.
+//! Lays out values and their targets, which are no gates: what is met, what is missed and why, and what was not
+//! measured.
 
-use super::section::{Kind, Part, Table};
+use super::section::{ColumnKind, SectionPart, Table};
 use model::{Aimed, Judgement, Metric, Record, Standing, Subject};
 use std::collections::{BTreeMap, BTreeSet};
 use wording::names::in_words;
 use wording::reasons;
 use wording::words::{self, plural};
 
-pub fn parts<'a>(record: &Record, judgement: &Judgement) -> Vec<Part<'a>> {
+pub fn parts<'a>(record: &Record, judgement: &Judgement) -> Vec<SectionPart<'a>> {
     let targets = || judgement.targets.iter();
     let rows = targets().filter_map(row).collect();
     let columns = [
-        ("target", Kind::Name),
-        ("limit", Kind::Text),
-        ("measured", Kind::Number),
-        ("wanted", Kind::Number),
-        ("standing", Kind::Text),
+        ("target", ColumnKind::Name),
+        ("limit", ColumnKind::Text),
+        ("measured", ColumnKind::Number),
+        ("wanted", ColumnKind::Number),
+        ("standing", ColumnKind::Text),
     ];
     vec![
-        Part::Table(Table::new(columns, rows)),
-        Part::Lines(not_measured(record, judgement)),
+        SectionPart::Table(Table::new(columns, rows)),
+        SectionPart::Lines(not_measured(record, judgement)),
     ]
 }
 
-/// `k/fast@small p50 <= 0.90 * direct.p50: 80 us, and 72 us was to be reached: missed by 11.1 %, because ...`.
+/// Returns the missed targets: `k/fast@small p50 <= 0.90 * direct.p50: 80 us, and 72 us was to be reached: missed by
+/// 11.1 %, because ...`.
 pub fn missed(judgement: &Judgement) -> Vec<String> {
     judgement
         .targets
@@ -50,7 +52,7 @@ pub fn missed(judgement: &Judgement) -> Vec<String> {
         .collect()
 }
 
-/// The row of a target that was measured.
+/// Returns the row of a target that was measured.
 fn row(aimed: &Aimed) -> Option<Vec<String>> {
     let (metric, measured, limit) = numbers(aimed)?;
     let standing = match (aimed.standing, &aimed.because) {
@@ -72,7 +74,7 @@ fn numbers(aimed: &Aimed) -> Option<(Metric, f64, f64)> {
     Some((aimed.rule.metric()?, aimed.measured?.0, aimed.limit?.0))
 }
 
-/// By reason: `3 targets of 2 cases (2 of k/fast): no NVIDIA device`.
+/// Returns the targets that were not measured, by reason: `3 targets of 2 cases (2 of k/fast): no NVIDIA device`.
 fn not_measured(record: &Record, judgement: &Judgement) -> Vec<String> {
     let mut by_reason: BTreeMap<String, (usize, BTreeSet<&Subject>)> = BTreeMap::new();
     let targets = judgement.targets.iter();

@@ -1,11 +1,11 @@
-//! For a terminal: one block for each problem, then what else a reader needs, and the headline last, where the eye
-//! rests. All else is in `report.html`, or here with `--verbose`.
+//! Renders the report for a terminal: one block for each problem, then what else a reader needs, and the headline last,
+//! where the eye rests. Everything else is in `report.html`, or here with `--verbose`.
 
 use super::against_base::LoosenedGates;
 use super::input::ReportInput;
 use super::page;
-use super::problems::{Block, Frame, Row};
-use super::section::{self, InTerminal, Kind, Part, Room, Section};
+use super::problems::{Block, Frame, ValueRow};
+use super::section::{self, ColumnKind, InTerminal, Room, Section, SectionPart};
 use super::summary;
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width,
@@ -16,23 +16,23 @@ use wording::{escape, words};
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     pub color: bool,
-    /// In columns.
+    /// The width of the terminal in columns.
     pub width: usize,
     pub verbosity: Verbosity,
 }
 
-/// How much is printed.
+/// How much of a report is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verbosity {
-    /// The headline alone.
+    /// Only the headline of the report is printed.
     Quiet,
     #[default]
     Normal,
-    /// All values, and everything that follows from a problem.
+    /// All values are printed, and everything that follows from a problem.
     Verbose,
 }
 
-/// One line under the heads, and none that only take room.
+/// A table style with one line under the heads, and no lines that only take room.
 const RULED: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
@@ -109,7 +109,7 @@ pub fn render_with(
     out.join("\n") + "\n"
 }
 
-/// Keeps the beginning of a text, and its last paragraph, so that it has at most so many lines.
+/// Keeps the beginning of a text and its last paragraph, so that it has at most `most` lines.
 pub fn fit(text: &str, most: usize) -> String {
     let lines: Vec<&str> = text.trim_end().lines().collect();
     if lines.len() <= most {
@@ -127,7 +127,7 @@ pub fn fit(text: &str, most: usize) -> String {
     )
 }
 
-/// Renders a report that is no judgement: sections alone, in groups.
+/// Renders a report that is no judgement: groups of sections.
 pub fn render_groups(groups: &[Vec<Section>], options: Options) -> String {
     let groups: Vec<_> = groups
         .iter()
@@ -148,9 +148,9 @@ fn sections(all: &[Section], options: Options) -> Vec<String> {
     for section in all.iter().filter(is_shown) {
         for part in section.parts.iter().filter(|part| !part.is_empty()) {
             match part {
-                Part::Problems(all) => blocks(&mut out, all, options),
-                Part::Loosened(gates, what) => loosened(&mut out, gates, what, options),
-                Part::Lines(lines) => {
+                SectionPart::Problems(all) => blocks(&mut out, all, options),
+                SectionPart::Loosened(gates, what) => loosened(&mut out, gates, what, options),
+                SectionPart::Lines(lines) => {
                     let most = match section.in_terminal {
                         InTerminal::First(most) if !options.is_verbose() => most,
                         _ => lines.len(),
@@ -162,13 +162,13 @@ fn sections(all: &[Section], options: Options) -> Vec<String> {
                         labelled(&mut out, section.label, &[more], options);
                     }
                 }
-                Part::Table(part) => {
+                SectionPart::Table(part) => {
                     if out.last().is_some_and(|line| !line.is_empty()) {
                         out.push(String::new());
                     }
                     out.extend(table(part, "", options.width));
                 }
-                Part::Printed(all) => {
+                SectionPart::Printed(all) => {
                     for printed in all {
                         let head = std::slice::from_ref(&printed.head);
                         labelled(&mut out, section.label, head, options);
@@ -182,7 +182,7 @@ fn sections(all: &[Section], options: Options) -> Vec<String> {
                     }
                     out.push(String::new());
                 }
-                Part::Chart(_) => {}
+                SectionPart::Chart(_) => {}
             }
         }
     }
@@ -192,11 +192,11 @@ fn sections(all: &[Section], options: Options) -> Vec<String> {
 const INDENT: &str = "    ";
 const LABEL_INDENT: &str = "         ";
 
-/// Lines of values in a block, and sentences that say why; the others are one word away.
+/// The number of lines of values in a block, and of sentences that say why. `--verbose` prints the others.
 const MOST_ROWS: usize = 6;
 const MOST_REASONS: usize = 3;
 
-/// Those that the base has, too, are one line.
+/// Writes the blocks of problems. A problem that the base has, too, is one line.
 fn blocks(out: &mut Vec<String>, all: &[Block], options: Options) {
     let (old, shown): (Vec<&Block>, Vec<&Block>) = all
         .iter()
@@ -231,7 +231,7 @@ fn block(out: &mut Vec<String>, block: &Block, options: Options) {
     };
     let shown = match options.is_verbose() {
         true => why.len(),
-        // The table has their values.
+        // The table already has the values.
         false if block.rows.len() > 1 && !block.is_told_in_words() => 0,
         false => why.len().min(MOST_REASONS),
     };
@@ -264,7 +264,8 @@ fn block(out: &mut Vec<String>, block: &Block, options: Options) {
     }
 }
 
-/// `✗ softmax@gpt2  race on shared memory      [findings]`, the code at the right where there is room.
+/// Writes the head of a block, with the code at the right if there is room: `✗ softmax@gpt2  race on shared memory
+/// [findings]`.
 fn block_head(out: &mut Vec<String>, block: &Block, options: Options) {
     let (mark, paint) = match block.problem.outcome {
         Outcome::Fail => ("✗", Paint::Red),
@@ -287,7 +288,7 @@ fn block_head(out: &mut Vec<String>, block: &Block, options: Options) {
     painted(out, mark, &whole, paint, options);
 }
 
-/// Source lines with their numbers, cut to the width: the file has the rest.
+/// Writes source lines with their numbers, cut to the width. The file has the rest.
 fn frame(out: &mut Vec<String>, frame: &Frame, options: Options) {
     let digits = frame
         .lines
@@ -337,14 +338,14 @@ fn cut(text: &str, room: usize) -> String {
     format!("{kept}…")
 }
 
-/// Values that are worse, as a table.
-fn table_of_rows(out: &mut Vec<String>, all: &[Row], options: Options) {
+/// Writes a table of the values that are worse.
+fn table_of_rows(out: &mut Vec<String>, all: &[ValueRow], options: Options) {
     let shown = if options.is_verbose() {
         all.len()
     } else {
         all.len().min(MOST_ROWS)
     };
-    let part = section::Table::of_rows(&all[..shown]);
+    let part = section::Table::from_rows(&all[..shown]);
     let lines = table(&part, INDENT, options.width);
     out.extend(lines.into_iter().filter(|line| !line.is_empty()));
     if shown < all.len() {
@@ -369,7 +370,7 @@ fn loosened(out: &mut Vec<String>, gates: &[LoosenedGates], what: &str, options:
     out.push(String::new());
 }
 
-/// A text that begins with a word in colour.
+/// Writes a text that begins with a coloured word.
 fn painted(out: &mut Vec<String>, word: &str, text: &str, paint: Paint, options: Options) {
     let mut lines = wrapped(text, "", options.width);
     if let Some(first) = lines.first_mut() {
@@ -388,7 +389,7 @@ fn labelled(out: &mut Vec<String>, label: &str, lines: &[String], options: Optio
     }
 }
 
-/// The two records of a comparison by their names, and what each was made on: before its report.
+/// Returns the two records of a comparison by their names, and what each was made on, as the head of the report.
 pub fn sides(base: (&str, &Record), head: (&str, &Record)) -> String {
     let side = |(name, record): (&str, &Record)| {
         escape::within_line(&format!("{name}: {}", summary::circumstances(record)))
@@ -396,8 +397,8 @@ pub fn sides(base: (&str, &Record), head: (&str, &Record)) -> String {
     format!("BASE {}\nHEAD {}\n\n", side(base), side(head))
 }
 
-/// Columns that may be missing are left out before a line gets longer than `width`; then cells of text are broken between
-/// words. A name or a number never is: with long ones the table is wider.
+/// Renders a table. If a line would be longer than `width`, columns that may be missing are left out, and then cells of
+/// text are broken between words. A name or a number is never broken, so with long ones the table is wider.
 fn table(table: &section::Table, indent: &str, width: usize) -> Vec<String> {
     let width = width.saturating_sub(indent.len());
     let mut shown: Vec<Vec<String>> = Vec::new();
@@ -414,8 +415,8 @@ fn table(table: &section::Table, indent: &str, width: usize) -> Vec<String> {
             .collect();
         let head = escape::within_line(&column.head);
         shown.push(match column.kind {
-            Kind::Number => with_unit_in_head(head, cells),
-            Kind::Name | Kind::Text => std::iter::once(head).chain(cells).collect(),
+            ColumnKind::Number => with_unit_in_head(head, cells),
+            ColumnKind::Name | ColumnKind::Text => std::iter::once(head).chain(cells).collect(),
         });
         columns.push(column);
     }
@@ -426,7 +427,7 @@ fn table(table: &section::Table, indent: &str, width: usize) -> Vec<String> {
             .max()
             .unwrap_or(0)
     };
-    // Two spaces between columns.
+    // Columns are separated by two spaces.
     while shown
         .iter()
         .map(|column| natural(column) + 2)
@@ -450,8 +451,8 @@ fn table(table: &section::Table, indent: &str, width: usize) -> Vec<String> {
         .enumerate()
         .map(|(at, (column, cells))| {
             let widest = match column.kind {
-                Kind::Name | Kind::Number => natural(cells),
-                Kind::Text => cells
+                ColumnKind::Name | ColumnKind::Number => natural(cells),
+                ColumnKind::Text => cells
                     .iter()
                     .map(|cell| longest_word(cell))
                     .max()
@@ -483,20 +484,20 @@ fn table(table: &section::Table, indent: &str, width: usize) -> Vec<String> {
     for ((at, column), (kind, least)) in drawn.column_iter_mut().enumerate().zip(kinds) {
         column.set_padding((0, padding(at)));
         column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
-        if kind == Kind::Number {
+        if kind == ColumnKind::Number {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
     let lines = drawn.to_string();
     lines
         .lines()
-        // A cell may go on in a line of its own.
+        // A cell may continue on a line of its own.
         .map(|line| escape::line_start(format!("{indent}{}", line.trim_end())))
         .chain([String::new()])
         .collect()
 }
 
-/// Where all numbers have one unit, the head has it: `p50 us`.
+/// Moves the unit of a column into its head if all numbers share it: `p50 us`.
 fn with_unit_in_head(head: String, cells: Vec<String>) -> Vec<String> {
     let is_value = |cell: &&String| !cell.is_empty() && *cell != "-";
     let unit = |cell: &String| {
@@ -527,9 +528,9 @@ fn longest_word(cell: &str) -> usize {
         .unwrap_or(0)
 }
 
-/// Breaks at spaces, and inside a word that is longer than a line; keeps what is in backticks, as commands are
-/// there to be copied, and the lines that are there and fit, with their spaces: a compiler points at columns. In a
-/// text that comes from a source no line can move the cursor or be a command to a CI.
+/// Breaks a text into lines at spaces, and inside of a word that is longer than a line. Text in backticks is kept
+/// whole, because commands are there to be copied. Existing lines that fit are kept with their spaces, because a
+/// compiler points at columns. In a text from a source no line can move the cursor or be a command to a CI.
 fn wrapped(text: &str, indent: &str, width: usize) -> Vec<String> {
     let room = width.saturating_sub(indent.chars().count()).max(20);
     let mut lines = Vec::new();

@@ -37,7 +37,7 @@ fn rendered<T>(
     let judgement = if is_grouped(judgement) {
         judgement
     } else {
-        // Its verdicts were changed by a test.
+        // A test changed its verdicts.
         &fixture::regroup(record, judgement)
     };
     render(&ReportInput::new(&index, record, judgement))
@@ -62,7 +62,8 @@ pub fn judged(record: &Record) -> Judgement {
     judge(record)
 }
 
-/// Slower by 3 %, faster by 10 %, NaN, a register too many, and a launch that faults.
+/// Returns a record that is slower by 3 %, faster by 10 %, and has a NaN, a register too many, and a launch that
+/// faults.
 pub fn broken() -> Record {
     let mut record = fixture::record();
     fixture::slow(&mut record, &fixture::case_id("fast", "small"), 82_400);
@@ -98,11 +99,11 @@ pub fn broken() -> Record {
     record
 }
 
-/// All fields of these two JSON reports are pinned, of the others those that are not in every report.
+/// All fields of these two JSON reports are pinned. For the others, only fields that are not in every report are.
 const ALL_FIELDS: [&str; 2] = ["fail", "base"];
 
-/// That the JSON holds the judgement and the record, each verdict with its words. The rest of a report is made from
-/// these.
+/// Checks that the JSON contains the judgement and the record, and each verdict with its words. The rest of a report is
+/// made from these.
 fn check_json(json: &serde_json::Value, record: &Record, judgement: &Judgement) {
     let parts = serde_json::to_value(judgement).unwrap();
     for (key, value) in parts.as_object().unwrap() {
@@ -167,7 +168,7 @@ fn check_json(json: &serde_json::Value, record: &Record, judgement: &Judgement) 
     }
 }
 
-/// Without what is in every report.
+/// Removes what is in every report.
 fn outline(mut json: serde_json::Value) -> serde_json::Value {
     let fields = json.as_object_mut().unwrap();
     for alike in ["schema", "environment", "costs", "counts", "verdicts"] {
@@ -177,9 +178,8 @@ fn outline(mut json: serde_json::Value) -> serde_json::Value {
     json
 }
 
-/// A test for each verdict, in their order, with the element of its outcome and its sentence, of which each problem breaks
-/// one; and the lines of those
-/// that did not simply pass: each once, with how often it is there.
+/// Checks that there is a test for each verdict, in their order, with the element of its outcome and its sentence, and
+/// that each problem breaks one test. Returns the lines of those that did not simply pass, each once with its count.
 fn junit_outline(xml: &str, record: &Record, judgement: &Judgement) -> String {
     let mut verdicts = judgement.verdicts.iter();
     // A message may have several lines.
@@ -249,7 +249,7 @@ fn junit_outline(xml: &str, record: &Record, judgement: &Judgement) -> String {
         .join("\n")
 }
 
-/// Lines that the report of `fixture::record` has as well are counted, and not repeated.
+/// Returns the lines that are not in the report of `fixture::record`, and counts the others.
 fn news(name: &str, text: &str, render: impl FnOnce(&ReportInput) -> String) -> String {
     if name == "pass" {
         return text.to_owned();
@@ -266,7 +266,7 @@ fn news(name: &str, text: &str, render: impl FnOnce(&ReportInput) -> String) -> 
     runs.collect::<Vec<_>>().join("\n")
 }
 
-/// All of it; an object may have more fields.
+/// Returns true if the JSON contains `part`. An object may have more fields.
 fn holds(json: &serde_json::Value, part: &serde_json::Value) -> bool {
     use serde_json::Value::{Array, Object};
     match (json, part) {
@@ -424,7 +424,7 @@ fn a_command_is_never_broken() {
     }
 }
 
-/// The same run under other names.
+/// Returns the same run under other names.
 pub fn renamed(record: Record, kernel: &str) -> Record {
     let name = serde_json::to_string(kernel).unwrap();
     let text = serde_json::to_string(&record).unwrap();
@@ -448,7 +448,7 @@ fn a_table_fits_a_hundred_columns_and_breaks_no_name() {
             });
             let mut rows = 0;
             for line in text.lines() {
-                // So is a command.
+                // A command is also kept in one line.
                 let copied = line.starts_with("    $ gatekeeper run") || kernel.len() > 30;
                 assert!(line.chars().count() <= 100 || copied, "{line}");
                 rows += usize::from(

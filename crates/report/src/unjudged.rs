@@ -1,9 +1,9 @@
-//! How much a run has left to judge. Pure.
+//! Counts what a run has left to judge. Pure.
 
 use model::{Judgement, Note, Outcome, Reason, Verdict};
 
-/// What a run has left to judge, which the headline counts and the lists explain. What repeats by construction is not
-/// left: no run in the simulator can judge it.
+/// Returns what a run has left to judge, which the headline counts and the lists explain. Values that repeat by
+/// construction are not left: no run in the simulator can judge them.
 pub fn left_to_judge(judgement: &Judgement) -> impl Iterator<Item = &Verdict> {
     judgement.verdicts.iter().filter(|verdict| {
         let repeats = match &verdict.reason {
@@ -14,7 +14,7 @@ pub fn left_to_judge(judgement: &Judgement) -> impl Iterator<Item = &Verdict> {
     })
 }
 
-/// Counters on which no gate can rest.
+/// Counts the counters that no gate can rest on.
 pub fn withheld(judgement: &Judgement) -> usize {
     judgement
         .notes
@@ -26,7 +26,7 @@ pub fn withheld(judgement: &Judgement) -> usize {
         .sum()
 }
 
-/// How much was not judged: the sum of the table of `not_judged`.
+/// Returns how much was not judged: the sum of the table of `not_judged`.
 pub fn count(judgement: &Judgement) -> usize {
     left_to_judge(judgement).count() + withheld(judgement)
 }

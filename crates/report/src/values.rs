@@ -1,7 +1,7 @@
-//! The values of every unit and case, as tables. Pure.
+//! Lays out the values of every unit and case as tables. Pure.
 
 use super::against_base;
-use super::section::{Kind, Room, Table};
+use super::section::{ColumnKind, Room, Table};
 use judge::View;
 use model::{Case, Counter, Judgement, Metric, Mode, Outcome, Subject, Verdict};
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ pub const UNIT_METRICS: [Metric; 5] = [
     Metric::Occupancy,
 ];
 
-/// The metrics of a case in a table: of a GPU, or of the simulator where there was none.
+/// Returns the metrics of a case in a table: on a GPU, or in the simulator if there was no GPU.
 fn case_metrics(is_simulated: bool) -> &'static [(&'static str, Metric)] {
     if is_simulated { &SIMULATED } else { &TIMED }
 }
@@ -45,7 +45,7 @@ const SIMULATED: [(&str, Metric); 5] = [
     ),
 ];
 
-/// Columns that are shown however narrow a terminal is.
+/// The columns that are shown however narrow a terminal is.
 const FIRST: [&str; 4] = ["registers", "max_err", "p50", "p50 to base"];
 
 pub fn units(view: View, judgement: &Judgement) -> Table {
@@ -58,13 +58,13 @@ pub fn units(view: View, judgement: &Judgement) -> Table {
             .map(|unit| {
                 let subject = Subject::Unit(unit.id.clone());
                 let cells = cells(view, &subject, UNIT_METRICS);
-                row(&subject, cells, worst(of(judgement, &subject)))
+                row(&subject, cells, worst(verdicts_on(judgement, &subject)))
             })
             .collect(),
     )
 }
 
-/// The name, values, and the worst verdict.
+/// Returns a row: the name, the values, and the worst verdict.
 fn row(subject: &Subject, cells: Vec<String>, outcome: Option<Outcome>) -> Vec<String> {
     let name = [subject.to_string()].into_iter();
     let outcome = outcome.map_or("no gate", Outcome::name).to_owned();
@@ -76,24 +76,26 @@ fn table<'a>(
     metrics: impl IntoIterator<Item = &'a str>,
     rows: Vec<Vec<String>>,
 ) -> Table {
-    let metrics = metrics.into_iter().map(|metric| (metric, Kind::Number));
+    let metrics = metrics
+        .into_iter()
+        .map(|metric| (metric, ColumnKind::Number));
     let mut table = Table::new(
-        [(what, Kind::Name)]
+        [(what, ColumnKind::Name)]
             .into_iter()
             .chain(metrics)
-            .chain([("verdict", Kind::Text)]),
+            .chain([("verdict", ColumnKind::Text)]),
         rows,
     );
     for column in &mut table.columns {
-        if column.kind == Kind::Number && !FIRST.contains(&column.head.as_str()) {
+        if column.kind == ColumnKind::Number && !FIRST.contains(&column.head.as_str()) {
             column.room = Room::IfItFits;
         }
     }
     table
 }
 
-/// Explains the columns of times, where there are any: a short kernel takes longer alone than among others, and
-/// that is no tail.
+/// Explains the columns of times, if there are any: a short kernel takes longer alone than among others, and that is no
+/// tail.
 pub fn legend(view: View) -> Option<&'static str> {
     let tail = |case: &Case| {
         view.metric(&Subject::Case(case.id.clone()), Metric::P90)
@@ -108,8 +110,8 @@ pub fn legend(view: View) -> Option<&'static str> {
     view.plan().cases.iter().any(tail).then_some(says)
 }
 
-/// A table of times, with the change of p50 against the base or the baseline. A case that was skipped whole has no value
-/// to show, and is counted among what was skipped.
+/// Returns a table of times, with the change of p50 against the base or the baseline. A case that was skipped entirely
+/// has no value to show, and is counted among the skipped ones.
 pub fn cases(view: View, judgement: &Judgement) -> Table {
     let is_simulated = view.is_simulated();
     let metrics = case_metrics(is_simulated);
@@ -124,7 +126,7 @@ pub fn cases(view: View, judgement: &Judgement) -> Table {
         if !is_simulated {
             cells.push(p50_to_base(judgement, &subject));
         }
-        let worst = worst(of(judgement, &subject));
+        let worst = worst(verdicts_on(judgement, &subject));
         if worst != Some(Outcome::Skipped) || cells.iter().any(|cell| cell != "-") {
             rows.push(row(&subject, cells, worst));
         }
@@ -132,7 +134,7 @@ pub fn cases(view: View, judgement: &Judgement) -> Table {
     table("case", heads, rows)
 }
 
-/// The metrics of a page's table of cases, by their heads. p50 is of launches back to back.
+/// The metrics of a page's table of cases, with their heads. p50 is measured with launches back to back.
 const PAGE_TIMED: [(&str, Metric); 8] = [
     ("p50", Metric::P50),
     ("max_err", Metric::MaxErr),
@@ -144,14 +146,15 @@ const PAGE_TIMED: [(&str, Metric); 8] = [
     ("cv", Metric::Cv),
 ];
 
-/// A page has these of the code next to the counters of a simulated case.
+/// The metrics of the code that a page shows next to the counters of a simulated case.
 const CODE: [(&str, Metric); 3] = [
     ("registers", Metric::Registers),
     ("shared", Metric::Shared),
     ("spills", Metric::Spills),
 ];
 
-/// Numbers of these cases with the head of each column, which has their unit. A column without any value is left out.
+/// Returns the numbers of these cases, with the head of each column and its unit. A column without any value is left
+/// out.
 pub fn columns(view: View, judgement: &Judgement, cases: &[&Case]) -> Vec<(String, Vec<String>)> {
     let subjects: Vec<Subject> = cases
         .iter()
@@ -197,7 +200,8 @@ fn p50_to_base(judgement: &Judgement, subject: &Subject) -> String {
         .unwrap_or("-".to_owned())
 }
 
-/// A change within its own interval is none, and what could have been seen says what that is worth.
+/// Returns a change in words. A change within its own interval is no change, and the smallest visible change says what
+/// that is worth.
 pub fn compared(verdict: &Verdict, change: f64) -> String {
     match (verdict.interval, verdict.smallest_visible) {
         (Some([low, high]), Some(visible)) if low.0 <= 0.0 && high.0 >= 0.0 => {
@@ -219,7 +223,7 @@ pub fn cells(
     metrics.into_iter().map(cell).collect()
 }
 
-fn of<'a>(
+fn verdicts_on<'a>(
     judgement: &'a Judgement,
     subject: &'a Subject,
 ) -> impl Iterator<Item = &'a Verdict> + use<'a> {
@@ -229,7 +233,8 @@ fn of<'a>(
         .filter(move |verdict| verdict.subject == *subject)
 }
 
-/// A pass before what was not judged, and what keeps the run from passing before both.
+/// The outcomes in the order of a table: what keeps the run from passing first, then a pass, and last what was not
+/// judged.
 pub const WORST_FIRST: [Outcome; 8] = [
     Outcome::Fail,
     Outcome::Environment,
@@ -241,7 +246,7 @@ pub const WORST_FIRST: [Outcome; 8] = [
     Outcome::Skipped,
 ];
 
-/// The worst outcome of a subject's verdicts.
+/// Returns the worst outcome of a subject's verdicts.
 pub fn worst<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> Option<Outcome> {
     let said: BTreeSet<_> = verdicts.map(|verdict| verdict.outcome).collect();
     WORST_FIRST

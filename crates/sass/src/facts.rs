@@ -1,4 +1,4 @@
-//! Instructions of a section, added up by source line and loop.
+//! Adds up the instructions of a section by source line and loop.
 
 use crate::flow::{self, Loop};
 use crate::kind::kind;
@@ -6,11 +6,11 @@ use crate::listing::{Instruction, Section};
 use model::{EntryCode, LineCode, LoopCode, Mix};
 use std::collections::HashMap;
 
-/// The values of an entry that `explain` compares.
+/// Returns the values of an entry that `explain` compares.
 pub fn entry(section: &Section) -> EntryCode {
     let loops = flow::loops(section);
     let mut around: Vec<Option<usize>> = vec![None; section.instructions.len()];
-    // Outer ones come first, so that inner ones are written over them.
+    // Outer loops come first, so that inner ones overwrite them.
     for (at, found) in loops.iter().enumerate() {
         for &(start, end) in &found.ranges {
             for place in around.get_mut(start..end).into_iter().flatten() {
@@ -72,7 +72,7 @@ pub fn entry(section: &Section) -> EntryCode {
     }
 }
 
-/// Without the entry's own name and the number that PTXAS puts before a function.
+/// Returns a function's name without the entry's own name and the number that PTXAS puts before it.
 fn plain_name<'a>(entry: &str, name: &'a str) -> &'a str {
     let name = name.strip_prefix('$').unwrap_or(name);
     let name = name.strip_prefix(entry).unwrap_or(name);
@@ -85,7 +85,7 @@ fn plain_name<'a>(entry: &str, name: &'a str) -> &'a str {
     numbered.unwrap_or(name)
 }
 
-/// The constant that a loop adds once to a register and compares.
+/// Returns the constant that a loop adds once to a register and compares.
 fn step(section: &Section, found: &Loop) -> Option<i64> {
     let body = || {
         found
@@ -109,7 +109,7 @@ fn step(section: &Section, found: &Loop) -> Option<i64> {
     }
 }
 
-/// `IADD3 R9, R9, 0x2000, RZ`
+/// Returns the register and the constant of an addition: `IADD3 R9, R9, 0x2000, RZ`.
 fn added<'a>(instruction: &'a Instruction) -> Option<(&'a str, i64)> {
     if !matches!(
         instruction.mnemonic(),
@@ -145,7 +145,7 @@ fn number(text: &str) -> Option<i64> {
         None => (1, text),
     };
     let value = i64::from_str_radix(digits.strip_prefix("0x")?, 16).ok()?;
-    // Written as 32 bits without a sign, where the high bit is set.
+    // The constant is written as 32 bits without a sign, and here its high bit is set.
     let value = if sign == 1 && (1 << 31..1 << 32).contains(&value) {
         value - (1 << 32)
     } else {

@@ -1,5 +1,6 @@
-//! Blocks, what follows on what, and the loops in it. A loop is natural: a branch back to a head that every way into
-//! body passes ("Compilers: Principles, Techniques, and Tools", 9.6). A cycle that can be entered at two places is none.
+//! Finds blocks, what follows them, and the loops among them. A loop is natural: a branch back to a head that every way
+//! into the body passes ("Compilers: Principles, Techniques, and Tools", 9.6). A cycle that can be entered at two
+//! places is no loop.
 
 use crate::listing::{Instruction, Section};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,14 +15,14 @@ struct Block {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Loop {
-    /// The branch back; where there are several, the last.
+    /// The branch back, or the last one if there are several.
     pub back: usize,
     pub parent: Option<usize>,
-    /// Ranges of instructions, those of loops within it included.
+    /// Ranges of instructions, with those of inner loops.
     pub ranges: Vec<(usize, usize)>,
 }
 
-/// The loops of a section, outer ones first.
+/// Returns the loops of a section, outer ones first.
 pub(crate) fn loops(section: &Section) -> Vec<Loop> {
     let blocks = blocks(section);
     let entries: Vec<usize> = section.functions.iter().map(|(start, _)| *start).collect();
@@ -30,9 +31,9 @@ pub(crate) fn loops(section: &Section) -> Vec<Loop> {
         .filter(|at| blocks.get(*at).is_some_and(is_entry))
         .collect();
     let order = postorder(&blocks, &roots);
-    let dominators = Dominators::of(&blocks, &roots, &order);
+    let dominators = Dominators::new(&blocks, &roots, &order);
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); blocks.len()];
-    // Bodies by their heads; branches back to one head are one loop.
+    // These are bodies by their heads. Branches back to one head make one loop.
     let mut bodies: BTreeMap<usize, (BTreeSet<usize>, usize)> = BTreeMap::new();
     let mut backs = Vec::new();
     for &from in &order {
@@ -61,7 +62,7 @@ pub(crate) fn loops(section: &Section) -> Vec<Loop> {
             }
         }
     }
-    // A block that only branches to itself is what follows the end of a kernel.
+    // A block that only branches to itself follows the end of a kernel.
     let is_padding = |body: &BTreeSet<usize>| {
         body.iter().all(|block| {
             blocks
@@ -137,7 +138,7 @@ fn blocks(section: &Section) -> Vec<Block> {
         .collect()
 }
 
-/// Where an instruction leads.
+/// Where an instruction leads, and whether always.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
     On,
@@ -185,15 +186,16 @@ fn postorder(blocks: &[Block], roots: &[usize]) -> Vec<usize> {
     order
 }
 
-/// Cooper, Harvey, Kennedy: "A Simple, Fast Dominance Algorithm", with one root above all entries.
+/// Immediate dominators by Cooper, Harvey, Kennedy: "A Simple, Fast Dominance Algorithm", with one root above all
+/// entries.
 struct Dominators {
-    /// By block; the root above all is `None`.
+    /// The dominator of each block. The root above all is `None`.
     above: Vec<Option<usize>>,
     number: Vec<Option<usize>>,
 }
 
 impl Dominators {
-    fn of(blocks: &[Block], roots: &[usize], order: &[usize]) -> Self {
+    fn new(blocks: &[Block], roots: &[usize], order: &[usize]) -> Self {
         let mut number = vec![None; blocks.len()];
         for (at, &block) in order.iter().enumerate() {
             if let Some(number) = number.get_mut(block) {
@@ -246,7 +248,7 @@ impl Dominators {
     fn meet(&self, a: Option<usize>, b: Option<usize>) -> Option<usize> {
         let (mut a, mut b) = (a, b);
         while a != b {
-            // The root is above all; else the one that comes earlier in postorder goes up.
+            // The root is above all. Otherwise the one that comes earlier in postorder goes up.
             match (self.place(a), self.place(b)) {
                 (Some(of_a), Some(of_b)) if of_a < of_b => a = self.up(a),
                 (Some(_), Some(_)) => b = self.up(b),

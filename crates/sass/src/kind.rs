@@ -1,9 +1,9 @@
-//! Classifies opcodes. Names as in NVIDIA's "CUDA Binary Utilities", instruction set reference.
+//! Classifies opcodes. The names are those of NVIDIA's "CUDA Binary Utilities", instruction set reference.
 
 use crate::listing::Instruction;
 use model::{InstructionKind as Kind, Width};
 
-/// `None` of what does nothing.
+/// Returns the kind of an instruction, or `None` if it does nothing.
 pub(crate) fn kind(instruction: &Instruction) -> Option<Kind> {
     let name = instruction.mnemonic();
     let has = |wanted: &str| instruction.modifiers().any(|modifier| modifier == wanted);
@@ -12,7 +12,7 @@ pub(crate) fn kind(instruction: &Instruction) -> Option<Kind> {
         "NOP" => return None,
         "FADD" | "FMUL" | "FFMA" | "FADD32I" | "FMUL32I" | "FFMA32I" | "FMNMX" | "FMNMX3"
         | "FSWZADD" | "FADD2" | "FMUL2" | "FFMA2" | "FRND" | "FADD3" => Kind::Fp32,
-        // HFMA2.MMA R7, -RZ, RZ, 0, 0 writes a constant by the way of the fp16 pipe.
+        // HFMA2.MMA R7, -RZ, RZ, 0, 0 writes a constant through the fp16 pipe.
         "HFMA2" if is_constant(instruction) => Kind::Move,
         "HADD2" | "HMUL2" | "HFMA2" | "HMNMX2" | "HADD2_32I" | "HMUL2_32I" | "HFMA2_32I" => {
             Kind::Fp16
@@ -129,7 +129,7 @@ fn is_constant(instruction: &Instruction) -> bool {
         && b.is_some_and(|operand| operand.ends_with("RZ"))
 }
 
-/// The width is that of a word where nothing else is given.
+/// Returns the width of an access, which is that of a word if nothing else is given.
 fn width(instruction: &Instruction) -> Width {
     instruction
         .modifiers()
@@ -145,7 +145,7 @@ fn width(instruction: &Instruction) -> Width {
         .unwrap_or(Width::W32)
 }
 
-/// On the stack, of which R1 is the pointer.
+/// Returns true for an address relative to R1, which is the pointer of the stack.
 fn is_at_fixed_place(instruction: &Instruction) -> bool {
     let address = instruction.operands.split_once('[');
     let address = address.and_then(|(_, rest)| rest.split_once(']'));

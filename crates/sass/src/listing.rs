@@ -11,7 +11,7 @@
 use model::{CodeLine, CodePlace};
 use std::collections::HashMap;
 
-/// A whole cubin: one section for each entry.
+/// A whole cubin, with a section for each entry.
 #[derive(Debug, Default)]
 pub struct Listing<'a> {
     pub sections: Vec<Section<'a>>,
@@ -20,29 +20,29 @@ pub struct Listing<'a> {
 /// The code of one entry, with the functions that it calls.
 #[derive(Debug, Default)]
 pub struct Section<'a> {
-    /// Symbol of the entry.
+    /// The symbol of the entry, as in the cubin.
     pub name: &'a str,
     pub(crate) instructions: Vec<Instruction<'a>>,
-    /// Where a label stands: the index of the next instruction.
+    /// The index of the instruction that follows each label.
     pub(crate) labels: HashMap<&'a str, usize>,
-    /// Where functions begin, and their names; the entry's own is first.
+    /// Where functions begin, and their names. The entry's own is first.
     pub(crate) functions: Vec<(usize, &'a str)>,
     pub(crate) places: Vec<CodePlace>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Instruction<'a> {
-    /// `@!P1` without the at sign.
+    /// The predicate without the at sign: `!P1`.
     pub predicate: Option<&'a str>,
-    /// `LDG.E.128.CONSTANT`.
+    /// The opcode with its suffixes: `LDG.E.128.CONSTANT`.
     pub opcode: &'a str,
     pub operands: &'a str,
-    /// Index into the places of its section.
+    /// The index of its place among those of its section.
     pub place: Option<usize>,
 }
 
 impl Instruction<'_> {
-    /// `LDG` of `LDG.E.128.CONSTANT`.
+    /// Returns the opcode without suffixes: `LDG` for `LDG.E.128.CONSTANT`.
     pub fn mnemonic(&self) -> &str {
         self.opcode.split('.').next().unwrap_or(self.opcode)
     }
@@ -51,12 +51,12 @@ impl Instruction<'_> {
         self.opcode.split('.').skip(1)
     }
 
-    /// Operands as they are written, without what is in brackets being split.
+    /// Returns the operands as they are written. Text in brackets is not split.
     pub fn operands(&self) -> impl Iterator<Item = &str> {
         self.operands.split(',').map(str::trim)
     }
 
-    /// Labels that it names, of jump tables too.
+    /// Returns the labels that the instruction names, including those of jump tables.
     pub fn targets(&self) -> impl Iterator<Item = &str> {
         let named = self.operands.split("`(").skip(1).filter_map(|rest| {
             let label = rest.split_once(')')?.0;
@@ -77,18 +77,20 @@ impl Instruction<'_> {
 impl<'a> Listing<'a> {
     pub fn parse(text: &'a str) -> Self {
         let mut listing = Self::default();
-        let mut reader: Option<Reader<'a>> = None;
+        let mut reader: Option<ListingReader<'a>> = None;
         for line in text.lines() {
             let trimmed = line.trim();
             if let Some(rest) = trimmed.strip_prefix(".section") {
-                listing.sections.extend(reader.take().map(Reader::end));
+                listing
+                    .sections
+                    .extend(reader.take().map(ListingReader::end));
                 let name = rest.trim().split(',').next().unwrap_or_default();
-                reader = name.strip_prefix(".text.").map(Reader::new);
+                reader = name.strip_prefix(".text.").map(ListingReader::new);
             } else if let Some(reader) = &mut reader {
                 reader.line(trimmed);
             }
         }
-        listing.sections.extend(reader.map(Reader::end));
+        listing.sections.extend(reader.map(ListingReader::end));
         listing
     }
 
@@ -97,16 +99,16 @@ impl<'a> Listing<'a> {
     }
 }
 
-struct Reader<'a> {
+struct ListingReader<'a> {
     section: Section<'a>,
     known: HashMap<CodePlace, usize>,
     place: Option<usize>,
-    /// Lines of a comment that is still going on, from inside to outside.
+    /// The lines of a comment that is not yet complete, from inside to outside.
     chain: Vec<CodeLine>,
     declared: Vec<&'a str>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ListingReader<'a> {
     fn new(name: &'a str) -> Self {
         Self {
             section: Section {
@@ -151,7 +153,7 @@ impl<'a> Reader<'a> {
             self.section.labels.insert(label, next);
             if self.declared.contains(&label) {
                 self.section.functions.push((next, label));
-                // nvdisasm names no line for the runtime's own functions: they must not get the one before them.
+                // nvdisasm names no line for the runtime's own functions, and they must not get the previous one.
                 self.place = None;
             }
         } else if let Some(instruction) = instruction(line) {
@@ -163,8 +165,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// `File "/src/k.cu", line 12 inlined at "/src/k.cu", line 40`: the first of the two; the second follows on a line of
-/// its own.
+/// Parses a comment, `File "/src/k.cu", line 12 inlined at "/src/k.cu", line 40`, and returns the first of the two
+/// lines. The second follows on a line of its own.
 fn source_line(comment: &str) -> Option<CodeLine> {
     let rest = comment.trim().strip_prefix("File \"")?;
     let rest = match rest.split_once(" inlined at \"") {
@@ -178,7 +180,7 @@ fn source_line(comment: &str) -> Option<CodeLine> {
     })
 }
 
-/// `/*0440*/  @!P1 BRA `(.L_x_4) ;`
+/// Parses an instruction: `/*0440*/  @!P1 BRA `(.L_x_4) ;`
 fn instruction(line: &str) -> Option<Instruction<'_>> {
     let (address, rest) = line.strip_prefix("/*")?.split_once("*/")?;
     if address.is_empty() || !address.bytes().all(|byte| byte.is_ascii_hexdigit()) {

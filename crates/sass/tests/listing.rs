@@ -1,4 +1,4 @@
-//! The reader parses nvdisasm's text, and no text makes it stop.
+//! Tests that the reader parses nvdisasm's text, and that no text makes it stop.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -76,7 +76,7 @@ fn instructions_are_counted_by_kind_and_line() {
     );
     let inlined = mix_of(&code, 80);
     assert_eq!((inlined[&Kind::Reciprocal], inlined[&Kind::Call]), (1, 1));
-    // Accesses to the stack: by the stack's pointer, and by another register.
+    // These access the stack, by its pointer and by another register.
     let last = mix_of(&code, 9);
     assert_eq!(last[&Kind::StackLoad(Width::W32)], 1);
     assert_eq!(last[&Kind::LocalStore(Width::W32)], 1);
@@ -95,7 +95,7 @@ fn a_line_has_its_inlining_site_and_calls() {
     assert_eq!(place.line.to_string(), "/cuda/include/f.h:80");
     assert_eq!(place.inlined_at[0].to_string(), "/src/k.cu:7");
     assert_eq!(line.calls["__div_slow"], 1);
-    // A function of the runtime is on no line, whatever stands before it.
+    // A function of the runtime has no line, whatever precedes it.
     let called = code
         .lines
         .iter()
@@ -120,7 +120,7 @@ fn loops_are_natural_ones_with_their_lines_and_steps() {
             )
         })
         .collect();
-    // The branch of padding to itself is none. Nothing is counted for the outer loop that belongs to the inner one.
+    // The branch of padding to itself is no loop. What belongs to the inner loop is not counted for the outer one.
     assert_eq!(loops, [(4, None, Some(4)), (6, Some(0), Some(4))]);
     let of = |number: u32| {
         let line = code.lines.iter().find(|line| {

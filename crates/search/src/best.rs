@@ -1,11 +1,11 @@
-//! The few best configurations that were told.
+//! Remembers the few best configurations that were reported.
 
 use crate::space::Point;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Best {
     most: usize,
-    /// Best first.
+    /// The best configurations with their costs, best first.
     elites: Vec<(f64, Point)>,
 }
 

@@ -1,4 +1,4 @@
-//! Random numbers from a seed.
+//! Draws random numbers from a seed.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -15,9 +15,9 @@ impl Dice {
         self.0.next_u64()
     }
 
-    /// Draws from 0..`of`; 0 where that is empty.
+    /// Draws a number from 0..`of`, or returns 0 if that is empty.
     pub fn below(&mut self, of: usize) -> usize {
-        // The product's high half: its bias is below of / 2^64.
+        // This is the high half of the product. Its bias is below of / 2^64.
         ((u128::from(self.0.next_u64()) * of as u128) >> 64) as usize
     }
 

@@ -1,5 +1,5 @@
-//! Elite search: the few best configurations so far, and changes of some of their definitions. It is the
-//! population of EvoEngineer-Full, with definitions in the place of source code.
+//! Searches among the few best configurations so far, by changing some of their definitions. This is the population of
+//! EvoEngineer-Full, with definitions in place of source code.
 
 use crate::Strategy;
 use crate::best::Best;
@@ -8,11 +8,12 @@ use crate::space::{Point, Space};
 use crate::unasked::Unasked;
 use std::sync::Arc;
 
-/// As many as EvoEngineer-Full keeps.
+/// The number of configurations that EvoEngineer-Full keeps.
 const ELITES: usize = 3;
 /// Configurations of generation 0, which are drawn and not changed from an elite.
 const FIRST: usize = 9;
-/// Changes of an elite that are tried before a configuration is drawn instead: most of them were asked for.
+/// The number of changes of an elite that are tried before a configuration is drawn instead. Late in a search most of
+/// them were asked for already.
 const ATTEMPTS: usize = 64;
 
 #[derive(Clone, Debug)]
@@ -33,7 +34,7 @@ impl Elite {
         }
     }
 
-    /// Changes one definition of an elite, half of the time; a quarter of the time two, and so on. Returns `None` where
+    /// Changes one definition of an elite, half of the time; a quarter of the time two, and so on. Returns `None` if
     /// the result is not valid.
     fn mutate(&mut self) -> Option<Point> {
         let drawn = self.dice.below(self.best.points().len());

@@ -1,19 +1,19 @@
-//! Configurations as rows of figures, for a model: for a forest, which splits a row by one figure at a time, and for
-//! a Gaussian process, which compares whole rows.
+//! Encodes configurations as rows of numbers for a model: for a forest, which splits a row by one number at a time, and
+//! for a Gaussian process, which compares whole rows.
 
 use crate::space::{Parameter, Point, Space};
 
-/// The figures of each parameter.
+/// The numbers that stand for each parameter's values.
 #[derive(Clone, Debug)]
 pub(crate) struct Encoding(Vec<Figures>);
 
 #[derive(Clone, Debug)]
 struct Figures {
-    /// Columns with a figure for each value.
+    /// Columns with a number for each value.
     columns: Vec<Vec<f64>>,
-    /// The same, from 0 to 1.
+    /// The columns scaled to 0 to 1.
     scaled: Vec<Vec<f64>>,
-    /// All values are above 0, so that products say something.
+    /// True if all values are above 0, so that products have a meaning.
     positive: bool,
 }
 
@@ -85,7 +85,7 @@ fn columns(values: &[i64]) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// Places each figure between the least and the greatest: by ratio where all are above 0.
+/// Places each number between the least and the greatest: by ratio if all are above 0.
 fn scale(column: &[f64]) -> Vec<f64> {
     let least = column.iter().copied().fold(f64::INFINITY, f64::min);
     let most = column.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -123,9 +123,9 @@ mod tests {
         .unwrap();
         let encoding = Encoding::new(&space);
         let point = space.find(&[1, 0, 1, 1]).unwrap();
-        // 48 and its odd part; 4 and 48 * 4; padded.
+        // The row has 48 and its odd part, 4 and 48 * 4, and padding.
         assert_eq!(encoding.row(&space, point), [48.0, 3.0, 4.0, 192.0, 1.0]);
-        // 48 is 1.5 times 32, of four times; all else is the greatest of two.
+        // 48 is 1.5 times 32, of four times. Everything else is the greatest of two.
         let scaled = encoding.scaled_row(&space, point);
         assert_eq!(scaled[1..], [1.0; 3]);
         assert!((scaled[0] - 1.5f64.ln() / 4f64.ln()).abs() < 1e-12);

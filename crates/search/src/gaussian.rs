@@ -1,35 +1,35 @@
-//! A Gaussian process: configurations of like parameters have like costs, and how like is learned for each
-//! parameter. Between few evaluations it is smooth where a forest has steps.
+//! A Gaussian process. Configurations with similar parameters have similar costs, and how similar is learned for each
+//! parameter. With few evaluations it is smooth where a forest has steps.
 
 use crate::prediction::Prediction;
 use std::array;
 
-/// It learns from the best so many: work grows with their third power.
+/// The greatest number of rows that it learns from, the best ones. The work grows with their third power.
 const MOST: usize = 300;
-/// Evaluations after which the lengths are learned anew.
+/// The number of evaluations after which the lengths are learned again.
 const REFIT: usize = 10;
-/// The inverse of a length, in ranges of its column: from no effect to a new value at every step.
+/// The range of the inverse of a length, in ranges of its column: from no effect to a new value at every step.
 const INVERSE_LENGTHS: [f64; 2] = [0.02, 30.0];
-/// The noise, in variances of the targets.
+/// The range of the noise, in variances of the targets.
 const NOISES: [f64; 2] = [1e-5, 0.3];
 
 #[derive(Clone, Debug)]
 pub(crate) struct Gaussian {
     scales: Scales,
-    /// Rows when the scales were learned.
+    /// The number of rows when the scales were learned.
     learned: usize,
 }
 
 #[derive(Clone, Debug)]
 struct Scales {
-    /// For each column, over how much of it targets become unlike.
+    /// For each column, the inverse of the distance over which targets become dissimilar.
     inverse_lengths: Vec<f64>,
     noise: f64,
 }
 
 /// The parameters learned from some rows.
 struct Fitted {
-    /// Each row, in lengths.
+    /// The rows, in units of the learned lengths.
     rows: Vec<Vec<f64>>,
     factor: Factor,
     /// The targets, as the factor solves them.
@@ -39,7 +39,7 @@ struct Fitted {
 }
 
 impl Gaussian {
-    /// A model for rows of this many columns, each from 0 to 1.
+    /// Returns a model for rows of this many columns, each from 0 to 1.
     pub fn new(width: usize) -> Self {
         Self {
             scales: Scales {
@@ -50,7 +50,8 @@ impl Gaussian {
         }
     }
 
-    /// Learns from rows with their targets and predicts those of `others`. `None` where the figures allow no answer.
+    /// Learns from rows with their targets and predicts those of `others`. Returns `None` if the numbers allow no
+    /// answer.
     pub fn predict(
         &mut self,
         mut told: Vec<(Vec<f64>, f64)>,
@@ -93,7 +94,7 @@ impl Scales {
             .collect()
     }
 
-    /// One after another is doubled or halved for as long as the targets become more likely.
+    /// Learns the scales: doubles or halves one after another for as long as the targets become more likely.
     fn learn(&mut self, rows: &[Vec<f64>], targets: &[f64]) {
         let likelihood = |of: &Self| Some(of.fit(rows, targets)?.likelihood);
         let mut best = likelihood(self).unwrap_or(f64::NEG_INFINITY);
@@ -110,7 +111,8 @@ impl Scales {
         }
     }
 
-    /// The noise follows the last length. `None` where the bounds end.
+    /// Returns the model with one scale changed. The noise follows the last length. Returns `None` at the end of its
+    /// range.
     fn change(&self, at: usize, factor: f64) -> Option<Self> {
         let mut changed = self.clone();
         let (value, [low, high], factor) = match changed.inverse_lengths.get_mut(at) {
@@ -121,7 +123,7 @@ impl Scales {
         (low..=high).contains(value).then_some(changed)
     }
 
-    /// `None` where the rows hold no finite numbers.
+    /// Fits the model, or returns `None` if the rows hold no finite numbers.
     fn fit(&self, rows: &[Vec<f64>], targets: &[f64]) -> Option<Fitted> {
         let rows: Vec<Vec<f64>> = rows.iter().map(|row| self.apply(row)).collect();
         let mut factor = Factor::default();
@@ -150,7 +152,8 @@ impl Scales {
     }
 }
 
-/// Matérn's, of order 5/2: 1 of a row with itself, near 0 many lengths away.
+/// Returns the similarity of two rows by Matérn's function of order 5/2: 1 for a row with itself, near 0 many lengths
+/// away.
 fn likeness(a: &[f64], b: &[f64]) -> f64 {
     let away = (5.0 * a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>()).sqrt();
     (1.0 + away + away * away / 3.0) * (-away).exp()
@@ -161,12 +164,12 @@ fn likeness(a: &[f64], b: &[f64]) -> f64 {
 struct Factor(Vec<Vec<f64>>);
 
 impl Factor {
-    /// One more row of the matrix: what is before its diagonal, and that. `None` where the matrix is not positive
-    /// definite.
+    /// Adds a row of the matrix: what is before its diagonal, and the diagonal. Returns `None` if the matrix is not
+    /// positive definite.
     fn push(&mut self, before: Vec<f64>, diagonal: f64) -> Option<()> {
         let mut row = self.solve(&before);
         let rest = diagonal - dot(&row, &row);
-        // Not true of a NaN either.
+        // This is false for NaN, too.
         if rest > 0.0 {
             row.push(rest.sqrt());
             self.0.push(row);
@@ -187,7 +190,7 @@ impl Factor {
         solved
     }
 
-    /// Half of the logarithm of the determinant.
+    /// Returns half of the logarithm of the determinant.
     fn log(&self) -> f64 {
         self.0
             .iter()
@@ -197,9 +200,9 @@ impl Factor {
     }
 }
 
-/// The dot product of two vectors of one length.
+/// Returns the dot product of two vectors of one length.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
-    // Four sums, so that additions need not wait for each other.
+    // Four sums save additions from waiting for each other.
     let (a_fours, a_rest) = a.as_chunks::<4>();
     let (b_fours, b_rest) = b.as_chunks::<4>();
     let mut sums = [0.0; 4];
@@ -213,7 +216,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Targets follow the first column; the second has no effect.
+    /// Returns rows whose targets follow the first column. The second has no effect.
     fn told() -> Vec<(Vec<f64>, f64)> {
         let row = |at: i32| {
             let x = f64::from(at) / 15.0;

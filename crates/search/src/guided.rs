@@ -1,8 +1,9 @@
-//! Search guided by two models, which propose in turns what they expect most of: a random forest and a Gaussian
-//! process. Both learn cost from parameters. Where one of them is wrong the other goes on: neither is better everywhere.
+//! Searches with the help of two models, which propose in turn what they expect most of: a random forest and a Gaussian
+//! process. Both learn cost from parameters. If one of them is wrong the other goes on, because neither is better
+//! everywhere.
 //!
-//! Half of the proposals are neighbours of one of the best so far, the other half is from anywhere: models
-//! miss what they do not expect, and neighbours alone stay in the first valley. docs/tune.md has the figures.
+//! Half of the proposals are neighbours of one of the best so far, and the other half comes from anywhere: models miss
+//! what they do not expect, and neighbours alone stay in the first valley. docs/tune.md has the numbers.
 
 use crate::Strategy;
 use crate::best::Best;
@@ -18,11 +19,11 @@ use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// Configurations that are drawn before there are models.
+    /// The number of configurations that are drawn before there are models.
     pub first: usize,
-    /// Proposals of the models until they learn again.
+    /// The number of proposals of the models until they learn again.
     pub batch: usize,
-    /// Drawn configurations among which the models choose, in addition to the neighbours of the best.
+    /// The number of drawn configurations among which the models choose, in addition to the neighbours of the best.
     pub pool: usize,
 }
 
@@ -32,7 +33,7 @@ const SETTINGS: Settings = Settings {
     pool: 300,
 };
 
-/// The best whose neighbours are proposed.
+/// The number of best configurations whose neighbours are proposed.
 const ELITES: usize = 8;
 
 #[derive(Clone, Debug)]
@@ -44,7 +45,7 @@ pub struct Guided {
     unasked: Unasked,
     dice: Dice,
     best: Best,
-    /// With the logarithm of the cost.
+    /// The reported points, with the logarithm of the cost.
     told: Vec<(Point, Option<f64>)>,
     proposed: std::vec::IntoIter<Point>,
 }
@@ -95,9 +96,10 @@ impl Guided {
         let Some(least) = costs().min_by(f64::total_cmp) else {
             return Vec::new();
         };
-        // The part of the best's speed that one lacks: how much slower a slow one is says little of the fast ones.
+        // The target is the part of the best speed that a configuration lacks, because how much slower a slow one is
+        // says little about the fast ones.
         let lacks = |cost: f64| 1.0 - (least - cost).exp();
-        // A failed one counts as the worst that did not fail: next to it there are others that fail.
+        // A failed one counts as the worst that did not fail, because others that fail are next to it.
         let most = costs().map(lacks).fold(0.0, f64::max);
         let told: Vec<(Point, f64)> = self
             .told
@@ -105,7 +107,7 @@ impl Guided {
             .map(|(point, cost)| (*point, cost.map_or(most, lacks)))
             .collect();
         let (near, all) = self.candidates();
-        // Trees say the same of many: their order has to be drawn, or a batch is a row of the space.
+        // Trees give many the same value, so their order has to be drawn, or a batch would be a row of the space.
         let mut all: Vec<Point> = all.into_iter().collect();
         self.dice.shuffle(&mut all);
         let ranked: Vec<Vec<Point>> = self
@@ -137,7 +139,7 @@ impl Guided {
         let targets = told.iter().map(|(_, target)| *target).collect();
         let others = all.iter().map(|&point| row(point)).collect();
         let seed = self.dice.word();
-        // Rows without a figure, of a space without a choice, are no rows to it.
+        // A space without a choice has rows without numbers, which the forest does not accept.
         let forest = forest::predict(&rows, &targets, &others, seed).ok();
         let scaled = |point| self.encoding.scaled_row(&self.space, point);
         let told = told.iter().map(|(point, target)| (scaled(*point), *target));

@@ -1,11 +1,11 @@
-//! A model's prediction for a configuration that nobody has tried.
+//! The prediction of a model for a configuration that nobody has tried.
 
 use statrs::distribution::{Continuous, ContinuousCDF, Normal};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Prediction {
     pub mean: f64,
-    /// Standard deviation: how unsure the model is. Never 0.
+    /// The standard deviation: how unsure the model is. It is never 0.
     pub spread: f64,
 }
 

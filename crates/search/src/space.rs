@@ -6,11 +6,11 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
     pub name: String,
-    /// In the order in which they were written. None twice.
+    /// The values in the order in which they were written, each once.
     pub values: Vec<i64>,
 }
 
-/// One valid configuration of a space: its place in [`Space::points`].
+/// One valid configuration of a space: its position in [`Space::points`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Point(u32);
 
@@ -24,7 +24,7 @@ impl Point {
 #[derive(Debug)]
 pub struct Space {
     parameters: Vec<Parameter>,
-    /// For each configuration, which value each parameter has.
+    /// The choice of each parameter's value, for each configuration.
     choices: Vec<Box<[u32]>>,
     place: HashMap<Box<[u32]>, Point>,
 }
@@ -39,7 +39,7 @@ pub struct TooLarge {
 }
 
 impl Space {
-    /// Combinations that [`Space::enumerate`] looks at, at the most.
+    /// The greatest number of combinations that [`Space::enumerate`] looks at.
     pub const MOST_COMBINATIONS: u128 = 50_000_000;
 
     /// Lists all combinations for which `valid` holds. It is given one value of each parameter, in their order.

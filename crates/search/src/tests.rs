@@ -1,4 +1,4 @@
-//! Properties that every strategy has to hold, on any space.
+//! Tests properties that every strategy must have, on any space.
 
 use crate::dice::Dice;
 use crate::guided::Settings;
@@ -10,7 +10,7 @@ use proptest::prelude::{
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// A model soon, of few candidates, so that small spaces see all of it.
+/// Settings with an early model of few candidates, so that it sees all of a small space.
 const SMALL: Settings = Settings {
     first: 3,
     batch: 2,
@@ -24,7 +24,7 @@ fn strategies(space: &Arc<Space>, seed: u64) -> Vec<Box<dyn Strategy>> {
     ]
 }
 
-/// Any configuration, each as likely as another.
+/// Asks for any configuration with equal probability.
 struct Random(Unasked, Dice);
 
 impl Strategy for Random {
@@ -44,7 +44,7 @@ fn numbers(name: &str, values: impl IntoIterator<Item = i64>) -> Parameter {
     }
 }
 
-/// Up to four parameters, and which of their combinations are valid.
+/// Draws up to four parameters, and which of their combinations are valid.
 fn spaces() -> impl proptest::strategy::Strategy<Value = Arc<Space>> {
     let widths = prop::collection::vec(1i64..5, 0..5);
     (widths, any::<u64>(), 0u64..4).prop_map(|(widths, mask, of_four)| {
@@ -56,14 +56,14 @@ fn spaces() -> impl proptest::strategy::Strategy<Value = Arc<Space>> {
         let mut at = 0u32;
         let valid = |_: &[i64]| {
             at += 1;
-            // From none at all to all.
+            // Between none and all of them are valid.
             (mask.rotate_left(at * 7) & 3) < of_four + u64::from(mask % 3 == 0)
         };
         Arc::new(Space::enumerate(parameters, valid).unwrap())
     })
 }
 
-/// The cost of a point, from a seed: a third fails, and some costs are no numbers to compare.
+/// Returns the cost of a point, from a seed: a third fails, and some costs are no numbers to compare.
 fn cost(point: Point, seed: u64) -> Option<f64> {
     let mixed = (point.index() as u64 + 1).wrapping_mul(seed | 1);
     match mixed % 12 {
@@ -76,7 +76,7 @@ fn cost(point: Point, seed: u64) -> Option<f64> {
     }
 }
 
-/// Asks until there is no more, `ahead` at a time, and tells.
+/// Asks until there is no more, `ahead` at a time, and reports the costs.
 fn search(
     strategy: &mut dyn Strategy,
     ahead: usize,
@@ -122,7 +122,7 @@ proptest! {
         prop_assert_eq!(all(), all());
     }
 
-    /// What was told from elsewhere is not asked for.
+    /// A point whose cost was reported from elsewhere is not asked for.
     #[test]
     fn asks_for_nothing_known(space in spaces(), seed: u64) {
         let Some(known) = space.points().next() else { return Ok(()) };
@@ -135,7 +135,7 @@ proptest! {
     }
 }
 
-/// 4096 configurations with one best; a quarter fails. Sizes count by their ratio, as on a GPU.
+/// Returns 4096 configurations with one best. A quarter fails. Sizes count by their ratio, as on a GPU.
 fn bowl() -> (Arc<Space>, Vec<Option<f64>>) {
     let sizes = || (0..8).map(|shift| 1 << shift);
     let parameters = ["a", "b", "c", "d"].map(|name| numbers(name, sizes()));
@@ -160,7 +160,7 @@ fn bowl() -> (Arc<Space>, Vec<Option<f64>>) {
     (Arc::new(space), costs)
 }
 
-/// Evaluations until the best is found: the median of some seeds.
+/// Returns the number of evaluations until the best is found: the median over some seeds.
 fn evaluations(costs: &[Option<f64>], start: impl Fn(u64) -> Box<dyn Strategy>) -> usize {
     let mut needed: Vec<usize> = (0..9)
         .map(|seed| {

@@ -1,4 +1,4 @@
-//! The configurations that nobody has asked for yet.
+//! Keeps the configurations that nobody has asked for yet.
 
 use crate::dice::Dice;
 use crate::space::{Point, Space};
@@ -30,7 +30,7 @@ impl Unasked {
         self.place.get(point.index()).is_some_and(Option::is_some)
     }
 
-    /// Takes a point. Returns false where it was taken before.
+    /// Takes a point. Returns false if it was taken before.
     pub fn take(&mut self, point: Point) -> bool {
         let Some(at) = self.place.get_mut(point.index()).and_then(Option::take) else {
             return false;

@@ -1,7 +1,7 @@
-//! The one directory that gatekeeper writes to outside the repository.
+//! The cache: the one directory that gatekeeper writes to outside the repository.
 //!
-//! A second one can be read in addition: what a pull request leaves in its own directory never reaches the one that all
-//! share.
+//! A second, shared cache can be read in addition. What a pull request leaves in its own directory never reaches the
+//! shared one.
 
 pub mod evict;
 pub mod sealed;
@@ -17,10 +17,10 @@ use std::time::SystemTime;
 #[derive(Clone, Debug)]
 pub struct Cache {
     root: PathBuf,
-    /// Shared with others: read and never written.
+    /// A cache shared with others, which is read and never written.
     shared: Option<PathBuf>,
-    /// Held on both while they are used, so that nothing is removed meanwhile. `None` where the file system has no
-    /// locks.
+    /// Locks that are held on both caches while they are used, so that nothing is removed meanwhile. `None` if the file
+    /// system has no locks.
     lock: Option<Arc<File>>,
     _shared_lock: Option<Arc<File>>,
 }
@@ -33,13 +33,13 @@ pub struct CacheDir {
 }
 
 impl CacheDir {
-    /// Where this run writes.
+    /// Returns the directory that this run writes to.
     pub fn own(&self) -> &Path {
         &self.own
     }
 
-    /// Where a file of this name may be: in the shared cache first, so that nothing in the own one stands before it.
-    /// It may be damaged in the one and whole in the other.
+    /// Returns where a file of this name may be: first in the shared cache, so that nothing in the own cache can
+    /// replace it. The file may be damaged in one and whole in the other.
     pub fn places(&self, name: &str) -> impl Iterator<Item = PathBuf> + use<> {
         let shared = self.shared.as_ref().map(|dir| dir.join(name));
         shared.into_iter().chain([self.own.join(name)])
@@ -47,10 +47,10 @@ impl CacheDir {
 }
 
 impl CacheDir {
-    /// Marks it as used, so that it is among the last to go. A place in the shared cache stays as it is.
+    /// Marks a file as used, so that it is among the last to go. A file in the shared cache stays as it is.
     pub fn touch(&self, place: &Path) {
         if place.starts_with(&self.own) {
-            // It may be gone, and then it is old no more.
+            // If the file is gone, there is nothing to mark.
             let _ = File::open(place).and_then(|file| file.set_modified(SystemTime::now()));
         }
     }
@@ -65,9 +65,9 @@ impl From<PathBuf> for CacheDir {
 const SHARED: &str = "GATEKEEPER_SHARED_CACHE";
 
 impl Cache {
-    /// `$GATEKEEPER_CACHE`, else `$XDG_CACHE_HOME/gatekeeper`, else `~/.cache/gatekeeper`; made and tried
-    /// for writing, because a read-only home is better said now than by nvcc later. Beside it
-    /// `$GATEKEEPER_SHARED_CACHE` is read, if there is one.
+    /// Opens `$GATEKEEPER_CACHE`, or else `$XDG_CACHE_HOME/gatekeeper`, or else `~/.cache/gatekeeper`. The directory is
+    /// created and tried for writing, because a read-only home is better reported now than by nvcc later.
+    /// `$GATEKEEPER_SHARED_CACHE` is read in addition, if it is set.
     pub fn open() -> Result<Self> {
         let from = |name: &str| {
             std::env::var_os(name)
@@ -88,8 +88,10 @@ impl Cache {
         }
     }
 
+    /// Opens the cache in a directory.
+    ///
     /// # Errors
-    /// Environment, where the directory cannot be made or written to.
+    /// Fails with an environment error if the directory cannot be created or written to.
     pub fn at(root: &Path) -> Result<Self> {
         let writable = std::fs::create_dir_all(root)
             .and_then(|()| tempfile::tempfile_in(root).map(drop))
@@ -111,10 +113,10 @@ impl Cache {
         })
     }
 
-    /// With another cache to read from. One that is not there yet is an empty one.
+    /// Adds another cache to read from. One that does not exist yet counts as empty.
     ///
     /// # Errors
-    /// Environment, where its path cannot be used.
+    /// Fails with an environment error if its path cannot be used.
     pub fn with_shared(self, shared: &Path) -> Result<Self> {
         let Ok(shared) = shared.canonicalize() else {
             return Ok(self);
@@ -136,10 +138,10 @@ impl Cache {
         self.shared.as_deref()
     }
 
-    /// As [`Self::dir`], to be read in the shared cache, too.
+    /// Returns a directory as [`Self::dir`] does, which is also read in the shared cache.
     ///
     /// # Errors
-    /// Environment, where the own one cannot be made.
+    /// Fails with an environment error if the own directory cannot be created.
     pub fn layered(&self, name: &str) -> Result<CacheDir> {
         Ok(CacheDir {
             own: self.dir(name)?,
@@ -147,7 +149,7 @@ impl Cache {
         })
     }
 
-    /// A subdirectory, made if it is not there, without what killed processes left in it.
+    /// Returns a subdirectory. It is created if necessary, and what killed processes left in it is removed.
     pub fn dir(&self, name: &str) -> Result<PathBuf> {
         let dir = self.root.join(name);
         sweep(&dir);
@@ -159,7 +161,7 @@ impl Cache {
     }
 }
 
-/// Shared by all that use a cache; waits for the one that removes from it.
+/// Takes the lock that all users of a cache share. It waits for a process that removes something.
 fn hold(root: &Path, make: bool) -> Option<Arc<File>> {
     let path = root.join("use.lock");
     if make {
@@ -170,7 +172,8 @@ fn hold(root: &Path, make: bool) -> Option<Arc<File>> {
     Some(Arc::new(lock))
 }
 
-/// nvcc passes its paths to a shell in double quotes, and puts its own directory into PATH.
+/// Refuses paths that nvcc could not pass on. nvcc passes its paths to a shell in double quotes, and puts its own
+/// directory into PATH.
 fn check_path(root: &Path, variable: &str) -> Result<()> {
     let is_read = |c: &char| matches!(c, '"' | '$' | '`' | ':') || c.is_control();
     match root.to_string_lossy().chars().find(is_read) {
@@ -185,11 +188,11 @@ fn check_path(root: &Path, variable: &str) -> Result<()> {
     }
 }
 
-/// Whole or not at all for every reader, also one at the same time. Not flushed to the disk: whoever
-/// reads after a power failure has to tell a damaged file, as every user of the cache does.
+/// Writes a file that every reader sees whole or not at all, even one that reads at the same time. It is not flushed to
+/// the disk: after a power failure a reader has to recognise a damaged file, as every user of the cache does.
 ///
 /// # Errors
-/// Environment, where the directory of `file` cannot be written.
+/// Fails with an environment error if the directory of `file` cannot be written.
 pub fn write_atomically(file: &Path, bytes: &[u8]) -> Result<()> {
     use std::io::Write;
     let written = || {

@@ -1,25 +1,25 @@
-//! Errors that end a command before it has a verdict. Faults of a kernel are evidence, not errors.
+//! Errors that end a command before it has a verdict. Faults of a kernel are evidence, and not errors.
 
 use std::fmt;
 
 #[derive(Debug)]
 pub enum Error {
-    /// Wrong use of the command line or of a file that the user wrote: exit code 2.
+    /// The command line, or a file that the user wrote, is wrong: exit code 2.
     Usage(Diagnostic),
     /// The machine lacks something or broke: exit code 4.
     Environment(Diagnostic),
 }
 
-/// The problem, where it is, and what to do next.
+/// A problem: what it is, where it is, and what to do next.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// One sentence, no trailing full stop.
+    /// The problem in one sentence, without a full stop at the end.
     pub message: String,
-    /// `gates.yaml:12:5`, `baselines/k/v/times.json:1:30`.
+    /// The place in a file: `gates.yaml:12:5`, `baselines/k/v/times.json:1:30`.
     pub at: Option<String>,
-    /// Key path in that file: `kernels.gemm.launch.grid[0]`.
+    /// The path of the key in that file: `kernels.gemm.launch.grid[0]`.
     pub key: Option<String>,
-    /// Ways out, one a line.
+    /// Ways out, one on each line.
     pub help: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
-//! Files that others may have put there. Only a regular file of a size that makes sense is read: a FIFO would be waited
-//! for without end, and /dev/zero has none.
+//! Reads files that others may have written. Only a regular file of a reasonable size is read: a FIFO would be waited
+//! for without end, and /dev/zero has no end.
 
 use crate::process::confine::memory_of_machine;
 use std::fs::{File, Metadata, OpenOptions};
@@ -7,28 +7,28 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Bytes of a file that people write: gates.yaml, acceptances, baselines.
+/// The greatest size in bytes of a file that people write: gates.yaml, acceptances, baselines.
 pub const WRITTEN: u64 = 16 << 20;
 
-/// Bytes of what a compiler reads, be it generated: a source, a header, a cubin.
+/// The greatest size in bytes of what a compiler reads, even if it is generated: a source, a header, a cubin.
 pub const SOURCE: u64 = 256 << 20;
 
-/// Bytes of what gatekeeper or a compiler makes: what fits into memory with everything else.
+/// Returns the greatest size in bytes of what gatekeeper or a compiler makes: half of the machine's memory.
 pub fn made() -> u64 {
     memory_of_machine().map_or(u64::MAX, |bytes| bytes / 2)
 }
 
-/// The kind of thing at a path, links followed.
+/// The kind of thing at a path, with links followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileKind {
     File,
     Directory,
     /// A FIFO, a device or a socket.
     Special,
 }
 
-impl Kind {
-    pub fn of(about: &Metadata) -> Self {
+impl FileKind {
+    pub fn from_metadata(about: &Metadata) -> Self {
         match (about.is_file(), about.is_dir()) {
             (true, _) => Self::File,
             (_, true) => Self::Directory,
@@ -37,11 +37,13 @@ impl Kind {
     }
 }
 
+/// Opens a regular file.
+///
 /// # Errors
-/// Where it cannot be opened, or is no regular file.
+/// Fails if it cannot be opened, or is no regular file.
 pub fn open(path: &Path) -> io::Result<File> {
-    // Asked before it is opened, because opening some devices does something; and after, because it may be another by
-    // then.
+    // The kind is checked before the file is opened, because opening some devices does something, and again after,
+    // because the path may name something else by then.
     check_kind(&std::fs::metadata(path)?)?;
     let file = OpenOptions::new()
         .read(true)
@@ -52,18 +54,20 @@ pub fn open(path: &Path) -> io::Result<File> {
 }
 
 fn check_kind(about: &Metadata) -> io::Result<()> {
-    match Kind::of(about) {
-        Kind::File => Ok(()),
-        Kind::Directory => Err(io::ErrorKind::IsADirectory.into()),
-        Kind::Special => Err(io::Error::new(
+    match FileKind::from_metadata(about) {
+        FileKind::File => Ok(()),
+        FileKind::Directory => Err(io::ErrorKind::IsADirectory.into()),
+        FileKind::Special => Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             "it is a pipe, a device or a socket, not a file",
         )),
     }
 }
 
+/// Reads a file.
+///
 /// # Errors
-/// As [`open`], and where it has more than `most` bytes.
+/// Fails as [`open`] does, and if the file has more than `most` bytes.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let file = open(path)?;
     let size = file.metadata()?.len();
@@ -78,7 +82,7 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     }
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(usize::try_from(size).map_err(|_| too_large())?)?;
-    // It may grow meanwhile.
+    // The file may grow meanwhile.
     file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         Err(too_large())
@@ -87,8 +91,10 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     }
 }
 
+/// Reads a text.
+///
 /// # Errors
-/// As [`read`], and where it is not UTF-8.
+/// Fails as [`read`] does, and if the file is not UTF-8.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     String::from_utf8(read(path, most)?)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not valid UTF-8"))
@@ -107,7 +113,7 @@ mod tests {
         for name in ["file", "link"] {
             assert_eq!(read(&at(name), 4).unwrap(), b"1234");
         }
-        // Linux says of its own files that they are empty.
+        // Linux reports its own files as empty.
         assert!(
             !read_text(Path::new("/proc/self/status"), WRITTEN)
                 .unwrap()

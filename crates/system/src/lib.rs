@@ -1,5 +1,5 @@
 //! The machine below gatekeeper: files, other programs, temporary directories, limits, the cache and the one error
-//! type. Knows nothing of kernels.
+//! type. The crate knows nothing of kernels.
 
 // Outside of tests every file is read through `system::files`.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

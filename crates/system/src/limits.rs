@@ -1,5 +1,5 @@
-//! Limits of this process on the machine, checked before anything starts: later, a refused thread or allocation would
-//! end the process without a message.
+//! Checks the limits of this process on the machine before anything starts. A thread or allocation that is refused
+//! later would end the process without a message.
 
 use crate::error::{Error, Result};
 use crate::process::confine::memory_of_machine;
@@ -7,19 +7,19 @@ use nix::sys::resource::{Resource, getrlimit};
 use std::sync::OnceLock;
 use std::thread::available_parallelism;
 
-/// Address space, most of which threads and their stacks take.
+/// The least address space in bytes. Threads and their stacks take most of it.
 const LEAST_MEMORY: u64 = 1 << 30;
 
-/// The most address space of one compiler process, where the machine has twice as much. Large kernels of libraries take
-/// 4 to 5 GiB. A header without an end, as a link to /dev/zero, takes all that it can get.
+/// The most address space of one compiler process in bytes, if the machine has twice as much. Large kernels of
+/// libraries take 4 to 5 GiB. A header without an end, like a link to /dev/zero, takes everything that it can get.
 const COMPILER_MEMORY: u64 = 8 << 30;
 
-/// Says another limit: `12GiB`.
+/// The variable that sets another limit: `12GiB`.
 const COMPILER_MEMORY_VARIABLE: &str = "GATEKEEPER_COMPILER_MEMORY";
 
 static COMPILER: OnceLock<u64> = OnceLock::new();
 
-/// Bytes of address space that one compiler process may have.
+/// Returns the bytes of address space that one compiler process may have.
 pub fn compiler_memory() -> u64 {
     // A test of a part of the program starts without `prepare`.
     *COMPILER.get_or_init(|| default_compiler_memory(memory_of_machine()))
@@ -45,17 +45,17 @@ fn read_compiler_memory() -> Result<()> {
     Ok(())
 }
 
-/// That a compiler took all memory that it may have, by what it says; what it says goes below.
+/// Recognises from its output that a compiler used up its memory, and returns the message to put before that output.
 pub fn out_of_memory(log: &str) -> Option<String> {
     const SAYS: [&str; 6] = [
-        // g++ and clang++.
+        // These are messages of g++ and clang++.
         "out of memory allocating",
         "virtual memory exhausted",
         "LLVM ERROR: out of memory",
-        // cudafe++ and cicc.
+        // These are messages of cudafe++ and cicc.
         "std::bad_alloc",
         "error: out of memory",
-        // ptxas.
+        // This is the message of ptxas.
         "Memory allocation failure",
     ];
     let line = log
@@ -69,10 +69,10 @@ pub fn out_of_memory(log: &str) -> Option<String> {
     ))
 }
 
-/// `10GiB` in bytes.
+/// Parses a size such as `10GiB`, and returns it in bytes.
 ///
 /// # Errors
-/// How to write one.
+/// Returns how to write a size.
 pub fn parse_size(text: &str) -> std::result::Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit: u64 = match text.get(digits.len()..) {
@@ -91,11 +91,11 @@ pub fn parse_size(text: &str) -> std::result::Result<u64, String> {
         .ok_or_else(|| "that is more than any disk holds".to_owned())
 }
 
-/// Checks the limits, and starts the threads that compute: one for each core, or as many as `RAYON_NUM_THREADS` says
-/// if that is fewer.
+/// Checks the limits, and starts the threads that compute: one for each core, or as many as `RAYON_NUM_THREADS` says if
+/// that is fewer.
 ///
 /// # Errors
-/// Environment, where a limit is too low or the threads cannot be started.
+/// Fails with an environment error if a limit is too low, or if the threads cannot be started.
 pub fn prepare() -> Result<()> {
     let (memory, _) = getrlimit(Resource::RLIMIT_AS)
         .map_err(|error| Error::environment(format!("limits cannot be read: {error}")))?;

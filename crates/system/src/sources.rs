@@ -1,18 +1,18 @@
-//! Sources and directories of headers, as gates.yaml names them. `${TORCH_INCLUDE}/ATen` is recorded as it was
-//! written; where it is on this machine is looked up when it is needed.
+//! Sources and directories of headers, as gates.yaml names them. `${TORCH_INCLUDE}/ATen` is recorded as it was written.
+//! Its place on this machine is looked up when it is needed.
 
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
 /// The kind of source that another compiler has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Made {
+pub enum Precompiled {
     Ptx,
     Cubin,
 }
 
-impl Made {
-    pub fn of(source: &str) -> Option<Self> {
+impl Precompiled {
+    pub fn from_path(source: &str) -> Option<Self> {
         match extension(source) {
             "ptx" => Some(Self::Ptx),
             "cubin" => Some(Self::Cubin),
@@ -26,7 +26,7 @@ pub fn extension(source: &str) -> &str {
     extension.and_then(OsStr::to_str).unwrap_or_default()
 }
 
-/// The same path without `.` and, as far as can be told from how it is written, without `..`.
+/// Returns the same path without `.` and, as far as the text of the path shows it, without `..`.
 pub fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -39,7 +39,7 @@ pub fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// The path `to` as it is written in the directory `from`, both from one place. `from` does not leave that place.
+/// Returns the path `to` relative to the directory `from`. Both are relative to one place, which `from` does not leave.
 pub fn relative(from: &Path, to: &Path) -> PathBuf {
     let (from, to) = (plain(from), plain(to));
     if to.is_absolute() {
@@ -51,23 +51,23 @@ pub fn relative(from: &Path, to: &Path) -> PathBuf {
     up.chain(to.components().skip(shared)).collect()
 }
 
-/// Why a directory cannot be had.
+/// The reasons for which a directory is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoDirectory {
     /// The environment does not have the variable, or it is empty.
     Unset { variable: String },
-    /// Relative to what, nobody knows.
+    /// The variable has a relative path, and nobody knows what it is relative to.
     Relative { variable: String, value: String },
-    /// Something else than one `${NAME}` at the beginning.
+    /// The text has something else than one `${NAME}` at the beginning.
     Misplaced,
 }
 
-/// Whether a directory is outside the tree by how it is written.
+/// Returns true if a directory is outside the tree according to its text.
 pub fn is_outside(written: &str) -> bool {
     written.starts_with('/') || written.contains('$')
 }
 
-/// The directory on this machine. One in the tree stays relative to it.
+/// Returns the directory on this machine. A directory in the tree stays relative to it.
 pub fn expand(
     written: &str,
     environment: &dyn Fn(&str) -> Option<String>,
@@ -96,8 +96,8 @@ pub fn expand(
     }
 }
 
-/// As this process has them.
-pub fn of_process(name: &str) -> Option<String> {
+/// Reads a variable of this process's environment.
+pub fn read_variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
@@ -105,7 +105,7 @@ pub fn of_process(name: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn of(written: &str) -> Result<String, NoDirectory> {
+    fn expand_here(written: &str) -> Result<String, NoDirectory> {
         expand(written, &|name| match name {
             "TORCH_INCLUDE" => Some("/opt/torch/include/".to_owned()),
             "HERE" => Some("include".to_owned()),
@@ -122,7 +122,7 @@ mod tests {
             ("${TORCH_INCLUDE}", "/opt/torch/include"),
             ("${TORCH_INCLUDE}/ATen", "/opt/torch/include/ATen"),
         ] {
-            assert_eq!(of(written).as_deref(), Ok(is));
+            assert_eq!(expand_here(written).as_deref(), Ok(is));
             assert_eq!(is_outside(written), is.starts_with('/'));
         }
     }
@@ -132,13 +132,13 @@ mod tests {
         for variable in ["ABSENT", "EMPTY"] {
             let variable = variable.to_owned();
             let written = format!("${{{variable}}}/x");
-            assert_eq!(of(&written), Err(NoDirectory::Unset { variable }));
+            assert_eq!(expand_here(&written), Err(NoDirectory::Unset { variable }));
         }
         let relative = NoDirectory::Relative {
             variable: "HERE".to_owned(),
             value: "include".to_owned(),
         };
-        assert_eq!(of("${HERE}"), Err(relative));
+        assert_eq!(expand_here("${HERE}"), Err(relative));
         for written in [
             "$TORCH_INCLUDE",
             "${TORCH_INCLUDE",
@@ -148,7 +148,11 @@ mod tests {
             "a/${TORCH_INCLUDE}",
             "${TORCH_INCLUDE}/${HERE}",
         ] {
-            assert_eq!(of(written), Err(NoDirectory::Misplaced), "{written}");
+            assert_eq!(
+                expand_here(written),
+                Err(NoDirectory::Misplaced),
+                "{written}"
+            );
         }
     }
 

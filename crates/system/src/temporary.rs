@@ -1,7 +1,7 @@
-//! Files and directories that are gone when this process is, however it ends.
+//! Temporary files and directories, which are gone when this process is, however it ends.
 //!
-//! Dropped, they are removed; at a signal, too ([`Unfinished`]). A process that is killed outright leaves them, so
-//! their names hold its number: [`sweep`] removes those that nobody owns any more.
+//! They are removed when they are dropped, and at a signal ([`Unfinished`]). A process that is killed outright leaves
+//! them. Their names contain its process id, so that [`sweep`] can remove those without an owner.
 
 use crate::process::children::Unfinished;
 use nix::sys::signal::kill;
@@ -13,10 +13,10 @@ use std::path::Path;
 use std::time::Duration;
 use tempfile::{Builder, NamedTempFile, TempDir};
 
-/// How their names begin.
+/// The text that begins all of their names.
 pub const PREFIX: &str = ".gatekeeper-";
 
-/// Numbers of processes are used again, and other machines may share the directory: what is younger stays.
+/// The age up to which leftovers stay. Process ids are used again, and other machines may share the directory.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 fn prefix() -> String {
@@ -24,14 +24,16 @@ fn prefix() -> String {
 }
 
 pub struct TemporaryDir {
-    // In this order: what a signal would remove is removed first.
+    // The order of the fields matters: what a signal would remove is removed first.
     dir: TempDir,
     _unfinished: Unfinished,
 }
 
 impl TemporaryDir {
+    /// Creates a directory in `dir`.
+    ///
     /// # Errors
-    /// Where `dir` cannot be written.
+    /// Fails if `dir` cannot be written.
     pub fn new_in(dir: &Path) -> io::Result<Self> {
         let dir = Builder::new().prefix(&prefix()).tempdir_in(dir)?;
         Ok(Self {
@@ -40,10 +42,10 @@ impl TemporaryDir {
         })
     }
 
-    /// With exactly this name, which a process that is killed leaves.
+    /// Creates a directory with exactly this name. A process that is killed leaves it.
     ///
     /// # Errors
-    /// Where it is there already, or `dir` cannot be written.
+    /// Fails if it exists already, or if `dir` cannot be written.
     pub fn named(dir: &Path, name: &str) -> io::Result<Self> {
         let dir = Builder::new().prefix(name).rand_bytes(0).tempdir_in(dir)?;
         Ok(Self {
@@ -57,17 +59,17 @@ impl TemporaryDir {
     }
 }
 
-/// A file that takes its place, whole, when it is kept.
+/// A file that gets its place, whole, when it is kept.
 pub struct TemporaryFile {
     file: NamedTempFile,
     _unfinished: Unfinished,
 }
 
 impl TemporaryFile {
-    /// With the rights of any new file: all but those that the umask takes.
+    /// Creates a file with the rights of any new file: all except those that the umask takes.
     ///
     /// # Errors
-    /// Where `dir` cannot be written.
+    /// Fails if `dir` cannot be written.
     pub fn new_in(dir: &Path) -> io::Result<Self> {
         let file = Builder::new()
             .prefix(&prefix())
@@ -83,8 +85,10 @@ impl TemporaryFile {
         self.file.as_file()
     }
 
+    /// Moves the file to its place.
+    ///
     /// # Errors
-    /// Where it cannot be moved there.
+    /// Fails if it cannot be moved there.
     pub fn persist(self, path: &Path) -> io::Result<()> {
         self.file
             .persist(path)
@@ -131,7 +135,7 @@ fn owner(name: &str) -> Option<i32> {
     number.parse().ok().filter(|number| *number > 0)
 }
 
-/// For a process of another user, this can tell only that it exists.
+/// Returns true if a process exists. For a process of another user, nothing more can be told.
 fn is_alive(process: i32) -> bool {
     kill(Pid::from_raw(process), None) != Err(nix::errno::Errno::ESRCH)
 }
@@ -145,7 +149,7 @@ mod tests {
     #[test]
     fn sweeps_only_old_directories_of_ended_processes() {
         let dir = tempfile::tempdir().unwrap();
-        // A process that has ended, and was waited for.
+        // This process has ended, and was waited for.
         let mut ended = std::process::Command::new("true").spawn().unwrap();
         let gone = ended.id();
         ended.wait().unwrap();

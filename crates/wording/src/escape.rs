@@ -1,10 +1,10 @@
-//! Text from outside, harmless in each kind of output: what a compiler or a kernel printed, names and reasons in files
-//! of the tree, paths, fields of a record. All of it, in one place.
+//! Escapes text from outside for each kind of output: what a compiler or a kernel printed, names and reasons in files
+//! of the tree, paths, fields of a record. All escaping is in this module.
 
-/// Begins a line of a message that a program printed: it is shown as it is, and not wrapped like a sentence.
+/// Begins a line of a message that a program printed. The line is shown as it is, and is not wrapped like a sentence.
 pub const PRINTED: &str = "  │ ";
 
-/// A line without control characters, nor those that turn the direction of what follows.
+/// Returns a line without control characters, and without characters that change the direction of the text after them.
 pub fn visible(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     for c in line.chars() {
@@ -17,17 +17,20 @@ pub fn visible(line: &str) -> String {
     out
 }
 
-/// Text of two directions reads in another order than it is (CVE-2021-42574).
+/// Returns true for characters that change the direction of text. A line with both directions reads in another order
+/// than it is (CVE-2021-42574).
 fn turns(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// For a stream that people read, and a runner of GitHub: the older form of its commands counts anywhere in a line.
+/// Escapes a line for a stream that people and a runner of GitHub read. The older form of the runner's commands is
+/// valid anywhere in a line.
 pub fn within_line(line: &str) -> String {
     visible(line).replace("##[", "## [")
 }
 
-/// The newer form counts where a line begins with it, whatever white space is before it.
+/// Escapes the beginning of a line. The newer form of commands is valid where a line begins with it, after any white
+/// space.
 pub fn line_start(line: String) -> String {
     let start = line.trim_start();
     match start.strip_prefix("::") {
@@ -36,7 +39,7 @@ pub fn line_start(line: String) -> String {
     }
 }
 
-/// Several lines for such a stream.
+/// Escapes several lines for such a stream.
 pub fn lines(text: &str) -> String {
     text.lines()
         .map(|line| line_start(within_line(line)))
@@ -44,8 +47,8 @@ pub fn lines(text: &str) -> String {
         .join("\n")
 }
 
-/// In markdown, on one line: neither HTML, nor a link or an image, nor the end of a cell, nor a mention of a user or
-/// of an issue, nor the beginning of a headline or of a block, nor of code that would end in what follows.
+/// Escapes text for one line of markdown: it contains neither HTML, a link nor an image, does not end a cell, mentions
+/// no user or issue, begins no headline or block, and no code that would end in what follows.
 pub fn markdown(raw: &str) -> String {
     let mut out = String::with_capacity(raw.len());
     let mut rest = raw.trim_end().chars().peekable();
@@ -56,7 +59,7 @@ pub fn markdown(raw: &str) -> String {
             '&' => out.push_str("&amp;"),
             '|' => out.push_str("\\|"),
             '(' if out.ends_with(']') => out.push_str("\\("),
-            // A space of no width: GitHub looks for names and numbers in the text that is shown.
+            // A space of no width prevents a mention, because GitHub looks for names and numbers in the visible text.
             // In `k/fast@small`, which is there to be copied, it looks for none.
             '@' if rest.peek().is_some_and(|next| next.is_alphanumeric())
                 && !out.ends_with(char::is_alphanumeric) =>
@@ -77,7 +80,7 @@ pub fn markdown(raw: &str) -> String {
     }
 }
 
-/// Backticks that have no end within the text are none: they would turn the code that follows into text.
+/// Escapes backticks that have no end within the text, because they would turn the code that follows into text.
 fn close_code(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -86,7 +89,7 @@ fn close_code(text: &str) -> String {
         out.push_str(before);
         let run = from.len() - from.trim_start_matches('`').len();
         let (ticks, after) = from.split_at(run);
-        // A backslash would take the first of them away.
+        // A backslash would escape the first of them.
         let end = if before.ends_with('\\') {
             None
         } else {
@@ -108,7 +111,7 @@ fn close_code(text: &str) -> String {
     out + rest
 }
 
-/// Behind the first run of as many backticks.
+/// Returns the position after the first run of as many backticks.
 fn end_of_code(text: &str, run: usize) -> Option<usize> {
     let mut at = 0;
     while let Some(found) = text.get(at..)?.find('`') {
@@ -123,7 +126,7 @@ fn end_of_code(text: &str, run: usize) -> Option<usize> {
     None
 }
 
-/// In one cell, with its line breaks.
+/// Escapes text for one cell, and keeps its line breaks.
 pub fn markdown_cell(raw: &str) -> String {
     raw.trim_end()
         .split('\n')
@@ -132,7 +135,8 @@ pub fn markdown_cell(raw: &str) -> String {
         .join("<br>")
 }
 
-/// Code stays literal but for the bar, which ends a cell even there, and the backtick, which ends it.
+/// Escapes code for markdown. It stays literal except for the bar, which ends a cell even there, and the backtick,
+/// which ends the code.
 pub fn markdown_code(raw: &str) -> String {
     let one_line: String = raw
         .chars()
@@ -145,7 +149,7 @@ pub fn markdown_code(raw: &str) -> String {
     format!("`{}`", one_line.replace('|', "\\|").replace("##[", "## ["))
 }
 
-/// In a string of mermaid's: it ends neither the string nor the block, and is no entity.
+/// Escapes text for a string of mermaid: it ends neither the string nor the block, and is no entity.
 pub fn chart_text(raw: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || " ._-/@*+:,[]".contains(c);
     raw.chars()
@@ -153,23 +157,24 @@ pub fn chart_text(raw: &str) -> String {
         .collect()
 }
 
-/// The message of a workflow command, whose lines are shown in a page and in a log. Line breaks and `%` are escaped as
-/// actions/toolkit does (packages/core/src/command.ts), so that no message can end its command and begin another.
+/// Escapes the message of a workflow command, whose lines are shown in a page and in a log. Line breaks and `%` are
+/// escaped as actions/toolkit does (packages/core/src/command.ts), so that no message can end its command and begin
+/// another.
 pub fn workflow_data(text: &str) -> String {
     let lines = text.split('\n').map(|line| {
-        // The break of Windows is one, too.
+        // A line break of Windows is one, too.
         within_line(line.strip_suffix('\r').unwrap_or(line)).replace('%', "%25")
     });
     lines.collect::<Vec<_>>().join("%0A")
 }
 
-/// A property of one.
+/// Escapes a property of a workflow command.
 pub fn workflow_property(text: &str) -> String {
     workflow_data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
-/// JSON that is read from a terminal or a runner's log as well. It means the same: outside of strings there are no such
-/// characters.
+/// Escapes JSON for a terminal or a runner's log. Its meaning is the same, because such characters occur only inside of
+/// strings.
 pub fn json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.replace("##[", "\\u0023#[").chars() {
@@ -183,7 +188,7 @@ pub fn json(text: &str) -> String {
     out
 }
 
-/// In a message of SARIF, where `[text](place)` is a link.
+/// Escapes a message of SARIF, where `[text](place)` is a link.
 pub fn sarif_message(text: &str) -> String {
     text.split('\n')
         .map(visible)
@@ -192,7 +197,7 @@ pub fn sarif_message(text: &str) -> String {
         .replace("](", "] (")
 }
 
-/// A path as the path of a URI.
+/// Encodes a path as the path of a URI.
 pub fn uri_path(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {
@@ -206,7 +211,7 @@ pub fn uri_path(path: &str) -> String {
     out
 }
 
-/// As `json`, of XML.
+/// Escapes XML in the way of [`json`].
 pub fn xml(text: &str) -> String {
     text.split('\n')
         .map(visible)
@@ -215,8 +220,8 @@ pub fn xml(text: &str) -> String {
         .replace("##[", "&#35;#[")
 }
 
-/// A whole page of HTML, in which the markup is escaped already: no text in it hides a character or turns the direction
-/// of others, and where a runner's log shows the page, none is a command.
+/// Escapes a whole page of HTML, in which the markup is escaped already: no text in it hides a character or changes the
+/// direction of others, and none is a command in a runner's log that shows the page.
 pub fn html(page: &str) -> String {
     let mut out = String::with_capacity(page.len());
     for line in page.lines() {
@@ -235,10 +240,10 @@ pub fn html(page: &str) -> String {
     out
 }
 
-/// Bytes of a text from outside that a report shows.
+/// The number of bytes that a report shows of a text from outside.
 const MOST: usize = 8 << 10;
 
-/// Its beginning, where the first error of a compiler is, and how much more the record has.
+/// Returns the beginning of a text, which has the first error of a compiler, and how much more the record has.
 pub fn cut(text: String) -> String {
     if text.len() <= MOST {
         return text;
@@ -255,7 +260,7 @@ pub fn cut(text: String) -> String {
 pub mod testing {
     use proptest::prelude::*;
 
-    /// Pieces that could matter, and any text between.
+    /// Draws pieces that could matter, with any text between them.
     pub fn hostile() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             Just("::".to_owned()),
@@ -266,7 +271,8 @@ pub mod testing {
             Just(" @octocat ".to_owned()),
             Just(" \t".to_owned()),
             Just("\u{1b}[2J".to_owned()),
-            // A link of a terminal, its bell, a control sequence in one character, the end of a text in C.
+            // These are a link of a terminal, its bell, a control sequence in one character, and the end of a text in
+            // C.
             Just("\u{1b}]8;;http://e\u{7}x\u{1b}]8;;\u{7}".to_owned()),
             Just("\u{9b}31m\u{0}\u{8}".to_owned()),
             Just("\u{202e}\u{2066}\u{61c}".to_owned()),

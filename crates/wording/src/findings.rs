@@ -1,4 +1,4 @@
-//! A finding of the simulator as a sentence.
+//! Writes a finding of the simulator as a sentence.
 
 use super::problems;
 use model::*;

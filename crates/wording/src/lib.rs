@@ -1,5 +1,5 @@
-//! Values, names and reasons as people write them, and the one way to escape text from outside. Below everything that
-//! prints. Decides nothing.
+//! Writes values, names and reasons as people do, and escapes text from outside. Everything that prints depends on this
+//! crate, and it decides nothing.
 
 pub mod escape;
 pub mod findings;

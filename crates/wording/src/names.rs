@@ -1,13 +1,13 @@
-//! Many subjects in few words: by name where they are few, else counted by variant or by kernel.
+//! Names many subjects in few words: by name if there are few, and else counted by variant or by kernel.
 
 use super::words::plural;
 use model::{Plan, Subject};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// More subjects than this are counted where they head a line.
+/// At the head of a line, more subjects than this are counted.
 const MOST_NAMES: usize = 3;
 
-/// `k/direct@small, k/fast@small`, and of many what `in_words` says.
+/// Returns the names of subjects, `k/direct@small, k/fast@small`, or what `in_words` returns if there are many.
 pub fn named(plan: &Plan, subjects: &[&Subject]) -> String {
     if subjects.len() > MOST_NAMES {
         return in_words(plan, &subjects.iter().copied().collect());
@@ -16,8 +16,8 @@ pub fn named(plan: &Plan, subjects: &[&Subject]) -> String {
     names.join(", ")
 }
 
-/// `3 cases (k/direct@small, 2 of k/fast)`: by name, and several of a variant by their number. `all 3 cases`
-/// and `3 cases (all of k)` where the run has no others.
+/// Returns subjects with their number, `3 cases (k/direct@small, 2 of k/fast)`: single ones by name, and several of a
+/// variant by their number. Returns `all 3 cases` and `3 cases (all of k)` if the run has no others.
 pub fn in_words(plan: &Plan, subjects: &BTreeSet<&Subject>) -> String {
     let cases = subjects
         .iter()
@@ -121,7 +121,7 @@ mod tests {
             ("b/x@s b/x@t c/x@s", "3 cases (all of b, c/x@s)"),
             ("a/x@s a/x@t a/y@s a/y@t", "4 cases (all of a)"),
             ("a/x@s a/x@t a/y@s a/y@t b/x@s b/x@t c/x@s", "all 7 cases"),
-            // One that the plan has not: of a comparison's base.
+            // The plan does not have the subject: it belongs to the base of a comparison.
             (
                 "a/x@s a/x@t a/y@s a/y@t b/x@s b/x@t c/x@s d/x@s",
                 "8 cases (all of a, all of b, c/x@s, d/x@s)",

@@ -1,9 +1,9 @@
-//! A problem in a few words, for the head of its block.
+//! Names a problem in a few words, for the head of its block.
 
 use super::words;
 use model::*;
 
-/// `race on shared memory`, `arguments do not fit`, `max_err <= 1e-5`.
+/// Returns the title of a problem: `race on shared memory`, `arguments do not fit`, `max_err <= 1e-5`.
 pub fn title(problem: &Problem, verdicts: &[Verdict]) -> String {
     match &problem.cause {
         ProblemCause::Arguments(_) => words_of(problem.code),
@@ -37,7 +37,7 @@ fn kind(finding: &Finding) -> String {
     .to_owned()
 }
 
-/// The order that is missing between the two lines of a finding.
+/// Returns the order that is missing between the two lines of a finding.
 pub fn lacking(finding: &Finding) -> Option<&'static str> {
     let follows = finding.accesses.iter().find_map(|access| access.follows);
     match finding.kind {
@@ -86,7 +86,7 @@ pub fn access(finding: &Finding, access: &Access) -> String {
         .join(" ")
 }
 
-/// `thread 32`, and of a block of several dimensions `thread (1, 2, 0)`.
+/// Returns a thread: `thread 32`, or `thread (1, 2, 0)` in a block of several dimensions.
 pub fn thread([x, y, z]: [u32; 3]) -> String {
     match (y, z) {
         (0, 0) => format!("thread {x}"),
@@ -94,7 +94,7 @@ pub fn thread([x, y, z]: [u32; 3]) -> String {
     }
 }
 
-/// `block 0`, in the same way.
+/// Returns a block in the same way: `block 0`.
 pub fn block([x, y, z]: [u32; 3]) -> String {
     match (y, z) {
         (0, 0) => format!("block {x}"),
@@ -102,7 +102,7 @@ pub fn block([x, y, z]: [u32; 3]) -> String {
     }
 }
 
-/// `inp is f32, and parameter 1 of gelu is __nv_bfloat16 const*`
+/// Returns an argument that does not fit: `inp is f32, and parameter 1 of gelu is __nv_bfloat16 const*`.
 pub fn mistyped(mistyped: &Mistyped) -> String {
     format!(
         "{} is {} in gates.yaml, and parameter {} of {} is {}",
@@ -114,7 +114,7 @@ pub fn mistyped(mistyped: &Mistyped) -> String {
     )
 }
 
-/// Gates that name the cause, each once and not more than two.
+/// Returns the gates that name the cause, each once and at most two.
 fn gates(problem: &Problem, verdicts: &[Verdict]) -> String {
     let mut names: Vec<String> = Vec::new();
     for verdict in problem.verdicts.iter().filter_map(|at| verdicts.get(*at)) {
@@ -129,7 +129,7 @@ fn gates(problem: &Problem, verdicts: &[Verdict]) -> String {
     }
 }
 
-/// ` on sm_100`, for what breaks on one of several architectures.
+/// Returns ` on sm_100` for a problem on one of several architectures.
 fn on_architecture(reason: &Reason) -> String {
     match reason {
         Reason::OnArchitecture { arch, .. } => format!(" on {arch}"),
@@ -144,7 +144,7 @@ fn innermost(reason: &Reason) -> &Reason {
     }
 }
 
-/// A code as words: `kernel faulted`.
+/// Returns a code as words: `kernel faulted`.
 fn words_of(code: &str) -> String {
     code.replace('-', " ")
 }

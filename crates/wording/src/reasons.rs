@@ -1,5 +1,5 @@
-//! Sentences: why a verdict came out as it did, for a reader. The only place that words a reason; nothing
-//! reads them back.
+//! Writes the sentence that says why a verdict came out as it did. No other module words a reason, and nothing reads
+//! the sentences back.
 
 use super::words::{
     any_of, comma, compared_part, difference, element, instructions, limit, limit_by,
@@ -10,15 +10,15 @@ use super::{escape, findings, problems};
 use model::occupancy::{Excess, Limiter};
 use model::*;
 
-/// About whom a sentence is, and from where its commands are run.
+/// Whom a sentence is about, and where its commands are run.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     pub environment: &'a Environment,
-    /// At least one.
+    /// The subjects of the sentence, at least one.
     pub subjects: &'a [&'a Subject],
 }
 
-/// Why, in one sentence; empty where there is nothing to add to a pass.
+/// Returns the reason in one sentence, or an empty text if there is nothing to add to a pass.
 pub fn verdict(environment: &Environment, verdict: &Verdict) -> String {
     reason(environment, &verdict.subject, &verdict.reason)
 }
@@ -33,7 +33,7 @@ pub fn reason(environment: &Environment, subject: &Subject, reason: &Reason) -> 
 
 impl Context<'_> {
     pub fn sentence(&self, reason: &Reason) -> String {
-        // Once, around all that is quoted in it: it says how much is left out.
+        // The text is cut once, with everything quoted in it, and says how much is left out.
         escape::cut(self.whole_sentence(reason))
     }
 
@@ -166,7 +166,7 @@ impl Context<'_> {
                 }
             ),
 
-            // The bits of words as a number would say nothing.
+            // The difference of words is one of bits, and as a number it would say nothing.
             R::BeyondLimit { bound: Num(0.0), worst: Some((_, worst)), .. }
                 if let Some(reading) = &worst.reading =>
             {
@@ -536,7 +536,7 @@ impl Context<'_> {
     }
 }
 
-/// Heads the skips that follow from an earlier failure.
+/// The head of the skips that follow from an earlier failure.
 pub const NOT_PROVEN: &str = "correctness not established";
 
 fn all<T>(of: &[T], each: impl Fn(&T) -> String) -> String {
@@ -544,7 +544,7 @@ fn all<T>(of: &[T], each: impl Fn(&T) -> String) -> String {
     all.join("; ")
 }
 
-/// `; the first NaN arose at k.cu:8, block 0, thread 3`
+/// Returns where the first NaN arose: `; the first NaN arose at k.cu:8, block 0, thread 3`.
 fn arose(arose: &Arose) -> String {
     let value = if arose.is_nan { "NaN" } else { "infinity" };
     format!(
@@ -596,7 +596,7 @@ fn operands(of: &[Operand]) -> String {
     all.join(", ")
 }
 
-/// `registers 87 -> 101, +16.1 %, limit +0 % of the baseline`.
+/// Returns a comparison: `registers 87 -> 101, +16.1 %, limit +0 % of the baseline`.
 fn compared(comparison: &Comparison) -> String {
     let Comparison {
         metric,
@@ -673,7 +673,7 @@ fn days(sessions: Option<u32>) -> String {
     }
 }
 
-/// `global_load_sectors 1024 -> 2560, +150.0 % (most at k.cu:21: 2048)`.
+/// Returns a rise of a counter: `global_load_sectors 1024 -> 2560, +150.0 % (most at k.cu:21: 2048)`.
 fn rise(rise: &CounterRise) -> String {
     let metric = Metric::Counter(rise.counter);
     let lines: Vec<_> = rise
@@ -704,7 +704,7 @@ fn accepted_by(accepted: &AcceptedLimit) -> String {
     )
 }
 
-/// `shared_race at k.cu:12 (512 times) accepted by jane@example.org until 2027-01-31: why`.
+/// Returns an acceptance: `shared_race at k.cu:12 (512 times) accepted by jane@example.org until 2027-01-31: why`.
 fn accepted_finding(accepted: &AcceptedFinding) -> String {
     let AcceptedFinding {
         finding,
@@ -758,7 +758,7 @@ fn first_launch_only(seed: u64, differs: &KeptDifference, kept: &[KeptVariable])
     )
 }
 
-/// `shared_store_requests, shared_store_wavefronts (why)`.
+/// Returns withheld counters with the reason: `shared_store_requests, shared_store_wavefronts (why)`.
 pub fn withheld_counters(of: &WithheldCounters) -> String {
     let counters: Vec<_> = of.counters.iter().map(|counter| counter.name()).collect();
     format!("{} ({})", counters.join(", "), withheld(Some(&of.why)))
@@ -791,7 +791,8 @@ fn withheld(why: Option<&Withheld>) -> String {
     }
 }
 
-/// `load_sectors 875 -> 3500, but the old value is the simulator's alone, as lanes of ...`, by what causes the doubt.
+/// Returns doubted rises by what causes the doubt: `load_sectors 875 -> 3500, but the old value is the simulator's
+/// alone, as lanes of ...`.
 fn doubted_rises(rises: &[DoubtedRise]) -> String {
     let mut groups: Vec<(Side, &Withheld, Vec<String>)> = Vec::new();
     for DoubtedRise { rise, side, why } in rises {
@@ -828,7 +829,7 @@ fn doubted_rises(rises: &[DoubtedRise]) -> String {
         .join("; ")
 }
 
-/// `occupancy 100 % -> 75 %`
+/// Returns a value that became worse: `occupancy 100 % -> 75 %`.
 pub fn worse_value(value: &WorseValue) -> String {
     let quantity = |number: Num| quantity(value.metric, number.0);
     format!(
@@ -839,7 +840,7 @@ pub fn worse_value(value: &WorseValue) -> String {
     )
 }
 
-/// `each block asks for 104448 B of shared memory, and can have 101376 at most`
+/// Returns what is too large: `each block asks for 104448 B of shared memory, and can have 101376 at most`.
 fn excess(excess: Excess) -> String {
     let unit = match excess.resource {
         Limiter::Warps | Limiter::Blocks => "threads",
@@ -1043,7 +1044,7 @@ pub fn not_run(why: &NotRun) -> String {
     }
 }
 
-/// The heading of the skips over this budget.
+/// Returns the heading of the skips over this budget.
 pub fn over_budget(budget: u64) -> String {
     format!(
         "over the simulator's budget of {} a case (--sim-budget raises it)",
@@ -1233,7 +1234,7 @@ fn reference(found: &ReferenceComparison) -> String {
     said
 }
 
-/// Why a base gives nothing to compare with.
+/// Returns why a base has nothing to compare with.
 fn base_lack(lack: &BaseLack, sentence: impl Fn(&Reason) -> String) -> String {
     match lack {
         BaseLack::NotBuilt(why) => format!("its kernel was not built: {}", sentence(why)),
@@ -1333,7 +1334,7 @@ fn other_kernels(kernels: &OtherKernels) -> String {
     }
 }
 
-/// JAX's compiler times kernels while it compiles, and each process may choose others.
+/// JAX's compiler times kernels while it compiles, and each process may choose other ones.
 const TUNED_BY_XLA: &str = "XLA, which JAX compiles with, tries kernels and may choose others in each process, also where \
      nothing was changed: turn that off with `command: [env, XLA_FLAGS=--xla_gpu_autotune_level=0, python, ...]`, or capture \
      only what follows the first call of each function, which the program marks `with gatekeeper.region(\"decode\"):`, and \
@@ -1344,7 +1345,7 @@ pub fn is_of_xla(kernel: &str) -> bool {
     kernel.contains("_fusion") || kernel.starts_with("wrapped_")
 }
 
-/// Why a check gives no answer.
+/// Returns why a check gives no answer.
 fn lost(why: &Reason) -> String {
     match why {
         Reason::NotRun(why) => not_run(why),
@@ -1355,7 +1356,7 @@ fn lost(why: &Reason) -> String {
             device,
             arch,
         } => no_architecture((kernel, variant), device, *arch),
-        // Other reasons for a check without an answer are found in docs/verdicts.md without values.
+        // docs/verdicts.md explains other reasons, without values.
         other => other.code().to_owned(),
     }
 }
@@ -1395,7 +1396,7 @@ fn no_machine_code(arch: Arch, missing: Option<&MissingCode>) -> String {
     text
 }
 
-/// Those of one reason together.
+/// Returns lost counters, grouped by reason.
 fn lost_counters(lost: &[(Counter, Option<Withheld>)]) -> String {
     let mut reasons: Vec<(&Option<Withheld>, Vec<&str>)> = Vec::new();
     for (counter, why) in lost {

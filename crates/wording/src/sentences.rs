@@ -1,4 +1,4 @@
-//! The sentence of each reason. Read the snapshot aloud: every line has to be a plain sentence by itself.
+//! Pins the sentence of each reason. Read the snapshot aloud: every line has to be a plain sentence by itself.
 
 use super::{reasons, words};
 use judge::fixture;
@@ -6,8 +6,8 @@ use model::*;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Those of reasons.jsonl, which are as a report writes them, and three that a program does not read back. Values for
-/// codes that it lacks are made up.
+/// Returns all reasons: those in reasons.jsonl, which have the form of a report, and three that a program does not read
+/// back. Values for codes that the file lacks are made up.
 fn all_reasons() -> Vec<Reason> {
     let mut all: Vec<Reason> = include_str!("reasons.jsonl")
         .lines()
@@ -42,7 +42,7 @@ fn all_reasons() -> Vec<Reason> {
     all
 }
 
-/// Reasons of every kind, with each alternative of each field.
+/// Makes up reasons of every kind, with each alternative of each field.
 fn made_up() -> Vec<Reason> {
     let schema = schemars::schema_for!(Reason).to_value();
     let values = alternatives(&schema, &schema, "", &mut vec![String::new()]);
@@ -54,7 +54,8 @@ fn made_up() -> Vec<Reason> {
         .collect()
 }
 
-/// Values that fit a schema. A text is the name of its field. Where a type contains itself, its last alternative.
+/// Makes values that fit a schema. A text is the name of its field. If a type contains itself, its last alternative is
+/// taken.
 fn alternatives(root: &Value, schema: &Value, name: &str, within: &mut Vec<String>) -> Vec<Value> {
     let mut inner = |value: &Value, name: &str| alternatives(root, value, name, within);
     if let Some(pointer) = schema["$ref"].as_str() {
@@ -192,7 +193,7 @@ fn every_reason_is_a_sentence() {
         sentence(&reason);
         made_up_codes.insert(reason.code());
     }
-    // All but those that a program does not read back.
+    // All reasons are pinned but those that a program does not read back.
     assert_eq!(
         made_up_codes.len() + 3,
         given.len(),

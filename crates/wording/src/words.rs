@@ -1,9 +1,9 @@
-//! Numbers, gates and commands as people write them. A change has both of its values next to it, or is put
-//! into words: a bare sign leaves open whether it is head over base or base over head.
+//! Writes numbers, gates and commands as people do. A change has both of its values beside it, or is put into words,
+//! because a bare sign does not say whether it means head over base or base over head.
 
 use model::*;
 
-/// A value of a metric with its unit: `361.2 us`, `48 KiB`, `12.5 %`.
+/// Returns a value of a metric with its unit: `361.2 us`, `48 KiB`, `12.5 %`.
 pub fn quantity(metric: Metric, value: f64) -> String {
     match metric.measure() {
         Measure::Nanoseconds => nanoseconds(value),
@@ -14,7 +14,7 @@ pub fn quantity(metric: Metric, value: f64) -> String {
     }
 }
 
-/// Four significant digits, and no more of them than the value has.
+/// Returns a number with four significant digits, or with fewer if the value has fewer.
 fn number(value: f64) -> String {
     if !value.is_finite() {
         return value.to_string();
@@ -43,7 +43,7 @@ fn nanoseconds(value: f64) -> String {
     format!("{} {unit}", number(value / scale))
 }
 
-/// The unit for a time, and how many ns it has.
+/// Returns the unit for a time, and how many ns it has.
 fn time_unit(ns: f64) -> (f64, &'static str) {
     match ns.abs() {
         below if below < 1e3 => (1.0, "ns"),
@@ -53,7 +53,7 @@ fn time_unit(ns: f64) -> (f64, &'static str) {
     }
 }
 
-/// One unit for values of a metric of which `largest` is the largest, and what to divide them by.
+/// Returns one unit for values of a metric, of which `largest` is the largest, and the number to divide them by.
 pub fn unit(metric: Metric, largest: f64) -> (f64, &'static str) {
     match metric.measure() {
         Measure::Nanoseconds => time_unit(largest),
@@ -62,7 +62,8 @@ pub fn unit(metric: Metric, largest: f64) -> (f64, &'static str) {
     }
 }
 
-/// Values of one metric below each other: a head with their unit, and numbers without. The unit is that of the median.
+/// Lays out values of one metric below each other: a head with their unit, and numbers without. The unit is that of the
+/// median.
 pub fn column(name: &str, metric: Metric, values: &[Option<f64>]) -> (String, Vec<String>) {
     let mut known: Vec<f64> = values.iter().flatten().copied().collect();
     known.retain(|number| number.is_finite() && *number != 0.0);
@@ -88,7 +89,7 @@ fn bytes(value: f64) -> String {
     }
 }
 
-/// A size on a disk: `3.2 GiB`.
+/// Returns a size on a disk: `3.2 GiB`.
 pub fn size(bytes: u64) -> String {
     match bytes {
         0..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
@@ -97,7 +98,7 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// `3.0 % slower`, `12.5 % less`: what a relative change of a metric means.
+/// Says what a relative change of a metric means: `3.0 % slower`, `12.5 % less`.
 pub fn change(metric: Metric, change: f64) -> String {
     if change.is_nan() {
         return "not comparable (NaN)".to_owned();
@@ -113,8 +114,8 @@ pub fn change(metric: Metric, change: f64) -> String {
     format!("{} {word}", percent(change))
 }
 
-/// `8× more`, `2.5× more`: the second of two values, where it is worse and at least twice the first. Only of what is
-/// counted: of times and errors `8× slower` and `8× higher` can be read in two ways.
+/// Returns the second of two values as a multiple of the first, `8× more` or `2.5× more`, if it is worse and at least
+/// twice as large. Only counted values have one, because `8× slower` and `8× higher` can be read in two ways.
 pub fn multiple(metric: Metric, was: f64, now: f64) -> Option<String> {
     let is_counted = matches!(metric.measure(), Measure::Count | Measure::Bytes);
     if !is_counted || metric.larger_is_better() || !was.is_finite() || was <= 0.0 {
@@ -124,7 +125,7 @@ pub fn multiple(metric: Metric, was: f64, now: f64) -> Option<String> {
     if !times.is_finite() || times < 2.0 {
         return None;
     }
-    // A value of 9.96 is no `10.0`.
+    // A value of 9.96 must not become `10.0`.
     let text = if times < 9.95 {
         format!("{times:.1}")
     } else {
@@ -134,7 +135,7 @@ pub fn multiple(metric: Metric, was: f64, now: f64) -> Option<String> {
     Some(format!("{}× {more}", text.trim_end_matches(".0")))
 }
 
-/// An interval of a change: `2.6 % to 3.4 % slower`, `0.40 % faster to 1.2 % slower`.
+/// Returns an interval of a change: `2.6 % to 3.4 % slower`, `0.40 % faster to 1.2 % slower`.
 pub fn interval(metric: Metric, [low, high]: [f64; 2]) -> String {
     if low * high > 0.0 {
         let (near, far) = if low > 0.0 { (low, high) } else { (high, low) };
@@ -144,8 +145,8 @@ pub fn interval(metric: Metric, [low, high]: [f64; 2]) -> String {
     }
 }
 
-/// Size alone: `3.0 %`, `0.45 %`, `0.012 %`. Half a per cent is a limit, and one digit does not tell it from
-/// what breaks it.
+/// Returns a share without a sign: `3.0 %`, `0.45 %`, `0.012 %`. Half a per cent is a limit, and one digit would not
+/// distinguish it from a value that breaks it.
 pub fn percent(share: f64) -> String {
     let size = share.abs() * 100.0;
     if size == 0.0 || size >= 1.0 {
@@ -159,12 +160,12 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// `+2 %`, `-5 %`: by which share a metric may be worse.
+/// Returns by which share a metric may be worse: `+2 %`, `-5 %`.
 pub fn limit(metric: Metric, allowed: f64) -> String {
     format!("{}{} %", worse_sign(metric), number(allowed * 100.0))
 }
 
-/// `+3`, `-1`, `+16 B`: by how many a metric may be worse.
+/// Returns by how many a metric may be worse: `+3`, `-1`, `+16 B`.
 pub fn limit_by(metric: Metric, amount: u64) -> String {
     format!("{}{}", worse_sign(metric), quantity(metric, amount as f64))
 }
@@ -173,13 +174,13 @@ fn worse_sign(metric: Metric) -> char {
     if metric.larger_is_better() { '-' } else { '+' }
 }
 
-/// `+3`, `-16 B`: a difference between two values.
+/// Returns a difference between two values: `+3`, `-16 B`.
 pub fn difference(metric: Metric, by: f64) -> String {
     let sign = if by.is_sign_negative() { '-' } else { '+' };
     format!("{sign}{}", quantity(metric, by.abs()))
 }
 
-/// `+3.0 %`, `-0.45 %`: the change from the first of two values to the second.
+/// Returns the change from the first of two values to the second: `+3.0 %`, `-0.45 %`.
 pub fn signed(change: f64) -> String {
     if change.is_nan() {
         return "NaN".to_owned();
@@ -188,20 +189,20 @@ pub fn signed(change: f64) -> String {
         return "from 0".to_owned();
     }
     match percent(change) {
-        // The sign of so little is noise.
+        // The sign of so small a change is noise.
         tiny if tiny.starts_with("under") => tiny,
         size if change < 0.0 => format!("-{size}"),
         size => format!("+{size}"),
     }
 }
 
-/// `+2.6 % to +3.4 %`.
+/// Returns an interval with signs: `+2.6 % to +3.4 %`.
 pub fn signed_interval([low, high]: [f64; 2]) -> String {
     format!("{} to {}", signed(low), signed(high))
 }
 
-/// `1.4 times as fast as torch flash`, `0.7 times as fast as torch flash`: of two times of one launch, the first
-/// against that of `other`. `None` where one of them is no time.
+/// Compares the times of one launch, the first with that of `other`: `1.4 times as fast as torch flash`, `0.7 times as
+/// fast as torch flash`. Returns `None` if one of them is no time.
 pub fn speed(ns: f64, other_ns: f64, other: &str) -> Option<String> {
     let is_time = |ns: f64| ns.is_finite() && ns > 0.0;
     if !is_time(ns) || !is_time(other_ns) {
@@ -219,7 +220,8 @@ pub fn speed(ns: f64, other_ns: f64, other: &str) -> Option<String> {
     })
 }
 
-/// `13.3 % more instructions than stage1`: a count against that of `other`. `None` where no share says it.
+/// Compares a count with that of `other`: `13.3 % more instructions than stage1`. Returns `None` if no share expresses
+/// it.
 pub fn amount(metric: Metric, value: f64, other_value: f64, other: &str) -> Option<String> {
     let share = value / other_value - 1.0;
     let word = match share {
@@ -231,12 +233,12 @@ pub fn amount(metric: Metric, value: f64, other_value: f64, other: &str) -> Opti
     Some(format!("{} {word} {metric} than {other}", percent(share)))
 }
 
-/// `50 million warp instructions`: what a simulation costs, or may cost.
+/// Returns what a simulation costs, or may cost: `50 million warp instructions`.
 pub fn instructions(count: u64) -> String {
     format!("{} warp instructions", millions(count))
 }
 
-/// `1.5 million`.
+/// Returns a large number in millions: `1.5 million`.
 pub fn millions(count: u64) -> String {
     match count {
         few if few < 1_000_000 => few.to_string(),
@@ -245,7 +247,7 @@ pub fn millions(count: u64) -> String {
     }
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// Returns words as a list: `a`, `a and b`, `a, b and c`.
 pub fn listed(words: &[String]) -> String {
     match words {
         [] => String::new(),
@@ -254,7 +256,7 @@ pub fn listed(words: &[String]) -> String {
     }
 }
 
-/// `1 process`, `3 processes`.
+/// Returns a number with its noun: `1 process`, `3 processes`.
 pub fn plural(count: usize, what: &str) -> String {
     let ending = match (count, what.ends_with(['s', 'h'])) {
         (1, _) => "",
@@ -272,18 +274,18 @@ fn direction(metric: Metric) -> (&'static str, &'static str) {
     }
 }
 
-/// `out[0, 3, 17]`.
+/// Returns the place of an element: `out[0, 3, 17]`.
 pub fn place(at: &Location) -> String {
     let index: Vec<_> = at.index.iter().map(usize::to_string).collect();
     format!("{}[{}]", at.tensor, index.join(", "))
 }
 
-/// `out[0, 3, 17] = 0.501, want 0.5`.
+/// Returns the worst element: `out[0, 3, 17] = 0.501, want 0.5`.
 pub fn element(worst: &Worst) -> String {
     if let Some(reading) = &worst.reading {
         return read_element(&worst.at, reading);
     }
-    // References are of f32: as such their numbers have fewer digits.
+    // References are f32, and as such their numbers have fewer digits.
     let want = worst.want.0;
     let want = match want as f32 {
         single if f64::from(single) == want => single.to_string(),
@@ -292,10 +294,10 @@ pub fn element(worst: &Worst) -> String {
     format!("{} = {}, want {want}", place(&worst.at), worst.got)
 }
 
-/// A larger difference is no rounding: nobody counts its units, or is told how to allow it.
+/// A larger difference is no rounding, so its units are not counted, and no tolerance is suggested.
 const MOST_ROUNDING: f64 = 0.01;
 
-/// `parameter 3, element 17 = 0.501, want 0.5 (f16; 2 units in the last place)`.
+/// Returns an element of captured memory: `parameter 3, element 17 = 0.501, want 0.5 (f16; 2 units in the last place)`.
 fn read_element(at: &Location, reading: &Reading) -> String {
     let Reading {
         elem, got, want, ..
@@ -317,7 +319,7 @@ fn read_element(at: &Location, reading: &Reading) -> String {
     )
 }
 
-/// How to allow the difference of captured memory, if it may be rounding.
+/// Says how to allow the difference of captured memory, if it may be rounding.
 pub fn tolerance(reading: &Reading) -> String {
     let share = reading.share.0;
     if !(share > 0.0 && share <= MOST_ROUNDING) {
@@ -326,7 +328,7 @@ pub fn tolerance(reading: &Reading) -> String {
     let power = 10f64.powf(share.log10().floor());
     let digit = (share / power).ceil();
     let rounded = format!("{:e}", digit * power);
-    // 9.000000000000001e-4 is 9e-4.
+    // 9.000000000000001e-4 is written as 9e-4.
     let rounded = match rounded.split_once('e') {
         Some((_, exponent)) if digit < 10.0 => format!("{digit}e{exponent}"),
         _ => rounded,
@@ -337,7 +339,7 @@ pub fn tolerance(reading: &Reading) -> String {
     )
 }
 
-/// `python3 (pid 4711), 2 that are not shown here`: who computed on the GPU.
+/// Returns who computed on the GPU: `python3 (pid 4711), 2 that are not shown here`.
 pub fn processes(all: &[OtherProcess]) -> String {
     let shown = |process: &&OtherProcess| process.pid.is_some() || process.name.is_some();
     let mut words: Vec<_> = all.iter().filter(shown).map(ToString::to_string).collect();
@@ -349,7 +351,7 @@ pub fn processes(all: &[OtherProcess]) -> String {
     words.join(", ")
 }
 
-/// The command that runs a subject alone, from where the run was started and against the base that it named.
+/// Returns the command that runs a subject alone, from where the run was started and against the base that it named.
 pub fn run_command(
     environment: &Environment,
     base: Option<&AgainstBase>,
@@ -369,7 +371,7 @@ pub fn run_command(
     command(&run, environment, subject)
 }
 
-/// The command that runs a captured launch alone.
+/// Returns the command that runs a captured launch alone.
 pub fn replay_command(
     environment: &Environment,
     base: Option<&AgainstBase>,
@@ -390,7 +392,7 @@ pub fn replay_command(
     )
 }
 
-/// The command that takes what was measured of these subjects as the new baseline.
+/// Returns the command that makes what was measured of these subjects the new baseline.
 pub fn update_command(environment: &Environment, subjects: &[&Subject]) -> String {
     format!(
         "gatekeeper baseline update{}{}",
@@ -399,12 +401,12 @@ pub fn update_command(environment: &Environment, subjects: &[&Subject]) -> Strin
     )
 }
 
-/// The command that takes the compiled files of gates.yaml as their new baselines.
+/// Returns the command that makes the compiled files of gates.yaml their new baselines.
 pub fn update_binaries_command(environment: &Environment) -> String {
     format!("gatekeeper binary --update{}", config(environment))
 }
 
-/// The same where it is worse than what was agreed.
+/// Returns the same command for values that are worse than what was agreed.
 pub fn accept_worse_command(environment: &Environment, subjects: &[&Subject]) -> String {
     format!(
         "gatekeeper baseline update --allow-worse{}{}",
@@ -413,7 +415,8 @@ pub fn accept_worse_command(environment: &Environment, subjects: &[&Subject]) ->
     )
 }
 
-/// The narrowest filter that takes all of these in, as an argument: a case, a variant or a kernel. None for several kernels.
+/// Returns the narrowest filter that selects all of these, as an argument: a case, a variant or a kernel. Returns an
+/// empty text for several kernels.
 fn filter(subjects: &[&Subject]) -> String {
     let Some((first, rest)) = subjects.split_first() else {
         return String::new();
@@ -432,7 +435,7 @@ fn filter(subjects: &[&Subject]) -> String {
     format!(" '{name}'")
 }
 
-/// As a filter names it.
+/// Returns the name that a filter has for a subject.
 fn name_of(subject: &Subject) -> String {
     match subject {
         Subject::Unit(unit) => format!("{}/{}", unit.kernel, unit.variant),
@@ -445,7 +448,7 @@ fn command(what: &str, environment: &Environment, subject: &Subject) -> String {
     format!("gatekeeper {what}{} '{subject}'", config(environment))
 }
 
-/// ` --config 'path/gates.yaml'`, or nothing where that is what a command takes by itself.
+/// Returns the option ` --config 'path/gates.yaml'`, or nothing if a command uses this file by default.
 pub fn config(environment: &Environment) -> String {
     if environment.config == DEFAULT_CONFIG {
         return String::new();
@@ -453,12 +456,12 @@ pub fn config(environment: &Environment) -> String {
     format!(" --config {}", quoted(&environment.config))
 }
 
-/// For a shell.
+/// Quotes a text for a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// The properties that have to be the same for the values to judge a run.
+/// Returns the properties that must be the same for values to judge a run.
 pub fn key(key: &BaselineKey) -> String {
     let (mut parts, flags) = match key {
         BaselineKey::Resources {
@@ -538,12 +541,12 @@ pub fn key(key: &BaselineKey) -> String {
     parts.join(", ")
 }
 
-/// Why a relative limit cannot hold a metric.
+/// Returns why a relative limit cannot be put on a metric.
 pub fn no_relative(metric: Metric) -> String {
     format!("{metric} is mostly 0, and a change relative to 0 says nothing")
 }
 
-/// The question of a verdict, in a few words.
+/// Returns the question of a verdict in a few words.
 pub fn question(question: &Question) -> String {
     match question {
         Question::Gate(rule) => gate(rule),
@@ -555,7 +558,7 @@ pub fn question(question: &Question) -> String {
     }
 }
 
-/// `memory and races or max_err`.
+/// Returns gates as alternatives: `memory and races or max_err`.
 pub fn any_of(gates: &[GateName]) -> String {
     let names: Vec<_> = gates.iter().map(|gate| gate.name()).collect();
     match names.as_slice() {
@@ -565,7 +568,7 @@ pub fn any_of(gates: &[GateName]) -> String {
     }
 }
 
-/// The failure that an acceptance lets pass, in a few words.
+/// Returns the failure that an acceptance lets pass, in a few words.
 pub fn allowance(allows: &Allowance) -> String {
     match allows {
         Allowance::Limit(limit) => gate(limit),
@@ -575,7 +578,7 @@ pub fn allowance(allows: &Allowance) -> String {
     }
 }
 
-/// The demand of a gate, in a few words.
+/// Returns the demand of a gate in a few words.
 pub fn gate(rule: &Rule) -> String {
     match rule {
         Rule::Built => "built".to_owned(),
@@ -601,7 +604,7 @@ pub fn limit_in_yaml(metric: Metric, value: f64) -> String {
     format!("{}: {value}", metric.name())
 }
 
-/// The limit of a gate on a metric, without its name: `<= 128`, `+2% of base`.
+/// Returns the limit of a gate on a metric, without the metric's name: `<= 128`, `+2% of base`.
 pub fn limit_of(question: &Question) -> Option<String> {
     match question {
         Question::Gate(Rule::Limit { metric, limit }) => Some(bound(*metric, limit)),
@@ -625,7 +628,7 @@ fn bound(metric: Metric, limit: &Limit) -> String {
     }
 }
 
-/// As gates.yaml has it: `+2%`, `-2`.
+/// Returns a margin as gates.yaml has it: `+2%`, `-2`.
 fn margin(metric: Metric, margin: Margin) -> String {
     let sign = worse_sign(metric);
     match margin {
@@ -634,7 +637,7 @@ fn margin(metric: Metric, margin: Margin) -> String {
     }
 }
 
-/// `renamed: shape small of copy -> tiny`.
+/// Returns a rename: `renamed: shape small of copy -> tiny`.
 pub fn rename(rename: &Rename) -> String {
     let (item, kernel) = match &rename.item {
         RenamedItem::Kernel => ("kernel", None),
@@ -647,7 +650,7 @@ pub fn rename(rename: &Rename) -> String {
     format!("renamed: {item} {}{of} -> {}", rename.from, rename.to)
 }
 
-/// The command that gives committed baselines a new name: `gatekeeper baseline rename k@tiny k@small`.
+/// Returns the command that gives committed baselines a new name: `gatekeeper baseline rename k@tiny k@small`.
 pub fn move_baselines(rename: &Rename) -> String {
     let named = |name: &str| match &rename.item {
         RenamedItem::Variant { kernel } => format!("{kernel}/{name}"),
@@ -660,7 +663,7 @@ pub fn move_baselines(rename: &Rename) -> String {
     format!("gatekeeper baseline rename {from} {to}")
 }
 
-/// The base's demand, in the words of a gate where it is one.
+/// Returns the base's demand, in the words of a gate if it is one.
 pub fn demand(demand: &BaseDemand) -> String {
     match demand {
         BaseDemand::Gate(rule) => gate(rule),
@@ -713,7 +716,7 @@ pub fn demand(demand: &BaseDemand) -> String {
     }
 }
 
-/// The elements that a comparison is about.
+/// Returns the elements that a comparison is about.
 pub fn compared_part(compare: &Compare) -> String {
     match compare {
         Compare::Where { condition, .. } => format!("where `{}`", condition.text),
@@ -732,7 +735,7 @@ pub fn numbers(numbers: &[u64]) -> String {
     all.join(", ")
 }
 
-/// As gates.yaml has it.
+/// Returns a role as gates.yaml has it.
 pub fn role_name(role: Role) -> &'static str {
     match role {
         Role::In => "in",
@@ -780,7 +783,7 @@ mod tests {
             (sectors, 1.0, 1000.0, Some("1000× more")),
             (Metric::Registers, 24.0, 96.0, Some("4× more")),
             (Metric::Shared, 1024.0, 49_152.0, Some("48× more")),
-            // Less, the same, and too little more.
+            // These are less, the same, and too little more.
             (sectors, 262_144.0, 32_768.0, None),
             (sectors, 100.0, 100.0, None),
             (sectors, 100.0, 199.0, None),
@@ -792,7 +795,7 @@ mod tests {
             (sectors, 8.0, f64::NAN, None),
             (sectors, f64::INFINITY, f64::INFINITY, None),
             (sectors, 8.0, f64::INFINITY, None),
-            // Not counted, or better the larger it is.
+            // These are not counted, or are better the larger they are.
             (Metric::P50, 1.0, 8.0, None),
             (Metric::MaxErr, 1.0, 8.0, None),
             (Metric::Occupancy, 0.1, 0.8, None),

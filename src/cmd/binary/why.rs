@@ -116,8 +116,8 @@ fn explain_kernel(
     let Matched { unit, pair, .. } = kernel;
     // Equal code needs no disassembly: what changed are bounds, or what it takes in functions that it calls.
     let mut code = differs(kernel).then(|| Sides {
-        base: code.base.of(pair.base),
-        head: code.head.of(pair.head),
+        base: code.base.get(pair.base),
+        head: code.head.get(pair.head),
     });
     let gaps: Vec<String> = code
         .iter()

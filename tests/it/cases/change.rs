@@ -305,7 +305,7 @@ impl Need {
     /// Returns true unless this system lacks it.
     fn is_met(&self) -> bool {
         match self {
-            Self::HiddenFiles => Support::of_this_system().files,
+            Self::HiddenFiles => Support::detect().files,
             Self::Confinement => confine::is_confining(),
             Self::NoCuda => !Path::new("/usr/local/cuda/bin/nvcc").exists(),
             Self::Gpu | Self::Driver | Self::Numpy => true,

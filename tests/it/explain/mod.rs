@@ -270,7 +270,7 @@ impl Made {
     fn sides(&self) -> (Side<'_>, Side<'_>) {
         let (mut head, mut base) = (Side::default(), Side::default());
         for piece in &self.record.evidence {
-            match piece.of_base() {
+            match piece.as_base() {
                 Some(piece) => base.take(piece),
                 None => head.take(piece),
             }

@@ -1,11 +1,11 @@
-//! Scaled dot-product attention in f32, in tiles of queries.
+//! Computes scaled dot-product attention in f32, in tiles of queries.
 
 use super::{NoAnswer, Scene, same_dims};
 use crate::Values;
 use matmul::{Matrix, multiply};
 use rayon::prelude::*;
 
-/// Scores of one tile: 1 MiB, so that they stay in L2 between the two products.
+/// The scores of one tile: 1 MiB, so that they stay in L2 between the two products.
 const SCORES: usize = 1 << 18;
 
 pub fn sdpa(
@@ -93,7 +93,7 @@ impl AttentionDims {
         out
     }
 
-    /// How many keys a query sees.
+    /// Returns how many keys a query sees.
     fn visible(&self, query: usize) -> usize {
         if self.causal {
             (query + 1 + self.keys)
@@ -142,7 +142,7 @@ impl AttentionDims {
     }
 }
 
-/// Replaces scores by exp(score - max) and gives their sum. A NaN among them makes the sum NaN.
+/// Replaces scores by exp(score - max) and returns their sum. A NaN among them makes the sum NaN.
 fn exponentials(scores: &mut [f32]) -> f32 {
     let max = scores
         .iter()
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// By the definition, in f64, one output element at a time.
+    /// Computes attention by its definition, in f64, one output element at a time.
     fn naive(shape: &AttentionDims, batch: usize, q: &[f32], k: &[f32], v: &[f32]) -> Vec<f64> {
         let group = shape.heads / shape.key_heads;
         let at =

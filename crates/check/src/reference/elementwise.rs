@@ -1,4 +1,4 @@
-//! Functions of one element or two.
+//! Computes functions of one element or two.
 
 use super::{NoAnswer, Scene, same_dims};
 use crate::Values;
@@ -36,14 +36,14 @@ pub fn unary(scene: Scene, x: &str, out: &str, op: Unary) -> Result<Values, NoAn
     }
 }
 
-/// Computed in f64 and rounded once.
+/// Applies a function in f64 and rounds once.
 pub fn apply(op: Unary, x: f32) -> f32 {
     let wide = f64::from(x);
     let value = match op {
         Unary::Copy => wide,
         Unary::Neg => -wide,
         Unary::Abs => wide.abs(),
-        // Not max(0, x), which would make 0 of NaN.
+        // `max(0, x)` would turn NaN into 0.
         Unary::Relu => {
             if wide < 0.0 {
                 0.0
@@ -53,7 +53,7 @@ pub fn apply(op: Unary, x: f32) -> f32 {
         }
         Unary::Gelu => 0.5 * wide * libm::erfc(-wide * std::f64::consts::FRAC_1_SQRT_2),
         Unary::GeluTanh => {
-            // Hendrycks and Gimpel, "Gaussian Error Linear Units", section 2.
+            // This is the approximation of Hendrycks and Gimpel, "Gaussian Error Linear Units", section 2.
             let inner =
                 std::f64::consts::FRAC_2_PI.sqrt() * (wide + 0.044_715 * wide * wide * wide);
             0.5 * wide * (1.0 + libm::tanh(inner))
@@ -71,7 +71,7 @@ fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + libm::exp(-x))
 }
 
-/// The same over integers: `None` where the function leaves them, `Some(None)` where it overflows.
+/// Applies a function to an integer. Returns `None` if the result is no integer, and `Some(None)` if it overflows.
 fn whole(op: Unary, x: i64) -> Option<Option<i64>> {
     match op {
         Unary::Copy => Some(Some(x)),
@@ -126,7 +126,7 @@ pub fn binary(scene: Scene, a: &str, b: &str, out: &str, op: Binary) -> Result<V
     ))
 }
 
-/// The smaller of two; NaN where either is, unlike `f32::min`.
+/// Returns the smaller of two, or NaN if either is NaN, unlike `f32::min`.
 pub fn least(left: f32, right: f32) -> f32 {
     if left.is_nan() || left < right {
         left

@@ -1,4 +1,4 @@
-//! The `gemm` reference.
+//! Computes the `gemm` reference: matrix products with an epilogue.
 
 use super::{Array, NoAnswer, Scene, elementwise, same_dims};
 use crate::Values;
@@ -6,10 +6,10 @@ use matmul::{Matrix, multiply};
 use model::{ElemType, Reference};
 use rayon::prelude::*;
 
-/// Rows that one task computes.
+/// The number of rows that one task computes.
 const BAND: usize = 128;
 
-/// An operand: one matrix for all of the batch, or one for each.
+/// An operand: one matrix for the whole batch, or one for each element of it.
 struct Operand<'a> {
     array: Array<'a>,
     rows: usize,
@@ -174,7 +174,7 @@ pub fn gemm(scene: Scene) -> Result<Values, NoAnswer> {
     Ok(Values::F32(result))
 }
 
-/// Products of integers, exactly.
+/// Multiplies matrices of integers, without any rounding.
 fn integers(
     left: &Operand,
     right: &Operand,

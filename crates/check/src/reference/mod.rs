@@ -1,7 +1,7 @@
-//! The right answer, computed on the CPU.
+//! Computes the right answer on the CPU.
 //!
-//! Built-in references are here and below; `user` runs a function of the user's own. Each tensor that the
-//! kernel writes has to have an expected value, or there is none at all.
+//! Built-in references are in this module and its children; `user` runs a function of the user's own. Either each
+//! tensor that the kernel writes gets an expected value, or none does.
 
 mod attention;
 mod elementwise;
@@ -13,10 +13,11 @@ mod tests;
 pub mod user;
 
 use super::inputs::{Inputs, View};
-use super::{Compared, Outputs, Values, elem};
+use super::{ComparedElements, Outputs, Values, elem};
 use model::{Case, ElemType, Reference, Role, Tensor};
 
-/// Part of every cached result's key: a change of what any built-in reference computes is a new version.
+/// The version of the references, which is part of every cached result's key. A change of what any built-in reference
+/// computes is a new version.
 pub const REFERENCES: &str = "gatekeeper references/1";
 
 /// Why there is no right answer.
@@ -25,7 +26,8 @@ pub enum NoAnswer {
     /// The reference does not suit the case, or broke.
     #[error("{0}")]
     Reference(String),
-    /// The reference, or the compiler on it, was not done within its deadline: a slow machine looks the same.
+    /// The reference, or the compiler that built it, did not finish within its deadline. On a slow machine it would
+    /// look the same.
     #[error("{0}")]
     Late(String),
     /// The machine lacks something or broke.
@@ -45,7 +47,7 @@ impl From<&str> for NoAnswer {
     }
 }
 
-/// A case with its inputs, as a reference looks at them.
+/// A case with its inputs, as a reference sees them.
 #[derive(Clone, Copy)]
 struct Scene<'a> {
     case: &'a Case,
@@ -53,7 +55,7 @@ struct Scene<'a> {
     view: View,
 }
 
-/// A contiguous tensor.
+/// A contiguous tensor with its dimensions.
 #[derive(Clone, Copy)]
 struct Array<'a> {
     dims: &'a [usize],
@@ -101,11 +103,11 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// The values that a built-in reference expects for each output.
+/// Returns the values that a built-in reference expects for each output.
 ///
 /// # Errors
-/// Dimensions or element types that do not fit, an output that the reference does not compute, a result
-/// that is no number, and references that are not built in.
+/// Fails if dimensions or element types do not fit, if the reference does not compute an output, for a result that is
+/// no number, and for references that are not built in.
 pub fn built_in(case: &Case, inputs: &Inputs, view: View) -> Result<Outputs, NoAnswer> {
     if matches!(case.reference, Reference::None | Reference::NoOutput) {
         return complete(case, inputs, zeros(case));
@@ -169,7 +171,7 @@ pub fn built_in(case: &Case, inputs: &Inputs, view: View) -> Result<Outputs, NoA
     complete(case, inputs, Outputs::from([(out.clone(), values)]))
 }
 
-/// Numbers to hold outputs to of which it is only known that they are to be numbers.
+/// Returns zeros to compare outputs with that only have to be numbers.
 fn zeros(case: &Case) -> Outputs {
     case.tensors
         .iter()
@@ -185,7 +187,7 @@ fn zeros(case: &Case) -> Outputs {
         .collect()
 }
 
-/// Integers where the output holds integers, floats where it holds floats.
+/// Returns integers if the output holds integers, and floats if it holds floats.
 fn as_stored(tensor: &Tensor, values: Values) -> Result<Values, NoAnswer> {
     match (tensor.elem.is_float(), values) {
         (true, values) if tensor.elem == ElemType::F64 => {
@@ -210,9 +212,9 @@ fn as_stored(tensor: &Tensor, values: Values) -> Result<Values, NoAnswer> {
     }
 }
 
-/// Every output has its expected values, and numbers come from numbers.
+/// Checks that every output has its expected values, and that numbers follow from numbers.
 ///
-/// A reference that is NaN would be matched by a kernel that is NaN: two mistakes that pass.
+/// A reference that is NaN would be matched by a kernel that is NaN, and two mistakes would pass.
 fn complete(case: &Case, inputs: &Inputs, mut outputs: Outputs) -> Result<Outputs, NoAnswer> {
     outputs.extend(crate::captured::left(case)?);
     let compared = compared(case, inputs)?;
@@ -251,12 +253,12 @@ fn complete(case: &Case, inputs: &Inputs, mut outputs: Outputs) -> Result<Output
     Ok(outputs)
 }
 
-fn compared(case: &Case, inputs: &Inputs) -> Result<Compared, NoAnswer> {
+fn compared(case: &Case, inputs: &Inputs) -> Result<ComparedElements, NoAnswer> {
     let input = |name: &str| Some(inputs.tensors.get(name)?.seen.clone());
-    Ok(Compared::of(case, &input)?)
+    Ok(ComparedElements::for_case(case, &input)?)
 }
 
-/// For messages: the dimensions that were expected and those that are there.
+/// Compares dimensions, and reports those that were expected and those that are there.
 fn same_dims(name: &str, got: &[usize], want: &[usize]) -> Result<(), NoAnswer> {
     if got == want {
         return Ok(());

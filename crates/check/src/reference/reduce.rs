@@ -1,4 +1,4 @@
-//! Reductions over axes, and permutations of them.
+//! Computes the references that reduce or permute axes.
 
 use super::elementwise::least;
 use super::{NoAnswer, Scene, same_dims};
@@ -7,7 +7,7 @@ use crate::layout::offsets;
 use model::ReduceOp;
 use rayon::prelude::*;
 
-/// Sums and means are accumulated in f64, or exactly in integers.
+/// Reduces axes. Sums and means are accumulated in f64, or exactly in integers.
 pub fn reduce(
     scene: Scene,
     x: &str,

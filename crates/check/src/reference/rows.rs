@@ -1,4 +1,4 @@
-//! Softmax and normalisations over the last dimension, in f64 and rounded once.
+//! Computes softmax and normalisations over the last dimension, in f64 and rounded once.
 
 use super::{NoAnswer, Scene, same_dims};
 use crate::Values;
@@ -24,7 +24,7 @@ pub fn softmax(scene: Scene, x: &str, out: &str) -> Result<Values, NoAnswer> {
     })
 }
 
-/// (x - centre) / sqrt(mean square around the centre + eps) * gamma + beta.
+/// Computes (x - centre) / sqrt(mean square around the centre + eps) * gamma + beta.
 pub fn normalise(
     scene: Scene,
     x: &str,

@@ -1,4 +1,4 @@
-//! Every built-in reference against its definition, naively and in f64, on odd sizes.
+//! Tests every built-in reference against its definition, naively and in f64, on odd sizes.
 
 use super::*;
 use crate::inputs::generate;
@@ -328,7 +328,7 @@ fn a_reference_that_cannot_answer_says_why() {
     insta::assert_snapshot!(message(vec![x.clone(), y(&[2, 3]), output("lse", ElemType::F32, &[2])], copy.clone()), @"the reference does not compute output `lse`; a reference function of your own can compute several outputs");
     insta::assert_snapshot!(message(vec![x.clone(), y(&[2, 3])], Reference::Unary { x: name("y"), out: name("y"), op: Unary::Copy }), @"the reference reads `y`, which is an output only");
     insta::assert_snapshot!(message(vec![x.clone(), y(&[2, 3])], Reference::Unary { x: name("z"), out: name("y"), op: Unary::Copy }), @"the reference names `z`, which is not a tensor");
-    // The square root of a negative number: a kernel's NaN would match it.
+    // A kernel's NaN would match the square root of a negative number.
     insta::assert_snapshot!(message(vec![x.clone(), y(&[2, 3])], unary(Unary::Sqrt)), @"the reference gives NaN at `y`[0, 0] though every input is finite");
     insta::assert_snapshot!(message(vec![x.clone(), y(&[2])], reduce(ReduceOp::Sum, &[2])), @"`x` [2, 3] has no axis 2");
     insta::assert_snapshot!(message(vec![x.clone(), y(&[2, 3])], Reference::Transpose { x: name("x"), out: name("y"), permutation: vec![0, 0] }), @"[0, 0] is not a permutation of the axes of `x` [2, 3]");
@@ -379,8 +379,14 @@ fn a_wrong_index_mapping_is_far_off() {
         }
     }
     let got = built_in(&case, &wrong, View::Seen).unwrap();
-    let facts =
-        crate::compare::errors(&got, &want, &case.tensors, &Compared::all(), Some(1e-3)).unwrap();
+    let facts = crate::compare::errors(
+        &got,
+        &want,
+        &case.tensors,
+        &ComparedElements::all(),
+        Some(1e-3),
+    )
+    .unwrap();
     assert!(facts.max_err.0 > 0.1 && facts.over_tolerance.unwrap().0 > 0.5);
 }
 
@@ -400,8 +406,14 @@ fn codecs_have_their_known_error_in_attention() {
         let inputs = generate(&case, 1).unwrap();
         let [seen, original] =
             [View::Seen, View::Original].map(|view| built_in(&case, &inputs, view).unwrap());
-        let facts = crate::compare::errors(&seen, &original, &case.tensors, &Compared::all(), None)
-            .unwrap();
+        let facts = crate::compare::errors(
+            &seen,
+            &original,
+            &case.tensors,
+            &ComparedElements::all(),
+            None,
+        )
+        .unwrap();
         facts.max_err.0
     };
     let offset_binary = error(ElemType::U8, 127.0, 128, [1, 1, 128, 64]);

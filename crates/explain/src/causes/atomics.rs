@@ -1,11 +1,11 @@
-//! Atomics: more of them, or the same on global memory where they were on shared memory.
+//! Atomics: there are more of them, or they moved from shared to global memory.
 
 use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::InstructionKind;
 
-/// Cycles of an atomic on global memory where others want the same places, about,
+/// About the cycles of an atomic on global memory if others want the same addresses.
 const GLOBAL: f64 = 200.0;
-/// and of one on shared memory.
+/// About the cycles of an atomic on shared memory.
 const SHARED: f64 = 30.0;
 
 pub fn rule(code: &CodeComparison) -> Vec<Cause> {

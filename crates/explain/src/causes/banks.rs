@@ -1,31 +1,31 @@
-//! Shared memory: lanes of a warp that ask the same bank for different words, so that an access takes more passes.
+//! Shared memory: lanes of a warp ask the same bank for different words, so that an access takes more passes.
 
-use crate::counts::{Counted, counted, per_warp};
+use crate::counts::{CountPair, counted, per_warp};
 use crate::places::grown_lines;
 use crate::{Cause, CauseClass, CodeComparison, Sides};
 use model::Counter;
 
-/// Cycles of one pass more: each takes one of the SM's, and a few warps are kept waiting.
+/// Cycles of an additional pass. It takes one of the SM's, and a few warps wait for it.
 const CYCLES: f64 = 4.0;
 
-struct Way {
+struct BankCounters {
     requests: Counter,
     passes: Counter,
     ideal: Option<Counter>,
 }
 
-const WAYS: [Way; 3] = [
-    Way {
+const WAYS: [BankCounters; 3] = [
+    BankCounters {
         requests: Counter::SharedLoadRequests,
         passes: Counter::SharedLoadWavefronts,
         ideal: Some(Counter::SharedLoadWavefrontsIdeal),
     },
-    Way {
+    BankCounters {
         requests: Counter::SharedStoreRequests,
         passes: Counter::SharedStoreWavefronts,
         ideal: Some(Counter::SharedStoreWavefrontsIdeal),
     },
-    Way {
+    BankCounters {
         requests: Counter::MatrixLoads,
         passes: Counter::MatrixLoadWavefronts,
         ideal: None,
@@ -33,22 +33,22 @@ const WAYS: [Way; 3] = [
 ];
 
 pub fn rule(sides: &Sides, _: &CodeComparison) -> Vec<Cause> {
-    WAYS.iter().filter_map(|way| of(way, sides)).collect()
+    WAYS.iter().filter_map(|way| find_cause(way, sides)).collect()
 }
 
-fn of(way: &Way, sides: &Sides) -> Option<Cause> {
+fn find_cause(way: &BankCounters, sides: &Sides) -> Option<Cause> {
     let requests = counted(sides, way.requests)?;
     let passes = counted(sides, way.passes)?;
-    // Without conflicts: as counted, or as many for each access as base had.
+    // The least number of passes, without conflicts, is either counted or as many for each access as the base had.
     let least = match way.ideal {
         Some(ideal) => counted(sides, ideal)?,
-        None => Counted {
+        None => CountPair {
             base: passes.base,
             head: passes.base / requests.base * requests.head,
         },
     };
     let conflicts = passes.less(least);
-    // A quotient of nothing is not a number, and never larger.
+    // The quotient of nothing is NaN, which is never larger.
     let grown = conflicts.growth() > 0.0 && passes.over(requests).ratio() > 1.01;
     if !grown {
         return None;

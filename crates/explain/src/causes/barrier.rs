@@ -1,9 +1,9 @@
-//! A barrier of the block where there was none: its warps wait for the slowest, and their latencies no longer overlap.
+//! A new barrier of the block: its warps wait for the slowest, and their latencies no longer overlap.
 
 use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::InstructionKind;
 
-/// Cycles that a warp waits at a barrier, about, where nothing is uneven.
+/// About the cycles that a warp waits at a barrier if no warp is slower than the others.
 const CYCLES: f64 = 40.0;
 
 pub fn rule(code: &CodeComparison) -> Vec<Cause> {

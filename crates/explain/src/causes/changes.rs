@@ -4,9 +4,9 @@
 use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
 use model::{Case, DeviceFacts, Num};
 
-/// Below all that says why it is slower.
+/// A weight below that of every cause that says why the kernel is slower.
 const WEIGHT: f64 = 0.1;
-/// Clocks that are closer than this are the same.
+/// Clocks that are closer than this are equal.
 const NOTABLE: f64 = 0.01;
 
 pub fn rule(sides: &Sides, _: &CodeComparison) -> Vec<Cause> {
@@ -52,7 +52,7 @@ fn same_gpu(base: Option<&DeviceFacts>, head: Option<&DeviceFacts>) -> bool {
 
 fn clocks(sides: &Sides) -> Option<Cause> {
     let (base, head) = (sides.base.sm_mhz()?, sides.head.sm_mhz()?);
-    // By how much a launch takes longer at the clock of head, if it depends on the SMs alone.
+    // The share by which a launch takes longer at head's clock, if it depends on the SMs alone.
     let longer = base / head - 1.0;
     let policies = [&sides.base, &sides.head].map(|side| side.device().map(|device| &device.clock_policy));
     if !(longer.abs() > NOTABLE || policies[0] != policies[1]) {

@@ -1,9 +1,10 @@
-//! Asynchronous copies that became loads and stores, or that are waited for more often: what they hid is waited for.
+//! Asynchronous copies that became loads and stores, or that are waited for more often, so that their latency is no
+//! longer hidden.
 
 use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::InstructionKind as Kind;
 
-/// Cycles of a copy that is waited for, or of a wait, where a part is hidden by other warps.
+/// Cycles of a copy that is waited for, or of a wait, if other warps hide a part of it.
 const CYCLES: f64 = 200.0;
 
 pub fn rule(code: &CodeComparison) -> Vec<Cause> {

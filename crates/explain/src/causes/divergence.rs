@@ -1,25 +1,25 @@
-//! Lanes of a warp that go different ways: the warp goes all of them, with a part of its lanes each.
+//! Lanes of a warp diverge: the warp executes every path, each with some of its lanes.
 
 use crate::counts::{counted, per_warp};
 use crate::places::grown_lines;
 use crate::{Cause, CauseClass, CodeComparison, Sides};
 use model::Counter;
 
-/// Share of a warp's lanes that has to be lost for it to be named.
+/// The share of a warp's lanes that has to be lost for divergence to be named.
 const NOTABLE: f64 = 0.02;
-/// Cycles of an instruction that a warp would not have had.
+/// Cycles of an additional instruction of a warp.
 const CYCLES: f64 = 2.0;
 
 pub fn rule(sides: &Sides, _: &CodeComparison) -> Vec<Cause> {
-    of(sides).into_iter().collect()
+    find_cause(sides).into_iter().collect()
 }
 
-fn of(sides: &Sides) -> Option<Cause> {
+fn find_cause(sides: &Sides) -> Option<Cause> {
     let instructions = counted(sides, Counter::Instructions)?;
     let lanes = counted(sides, Counter::LaneInstructions)?;
     let at_work = lanes.over(instructions);
-    // Beyond what the same work of lanes would take with as many of them at a time as base had; and no more than there
-    // are more.
+    // These are the instructions beyond those that the same work of lanes would take if as many were active at a time
+    // as at the base. There cannot be more of them than there are additional instructions.
     let apart = instructions.head - lanes.head / at_work.base;
     let more = apart.min(instructions.growth());
     let lost = (at_work.base - at_work.head) / 32.0;

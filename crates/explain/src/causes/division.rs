@@ -1,10 +1,10 @@
-//! Division that is rounded exactly, or of integers: a dozen instructions, and for some numbers a call.
+//! Division that is rounded exactly, or of integers: it takes a dozen instructions, and for some numbers a call.
 
-use crate::code_comparison::{Counted, LineBucket};
+use crate::code_comparison::{InstructionCount, LineBucket};
 use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::InstructionKind as Kind;
 
-/// Cycles of one division.
+/// The cycles that one division takes.
 const CYCLES: f64 = 40.0;
 
 pub fn rule(code: &CodeComparison) -> Vec<Cause> {
@@ -23,8 +23,8 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     vec![cause]
 }
 
-/// Whether what is new is a division, where no line says what belongs together: a conversion that was there before belongs
-/// to no reciprocal that is new.
+/// Returns true if the new instructions are a division, without a line that says what belongs together. A conversion
+/// that was there before does not belong to a new reciprocal.
 fn is_division_without_lines(code: &CodeComparison) -> bool {
     let more = |kind: Kind| {
         let (base, head) = code.counts(kind);
@@ -33,13 +33,13 @@ fn is_division_without_lines(code: &CodeComparison) -> bool {
     more(Kind::DivisionCheck) > 0 || more(Kind::Conversion) >= 2 * more(Kind::Reciprocal)
 }
 
-/// A quotient of floats has a check whether it needs the slow way. One of integers takes the reciprocal of a float that
-/// was an integer.
-fn divisions(pile: &LineBucket) -> Counted {
-    let checks = pile.of(&|kind| kind == Kind::DivisionCheck);
-    let reciprocals = pile.of(&|kind| kind == Kind::Reciprocal);
-    let conversions = pile.of(&|kind| kind == Kind::Conversion);
-    if conversions.count >= 2 * reciprocals.count.saturating_sub(checks.count) { Counted {
+/// Counts divisions. A quotient of floats has a check that tests whether it needs the slow way. A quotient of integers
+/// takes the reciprocal of a float that was an integer.
+fn divisions(pile: &LineBucket) -> InstructionCount {
+    let checks = pile.count_kinds(&|kind| kind == Kind::DivisionCheck);
+    let reciprocals = pile.count_kinds(&|kind| kind == Kind::Reciprocal);
+    let conversions = pile.count_kinds(&|kind| kind == Kind::Conversion);
+    if conversions.count >= 2 * reciprocals.count.saturating_sub(checks.count) { InstructionCount {
             count: checks.count.max(reciprocals.count),
             runs: checks.runs.max(reciprocals.runs),
         } } else { checks }

@@ -1,5 +1,5 @@
-//! Double precision where there was none: a constant without `f`, most of the time. Many GPUs have one unit for it
-//! where they have 64 for FP32.
+//! Double precision where there was none, most often because of a constant without `f`. Many GPUs have one unit for it
+//! for every 64 units of FP32.
 
 use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::InstructionKind as Kind;

@@ -1,9 +1,10 @@
-//! More instructions, and no other rule needs to know why.
+//! More instructions: other rules, which know more about the same ones, weigh more than this one.
 
 use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::Counter;
 
-/// Cycles of one more: below what every rule says that knows more of the same instructions.
+/// Cycles of an additional instruction. They weigh less than those of any rule that knows more about the same
+/// instructions.
 const CYCLES: f64 = 0.1;
 
 pub fn rule(code: &CodeComparison) -> Vec<Cause> {
@@ -11,7 +12,7 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     if !growth.is_more() {
         return Vec::new();
     }
-    // Nobody counted them, and there is not more code: what turns of loops are guessed to be is no reason.
+    // If nobody counted instructions and the code is no longer, the guesses of how often loops repeat are no reason.
     let executed = code.executed().filter(|entry| entry.growth() > 0.0);
     let (base, head) = code.code_size();
     if code.executed().is_none() && head <= base {
@@ -22,7 +23,7 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     if let Some(executed) = executed {
         cause = cause.with_count(Counter::Instructions, executed);
     }
-    // A loop that is unrolled less has less code, and more to execute.
+    // A loop that is unrolled less has less code and executes more.
     if executed.is_none() || head > base {
         cause = cause.with(Measure::CodeSize, base, head);
     }

@@ -1,12 +1,12 @@
-//! Loads that are made more often than before, though the source asks for the same: because a store may have changed
-//! what they read (`const __restrict__` is gone), or because they went into a loop.
+//! Loads that are repeated more often although the source asks for the same, because a store may have changed what they
+//! read (`const __restrict__` is gone), or because they moved into a loop.
 
 use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::{InstructionKind as Kind, Width};
 
-/// Cycles of one load more.
+/// The cycles that one additional load takes.
 const CYCLES: f64 = 30.0;
-/// The notable part of the loads that are gone elsewhere.
+/// The notable share of loads that moved to other lines.
 const NOTABLE: f64 = 0.01;
 
 pub fn rule(code: &CodeComparison) -> Vec<Cause> {
@@ -16,16 +16,16 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     if growth.total <= NOTABLE * base.min(head) {
         return Vec::new();
     }
-    // As many bytes in narrower pieces are not read again.
+    // A load of the same bytes in narrower pieces is no repeated read.
     let (was, is) = bits(code, &is_load);
     if is - was <= NOTABLE * was.min(is) {
         return Vec::new();
     }
     let read_only = code.runs(&|kind| matches!(kind, Kind::ReadOnlyLoad(_)));
     let stores = code.runs(&|kind| matches!(kind, Kind::GlobalStore(_)));
-    // Loads that left one line for another that runs more often.
+    // These loads left one line for another that runs more often.
     let moved = code.growth_where(&|base, head| {
-        let (was, is) = (base.of(&is_load), head.of(&is_load));
+        let (was, is) = (base.count_kinds(&is_load), head.count_kinds(&is_load));
         (is.count < was.count).then_some((is, was))
     });
     let class = if read_only.1 < read_only.0 && stores.1 > 0.0 {
@@ -45,7 +45,7 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     vec![cause]
 }
 
-/// Those that a lane moves on both sides.
+/// Returns the bits that a lane moves on both sides.
 fn bits(code: &CodeComparison, wanted: &dyn Fn(Kind) -> bool) -> (f64, f64) {
     Width::ALL.into_iter().map(|width| {
         let (base, head) = code.runs(&|kind| wanted(kind) && kind.width() == Some(width));

@@ -1,9 +1,9 @@
-//! An array that is indexed by what only a launch knows: registers have no addresses, so it is in local memory.
+//! An array in local memory: its index is only known in a launch, and registers have no addresses.
 
 use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::InstructionKind as Kind;
 
-/// Cycles of an access to local memory that finds it in the cache, where some of it is hidden.
+/// Cycles of an access to local memory that hits the cache, if a part of it is hidden.
 const CYCLES: f64 = 30.0;
 
 pub fn rule(code: &CodeComparison) -> Vec<Cause> {

@@ -1,5 +1,5 @@
-//! One rule for each class of cause: what of two sides says that it is one. Rules are independent of each other; which
-//! of several is named first is said by their weights, in cycles, for which this file has the scale.
+//! The rules, one for each class of cause. A rule decides from the two sides whether its cause is present. Rules are
+//! independent of each other. Their weights, in cycles of a warp, decide which of several causes is named first.
 
 use super::{Cause, CodeComparison, Sides};
 
@@ -7,9 +7,9 @@ use super::{Cause, CodeComparison, Sides};
 mod tests;
 
 pub enum Rule {
-    /// Sees what was compiled.
+    /// The rule looks at what was compiled.
     Code(fn(&CodeComparison) -> Vec<Cause>),
-    /// Sees the case, its environment or what was measured, too.
+    /// The rule also looks at the case, its environment or what was measured.
     Run(fn(&Sides, &CodeComparison) -> Vec<Cause>),
 }
 

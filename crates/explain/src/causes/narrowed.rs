@@ -1,11 +1,11 @@
-//! As many bytes in more and narrower accesses.
+//! Narrower accesses: they move the same number of bytes, so there are more of them.
 
 use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::{InstructionKind as Kind, Width};
 
-/// Cycles of one access more.
+/// The cycles that one additional access takes.
 const CYCLES: f64 = 8.0;
-/// The share of the bytes that wider accesses moved which narrower ones have to move now.
+/// The share of the bytes of vanished wide accesses that new narrow ones must move.
 const SHARE: f64 = 0.4;
 
 type IsOf = fn(Kind) -> bool;
@@ -23,11 +23,11 @@ const FAMILIES: [IsOf; 4] = [
 ];
 
 pub fn rule(code: &CodeComparison) -> Vec<Cause> {
-    FAMILIES.iter().filter_map(|family| of(*family, code)).collect()
+    FAMILIES.iter().filter_map(|family| find_cause(*family, code)).collect()
 }
 
-fn of(family: IsOf, code: &CodeComparison) -> Option<Cause> {
-    // Accesses more and less, and their bytes, from narrow to wide.
+fn find_cause(family: IsOf, code: &CodeComparison) -> Option<Cause> {
+    // These are the accesses gained and lost, and their bytes, from narrow to wide.
     let changes: Vec<(Width, f64)> = Width::ALL
         .into_iter()
         .map(|width| {

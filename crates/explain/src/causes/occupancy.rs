@@ -1,21 +1,21 @@
-//! Fewer warps on an SM at a time, so that less of what they wait for is hidden: for registers, for shared memory, or
-//! because the source no longer asks for as many.
+//! Fewer warps on an SM at a time, so that less of what they wait for is hidden. The reason is registers, shared
+//! memory, or a source that no longer asks for as many.
 
 use crate::residency::Resident;
 use crate::{Cause, CauseClass, CausePlace, CodeComparison, Measure, places};
 use model::occupancy::Limiter;
 use model::{InstructionKind, LaunchBounds};
 
-/// Cycles that an instruction of a warp takes where half of the warps are gone.
+/// Cycles that an instruction of a warp takes if half of the warps are gone.
 const CYCLES: f64 = 4.0;
-/// The part of the weight that counts where the grid is too small for it to be noticed.
+/// The part of the weight that counts if the grid is too small for it to be noticed.
 const UNNOTICED: f64 = 0.02;
 
 pub fn rule(code: &CodeComparison) -> Vec<Cause> {
-    code.base.resident.iter().zip(&code.head.resident).filter_map(|(base, head)| of(base, head, code)).collect()
+    code.base.resident.iter().zip(&code.head.resident).filter_map(|(base, head)| find_cause(base, head, code)).collect()
 }
 
-fn of(base: &Resident, head: &Resident, code: &CodeComparison) -> Option<Cause> {
+fn find_cause(base: &Resident, head: &Resident, code: &CodeComparison) -> Option<Cause> {
     let (was, is) = (base.occupancy, head.occupancy);
     if is.warps_per_sm >= was.warps_per_sm {
         return None;
@@ -35,7 +35,7 @@ fn of(base: &Resident, head: &Resident, code: &CodeComparison) -> Option<Cause> 
         }
         Limiter::Registers => (CauseClass::OccupancyRegisters, most_code()),
         Limiter::SharedMemory => (CauseClass::OccupancyShared, first_access()),
-        // Larger blocks, of which fewer fit: a change of the launch.
+        // Larger blocks, of which fewer fit, are a change of the launch.
         Limiter::Warps | Limiter::Blocks | Limiter::Barriers => return None,
     };
     let lost = 1.0 - f64::from(is.warps_per_sm) / f64::from(was.warps_per_sm);
@@ -57,7 +57,7 @@ fn of(base: &Resident, head: &Resident, code: &CodeComparison) -> Option<Cause> 
     })
 }
 
-/// Whether the source asks PTXAS for less than it did.
+/// Returns true if the source asks PTXAS for less than before.
 fn is_dropped(base: LaunchBounds, head: LaunchBounds) -> bool {
     let fewer = |base: Option<u32>, head: Option<u32>| head.unwrap_or(0) < base.unwrap_or(0);
     let most = |of: Option<u32>| of.unwrap_or(u32::MAX);

@@ -1,14 +1,14 @@
-//! Accesses under a condition where they had none: each is decided on, and fewer are under way at a time.
+//! Accesses under a condition that had none: each is decided on, and fewer are under way at a time.
 
 use crate::{Cause, CauseClass, CodeComparison, Measure};
 
-/// Cycles of one such access more.
+/// The cycles that one additional access under a condition takes.
 const CYCLES: f64 = 10.0;
 
 pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     let growth = code.growth_of(&|pile| pile.predicated());
     let free = code.growth_of(&|pile| pile.unconditional());
-    // As many fewer without.
+    // Accesses without a condition must decrease, too: a new access alone is not a predicated one.
     if !(growth.total > 0.0 && free.total < 0.0) {
         return Vec::new();
     }

@@ -1,9 +1,10 @@
-//! A special function in its exact form: what the unit for it cannot take is prepared and put right around it.
+//! A special function in its exact form: instructions around it prepare what its unit cannot take, and correct the
+//! result.
 
 use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::InstructionKind as Kind;
 
-/// Cycles of one instruction around it.
+/// The cycles of one instruction around it.
 const CYCLES: f64 = 4.0;
 
 pub fn rule(code: &CodeComparison) -> Vec<Cause> {
@@ -23,12 +24,12 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
         let (was, is) = (base.runs(&is_special), head.runs(&is_special));
         let as_many = was > 0.0 && (0.8..=1.25).contains(&(is / was));
         let divides = |kind: Kind| kind == Kind::DivisionCheck;
-        let (before, after) = (base.of(&is_around), head.of(&is_around));
-        // At least one more for each.
+        let (before, after) = (base.count_kinds(&is_around), head.count_kinds(&is_around));
+        // There is at least one additional instruction for each function.
         let is_more = after.runs - before.runs >= is && head.runs(&divides) <= base.runs(&divides);
         (as_many && is_more).then_some((before, after))
     });
-    // Over a whole kernel, arithmetic belongs to no function: only a line tells what is around one.
+    // In a kernel without lines, arithmetic belongs to no particular function. Only a line tells what is around one.
     if growth.total <= 0.0 || growth.lines.is_empty() {
         return Vec::new();
     }

@@ -1,10 +1,10 @@
-//! Registers that do not fit, and are kept on the stack meanwhile.
+//! Spills: registers do not fit, and the stack keeps some of them meanwhile.
 
 use crate::code_comparison::Growth;
 use crate::{Cause, CauseClass, CodeComparison, Compiled, Measure, places};
 use model::{InstructionKind, Resources};
 
-/// Cycles of an access to the stack that finds it in the cache, where some of it is hidden.
+/// Cycles of an access to the stack that hits the cache, if a part of it is hidden.
 const CYCLES: f64 = 20.0;
 
 pub fn rule(code: &CodeComparison) -> Vec<Cause> {
@@ -17,13 +17,13 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
             (Measure::SpillLoads, loads),
         ],
         (Some(_), Some(_)) => return Vec::new(),
-        // A file that is compiled does not say how much is spilled.
+        // A compiled file does not say how much is spilled.
         _ if is_kept_on_stack(code, &growth) => stack_accesses(code),
         _ => return Vec::new(),
     };
-    // Where the machine code is not known, that there are any at all.
+    // If the machine code is unknown, it is only known that there are spills.
     let weight = (growth.total * CYCLES).max(CYCLES);
-    // A kernel that is given fewer registers spills for that reason.
+    // A kernel that may use fewer registers spills for that reason.
     let declared = is_tighter(code).then(|| places::entry(code.head.code)).flatten();
     let cause = Cause::new(CauseClass::Spills, weight)
         .at(declared)
@@ -32,7 +32,7 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     vec![values.into_iter().fold(cause, with)]
 }
 
-/// Bytes of both sides; `None` where one does not say it of all its entries.
+/// Returns the bytes of both sides, or `None` if one side does not state them for all its entries.
 fn spilled(code: &CodeComparison, of: fn(&Resources) -> Option<u32>) -> Option<(u32, u32)> {
     let side = |side: &Compiled| {
         let entries = side.build?.entries.iter();
@@ -55,8 +55,8 @@ fn is_of_stack(kind: InstructionKind) -> bool {
     is_store(kind) || is_load(kind)
 }
 
-/// Whether more is stored at places that the compiler chose, and read back from there. Arguments of a function, as `printf`
-/// has them, are stored alone; an array under an index is read at places that are computed.
+/// Returns true if more is stored at places that the compiler chose, and read back from there. Arguments of a function,
+/// like those of `printf`, are only stored, and an indexed array is read at computed places.
 fn is_kept_on_stack(code: &CodeComparison, growth: &Growth) -> bool {
     let (was, is) = growth.counts();
     let has = |wanted: &dyn Fn(InstructionKind) -> bool| code.growth(wanted).counts().1 > 0;
@@ -69,7 +69,7 @@ fn stack_accesses(code: &CodeComparison) -> Vec<(Measure, (u32, u32))> {
     counts.filter(|(_, (base, head))| base != head).collect()
 }
 
-/// Whether the source leaves a thread fewer registers than it did.
+/// Returns true if the source allows a thread fewer registers than before.
 fn is_tighter(code: &CodeComparison) -> bool {
     code.base.entries().iter().zip(code.head.entries()).any(|(base, head)| {
         let (was, is) = (base.bounds, head.bounds);

@@ -1,9 +1,9 @@
-//! Data that was kept in shared memory is read from global memory every time that it is used.
+//! Data that shared memory kept is read from global memory each time that it is used.
 
 use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::InstructionKind as Kind;
 
-/// Cycles of one load from global memory more, where some of it is hidden.
+/// Cycles of an additional load from global memory, if a part of it is hidden.
 const CYCLES: f64 = 40.0;
 
 pub fn rule(code: &CodeComparison) -> Vec<Cause> {

@@ -1,4 +1,4 @@
-//! Two records that have each cause in launch, counters, clocks or inputs, and two that do not.
+//! Tests two records that have each cause in launch, counters, clocks or inputs, and two that do not.
 
 mod compiled;
 
@@ -16,7 +16,7 @@ fn id() -> CaseId {
 }
 
 fn explained(base: &Record, head: &Record) -> Vec<Cause> {
-    explain(&Sides::of(&Index::against(Some(base), head), &id()).unwrap())
+    explain(&Sides::from_index(&Index::against(Some(base), head), &id()).unwrap())
 }
 
 fn classes(base: &Record, head: &Record) -> Vec<CauseClass> {
@@ -24,7 +24,7 @@ fn classes(base: &Record, head: &Record) -> Vec<CauseClass> {
     causes.into_iter().map(|cause| cause.class).collect()
 }
 
-/// A record whose case is simulated to these counts.
+/// Returns a record whose case is simulated to these counts.
 fn counting(counts: &[(Counter, u64)]) -> Record {
     let mut record = fixture::record_simulated();
     fixture::resimulate(&mut record, &id(), |_, facts| {
@@ -88,10 +88,10 @@ fn more_loads_are_more_traffic() {
         counting(&loads(3000, 12_000, 12_000)),
     );
     assert_eq!(classes(&base, &head), [CauseClass::MoreTraffic]);
-    // Four narrow loads in place of a wide one touch the sectors of it four times.
+    // Four narrow loads in place of a wide one touch its sectors four times.
     let narrow = counting(&loads(4000, 16_000, 4000));
     assert_eq!(classes(&base, &narrow), [CauseClass::MoreTraffic]);
-    // A boundary.
+    // This is the effect of a boundary.
     let same = counting(&loads(1010, 4050, 4000));
     assert_eq!(classes(&base, &same), [CauseClass::NothingChanged]);
 }
@@ -110,7 +110,7 @@ fn passes_beyond_the_least_are_conflicts() {
         classes(&base, &stores(1000, 8000, 1000)),
         [CauseClass::BankConflicts]
     );
-    // Twice as many stores, none of which conflicts.
+    // There are twice as many stores, and none of them conflicts.
     assert_eq!(
         classes(&base, &stores(2000, 2000, 2000)),
         [CauseClass::NothingChanged]
@@ -144,14 +144,14 @@ fn fewer_lanes_for_each_instruction_are_divergence() {
         classes(&base, &issued(20_000, 330_000))[0],
         CauseClass::Divergence
     );
-    // More work, by all lanes.
+    // All lanes do more work.
     assert_eq!(
         classes(&base, &issued(20_000, 640_000)),
         [CauseClass::NothingChanged]
     );
 }
 
-/// The base has 16 blocks on an SM, and the grid fills all of them several times.
+/// Returns a record whose base has 16 blocks on an SM, and a grid that fills all of them several times.
 fn resident(registers: u32, shared: u32, bounds: LaunchBounds, blocks: u32) -> Record {
     let mut record = counting(&[(Counter::Instructions, 1_000_000)]);
     fixture::rebuild(&mut record, "direct", |facts| {
@@ -182,7 +182,7 @@ fn lost_occupancy_names_its_present_limit() {
         first(&resident(32, 64 * 1024, free, many)),
         CauseClass::OccupancyShared
     );
-    // More registers that cost no warp, and fewer of them.
+    // More registers cost no warp here, and then there are fewer of them.
     assert_eq!(
         first(&resident(30, 0, free, many)),
         CauseClass::NothingChanged
@@ -202,7 +202,7 @@ fn a_bound_that_was_dropped_is_named_before_the_registers() {
     let base = resident(32, 0, asked, 132 * 64);
     let head = resident(40, 0, LaunchBounds::default(), 132 * 64);
     assert_eq!(classes(&base, &head)[0], CauseClass::LaunchBound);
-    // Kept: the registers have another cause.
+    // The bound is the same, so the registers have another cause.
     let head = resident(40, 0, asked, 132 * 64);
     assert_eq!(classes(&base, &head)[0], CauseClass::OccupancyRegisters);
 }
@@ -215,7 +215,7 @@ fn blocks_beyond_a_full_wave_leave_a_tail() {
     let causes = explained(&waves(one), &waves(one + 88));
     assert_eq!(causes[0].class, CauseClass::TailWave);
     assert_eq!(causes[0].share, None, "nobody timed it");
-    // Two full waves have none, part of one has none, and after many waves it is nothing.
+    // Two full waves have no tail, a part of one wave has none, and after many waves it does not matter.
     for (base, head) in [(one, 2 * one), (one / 2, one), (40 * one, 40 * one + 88)] {
         let classes = classes(&waves(base), &waves(head));
         assert_eq!(classes, [CauseClass::Launch], "{base} {head}");
@@ -238,11 +238,11 @@ fn a_tail_accounts_for_a_share_of_the_time() {
             .extend(simulated.evidence.into_iter().filter(is_of_it));
         record
     };
-    // 96 registers: five blocks of 128 threads on each SM.
+    // 96 registers allow five blocks of 128 threads on each SM.
     let (base, head) = (timed(132 * 5, 100_000), timed(132 * 5 + 1, 400_000));
     let causes = explained(&base, &head);
     assert_eq!(causes[0].class, CauseClass::TailWave);
-    // A second wave for one block of 661, and four times as long in truth. Processes differ a little.
+    // One block of 661 needs a second wave, and the launch takes four times as long. Processes differ a little.
     let share = causes[0].share.unwrap().0;
     let longer = 2.0 * 660.0 / 661.0 - 1.0;
     assert!((share - longer / 3.0).abs() < 1e-3, "{share}");
@@ -300,7 +300,7 @@ fn a_slower_clock_accounts_for_its_share_only() {
     let base = clocked(2000.0, 100_000);
     let causes = explained(&base, &clocked(1600.0, 150_000));
     assert_eq!(causes[0].class, CauseClass::Clocks);
-    // A quarter longer, of a half. Processes differ a little.
+    // The kernel takes a quarter longer, of a half. Processes differ a little.
     let share = causes[0].share.unwrap().0;
     assert!((share - 0.5).abs() < 1e-3, "{share}");
     assert_eq!(
@@ -329,7 +329,7 @@ fn finds_lost_l2_reuse_in_profiles() {
         classes(&base, &profiled(0.4, 3e6, 300_000)),
         [CauseClass::L2Reuse]
     );
-    // More is requested, too: that is not reuse alone.
+    // The kernel also asks for more, so this is not reuse alone.
     assert_eq!(
         classes(&base, &profiled(0.4, 3e6, 900_000)),
         [CauseClass::NothingChanged]
@@ -397,7 +397,7 @@ fn names_slower_lines_if_no_rule_finds_a_cause() {
         record
     };
     let base = profiled("a", 1e5, [100, 100]);
-    // Twice as long, sampled half as often: line 7 takes as long as it did.
+    // The launch takes twice as long and is sampled half as often, so line 7 takes as long as before.
     let causes = explained(&base, &profiled("b", 2e5, [50, 150]));
     assert_eq!(causes[0].class, CauseClass::CodeChanged);
     let lines: Vec<u32> = causes[0]
@@ -409,7 +409,7 @@ fn names_slower_lines_if_no_rule_finds_a_cause() {
     let stall = &causes[0].values[0];
     assert_eq!(stall.measure, Measure::Stall(Stall::LongScoreboard));
     assert_eq!((stall.base, stall.head), (Num(10.0), Num(20.0)));
-    // As fast as before: no line is.
+    // The launch takes as long as before, so no line takes longer.
     let causes = explained(&base, &profiled("b", 1e5, [70, 70]));
     assert!(causes[0].places.is_empty());
 }
@@ -453,7 +453,7 @@ fn causes_and_diagnoses_show_the_p50_of_the_verdict() {
     let subject = Subject::Case(id());
     let judged = index.head().metric(&subject, Metric::P50);
     let judged = judged.unwrap().number;
-    let sides = Sides::of(&index, &id()).unwrap();
+    let sides = Sides::from_index(&index, &id()).unwrap();
     let diagnosis = diagnose(index.head(), &id());
     assert_eq!(sides.head.p50_ns, Some(judged));
     assert_eq!(sides.base.p50_ns, Some(judged));

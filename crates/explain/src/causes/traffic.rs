@@ -1,29 +1,30 @@
-//! Global memory: more sectors for each access of a warp (its lanes no longer read side by side), or more accesses.
+//! Global memory: an access of a warp touches more sectors because its lanes no longer read adjacent elements, or there
+//! are more accesses.
 
 use crate::counts::{counted, per_warp};
 use crate::places::grown_lines;
 use crate::{Cause, CauseClass, CodeComparison, Sides};
 use model::Counter;
 
-/// Cycles of one sector more, about: a sector of device memory takes two of an SM's cycles, of which a few warps are
-/// kept waiting.
+/// About the cycles of an additional sector. A sector of device memory takes two of an SM's cycles, and a few warps
+/// wait for it.
 const CYCLES: f64 = 8.0;
-/// Less than this is the change of a boundary.
+/// A smaller ratio can be the effect of a boundary.
 const NOTABLE: f64 = 1.02;
 
-struct Way {
+struct TrafficCounters {
     requests: Counter,
     sectors: Counter,
     ideal: Counter,
 }
 
-const WAYS: [Way; 2] = [
-    Way {
+const WAYS: [TrafficCounters; 2] = [
+    TrafficCounters {
         requests: Counter::GlobalLoadRequests,
         sectors: Counter::GlobalLoadSectors,
         ideal: Counter::GlobalLoadSectorsIdeal,
     },
-    Way {
+    TrafficCounters {
         requests: Counter::GlobalStoreRequests,
         sectors: Counter::GlobalStoreSectors,
         ideal: Counter::GlobalStoreSectorsIdeal,
@@ -31,10 +32,10 @@ const WAYS: [Way; 2] = [
 ];
 
 pub fn rule(sides: &Sides, _: &CodeComparison) -> Vec<Cause> {
-    WAYS.iter().filter_map(|way| of(way, sides)).collect()
+    WAYS.iter().filter_map(|way| find_cause(way, sides)).collect()
 }
 
-fn of(way: &Way, sides: &Sides) -> Option<Cause> {
+fn find_cause(way: &TrafficCounters, sides: &Sides) -> Option<Cause> {
     let requests = counted(sides, way.requests)?;
     let sectors = counted(sides, way.sectors)?;
     let ideal = counted(sides, way.ideal)?;
@@ -43,11 +44,12 @@ fn of(way: &Way, sides: &Sides) -> Option<Cause> {
         return None;
     }
     let cycles = per_warp(sides, sectors.growth()) * CYCLES;
-    // Each request takes more sectors; or there are more requests, which a narrower or a further access makes.
+    // Either each request touches more sectors, or there are more requests, because accesses are narrower or
+    // additional.
     let each = sectors.over(requests);
     let is_scattered = each.ratio() > NOTABLE && each.ratio() >= requests.ratio();
     let (class, cycles) = if is_scattered { (CauseClass::CoalescingLost, cycles) } else {
-// Below every rule that knows why.
+// The weight is below that of every rule that knows why.
  (CauseClass::MoreTraffic, cycles * 0.25) };
     let waste = if is_scattered { vec![way.ideal] } else { Vec::new() };
     let cause = Cause::new(class, cycles)

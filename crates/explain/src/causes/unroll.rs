@@ -1,15 +1,16 @@
-//! A loop that does less in one turn: what its head costs is paid more often, and fewer accesses are under way at a time.
+//! A loop that does less in one iteration: the costs of its head are paid more often, and fewer accesses are under way
+//! at a time.
 
 use crate::{Cause, CauseClass, CodeComparison, Measure};
 
-/// Cycles of one turn more: counter, comparison and branch, and a wait that no longer overlaps.
+/// Cycles of an additional iteration: counter, comparison and branch, and a wait that no longer overlaps.
 const CYCLES: f64 = 12.0;
-/// How many turns one of base's has to take at least.
+/// The least number of iterations that replace one of the base's.
 const NOTABLE: f64 = 1.5;
 
 pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     let causes = code.loops().iter().filter(|pair| pair.turns >= NOTABLE).map(|pair| {
-        // Turns that base did not take.
+        // These are the iterations that the base did not have.
         let more = pair.runs * (1.0 - 1.0 / pair.turns);
         let cause = Cause::new(CauseClass::UnrollLost, more * CYCLES)
             .at(pair.place.clone())

@@ -1,4 +1,4 @@
-//! The last wave: blocks that are left over when all SMs have been full as often as they can be.
+//! The last wave: blocks that are left over after all SMs have been full as often as possible.
 
 use crate::residency::Resident;
 use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
@@ -6,19 +6,19 @@ use model::Num;
 
 /// Cycles of an instruction of a warp.
 const CYCLES: f64 = 4.0;
-/// How much longer a launch has to take by this alone.
+/// The least share by which the last wave alone makes a launch longer.
 const NOTABLE: f64 = 0.05;
 
 pub fn rule(sides: &Sides, code: &CodeComparison) -> Vec<Cause> {
     code.base.resident.iter().zip(&code.head.resident)
-        .filter_map(|(base, head)| of(base, head, sides, code))
+        .filter_map(|(base, head)| find_cause(base, head, sides, code))
         .collect()
 }
 
-fn of(base: &Resident, head: &Resident, sides: &Sides, code: &CodeComparison) -> Option<Cause> {
-    // With as many on an SM as base had: where fewer fit than did, that is the cause of what follows.
+fn find_cause(base: &Resident, head: &Resident, sides: &Sides, code: &CodeComparison) -> Option<Cause> {
+    // Both sides are computed with as many blocks on an SM as the base had. If fewer fit now, that is another cause.
     let (was, is) = (base.waves()?, base.waves_of(head.grid?.blocks)?);
-    // A grid that does not fill the GPU once has no last wave, and one of many waves hardly any.
+    // A grid that does not fill the GPU once has no last wave, and after many waves it hardly matters.
     let idle = |waves: f64| waves.max(1.0).ceil() / waves.max(1.0);
     let longer = idle(is) / idle(was) - 1.0;
     if !(longer > NOTABLE && is > 1.0) {

@@ -1,4 +1,4 @@
-//! Advises what to try first, by rules. The source of each stands next to its sentence in `report`.
+//! Advises what to try first, by rules. `report` has a sentence and a source for each.
 
 use super::{Bound, Residency, Resource, Waste};
 use model::Stall;
@@ -6,7 +6,7 @@ use model::occupancy::Limiter;
 use serde::Serialize;
 
 model::named! {
-/// Stable names: programs match on them.
+/// The advice. Names are stable, because programs match on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Advice {
     CoalesceLoads = "coalesce-loads",
@@ -34,7 +34,7 @@ const MOST: usize = 2;
 /// Below this occupancy more warps may hide what warps wait for.
 const LOW_OCCUPANCY: f64 = 0.5;
 
-/// The first rules that fit: waste on the bound before what could do without it.
+/// Returns the first rules that apply: waste of the bound resource before rules that avoid using it.
 pub fn advice(bound: &Bound, waste: &Waste, residency: Option<&Residency>) -> Vec<Advice> {
     let theoretical = residency.and_then(|residency| residency.theoretical.as_ref());
     let on = &On {
@@ -59,14 +59,14 @@ pub fn advice(bound: &Bound, waste: &Waste, residency: Option<&Residency>) -> Ve
         .collect()
 }
 
-/// The context that rules look at besides the bound.
+/// The facts that rules look at in addition to the bound.
 struct On {
     coalesce: [(bool, Advice); 2],
     conflicts: bool,
     few_warps: bool,
 }
 
-/// All of a bound, the first ones first, with whether they fit.
+/// Returns all rules for a bound in order of preference, with whether they apply.
 fn rules(bound: &Bound, on: &On) -> Vec<(bool, Advice)> {
     let mut found: Vec<(bool, Advice)> = Vec::new();
     match bound {
@@ -110,7 +110,7 @@ fn rules(bound: &Bound, on: &On) -> Vec<(bool, Advice)> {
                 Stall::Wait | Stall::MathPipeThrottle | Stall::DispatchStall | Stall::Gmma => {
                     Some((true, Advice::OverlapInstructions))
                 }
-                // No rule for these states has advice that fits most kernels.
+                // For these states no rule has advice that suits most kernels.
                 Stall::NotSelected
                 | Stall::Selected
                 | Stall::NoInstruction

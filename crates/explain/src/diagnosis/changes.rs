@@ -12,14 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Diagnosed {
     pub case: CaseId,
     pub standing: Standing,
-    /// At the base; `None` where there is none, or it does not have the case.
+    /// The diagnosis at the base. `None` if there is no base, or if it does not have the case.
     pub before: Option<Diagnosis>,
     pub after: Diagnosis,
     /// The changes between the two, the largest first.
-    pub changes: Vec<Change>,
+    pub changes: Vec<FigureChange>,
 }
 
-/// Why a case is shown.
+/// The reason for which a case is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
@@ -29,13 +29,13 @@ pub enum Standing {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Change {
+pub struct FigureChange {
     pub figure: Figure,
     pub before: Num,
     pub after: Num,
 }
 
-/// A figure of a diagnosis.
+/// A figure of a diagnosis that can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
@@ -54,14 +54,14 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// 0 to 1, shown as per cent.
+    /// Returns true for a share from 0 to 1, which is shown as a percentage.
     pub fn is_share(self) -> bool {
         matches!(self, Self::Occupancy | Self::Use(_))
     }
 }
 
-/// Cases whose time, counters or resources broke a gate, and those that are better than their baseline; of those
-/// what is known on either side.
+/// Diagnoses the cases whose time, counters or resources broke a gate, and those that are better than their baseline,
+/// as far as either side is known.
 pub fn notable(index: &Index, judgement: &Judgement) -> Vec<Diagnosed> {
     let plan = index.head().plan();
     let failed = cases(
@@ -89,12 +89,12 @@ pub fn notable(index: &Index, judgement: &Judgement) -> Vec<Diagnosed> {
     found.retain(|change| {
         change.after.is_known() || change.before.as_ref().is_some_and(Diagnosis::is_known)
     });
-    // Failures stand first, in the order of gates.yaml.
+    // Failures come first, in the order of gates.yaml.
     found.sort_by_key(|change| change.standing);
     found
 }
 
-/// All cases, in the order of gates.yaml.
+/// Diagnoses all cases, in the order of gates.yaml.
 pub fn all(index: &Index) -> Vec<Diagnosed> {
     index
         .head()
@@ -123,7 +123,7 @@ fn diagnosed(index: &Index, id: &CaseId, standing: Standing) -> Diagnosed {
     }
 }
 
-/// A gate on what a kernel costs, that is broken.
+/// Returns true if a gate on what a kernel costs is broken.
 fn costs(verdict: &Verdict) -> bool {
     let is_cost = match &verdict.question {
         Question::Gate(Rule::Counters { .. } | Rule::Condition { .. }) => true,
@@ -137,7 +137,7 @@ fn is_cost(metric: Metric) -> bool {
     metric.facet() != Facet::Correctness
 }
 
-/// A unit stands for the first of its cases.
+/// Returns the cases of some subjects. A unit is represented by the first of its cases.
 fn cases<'a>(plan: &Plan, subjects: impl Iterator<Item = &'a Subject>) -> BTreeSet<CaseId> {
     let of = |subject: &Subject| match subject {
         Subject::Case(case) => Some(case.clone()),
@@ -152,11 +152,11 @@ fn cases<'a>(plan: &Plan, subjects: impl Iterator<Item = &'a Subject>) -> BTreeS
     subjects.filter_map(of).collect()
 }
 
-/// Less than this, of itself or of a whole, is no change.
+/// A smaller change, of a value or of a share, is ignored.
 const LEAST: f64 = 0.01;
 const MOST: usize = 6;
 
-fn changes(before: &Diagnosis, after: &Diagnosis) -> Vec<Change> {
+fn changes(before: &Diagnosis, after: &Diagnosis) -> Vec<FigureChange> {
     let (was, is) = (figures(before), figures(after));
     let mut found: Vec<_> = was
         .into_iter()
@@ -174,7 +174,7 @@ fn changes(before: &Diagnosis, after: &Diagnosis) -> Vec<Change> {
     found
         .into_iter()
         .take(MOST)
-        .map(|(_, figure, before, after)| Change {
+        .map(|(_, figure, before, after)| FigureChange {
             figure,
             before: Num(before),
             after: Num(after),
@@ -182,7 +182,7 @@ fn changes(before: &Diagnosis, after: &Diagnosis) -> Vec<Change> {
         .collect()
 }
 
-/// As profiled, else as the launch allows.
+/// Returns the occupancy as profiled, or else as the launch allows.
 fn occupancy(on: &Residency) -> Option<f64> {
     let theoretical = on
         .theoretical

@@ -1,32 +1,33 @@
 //! Estimates what bounds a case from the simulator's counters and PTXAS, for a GPU that is not there.
 //!
-//! A launch takes what its start takes, and the longest of: what each resource needs at its peak, and what one warp
-//! needs for its own chain of instructions. The start and the chain were fitted to p50 of this repository's kernels
-//! on an H100, in cycles (docs/diagnosis.md has the table): 106 cases, 19 % off on average, a factor of 2 at worst.
+//! A launch takes the time of its start, plus the longest of these: what each resource needs at its peak, and what one
+//! warp needs for its own chain of instructions. The start and the chain were fitted to p50 of this repository's
+//! kernels on an H100, in cycles (docs/diagnosis.md has the table): 106 cases, 19 % off on average, a factor of 2 at
+//! worst.
 
 use super::peaks::Peaks;
-use super::view::Known;
+use super::view::DiagnosisInput;
 use super::{BUSY, Basis, Bound, Diagnosis, FEW, LOST, Residency, Resource, Roofline, Unknown};
 use super::{Moved, Traffic, Waste, advice};
 use model::{Arithmetic, Counter, Mode, Num, SimulationFacts, Stall};
 use std::collections::BTreeMap;
 
-/// Cycles from one launch to the next where neither does anything.
+/// Cycles from one launch to the next if neither does anything.
 const START: f64 = 2500.0;
-/// Cycles of a warp's chain: for each instruction, access to shared memory, load from global memory and barrier.
-/// Other instructions of the warp hide a part of each latency, so these are less than the latencies.
+/// Cycles of a warp's chain for each instruction, access to shared memory, load from global memory and barrier. Other
+/// instructions of the warp hide a part of each latency, so these are less than the latencies.
 const EACH_INSTRUCTION: f64 = 1.2;
 const EACH_SHARED: f64 = 13.0;
 const EACH_LOAD: f64 = 29.0;
 const EACH_BARRIER: f64 = 430.0;
 
-/// A launch whose start takes more of it than this does too little.
+/// If the start takes a larger share of the launch than this, the launch does too little.
 const MOSTLY_START: f64 = 0.5;
 
 const SECTOR: f64 = 32.0;
 const WARP: f64 = 32.0;
 
-pub fn estimate(known: &Known) -> Diagnosis {
+pub fn estimate(known: &DiagnosisInput) -> Diagnosis {
     let Some(peaks) = Peaks::assumed(known.arch) else {
         let arch = known.arch.to_string();
         return Diagnosis::unknown(Unknown::Architecture { arch });
@@ -65,7 +66,7 @@ pub fn estimate(known: &Known) -> Diagnosis {
     }
 }
 
-/// More than this many times the least is worth a look.
+/// A larger multiple of the least amount is worth a look.
 const WASTE: f64 = 1.25;
 
 fn waste(traffic: &Traffic) -> Waste {
@@ -77,20 +78,20 @@ fn waste(traffic: &Traffic) -> Waste {
     }
 }
 
-/// Cycles that parts of a launch take.
+/// The cycles of the parts of a launch.
 struct Launch {
-    /// The use of the busiest of the multiprocessors that have blocks.
+    /// The cycles that each resource needs on the busiest multiprocessor.
     used: BTreeMap<Resource, f64>,
-    /// If all of the GPU had an even share.
+    /// The cycles that each resource would need if all multiprocessors had an even share.
     even: BTreeMap<Resource, f64>,
     /// The chain of one warp, by what it waits for, times the waves.
     chain: [(Stall, f64); 4],
 }
 
 impl Launch {
-    /// `None` where what it needs was not counted.
+    /// Returns `None` if a required counter was not counted.
     fn new(
-        known: &Known,
+        known: &DiagnosisInput,
         facts: &SimulationFacts,
         peaks: &Peaks,
         residency: &Residency,
@@ -109,12 +110,12 @@ impl Launch {
             Counter::MatrixLoadWavefronts,
             Counter::AsyncCopyWavefronts,
         ])?;
-        // Counted only where there are some.
+        // These are only counted if there are any.
         let wavefronts = wavefronts + count(Counter::WgmmaWavefronts).unwrap_or_default();
         let sectors = known.sectors()? as f64;
         let bytes = sectors * SECTOR;
         let cycles = |amount: f64, each_second: f64| amount / each_second * peaks.hz;
-        // A warp takes its turn with all of its lanes, however many are on.
+        // A warp instruction occupies all lanes, however many are active.
         let lanes = |kind: Arithmetic| {
             let work = facts.computed.get(&kind).copied().unwrap_or_default();
             work.issued as f64 * WARP
@@ -126,7 +127,7 @@ impl Launch {
             .filter_map(|(kind, work)| {
                 Some(cycles(work.operations as f64, peaks.synchronous(*kind)?))
             });
-        // Rates of lanes: a product with addition is two operations, and takes the place of one.
+        // These are rates of lanes: a product with addition is two operations, and occupies a lane once.
         let even = BTreeMap::from([
             (Resource::Tensor, tensor.sum()),
             (
@@ -159,7 +160,7 @@ impl Launch {
         ]);
         let all = f64::from(residency.multiprocessors);
         let blocks = residency.blocks as f64;
-        // The most blocks that a multiprocessor has over what an even share would be.
+        // The busiest multiprocessor has this many times the blocks of an even share.
         let spread = (blocks / all).ceil() / (blocks / all);
         let of_sm = |(resource, cycles): (&Resource, &f64)| match resource {
             Resource::Dram | Resource::L2 => (*resource, *cycles),
@@ -199,13 +200,13 @@ impl Launch {
         START + largest(&self.used).1.max(self.chain())
     }
 
-    /// Without a start, without waiting, all multiprocessors at work.
+    /// Returns the time without a start and without waiting, with all multiprocessors at work.
     fn at_full_use(&self) -> f64 {
         largest(&self.even).1
     }
 
     fn uses(&self) -> BTreeMap<Resource, Num> {
-        // Shares of all that the GPU has: what idle multiprocessors could do is not used.
+        // The shares are of the whole GPU: what idle multiprocessors could do is not used.
         self.even
             .iter()
             .filter(|(_, cycles)| **cycles > 0.0)
@@ -228,7 +229,7 @@ impl Launch {
         }
     }
 
-    /// The bound of the multiprocessors that have blocks.
+    /// Returns the bound of the multiprocessors that have blocks.
     fn bound_of_busy(&self, total: f64, residency: &Residency) -> Bound {
         let (resource, used) = largest(&self.used);
         let even = self.even.get(&resource).copied().unwrap_or(used);
@@ -256,9 +257,9 @@ fn largest(cycles: &BTreeMap<Resource, f64>) -> (Resource, f64) {
     })
 }
 
-/// The roofline of the arithmetic with the largest part of its peak, over the bytes that pass L2 or, if these do not fit
-/// in there, device memory.
-fn roofline(facts: &SimulationFacts, known: &Known, peaks: &Peaks) -> Option<Roofline> {
+/// Returns the roofline of the arithmetic with the largest share of its peak, over the bytes that pass L2, or those of
+/// device memory if they do not fit into L2.
+fn roofline(facts: &SimulationFacts, known: &DiagnosisInput, peaks: &Peaks) -> Option<Roofline> {
     let computed = facts
         .computed
         .iter()
@@ -279,8 +280,9 @@ fn roofline(facts: &SimulationFacts, known: &Known, peaks: &Peaks) -> Option<Roo
     Roofline::new(computed, moved, None)
 }
 
-impl Known<'_> {
-    /// The least that device memory moves: nothing where all of it stays in L2 from one launch to the next.
+impl DiagnosisInput<'_> {
+    /// Returns the least number of bytes that device memory moves: none if everything stays in L2 from one launch to
+    /// the next.
     fn dram_bytes(&self, through_l2: f64, peaks: &Peaks) -> f64 {
         let stays = self.mode == Mode::Warm && self.compulsory_bytes <= peaks.l2_bytes as f64;
         if stays {

@@ -1,22 +1,22 @@
-//! Tells what bounds a case that was profiled: by the counters of the GPU itself.
+//! Determines what bounds a profiled case, by the counters of the GPU itself.
 
 use super::peaks::Peaks;
-use super::view::Known;
+use super::view::DiagnosisInput;
 use super::{BUSY, Basis, Bound, Diagnosis, FEW, LOST, Residency, Resource, Roofline, Unknown};
 use super::{Waste, advice};
 use model::{Arithmetic, DeviceFacts, KernelProfile, Num, ProfileFacts, ProfileMetric, Stall};
 use std::collections::BTreeMap;
 
-/// A launch that takes less does too little: an empty kernel in a graph of launches takes 1.3 us (H100).
+/// A launch that takes less does too little. An empty kernel in a graph of launches takes 1.3 us (H100).
 const MOSTLY_START_NS: f64 = 2_600.0;
-/// Multiprocessors that are at work for less of the launch than this wait for others.
+/// Multiprocessors that work for a smaller share of the launch wait for others.
 const ACTIVE: f64 = 0.8;
-/// Sectors of one request, beyond what adjacent lanes with 16 bytes each need.
+/// The number of sectors of one request that adjacent lanes with 16 bytes each need.
 const MOST_SECTORS: f64 = 16.0;
-/// Bank conflicts for each access to shared memory from which on they are worth a look.
+/// The number of bank conflicts for each access to shared memory from which on they are worth a look.
 const CONFLICTS: f64 = 0.25;
 
-/// Resources of a multiprocessor, whose use is of the time in which it has work.
+/// Resources of a multiprocessor, whose use is relative to the time in which it has work.
 const OF_SM: [(Resource, ProfileMetric); 5] = [
     (Resource::Tensor, ProfileMetric::TensorActive),
     (Resource::Fp32, ProfileMetric::Fp32Active),
@@ -32,7 +32,11 @@ const OF_GPU: [(Resource, ProfileMetric); 2] = [
 ];
 
 /// Diagnoses the kernel that a launch consists of.
-pub fn diagnose(known: &Known, device: &DeviceFacts, repeats: &[&ProfileFacts]) -> Diagnosis {
+pub fn diagnose(
+    known: &DiagnosisInput,
+    device: &DeviceFacts,
+    repeats: &[&ProfileFacts],
+) -> Diagnosis {
     let kernels: Option<Vec<&KernelProfile>> = repeats
         .iter()
         .map(|facts| match facts.kernels.as_slice() {
@@ -54,7 +58,7 @@ pub fn diagnose(known: &Known, device: &DeviceFacts, repeats: &[&ProfileFacts]) 
     let (busy, whole) = read.uses();
     let bound = bound(&read, &busy, &whole, residency.as_ref());
     let reached = match bound {
-        // The bound decided: over the whole launch it can be less, as multiprocessors start and end.
+        // The bound decided, although its share can be smaller over the whole launch, as multiprocessors start and end.
         Bound::Resource { resource } => {
             let of_launch = whole.get(&resource).filter(|share| share.0 >= BUSY);
             of_launch.or_else(|| busy.get(&resource)).copied()
@@ -62,7 +66,7 @@ pub fn diagnose(known: &Known, device: &DeviceFacts, repeats: &[&ProfileFacts]) 
         _ => None,
     };
     let most = whole.values().map(|share| share.0).fold(0.0, f64::max);
-    let peaks = Peaks::of(device);
+    let peaks = Peaks::for_device(device);
     let waste = read.waste();
     Diagnosis {
         basis: Basis::Profile {
@@ -126,9 +130,9 @@ fn most_used(uses: &BTreeMap<Resource, Num>) -> Option<(Resource, f64)> {
 
 /// The values from the repeats of one profile.
 struct Reading {
-    /// Medians; what any repeat lacks is not here.
+    /// Medians of the metrics that every repeat has.
     metrics: BTreeMap<ProfileMetric, f64>,
-    /// Cycles for each instruction that a warp issues.
+    /// Cycles in each state for an instruction that a warp issues.
     stalls: BTreeMap<Stall, Num>,
     duration_ns: Option<f64>,
     blocks: u64,
@@ -176,7 +180,8 @@ impl Reading {
         self.metrics.get(&metric).copied()
     }
 
-    /// While multiprocessors have work, and of all that the GPU has over the whole launch.
+    /// Returns the use of resources while multiprocessors have work, and the use of the whole GPU over the whole
+    /// launch.
     fn uses(&self) -> (BTreeMap<Resource, Num>, BTreeMap<Resource, Num>) {
         let read = |(resource, metric): (Resource, ProfileMetric)| {
             Some((resource, Num(self.get(metric)?)))
@@ -186,7 +191,7 @@ impl Reading {
             .filter(|share| *share > 0.0);
         let active = active.unwrap_or(1.0);
         let over = |share: Num, by: f64| Num((share.0 / by).min(1.0));
-        // Passes through shared memory are of multiprocessors, and counted over the whole launch.
+        // Passes through shared memory belong to multiprocessors, and are counted over the whole launch.
         let shared = read((Resource::SharedMemory, ProfileMetric::SharedThroughput));
         let of_gpu = || OF_GPU.into_iter().filter_map(read);
         let of_sm = || OF_SM.into_iter().filter_map(read);
@@ -198,7 +203,7 @@ impl Reading {
         )
     }
 
-    /// The state that warps wait in most; those that issue, or could, do not wait.
+    /// Returns the state that warps wait in most. Warps that issue, or could issue, do not wait.
     fn latency(&self) -> Bound {
         match self
             .stalls
@@ -226,7 +231,7 @@ impl Reading {
         }
     }
 
-    /// The residency of a launch that the plan does not know. Its limiter is not known then.
+    /// Returns the residency of a launch that the plan does not know. Its limiter is unknown.
     fn residency(&self, multiprocessors: u32) -> Option<Residency> {
         let waves = self.get(ProfileMetric::Waves)?;
         (self.blocks > 0 && waves > 0.0).then_some(Residency {
@@ -239,7 +244,7 @@ impl Reading {
     }
 
     fn roofline(&self, peaks: &Peaks, uses: &BTreeMap<Resource, Num>) -> Option<Roofline> {
-        // The counters of tensor instructions do not tell their type.
+        // The counters of tensor instructions do not state their type.
         let kinds = [
             (Arithmetic::TensorF16, ProfileMetric::TensorOperations),
             (Arithmetic::Fp32, ProfileMetric::Fp32Operations),
@@ -262,7 +267,7 @@ impl Reading {
     }
 }
 
-/// `None` where one is missing, or is no number.
+/// Returns the median, or `None` if a value is missing or is no number.
 fn median(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect::<Option<_>>()?;
     values.sort_by(f64::total_cmp);

@@ -1,8 +1,8 @@
-//! Tells what bounds a case: measured where it was profiled, by its launch and time where it was only timed, estimated
-//! from the simulator's counters and PTXAS where there is no GPU.
+//! Determines what bounds a case: by measurement if it was profiled, by its launch and time if it was only timed, and
+//! by an estimate from the simulator's counters and PTXAS if there is no GPU.
 //!
-//! `view` gathers what a record knows of a case, `peaks` is what GPUs can do, `measured`, `times` and `estimate` say what
-//! bounds it, `advice` what to try, `changes` compares base and head.
+//! `view` gathers what a record knows of a case, `peaks` is what GPUs can do, `measured`, `times` and `estimate`
+//! determine what bounds it, `advice` says what to try, and `changes` compares base and head.
 
 mod advice;
 pub mod changes;
@@ -21,17 +21,16 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 pub use advice::{Advice, advice};
-use view::Known;
+use view::DiagnosisInput;
 
 /// The bound of one case, with the values that show it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Diagnosis {
     pub basis: Basis,
     pub bound: Bound,
-    /// How much of each resource is used, of what there is, 0 to 1: measured, or of the time that the estimate comes
-    /// to. Those that are not known are not here.
+    /// The used share of each known resource, 0 to 1: measured, or relative to the estimated time.
     pub uses: BTreeMap<Resource, Num>,
-    /// The reached part of the bound, where it is a resource or the spread of blocks: 1 is all that there is.
+    /// The reached share of the bound, if it is a resource or the spread of blocks. 1 is everything.
     pub reached: Option<Num>,
     pub roofline: Option<Roofline>,
     pub residency: Option<Residency>,
@@ -39,13 +38,13 @@ pub struct Diagnosis {
     /// Cycles that a warp spends in each state for each instruction that it issues, as profiled.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub stalls: BTreeMap<Stall, Num>,
-    /// The time of one launch: p50, or under the profiler where it was not timed. `None` in the simulator.
+    /// The time of one launch: p50, or the time under the profiler if it was not timed. `None` in the simulator.
     pub time_ns: Option<Num>,
-    /// The estimated time.
+    /// The estimated time of one launch.
     pub estimated_ns: Option<Num>,
-    /// The time that the most used resource alone would need at its peak, on all of the GPU.
+    /// The time that the most used resource alone would need at its peak, on the whole GPU.
     pub least_ns: Option<Num>,
-    /// The advice to try first; two at most.
+    /// The advice to try first, at most two pieces.
     pub advice: Vec<Advice>,
 }
 
@@ -53,37 +52,37 @@ pub struct Diagnosis {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Basis {
-    /// By the simulator's counters and PTXAS, for this GPU, which is not there.
+    /// The simulator's counters and PTXAS, for this GPU, which is not there.
     Estimate { gpu: String },
-    /// By the counters of the GPU itself.
+    /// The counters of the GPU itself.
     Profile { gpu: String, profiler: String },
-    /// Timed and not profiled: by launch and time alone.
+    /// Only the launch and its time, because the case was timed and not profiled.
     Times { gpu: String },
-    /// Nothing that says more.
+    /// There is no evidence that says more.
     Nothing,
 }
 
-/// Stable names: programs match on them.
+/// The bound of a case. Names are stable, because programs match on them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Bound {
     Resource {
         resource: Resource,
     },
-    /// Warps wait, and nothing is used to its end. With what they mostly wait for; of an estimate the largest part
+    /// Warps wait, and no resource is used up. Says what they mostly wait for; in an estimate this is the largest part
     /// of a warp's own chain.
     Latency {
         stall: Stall,
     },
-    /// A launch takes longer than what it does.
+    /// Launching takes longer than the work of the launch.
     Launch,
-    /// Multiprocessors have nothing to do from the start.
+    /// Some multiprocessors have nothing to do from the start.
     FewBlocks {
-        /// The bound of those that have blocks, where that is known.
+        /// The bound of those that have blocks, if it is known.
         #[serde(skip_serializing_if = "Option::is_none")]
         busy: Option<Box<Bound>>,
     },
-    /// They have nothing to do at the end, as blocks do not come out even.
+    /// Multiprocessors have nothing to do at the end, because the blocks do not divide evenly.
     Tail,
     Unknown {
         why: Unknown,
@@ -98,7 +97,7 @@ pub enum Resource {
     Fp64 = "fp64",
     Fp16 = "fp16",
     SpecialFunctions = "special-functions",
-    /// Issue slots of the schedulers: whatever the instructions are.
+    /// Issue slots of the schedulers, whatever the instructions are.
     IssueSlots = "issue-slots",
     SharedMemory = "shared-memory",
     L2 = "l2",
@@ -106,45 +105,45 @@ pub enum Resource {
 }
 }
 
-/// Why there is no verdict.
+/// The reasons for which a bound is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Unknown {
     /// The case was not run, or broke.
     NotSeen,
-    /// It was timed, and no profile says more.
+    /// The case was timed, and there is no profile that says more.
     NotProfiled,
     /// The tables have no peaks of this GPU.
     Gpu { name: String },
-    /// No GPU of this architecture is in the tables, or its limits are not.
+    /// No GPU of this architecture is in the tables, or its limits are unknown.
     Architecture { arch: String },
-    /// Several kernels, or host code that launches them.
+    /// The launch has several kernels, or host code launches them.
     SeveralKernels,
-    /// The profile does not tell what warps wait for.
+    /// The profile does not say what warps wait for.
     NoStalls,
 }
 
-/// Where a case stands under the roofs of a GPU.
+/// The position of a case under the roofs of a GPU.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Roofline {
-    /// The arithmetic that takes the largest part of its peak.
+    /// The arithmetic that takes the largest share of its peak.
     pub arithmetic: Arithmetic,
     pub operations: Num,
     pub memory: Resource,
     pub bytes: Num,
-    /// Operations for each byte.
+    /// The operations for each byte that is moved.
     pub intensity: Num,
-    /// From here on arithmetic is the roof.
+    /// The intensity from which on arithmetic is the roof.
     pub ridge: Num,
-    /// Operations a second; `None` without a time.
+    /// Operations a second, or `None` without a time.
     pub reached: Option<Num>,
     /// The roof's limit at this intensity.
     pub roof: Num,
 }
 
 impl Roofline {
-    /// Operations with their peak a second, bytes with theirs, and operations a second that were reached. `None` where
-    /// nothing is moved or computed.
+    /// Makes a roofline from operations with their peak a second, bytes with theirs, and the operations a second that
+    /// were reached. Returns `None` if nothing is moved or computed.
     fn new(
         (arithmetic, operations, peak): (Arithmetic, f64, f64),
         (memory, bytes, bandwidth): (Resource, f64, f64),
@@ -171,21 +170,21 @@ impl Roofline {
 pub struct Residency {
     pub blocks: u64,
     pub multiprocessors: u32,
-    /// Blocks over those that are resident at a time.
+    /// Blocks over the number that is resident at a time.
     pub waves: Num,
-    /// `None` of host code that launches: what it launches is in the profile alone.
+    /// `None` for host code that launches, because only the profile knows what it launches.
     pub theoretical: Option<Theoretical>,
-    /// Occupancy as profiled, 0 to 1.
+    /// The occupancy as profiled, 0 to 1.
     pub achieved: Option<Num>,
 }
 
 impl Residency {
-    /// Blocks for each multiprocessor: below 1 some have none.
+    /// Returns the blocks for each multiprocessor. Below 1 some have none.
     fn share_with_blocks(&self) -> f64 {
         self.blocks as f64 / f64::from(self.multiprocessors)
     }
 
-    /// The part of the last wave that is missing, over all waves.
+    /// Returns the missing part of the last wave, over all waves.
     fn lost_by_waves(&self) -> f64 {
         let waves = self.waves.0;
         if waves > 1.0 {
@@ -198,13 +197,13 @@ impl Residency {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Theoretical {
-    /// 0 to 1.
+    /// The occupancy as a share, from 0 to 1.
     pub occupancy: Num,
     pub blocks_per_sm: u32,
     pub limiter: Limiter,
 }
 
-/// The bytes moved, and the fewest that would do. `None` where there were none, or they were not counted.
+/// The amounts moved, and the least that would do. `None` if there were none, or if they were not counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Traffic {
     pub loads: Option<Moved>,
@@ -222,33 +221,33 @@ pub struct Moved {
 }
 
 impl Moved {
-    /// 1 is the best.
+    /// Returns the moved amount over the least. 1 is the best.
     pub fn waste(self) -> f64 {
         self.moved as f64 / self.ideal.max(1) as f64
     }
 }
 
-/// Waste that is worth a look whatever bounds.
+/// Waste that is worth a look, whatever the bound is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Waste {
-    /// Loads and stores whose lanes are not adjacent.
+    /// Loads or stores of lanes that are not adjacent.
     pub loads: bool,
     pub stores: bool,
-    /// Bank conflicts in shared memory.
+    /// True if there are many bank conflicts in shared memory.
     pub conflicts: bool,
 }
 
-/// From this share on, a resource is what bounds: Nsight Compute calls a launch that stays below it for compute and
-/// for memory one of latency (rule SOLBottleneck).
+/// The share from which on a resource is the bound. Nsight Compute calls a launch latency-bound that stays below it for
+/// compute and for memory (rule SOLBottleneck).
 const BUSY: f64 = 0.6;
-/// With fewer blocks for each multiprocessor than this, those without are what is missing.
+/// With fewer blocks for each multiprocessor, the multiprocessors without blocks are the bound.
 const FEW: f64 = 0.75;
-/// The part of the time that has to be lost for a reason to be named.
+/// The share of the time that has to be lost for a reason to be named.
 const LOST: f64 = 0.2;
 
-/// Finds what bounds a case, as this view shows it.
+/// Determines what bounds a case, as this view shows it.
 pub fn diagnose(view: View, id: &CaseId) -> Diagnosis {
-    let known = match Known::of(view, id) {
+    let known = match DiagnosisInput::from_view(view, id) {
         Ok(known) => known,
         Err(why) => return Diagnosis::unknown(why),
     };

@@ -1,50 +1,52 @@
 //! The peaks of a GPU: operations, bytes and instructions a second. Pure.
 //!
-//! Rates of one SM are those of its architecture (`model::sm`); a GPU has a number of SMs, and a clock. Device memory is by the name of
-//! the GPU. Each has its source next to it. `gatekeeper doctor --peaks` measures them on a GPU.
+//! The rates of one SM are those of its architecture (`model::sm`). A GPU has a number of SMs and a clock. Device
+//! memory is listed by the name of the GPU. Each value has its source beside it. `gatekeeper doctor --peaks` measures
+//! them on a GPU.
 
 use model::sm::Sm;
 use model::{Arch, Arithmetic, DeviceFacts};
 use serde::Serialize;
 
-/// Holds for every architecture here: a scheduler issues one instruction a cycle, shared memory moves 32 banks of 4 bytes.
-/// CUDA C++ Programming Guide, "Compute Capabilities".
+/// The schedulers of an SM, on every architecture here. Each issues one instruction a cycle, and shared memory moves 32
+/// banks of 4 bytes. CUDA C++ Programming Guide, "Compute Capabilities".
 pub const SCHEDULERS: f64 = 4.0;
 const SHARED_BYTES: f64 = 128.0;
-/// Between L2 and one SM, each cycle: Nsight Compute, Profiling Guide, "Memory Chart"; NVIDIA, GTC 2018 S81006,
-/// "Volta: Architecture and Performance Optimization". No GPU has all of it from L2 at once. One multiprocessor of an
-/// H100 takes in more (74 bytes a cycle: `reduce/default@all`), so for Hopper it is not taken.
+/// Bytes between L2 and one SM in each cycle: Nsight Compute, Profiling Guide, "Memory Chart"; NVIDIA, GTC 2018 S81006,
+/// "Volta: Architecture and Performance Optimization". No GPU gets this rate from L2 on all SMs at once. One
+/// multiprocessor of an H100 receives more (74 bytes a cycle: `reduce/default@all`), so it is not used for Hopper.
 const L2_PORT_BYTES: f64 = 64.0;
 
-/// Measured on an H100: kernels/NOTES.md; Luo et al., arXiv 2402.13499, have the same.
+/// Measured on an H100 (kernels/NOTES.md). Luo et al., arXiv 2402.13499, have the same.
 const HOPPER_SYNCHRONOUS: f64 = 0.62;
-/// The rate of a GPU's own 16.8 MB in L2: `reduce` of this repository reads them in 2.5 us beyond its start, on an H100.
+/// The rate at which a GPU reads 16.8 MB from L2: `reduce` of this repository needs 2.5 us beyond its start, on an
+/// H100.
 const HOPPER_L2: Option<(f64, &str)> = Some((3390.0, "measured: kernels/reduce.cu on an H100"));
 
 /// A GPU as NVIDIA sells it.
 #[derive(Debug)]
 pub struct Model {
-    /// As the driver names it.
+    /// The name that the driver uses.
     name: &'static str,
     arch: (u8, u8),
     multiprocessors: u32,
-    /// Boost clock, and that of tensor cores under load, in MHz.
+    /// The boost clock, and the clock of tensor cores under load, in MHz.
     mhz: f64,
     tensor_mhz: f64,
-    /// The part of the architecture's rate that this GPU's tensor cores keep up where sums are of 32 bits.
+    /// The share of the architecture's rate that this GPU's tensor cores keep with sums of 32 bits.
     tensor_share: f64,
-    /// GB/s.
+    /// The bandwidth of device memory in GB/s.
     dram: f64,
-    /// MiB.
+    /// The size of L2 in MiB.
     l2_mib: u64,
     source: &'static str,
-    /// The rate of L2 in bytes a cycle, where NVIDIA tells, and where it does.
+    /// The rate of L2 in bytes a cycle and its source, if NVIDIA states it.
     l2: Option<(f64, &'static str)>,
 }
 
 const A100_L2: Option<(f64, &str)> = Some((5120.0, "NVIDIA A100 whitepaper, L2 cache"));
 
-/// Rows of what `Model` has, in its order.
+/// Makes rows with the fields of `Model`, in their order.
 macro_rules! models {
     ($($name:literal, $arch:expr, $multiprocessors:literal, $mhz:literal, $tensor_mhz:literal, $tensor_share:literal,
        $dram:literal, $l2_mib:literal, $source:literal, $l2:expr;)*) => {
@@ -63,7 +65,7 @@ macro_rules! models {
     };
 }
 
-/// The first of an architecture is the one that estimates are for where no GPU is known.
+/// The first GPU of an architecture is the one that estimates are for if no GPU is known.
 const MODELS: [Model; 24] = models! {
     "NVIDIA H100 80GB HBM3", (9, 0), 132, 1980.0, 1830.0, 1.0, 3352.0, 50,
         "NVIDIA H100 whitepaper and datasheet, H100 SXM5", HOPPER_L2;
@@ -121,22 +123,22 @@ pub struct Peaks {
     pub gpu: String,
     pub multiprocessors: u32,
     pub l2_bytes: u64,
-    /// SM clock in Hz.
+    /// The clock of the SMs in Hz.
     pub hz: f64,
-    /// Where device memory, clock and SMs come from.
+    /// The source of device memory, clock and SMs.
     pub source: &'static str,
     pub dram_bytes: f64,
     pub l2: L2,
     pub shared_bytes: f64,
-    /// Instructions of warps.
+    /// The instructions of warps that are issued a second.
     pub issue: f64,
     pub fp32: f64,
     pub fp64: f64,
     pub fp16: f64,
     pub special: f64,
-    /// Dense, by type.
+    /// Dense products of tensor cores, by type.
     pub tensor: Vec<(Arithmetic, f64)>,
-    /// The part of it that instructions reach that wait for their product.
+    /// The share of it that instructions reach that wait for their product.
     pub synchronous_share: f64,
 }
 
@@ -144,28 +146,30 @@ pub struct Peaks {
 pub struct L2 {
     pub bytes: f64,
     pub source: &'static str,
-    /// Whether the rate of L2 is what the SMs can take in: L2 gives less than that.
+    /// True if the rate of L2 is what the SMs can receive. L2 gives less.
     pub is_upper_bound: bool,
 }
 
 impl Peaks {
-    /// `None` of a GPU that the tables do not have: no guess is made from its neighbours.
-    pub fn of(device: &DeviceFacts) -> Option<Self> {
+    /// Returns the peaks of a GPU, or `None` if the tables do not have it. No guess is made from its neighbours.
+    pub fn for_device(device: &DeviceFacts) -> Option<Self> {
         let model = MODELS.iter().find(|model| model.name == device.name)?;
         let is_it = (device.major, device.minor) == model.arch;
-        // A part of a GPU has fewer SMs, and a share of its memory that nobody states.
+        // A part of a GPU has fewer SMs, and an unknown share of its memory.
         let is_whole = device.multiprocessors == model.multiprocessors;
-        (is_it && is_whole).then(|| Self::of_model(model)).flatten()
+        (is_it && is_whole)
+            .then(|| Self::for_model(model))
+            .flatten()
     }
 
-    /// The peaks of the GPU that stands for an architecture.
+    /// Returns the peaks of the GPU that represents an architecture.
     pub fn assumed(arch: Arch) -> Option<Self> {
         let of_arch = (arch.major, arch.minor);
         let model = MODELS.iter().find(|model| model.arch == of_arch)?;
-        Self::of_model(model)
+        Self::for_model(model)
     }
 
-    fn of_model(model: &Model) -> Option<Self> {
+    fn for_model(model: &Model) -> Option<Self> {
         let (major, minor) = model.arch;
         let arch = Arch {
             major,
@@ -175,7 +179,7 @@ impl Peaks {
         let sm = Sm::for_arch(arch)?.rates?;
         let sms = f64::from(model.multiprocessors);
         let (hz, tensor_hz) = (model.mhz * 1e6, model.tensor_mhz * 1e6);
-        // An addition and a product.
+        // A lane does an addition and a product.
         let both = |lanes: f64| 2.0 * lanes * sms * hz;
         let tensor = |rate: f64, share: f64| 2.0 * rate * share * sms * tensor_hz;
         let rates = [
@@ -234,13 +238,13 @@ impl Peaks {
         })
     }
 
-    /// The same of what `mma.sync` reaches: on Hopper not all of the peak, which is that of `wgmma`.
+    /// Returns the rate that `mma.sync` reaches. On Hopper that is less than the peak, which is that of `wgmma`.
     pub fn synchronous(&self, kind: Arithmetic) -> Option<f64> {
         self.arithmetic(kind)
             .map(|peak| peak * self.synchronous_share)
     }
 
-    /// Operations a second of one kind; `None` where this GPU has no unit for it.
+    /// Returns the operations a second of one kind, or `None` if this GPU has no unit for it.
     pub fn arithmetic(&self, kind: Arithmetic) -> Option<f64> {
         match kind {
             Arithmetic::Fp16 => Some(self.fp16),
@@ -263,7 +267,7 @@ mod tests {
 
     fn peaks(name: &str) -> Peaks {
         let model = MODELS.iter().find(|model| model.name == name).unwrap();
-        Peaks::of_model(model).unwrap()
+        Peaks::for_model(model).unwrap()
     }
 
     /// The datasheets' values, within their rounding: TFLOP/s of FP32 and of f16 on tensor cores with sums of
@@ -307,7 +311,7 @@ mod tests {
         let names: BTreeSet<_> = MODELS.iter().map(|model| model.name).collect();
         assert_eq!(names.len(), MODELS.len());
         for model in &MODELS {
-            let peaks = Peaks::of_model(model).unwrap();
+            let peaks = Peaks::for_model(model).unwrap();
             assert!(peaks.dram_bytes < peaks.l2.bytes, "{}", model.name);
             assert!(!peaks.source.is_empty() && peaks.l2_bytes > 0);
         }
@@ -329,7 +333,7 @@ mod tests {
             clock_policy: "default".to_owned(),
             max_sm_mhz: Some(1980),
         };
-        assert!(Peaks::of(&h100).is_some());
+        assert!(Peaks::for_device(&h100).is_some());
         let other = DeviceFacts {
             name: "NVIDIA H300".to_owned(),
             ..h100.clone()
@@ -338,7 +342,10 @@ mod tests {
             multiprocessors: 16,
             ..h100
         };
-        assert_eq!((Peaks::of(&other), Peaks::of(&slice)), (None, None));
+        assert_eq!(
+            (Peaks::for_device(&other), Peaks::for_device(&slice)),
+            (None, None)
+        );
     }
 
     #[test]

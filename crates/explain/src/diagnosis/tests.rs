@@ -1,8 +1,8 @@
-//! One case that has each bound, and the same case a step away that has another.
+//! Tests one case that has each bound, and the same case one step away, which has another.
 
 use super::changes::{self, Standing};
 use super::estimate::estimate;
-use super::view::Known;
+use super::view::DiagnosisInput;
 use super::*;
 use judge::{Index, compare, fixture, judge};
 use model::{
@@ -10,8 +10,8 @@ use model::{
     SimulationFacts, Stall, Work,
 };
 
-/// Blocks of 256 threads, of which a warp issues so many instructions; nothing else.
-struct Kernel {
+/// Blocks of 256 threads, of which each warp issues a number of instructions and nothing else.
+struct TestLaunch {
     blocks: u32,
     instructions: u64,
     counters: Vec<(Counter, u64)>,
@@ -21,7 +21,7 @@ struct Kernel {
     mode: Mode,
 }
 
-const KERNEL: Kernel = Kernel {
+const KERNEL: TestLaunch = TestLaunch {
     blocks: 132 * 8,
     instructions: 10_000,
     counters: Vec::new(),
@@ -31,12 +31,12 @@ const KERNEL: Kernel = Kernel {
     mode: Mode::Warm,
 };
 
-impl Kernel {
+impl TestLaunch {
     fn warps(&self) -> u64 {
         u64::from(self.blocks) * 8
     }
 
-    /// Counts of all warps.
+    /// Sets counts, each of which is a sum over all warps.
     fn counting(mut self, each: &[(Counter, u64)]) -> Self {
         let warps = self.warps();
         let all = each
@@ -72,7 +72,7 @@ impl Kernel {
             ..Resources::default()
         };
         let facts = self.facts();
-        estimate(&Known {
+        estimate(&DiagnosisInput {
             arch: fixture::arch(),
             device: None,
             entry: Some((self.launch(), &resources)),
@@ -110,7 +110,7 @@ fn many_instructions_are_bound_by_issue_slots_and_those_of_one_unit_by_that() {
     let doubles = KERNEL.computing(Arithmetic::Fp64, 9_000, 64);
     assert_eq!(doubles.bound(), by(Resource::Fp64));
     assert_eq!(doubles.diagnosis().advice, [Advice::UseSinglePrecision]);
-    // As many on the tensor cores are hardly anything there: 4096 operations an instruction take 2 us of 40.
+    // On tensor cores this number is hardly anything: 4096 operations an instruction take 2 us of 40.
     let products = KERNEL.computing(Arithmetic::TensorF16, 200, 4096);
     assert_eq!(products.bound(), by(Resource::IssueSlots));
     let products = KERNEL.computing(Arithmetic::TensorF16, 8_000, 4096);
@@ -119,13 +119,13 @@ fn many_instructions_are_bound_by_issue_slots_and_those_of_one_unit_by_that() {
 
 #[test]
 fn additions_alone_reach_the_peak_of_single_precision() {
-    let fp32 = Kernel {
+    let fp32 = TestLaunch {
         instructions: 10_000,
         ..KERNEL
     }
     .computing(Arithmetic::Fp32, 10_000, 64);
     let diagnosis = fp32.diagnosis();
-    // An SM adds and multiplies as many lanes as it issues: both are used to their end.
+    // An SM adds and multiplies in as many lanes as it issues, so both are used up.
     let [fp32, issue] =
         [Resource::Fp32, Resource::IssueSlots].map(|resource| diagnosis.uses[&resource].0);
     assert!((fp32 / issue - 1.0).abs() < 1e-9, "{fp32} {issue}");
@@ -136,7 +136,7 @@ fn additions_alone_reach_the_peak_of_single_precision() {
 
 #[test]
 fn bytes_that_stay_in_l2_are_its_load_and_others_that_of_device_memory() {
-    let copy = |mode, tensors| Kernel {
+    let copy = |mode, tensors| TestLaunch {
         tensors,
         mode,
         instructions: 300,
@@ -161,7 +161,7 @@ fn bytes_that_stay_in_l2_are_its_load_and_others_that_of_device_memory() {
     );
     let cold = copy(Mode::Cold, bytes).counting(&sectors);
     assert_eq!(cold.bound(), by(Resource::Dram));
-    // Each lane in a sector of its own: twice as many as hold the bytes.
+    // Each lane is in a sector of its own: twice as many as hold the bytes.
     let scattered = copy(Mode::Warm, bytes).counting(&[
         (Counter::GlobalLoadRequests, 64),
         (Counter::GlobalLoadSectors, 64 * 32),
@@ -175,8 +175,8 @@ fn bytes_that_stay_in_l2_are_its_load_and_others_that_of_device_memory() {
 
 #[test]
 fn conflicts_make_shared_memory_the_bound() {
-    let of = |wavefronts: u64| {
-        let kernel = Kernel {
+    let with_wavefronts = |wavefronts: u64| {
+        let kernel = TestLaunch {
             instructions: 2_000,
             ..KERNEL
         };
@@ -186,18 +186,18 @@ fn conflicts_make_shared_memory_the_bound() {
             (Counter::SharedLoadWavefrontsIdeal, 100),
         ])
     };
-    assert_eq!(of(1).bound(), by(Resource::IssueSlots));
-    assert_eq!(of(32).bound(), by(Resource::SharedMemory));
+    assert_eq!(with_wavefronts(1).bound(), by(Resource::IssueSlots));
+    assert_eq!(with_wavefronts(32).bound(), by(Resource::SharedMemory));
     assert_eq!(
-        of(32).diagnosis().advice,
+        with_wavefronts(32).diagnosis().advice,
         [Advice::AvoidBankConflicts, Advice::ReuseInRegisters]
     );
 }
 
 #[test]
 fn few_warps_wait_and_more_of_them_do_not() {
-    let of = |blocks: u32, barriers: u64| {
-        let kernel = Kernel {
+    let with_barriers = |blocks: u32, barriers: u64| {
+        let kernel = TestLaunch {
             blocks,
             instructions: 2_000,
             registers: 255,
@@ -205,8 +205,8 @@ fn few_warps_wait_and_more_of_them_do_not() {
         };
         kernel.counting(&[(Counter::Barriers, barriers)])
     };
-    // One block of eight warps an SM.
-    let waits = of(132, 20).diagnosis();
+    // There is one block of eight warps on an SM.
+    let waits = with_barriers(132, 20).diagnosis();
     let at_barriers = Bound::Latency {
         stall: Stall::Barrier,
     };
@@ -215,39 +215,39 @@ fn few_warps_wait_and_more_of_them_do_not() {
         waits.advice,
         [Advice::WaitAtFewerBarriers, Advice::KeepMoreWarps]
     );
-    let none = of(132, 0);
+    let none = with_barriers(132, 0);
     assert_eq!(none.bound(), by(Resource::IssueSlots));
 }
 
 #[test]
 fn too_few_blocks_a_tail_and_a_launch_of_nothing() {
-    let of = |blocks, instructions| Kernel {
+    let with_blocks = |blocks, instructions| TestLaunch {
         blocks,
         instructions,
         ..KERNEL
     };
-    // The others have nothing to do, and these issue one instruction after the other.
+    // The other SMs have nothing to do, and these issue one instruction after the other.
     let busy = Some(Box::new(by(Resource::IssueSlots)));
-    let few = of(90, 10_000).diagnosis();
+    let few = with_blocks(90, 10_000).diagnosis();
     assert_eq!(few.bound, Bound::FewBlocks { busy });
     assert_eq!(
         few.advice,
         [Advice::UseMoreBlocks, Advice::IssueFewerInstructions]
     );
-    assert_eq!(of(130, 10_000).bound(), by(Resource::IssueSlots));
-    assert_eq!(of(132, 10_000).bound(), by(Resource::IssueSlots));
-    // Two SMs take two blocks, and all others wait for them.
-    assert_eq!(of(134, 10_000).bound(), Bound::Tail);
-    assert_eq!(of(264, 10_000).bound(), by(Resource::IssueSlots));
-    assert_eq!(of(132, 100).bound(), Bound::Launch);
-    assert_eq!(of(1, 100).bound(), Bound::Launch);
+    assert_eq!(with_blocks(130, 10_000).bound(), by(Resource::IssueSlots));
+    assert_eq!(with_blocks(132, 10_000).bound(), by(Resource::IssueSlots));
+    // Two SMs get two blocks, and all others wait for them.
+    assert_eq!(with_blocks(134, 10_000).bound(), Bound::Tail);
+    assert_eq!(with_blocks(264, 10_000).bound(), by(Resource::IssueSlots));
+    assert_eq!(with_blocks(132, 100).bound(), Bound::Launch);
+    assert_eq!(with_blocks(1, 100).bound(), Bound::Launch);
 }
 
 #[test]
 fn unknown_bounds_have_a_name() {
     let resources = Resources::default();
     let facts = KERNEL.facts();
-    let known = |arch: &str, entry, simulation| Known {
+    let known = |arch: &str, entry, simulation| DiagnosisInput {
         arch: arch.parse().unwrap(),
         device: None,
         entry,
@@ -258,7 +258,7 @@ fn unknown_bounds_have_a_name() {
         mode: Mode::Warm,
     };
     let entry = Some((KERNEL.launch(), &resources));
-    let why = |known: Known| match estimate(&known).bound {
+    let why = |known: DiagnosisInput| match estimate(&known).bound {
         Bound::Unknown { why } => why,
         bound => panic!("{bound:?}"),
     };
@@ -280,8 +280,8 @@ fn unknown_bounds_have_a_name() {
     );
 }
 
-/// The fixture's run in the simulator, in which every case is the kernel.
-fn record_of(kernel: &Kernel) -> Record {
+/// Returns the fixture's run in the simulator, in which every case is the kernel.
+fn record_of(kernel: &TestLaunch) -> Record {
     let mut record = fixture::record_simulated();
     for case in &mut record.plan.cases {
         case.steps[0].launch = Some(kernel.launch());
@@ -347,7 +347,7 @@ fn a_failed_gate_on_a_counter_is_shown_and_one_that_holds_is_not() {
     assert_eq!(cases, [(&of, Standing::Failed)]);
     assert_eq!(found[0].before, None);
     assert!(found[0].after.is_known());
-    // With the record of before it has one, and what moved.
+    // With the earlier record it has a diagnosis, and what moved.
     let judgement = compare(&before, &record, Loosening::Fails);
     let found = changes::notable(&Index::against(Some(&before), &record), &judgement);
     let [found] = found.as_slice() else {
@@ -369,7 +369,8 @@ mod profiled {
     use model::{KernelProfile, ProfileFacts, ProfileMetric, Unsupported};
     use std::collections::BTreeMap;
 
-    /// All multiprocessors at work, nothing used by more than a third, and 50 us long.
+    /// Returns a profile in which all multiprocessors work, nothing is used by more than a third, and the launch takes
+    /// 50 us.
     fn facts(changes: &[(ProfileMetric, f64)], stalls: &[(Stall, f64)]) -> ProfileFacts {
         let used = [
             TensorActive,
@@ -409,14 +410,14 @@ mod profiled {
         }
     }
 
-    fn of(blocks: u32, repeats: &[&ProfileFacts]) -> Diagnosis {
+    fn diagnose_blocks(blocks: u32, repeats: &[&ProfileFacts]) -> Diagnosis {
         let device = fixture::device();
-        let kernel = Kernel { blocks, ..KERNEL };
+        let kernel = TestLaunch { blocks, ..KERNEL };
         let resources = Resources {
             registers: 255,
             ..Resources::default()
         };
-        let known = Known {
+        let known = DiagnosisInput {
             arch: fixture::arch(),
             device: Some(&device),
             entry: Some((kernel.launch(), &resources)),
@@ -435,7 +436,7 @@ mod profiled {
             (Stall::LongScoreboard, 8.0),
             (Stall::Wait, 2.0),
         ];
-        of(blocks, &[&facts(changes, &stalls)]).bound
+        diagnose_blocks(blocks, &[&facts(changes, &stalls)]).bound
     }
 
     const WAITS: Bound = Bound::Latency {
@@ -465,7 +466,8 @@ mod profiled {
         let busy = Some(Box::new(by(Resource::Fp32)));
         let idle = [(Fp32Active, 0.9), (SmActive, 0.4)];
         assert_eq!(bound(60, &idle), Bound::FewBlocks { busy });
-        // 255 registers: one block a multiprocessor, so that 140 are two waves, and the second is nearly empty.
+        // 255 registers allow one block on a multiprocessor, so 140 blocks are two waves, and the second is nearly
+        // empty.
         assert_eq!(bound(140, &[(SmActive, 0.53)]), Bound::Tail);
         assert_eq!(bound(264, &[(SmActive, 0.53)]), WAITS);
         assert_eq!(bound(140, &[(SmActive, 0.95)]), WAITS);
@@ -475,22 +477,28 @@ mod profiled {
     fn a_short_launch_is_bound_by_itself() {
         let mut short = facts(&[], &[(Stall::Wait, 1.0)]);
         short.kernels[0].duration_ns = Num(2_000.0);
-        assert_eq!(of(528, &[&short]).bound, Bound::Launch);
+        assert_eq!(diagnose_blocks(528, &[&short]).bound, Bound::Launch);
     }
 
     #[test]
     fn values_missing_from_a_profile_are_not_invented() {
         let mut lacking = facts(&[], &[]);
         let why = Unknown::NoStalls;
-        assert_eq!(of(528, &[&lacking]).bound, Bound::Unknown { why });
+        assert_eq!(
+            diagnose_blocks(528, &[&lacking]).bound,
+            Bound::Unknown { why }
+        );
         let lacks = Seen::Unsupported(Unsupported::Launcher);
         lacking.kernels[0].metrics.insert(TensorActive, lacks);
-        let diagnosis = of(528, &[&lacking]);
+        let diagnosis = diagnose_blocks(528, &[&lacking]);
         assert_eq!(diagnosis.uses.get(&Resource::Tensor), None);
         assert!(diagnosis.uses.contains_key(&Resource::Fp32));
         lacking.kernels.push(lacking.kernels[0].clone());
         let why = Unknown::SeveralKernels;
-        assert_eq!(of(528, &[&lacking]).bound, Bound::Unknown { why });
+        assert_eq!(
+            diagnose_blocks(528, &[&lacking]).bound,
+            Bound::Unknown { why }
+        );
     }
 
     #[test]
@@ -503,10 +511,10 @@ mod profiled {
         let stalls = [(Stall::LongScoreboard, 8.0)];
         let most = facts(&[(DramThroughput, 0.99)], &stalls);
         let [one, two] = [facts(&work, &stalls), facts(&work, &stalls)];
-        let diagnosis = of(528, &[&most, &one, &two]);
+        let diagnosis = diagnose_blocks(528, &[&most, &one, &two]);
         assert_eq!(diagnosis.bound, WAITS);
         assert_eq!(diagnosis.roofline, None, "one repeat does not know");
-        let roofline = of(528, &[&one, &two]).roofline.unwrap();
+        let roofline = diagnose_blocks(528, &[&one, &two]).roofline.unwrap();
         assert_eq!(roofline.intensity, Num(10.0));
         assert_eq!(roofline.memory, Resource::Dram);
         assert_eq!(roofline.reached, Some(Num(2e13)));

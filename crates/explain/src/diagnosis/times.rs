@@ -1,21 +1,22 @@
-//! Tells what bounds a case that was timed on a GPU and not profiled: only what its launch and its time make certain.
+//! Determines what bounds a case that was timed on a GPU and not profiled, as far as its launch and its time make it
+//! certain.
 
 use super::peaks::Peaks;
-use super::view::Known;
+use super::view::DiagnosisInput;
 use super::{BUSY, Basis, Bound, Diagnosis, Residency, Resource, Unknown, Waste, advice};
 use model::{DeviceFacts, Mode, Num};
 use std::collections::BTreeMap;
 
-/// Faster than this nothing is that does anything: an empty kernel in a graph of launches takes 1.3 us (H100), and a
-/// launch of which that is the larger part is bound by it.
+/// A faster launch does hardly anything. An empty kernel in a graph of launches takes 1.3 us (H100), and a launch that
+/// consists mostly of that is bound by launching.
 const MOSTLY_START_NS: f64 = 2_600.0;
-/// With at most this share of the multiprocessors at work, the others are what is missing.
+/// With at most this share of the multiprocessors at work, the other ones are the bound.
 const FEW: f64 = 0.5;
-/// With this share of the multiprocessors idle over the last wave, on average.
+/// The share of idle multiprocessors, on average over the last wave, that makes it the bound.
 const LOST: f64 = 0.25;
 
-pub fn diagnose(known: &Known, device: &DeviceFacts) -> Diagnosis {
-    let peaks = Peaks::of(device);
+pub fn diagnose(known: &DiagnosisInput, device: &DeviceFacts) -> Diagnosis {
+    let peaks = Peaks::for_device(device);
     let residency = known.residency(device.multiprocessors);
     let least_bytes = (known.mode == Mode::Cold || known.compulsory_bytes > device.l2_bytes as f64)
         .then_some(known.compulsory_bytes);

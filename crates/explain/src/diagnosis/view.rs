@@ -1,4 +1,4 @@
-//! Everything that a diagnosis uses of one case on one side.
+//! Gathers everything that a diagnosis uses of one case on one side.
 
 use super::peaks::Peaks;
 use super::{Moved, Residency, Theoretical, Traffic, Unknown};
@@ -9,25 +9,25 @@ use model::{
     Resources, Role, SimulationFacts, Unit,
 };
 
-/// All that a diagnosis needs of a case.
-pub struct Known<'a> {
+/// Everything that a diagnosis needs of a case.
+pub struct DiagnosisInput<'a> {
     pub arch: Arch,
-    /// `None` in the simulator.
+    /// The GPU, or `None` in the simulator.
     pub device: Option<&'a DeviceFacts>,
-    /// `None` where several entries are one launch, or host code launches.
+    /// `None` if several entries are one launch, or if host code launches.
     pub entry: Option<(Launch, &'a Resources)>,
     /// The simulation of the first seed that was simulated.
     pub simulation: Option<&'a SimulationFacts>,
     pub p50_ns: Option<f64>,
-    /// All repeats; none where it was not profiled.
+    /// All repeats. Empty if the case was not profiled.
     pub profiles: Vec<&'a ProfileFacts>,
-    /// Bytes of all tensors that have to be read or written once.
+    /// The bytes of all tensors that have to be read or written once.
     pub compulsory_bytes: f64,
     pub mode: Mode,
 }
 
-impl<'a> Known<'a> {
-    pub fn of(view: View<'_, 'a>, id: &CaseId) -> Result<Self, Unknown> {
+impl<'a> DiagnosisInput<'a> {
+    pub fn from_view(view: View<'_, 'a>, id: &CaseId) -> Result<Self, Unknown> {
         let case = view.plan().case(id).ok_or(Unknown::NotSeen)?;
         let device = view.device().ok();
         let unit = match device {
@@ -50,7 +50,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// The newest architecture of which a GPU is known: what is estimated is for that one.
+/// Returns the unit of the newest architecture that a GPU is known for. The estimate is for that GPU.
 fn unit_to_estimate<'a>(plan: &'a Plan, id: &CaseId) -> Option<&'a Unit> {
     plan.units
         .iter()
@@ -65,13 +65,14 @@ fn only_entry<'a>(case: &Case, build: &'a BuildFacts) -> Option<(Launch, &'a Res
         case.steps.as_slice(),
         case.choose(&build.entries).as_slice(),
     ) {
-        // With a memset or copy the times are not the entry's alone.
+        // With a memset or copy, the times are not the entry's alone.
         ([step], [entry]) if step.is_bare() => Some((step.launch?, entry.resources.as_ref()?)),
         _ => None,
     }
 }
 
-/// Filled inputs are read, outputs are written; working memory may stay where it is.
+/// Returns the bytes that have to be moved: filled inputs are read, and outputs are written. Working memory may stay
+/// where it is.
 fn compulsory_bytes(case: &Case) -> f64 {
     case.tensors
         .iter()
@@ -86,13 +87,13 @@ fn compulsory_bytes(case: &Case) -> f64 {
         .sum()
 }
 
-impl Known<'_> {
-    /// Threads of one block.
+impl DiagnosisInput<'_> {
+    /// Returns the threads of one block.
     pub fn threads(&self) -> Option<u64> {
         self.entry.map(|(launch, _)| launch.threads_per_block())
     }
 
-    /// `None` where a counter was not counted.
+    /// Returns a counter, or `None` if it was not counted.
     pub fn count(&self, counter: Counter) -> Option<u64> {
         let facts = self.simulation?;
         let counters = [&facts.counters, &facts.information];
@@ -100,11 +101,11 @@ impl Known<'_> {
         counters.find_map(|counters| counters.get(&counter).copied())
     }
 
-    /// Sectors that loads, stores and copies move through L2.
+    /// Returns the sectors that loads, stores and copies move through L2.
     pub fn sectors(&self) -> Option<u64> {
         let always = [Counter::GlobalLoadSectors, Counter::GlobalStoreSectors];
         let always = always.into_iter().map(|counter| self.count(counter));
-        // Counted only where there are some.
+        // These are only counted if there are any.
         let copies = [
             Counter::BulkLoadSectors,
             Counter::BulkStoreSectors,
@@ -152,7 +153,8 @@ impl Known<'_> {
         }
     }
 
-    /// On a GPU with so many multiprocessors. `None` where the architecture's limits are not known, or nothing fits.
+    /// Returns the residency on a GPU with so many multiprocessors. Returns `None` if the architecture's limits are
+    /// unknown, or if nothing fits.
     pub fn residency(&self, multiprocessors: u32) -> Option<Residency> {
         let (launch, resources) = self.entry?;
         let threads = launch.threads_per_block();

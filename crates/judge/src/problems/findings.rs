@@ -1,25 +1,26 @@
-//! Findings of a case, by cause: those that share a source line belong together, and a missing order explains a value
-//! that was read before anybody wrote it.
+//! Groups the findings of a case by cause. Findings that share a source line have one cause. Within such a group the
+//! likeliest cause comes first: a missing order between threads explains a value that was read before it was written,
+//! and not the other way round.
 
 use crate::index::View;
 use crate::rules::findings::{FindingStanding, SeenFinding};
 use model::*;
 
-/// Findings that share source lines. The first explains the others.
+/// A group of findings that share source lines. The first explains the others.
 pub struct Suspect<'a> {
     pub seed: u64,
     pub findings: Vec<&'a Finding>,
 }
 
 impl Suspect<'_> {
-    /// Whether an output can be wrong because of it.
+    /// Returns true if this cause can make an output wrong.
     pub fn can_change_values(&self) -> bool {
         self.findings
             .iter()
             .any(|finding| finding.kind != FindingKind::Leak)
     }
 
-    /// Whether a cause of another case is this one: the same kind of finding at the same lines.
+    /// Returns true if a cause of another case is the same one: the same kind of finding at the same lines.
     pub fn is_same(&self, cause: &ProblemCause) -> bool {
         let ProblemCause::Findings { findings, .. } = cause else {
             return false;
@@ -31,7 +32,10 @@ impl Suspect<'_> {
     }
 }
 
-/// The findings that break the gate of a case, the likeliest cause first.
+/// Groups the findings that break the gate of a case, the likeliest cause first.
+///
+/// Each finding joins the first group that has a finding on one of its lines. So two groups are never merged later,
+/// even if a finding shares lines with both.
 pub fn suspects<'a>(view: View<'_, 'a>, id: &CaseId) -> Vec<Suspect<'a>> {
     let mut all = view.findings(id);
     all.retain(|finding| finding.standing == FindingStanding::Broken);
@@ -57,7 +61,7 @@ pub fn suspects<'a>(view: View<'_, 'a>, id: &CaseId) -> Vec<Suspect<'a>> {
     suspects
 }
 
-/// The lowest explain the others.
+/// Ranks kinds of findings: a kind with a lower number explains those with a higher one.
 fn depth(kind: FindingKind) -> u8 {
     match kind {
         FindingKind::AsyncBeforeWait | FindingKind::ExitedBlock => 0,
@@ -70,7 +74,7 @@ fn depth(kind: FindingKind) -> u8 {
     }
 }
 
-/// File and number, or the place in words where the compiler named no line.
+/// Returns the file and line number of each place, or the place in words and 0 if the compiler named no line.
 fn lines(finding: &Finding) -> impl Iterator<Item = (&str, u32)> {
     finding.places.iter().map(|place| match &place.line {
         Some(line) => (line.file.as_str(), line.number),

@@ -1,28 +1,28 @@
-//! Whether problems of several variants are one.
+//! Decides whether problems of several variants are one problem.
 
 use super::reason_of;
 use model::*;
 
-/// What two problems have in common that are one.
+/// The properties that two problems must share to be one problem.
 pub struct Likeness {
     kernel: String,
     code: &'static str,
     since_base: Option<SinceBase>,
-    /// Each once.
+    /// The counters, metrics and gates that are broken, each once.
     broken: Vec<Broken>,
 }
 
 #[derive(PartialEq)]
 enum Broken {
-    /// With the line that counts most of it: variants that are slow in one line are so for one cause.
+    /// A counter with the line that counts most of it. Variants that are slow in one line are slow for one cause.
     Counter(Counter, Option<String>),
     Metric(Metric),
     Gate(Question),
 }
 
 impl Likeness {
-    /// Returns `None` for what did not fail: those are one problem for each reason anyway.
-    pub fn of(problem: &Problem, verdicts: &[Verdict]) -> Option<Self> {
+    /// Returns the likeness of a failure, or `None` for any other outcome: those problems are grouped by reason anyway.
+    pub fn from_problem(problem: &Problem, verdicts: &[Verdict]) -> Option<Self> {
         if problem.outcome != Outcome::Fail {
             return None;
         }
@@ -55,7 +55,8 @@ fn broken_by(verdict: &Verdict) -> Vec<Broken> {
             .iter()
             .map(|rise| {
                 let line = rise.lines.first();
-                // Variants may differ in where it is inlined.
+                // The compiler may have inlined the line at other places in other variants, so only the line itself
+                // counts.
                 let place = line.and_then(|line| line.place.split(' ').next());
                 Broken::Counter(rise.counter, place.map(str::to_owned))
             })
@@ -71,7 +72,7 @@ fn broken_by(verdict: &Verdict) -> Vec<Broken> {
     }
 }
 
-/// Whether a problem is that these arguments do not fit, in whichever entry.
+/// Returns true if the cause of a problem is that these arguments do not fit, in whichever entry.
 pub fn are_same_arguments(cause: &ProblemCause, mistyped: &[Mistyped]) -> bool {
     let ProblemCause::Arguments(known) = cause else {
         return false;

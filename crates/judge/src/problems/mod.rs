@@ -1,5 +1,20 @@
-//! Groups the verdicts that did not hold into problems: one for each cause, with what follows from it. Decides nothing:
-//! the conclusion rests on the verdicts alone.
+//! Groups the verdicts that did not hold into problems, one for each cause, with the verdicts that likely follow from
+//! it. It decides nothing: the conclusion rests on the verdicts alone.
+//!
+//! The grouping takes verdicts out of a list of open ones, from the most to the least certain explanation:
+//!
+//! 1. Verdicts that say that head asks less than the base are one problem.
+//! 2. A case whose arguments have other types than the kernel's parameters: its wrong values, findings and faults
+//!    follow from that. The same misfit in another case is the same problem.
+//! 3. A case in which the simulator found something: each group of findings that share source lines (`findings`) is a
+//!    problem, and the case's wrong values follow from the first group that can change a value.
+//! 4. A case with several wrong values: the most basic one explains the others (`depth`), and cases of one kernel that
+//!    fail in the same way are one problem.
+//! 5. Each verdict that is left stands alone or joins an equal one: one fault, one reason, or the costs of one variant.
+//!
+//! Last, problems of several variants of a kernel that fail the same gates are joined (`likeness`). The grouping is a
+//! guess about causes: it can put two faults that share a line into one problem, and a wrong value that has a second
+//! cause of its own shows only after the first is mended.
 
 mod findings;
 mod likeness;
@@ -10,11 +25,11 @@ use findings::Suspect;
 use likeness::Likeness;
 use model::*;
 
-/// The order of problems: those that can explain others come first.
+/// The kind of a problem, in the order of the list: a problem that can explain others comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Arguments,
-    /// It does not build, or breaks when it runs.
+    /// The kernel does not build, or breaks when it runs.
     Broken,
     Findings,
     WrongValues,
@@ -28,7 +43,8 @@ struct Draft {
     problem: Problem,
 }
 
-/// The problems of a judgement: failures first, of them new ones, and causes before what they can explain.
+/// Returns the problems of a judgement: failures first, among them the new ones first, and causes before what they can
+/// explain.
 pub(super) fn group(view: View, verdicts: &[Verdict]) -> Vec<Problem> {
     let mut drafts = Drafts {
         verdicts,
@@ -49,10 +65,10 @@ pub(super) fn group(view: View, verdicts: &[Verdict]) -> Vec<Problem> {
     let mut all = drafts.all;
     for draft in &mut all {
         let problem = &mut draft.problem;
-        problem.since_base = since::of_problem(view, verdicts, problem);
+        problem.since_base = since::compare_with_base(view, verdicts, problem);
     }
     let mut all = join_alike(all, verdicts);
-    // Stable: within these in the order of the verdicts.
+    // The sort is stable, so that equal problems keep the order of their verdicts.
     all.sort_by_key(|draft| {
         let newness = match draft.problem.since_base {
             Some(SinceBase::New) => 0,
@@ -64,12 +80,12 @@ pub(super) fn group(view: View, verdicts: &[Verdict]) -> Vec<Problem> {
     all.into_iter().map(|draft| draft.problem).collect()
 }
 
-/// Joins the problems of a kernel that are one: the same gates fail in several variants, and are as new.
+/// Joins problems of a kernel that are one: the same gates fail in several variants, and are equally new.
 fn join_alike(drafts: Vec<Draft>, verdicts: &[Verdict]) -> Vec<Draft> {
     let mut joined: Vec<(Option<Likeness>, Draft)> = Vec::new();
     for draft in drafts {
         let likeness = match draft.rank {
-            Rank::Rule | Rank::Cost => Likeness::of(&draft.problem, verdicts),
+            Rank::Rule | Rank::Cost => Likeness::from_problem(&draft.problem, verdicts),
             Rank::Arguments
             | Rank::Broken
             | Rank::Findings
@@ -107,7 +123,7 @@ fn is_blocking(verdict: &Verdict) -> bool {
     }
 }
 
-/// The reason itself, for whichever architecture.
+/// Returns the reason without the architecture that it holds for.
 fn reason_of(verdict: &Verdict) -> &Reason {
     without_architecture(&verdict.reason)
 }
@@ -130,7 +146,7 @@ fn rule_of(verdict: &Verdict) -> Option<&Rule> {
     }
 }
 
-/// Whether a gate on the values that a kernel computes failed.
+/// Returns true if the verdict fails a gate on the values that a kernel computes.
 fn is_wrong_value(verdict: &Verdict) -> bool {
     let is_about_values = match rule_of(verdict) {
         Some(Rule::Finite | Rule::Written | Rule::Deterministic) => true,
@@ -151,8 +167,8 @@ fn is_wrong_value(verdict: &Verdict) -> bool {
     verdict.outcome == Outcome::Fail && is_about_values && has_value
 }
 
-/// The lowest of a case's wrong values explains the others: an element that nobody writes is not finite, and
-/// one that is not finite makes the error no number.
+/// Ranks the wrong values of a case: the lowest explains the others. An element that nobody writes is not finite, and
+/// an element that is not finite makes the error NaN.
 fn depth(reason: &Reason) -> u8 {
     match reason {
         Reason::StoredUndefined { .. } => 0,
@@ -164,7 +180,7 @@ fn depth(reason: &Reason) -> u8 {
     }
 }
 
-/// Whether a gate limits what a kernel takes: times, counters, resources.
+/// Returns true if a broken gate limits what a kernel costs: times, counters or resources.
 fn is_cost(verdict: &Verdict) -> bool {
     let is_compared = matches!(
         reason_of(verdict),
@@ -193,7 +209,8 @@ impl Drafts<'_> {
         self.verdicts.get(at)
     }
 
-    /// Adds verdicts to the first draft that `is_same`, or to a new one with this cause.
+    /// Adds verdicts to the first draft of the same rank and outcome that `is_same`, or else to a new one with this
+    /// cause.
     fn join(
         &mut self,
         rank: Rank,
@@ -253,7 +270,8 @@ impl Drafts<'_> {
         }
     }
 
-    /// A case whose arguments do not fit, or of which the simulator found something: its other failures follow.
+    /// Takes the verdicts of a case that has a cause for its other failures: arguments that do not fit, or findings of
+    /// the simulator.
     fn take_causes_of(&mut self, view: View, id: &CaseId, open: &mut Vec<usize>) {
         let is_of_case =
             |verdict: &Verdict| matches!(&verdict.subject, Subject::Case(of) if of == id);
@@ -293,7 +311,7 @@ impl Drafts<'_> {
         }
         let suspects = findings::suspects(view, id);
         let own = take(open, |at| self.verdict(at).is_some_and(is_finding));
-        // A leak explains no wrong value.
+        // Leaked memory explains no wrong value.
         let explains = suspects.iter().position(Suspect::can_change_values);
         let follows = match explains {
             Some(_) => take(open, |at| self.verdict(at).is_some_and(is_wrong)),
@@ -302,7 +320,7 @@ impl Drafts<'_> {
         self.join_suspects(&suspects, explains, &own, &follows);
     }
 
-    /// Each suspect is a problem; what follows goes with one of them.
+    /// Makes a problem of each suspect. The verdicts that follow go to the suspect number `with`.
     fn join_suspects(
         &mut self,
         suspects: &[Suspect],
@@ -326,7 +344,8 @@ impl Drafts<'_> {
         }
     }
 
-    /// For each case what explains its other wrong values, by kernel.
+    /// Makes a problem of each case's most basic wrong value, which its other wrong values follow from. Cases of one
+    /// kernel that fail in the same way share a problem.
     fn take_wrong_values(&mut self, open: &mut Vec<usize>) {
         let verdicts = self.verdicts;
         let wrong = take(open, |at| verdicts.get(at).is_some_and(is_wrong_value));
@@ -359,7 +378,7 @@ impl Drafts<'_> {
         }
     }
 
-    /// A verdict that nothing before explains.
+    /// Adds a verdict that no earlier step explains.
     fn add_alone(&mut self, at: usize) {
         let verdicts = self.verdicts;
         let Some(verdict) = verdicts.get(at) else {
@@ -368,7 +387,8 @@ impl Drafts<'_> {
         let cause = ProblemCause::Verdict(Box::new(verdict.reason.clone()));
         let code = cause.code();
         if verdict.outcome != Outcome::Fail {
-            // For one reason, whatever numbers it has for each case.
+            // Verdicts that did not fail are grouped by the code of their reason, whatever numbers it has for each
+            // case.
             return self.join(Rank::Rule, cause, &[at], &[], |problem| {
                 problem.code == code
             });
@@ -393,7 +413,7 @@ impl Drafts<'_> {
                     };
                     matches!(without_architecture(known), Reason::Fault(known) if is_same_fault(known, fault))
                 };
-                // One fault breaks every gate of a case: the first of them names it.
+                // One fault breaks every gate of a case. The first of them names it, and the others follow.
                 let is_repeated = self.all.iter().any(|draft| {
                     is_same(&draft.problem) && draft.problem.subjects.contains(&verdict.subject)
                 });
@@ -414,7 +434,7 @@ impl Drafts<'_> {
     }
 }
 
-/// By the line or instruction where that is known, else by what was said.
+/// Compares two faults by the line or instruction if it is known, and else by their messages.
 fn is_same_fault(one: &Fault, other: &Fault) -> bool {
     let is_same_place = match (&one.site, &other.site) {
         (Some(one), Some(other)) => one.is_at(other),
@@ -424,7 +444,7 @@ fn is_same_fault(one: &Fault, other: &Fault) -> bool {
     one.kind == other.kind && is_same_place
 }
 
-/// Tensors of a case that its entries may read as something else. The same in every architecture.
+/// Returns the tensors of a case that its entries may read as another type. They are the same for every architecture.
 fn mistyped<'a>(view: View<'_, 'a>, id: &CaseId) -> &'a [Mistyped] {
     view.plan()
         .units
@@ -435,7 +455,7 @@ fn mistyped<'a>(view: View<'_, 'a>, id: &CaseId) -> &'a [Mistyped] {
         .map_or(&[], |facts| &facts.mistyped)
 }
 
-/// Moves out what `is_meant`.
+/// Moves the verdicts that `is_meant` selects out of the list.
 fn take(open: &mut Vec<usize>, is_meant: impl Fn(usize) -> bool) -> Vec<usize> {
     let (taken, left) = open.iter().partition(|at| is_meant(**at));
     *open = left;

@@ -1,12 +1,13 @@
-//! Whether a change brought a problem, or the base has it too.
+//! Decides whether a change brought a problem, or whether the base has it, too.
 
 use crate::index::View;
 use crate::rules;
 use crate::rules::hazards;
 use model::*;
 
-/// New where it is new for any of its subjects. `None` without a base, and where nothing tells.
-pub fn of_problem(view: View, verdicts: &[Verdict], problem: &Problem) -> Option<SinceBase> {
+/// Returns `New` if the problem is new for any of its subjects, and `Old` if the base has it for all of them. Returns
+/// `None` if there is no base, or if the evidence does not tell.
+pub fn compare_with_base(view: View, verdicts: &[Verdict], problem: &Problem) -> Option<SinceBase> {
     let base = view.base()?;
     let of_subject = |subject: &Subject| match (&problem.cause, subject) {
         (ProblemCause::Findings { findings, .. }, Subject::Case(id)) => {
@@ -34,7 +35,8 @@ pub fn of_problem(view: View, verdicts: &[Verdict], problem: &Problem) -> Option
     }
 }
 
-/// Known by its kind and the text of its lines, as numbers move with every edit.
+/// Returns whether the base has a finding. A finding is identified by its kind and the text of its lines, because line
+/// numbers change with every edit.
 fn has_finding(view: View, base: View, id: &CaseId, finding: &Finding) -> Option<bool> {
     if view.head_answers_for_base(id) {
         return Some(true);
@@ -48,7 +50,7 @@ fn has_finding(view: View, base: View, id: &CaseId, finding: &Finding) -> Option
             .any(|finding| is_same(finding.finding))
     };
     let Some(case) = base.planned_case(id) else {
-        // Any case of the base may be its former name.
+        // The case has no counterpart, and any case of the base may be its former name.
         return Some(base.plan().cases.iter().any(|case| has(&case.id)));
     };
     let is_known = case
@@ -62,12 +64,12 @@ fn has_finding(view: View, base: View, id: &CaseId, finding: &Finding) -> Option
     }
 }
 
-/// The gate of a verdict, asked of the base: whether it fails there in the same way.
+/// Asks the gate of a verdict of the base, and returns whether it fails there in the same way.
 fn has_verdict(view: View, base: View, verdict: &Verdict) -> Option<bool> {
     let Question::Gate(rule) = &verdict.question else {
         return None;
     };
-    // A limit on a change compares head with something else.
+    // A limit on a change has no meaning for the base alone.
     let is_absolute = match rule {
         Rule::Limit { limit, .. } => matches!(limit, Limit::Absolute { .. }),
         Rule::Counters { .. } | Rule::HasEffect | Rule::AgreesWithDriver => false,

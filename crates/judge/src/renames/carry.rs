@@ -1,18 +1,18 @@
-//! Puts what the base has under head's names.
+//! Translates what the base has into head's names.
 
 use model::expr::{self, Name};
 use model::*;
 use std::collections::BTreeMap;
 use std::mem::take;
 
-/// Head's names for what the base calls otherwise.
+/// Head's names for things that have another name in the base.
 #[derive(Clone, Copy)]
 pub struct Names<'a> {
     pub renames: &'a [Rename],
 }
 
 impl Names<'_> {
-    /// A base whose names are its own.
+    /// Gives the base head's names. It has its own until then.
     pub fn carry(&self, base: &mut Base) {
         if self.renames.is_empty() {
             return;
@@ -127,7 +127,7 @@ impl Names<'_> {
         *variant = self.variant(kernel, variant);
     }
 
-    /// Dimensions stand in an expression by themselves, and variants before a metric.
+    /// Renames within an expression. Dimensions have no prefix there, and variants stand before a metric.
     fn carry_expr(&self, kernel: &str, expr: &mut Expr) {
         let is_constant = |name: &String| expr.constants.contains_key(name);
         expr.text = expr::rename(&expr.text, &|name| match name {
@@ -184,7 +184,7 @@ impl Names<'_> {
     }
 }
 
-/// Names of tensors in an argument, in order.
+/// Returns the names of tensors in an argument, in order.
 pub(super) fn tensors_of_arg(arg: &mut Arg) -> Vec<&mut String> {
     match arg {
         Arg::Tensor { name } => vec![name],
@@ -237,7 +237,7 @@ fn tensors_of_reference(reference: &mut Reference) -> Vec<&mut String> {
         | Reference::Unary { x, out, .. } => vec![x, out],
         Reference::Binary { a, b, out, .. } => vec![a, b, out],
         Reference::User { args, .. } => args.iter_mut().flat_map(tensors_of_arg).collect(),
-        // Captured launches are made on their own, and no gates.yaml renames their tensors.
+        // Captured launches have no gates.yaml that could rename their tensors.
         Reference::Captured { .. }
         | Reference::Variant { .. }
         | Reference::None

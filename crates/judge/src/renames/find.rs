@@ -4,17 +4,20 @@ use super::carry::{Names, tensors_of_arg};
 use model::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The plan and the gates of one side; complete, whatever a filter leaves out.
+/// The plan and the gates of one side. They are complete, whatever a filter leaves out.
 #[derive(Clone, Copy)]
 pub struct PlanAndGates<'a> {
     pub plan: &'a Plan,
     pub gates: &'a [Gate],
 }
 
-/// In the order of the base: of each kernel its own new name before those in it.
+/// Finds the renames between two sides, in the order of the base. A kernel's own new name precedes the new names of
+/// things in it.
 pub fn find(base: PlanAndGates, head: PlanAndGates) -> Vec<Rename> {
     let (base, head) = (kernels(base), kernels(head));
-    let is_in = |all: &[Kernel], wanted: &Kernel| all.iter().any(|other| other.name == wanted.name);
+    let is_in = |all: &[KernelParts], wanted: &KernelParts| {
+        all.iter().any(|other| other.name == wanted.name)
+    };
     let gone: Vec<_> = base
         .iter()
         .filter(|plan_and_gates| !is_in(&head, plan_and_gates))
@@ -42,13 +45,14 @@ pub fn find(base: PlanAndGates, head: PlanAndGates) -> Vec<Rename> {
 /// How two things are alike, apart from their names.
 #[derive(Clone, Copy)]
 struct Likeness {
-    /// Source, entries and macros.
+    /// True if they have the same source, entries and macros.
     code: bool,
-    /// Work, gates and macros.
+    /// True if they have the same work, gates and macros.
     asked: bool,
 }
 
-/// Each with its one partner: by both first, then by either. A subject with two candidates at one step has none.
+/// Pairs each thing with its only partner: first those that are alike in both respects, then those that are alike in
+/// either one. A thing with two candidates at one step gets no partner.
 fn pair<'k, T>(
     gone: &[&'k T],
     new: &[&'k T],
@@ -92,14 +96,14 @@ fn pair<'k, T>(
 }
 
 /// The parts of a kernel on one side, each list in the order of gates.yaml.
-struct Kernel<'a> {
+struct KernelParts<'a> {
     name: &'a str,
     units: Vec<&'a Unit>,
     cases: Vec<&'a Case>,
     gates: Vec<&'a Gate>,
 }
 
-fn kernels<'a>(asked: PlanAndGates<'a>) -> Vec<Kernel<'a>> {
+fn kernels<'a>(asked: PlanAndGates<'a>) -> Vec<KernelParts<'a>> {
     let mut names: Vec<&str> = Vec::new();
     for case in &asked.plan.cases {
         if names.last() != Some(&case.id.kernel.as_str()) {
@@ -110,7 +114,7 @@ fn kernels<'a>(asked: PlanAndGates<'a>) -> Vec<Kernel<'a>> {
         let units = asked.plan.units.iter();
         let cases = asked.plan.cases.iter();
         let gates = asked.gates.iter();
-        Kernel {
+        KernelParts {
             name,
             units: units.filter(|unit| unit.id.kernel == name).collect(),
             cases: cases.filter(|case| case.id.kernel == name).collect(),
@@ -120,8 +124,8 @@ fn kernels<'a>(asked: PlanAndGates<'a>) -> Vec<Kernel<'a>> {
     names.into_iter().map(of).collect()
 }
 
-impl<'a> Kernel<'a> {
-    /// Whether an anchor, which knows it by this name, holds any of it.
+impl<'a> KernelParts<'a> {
+    /// Returns true if an anchor refers to any part of the kernel. An anchor knows it by this name.
     fn is_anchored(&self) -> bool {
         self.gates.iter().any(|gate| {
             matches!(
@@ -134,7 +138,7 @@ impl<'a> Kernel<'a> {
         })
     }
 
-    /// Each once.
+    /// Returns the names that `of` finds in the cases, each once.
     fn names(&self, of: impl Fn(&'a Case) -> Vec<&'a String>) -> Vec<&'a String> {
         let mut names = Vec::new();
         for name in self.cases.iter().flat_map(|case| of(case)) {
@@ -153,7 +157,7 @@ impl<'a> Kernel<'a> {
             .collect()
     }
 
-    /// The work of a variant, under other names.
+    /// Returns the work of a variant, with names replaced.
     fn work_of(&self, variant: &str, names: &Names) -> BTreeMap<CaseId, Case> {
         self.cases
             .iter()
@@ -166,7 +170,7 @@ impl<'a> Kernel<'a> {
             .collect()
     }
 
-    /// Gates of a variant, under other names.
+    /// Returns the gates of a variant, with names replaced.
     fn gates_of(&self, variant: &str, names: &Names) -> Vec<Gate> {
         self.gates
             .iter()
@@ -192,14 +196,14 @@ impl<'a> Kernel<'a> {
         self.names(|case| case.tensors.iter().map(|tensor| &tensor.name).collect())
     }
 
-    /// Sizes belong to a shape, whatever the variant.
+    /// Returns the sizes of a shape. They are the same for every variant.
     fn sizes(&self, shape: &str) -> Option<&'a BTreeMap<String, i64>> {
         let case = self.cases.iter().find(|case| case.id.shape == shape)?;
         Some(&case.dims)
     }
 }
 
-/// Names of base's that head does not have, and of head's that base does not have.
+/// Returns the names of the base that head does not have, and the names of head that the base does not have.
 fn gone_and_new<'a>(
     base: Vec<&'a String>,
     head: Vec<&'a String>,
@@ -217,7 +221,7 @@ fn gone_and_new<'a>(
     )
 }
 
-fn likeness(base: &Kernel, head: &Kernel) -> Likeness {
+fn likeness(base: &KernelParts, head: &KernelParts) -> Likeness {
     let renames = in_kernel(base, head);
     let names = Names { renames: &renames };
     let all = |is_alike: &dyn Fn(&str, &str) -> bool| {
@@ -239,8 +243,8 @@ fn rename(item: RenamedItem, from: &str, to: &str) -> Rename {
     }
 }
 
-/// New names in a kernel, with its own in front where it has one.
-fn in_kernel(base: &Kernel, head: &Kernel) -> Vec<Rename> {
+/// Finds the new names in a kernel. If the kernel itself has a new name, it comes first.
+fn in_kernel(base: &KernelParts, head: &KernelParts) -> Vec<Rename> {
     let kernel = || head.name.to_owned();
     let mut renames = Vec::new();
     if base.name != head.name {
@@ -270,10 +274,13 @@ fn in_kernel(base: &Kernel, head: &Kernel) -> Vec<Rename> {
     renames
 }
 
-/// Pairs dimensions that have the same size at every shape. Among several with the same sizes, pairs those whose names
-/// differ only by capital letters.
-fn pair_dimensions<'a>(base: &Kernel<'a>, head: &Kernel<'a>) -> Vec<(&'a String, &'a String)> {
-    let dimensions = |kernel: &Kernel<'a>| kernel.names(|case| case.dims.keys().collect());
+/// Pairs dimensions that have the same size at every shape. Among several dimensions with the same sizes, pairs those
+/// whose names differ only by capital letters.
+fn pair_dimensions<'a>(
+    base: &KernelParts<'a>,
+    head: &KernelParts<'a>,
+) -> Vec<(&'a String, &'a String)> {
+    let dimensions = |kernel: &KernelParts<'a>| kernel.names(|case| case.dims.keys().collect());
     let (gone, new) = gone_and_new(dimensions(base), dimensions(head));
     let shapes = head.shapes();
     let common: Vec<_> = base
@@ -281,8 +288,8 @@ fn pair_dimensions<'a>(base: &Kernel<'a>, head: &Kernel<'a>) -> Vec<(&'a String,
         .into_iter()
         .filter(|shape| shapes.contains(shape))
         .collect();
-    // Where every shape has a new name too, by all sizes together.
-    let sizes = |kernel: &Kernel, name: &str| {
+    // If every shape has a new name, too, dimensions are compared by all of their sizes together.
+    let sizes = |kernel: &KernelParts, name: &str| {
         let size = |shape: &String| kernel.sizes(shape).and_then(|size| size.get(name).copied());
         if common.is_empty() {
             let shapes = kernel.shapes();
@@ -302,10 +309,10 @@ fn pair_dimensions<'a>(base: &Kernel<'a>, head: &Kernel<'a>) -> Vec<(&'a String,
     })
 }
 
-/// Pairs shapes of the same sizes.
+/// Pairs shapes that have the same sizes.
 fn pair_shapes<'a>(
-    base: &Kernel<'a>,
-    head: &Kernel<'a>,
+    base: &KernelParts<'a>,
+    head: &KernelParts<'a>,
     known: &[Rename],
 ) -> Vec<(&'a String, &'a String)> {
     let names = Names { renames: known };
@@ -326,8 +333,8 @@ fn pair_shapes<'a>(
 }
 
 fn pair_variants<'a>(
-    base: &Kernel<'a>,
-    head: &Kernel<'a>,
+    base: &KernelParts<'a>,
+    head: &KernelParts<'a>,
     known: &[Rename],
 ) -> Vec<(&'a String, &'a String)> {
     let (gone, new) = gone_and_new(base.variants(), head.variants());
@@ -348,8 +355,12 @@ fn pair_variants<'a>(
     })
 }
 
-/// Cases that are one, by the names that are known: base's under those, and head's.
-fn pair_cases<'a>(base: &Kernel<'a>, head: &Kernel<'a>, known: &[Rename]) -> Vec<(Case, &'a Case)> {
+/// Pairs cases by the names that are known so far: the base's, translated, and head's.
+fn pair_cases<'a>(
+    base: &KernelParts<'a>,
+    head: &KernelParts<'a>,
+    known: &[Rename],
+) -> Vec<(Case, &'a Case)> {
     let names = Names { renames: known };
     base.cases
         .iter()
@@ -365,11 +376,11 @@ fn pair_cases<'a>(base: &Kernel<'a>, head: &Kernel<'a>, known: &[Rename]) -> Vec
         .collect()
 }
 
-/// Pairs tensors that have the same content in every case. They must also have the same place among the arguments,
-/// where both sides have equally many arguments.
+/// Pairs tensors that have the same content in every case. If both sides have equally many arguments, the tensors must
+/// also have the same position among them.
 fn pair_tensors<'a>(
-    base: &Kernel<'a>,
-    head: &Kernel<'a>,
+    base: &KernelParts<'a>,
+    head: &KernelParts<'a>,
     known: &[Rename],
 ) -> Vec<(&'a String, &'a String)> {
     let (gone, new) = gone_and_new(base.tensors(), head.tensors());
@@ -435,8 +446,8 @@ fn has_place_of(base: &Case, gone: &str, head: &Case, new: &str) -> bool {
     was.len() != is.len() || places.all(|(was, is)| (was == gone) == (is == new))
 }
 
-/// Whether both are built of the same entries of the same source, with the same macros.
-fn has_code_of(base: &Kernel, was: &str, head: &Kernel, is: &str) -> bool {
+/// Returns true if both are built from the same entries of the same source, with the same macros.
+fn has_code_of(base: &KernelParts, was: &str, head: &KernelParts, is: &str) -> bool {
     let (was, is) = (base.units_of(was), head.units_of(is));
     let is_same = |(arch, was): (&Arch, &&Unit)| {
         is.get(arch).is_some_and(|is| {
@@ -450,9 +461,9 @@ fn has_code_of(base: &Kernel, was: &str, head: &Kernel, is: &str) -> bool {
     !was.is_empty() && was.iter().all(is_same)
 }
 
-/// Whether both are asked for the same work, with the same macros and flags, under the same gates: wherever their
-/// code stands and whatever it is called.
-fn asks_as(base: &Kernel, was: &str, head: &Kernel, is: &str, names: &Names) -> bool {
+/// Returns true if both must do the same work, with the same macros and flags, under the same gates. Their code may be
+/// in different files and have different names.
+fn asks_as(base: &KernelParts, was: &str, head: &KernelParts, is: &str, names: &Names) -> bool {
     let own = Names { renames: &[] };
     let (theirs, ours) = (base.units_of(was), head.units_of(is));
     let is_built_alike = theirs.keys().eq(ours.keys())
@@ -466,7 +477,7 @@ fn asks_as(base: &Kernel, was: &str, head: &Kernel, is: &str, names: &Names) -> 
     is_built_alike && is_held_alike && base.work_of(was, names) == head.work_of(is, &own)
 }
 
-/// The work of a case. It does not matter where a user's reference stands, as both are run.
+/// Returns the work of a case. The location of a user's reference is left out, because both references are run.
 fn work(mut case: Case) -> Case {
     case.tensors.sort_by(|a, b| a.name.cmp(&b.name));
     if let Reference::User {

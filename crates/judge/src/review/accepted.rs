@@ -1,5 +1,5 @@
-//! Acceptances themselves: one that has run out, or that nothing needs, is a failure of its own, and so is one that a change
-//! adds. How an acceptance lets a gate pass is a rule (`rules/accepted`).
+//! Reviews the acceptances themselves. An acceptance that has expired or that nothing needs is a failure of its own,
+//! and so is one that a change adds. How an acceptance lets a gate pass is a rule (`rules/accepted`).
 
 use super::loosened::{Strictness, strictness};
 use super::{Comparison, Ended, compare_required};
@@ -10,7 +10,7 @@ use crate::rules::accepted::{can_replace, has_limit};
 use crate::rules::{self, is_against_base};
 use model::*;
 
-/// A verdict on each acceptance that is no good: run out, of nothing, or needed by nothing.
+/// Returns a verdict on each acceptance that has expired, applies to nothing, or is needed by nothing.
 pub fn check(view: View) -> Vec<Verdict> {
     let accepted = view.policy().accepted.iter();
     accepted
@@ -70,7 +70,7 @@ fn problem(view: View, acceptance: &Acceptance) -> Option<Reason> {
     is_unused.then_some(Reason::AcceptanceUnused { by, until })
 }
 
-/// Whether every launch of the cases told its findings, and none has this one.
+/// Returns true if every launch of the cases reported its findings, and none of them has this one.
 fn is_gone(view: View, subjects: &[Subject], known: &KnownFinding) -> bool {
     let is_clean = |view: View, id: &CaseId| {
         let seeds = view.case(id).map_or(&[][..], |case| &case.seeds);
@@ -91,7 +91,7 @@ fn is_gone(view: View, subjects: &[Subject], known: &KnownFinding) -> bool {
     })
 }
 
-/// Whether a gate that holds here would hold wherever it is judged.
+/// Returns true if a gate that holds in this run would hold wherever it is judged.
 fn holds_everywhere(view: View, gate: &Gate) -> bool {
     // Another compiler has other baselines, or none.
     if view.environment().toolchain.is_some() {
@@ -99,19 +99,21 @@ fn holds_everywhere(view: View, gate: &Gate) -> bool {
     }
     let is_partial = view.plan().is_partial(gate.subject.kernel());
     match &gate.rule {
-        // Whatever the base took over long ago is no regression beside it, and still one to the baseline.
+        // A slowdown that the base already has is no regression against the base, and still is one against the
+        // baseline.
         Rule::Limit { metric, limit } if metric.facet() == Facet::Times => {
             matches!(limit, Limit::Absolute { .. } | Limit::Anchor { .. })
                 || !is_against_base(view, &gate.subject, *metric)
         }
-        // The simulator adds up differently from a GPU.
+        // The simulator adds numbers in another order than a GPU.
         Rule::Limit { metric, .. } if metric.facet() == Facet::Correctness => !view.is_simulated(),
         Rule::Limit { metric, .. } => !(is_partial && is_over_shapes(*metric)),
         _ => true,
     }
 }
 
-/// Where it names one, that; else what was written, with `*` for what was not.
+/// Returns the subject of an acceptance: the one that it names, or else what was written, with `*` for the parts that
+/// were not.
 fn subject_of(acceptance: &Acceptance) -> Subject {
     if let [only] = acceptance.subjects.as_slice() {
         return only.clone();
@@ -124,8 +126,9 @@ fn subject_of(acceptance: &Acceptance) -> Subject {
     Subject::Case(CaseId::new(kernel, variant, shape))
 }
 
-/// Each acceptance of head with what base accepts: more than that, or longer, and a change accepts what it makes worse.
-/// `base_plan` has head's names, by which an acceptance of base's was not written.
+/// Compares each acceptance of head with what the base accepts. If it allows more than that, or for longer, then the
+/// change accepts what it makes worse. `base_plan` has head's names, and an acceptance of the base was written with the
+/// base's names.
 pub fn added(base: &[Acceptance], base_plan: &Plan, head: &[Acceptance]) -> Vec<Comparison> {
     let allows_as_much = |was: &Allowance, ours: &Allowance| match (was, ours) {
         (Allowance::Limit(was), Allowance::Limit(ours)) => {
@@ -146,7 +149,7 @@ pub fn added(base: &[Acceptance], base_plan: &Plan, head: &[Acceptance]) -> Vec<
             Subject::Unit(id) => base_plan.unit(id).is_none(),
             Subject::Case(id) => base_plan.case(id).is_none(),
         };
-        // By its words where it names cases that are new, and base knows none of.
+        // If the acceptance names cases that are new, the base knows none of them, and the words are compared instead.
         let is_accepted = |subject: &Subject| {
             let is_named = wide.iter().any(|was| was.subjects.contains(subject));
             is_named || has_words && is_new(subject)
@@ -155,7 +158,7 @@ pub fn added(base: &[Acceptance], base_plan: &Plan, head: &[Acceptance]) -> Vec<
     };
     compare_required(
         head,
-        // It names what a filter left out, or nothing, which is a verdict of its own.
+        // The acceptance names a case that a filter left out, or nothing at all. The latter has a verdict of its own.
         |acceptance| {
             if acceptance.subjects.is_empty() {
                 Err(NotRequired::LeftOut)

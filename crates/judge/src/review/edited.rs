@@ -1,4 +1,4 @@
-//! Compares head's baseline files with base's.
+//! Compares head's baseline files with the base's.
 
 use super::{Comparison, Ended, compare_required};
 use crate::counterpart::NotRequired;
@@ -6,7 +6,8 @@ use crate::renames::Names;
 use model::*;
 use std::collections::BTreeMap;
 
-/// Every case of base's baseline files, and every case of head's files under a key that base has none for.
+/// Compares every case of the base's baseline files, and every case of head's files under a key that the base has no
+/// file for.
 pub fn since(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Comparison> {
     let mut found = edited(base, plan, head);
     found.extend(moved(base, plan, head));
@@ -18,7 +19,7 @@ struct Agreement<'a> {
     file: &'a Baseline,
     shape: &'a str,
     metrics: &'a BTreeMap<Metric, Agreed>,
-    /// `None` where neither side has the case, or head's filters leave it out.
+    /// `None` if neither side has the case, or if head's filters leave it out.
     subject: Option<Subject>,
 }
 
@@ -47,7 +48,7 @@ impl<'a> Agreement<'a> {
     }
 }
 
-/// Under the same key: worse, or nothing.
+/// Finds cases that have a worse value than before under the same key, or none.
 fn edited(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Comparison> {
     let files = base.baselines.iter();
     let left = left_under_old_names(base, head);
@@ -78,14 +79,15 @@ fn edited(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Comparison> {
     )
 }
 
-/// Returns true if the base limits how many kernels a compiled file has. Else more of them are no worse.
+/// Returns true if the base limits how many kernels a compiled file has. Without such a limit more kernels are no
+/// worse.
 fn limits_count(base: &Base, subject: &Subject) -> bool {
     base.gates
         .iter()
         .any(|gate| gate.subject == *subject && gate.rule.metric() == Some(Metric::Count))
 }
 
-/// Head's baselines that have a name of base's, under head's name for it.
+/// Returns head's baselines that still have one of the base's old names, under head's name for it.
 fn left_under_old_names(base: &Base, head: &[Baseline]) -> Vec<Baseline> {
     let names = Names {
         renames: &base.renames,
@@ -104,7 +106,7 @@ fn is_among(left: &[Baseline], theirs: &Agreement) -> bool {
         .any(|ours| is_at(theirs.file, ours, &ours.key) && ours.cases.contains_key(theirs.shape))
 }
 
-/// Those by which files of baselines go.
+/// Returns the renames that also move a baseline file.
 fn renames_of(base: &Base, theirs: &Agreement) -> Vec<Rename> {
     let Baseline {
         kernel: own,
@@ -123,8 +125,9 @@ fn renames_of(base: &Base, theirs: &Agreement) -> Vec<Rename> {
         .collect()
 }
 
-/// Flags and compiler are part of a key: under others a change brings other files, and none of the base's holds
-/// them any more. Whatever they do not have is inconclusive by its own gate.
+/// Finds baselines that moved to another key. Flags and compiler are part of a key, so under other flags a change
+/// brings other files, and nothing is compared with the base's files any more. What head's files lack is inconclusive
+/// by its own gate.
 fn moved(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Comparison> {
     let is_new = |ours: &&Baseline| {
         !base
@@ -169,7 +172,7 @@ fn moved(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Comparison> {
     )
 }
 
-/// Whether a file of base's is of the variant that head's is of, under `key`.
+/// Returns true if a baseline file of the base belongs to the variant of head's file, under `key`.
 fn is_at(theirs: &Baseline, ours: &Baseline, key: &BaselineKey) -> bool {
     (&theirs.kernel, &theirs.variant, &theirs.key) == (&ours.kernel, &ours.variant, key)
 }
@@ -186,7 +189,7 @@ fn flags_of(plan: &Plan, baseline: &Baseline) -> Option<String> {
     Some(unit.flags.join(" "))
 }
 
-/// How a figure is worse than it was, if it is.
+/// Returns how a value became worse, or `None` if it did not.
 fn edit(metric: Metric, was: &Agreed, now: Option<&Agreed>) -> Option<EditedFigure> {
     let found = |edit| Some(EditedFigure { metric, edit });
     let Some(now) = now else {
@@ -220,8 +223,8 @@ fn edit(metric: Metric, was: &Agreed, now: Option<&Agreed>) -> Option<EditedFigu
     }
 }
 
-/// The case that a baseline file speaks of, or for resources the unit; `None` where head's filters leave it out,
-/// and where neither side has it: a file that is left over holds nobody to anything.
+/// Returns the case that a baseline file is about, or the unit for resources. Returns `None` if head's filters leave it
+/// out or if neither side has it: a file that was left behind limits nobody.
 fn subject_of(baseline: &Baseline, shape: &str, base: &Plan, head: &Plan) -> Option<Subject> {
     let (kernel, variant) = (&baseline.kernel, &baseline.variant);
     let is_of_all = baseline.key.facet() == Facet::Resources;

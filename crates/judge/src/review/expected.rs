@@ -1,8 +1,9 @@
-//! Variants that are kept though they are wrong: each fails as it is meant to, or that is a failure of its own.
+//! Reviews variants that are kept although they are wrong. Each must fail as it is meant to, or else that is a failure
+//! of its own.
 
 use model::*;
 
-/// Replaces the failures of variants that fail as they are meant to, and adds a verdict for each that does not.
+/// Replaces the failures of variants that fail as they are meant to, and adds a verdict for each variant that does not.
 pub fn review(plan: &Plan, verdicts: &mut Vec<Verdict>) {
     let found: Vec<_> = plan
         .expected
@@ -33,13 +34,13 @@ pub fn review(plan: &Plan, verdicts: &mut Vec<Verdict>) {
 
 enum FailureResult {
     AsMeant,
-    /// By gates that it is not kept for.
+    /// The variant fails by gates that it is not kept for.
     Otherwise {
         on: Box<Subject>,
         failed: Vec<Rule>,
     },
     Passed,
-    /// No gate that it is kept for was judged, or not where it would have failed.
+    /// No gate that the variant is kept for was judged, or none where it would have failed.
     Open(Outcome),
 }
 
@@ -78,7 +79,7 @@ fn find(expected: &Expected, verdicts: &[Verdict]) -> FailureResult {
     }
 }
 
-/// The rule of a verdict on a gate of the variant.
+/// Returns the rule of a verdict if it is about a gate of the variant.
 fn rule_of<'a>(expected: &Expected, verdict: &'a Verdict) -> Option<&'a Rule> {
     let (subject, Question::Gate(rule)) = (&verdict.subject, &verdict.question) else {
         return None;
@@ -89,7 +90,7 @@ fn rule_of<'a>(expected: &Expected, verdict: &'a Verdict) -> Option<&'a Rule> {
 }
 
 fn is_meant(expected: &Expected, verdict: &Verdict) -> bool {
-    let name = rule_of(expected, verdict).and_then(GateName::of);
+    let name = rule_of(expected, verdict).and_then(GateName::from_rule);
     name.is_some_and(|name| expected.gates.contains(&name))
 }
 

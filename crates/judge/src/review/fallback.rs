@@ -1,10 +1,11 @@
-//! Variants that fail, and fall back on another: where the run allows that, and the other one was judged and holds.
+//! Reviews variants that fail and have a fallback: the failure is replaced if the run allows that, and if the other
+//! variant was judged and holds.
 
 use crate::index::View;
 use model::*;
 
-/// Replaces what does not hold of variants that fall back. Whether another one holds is asked of the verdicts as they
-/// were before any fell back.
+/// Replaces the failures of variants that have a fallback. Whether the fallback holds is decided by the verdicts as
+/// they were before any was replaced.
 pub fn review(view: View, verdicts: &mut [Verdict]) {
     let plan = view.plan();
     if !view.policy().allow_fallback {
@@ -28,7 +29,7 @@ pub fn review(view: View, verdicts: &mut [Verdict]) {
     }
 }
 
-/// The first variant down the line that holds, for one that fails.
+/// Returns the first fallback in the chain of a failing variant that holds.
 fn stand_in<'a>(
     view: View<'_, 'a>,
     verdicts: &[Verdict],
@@ -44,7 +45,7 @@ fn stand_in<'a>(
     }
     let plan = view.plan();
     let mut next = Some(fallback);
-    // A line that came back to itself would be no longer than all of them.
+    // A chain longer than the list of fallbacks must have come back to itself.
     for _ in &plan.fallbacks {
         let to = &next?.to;
         if holds(view, verdicts, fallback, to) {
@@ -55,8 +56,8 @@ fn stand_in<'a>(
     None
 }
 
-/// Whether it was judged at every shape of the variant that it stands in for, and nothing of it is broken or open. Where
-/// that one was checked, it is right there.
+/// Returns true if the fallback was judged at every shape of the variant that it replaces, and nothing about it failed
+/// or is open. If the variant was checked, the fallback must be proven right there.
 fn holds(view: View, verdicts: &[Verdict], fallback: &Fallback, to: &str) -> bool {
     let plan = view.plan();
     let of = |case: &CaseId| CaseId {

@@ -1,6 +1,6 @@
-//! Finds what head holds less strictly than base did: a gate that a change loosens or removes is a verdict too.
+//! Finds what head checks less strictly than the base did. A gate that a change loosens or removes is a verdict, too.
 //!
-//! Pure, over plans and gates alone: it knows no evidence. Rules that cannot be compared (another expression,
+//! The module looks at plans and gates alone, and knows no evidence. Rules that cannot be compared (another expression,
 //! another reference) count as loosened.
 
 use super::{Comparison, Ended, compare_required};
@@ -20,7 +20,7 @@ pub fn since(base: &Base, plan: &Plan, gates: &[Gate]) -> Vec<Comparison> {
     found
 }
 
-/// Every case and compiled file of the files of gates that are gone.
+/// Compares every case and compiled file from files of gates that head no longer has.
 fn removed_files(base: &Base, head: &Plan) -> Vec<Comparison> {
     let subjects = base.gone.iter().flat_map(|gone| {
         let cases = gone.cases.iter().cloned().map(Subject::Case);
@@ -49,7 +49,7 @@ fn removed_files(base: &Base, head: &Plan) -> Vec<Comparison> {
     )
 }
 
-/// Compares two records.
+/// Compares the demands of two records, whose references are compared elsewhere.
 pub fn between(base: &Record, head: &Record) -> Vec<Comparison> {
     let [was, is] = [base, head].map(|record| PlanAndGates {
         plan: &record.plan,
@@ -58,34 +58,34 @@ pub fn between(base: &Record, head: &Record) -> Vec<Comparison> {
     find(was, is)
 }
 
-/// Whether head holds to everything that base asks, as far as plans and gates tell.
+/// Returns true if head demands everything that the base demands, as far as plans and gates tell.
 pub fn asks_no_less(base: PlanAndGates, head: PlanAndGates) -> bool {
     find(base, head)
         .iter()
         .all(|loss| loss.ended == Ended::Held)
 }
 
-/// Everything that base asked, in the order of base. Stricter and additional gates are no matter here, and neither is
-/// what head's filters leave out, whether or not head still has it.
+/// Compares everything that the base demands, in the order of the base. Stricter and additional gates of head do not
+/// matter here, and neither does what head's filters leave out, whether or not head still has it.
 fn find(base: PlanAndGates, head: PlanAndGates) -> Vec<Comparison> {
     let Plan {
-        // Both sides are built and run: what the code does is compared, not how it is made.
+        // Both sides are built and run, so what the code does is compared, and not how it is made.
         units: _,
         cases,
         timing: _,
         simulation: _,
-        // The command line says how sides are timed and profiled.
+        // The command line decides how sides are timed and profiled.
         pairing: _,
         profiling: _,
         drawn: _,
-        // With the gates that name them.
+        // Rivals are compared with the gates that name them.
         rivals: _,
-        // Head's filters say what is compared.
+        // Head's filters decide what is compared.
         filters: _,
         left_out: _,
         expected: _,
         fallbacks: _,
-        // `uncaptured` compares them.
+        // `uncaptured` compares the gaps of programs.
         uncaptured: _,
     } = base.plan;
     let gates = compare_required(
@@ -116,7 +116,8 @@ fn find(base: PlanAndGates, head: PlanAndGates) -> Vec<Comparison> {
     let drawn = [base.plan, head.plan].map(|plan| plan.drawn.as_ref().map(|drawn| drawn.seed));
     let cases = cases.iter().flat_map(|case| {
         let is_group = base.plan.is_group(&Subject::Case(case.id.clone()));
-        // Each side of a group has its own memory, and one that is gone has lost its gates.
+        // Each side of a group has its own memory. A group that is gone has lost its gates, which other comparisons
+        // say.
         let head = head.plan.case(&case.id).filter(|_| !is_group);
         head.map_or_else(Vec::new, |head| compare_case(case, drawn, head))
     });
@@ -135,7 +136,7 @@ fn find(base: PlanAndGates, head: PlanAndGates) -> Vec<Comparison> {
         ),
     ];
     let of_all = of_all
-        .map(|(demand, how)| Comparison::of_case(&every_case(), demand, Ended::held_unless(how)));
+        .map(|(demand, how)| Comparison::for_case(&every_case(), demand, Ended::held_unless(how)));
     gates
         .into_iter()
         .chain(failures)
@@ -145,7 +146,8 @@ fn find(base: PlanAndGates, head: PlanAndGates) -> Vec<Comparison> {
         .collect()
 }
 
-/// A variant of base's that another stands in for at head: its gates no longer block a run that allows that.
+/// Returns all cases of the variant as the subject, if the base has the variant. If the base did not have this
+/// fallback, the gates of the variant no longer block a run that allows fallbacks.
 fn required_fallback(fallback: &Fallback, base: &Plan) -> Result<Subject, NotRequired> {
     let case = base.cases.iter().find(|case| fallback.is_of(&case.id));
     let case = case.ok_or(NotRequired::NotAtBase)?;
@@ -168,7 +170,7 @@ fn compare_fallback(fallback: &Fallback, base: &Plan, subject: Subject) -> Compa
     }
 }
 
-/// The gates by which base keeps a variant to fail that head keeps to fail.
+/// Returns the gates for which the base keeps a variant to fail that head keeps to fail, too.
 fn required_failure(expected: &Expected, base: &Plan) -> Result<Vec<GateName>, NotRequired> {
     match base.expected(&expected.kernel, &expected.variant) {
         Some(was) => Ok(was.gates.clone()),
@@ -182,7 +184,8 @@ fn every_case() -> CaseId {
     CaseId::new(every(), every(), every())
 }
 
-/// Times of another mode are other figures, and a limit on fewer samples is another limit.
+/// Compares the schedules of timing. Times of another mode are other values, and a limit on fewer samples is another
+/// limit.
 fn shorter_schedule(base: &Plan, head: &Plan) -> Option<Loosened> {
     if !base.cases.iter().any(|case| case.timed) {
         return None;
@@ -193,7 +196,7 @@ fn shorter_schedule(base: &Plan, head: &Plan) -> Option<Loosened> {
         iterations: _,
         singles: _,
         processes: _,
-        // Colder, shorter or fewer launches spread more, which a verdict on a time says itself.
+        // Colder, shorter or fewer launches spread more, and a verdict on a time reports that itself.
         warmup: _,
         batch_ns: _,
         max_processes: _,
@@ -221,7 +224,8 @@ fn shorter_schedule(base: &Plan, head: &Plan) -> Option<Loosened> {
     (!changes.is_empty()).then_some(Loosened::TimingSchedule(changes))
 }
 
-/// A case over the budget is skipped: a lower one takes checks away from all of them.
+/// Compares the budgets of the simulator. A case over the budget is skipped, so a lower budget takes checks away from
+/// all cases.
 fn lower_budget(base: &Plan, head: &Plan) -> Option<Loosened> {
     let (base, head) = (base.simulation.budget, head.simulation.budget);
     (head < base).then_some(Loosened::SimulatorBudget { base, head })
@@ -241,14 +245,14 @@ fn required_gate(gate: &Gate, base: &Plan, head: PlanAndGates) -> Result<(), Not
     if !base.is_selected_by(head.plan, &gate.subject) {
         Err(NotRequired::LeftOut)
     } else if base.is_group(&gate.subject) && !is_there(gate, head.plan) {
-        // A run against a base makes it on both sides or on none.
+        // A run against a base makes the comparison on both sides or on neither.
         Err(NotRequired::SaidElsewhere)
     } else if !is_there(gate, head.plan) {
         Ok(())
     } else if gate.rule == Rule::HasEffect && is_selected_alone(base, head.plan, &gate.subject) {
         Err(NotRequired::LeftOut)
     } else if is_expected(head.plan) && !is_expected(base) {
-        // Said once, of the variant as a whole: it is held to no baseline and never timed.
+        // This is reported once, for the variant as a whole: it has no baselines and is never timed.
         Err(NotRequired::SaidElsewhere)
     } else {
         Ok(())
@@ -262,7 +266,7 @@ fn is_there(gate: &Gate, plan: &Plan) -> bool {
     }
 }
 
-/// With where head declares what it has instead.
+/// Compares a gate of the base with head's gates, and says where head declares what it has instead.
 fn compare_gate(gate: &Gate, base: &Plan, head: PlanAndGates) -> Comparison {
     let ended = |ended, declared: Option<&Gate>| Comparison {
         subject: gate.subject.clone(),
@@ -289,7 +293,7 @@ fn compare_gate(gate: &Gate, base: &Plan, head: PlanAndGates) -> Comparison {
         let other = other_rival(&gate.rule, gate.subject.kernel(), base, head.plan);
         return ended(Ended::held_unless(other.map(Loosened::Rival)), Some(kept));
     }
-    // The nearest to an answer: what has other values rather than what has other words.
+    // The nearest rule decides: one with other values is nearer than one with other words.
     match (first(Strictness::Looser), first(Strictness::Unknown)) {
         (Some(other), _) => {
             let how = Loosened::Looser(other.rule.clone());
@@ -303,7 +307,7 @@ fn compare_gate(gate: &Gate, base: &Plan, head: PlanAndGates) -> Comparison {
     }
 }
 
-/// A rival that the gate names, and that is another program at head.
+/// Returns the rival that the gate names if head has another program under this name.
 fn other_rival(rule: &Rule, kernel: &str, base: &Plan, head: &Plan) -> Option<String> {
     let command = |plan: &Plan, name: &str| {
         let rival = plan.rival(kernel, name);
@@ -314,7 +318,8 @@ fn other_rival(rule: &Rule, kernel: &str, base: &Plan, head: &Plan) -> Option<St
         .find(|name| command(base, name) != command(head, name))
 }
 
-/// Alone, a variant has nothing to differ from: filters leave the gate out with the others.
+/// Returns true if the filters select a variant alone. It then has no sibling to differ from, and the filters leave
+/// that gate out, too.
 fn is_selected_alone(base: &Plan, head: &Plan, subject: &Subject) -> bool {
     let of_kernel = base
         .cases
@@ -323,7 +328,7 @@ fn is_selected_alone(base: &Plan, head: &Plan, subject: &Subject) -> bool {
     !head.filters.is_empty() && !of_kernel.into_iter().any(|case| head.selects(&case.id))
 }
 
-/// Whether a gate on the same subject asks about the same thing.
+/// Returns true if a gate on the same subject asks about the same thing.
 fn asks_the_same(base: &Rule, head: &Rule) -> bool {
     match (base, head) {
         (
@@ -406,7 +411,7 @@ pub fn strictness(base: &Rule, head: &Rule) -> Strictness {
             (Bound::Value(base), Bound::Value(head)) => {
                 kept_if(implies((*head_op, head.0), (*op, base.0)))
             }
-            // Both limit one value, whatever it is: the operators decide.
+            // Both limit the same value, so the operators decide.
             (Bound::Expr(base), Bound::Expr(head)) if is_same_expr(base, head) => {
                 kept_if(implies((*head_op, 0.0), (*op, 0.0)))
             }
@@ -452,7 +457,7 @@ pub fn strictness(base: &Rule, head: &Rule) -> Strictness {
             if anchor == now {
                 compare_margins(*change, *head)
             } else {
-                // A later anchor forgets what was lost before it.
+                // A later anchor does not show what was lost before it.
                 Strictness::Unknown
             }
         }
@@ -475,7 +480,7 @@ fn compare_margins(base: Margin, head: Margin) -> Strictness {
     }
 }
 
-/// Whether everything that holds `strict` holds `loose`; false for NaN.
+/// Returns true if everything that meets `strict` also meets `loose`. Returns false for NaN.
 fn implies(strict: (Op, f64), loose: (Op, f64)) -> bool {
     let ((op, bound), (other, limit)) = (strict, loose);
     match (op, other) {
@@ -489,28 +494,28 @@ fn implies(strict: (Op, f64), loose: (Op, f64)) -> bool {
     }
 }
 
-/// Compares everything that a case asks in addition to its gates: on what it is checked, against what, and how often. No
-/// file of gates asks for a drawn seed.
+/// Compares everything that a case demands in addition to its gates: on which inputs it is checked, against what, and
+/// how often. No file of gates asks for a drawn seed.
 ///
-/// Cases, tensors and steps are taken apart without `..`, so that a new key does not compile until somebody has said here
-/// whether a change of it can ask less.
+/// Cases, tensors and steps are destructured without `..`, so that a new key does not compile until somebody has
+/// decided here whether a change of it can demand less.
 fn compare_case(base: &Case, drawn: [Option<u64>; 2], head: &Case) -> Vec<Comparison> {
     let Case {
         id,
         dims,
         tensors,
-        // Their memory operations are compared. Arguments and grids are the kernel's own affair.
+        // Memory operations are compared below. Arguments and grids are the kernel's own affair.
         steps: _,
         seeds,
-        // `references` compares what it computes.
+        // `references` compares what the reference computes.
         reference: _,
-        // It follows from the gate on the error.
+        // The tolerance follows from the gate on the error.
         tolerance: _,
         determinism,
         launches,
-        // A case that is late fails, whenever that is.
+        // A case that is late fails, whatever the deadline is.
         deadline_ms: _,
-        // It follows from the gates.
+        // Whether the case is timed follows from the gates.
         timed: _,
     } = base;
     let is_declared = match (determinism, &head.determinism) {
@@ -569,15 +574,16 @@ fn compare_case(base: &Case, drawn: [Option<u64>; 2], head: &Case) -> Vec<Compar
     found.push((BaseDemand::OwnWork, moved));
     found
         .into_iter()
-        .map(|(demand, how)| Comparison::of_case(id, demand, Ended::held_unless(how)))
+        .map(|(demand, how)| Comparison::for_case(id, demand, Ended::held_unless(how)))
         .collect()
 }
 
-/// A demand of base's on a tensor, with how head asks less, if it does.
+/// A demand of the base on a tensor, with how head demands less, if it does.
 type OfTensor = (BaseDemand, Option<Loosened>);
 
-/// Finds what head gives the kernel that the base's kernel does not get, and whose values gates.yaml states one by one.
-/// Drawn values and constants hold no part of an answer, and the memory of a program is as the program left it.
+/// Finds inputs that head gives its kernel, that the base's kernel does not get, and whose values gates.yaml states one
+/// by one. Drawn values and constants contain no part of an answer, and the memory of a program is as the program left
+/// it.
 fn find_new_inputs<'a>(base: &Case, head: &'a Case) -> Vec<&'a Tensor> {
     let is_known = |name: &str| base.tensors.iter().any(|tensor| tensor.name == name);
     head.tensors
@@ -600,8 +606,8 @@ fn find_new_inputs<'a>(base: &Case, head: &'a Case) -> Vec<&'a Tensor> {
         .collect()
 }
 
-/// Compares working memory of the base's kernel with what head has in its place. What the caller puts there is work that no
-/// value includes.
+/// Compares working memory of the base's kernel with what head has in its place. If the caller now fills it, that is
+/// work which no measured value includes.
 fn compare_scratch(base: &Tensor, head: Option<&Tensor>, new_inputs: &[&Tensor]) -> OfTensor {
     let how = match head {
         Some(head) if head.is_captured() => None,
@@ -619,7 +625,7 @@ fn compare_scratch(base: &Tensor, head: Option<&Tensor>, new_inputs: &[&Tensor])
     (BaseDemand::UnpreparedScratch { tensor }, how)
 }
 
-/// Finds a new input that only the kernel reads. Of a reference that is no function of inputs it is not known.
+/// Finds a new input that only the kernel reads. For a reference that is not a function of its inputs this is unknown.
 fn find_unread(new_inputs: &[&Tensor], reference: &Reference) -> Option<Loosened> {
     let read = reference.inputs()?;
     new_inputs
@@ -628,8 +634,8 @@ fn find_unread(new_inputs: &[&Tensor], reference: &Reference) -> Option<Loosened
         .map(|input| Loosened::UnreadInput(input.name.clone()))
 }
 
-/// Finds a copy that only head has. Times include it, and counters do not. Other operations of the stream write constants,
-/// which are no work of a kernel.
+/// Finds a copy that only head has. Times include a copy, and counters do not. Other operations of the stream write
+/// constants, which replace no work of a kernel.
 fn find_copy(base: &[Step], head: &[Step]) -> Option<Loosened> {
     let mut known: Vec<_> = base.iter().flat_map(copies).collect();
     head.iter().flat_map(copies).find_map(|copy| {
@@ -660,7 +666,8 @@ fn copies(step: &Step) -> impl Iterator<Item = (&str, &str)> {
         })
 }
 
-/// Whether head compares no fewer elements, as far as it is written the same. Other `dims` have a reason of their own.
+/// Returns true if head compares no fewer elements than the base. Only conditions that are written the same are
+/// recognised. Other `dims` are reported for themselves.
 fn is_the_same_part(base: Option<&Compare>, head: &Compare, dims: &BTreeMap<String, i64>) -> bool {
     match (base, head) {
         (
@@ -683,7 +690,7 @@ fn is_the_same_part(base: Option<&Compare>, head: &Compare, dims: &BTreeMap<Stri
     }
 }
 
-/// Compares a kernel's inputs, and which of its outputs are looked at.
+/// Compares a kernel's inputs, and which of its outputs are checked.
 fn compare_tensor(
     base: &Tensor,
     head: Option<&Tensor>,
@@ -695,7 +702,7 @@ fn compare_tensor(
         role,
         elem,
         dims: tensor_dims,
-        // Gaps between elements, and where a tensor lies, are the layout of the same values.
+        // Gaps between elements and the position of a tensor are a layout of the same values.
         strides: _,
         offset,
         address: _,
@@ -705,7 +712,7 @@ fn compare_tensor(
         codec,
         compare,
         floats,
-        // Each side's program leaves what it leaves.
+        // Each side's program leaves its own memory.
         left: _,
     } = base;
     let tensor = || name.clone();
@@ -728,7 +735,7 @@ fn compare_tensor(
         ),
     };
     let mut found = vec![(demand, is_other.then_some(how))];
-    // One that is gone has said so.
+    // A removed tensor has a verdict of its own.
     let Some(head) = head else {
         return found;
     };
@@ -757,7 +764,7 @@ fn compare_tensor(
         },
         has_other_dims.then(|| Loosened::TensorDims(head.dims.clone())),
     ));
-    // Accesses are tried where the base has them tried: another offset may be aligned.
+    // Accesses are checked at the offset that the base uses. Another offset may be aligned.
     if *offset > 0 {
         found.push((
             BaseDemand::TensorOffset {

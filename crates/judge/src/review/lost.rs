@@ -1,15 +1,15 @@
-//! Checks that gave an answer at the base and give none at head: too large for the simulator, or of what it
-//! does not know. The same machine answered for the base, so it is the change that took them away.
+//! Finds checks that gave an answer at the base and give none at head: the case became too large for the simulator, or
+//! uses something that it does not support. The same machine answered for the base, so the change took the check away.
 
 use super::{Comparison, Ended, compare_required, without_answer_of_base};
 use crate::counterpart::{NotRequired, required_of_base};
 use crate::index::View;
+use crate::not_passed::{NotPassed, OrNotPassed};
 use crate::rules::{correctness, counters, findings, judge_rule};
-use crate::unavailable::{Judged, Unavailable};
 use model::*;
 
-/// Every question that head is asked about a case which the base has too, joined by case and end. With several
-/// architectures it is one loss.
+/// Compares every question that head is asked about a case which the base has, too. Questions of a case that end alike
+/// are joined, so with several architectures this is one loss.
 pub fn since(view: View) -> Vec<Comparison> {
     let cases = view.plan().cases.iter().flat_map(|case| {
         let views = view.all_architectures(&case.id);
@@ -22,7 +22,7 @@ pub fn since(view: View) -> Vec<Comparison> {
             |_| required(view, id),
             |rule, base| {
                 let ended = compare_check(view, base, id, rule);
-                Comparison::of_case(id, BaseDemand::Checks(vec![rule.clone()]), ended)
+                Comparison::for_case(id, BaseDemand::Checks(vec![rule.clone()]), ended)
             },
         );
         let counters = compare_required(
@@ -35,7 +35,7 @@ pub fn since(view: View) -> Vec<Comparison> {
                     Ended::Held => compare_doubted(view, base, id),
                     ended => ended,
                 };
-                Comparison::of_case(id, demand, ended)
+                Comparison::for_case(id, demand, ended)
             },
         );
         for one in join(checks).into_iter().chain(counters) {
@@ -47,8 +47,8 @@ pub fn since(view: View) -> Vec<Comparison> {
     found
 }
 
-/// Resources that the base's machine code tells and head's does not: its PTX is too new for head's PTXAS, or head is a
-/// cubin. A compiled file says of each kernel what it can say, and names the rest.
+/// Compares resources that the base's machine code states and head's does not: PTXAS is too old for head's PTX, or head
+/// is a cubin. For a compiled file, each kernel says what it can, and the rest is listed.
 fn resources(view: View) -> Vec<Comparison> {
     view.plan()
         .units
@@ -88,8 +88,8 @@ fn compare_resource(view: View, base: View, gate: &Gate) -> Ended {
     }
 }
 
-/// The same of a record that was made on another kind of device, or by another counter model: whatever it answered and
-/// head does not, nobody has compared.
+/// Compares checks with those of a record that was made on another kind of device, or by another counter model. Nobody
+/// has compared what it answered and head does not.
 pub fn on_other_devices(view: View) -> Vec<Comparison> {
     let Some(theirs) = view.index.view(Side::Base, None) else {
         return Vec::new();
@@ -116,7 +116,7 @@ pub fn on_other_devices(view: View) -> Vec<Comparison> {
             } else {
                 Ended::Held
             };
-            Comparison::of_case(id, BaseDemand::Checks(vec![rule.clone()]), ended)
+            Comparison::for_case(id, BaseDemand::Checks(vec![rule.clone()]), ended)
         },
     );
     let mut joined: Vec<Comparison> = Vec::new();
@@ -133,7 +133,7 @@ pub fn on_other_devices(view: View) -> Vec<Comparison> {
     joined
 }
 
-/// Rules that end alike are one comparison.
+/// Joins rules that end alike into one comparison.
 fn join(all: Vec<Comparison>) -> Vec<Comparison> {
     let mut joined: Vec<Comparison> = Vec::new();
     for one in all {
@@ -159,8 +159,8 @@ fn required<'i, 'a>(view: View<'i, 'a>, id: &CaseId) -> Result<View<'i, 'a>, Not
     }
 }
 
-/// Whether head gives no answer to a question that it asks of a case, or none for a counter that a gate names. A unit
-/// that was not built has failed by that.
+/// Returns true if head gives no answer to a question about a case, or none about a counter that a gate names. A unit
+/// that was not built has failed already.
 pub fn lacks_an_answer(view: View, id: &CaseId) -> bool {
     let counted = view.over_launches(id, |launch| &launch.counters);
     let is_withheld = |rule: &Rule| match (rule.metric(), &counted) {
@@ -171,19 +171,19 @@ pub fn lacks_an_answer(view: View, id: &CaseId) -> bool {
     asked.any(|rule| is_withheld(rule) || unanswered(view, id, rule).is_some())
 }
 
-/// The rules of head's gates on a case, as far as an answer comes from a check.
+/// Returns the rules of head's gates on a case, as far as a check answers them.
 fn asked<'i, 'a>(view: View<'i, 'a>, id: &CaseId) -> impl Iterator<Item = &'a Rule> + use<'i, 'a> {
     view.gates_of(&Subject::Case(id.clone()))
         .iter()
         .map(|gate| &gate.rule)
 }
 
-/// One question to both sides.
+/// Asks both sides for the answer to one rule, and compares the two.
 fn compare_check(view: View, base: View, id: &CaseId, rule: &Rule) -> Ended {
     let Some(reason) = unanswered(view, id, rule) else {
         return Ended::Held;
     };
-    // A filter left out what both are held against.
+    // A filter left out the variant that both sides are compared with.
     let is_left_out = matches!(reason, Reason::NotRun(NotRun::NoReferenceVariant { .. }));
     if view.head_answers_for_base(id) || is_left_out {
         return Ended::Held;
@@ -195,15 +195,15 @@ fn compare_check(view: View, base: View, id: &CaseId, rule: &Rule) -> Ended {
     )
 }
 
-/// The end where head has no answer, by what the base has.
-fn lose(reason: Reason, of_base: Judged<()>) -> Ended {
+/// Returns how a comparison ends if head has no answer, by what the base has.
+fn lose(reason: Reason, of_base: OrNotPassed<()>) -> Ended {
     let lost = Ended::Failed(Loosened::ChecksLost(Box::new(reason.clone())));
     match of_base {
         Ok(()) => lost,
-        // The same keeps both sides from an answer.
+        // Both sides lack an answer for one reason, so nothing was lost.
         Err(why) if why.reason.code() == reason.code() => Ended::Held,
         Err(why) => match (why.outcome, without_answer_of_base(why)) {
-            // That it is wrong, or breaks, is an answer.
+            // A kernel that is wrong or breaks has given an answer.
             (Outcome::Fail, Ended::Held) => lost,
             (_, ended) => ended,
         },
@@ -218,13 +218,13 @@ fn unanswered(view: View, id: &CaseId, rule: &Rule) -> Option<Reason> {
     }
 }
 
-fn is_unanswered(why: &Unavailable) -> bool {
+fn is_unanswered(why: &NotPassed) -> bool {
     matches!(why.outcome, Outcome::Skipped | Outcome::Unsupported)
 }
 
-/// Whether there is an answer to what a rule asks; `None` where it asks for no check. Counters that cannot be
-/// held to a limit have a verdict of their own.
-fn answer(view: View, id: &CaseId, rule: &Rule) -> Option<Judged<()>> {
+/// Returns whether there is an answer to what a rule asks, or `None` if the rule needs no check. Counters that cannot
+/// be held to a limit have a verdict of their own.
+fn answer(view: View, id: &CaseId, rule: &Rule) -> Option<OrNotPassed<()>> {
     let subject = Subject::Case(id.clone());
     let found = match rule {
         Rule::Finite => correctness::check_finite(view, &subject),
@@ -242,9 +242,9 @@ fn answer(view: View, id: &CaseId, rule: &Rule) -> Option<Judged<()>> {
     Some(found.map(drop))
 }
 
-/// Compares counters that one side or both withhold from gates, where the simulator's own values still tell which is
-/// larger. A rise may be the assembler's doing, so that it fails nothing; it does not pass either. A base that computes
-/// something wrong is no yardstick for a change that mends it: such a rise is listed (`ungated`), and holds.
+/// Compares counters that one or both sides withhold from gates, but whose simulated values still tell which is larger.
+/// The assembler may be the cause of a rise, so a rise neither fails nor passes. A base that computes something wrong
+/// is no standard for a change that repairs it: such a rise is only listed (`ungated`).
 fn compare_doubted(view: View, base: View, id: &CaseId) -> Ended {
     let rises = find_doubted_rises(view, base, id);
     if rises.is_empty() || is_wrong(view, base, id) {
@@ -269,8 +269,8 @@ pub fn find_excused_rises(view: View, id: &CaseId) -> Vec<DoubtedRise> {
     }
 }
 
-/// Returns the counters of a case that rose by more than a gate of head's allows, where head's or the base's value is
-/// withheld from gates. A side without any answer is what `compare_check` and `compare_counters` compare.
+/// Returns the counters of a case that rose by more than a gate of head allows, and whose value is withheld from gates
+/// at head or at the base. A side without any answer is compared in `compare_check` and `compare_counters`.
 fn find_doubted_rises(view: View, base: View, id: &CaseId) -> Vec<DoubtedRise> {
     if view.head_answers_for_base(id) {
         return Vec::new();
@@ -293,8 +293,8 @@ fn find_doubted_rises(view: View, base: View, id: &CaseId) -> Vec<DoubtedRise> {
     counters::find_doubted_rises(view.common(), base.common(), id, most).unwrap_or_default()
 }
 
-/// Returns true if a gate on what a case computes fails at the base. A revision is held to its own gates, because a change
-/// could write stricter ones that only its own kernel holds. Of a record those of head have to do.
+/// Returns true if a gate on what a case computes fails at the base. A base revision is judged by its own gates,
+/// because a change could write stricter ones that only its own kernel meets. A record is judged by head's gates.
 fn is_wrong(view: View, base: View, id: &CaseId) -> bool {
     let policy = view.policy();
     let gates = policy
@@ -315,10 +315,11 @@ fn is_wrong(view: View, base: View, id: &CaseId) -> bool {
         .any(|gate| judge_rule(base, gate).verdict.outcome == Outcome::Fail)
 }
 
-/// Counters that a gate of head's rests on, that base can be held to, and that were counted of head and cannot.
+/// Compares counters that a gate of head rests on: the base's value can be held to a limit, and head's was counted and
+/// cannot.
 fn compare_counters(view: View, base: View, id: &CaseId) -> Ended {
     let (Ok(counted), Ok(withheld)) = (view.simulated_counts(id), view.withheld(id)) else {
-        // No answer at all is what `compare_check` compares.
+        // `compare_check` compares sides that have no answer at all.
         return Ended::Held;
     };
     let names = |counter: Counter, rule: &Rule| rule.metric() == Some(counter.into());
@@ -344,7 +345,7 @@ fn compare_counters(view: View, base: View, id: &CaseId) -> Ended {
                 .collect();
             Ended::held_unless((!lost.is_empty()).then_some(Loosened::CountersLost(lost)))
         }
-        // `measured` compares all counters together. These are the ones that a gate names.
+        // `measured` compares all counters together. The counters here are those that a gate names.
         Err(why) => {
             if lacking(&names).is_empty() {
                 Ended::Held

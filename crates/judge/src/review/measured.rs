@@ -1,5 +1,5 @@
-//! Baselines of head's that agree on worse than the base measures. Whatever is written in files, and under
-//! whichever key: what a kernel cost before the change is known, and what it costs now.
+//! Finds baselines of head that agree on worse values than the base measures. Files and keys do not matter here: it is
+//! known what a kernel cost before the change, and what it costs now.
 
 use super::{Comparison, Ended, compare_required, without_answer_of_base};
 use crate::agreed::ANY_SHAPE;
@@ -8,8 +8,8 @@ use crate::index::View;
 use crate::rules::exact;
 use model::*;
 
-/// Every gate on values that repeat exactly, joined by subject and kind of value. `known` says already of some that
-/// their baseline is looser.
+/// Compares every gate on values that repeat exactly, joined by subject and kind of value. `known` lists baselines that
+/// are already known to be looser.
 pub fn since(view: View, base: &Base, known: &[Comparison]) -> Vec<Comparison> {
     let gates = view
         .policy()
@@ -58,7 +58,7 @@ fn compare(view: View, base: &Base, gate: &Gate, facet: Facet) -> Ended {
         Ok(figures) if figures.is_empty() => Ended::Held,
         Ok(figures) => Ended::Failed(Loosened::BaselineAbove(figures)),
         Err(why) => match without_answer_of_base(why) {
-            // The base's own files hold head without a measurement.
+            // The base's own baseline files limit head without a measurement.
             Ended::Inconclusive(Reason::BaseIncomparable(_))
                 if is_agreed_at_base(view, base, gate, facet) =>
             {
@@ -69,7 +69,7 @@ fn compare(view: View, base: &Base, gate: &Gate, facet: Facet) -> Ended {
     }
 }
 
-/// Whether the base's own baseline files have the subject under the key of this run.
+/// Returns true if the base's own baseline files have the subject under the key of this run.
 fn is_agreed_at_base(view: View, base: &Base, gate: &Gate, facet: Facet) -> bool {
     let Ok(key) = view.key(&gate.subject, facet) else {
         return false;
@@ -90,8 +90,8 @@ fn is_agreed_at_base(view: View, base: &Base, gate: &Gate, facet: Facet) -> bool
     })
 }
 
-/// One for each subject and kind of value. Several gates of one are one baseline, and of several architectures the
-/// first that is worse says it.
+/// Joins comparisons so that there is one for each subject and kind of value. Several gates share one baseline, and
+/// among several architectures the first that is worse counts.
 fn join(all: Vec<Comparison>) -> Vec<Comparison> {
     let mut joined: Vec<Comparison> = Vec::new();
     for one in all {
@@ -122,7 +122,8 @@ fn join(all: Vec<Comparison>) -> Vec<Comparison> {
     joined
 }
 
-/// The kind of a rule on values that repeat exactly, against the baseline. A base is never profiled.
+/// Returns the kind of value that a rule compares with the baseline, if the value repeats exactly. A base is never
+/// profiled.
 fn facet(rule: &Rule) -> Option<Facet> {
     match rule {
         Rule::Counters { .. } => Some(Facet::Counters),

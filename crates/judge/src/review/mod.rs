@@ -1,8 +1,9 @@
-//! Floor 5: what people said about the gates themselves: what was accepted, what is there to fail, what
-//! stands in for what fails, and what is looser than at the base.
+//! Floor 5: reviews what people declared about the gates themselves: what was accepted, what is expected to fail, what
+//! stands in for a failure, and what is looser than at the base.
 //!
-//! A review against the base is a list of comparisons. Each of them ends as exactly one of four ([`Ended`]), and whether
-//! it is required follows from what the two sides ask ([`NotRequired`]), never from what could be compared.
+//! A review against the base is a list of comparisons. Each of them ends in exactly one of four ways ([`Ended`]).
+//! Whether a comparison is required follows from what the two sides ask ([`NotRequired`]), and never from what could be
+//! compared.
 
 pub(super) mod accepted;
 pub(super) mod edited;
@@ -16,11 +17,11 @@ pub(super) mod uncaptured;
 
 use super::counterpart::NotRequired;
 use super::index::{Opponent, View};
-use super::unavailable::Unavailable;
+use super::not_passed::NotPassed;
 use model::*;
 
-/// How a comparison that the base requires ended. No value stands for a comparison that did not take place: it is
-/// inconclusive, or the environment's.
+/// How a comparison that the base requires ended. There is no value for a comparison that did not take place: it is
+/// inconclusive, or the environment's fault.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Ended {
     Held,
@@ -34,7 +35,7 @@ pub(super) enum Ended {
 pub(super) struct Comparison {
     pub subject: Subject,
     pub demand: BaseDemand,
-    /// Where head has what stands in the place of what the base asked.
+    /// Where head declares what it has in place of the base's demand.
     pub declared: Option<String>,
     pub ended: Ended,
 }
@@ -54,12 +55,12 @@ pub(super) fn compare_required<P, R>(
 }
 
 impl Ended {
-    /// Where a rule of the base holds or not, with how head asks less.
+    /// Returns `Failed` if head demands less in the given way, and `Held` otherwise.
     pub fn held_unless(how: Option<Loosened>) -> Self {
         how.map_or(Self::Held, Self::Failed)
     }
 
-    /// The gravest first, in the order in which a run concludes.
+    /// Returns a sort key: the gravest end first, in the order in which a run concludes.
     pub fn gravity(&self) -> u8 {
         match self {
             Self::Failed(_) => 0,
@@ -71,7 +72,7 @@ impl Ended {
 }
 
 impl Comparison {
-    pub fn of_case(id: &CaseId, demand: BaseDemand, ended: Ended) -> Self {
+    pub fn for_case(id: &CaseId, demand: BaseDemand, ended: Ended) -> Self {
         Self {
             subject: Subject::Case(id.clone()),
             demand,
@@ -80,8 +81,8 @@ impl Comparison {
         }
     }
 
-    /// A comparison that holds needs no verdict. A label lets pass what head asks less and a base that gives nothing to
-    /// compare with; it does not mend a record or a machine.
+    /// Returns the verdict of the comparison, or `None` if it holds. A label lets two things pass: that head asks less,
+    /// and that the base has nothing to compare with. It does not repair a record or a machine.
     pub fn verdict(self, loosening: Loosening) -> Option<Verdict> {
         let allowed = |how| {
             let how = Box::new(how);
@@ -113,7 +114,7 @@ impl Comparison {
     }
 }
 
-/// The verdicts that follow from what head is held against, in the order of the passes.
+/// Returns the verdicts of all passes of the review, in the order of the passes.
 pub(super) fn against(view: View) -> Vec<Verdict> {
     let (plan, policy) = (view.plan(), view.policy());
     let (comparisons, loosening) = match view.index.opponent {
@@ -140,7 +141,8 @@ pub(super) fn against(view: View) -> Vec<Verdict> {
             head,
             loosening,
         } => {
-            // Its baselines are made of what the base measured: they are its gates', and not files.
+            // If head is compared with a record, its baselines are what the record measured. They belong to its gates
+            // and are no files.
             let passes = [
                 accepted::added(&base.policy.accepted, &base.plan, &head.policy.accepted),
                 loosened::between(base, head),
@@ -158,7 +160,8 @@ pub(super) fn against(view: View) -> Vec<Verdict> {
         .collect()
 }
 
-/// Compares the run's file of gates with none, where the base has gates for the same in a file that is not moved.
+/// Compares the run's file of gates with nothing, if the base has gates for the same kernels in another file that was
+/// not moved.
 fn gates_elsewhere(base: &Base) -> Option<Comparison> {
     let lacking = base
         .no_gates
@@ -167,24 +170,24 @@ fn gates_elsewhere(base: &Base) -> Option<Comparison> {
     let demand = BaseDemand::File(lacking.elsewhere.join(", "));
     let why = Reason::BaseIncomparable(BaseLack::GatesElsewhere(lacking.clone()));
     let every_case = CaseId::new("*", "*", "*");
-    Some(Comparison::of_case(
+    Some(Comparison::for_case(
         &every_case,
         demand,
         Ended::Inconclusive(why),
     ))
 }
 
-/// Compares files of gates that are gone with what the base asked there, which cannot be known.
+/// Compares files of gates that are gone. What the base asked there cannot be known.
 fn gates_unread(base: &Base) -> impl Iterator<Item = Comparison> {
     base.unread.iter().map(|unread| {
         let demand = BaseDemand::File(unread.file.clone());
         let why = Reason::BaseIncomparable(BaseLack::GatesUnread(unread.clone()));
         let every_case = CaseId::new("*", "*", "*");
-        Comparison::of_case(&every_case, demand, Ended::Inconclusive(why))
+        Comparison::for_case(&every_case, demand, Ended::Inconclusive(why))
     })
 }
 
-/// Compares kernels of compiled files that may be some of the base's under other names.
+/// Compares kernels of compiled files that may be kernels of the base under other names.
 fn replaced_kernels(base: &Base) -> impl Iterator<Item = Comparison> {
     base.replaced.iter().map(|replaced| Comparison {
         subject: Subject::Unit(replaced.unit.clone()),
@@ -196,8 +199,8 @@ fn replaced_kernels(base: &Base) -> impl Iterator<Item = Comparison> {
     })
 }
 
-/// The end of a comparison to which the base has no answer, on the machine that answers for head.
-pub(super) fn without_answer_of_base(why: Unavailable) -> Ended {
+/// Returns how a comparison ends if the base has no answer on the machine that answers for head.
+pub(super) fn without_answer_of_base(why: NotPassed) -> Ended {
     let unanswered = |reason| Reason::BaseIncomparable(BaseLack::Unanswered(Box::new(reason)));
     match (why.outcome, &why.reason) {
         (Outcome::Environment, _) => Ended::Environment(why.reason),
@@ -205,13 +208,14 @@ pub(super) fn without_answer_of_base(why: Unavailable) -> Ended {
             Ended::Inconclusive(why.reason)
         }
         (_, Reason::EvidenceRepeated { .. }) => Ended::Inconclusive(why.reason),
-        // It ran, and broke: head cannot be worse than that. One that was late may have been slow, or the machine.
+        // The base's kernel ran and broke, and head cannot be worse. A kernel that was late may have been slow, or the
+        // machine was.
         (Outcome::Fail, Reason::Fault(fault)) => match fault.kind {
             FaultKind::DeviceFault | FaultKind::LaunchRefused => Ended::Held,
             _ => Ended::Inconclusive(unanswered(why.reason)),
         },
         (Outcome::Fail, _) => Ended::Held,
-        // This machine answers for no such kernel, whichever side it is of.
+        // This machine answers for no such kernel, on either side.
         (Outcome::Unsupported, Reason::Unsupported(cause)) if depends_on_the_run(cause) => {
             Ended::Inconclusive(unanswered(why.reason))
         }
@@ -233,7 +237,8 @@ pub(super) fn without_answer_of_base(why: Unavailable) -> Ended {
     }
 }
 
-/// Whether the same kernel may get an answer from this machine at another time, or with the other side's compiler.
+/// Returns true if the same kernel may get an answer from this machine at another time, or with the other side's
+/// compiler.
 fn depends_on_the_run(cause: &Unsupported) -> bool {
     match cause {
         Unsupported::OutOfMemory { .. }

@@ -1,4 +1,5 @@
-//! Compares the results of a reference with those of base's: its text, its flags and its place are no matter.
+//! Compares the results of head's references with the base's. The text of a reference, its flags and its location do
+//! not matter.
 
 use super::{Comparison, Ended, compare_required};
 use crate::counterpart::{NotRequired, has_the_sizes_of};
@@ -6,7 +7,7 @@ use crate::index::View;
 use model::*;
 use std::collections::BTreeMap;
 
-/// Compares a run with its base, which ran base's references on head's inputs.
+/// Compares a run with its base, whose references were run on head's inputs.
 pub fn since(base: &Base, view: View) -> Vec<Comparison> {
     compare_required(
         pairs(&base.plan, view.plan()),
@@ -17,12 +18,12 @@ pub fn since(base: &Base, view: View) -> Vec<Comparison> {
             } else {
                 compare_values(view, ours)
             };
-            Comparison::of_case(&ours.id, BaseDemand::Reference, ended)
+            Comparison::for_case(&ours.id, BaseDemand::Reference, ended)
         },
     )
 }
 
-/// Every case of both. The gates report one that head lacks, or a filter left it out.
+/// Returns every case that both sides have. A case that head lacks was left out by a filter, or the gates report it.
 fn pairs<'a>(base: &'a Plan, head: &'a Plan) -> impl Iterator<Item = (&'a Case, &'a Case)> {
     base.cases
         .iter()
@@ -39,7 +40,8 @@ fn required(base: &Case, head: &Case) -> Result<(), NotRequired> {
     }
 }
 
-/// Cases of both whose references can be run: of the same sizes, and neither another variant's output.
+/// Returns the cases of both sides whose references can be run: they have the same sizes, and neither reference is
+/// another variant's output.
 pub fn comparable<'a>(
     base: &'a Plan,
     head: &'a Plan,
@@ -49,7 +51,8 @@ pub fn comparable<'a>(
         .filter(|(theirs, ours)| !is_of_the_device(theirs, ours))
 }
 
-/// One of them has none, or another variant: what that computes only a device can tell.
+/// Returns true if one of the two has no reference, or another variant as its reference: only a device can tell what a
+/// variant computes.
 fn is_of_the_device(base: &Case, head: &Case) -> bool {
     [base, head].iter().any(|case| {
         matches!(
@@ -62,18 +65,19 @@ fn is_of_the_device(base: &Case, head: &Case) -> bool {
     })
 }
 
-/// Without values: the same variant has gates of its own, and the same built-in function is the same program.
+/// Compares references without values: another variant has gates of its own, and a built-in function of one name is one
+/// program.
 fn compare_text(base: &Case, head: &Case) -> Ended {
     let is_same = base.reference == head.reference;
     Ended::held_unless((!is_same).then_some(Loosened::ReferenceIncomparable(None)))
 }
 
-/// By what this run computed of both on head's inputs.
+/// Compares references by the values that this run computed with both on head's inputs.
 fn compare_values(view: View, case: &Case) -> Ended {
     let incomparable = |lack| Ended::Inconclusive(Reason::BaseIncomparable(lack));
     let loosened = |why| Ended::Failed(Loosened::ReferenceIncomparable(why));
     let piece = || Piece::BaseReference(case.id.clone());
-    match view.filed().base_references.of(&&case.id) {
+    match view.filed().base_references.get(&&case.id) {
         [] => Ended::Inconclusive(Reason::EvidenceMissing(piece())),
         [Seen::Got(BaseReference::Compared(found))] => {
             let how = (found.differing > 0).then(|| Loosened::Reference(Box::new(found.clone())));
@@ -96,13 +100,13 @@ fn compare_values(view: View, case: &Case) -> Ended {
     }
 }
 
-/// Notes on inputs that base's references did not have.
+/// Notes inputs of head's references that the base's references did not have.
 pub fn new_inputs(view: View) -> Vec<Note> {
     view.plan()
         .cases
         .iter()
         .flat_map(|case| {
-            let seen = view.filed().base_references.of(&&case.id).iter();
+            let seen = view.filed().base_references.get(&&case.id).iter();
             seen.filter_map(|seen| match seen {
                 Seen::Got(BaseReference::Compared(found)) if !found.neutral.is_empty() => {
                     Some(Note::NewInputs {
@@ -116,8 +120,8 @@ pub fn new_inputs(view: View) -> Vec<Note> {
         .collect()
 }
 
-/// Compares two records by what both computed of the same inputs. Without digests a built-in function is known by its text,
-/// and a function of the user's by nothing: its text is not in the record.
+/// Compares two records by what both computed from the same inputs. Without digests of values, a built-in function is
+/// identified by its text. A function of the user's cannot be identified, because its text is not in the record.
 pub fn between(base: &Record, head: &Record) -> Vec<Comparison> {
     let (was, is) = (digests(base), digests(head));
     compare_required(
@@ -141,7 +145,7 @@ pub fn between(base: &Record, head: &Record) -> Vec<Comparison> {
                     _ => compare_text(theirs, ours),
                 },
             };
-            Comparison::of_case(&ours.id, BaseDemand::Reference, ended)
+            Comparison::for_case(&ours.id, BaseDemand::Reference, ended)
         },
     )
 }
@@ -155,7 +159,7 @@ fn compare_digests(base: &Case, head: &Case, seeds: &[(&&Outputs, &&Outputs)]) -
     }
 }
 
-/// Whether the record itself says that the case was not run, so that its reference was asked for nothing.
+/// Returns true if the record itself says that the case was not run, so that its reference was not needed.
 fn was_not_run(record: &Record, of: &Case) -> bool {
     let environment = &record.environment;
     if environment.device.got().is_none() && environment.simulator.is_none() {
@@ -190,7 +194,7 @@ fn digests(record: &Record) -> BTreeMap<(&CaseId, u64), &Outputs> {
         .collect()
 }
 
-/// Every output that head still has is what it was: of one that is gone another verdict says so.
+/// Returns true if every output that head still has is the same as before. A removed output has a verdict of its own.
 fn is_in(was: &Outputs, is: &Outputs) -> bool {
     let mut common = was
         .iter()
@@ -205,7 +209,7 @@ fn has_the_inputs_of(base: &Case, head: &Case) -> bool {
             .iter()
             .filter(|tensor| tensor.role.is_drawn())
             .map(|tensor| {
-                // Values do not depend on where they lie.
+                // The values of a tensor do not depend on its layout.
                 let tensor = Tensor {
                     strides: None,
                     offset: 0,

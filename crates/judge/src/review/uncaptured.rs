@@ -1,10 +1,10 @@
-//! Parts of programs that have no case: at head, and at the base.
+//! Reviews parts of programs that have no case, at head and at the base.
 
 use super::{Comparison, Ended, compare_required};
 use crate::counterpart::{NotRequired, lack};
 use model::*;
 
-/// A verdict for each of head's: nothing else says of it that it is not judged.
+/// Returns a verdict for each such part of head, because nothing else says that it is not judged.
 pub fn review(plan: &Plan) -> Vec<Verdict> {
     plan.uncaptured
         .iter()
@@ -29,7 +29,7 @@ pub fn review(plan: &Plan) -> Vec<Verdict> {
         .collect()
 }
 
-/// Everything that the base gives nothing to compare with, where head has something to be compared.
+/// Compares everything of head that the base gives nothing to compare with.
 pub fn since(base: &Plan, plan: &Plan) -> Vec<Comparison> {
     compare_required(
         &base.uncaptured,
@@ -39,7 +39,7 @@ pub fn since(base: &Plan, plan: &Plan) -> Vec<Comparison> {
             if is_of_kernels && is_of_all && plan.is_partial(&gap.case.kernel) {
                 Err(NotRequired::LeftOut)
             } else if is_of_kernels && !is_of_all {
-                // The gap is of a group, whether or not it could be made.
+                // The gap belongs to a group, whether or not the group could be made.
                 plan.selects(&gap.case)
                     .then_some(())
                     .ok_or(NotRequired::LeftOut)
@@ -51,7 +51,7 @@ pub fn since(base: &Plan, plan: &Plan) -> Vec<Comparison> {
         },
         |gap, ()| {
             let ended = Ended::Inconclusive(lack(&gap.why));
-            Comparison::of_case(&gap.case, BaseDemand::Launch, ended)
+            Comparison::for_case(&gap.case, BaseDemand::Launch, ended)
         },
     )
 }

@@ -1,20 +1,20 @@
-//! A value against a stated number, literally: who reads `<= 362us` expects 362.1 to break it and 361.9 to
-//! hold, whatever the spread. The smallest change that could have shown is given with it.
+//! Compares a value with a stated number, literally: a reader of `<= 362us` expects 362.1 to break it and 361.9 to
+//! hold, whatever the spread. The verdict also states the smallest change that could have shown.
 
 use super::condition::{Seeds, evaluate_bound};
 use super::relative_change;
 use crate::index::View;
-use crate::unavailable::{Judged, fail, inconclusive};
+use crate::not_passed::{OrNotPassed, fail, inconclusive};
 use crate::value::Spread;
 use model::*;
 
-/// Holds a value against its bound, and fills the figures of the verdict as far as they are known.
+/// Compares a value with its bound, and fills in the values of the verdict as far as they are known.
 pub fn compare(
     view: View,
     metric: Metric,
     (op, bound): (Op, &Bound),
     verdict: &mut Verdict,
-) -> Judged<Reason> {
+) -> OrNotPassed<Reason> {
     let subject = &verdict.subject.clone();
     let mut value = view.metric(subject, metric)?;
     let drawn = view.drawn_error(subject, metric).transpose()?;
@@ -26,10 +26,10 @@ pub fn compare(
     verdict.smallest_visible = value.group().map(|group| Num(group.smallest_visible()));
     let mut limit = bound_with(Seeds::Written)?;
     if let Some(drawn) = drawn {
-        // Errors of one seed are held to the bound by errors of the same seed.
+        // Errors of one seed are compared with a bound that is made of errors of the same seed.
         let own_limit = bound_with(Seeds::Drawn)?;
         let is_worse = match bound {
-            // Not f64::max, which swallows NaN.
+            // `f64::max` would swallow NaN.
             Bound::Value(_) => !(value.number.is_nan() || drawn <= value.number),
             Bound::Expr(_) => op.holds(value.number, limit) && !op.holds(drawn, own_limit),
         };
@@ -75,7 +75,7 @@ pub fn compare(
     })
 }
 
-/// Where the largest error is, with what stands there, and with which seed.
+/// Returns where the largest error is, with the values there and the seed.
 fn worst_element(view: View, subject: &Subject, metric: Metric) -> Option<(u64, Box<Worst>)> {
     let (Subject::Case(id), Metric::MaxErr) = (subject, metric) else {
         return None;
@@ -88,7 +88,7 @@ fn worst_element(view: View, subject: &Subject, metric: Metric) -> Option<(u64, 
     Some((seed, errors.worst.clone()?))
 }
 
-/// With the first seed of which an element is not finite, if that is why.
+/// Returns the reason for a value that is no number: the first seed for which an element is not finite, if that is why.
 pub fn not_a_number(view: View, subject: &Subject, metric: Metric) -> Reason {
     let because = match subject {
         Subject::Unit(_) => None,

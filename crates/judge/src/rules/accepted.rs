@@ -1,15 +1,15 @@
-//! Regressions that are intended: a gate that is broken passes where somebody has put a name, a limit and a date under it.
-//! Findings that are known are let pass where they are judged (`findings`).
+//! Lets intended regressions pass: a broken gate passes if somebody has put a name, a limit and a date under it. Known
+//! findings are let pass where findings are judged (`findings`).
 
 use super::{Ruled, judge_gate};
 use crate::index::View;
 use model::*;
 
-/// Lets a gate pass that is broken or open by its own limit, where one of the acceptances covers it.
+/// Lets a gate pass that is broken or open by its own limit, if one of the acceptances covers it.
 ///
-/// Between head and base that is a second contest over the same processes, decided by the accepted limit
-/// where the gate's own is broken. A false alarm takes both of them, and the chance to pass what lies
-/// beyond both limits is at most the sum of the two.
+/// For a time against the base this is a second contest over the same processes, which the accepted limit decides if
+/// the gate's own limit is broken. A false alarm needs an error in both contests. The chance to pass what lies beyond
+/// both limits is at most the sum of the two chances.
 pub fn apply(view: View, gate: &Gate, acceptances: &[Acceptance], own: Ruled) -> Ruled {
     let day = view.environment().day();
     let mut others: Vec<(Limited, Option<Ruled>)> = acceptances
@@ -27,7 +27,7 @@ pub fn apply(view: View, gate: &Gate, acceptances: &[Acceptance], own: Ruled) ->
         let other = other.as_ref();
         other.is_some_and(|other| other.verdict.outcome == outcome)
     };
-    // A pass goes before what is open, and that before what is broken too.
+    // A pass is preferred to an open verdict, and an open verdict to another failure.
     let found = [Outcome::Pass, Outcome::Inconclusive, Outcome::Fail]
         .into_iter()
         .find_map(|outcome| {
@@ -42,7 +42,8 @@ pub fn apply(view: View, gate: &Gate, acceptances: &[Acceptance], own: Ruled) ->
     }
 }
 
-/// The verdict of the gate's own limit with that of the accepted one, which is `None` where it ran out.
+/// Combines the verdict by the gate's own limit with the verdict by the accepted limit, which is `None` if the
+/// acceptance has expired.
 fn combine(own: Ruled, gate: &Gate, by: Limited, other: Option<Ruled>) -> Ruled {
     let Limited { acceptance, limit } = by;
     let accepted = Box::new(AcceptedLimit {
@@ -91,14 +92,14 @@ fn combine(own: Ruled, gate: &Gate, by: Limited, other: Option<Ruled>) -> Ruled 
     ruled
 }
 
-/// An acceptance with the limit that it has for a gate.
+/// An acceptance with the limit that it sets for a gate.
 #[derive(Clone, Copy)]
 struct Limited<'a> {
     acceptance: &'a Acceptance,
     limit: &'a Rule,
 }
 
-/// `None` where it has none for this gate.
+/// Returns the limit that an acceptance sets for this gate, or `None` if it sets none.
 fn limited<'a>(acceptance: &'a Acceptance, gate: &Gate) -> Option<Limited<'a>> {
     let Allowance::Limit(limit) = &acceptance.allows else {
         return None;
@@ -107,12 +108,12 @@ fn limited<'a>(acceptance: &'a Acceptance, gate: &Gate) -> Option<Limited<'a>> {
     covers.then_some(Limited { acceptance, limit })
 }
 
-/// Whether an acceptance is of a limit of this gate.
+/// Returns true if an acceptance is about a limit of this gate.
 pub fn has_limit(acceptance: &Acceptance, gate: &Gate) -> bool {
     limited(acceptance, gate).is_some()
 }
 
-/// Whether an accepted limit is of the same kind and metric as a gate's own.
+/// Returns true if an accepted limit has the same kind and metric as the gate's own limit.
 pub fn can_replace(accepted: &Rule, own: &Rule) -> bool {
     match (accepted, own) {
         (Rule::Counters { .. }, Rule::Counters { .. }) => true,

@@ -1,16 +1,17 @@
-//! A time of head against the base revision's, measured in the same run.
+//! Compares a time of head with the base revision's, measured in the same run.
 //!
-//! Each process gives one ratio, of samples interleaved on the same buffers: what moves both sides (clock,
-//! heat, placement) cancels, and what is left is one independent value a process.
+//! Each process gives one ratio, from samples of both sides that were interleaved on the same buffers. Whatever moves
+//! both sides (clock, heat, placement) cancels, and one independent value remains for each process. The sequential test
+//! ([`crate::stats::sequential`]) decides from these values.
 
 use super::{Ruled, misplaced, share_of};
 use crate::counterpart::BaseStatus;
 use crate::index::View;
+use crate::not_passed::{OrNotPassed, fail, inconclusive, skipped};
 use crate::series::count;
 use crate::stats;
 use crate::stats::modes::Launches;
 use crate::stats::sequential::{Decision, Evidence as Estimate, Rule as Contest};
-use crate::unavailable::{Judged, fail, inconclusive, skipped};
 use crate::value::{check_clock, count_samples, time_of};
 use model::*;
 
@@ -30,7 +31,7 @@ pub fn compare_to_base(view: View, gate: &Gate, metric: Metric, allowed: Margin)
         match view.base_status(id)? {
             BaseStatus::NoBase => skipped(Reason::NoBase),
             BaseStatus::New => skipped(match view.gap_of_base(id) {
-                // A verdict of its own says that it is not compared.
+                // Another verdict says that the case is not compared.
                 Some(why) => why,
                 None => Reason::NewSinceBase {
                     revision: revision(),
@@ -53,7 +54,7 @@ fn decide(
     id: &CaseId,
     metric: Metric,
     allowed: f64,
-) -> Judged<Reason> {
+) -> OrNotPassed<Reason> {
     let pairing = view.pairing()?;
     let pairs = view.pairs(id)?;
     view.has_enough_singles(id, metric)?;
@@ -73,7 +74,8 @@ fn decide(
         resolution,
     };
     let looks = view.index.looks.get_or_init(|| {
-        // In none of the contests: an error in one is not the others' matter.
+        // These bounds serve all contests, so they are made without the tolerance and resolution of this one: an error
+        // in one must not become an error of the others.
         let any = Contest {
             tolerance: 0.0,
             resolution: 0.0,
@@ -112,8 +114,8 @@ fn decide(
     }
 }
 
-/// How many verdicts of this run rest on a ratio of times: the chance of a false alarm is split over
-/// all that are planned, whatever happens to be measured.
+/// Counts the verdicts of this run that rest on a ratio of times. The chance of a false alarm is split over all of
+/// them, whether or not they are measured, so that the split does not depend on the measurements.
 pub fn count_contests(gates: &[Gate]) -> usize {
     gates
         .iter()
@@ -128,16 +130,17 @@ pub fn count_contests(gates: &[Gate]) -> usize {
         .max(1)
 }
 
-/// One value of each process, as the sequential rule takes them, and what the way of measuring alone makes
-/// them differ by.
+/// One value from each process, as the sequential test takes them, and the least spread that the way of measuring gives
+/// them.
 struct Ratios {
-    /// ln(head / base); of the slow share ln(1 + head - base), which is in points.
+    /// ln(head / base). For the slow share, ln(1 + head - base), with the shares as fractions.
     per_process: Vec<f64>,
     resolution: f64,
 }
 
-/// `None` where there is nothing to compare: the slow share of launches that have one mode.
-fn ratios(pairs: &[&PairFacts], metric: Metric, pairing: &Pairing) -> Judged<Option<Ratios>> {
+/// Returns one ratio from each process, or `None` if there is nothing to compare: a slow share of launches that have
+/// one mode.
+fn ratios(pairs: &[&PairFacts], metric: Metric, pairing: &Pairing) -> OrNotPassed<Option<Ratios>> {
     if metric == Metric::SlowShare {
         return slow_shares(pairs, pairing);
     }
@@ -147,7 +150,7 @@ fn ratios(pairs: &[&PairFacts], metric: Metric, pairing: &Pairing) -> Judged<Opt
     for (at, pair) in pairs.iter().enumerate() {
         let (ratio, step) = ln_ratio(pair, metric)?;
         per_process.push(ratio);
-        // A process after the first look cannot change what was decided there.
+        // A process after the first look cannot change what was decided at that look.
         if at < first {
             resolution = resolution.max(step);
         }
@@ -158,11 +161,11 @@ fn ratios(pairs: &[&PairFacts], metric: Metric, pairing: &Pairing) -> Judged<Opt
     }))
 }
 
-/// One split between the modes for all processes.
-fn slow_shares(pairs: &[&PairFacts], pairing: &Pairing) -> Judged<Option<Ratios>> {
-    // A process after the first look cannot change what was decided there.
+/// Returns the ratios of slow shares, with one split between the modes for all processes.
+fn slow_shares(pairs: &[&PairFacts], pairing: &Pairing) -> OrNotPassed<Option<Ratios>> {
+    // A process after the first look cannot change what was decided at that look.
     let Some(first) = pairs.get(..pairing.first_look() as usize) else {
-        // Not yet enough for any look: as many values as there are, and none is looked at.
+        // There are not yet enough processes for any look. The values are placeholders: only their number counts.
         return Ok(Some(Ratios {
             per_process: vec![0.0; pairs.len()],
             resolution: 1.0,
@@ -189,19 +192,19 @@ fn slow_shares(pairs: &[&PairFacts], pairing: &Pairing) -> Judged<Option<Ratios>
         .filter_map(|pair| Some((share(&pair.head)? - share(&pair.base)?).ln_1p()));
     Ok(Some(Ratios {
         per_process: per_process.collect(),
-        // One launch on the other side of the split.
+        // The resolution is one launch that falls on the other side of the split.
         resolution: 1.0 / f64::from(pairing.singles.max(1)),
     }))
 }
 
-/// ln(head / base) of one process, and the standard error that the clock's step alone gives it.
+/// Returns ln(head / base) of one process, and the standard error that the clock's step alone gives it.
 ///
-/// For p50, the median over the blocks, each of which gives the ratio of its own four samples. Both sides
-/// of a block run at one clock, so that of cycles is the same.
+/// p50 is the median over the blocks, each of which gives the ratio of its own four samples. Both sides of a block run
+/// at one clock rate, so the ratio of cycles equals the ratio of times.
 ///
 /// # Errors
-/// Why these samples give no ratio.
-pub fn ln_ratio(facts: &PairFacts, metric: Metric) -> Judged<(f64, f64)> {
+/// Returns why these samples give no ratio.
+pub fn ln_ratio(facts: &PairFacts, metric: Metric) -> OrNotPassed<(f64, f64)> {
     let head = time_of(&facts.head, metric)?;
     let base = time_of(&facts.base, metric)?;
     check_clock(&facts.head, metric, head.value, Side::Head)?;
@@ -214,7 +217,7 @@ pub fn ln_ratio(facts: &PairFacts, metric: Metric) -> Judged<(f64, f64)> {
     Ok((ratio, step))
 }
 
-fn median_of_blocks(facts: &PairFacts, metric: Metric) -> Judged<f64> {
+fn median_of_blocks(facts: &PairFacts, metric: Metric) -> OrNotPassed<f64> {
     let launches = f64::from(facts.head.launches_per_sample).ln()
         - f64::from(facts.base.launches_per_sample).ln();
     let mut ratios: Vec<f64> = facts
@@ -242,7 +245,7 @@ fn median_of_blocks(facts: &PairFacts, metric: Metric) -> Judged<f64> {
     if found.is_finite() {
         Ok(found)
     } else {
-        // A block of samples took no time at all.
+        // A block of samples took no measurable time.
         inconclusive(Reason::ClockTooCoarse {
             metric,
             side: Side::Head,
@@ -252,7 +255,7 @@ fn median_of_blocks(facts: &PairFacts, metric: Metric) -> Judged<f64> {
     }
 }
 
-/// The figures of a decision, which the verdict shows too.
+/// Fills in the values of a decision, which the verdict shows, too.
 fn compare(
     ruled: &mut Ruled,
     pairs: &[&PairFacts],
@@ -286,7 +289,7 @@ fn compare(
     }
 }
 
-/// NaN of no process.
+/// Returns the mean over the processes, or NaN if there are none.
 fn mean_of(pairs: &[&PairFacts], side: fn(&PairFacts) -> &TimeFacts, metric: Metric) -> f64 {
     let values: Vec<f64> = pairs
         .iter()
@@ -295,7 +298,7 @@ fn mean_of(pairs: &[&PairFacts], side: fn(&PairFacts) -> &TimeFacts, metric: Met
     stats::over_processes(&values).unwrap_or(f64::NAN)
 }
 
-/// The effort for one metric's samples, or for all.
+/// Returns the effort behind one metric's samples, or behind all samples.
 pub fn effort(pairs: &[&PairFacts], metric: Option<Metric>) -> Effort {
     let sides = pairs.iter().flat_map(|pair| [&pair.head, &pair.base]);
     let device_us = pairs.iter().map(|pair| pair.device_us as f64);

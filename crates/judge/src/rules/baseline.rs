@@ -1,15 +1,15 @@
-//! A value against what was agreed: in the last baseline, or at an anchor.
+//! Compares a value with what was agreed on: in the last baseline, or at an anchor.
 
 use super::absolute::not_a_number;
 use super::{Ruled, check_margin, relative_change};
 use crate::agreed::{AgreedOn, NoBaseline, is_over_shapes, usable};
 use crate::index::View;
+use crate::not_passed::{NotPassed, OrNotPassed, fail, inconclusive, skipped};
 use crate::stats;
-use crate::unavailable::{Judged, Unavailable, fail, inconclusive, skipped};
 use crate::value::{MetricValue, Repeats, Spread};
 use model::*;
 
-/// Against the last baseline.
+/// Compares a value with the last baseline.
 pub fn compare_to_baseline(view: View, gate: &Gate, metric: Metric, allowed: Margin) -> Ruled {
     let mut ruled = Ruled::blank(gate);
     let found = (|| {
@@ -33,7 +33,7 @@ pub fn compare_to_baseline(view: View, gate: &Gate, metric: Metric, allowed: Mar
     ruled.end(found)
 }
 
-/// Against a figure that the base measures on this device.
+/// Compares a value with what the base measures on this device.
 pub fn compare_to_figure(
     view: View,
     gate: &Gate,
@@ -59,9 +59,9 @@ pub fn compare_to_figure(
     ruled.end(found)
 }
 
-/// Another program passes over what breaks, too, and keeps no samples where nobody asks for them: where the base
-/// has times, that is no mere skip.
-fn passed_over(view: View, gate: &Gate, metric: Metric, why: Unavailable) -> Unavailable {
+/// Makes a verdict inconclusive instead of skipped if times were agreed on for the case. Another program also passes
+/// over what breaks, and keeps no samples if nobody asks for them, so a missing time may hide a fault.
+fn passed_over(view: View, gate: &Gate, metric: Metric, why: NotPassed) -> NotPassed {
     let is_passed_over = matches!(
         why.reason,
         Reason::NotRun(NotRun::PassedOver { .. })
@@ -70,7 +70,7 @@ fn passed_over(view: View, gate: &Gate, metric: Metric, why: Unavailable) -> Una
     if !is_passed_over || view.agreed_on(&gate.subject, metric).is_err() {
         return why;
     }
-    Unavailable {
+    NotPassed {
         outcome: Outcome::Inconclusive,
         reason: Reason::HeadPassedOver {
             why: Box::new(why.reason),
@@ -78,7 +78,7 @@ fn passed_over(view: View, gate: &Gate, metric: Metric, why: Unavailable) -> Una
     }
 }
 
-/// Against what was agreed at an anchor: how far it has drifted since.
+/// Compares a value with what was agreed on at an anchor: how far it has drifted since.
 pub fn compare_to_anchor(
     view: View,
     gate: &Gate,
@@ -130,7 +130,7 @@ pub fn compare_to_anchor(
     ruled.end(found)
 }
 
-/// The drift from the best level, of times that no gate holds against it.
+/// Lists the drift from the best level, for times that no gate compares with it.
 pub fn since_best(view: View, known: &[Drift]) -> Vec<Drift> {
     let figures = view
         .plan()
@@ -170,7 +170,7 @@ fn measure(
     gate: &Gate,
     metric: Metric,
     allowed: Margin,
-) -> Judged<MetricValue> {
+) -> OrNotPassed<MetricValue> {
     check_margin(metric, allowed)?;
     if !metric.has_relative() {
         return inconclusive(Reason::NoRelative { metric });
@@ -181,7 +181,7 @@ fn measure(
     Ok(value)
 }
 
-/// How much worse than a stored figure a value may be.
+/// How much worse than a stored value a value may be.
 struct Relative {
     metric: Metric,
     allowed: Margin,
@@ -189,15 +189,16 @@ struct Relative {
 }
 
 impl Relative {
-    /// Figures that repeat exactly are compared as they are; times by the interval of their ratio: broken
-    /// where all of it is beyond the limit, held where all of it is within, else open.
+    /// Compares a value with a stored one. Values that repeat exactly are compared as they are. Times are compared by
+    /// the interval of their ratio: the gate is broken if all of the interval is beyond the limit, holds if all of it
+    /// is within, and is open otherwise.
     fn compare(
         self,
         value: MetricValue,
         agreed: &AgreedOn,
         view: View,
         ruled: &mut Ruled,
-    ) -> Judged<Reason> {
+    ) -> OrNotPassed<Reason> {
         let Self {
             metric,
             allowed,
@@ -215,15 +216,15 @@ impl Relative {
         if change.is_nan() {
             return fail(not_a_number(view, &subject, metric));
         }
-        let range = ChangeRange::of(metric, value, agreed).inspect_err(|why| {
+        let range = ChangeRange::new(metric, value, agreed).inspect_err(|why| {
             ruled.open |= matches!(why.reason, Reason::NoSpread);
         })?;
         ruled.verdict.interval = range.interval.map(|interval| interval.map(Num));
         ruled.verdict.smallest_visible = range.smallest_visible.map(Num);
-        // In the unit of the margin.
+        // These are in the unit of the margin.
         let [least, most] = match allowed {
             Margin::Share(_) => range.worse,
-            // Such a value repeats exactly: the two differ by one number.
+            // Such a value repeats exactly, so both ends are the same number.
             Margin::Amount { .. } => [worse * (value.number - agreed.value); 2],
         };
         let comparison = Box::new(Comparison {
@@ -271,9 +272,9 @@ impl Relative {
     }
 }
 
-/// How far a value is from one that was agreed.
+/// How far a value is from one that was agreed on.
 struct ChangeRange {
-    /// By which share it is worse, at least and at most; below zero it is better.
+    /// By which share the value is worse, at least and at most. A negative share means better.
     worse: [f64; 2],
     /// The interval of the relative change, for values that do not repeat exactly.
     interval: Option<[f64; 2]>,
@@ -281,7 +282,7 @@ struct ChangeRange {
 }
 
 impl ChangeRange {
-    fn of(metric: Metric, value: MetricValue, agreed: &AgreedOn) -> Judged<Self> {
+    fn new(metric: Metric, value: MetricValue, agreed: &AgreedOn) -> OrNotPassed<Self> {
         let (interval, smallest_visible) = match metric.facet() {
             Facet::Times => {
                 let compared = compare_times(value, agreed)?;
@@ -306,7 +307,8 @@ impl ChangeRange {
     }
 }
 
-/// Whether a value is worse than the agreed one by more than noise. Values that cannot be compared are not.
+/// Returns true if a value is worse than the agreed one by more than noise. Values that cannot be compared are not
+/// worse.
 pub fn is_worse(metric: Metric, agreed: &Agreed, new: &Agreed) -> bool {
     let usable = |baseline| usable(metric, baseline, &Against::Baseline).ok();
     let (Some(agreed), Some(new)) = (usable(agreed), usable(new)) else {
@@ -316,11 +318,11 @@ pub fn is_worse(metric: Metric, agreed: &Agreed, new: &Agreed) -> bool {
         number: new.value,
         spread: new.spread,
     };
-    let range = ChangeRange::of(metric, value, &agreed);
+    let range = ChangeRange::new(metric, value, &agreed);
     range.is_ok_and(|range| range.worse[0] > 0.0)
 }
 
-fn compare_times(value: MetricValue, agreed: &AgreedOn) -> Judged<stats::Comparison> {
+fn compare_times(value: MetricValue, agreed: &AgreedOn) -> OrNotPassed<stats::Comparison> {
     let base = agreed.spread.and_then(Spread::group);
     let (Some(head), Some(base)) = (value.group(), base) else {
         return inconclusive(Reason::NoSpread);
@@ -330,11 +332,11 @@ fn compare_times(value: MetricValue, agreed: &AgreedOn) -> Judged<stats::Compari
     Ok(predicted.unwrap_or_else(|| stats::compare(&head, &base)))
 }
 
-/// Fewer profiles do not show what they differ by.
+/// With fewer profiles their differences do not show.
 const LEAST_PROFILES: usize = 2;
 
-/// The range of the relative change of a profile's metric: all that the repeats of both sides allow.
-fn range_of(value: MetricValue, agreed: &AgreedOn, metric: Metric) -> Judged<[f64; 2]> {
+/// Returns the range of the relative change of a profile's metric: everything that the repeats of both sides allow.
+fn range_of(value: MetricValue, agreed: &AgreedOn, metric: Metric) -> OrNotPassed<[f64; 2]> {
     let exactly = |number: f64| Repeats {
         low: number,
         high: number,
@@ -356,7 +358,7 @@ fn range_of(value: MetricValue, agreed: &AgreedOn, metric: Metric) -> Judged<[f6
         of(value.spread, value.number)?,
         of(agreed.spread, agreed.value)?,
     );
-    // By how far the two ranges are apart at least and at most, over the figure that was agreed.
+    // The least and the greatest distance between the two ranges, relative to the agreed value.
     let share = |difference: f64| relative_change(agreed.value + difference, agreed.value);
     Ok([share(head.low - base.high), share(head.high - base.low)])
 }

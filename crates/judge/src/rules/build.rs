@@ -1,14 +1,14 @@
-//! Judges the build: it compiles, every macro has an effect, and the driver agrees with PTXAS.
+//! Judges the build: it compiles, every macro has an effect, and the driver agrees with PTXAS about the resources.
 
 use super::misplaced;
 use crate::counterpart::is_same_call;
 use crate::index::View;
-use crate::unavailable::{Judged, fail, inconclusive, skipped, unsupported};
+use crate::not_passed::{OrNotPassed, fail, inconclusive, skipped, unsupported};
 use crate::value::{assembled, steps};
 use model::occupancy::{Demand, find_excess, resident};
 use model::*;
 
-pub fn check_built(view: View, subject: &Subject) -> Judged<Reason> {
+pub fn check_built(view: View, subject: &Subject) -> OrNotPassed<Reason> {
     let Subject::Unit(unit) = subject else {
         return misplaced();
     };
@@ -29,8 +29,8 @@ pub fn check_built(view: View, subject: &Subject) -> Judged<Reason> {
     }
 }
 
-/// Returns the first launch of a unit's cases that its architecture cannot do. A launcher decides on its launches itself, and
-/// compiled files have none.
+/// Returns the first launch of a unit's cases that its architecture cannot do. A launcher decides on its launches
+/// itself, and compiled files have none.
 fn find_impossible_launch(view: View, unit: &UnitId, facts: &BuildFacts) -> Option<Reason> {
     view.cases_of(unit).find_map(|case| {
         let launches = steps(facts, case).ok()?;
@@ -46,9 +46,9 @@ fn find_impossible_launch(view: View, unit: &UnitId, facts: &BuildFacts) -> Opti
     })
 }
 
-/// A variant is compared with all siblings before it in the file, so that of two equal ones the later
-/// fails, and names the earlier.
-pub fn check_effect(view: View, subject: &Subject) -> Judged<Reason> {
+/// Checks that a variant differs from its siblings. It is compared with all siblings before it in the file, so that the
+/// later of two equal ones fails and names the earlier one.
+pub fn check_effect(view: View, subject: &Subject) -> OrNotPassed<Reason> {
     let Subject::Unit(id) = subject else {
         return misplaced();
     };
@@ -85,7 +85,8 @@ pub fn check_effect(view: View, subject: &Subject) -> Judged<Reason> {
     }
 }
 
-/// Whether two units of one kernel are called alike on every shape that both have; `None` without one.
+/// Returns whether two units of one kernel are called alike on every shape that both have, or `None` if they have no
+/// common shape.
 fn has_same_calls(view: View, a: &UnitId, b: &UnitId) -> Option<bool> {
     let mut same = None;
     for case in view.cases_of(a) {
@@ -97,7 +98,7 @@ fn has_same_calls(view: View, a: &UnitId, b: &UnitId) -> Option<bool> {
     same
 }
 
-pub fn check_driver(view: View, subject: &Subject) -> Judged<Reason> {
+pub fn check_driver(view: View, subject: &Subject) -> OrNotPassed<Reason> {
     let Subject::Case(id) = subject else {
         return misplaced();
     };
@@ -120,7 +121,7 @@ pub fn check_driver(view: View, subject: &Subject) -> Judged<Reason> {
     let of_case = case.choose(&build.entries);
     for (number, launched) in driver.entries.iter().enumerate() {
         let mut entries = of_case.iter().enumerate();
-        // A launcher launches in the order that it likes.
+        // A launcher decides the order of its launches.
         let declared = entries.find(|(at, entry)| {
             entry.symbol == launched.symbol && (!is_of_entries || *at == number)
         });

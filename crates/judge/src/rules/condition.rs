@@ -1,8 +1,8 @@
-//! Expressions over metrics, of the case itself and of sibling variants: conditions, and bounds of limits.
+//! Evaluates expressions over metrics of the case itself and of sibling variants: conditions, and bounds of limits.
 
 use super::Ruled;
 use crate::index::View;
-use crate::unavailable::{Judged, Unavailable, fail, inconclusive};
+use crate::not_passed::{NotPassed, OrNotPassed, fail, inconclusive};
 use crate::value::{MetricValue, Repeats, Spread};
 use model::expr::{Env, EvalError, Expression, Name};
 use model::*;
@@ -26,20 +26,20 @@ pub fn check_condition(view: View, gate: &Gate, expr: &Expr) -> Ruled {
 /// The seeds whose errors an expression is about.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Seeds {
-    /// Those of gates.yaml.
+    /// The seeds that are listed in gates.yaml.
     Written,
-    /// The one that follows from the commit.
+    /// The seed that follows from the commit.
     Drawn,
 }
 
-/// The bound of a limit on `metric`, by the errors with these seeds.
+/// Evaluates the bound of a limit on `metric`, with the errors of these seeds.
 pub fn evaluate_bound(
     view: View,
     subject: &Subject,
     metric: Metric,
     expr: &Expr,
     seeds: Seeds,
-) -> Judged<f64> {
+) -> OrNotPassed<f64> {
     let (expression, env, _) = prepare(view, subject, expr, metric.facet(), seeds)?;
     evaluated(expr, expression.number(&env))
 }
@@ -70,7 +70,7 @@ fn operands_of(expr: &Expr, expression: &Expression, env: &Env) -> Vec<Operand> 
         .collect()
 }
 
-fn evaluated<T>(expr: &Expr, result: Result<T, EvalError>) -> Judged<T> {
+fn evaluated<T>(expr: &Expr, result: Result<T, EvalError>) -> OrNotPassed<T> {
     let text = expr.text.clone();
     match result {
         Ok(value) => Ok(value),
@@ -87,24 +87,25 @@ fn metric_of(name: &Name) -> Option<Metric> {
     }
 }
 
-/// A figure of profiles that differ.
+/// A metric of a profile whose repeats differ.
 struct Repeated {
     name: Name,
     metric: Metric,
     repeats: Repeats,
 }
 
-/// With more metrics than this that differ between profiles, not every combination is tried.
+/// If more metrics than this differ between profiles, not every combination is tried.
 const MOST_REPEATED: usize = 8;
 
-/// Whether a condition is as true at either end of what repeated profiles gave: else it holds or not by chance.
+/// Checks that a condition has the same truth at either end of what the repeated profiles gave. Otherwise it would hold
+/// or not by chance.
 fn check_repeats(
     expr: &Expr,
     expression: &Expression,
     env: &Env,
     spreads: &[Repeated],
     holds: bool,
-) -> Judged<()> {
+) -> OrNotPassed<()> {
     let spreads = spreads.get(..MOST_REPEATED).unwrap_or(spreads);
     for ends in 0..1_u32 << spreads.len() {
         let mut env = env.clone();
@@ -129,15 +130,15 @@ fn check_repeats(
     Ok(())
 }
 
-/// The expression with a value for each of its names. The first name without one decides: the whole is
-/// as unknown as that.
+/// Returns the expression with a value for each of its names. The first name without a value decides: the whole
+/// expression is then as unknown as that name.
 fn prepare(
     view: View,
     subject: &Subject,
     expr: &Expr,
     of: Facet,
     seeds: Seeds,
-) -> Judged<(Expression, Env, Vec<Repeated>)> {
+) -> OrNotPassed<(Expression, Env, Vec<Repeated>)> {
     let text = || expr.text.clone();
     let expression = match Expression::parse(&expr.text) {
         Ok(expression) => expression,
@@ -152,7 +153,7 @@ fn prepare(
     let mut spreads = Vec::new();
     for name in expression.names() {
         if let Some(constant) = expr.constants.get(&name.to_string()) {
-            // Whole numbers stay whole, as divisions depend on it.
+            // Whole numbers stay whole, because division depends on it.
             let value = constant.0;
             let whole = value.fract() == 0.0 && value.abs() < 9.0e15;
             let value = if whole {
@@ -169,7 +170,7 @@ fn prepare(
                 name: name.to_string(),
             });
         };
-        // Whether a kernel is right decides whether it is timed, so times cannot decide whether it is right.
+        // A case is timed only if it is right, so a time cannot decide whether it is right.
         if of == Facet::Correctness && matches!(metric.facet(), Facet::Times | Facet::Profile) {
             return inconclusive(Reason::TimeInCorrectness {
                 text: text(),
@@ -193,7 +194,7 @@ fn prepare(
                 metric: Some(metric),
             }),
         };
-        let value = value.map_err(|why| Unavailable {
+        let value = value.map_err(|why| NotPassed {
             outcome: why.outcome,
             reason: Reason::OperandUnknown {
                 name: name.to_string(),

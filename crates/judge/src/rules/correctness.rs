@@ -1,26 +1,26 @@
-//! Judges outputs, for every seed: finite, written, the same each time, and nothing else touched.
+//! Judges outputs for every seed: they are finite, written, the same each time, and nothing else is touched.
 
 use super::misplaced;
 use crate::index::View;
-use crate::unavailable::{Judged, fail, inconclusive, skipped};
+use crate::not_passed::{OrNotPassed, fail, inconclusive, skipped};
 use model::*;
 
 fn each_seed(
     view: View,
     subject: &Subject,
-    ask: impl Fn(&Case, &CheckFacts, u64) -> Judged<()>,
-) -> Judged<Reason> {
+    ask: impl Fn(&Case, &CheckFacts, u64) -> OrNotPassed<()>,
+) -> OrNotPassed<Reason> {
     over_seeds(view, subject, |case, seed| {
         ask(case, view.check(&case.id, seed)?, seed)
     })
 }
 
-/// Every seed of the case, in order, through one question.
+/// Asks one question for every seed of the case, in order.
 pub fn over_seeds(
     view: View,
     subject: &Subject,
-    ask: impl Fn(&Case, u64) -> Judged<()>,
-) -> Judged<Reason> {
+    ask: impl Fn(&Case, u64) -> OrNotPassed<()>,
+) -> OrNotPassed<Reason> {
     let Subject::Case(id) = subject else {
         return misplaced();
     };
@@ -28,7 +28,7 @@ pub fn over_seeds(
     if case.seeds.is_empty() {
         return inconclusive(Reason::NoSeeds);
     }
-    // A broken seed goes before a missing one: it is the more serious of the two.
+    // A broken seed outranks a missing one, because it is the more serious of the two.
     let answers: Vec<_> = case.seeds.iter().map(|&seed| ask(case, seed)).collect();
     match answers
         .into_iter()
@@ -40,7 +40,7 @@ pub fn over_seeds(
     }
 }
 
-pub fn check_finite(view: View, subject: &Subject) -> Judged<Reason> {
+pub fn check_finite(view: View, subject: &Subject) -> OrNotPassed<Reason> {
     each_seed(view, subject, |_, check, seed| {
         let errors = &check.error;
         match (errors.elements, errors.non_finite) {
@@ -56,12 +56,12 @@ pub fn check_finite(view: View, subject: &Subject) -> Judged<Reason> {
     })
 }
 
-pub fn check_written(view: View, subject: &Subject) -> Judged<Reason> {
+pub fn check_written(view: View, subject: &Subject) -> OrNotPassed<Reason> {
     each_seed(view, subject, |_, check, seed| match check.unwritten {
         0 => Ok(()),
         count => {
             let first = check.first_unwritten.clone();
-            // The simulator shows what is undefined as what was never written.
+            // The simulator reports undefined values together with what was never written.
             fail(if stores_undefined(view, subject, seed) {
                 Reason::StoredUndefined { seed, count, first }
             } else {
@@ -82,7 +82,7 @@ fn stores_undefined(view: View, subject: &Subject, seed: u64) -> bool {
         .any(|finding| finding.kind == FindingKind::Uninitialised)
 }
 
-pub fn check_deterministic(view: View, subject: &Subject) -> Judged<Reason> {
+pub fn check_deterministic(view: View, subject: &Subject) -> OrNotPassed<Reason> {
     if let Subject::Case(id) = subject
         && let Determinism::Declared { reason } = &view.case(id)?.determinism
     {
@@ -106,7 +106,7 @@ pub fn check_deterministic(view: View, subject: &Subject) -> Judged<Reason> {
         };
         let seeds = &view.case(id)?.seeds;
         let checks = seeds.iter().filter_map(|&seed| view.check(id, seed).ok());
-        // A launch that leaves nothing is the same each time.
+        // A launch that keeps no state is the same each time.
         return if checks.into_iter().any(|check| check.kept.is_some()) {
             Ok(kept)
         } else {
@@ -129,8 +129,8 @@ pub fn check_deterministic(view: View, subject: &Subject) -> Judged<Reason> {
     })
 }
 
-/// Nothing but its outputs is changed: not the inputs, and nothing around any buffer.
-pub fn check_inputs(view: View, subject: &Subject) -> Judged<Reason> {
+/// Checks that a kernel changes nothing but its outputs: neither its inputs, nor anything around a buffer.
+pub fn check_inputs(view: View, subject: &Subject) -> OrNotPassed<Reason> {
     each_seed(view, subject, |_, check, seed| {
         if !check.overruns.is_empty() {
             fail(Reason::WroteOutside {

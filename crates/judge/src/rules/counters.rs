@@ -1,13 +1,13 @@
-//! Judges what a launch in the simulator costs by its counters, which repeat exactly.
+//! Judges the cost of a launch in the simulator by its counters, which repeat exactly.
 
 use super::{Ruled, misplaced, relative_change, share_of};
 use crate::agreed::NoBaseline;
 use crate::index::View;
-use crate::unavailable::{Judged, fail, inconclusive, skipped};
+use crate::not_passed::{OrNotPassed, fail, inconclusive, skipped};
 use model::*;
 use std::collections::BTreeMap;
 
-/// Every counter that can be gated against its baseline. A better value is a win, and to be accepted.
+/// Compares every counter that can be gated with its baseline. A better value is a win that can be agreed on.
 pub fn compare_to_baseline(view: View, gate: &Gate, allowed: f64) -> Ruled {
     let mut ruled = Ruled::blank(gate);
     let agreed = |counter: Counter| {
@@ -18,7 +18,8 @@ pub fn compare_to_baseline(view: View, gate: &Gate, allowed: f64) -> Ruled {
     ruled.end(found)
 }
 
-/// Against what the base counts on this device; `None` where the two count nothing that is comparable.
+/// Compares counters with what the base counts on this device. Returns `None` if the two sides have no comparable
+/// counter.
 pub fn compare_to_counted(
     view: View,
     gate: &Gate,
@@ -34,7 +35,7 @@ pub fn compare_to_counted(
     }
     let mut ruled = Ruled::blank(gate);
     let agreed = |counter: Counter| match was.get(&counter) {
-        // One that can no longer be gated is a lost check, which has a verdict of its own.
+        // A counter that can no longer be gated is a lost check, which has a verdict of its own.
         Some(was) if counted.contains_key(&counter) => Ok(*was as f64),
         _ => Err(NoBaseline::New(Reason::New {
             metric: counter.into(),
@@ -51,7 +52,7 @@ fn compare(
     allowed: f64,
     against: Against,
     agreed: impl Fn(Counter) -> Result<f64, NoBaseline>,
-) -> Judged<Reason> {
+) -> OrNotPassed<Reason> {
     let subject = ruled.verdict.subject.clone();
     let Subject::Case(id) = &subject else {
         return misplaced();
@@ -59,7 +60,7 @@ fn compare(
     let allowed = share_of(Margin::Share(Num(allowed)))?;
     let withheld = view.withheld(id)?;
     let simulated = view.simulated_counts(id)?;
-    // A counter that the base can be held to is lost against it, and reported by itself.
+    // If the base's counter can be held to a limit, the loss is reported against the base instead.
     let held = view.base().map(|base| base.gateable(id));
     let held = held.unwrap_or_default();
     let lost: Vec<_> = Counter::ALL
@@ -141,7 +142,7 @@ fn compare(
         let why = withheld.values().next().copied().cloned();
         return skipped(Reason::CountersWithheld { why });
     }
-    // Some counters may be younger than the baseline, which is no reason to compare none.
+    // Some counters may be younger than the baseline. That is no reason to compare none of them.
     if new.is_some() {
         ruled.new = Some(Facet::Counters);
     }
@@ -154,17 +155,17 @@ fn compare(
     }
 }
 
-/// Compares counters of which head's or the base's are withheld from gates, and returns those above the value that `most`
-/// gives for the base's; `None` exempts a counter. What both sides gate is compared exactly elsewhere.
+/// Compares counters that head or the base withholds from gates, and returns those above the value that `most` gives
+/// for the base's. `None` from `most` exempts a counter. Counters that both sides gate are compared exactly elsewhere.
 ///
 /// # Errors
-/// Where a side was not simulated.
+/// Returns the reason if a side was not simulated.
 pub fn find_doubted_rises(
     head: View,
     base: View,
     id: &CaseId,
     most: impl Fn(Counter, f64) -> Option<f64>,
-) -> Judged<Vec<DoubtedRise>> {
+) -> OrNotPassed<Vec<DoubtedRise>> {
     let theirs = base.simulated_counts(id)?;
     let ours = head.simulated_counts(id)?;
     Ok(ours
@@ -206,7 +207,7 @@ fn lines_of(view: View, id: &CaseId, counter: Counter, count: u64) -> Vec<LineCo
     lines.cloned().unwrap_or_default()
 }
 
-/// Counters that no gate can rest on, gathered by why.
+/// Lists the counters that no gate can rest on, grouped by reason.
 pub fn withheld_by_reason(view: View, id: &CaseId) -> Vec<WithheldCounters> {
     let withheld = view.withheld(id).unwrap_or_default();
     let mut by_reason: BTreeMap<&Withheld, Vec<Counter>> = BTreeMap::new();

@@ -1,16 +1,17 @@
-//! A figure that repeats exactly (resources, errors, counters) against the last baseline, and against what
-//! the base measures on this device.
+//! Compares a value that repeats exactly (resources, errors, counters) with the last baseline, and with what the base
+//! measures on this device.
 //!
-//! A baseline holds under its key alone, and a change can take another: other flags, another architecture.
-//! The base's present measurement holds whatever key either has.
+//! A baseline is valid only under its key, and a change can move to another key by other flags or another architecture.
+//! The base's present measurement counts whatever the keys are.
 
 use super::{Ruled, baseline, counters};
 use crate::counterpart::required_of_base;
 use crate::index::View;
-use crate::unavailable::Judged;
+use crate::not_passed::OrNotPassed;
 use model::*;
 
-/// By the baseline where it has the value under this key; else by the base, where that was named and has it.
+/// Compares with the baseline if it has the value under this key, and else with the base if there is one that has the
+/// value.
 pub fn compare(view: View, gate: &Gate) -> Ruled {
     let own = compare_to_baseline(view, gate);
     let is_lacking = matches!(
@@ -31,20 +32,21 @@ pub fn compare(view: View, gate: &Gate) -> Ruled {
     }
 }
 
-/// Values of a gate that hold against a baseline of head's, and are worse than what the base measures: a change that
-/// agrees on worse.
+/// Returns values that hold against a baseline of head and are worse than what the base measures: the change agrees on
+/// something worse.
 ///
 /// # Errors
-/// Why the base has none, where head has a value that only the base could be held against, or agrees on it anew.
-pub fn worse_than_base(view: View, gate: &Gate) -> Judged<Vec<EditedFigure>> {
+/// Returns why the base has no value, if only the base could be compared with head's value, or if head agrees on it for
+/// the first time.
+pub fn worse_than_base(view: View, gate: &Gate) -> OrNotPassed<Vec<EditedFigure>> {
     let own = compare_to_baseline(view, gate).verdict;
-    // Anything else fails or is undecided by its own verdict, or has no value to be worse.
+    // Any other outcome is reported by its own verdict, or has no value that could be worse.
     if own.outcome != Outcome::Pass && !own.reason.is_new() {
         return Ok(Vec::new());
     }
     let to_base = compare_to_base(view, gate)?;
     if own.outcome != Outcome::Pass {
-        // The gate itself was held against the base.
+        // The gate itself was compared with the base.
         return Ok(Vec::new());
     }
     let figure = |metric, was, now| EditedFigure {
@@ -75,11 +77,11 @@ fn compare_to_baseline(view: View, gate: &Gate) -> Ruled {
     }
 }
 
-/// `None` where both answer, and have nothing in common that can be held.
+/// Compares head with the base. Returns `None` if both answer and have nothing in common that can be compared.
 ///
 /// # Errors
-/// Why the base has no answer.
-fn compare_to_base(view: View, gate: &Gate) -> Judged<Option<Ruled>> {
+/// Returns why the base has no answer.
+fn compare_to_base(view: View, gate: &Gate) -> OrNotPassed<Option<Ruled>> {
     let Some(base) = view.base() else {
         return Ok(None);
     };
@@ -111,7 +113,7 @@ fn compare_to_base(view: View, gate: &Gate) -> Judged<Option<Ruled>> {
         _ => None,
     };
     Ok(ruled.map(|ruled| Ruled {
-        // A value that is better than the base's is no win over what was agreed.
+        // A value that is better than the base's is no improvement on what was agreed on.
         wins: Vec::new(),
         ..ruled
     }))

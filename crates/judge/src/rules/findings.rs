@@ -1,33 +1,33 @@
-//! Judges whether the simulator's checks found anything.
+//! Judges whether the checks of the simulator found anything.
 
 use super::correctness::over_seeds;
 use super::known::{MOST_FINDINGS, accepted_findings, is_accepted};
 use super::{Ruled, hazards};
 use crate::index::View;
-use crate::unavailable::{Judged, Unavailable, fail};
+use crate::not_passed::{NotPassed, OrNotPassed, fail};
 use model::*;
 
 /// A finding of a case, as reports show it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SeenFinding<'a> {
-    /// The first that showed it.
+    /// The first seed that showed the finding.
     pub seed: u64,
     pub finding: &'a Finding,
     pub standing: FindingStanding,
 }
 
-/// How a finding stands to its gate, the gravest first.
+/// The state of a finding under its gate, the gravest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FindingStanding {
-    /// It breaks the gate.
+    /// The finding breaks the gate of its case.
     Broken,
     Accepted,
-    /// A hazard that is only noted.
+    /// The finding is a hazard that is only noted.
     Noted,
 }
 
 impl<'a> View<'_, 'a> {
-    /// Everything that was found in a case, with every seed and for every architecture, each once.
+    /// Returns all findings of a case, over every seed and architecture, each once.
     pub fn findings(self, id: &CaseId) -> Vec<SeenFinding<'a>> {
         let mut all: Vec<SeenFinding> = Vec::new();
         for view in self.distinct_ptx(id) {
@@ -75,13 +75,13 @@ fn is_same(one: &Finding, other: &Finding) -> bool {
     (one.kind, &one.entry, &one.places) == (other.kind, &other.entry, &other.places)
 }
 
-pub fn check_findings(view: View, subject: &Subject) -> Judged<Reason> {
+pub fn check_findings(view: View, subject: &Subject) -> OrNotPassed<Reason> {
     let held = find(view, subject).map_err(|why| lost_check(view, subject, why))?;
     hazards::compare_to_base(view, subject)?;
     Ok(held)
 }
 
-/// The same as a verdict, with what was accepted listed.
+/// Judges the findings of a case, and lists what was accepted.
 pub fn judge_findings(view: View, gate: &Gate) -> Ruled {
     let mut ruled = Ruled::blank(gate).end(check_findings(view, &gate.subject));
     if let Reason::FindingsAccepted { findings } = &ruled.verdict.reason {
@@ -100,9 +100,10 @@ pub fn judge_findings(view: View, gate: &Gate) -> Ruled {
     ruled
 }
 
-/// Whatever the baselines say of an earlier run. An accepted finding is no failure, here and in the proof that a
-/// case is right: a known race in code of others must not keep it from being counted and measured.
-pub fn find(view: View, subject: &Subject) -> Judged<Reason> {
+/// Checks that a case has no findings that break its gate. An accepted finding is no failure, neither here nor in the
+/// proof that the case is right: a known race in somebody else's code must not keep a case from being counted and
+/// measured.
+pub fn find(view: View, subject: &Subject) -> OrNotPassed<Reason> {
     let held = over_seeds(view, subject, |case, seed| {
         let findings = &view.simulation(&case.id, seed)?.findings;
         let (accepted, new): (Vec<_>, Vec<_>) = findings
@@ -128,10 +129,10 @@ pub fn find(view: View, subject: &Subject) -> Judged<Reason> {
     })
 }
 
-/// A change can make a case too large for the simulator, or use what it does not know, and so take all
-/// checks from it. Where the baselines of this very key show that it was simulated before, that is no mere
-/// skip. Against a base that was simulated, a verdict of its own says so.
-fn lost_check(view: View, subject: &Subject, why: Unavailable) -> Unavailable {
+/// Turns a skip into something graver if a check was lost. A change can make a case too large for the simulator, or use
+/// something that it does not support, and lose all checks that way. If a baseline under the same key shows that the
+/// case was simulated before, that is no mere skip. Against a base that was simulated, another verdict says so.
+fn lost_check(view: View, subject: &Subject, why: NotPassed) -> NotPassed {
     let Subject::Case(id) = subject else {
         return why;
     };
@@ -141,7 +142,7 @@ fn lost_check(view: View, subject: &Subject, why: Unavailable) -> Unavailable {
     if !is_lost || !(was_simulated(Facet::Correctness) || was_simulated(Facet::Counters)) {
         return why;
     }
-    Unavailable {
+    NotPassed {
         outcome: Outcome::Inconclusive,
         reason: Reason::CheckLost {
             shape: id.shape.clone(),
@@ -150,8 +151,8 @@ fn lost_check(view: View, subject: &Subject, why: Unavailable) -> Unavailable {
     }
 }
 
-/// Whether a change of the kernel or its shape can have brought this about.
-fn takes_check_away(why: &Unavailable) -> bool {
+/// Returns true if a change of the kernel or of its shape can be the reason.
+fn takes_check_away(why: &NotPassed) -> bool {
     match why.outcome {
         Outcome::Unsupported => true,
         Outcome::Skipped => matches!(

@@ -1,19 +1,19 @@
-//! Hazards within a warp that are of one instruction stream: notes, unless gates.yaml has them fail, or the base
-//! does not have them. Those of the base are known by their kind and the text of their lines.
+//! Judges hazards within a warp that belong to one instruction stream. They are only noted, unless gates.yaml makes
+//! them fail, or the base does not have them. A hazard of the base is recognised by its kind and the text of its lines.
 
 use super::known::{MOST_FINDINGS, is_accepted};
 use crate::index::View;
-use crate::unavailable::{Judged, fail, inconclusive};
+use crate::not_passed::{OrNotPassed, fail, inconclusive};
 use model::*;
 use std::collections::BTreeMap;
 
-/// Whether a finding alone fails nothing.
+/// Returns true if a finding alone fails nothing.
 pub fn is_note(view: View, finding: &Finding) -> bool {
     finding.kind == FindingKind::WarpHazard
         && view.plan().simulation.warp_hazards == WarpHazards::Note
 }
 
-/// Those that are notes and that nobody accepted, of one launch.
+/// Returns the hazards of one launch that are only noted and that nobody accepted.
 fn notes<'a>(view: View<'_, 'a>, id: &CaseId, seed: u64) -> Vec<&'a Finding> {
     let subject = Subject::Case(id.clone());
     let findings = view.simulation(id, seed).map(|launch| &launch.findings);
@@ -24,7 +24,7 @@ fn notes<'a>(view: View<'_, 'a>, id: &CaseId, seed: u64) -> Vec<&'a Finding> {
         .collect()
 }
 
-/// By seed, of the seeds that have any.
+/// Returns the noted hazards by seed, for the seeds that have any.
 fn by_seed<'a>(view: View<'_, 'a>, id: &CaseId) -> Vec<(u64, Vec<&'a Finding>)> {
     let seeds = view.case(id).map_or(&[][..], |case| &case.seeds);
     seeds
@@ -34,7 +34,7 @@ fn by_seed<'a>(view: View<'_, 'a>, id: &CaseId) -> Vec<(u64, Vec<&'a Finding>)> 
         .collect()
 }
 
-/// The first hazard that the report shows for a case, and how many others it has.
+/// Returns the first hazard that the report shows for a case, and how many others it has.
 pub fn first(view: View, id: &CaseId) -> Option<(Finding, usize)> {
     let seeds = by_seed(view, id);
     let most = seeds.iter().map(|(_, found)| found.len()).max()?;
@@ -42,12 +42,12 @@ pub fn first(view: View, id: &CaseId) -> Option<(Finding, usize)> {
     Some(((*found.first()?).clone(), most - 1))
 }
 
-/// Whether the verdict on a case depends on what the base has.
+/// Returns true if the verdict on a case depends on what the base has.
 pub fn rest_on_base(view: View, id: &CaseId) -> bool {
     view.is_simulated() && !by_seed(view, id).is_empty()
 }
 
-/// The part of a finding that stays the same when lines move.
+/// Returns the part of a finding that stays the same when lines move.
 pub fn content(finding: &Finding) -> Vec<String> {
     let of_place = |place: &Place| {
         let text = place.line.as_ref().and_then(|line| line.text.as_deref());
@@ -58,7 +58,7 @@ pub fn content(finding: &Finding) -> Vec<String> {
 
 type Counts = BTreeMap<Vec<String>, usize>;
 
-/// The same lines twice are two hazards.
+/// Counts hazards by content. Two hazards at the same lines count twice.
 fn count<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Counts {
     let mut counts = Counts::new();
     for finding in findings {
@@ -67,8 +67,8 @@ fn count<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Counts {
     counts
 }
 
-/// For each content, the most that one launch of the case has; and why some of that is not known.
-fn of_base(base: View, id: &CaseId) -> (Counts, Option<Reason>) {
+/// Returns how often each content occurs at most in one launch of the case, and why some of that is not known.
+fn most_per_launch(base: View, id: &CaseId) -> (Counts, Option<Reason>) {
     let (mut most, mut unknown) = (Counts::new(), None);
     let seeds = base.case(id).map_or(&[][..], |case| &case.seeds);
     for &seed in seeds {
@@ -89,18 +89,19 @@ fn of_base(base: View, id: &CaseId) -> (Counts, Option<Reason>) {
     (most, unknown)
 }
 
-/// Those of the base's cases that tell what a case of head had before. For a case that the base does not
-/// have, any may be its former name: as far as they are known, and none makes it unknown.
+/// Returns the hazards that a case of head had before. If the base does not have the case, any case of the base may be
+/// its former name: then all cases whose hazards are known count, and a case whose hazards are unknown does not make
+/// the answer unknown.
 fn before(view: View, base: View, id: &CaseId) -> (Counts, Option<Reason>) {
     if base.planned_case(id).is_some() {
-        return of_base(base, id);
+        return most_per_launch(base, id);
     }
     let mut was = Counts::new();
     for case in &base.plan().cases {
         let told = if view.head_answers_for_base(&case.id) {
-            of_base(view, &case.id)
+            most_per_launch(view, &case.id)
         } else {
-            of_base(base, &case.id)
+            most_per_launch(base, &case.id)
         };
         for (content, times) in told.0 {
             let known = was.entry(content).or_default();
@@ -110,8 +111,8 @@ fn before(view: View, base: View, id: &CaseId) -> (Counts, Option<Reason>) {
     (was, None)
 }
 
-/// A hazard that a change brings is one that somebody can still avoid.
-pub fn compare_to_base(view: View, subject: &Subject) -> Judged<()> {
+/// Fails a case for hazards that the base does not have: somebody can still avoid a hazard that a change brings.
+pub fn compare_to_base(view: View, subject: &Subject) -> OrNotPassed<()> {
     let Subject::Case(id) = subject else {
         return Ok(());
     };
@@ -133,8 +134,8 @@ pub fn compare_to_base(view: View, subject: &Subject) -> Judged<()> {
     })
 }
 
-/// Hazards that the base does not have, by seed, and why that is not known. Beside a GPU the base is not simulated, and
-/// none is new.
+/// Returns the hazards that the base does not have, by seed, and why that is not known. If the run has a GPU, the base
+/// is not simulated, and no hazard is new.
 pub fn new_since_base<'a>(
     view: View<'_, 'a>,
     id: &CaseId,

@@ -1,34 +1,34 @@
-//! Findings that somebody has accepted.
+//! Finds the acceptances that let findings pass.
 
 use crate::index::View;
 use model::*;
 
-/// How many findings of one launch a reason holds.
+/// The greatest number of findings of one launch that a reason lists.
 pub(super) const MOST_FINDINGS: usize = 3;
 
 pub(super) fn is_accepted(view: View, subject: &Subject, finding: &Finding) -> bool {
     acceptance(view, subject, finding).is_some()
 }
 
-/// A finding with its acceptance.
-struct Known<'a> {
+/// A finding together with its acceptance.
+struct FindingAcceptance<'a> {
     by: &'a Acceptance,
     finding: &'a KnownFinding,
     place: &'a Place,
 }
 
-/// The first acceptance in force that is of this finding of the case.
+/// Returns the first valid acceptance of this finding of the case.
 fn acceptance<'a>(
     view: View<'_, 'a>,
     subject: &Subject,
     finding: &'a Finding,
-) -> Option<Known<'a>> {
+) -> Option<FindingAcceptance<'a>> {
     let day = view.environment().day();
     let accepted = view.policy().accepted.iter();
     let mut of_case =
         accepted.filter(|accepted| accepted.holds_on(day) && accepted.subjects.contains(subject));
     of_case.find_map(|by| match &by.allows {
-        Allowance::Finding(known) => Some(Known {
+        Allowance::Finding(known) => Some(FindingAcceptance {
             by,
             finding: known,
             place: known.place_in(finding)?,
@@ -37,7 +37,7 @@ fn acceptance<'a>(
     })
 }
 
-/// For each acceptance what it lets pass, over all seeds.
+/// Returns for each acceptance what it lets pass, over all seeds.
 pub(super) fn accepted_findings(view: View, subject: &Subject) -> Vec<AcceptedFinding> {
     let Subject::Case(id) = subject else {
         return Vec::new();
@@ -48,7 +48,8 @@ pub(super) fn accepted_findings(view: View, subject: &Subject) -> Vec<AcceptedFi
         .filter_map(|&seed| view.simulation(id, seed).ok());
     let mut all: Vec<AcceptedFinding> = Vec::new();
     for found in launches.flat_map(|launch| &launch.findings) {
-        let Some(Known { by, finding, place }) = acceptance(view, subject, found) else {
+        let Some(FindingAcceptance { by, finding, place }) = acceptance(view, subject, found)
+        else {
             continue;
         };
         match all.iter_mut().find(|other| other.declared == by.declared) {

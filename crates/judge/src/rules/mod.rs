@@ -1,4 +1,4 @@
-//! Floor 3: the rules, one file for each kind. A rule turns values into one verdict and knows no other rule.
+//! Floor 3: the rules, one file for each kind. A rule turns values into one verdict, and knows no other rule.
 
 pub(super) mod accepted;
 pub(super) mod base;
@@ -16,19 +16,19 @@ mod known;
 
 use super::counterpart::BaseStatus;
 use super::index::View;
-use super::unavailable::{Judged, Unavailable, inconclusive};
+use super::not_passed::{NotPassed, OrNotPassed, inconclusive};
 use model::*;
 
-/// A verdict in the making, and what else it asks of the run.
+/// A verdict in the making, with the other effects that the rule has on the run.
 pub(super) struct Ruled {
     pub verdict: Verdict,
     pub wins: Vec<Win>,
     pub counters: Vec<CounterChange>,
     pub accepted: Vec<Accepted>,
     pub drift: Option<Drift>,
-    /// Evidence of this kind has no baseline at all yet.
+    /// The kind of evidence for which no baseline exists yet at all.
     pub new: Option<Facet>,
-    /// More timing processes could decide it.
+    /// True if more timing processes could decide the gate.
     pub open: bool,
 }
 
@@ -51,7 +51,7 @@ impl Ruled {
         }
     }
 
-    /// Adds the verdict to the judgement, with what else the rule found.
+    /// Adds the verdict to the judgement, with everything else that the rule found.
     pub fn file(mut self, judgement: &mut Judgement) {
         judgement.wins.append(&mut self.wins);
         judgement.counters.append(&mut self.counters);
@@ -60,7 +60,8 @@ impl Ruled {
         judgement.verdicts.push(self.verdict);
     }
 
-    /// The other, of a further architecture, where it says worse. A metric without a baseline yet is not worse.
+    /// Returns the worse of two verdicts, of which the other is for a further architecture. A metric that has no
+    /// baseline yet is not worse.
     fn or_worse(mut self, other: Self, arch: Arch) -> Self {
         if other.verdict.outcome >= self.verdict.outcome || other.verdict.reason.is_new() {
             self.new = self.new.or(other.new);
@@ -87,7 +88,8 @@ impl Ruled {
         }
     }
 
-    /// Returns true if the gate is broken, or open with values: who accepted more than it allows has accepted that too.
+    /// Returns true if an acceptance can let the gate pass: it is broken, or open with values. Somebody who accepted
+    /// more than the gate allows has accepted that, too.
     fn can_be_accepted(&self) -> bool {
         match self.verdict.outcome {
             Outcome::Fail => true,
@@ -101,10 +103,10 @@ impl Ruled {
         }
     }
 
-    fn end(mut self, found: Judged<Reason>) -> Self {
+    fn end(mut self, found: OrNotPassed<Reason>) -> Self {
         let (outcome, reason) = match found {
             Ok(reason) => (Outcome::Pass, reason),
-            Err(Unavailable { outcome, reason }) => (outcome, reason),
+            Err(NotPassed { outcome, reason }) => (outcome, reason),
         };
         self.verdict.outcome = outcome;
         self.verdict.reason = reason;
@@ -112,14 +114,14 @@ impl Ruled {
     }
 }
 
-/// Judges one gate: of a case, the worst of the architectures that are run. Where it is broken, one of `acceptances` may
-/// let it pass.
+/// Judges one gate. The verdict on a case is the worst over the architectures that are run. If the gate is broken, one
+/// of `acceptances` may let it pass.
 pub(super) fn judge_gate(view: View, gate: &Gate, acceptances: &[Acceptance]) -> Ruled {
     let mut ruled = judge_rule(view, gate);
     if let Subject::Case(id) = &gate.subject {
         for (arch, view) in view.other_architectures(id) {
             let other = judge_rule(view, gate);
-            // A baseline is made of what is run by itself.
+            // Only code that is run by itself gets a baseline.
             let new = other.new.filter(|_| view.is_run_by_itself(id, arch));
             ruled = ruled.or_worse(Ruled { new, ..other }, arch);
         }
@@ -167,8 +169,8 @@ pub(super) fn judge_rule(view: View, gate: &Gate) -> Ruled {
     }
 }
 
-/// A relative limit on times is held against the base wherever it has the case: what was measured
-/// in the same run says more than what was agreed on another day.
+/// Returns true if a relative limit on times is compared with the base, which is the case wherever the base has the
+/// case: a measurement in the same run says more than one that was agreed on another day.
 pub(super) fn is_against_base(view: View, subject: &Subject, metric: Metric) -> bool {
     match subject {
         Subject::Case(id) if metric.facet() == Facet::Times => !matches!(
@@ -179,27 +181,27 @@ pub(super) fn is_against_base(view: View, subject: &Subject, metric: Metric) -> 
     }
 }
 
-/// A gate that cannot be put on such a subject.
-fn misplaced<T>() -> Judged<T> {
+/// Reports a gate that does not apply to such a subject.
+fn misplaced<T>() -> OrNotPassed<T> {
     inconclusive(Reason::Misplaced { metric: None })
 }
 
-/// A margin that has to be a share.
-fn share_of(allowed: Margin) -> Judged<f64> {
+/// Returns a margin as a share, or reports that it is none.
+fn share_of(allowed: Margin) -> OrNotPassed<f64> {
     match allowed {
         Margin::Share(share) if share.0 >= 0.0 && share.0.is_finite() => Ok(share.0),
         Margin::Share(_) | Margin::Amount { .. } => inconclusive(Reason::BadChange { allowed }),
     }
 }
 
-fn check_margin(metric: Metric, allowed: Margin) -> Judged<()> {
+fn check_margin(metric: Metric, allowed: Margin) -> OrNotPassed<()> {
     match allowed {
         Margin::Amount { .. } if metric.has_amounts() => Ok(()),
         _ => share_of(allowed).map(drop),
     }
 }
 
-/// (value - base) / base; a rise from 0 is infinite, and 0 after 0 is no change.
+/// Returns (value - base) / base. A rise from 0 is infinite, and 0 after 0 is no change.
 pub fn relative_change(value: f64, base: f64) -> f64 {
     if value == base {
         0.0

@@ -1,8 +1,10 @@
-//! One value from each of several independent processes, on a log scale, where a ratio is a difference.
+//! Sums up one value from each of several independent processes, and compares two such groups. Everything is computed
+//! on a log scale, where a ratio is a difference. The intervals assume that the logs of the values are independent and
+//! normally distributed.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// All intervals are two-sided at this level.
+/// The two-sided level of all intervals in this module.
 pub const CONFIDENCE: f64 = 0.95;
 
 /// The power at which `smallest_visible` is stated.
@@ -10,21 +12,21 @@ pub const POWER: f64 = 0.80;
 
 /// Positive values of at least two processes, summed up by mean and standard deviation of their logs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Group {
+pub struct ProcessGroup {
     ln_mean: f64,
-    /// Above zero: see [`Group::of`].
+    /// Above zero: [`ProcessGroup::from_values`] refuses groups without any spread.
     ln_deviation: f64,
-    /// At least two.
+    /// The number of processes, at least two.
     n: u32,
 }
 
-impl Group {
-    /// `resolution` is the relative standard error that the clock's step alone gives one value. Values
+impl ProcessGroup {
+    /// Sums up values. `resolution` is the relative standard error that the clock's step alone gives one value. Values
     /// that agree more closely than that agree by rounding, so it is the least spread that is believed.
     ///
-    /// `None` for fewer than two values, where one is not positive and finite, or where neither the
-    /// values nor the clock show any spread: certainty from nothing.
-    pub fn of(values: &[f64], resolution: f64) -> Option<Self> {
+    /// Returns `None` for fewer than two values, for a value that is not positive and finite, and if neither the values
+    /// nor the clock show any spread: an interval would then be certainty from nothing.
+    pub fn from_values(values: &[f64], resolution: f64) -> Option<Self> {
         let n = u32::try_from(values.len()).ok().filter(|&n| n >= 2)?;
         if !values.iter().all(|&value| value > 0.0 && value.is_finite()) {
             return None;
@@ -36,7 +38,7 @@ impl Group {
         Self::from_parts(mean, deviation.max(resolution), n)
     }
 
-    /// From what was kept of a group: its value, the standard deviation of its logs, and its size.
+    /// Restores a group from what a baseline kept: its value, the standard deviation of its logs, and its size.
     pub fn from_summary(value: f64, ln_deviation: f64, n: u32) -> Option<Self> {
         Self::from_parts(value.ln(), ln_deviation, n)
     }
@@ -51,7 +53,7 @@ impl Group {
         })
     }
 
-    /// The geometric mean: the estimate that the intervals below are about.
+    /// Returns the geometric mean, which is the estimate that the intervals below are about.
     pub fn value(&self) -> f64 {
         self.ln_mean.exp()
     }
@@ -64,29 +66,29 @@ impl Group {
         self.n
     }
 
-    /// Degrees of freedom of [`Self::ln_deviation`].
+    /// Returns the degrees of freedom of [`Self::ln_deviation`].
     fn freedom(&self) -> f64 {
         f64::from(self.n.saturating_sub(1))
     }
 
-    /// Squared standard error of `ln_mean`.
+    /// Returns the squared standard error of `ln_mean`.
     fn variance(&self) -> f64 {
         self.ln_deviation.powi(2) / f64::from(self.n)
     }
 
-    /// Student's t interval of the value.
+    /// Returns Student's t interval of the value.
     pub fn interval(&self) -> [f64; 2] {
         let half = t_quantile(0.5 + CONFIDENCE / 2.0, self.freedom()) * self.variance().sqrt();
         [(self.ln_mean - half).exp(), (self.ln_mean + half).exp()]
     }
 
-    /// The smallest true relative increase over a fixed number that would show with [`POWER`].
+    /// Returns the smallest true relative increase over a fixed number that would show with [`POWER`].
     pub fn smallest_visible(&self) -> f64 {
         smallest_visible(self.variance(), student(self.freedom()))
     }
 }
 
-/// Ascending, so that the order of the processes cannot change a bit of a sum.
+/// Returns the logs in ascending order, so that the order of the processes cannot change a bit of a sum.
 fn sorted_logs(values: &[f64]) -> Vec<f64> {
     let mut logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
     logs.sort_unstable_by(f64::total_cmp);
@@ -101,28 +103,28 @@ pub(super) fn geometric_mean(values: &[f64]) -> f64 {
     mean(&sorted_logs(values)).exp()
 }
 
-/// head over base.
+/// The ratio of head to base, with its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
     pub ratio: f64,
-    /// 95 % interval of the ratio.
+    /// The 95 % interval of the ratio.
     pub interval: [f64; 2],
-    /// The smallest true relative increase that a comparison with this spread and these numbers of
-    /// processes tells from none with 80 % power.
+    /// The smallest true relative increase that a comparison with this spread and these numbers of processes
+    /// distinguishes from no increase with 80 % power.
     pub smallest_visible: f64,
 }
 
-/// Welch's unequal-variances t interval of the difference of log means (Welch 1947, with Satterthwaite's
-/// degrees of freedom): head and base come from different days, and nothing makes their spreads equal.
-pub fn compare(head: &Group, base: &Group) -> Comparison {
+/// Compares two groups by Welch's unequal-variances t interval of the difference of log means (Welch 1947, with
+/// Satterthwaite's degrees of freedom). Head and base come from different days, so nothing makes their spreads equal.
+pub fn compare(head: &ProcessGroup, base: &ProcessGroup) -> Comparison {
     let (vh, vb) = (head.variance(), base.variance());
     let variance = vh + vb;
     let df = variance.powi(2) / (vh.powi(2) / head.freedom() + vb.powi(2) / base.freedom());
     comparison(head.ln_mean - base.ln_mean, variance, student(df))
 }
 
-/// The interval of a ratio from its logarithm, the variance of that, and quantiles of what it is divided by
-/// its standard error.
+/// Returns the interval of a ratio from its logarithm, the variance of the logarithm, and the quantiles of the
+/// logarithm divided by its standard error.
 fn comparison(ln_ratio: f64, variance: f64, quantile: impl Fn(f64) -> f64) -> Comparison {
     let half = quantile(0.5 + CONFIDENCE / 2.0) * variance.sqrt();
     Comparison {
@@ -132,34 +134,38 @@ fn comparison(ln_ratio: f64, variance: f64, quantile: impl Fn(f64) -> f64) -> Co
     }
 }
 
-/// Quantiles of Student's t.
+/// Returns the quantile function of Student's t.
 fn student(df: f64) -> impl Fn(f64) -> f64 {
     move |p| t_quantile(p, df)
 }
 
-/// The variation that several sessions (days, GPUs of one model) gave for one code.
+/// The variation that several sessions (days, GPUs of one model) showed for one code.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Between {
-    /// Mean of ln(value) over the sessions.
+    /// The mean of ln(value) over the sessions.
     pub ln_mean: f64,
     pub sessions: u32,
-    /// Standard deviation of ln(value) between sessions, above zero, and the degrees of freedom that it
-    /// was estimated with.
+    /// The standard deviation of ln(value) between sessions, above zero, and the degrees of freedom that it was
+    /// estimated with.
     pub ln_deviation: f64,
     pub freedom: u32,
 }
 
-/// The interval of a ratio to a mean of sessions, where head is one new session: it lies in its turn
-/// somewhere between days.
+/// Compares a new session with the mean of earlier sessions. Head is one session itself, so its mean differs from the
+/// others as days differ.
 ///
-/// The difference of logs has the variance v_h / n + s^2 (1 + 1 / m): between the n processes of head,
-/// between sessions for the one that head is, and for the mean of m sessions. That is the prediction
-/// interval of one new observation. Its quantiles are those of either part, weighted by the parts (Cochran
-/// and Cox, Experimental Designs, 1950): Satterthwaite's degrees of freedom say too many where s is of two
-/// sessions and processes spread as days do, and a new day then lies outside 11 times in 100. So it does 5
-/// to 6 times, and less where days differ little, as s^2 is taken from means over processes and holds a part
-/// of v_h already. `None` where the spread between sessions is none that can be believed.
-pub fn predict(head: &Group, base: &Between) -> Option<Comparison> {
+/// The difference of logs has the variance v_h / n + s^2 (1 + 1 / m): between the n processes of head, between sessions
+/// for the one session that head is, and for the mean of the m earlier sessions. This makes the interval a prediction
+/// interval of one new observation.
+///
+/// Its quantiles are the quantiles of the two parts, weighted by their variances (Cochran and Cox, Experimental
+/// Designs, 1950). Satterthwaite's degrees of freedom would be too many if s comes from two sessions and processes
+/// spread as much as days do: a new day would then lie outside 11 times in 100. With the weighted quantiles it lies
+/// outside 5 to 6 times. It lies outside less often if days differ little, because s^2 is computed from means over
+/// processes and so already contains a part of v_h.
+///
+/// Returns `None` if the spread between sessions is unusable.
+pub fn predict(head: &ProcessGroup, base: &Between) -> Option<Comparison> {
     let usable = base.ln_mean.is_finite()
         && base.ln_deviation.is_finite()
         && base.ln_deviation > 0.0
@@ -174,7 +180,7 @@ pub fn predict(head: &Group, base: &Between) -> Option<Comparison> {
     let [of_head, of_days] = [head.freedom(), f64::from(base.freedom)].map(student);
     let quantile = |p: f64| {
         let weighted = (within * of_head(p) + between * of_days(p)) / variance;
-        // A variance that underflows leaves everything open, rather than nothing.
+        // If a variance underflows, the interval is infinite and decides nothing.
         if weighted.is_finite() {
             weighted
         } else {
@@ -189,8 +195,8 @@ fn smallest_visible(variance: f64, quantile: impl Fn(f64) -> f64) -> f64 {
     (t * variance.sqrt()).exp_m1()
 }
 
-/// Infinite, and so every interval useless rather than wrong, where `df` is no number above zero (a
-/// variance so small that its square underflows).
+/// Returns the quantile `p` of Student's t, or infinity if `df` is not a number above zero, as for a variance so small
+/// that its square underflows. An infinite interval is useless, but not wrong.
 fn t_quantile(p: f64, df: f64) -> f64 {
     StudentsT::new(0.0, 1.0, df).map_or(f64::INFINITY, |t| t.inverse_cdf(p))
 }
@@ -221,8 +227,8 @@ mod tests {
     #[test]
     fn welch_by_hand() {
         // ln values: head mean ln 110 with sd 0.01 and n 4, base ln 100 with sd 0.01 and n 4: df = 6.
-        let head = Group::from_summary(110.0, 0.01, 4).unwrap();
-        let base = Group::from_summary(100.0, 0.01, 4).unwrap();
+        let head = ProcessGroup::from_summary(110.0, 0.01, 4).unwrap();
+        let base = ProcessGroup::from_summary(100.0, 0.01, 4).unwrap();
         let comparison = compare(&head, &base);
         let half: f64 = 2.446911851 * 0.01 * (0.5f64).sqrt();
         assert!(close(comparison.ratio, 1.1));
@@ -236,7 +242,7 @@ mod tests {
     #[test]
     fn one_more_session_by_hand() {
         // ln values: head sd 0.01 and n 9; 4 sessions with sd 0.02 between them, 3 degrees of freedom.
-        let head = Group::from_summary(110.0, 0.01, 9).unwrap();
+        let head = ProcessGroup::from_summary(110.0, 0.01, 9).unwrap();
         let base = Between {
             ln_mean: 100f64.ln(),
             sessions: 4,
@@ -250,7 +256,7 @@ mod tests {
         let half = quantile * f64::sqrt(within + between);
         assert!(close(comparison.ratio, 1.1));
         assert!((comparison.interval[1] - 1.1 * half.exp()).abs() < 1e-7);
-        let single = Group::from_summary(100.0, 0.01, 4).unwrap();
+        let single = ProcessGroup::from_summary(100.0, 0.01, 4).unwrap();
         let paired = compare(&head, &single);
         assert!(paired.smallest_visible < comparison.smallest_visible);
         for broken in [
@@ -272,7 +278,7 @@ mod tests {
         }
     }
 
-    /// Uniform in (0, 1), always the same.
+    /// Draws uniformly from (0, 1), the same numbers in every run.
     fn uniform(state: &mut u64) -> f64 {
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = *state;
@@ -299,9 +305,9 @@ mod tests {
                 let mut day = || {
                     let day = draw(days);
                     let processes: Vec<f64> = (0..5).map(|_| (day + draw(0.001)).exp()).collect();
-                    Group::of(&processes, 1e-6).unwrap()
+                    ProcessGroup::from_values(&processes, 1e-6).unwrap()
                 };
-                let seen: Vec<Group> = (0..sessions).map(|_| day()).collect();
+                let seen: Vec<ProcessGroup> = (0..sessions).map(|_| day()).collect();
                 let head = day();
                 let n = f64::from(sessions);
                 let mean = seen.iter().map(|day| day.ln_mean).sum::<f64>() / n;
@@ -333,29 +339,29 @@ mod tests {
             &[1.0, f64::NAN],
             &[1.0, f64::INFINITY],
         ] {
-            assert_eq!(Group::of(values, 0.01), None, "{values:?}");
+            assert_eq!(ProcessGroup::from_values(values, 0.01), None, "{values:?}");
         }
         assert_eq!(
-            Group::of(&[5.0, 5.0, 5.0], 0.0),
+            ProcessGroup::from_values(&[5.0, 5.0, 5.0], 0.0),
             None,
             "certainty from nothing"
         );
-        assert!(Group::from_summary(1.0, f64::NAN, 3).is_none());
-        assert!(Group::from_summary(-1.0, 0.1, 3).is_none());
-        assert!(Group::from_summary(1.0, 0.1, 1).is_none());
+        assert!(ProcessGroup::from_summary(1.0, f64::NAN, 3).is_none());
+        assert!(ProcessGroup::from_summary(-1.0, 0.1, 3).is_none());
+        assert!(ProcessGroup::from_summary(1.0, 0.1, 1).is_none());
     }
 
     #[test]
     fn values_that_agree_by_rounding_keep_the_clocks_step() {
-        let group = Group::of(&[2304.0; 3], 0.004).unwrap();
+        let group = ProcessGroup::from_values(&[2304.0; 3], 0.004).unwrap();
         assert_eq!(group.ln_deviation(), 0.004);
         assert!(group.smallest_visible() > 0.004);
     }
 
     #[test]
     fn five_processes_see_less_than_three() {
-        let few = Group::from_summary(100.0, 0.01, 3).unwrap();
-        let many = Group::from_summary(100.0, 0.01, 5).unwrap();
+        let few = ProcessGroup::from_summary(100.0, 0.01, 3).unwrap();
+        let many = ProcessGroup::from_summary(100.0, 0.01, 5).unwrap();
         assert!(compare(&many, &many).smallest_visible < compare(&few, &few).smallest_visible);
     }
 
@@ -366,7 +372,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_interval_contains_the_estimate(head in values(), base in values()) {
-            let (head, base) = (Group::of(&head, 1e-6).unwrap(), Group::of(&base, 1e-6).unwrap());
+            let (head, base) = (ProcessGroup::from_values(&head, 1e-6).unwrap(), ProcessGroup::from_values(&base, 1e-6).unwrap());
             let comparison = compare(&head, &base);
             prop_assert!(comparison.interval[0] <= comparison.ratio);
             prop_assert!(comparison.ratio <= comparison.interval[1]);
@@ -376,15 +382,15 @@ mod tests {
 
         #[test]
         fn order_does_not_matter(mut head in values()) {
-            let forward = Group::of(&head, 1e-6);
+            let forward = ProcessGroup::from_values(&head, 1e-6);
             head.reverse();
-            prop_assert_eq!(forward, Group::of(&head, 1e-6));
+            prop_assert_eq!(forward, ProcessGroup::from_values(&head, 1e-6));
         }
 
         #[test]
         fn a_common_factor_cancels(head in values(), base in values(), k in 0.001..1000.0) {
             let of = |values: &[f64], k: f64| {
-                Group::of(&values.iter().map(|value| value * k).collect::<Vec<_>>(), 1e-6).unwrap()
+                ProcessGroup::from_values(&values.iter().map(|value| value * k).collect::<Vec<_>>(), 1e-6).unwrap()
             };
             let a = compare(&of(&head, 1.0), &of(&base, 1.0));
             let b = compare(&of(&head, k), &of(&base, k));
@@ -397,7 +403,7 @@ mod tests {
         ) {
             let of = |sessions: u32, k: f64| {
                 // Quieter than the sessions: else its own few processes decide the width.
-                let head = Group::from_summary(101.0 * k, 1e-5, 5).unwrap();
+                let head = ProcessGroup::from_summary(101.0 * k, 1e-5, 5).unwrap();
                 let base = Between {
                     ln_mean: (100.0 * k).ln(),
                     sessions,
@@ -417,15 +423,15 @@ mod tests {
 
         #[test]
         fn swapping_the_sides_inverts_the_ratio(head in values(), base in values()) {
-            let (head, base) = (Group::of(&head, 1e-6).unwrap(), Group::of(&base, 1e-6).unwrap());
+            let (head, base) = (ProcessGroup::from_values(&head, 1e-6).unwrap(), ProcessGroup::from_values(&base, 1e-6).unwrap());
             let (a, b) = (compare(&head, &base), compare(&base, &head));
             prop_assert!((a.ratio * b.ratio - 1.0).abs() < 1e-9);
         }
 
         #[test]
         fn a_summary_is_the_group(values in values()) {
-            let group = Group::of(&values, 1e-6).unwrap();
-            let kept = Group::from_summary(group.value(), group.ln_deviation(), group.processes()).unwrap();
+            let group = ProcessGroup::from_values(&values, 1e-6).unwrap();
+            let kept = ProcessGroup::from_summary(group.value(), group.ln_deviation(), group.processes()).unwrap();
             prop_assert!(close(kept.value() / group.value(), 1.0));
             prop_assert!(close(kept.interval()[0] / group.interval()[0], 1.0));
         }

@@ -1,9 +1,9 @@
-//! Statistics of timings. Knows nothing of kernels, gates or files. `times` defines p50, p90, p99 and cv, once for all
-//! that use them.
+//! Statistics of timings. The module knows nothing of kernels, gates or files. `times` defines p50, p90, p99 and cv,
+//! once for everybody that uses them.
 //!
-//! Two levels: a [`Sample`] holds the measurements of one process, a [`Group`] one value from each of
-//! several processes. Uncertainty lives between processes, where clocks, placement and neighbours
-//! differ; within one process thousands of samples agree on the wrong value.
+//! There are two levels: a [`Sample`] holds the measurements of one process, and a [`ProcessGroup`] holds one value
+//! from each of several processes. Uncertainty lives between processes, where clocks, placement and neighbours differ.
+//! Within one process thousands of samples can agree on the wrong value.
 
 mod group;
 pub mod modes;
@@ -11,6 +11,6 @@ mod sample;
 pub mod sequential;
 mod times;
 
-pub use group::{Between, Comparison, Group, compare, predict};
+pub use group::{Between, Comparison, ProcessGroup, compare, predict};
 pub use sample::Sample;
 pub use times::{ProcessTimes, Reading, over_processes, p50};

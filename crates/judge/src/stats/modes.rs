@@ -1,64 +1,69 @@
-//! Whether single launches have two modes: most of them fast, a share of them slow, and few in between.
+//! Decides whether single launches have two modes: most launches are fast, a share of them is slow, and few lie in
+//! between.
 //!
-//! Each process is held against its own fast end (its 10th percentile) first, so that processes that
-//! differ from one another are no modes, and so that a kernel that became slower as a whole is none either.
-//! The rest is pooled, split where the variance between two classes is largest (Otsu, "A Threshold
-//! Selection Method from Gray-Level Histograms", 1979), over logs, and the split moved to where the launches
-//! are sparsest. Any sample can be split. The valley has to be real: in three windows of one width, around
-//! either class's median and at the sparsest place between them, the valley holds at most half of what the
-//! smaller peak holds, and so few by chance only once in ten thousand were the two equally dense (the sign
-//! test). A skew or heavy tail falls off and has no valley.
+//! First, the launches of each process are divided by the fast end of that process (its 10th percentile). Differences
+//! between processes therefore make no modes, and neither does a kernel that became slower as a whole. The logs of all
+//! processes are then pooled and split where the variance between the two classes is largest (Otsu, "A Threshold
+//! Selection Method from Gray-Level Histograms", 1979), and the split is moved to the place where launches are
+//! sparsest.
 //!
-//! On simulated samples (`modes/tests.rs`) none of 11 kinds of one mode is split in a thousand runs each
-//! (skewed, heavy-tailed, drifting, of a few steps of the clock, with 2 % of outliers), and a slow mode of
-//! 10 % and 1.5 times is found in all of as many runs of 3 processes with 200 launches each. Launches that
-//! wander in a random walk within a process can look like two modes, as they then dwell in some places.
+//! Any sample can be split, so the valley has to be real. Three windows of one width are compared: one around the
+//! median of each class, and one at the sparsest place between them. The valley must hold at most half as many launches
+//! as the smaller peak, and so few that this would happen once in ten thousand times if both places were equally dense
+//! (the sign test). A skewed or heavy tail falls off steadily and has no valley.
+//!
+//! On simulated samples (`modes/tests.rs`), each of 11 kinds of samples with one mode is split in none of a thousand
+//! runs (skewed, heavy-tailed, drifting, of a few steps of the clock, with 2 % of outliers). A slow mode with 10 % of
+//! the launches and 1.5 times the time is found in all of as many runs, with 3 processes of 200 launches each. The test
+//! can be misled by launches that wander in a random walk within a process: they dwell in some places, which can look
+//! like two modes.
 
 use super::Sample;
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-/// Fewer launches than this, over all processes, are no ground to say that there is one mode.
+/// With fewer launches than this, over all processes, nobody can say that there is one mode.
 pub use model::LEAST_LAUNCHES_FOR_MODES as LEAST;
 
-/// Modes with a smaller share (0 to 1) are tails: a limit on p99 sees those.
+/// Modes with a smaller share (0 to 1) are tails, and a limit on p99 sees those.
 pub const SMALLEST_SHARE: f64 = 0.05;
 
-/// The slow mode is slower by at least this share. Less is how a clock wanders.
+/// The slow mode must be slower by at least this share. A clock wanders by less.
 const SEPARATION: f64 = 0.02;
 
-/// And by at least as many steps of the clock: the windows are then two steps wide, and one step that the
-/// clock favours or leaves out makes no valley.
+/// The modes must also be at least this many steps of the clock apart. The windows are then two steps wide, and a
+/// single step that the clock favours or leaves out makes no valley.
 const STEPS: f64 = 6.0;
 
-/// How much of the smaller peak a valley may hold, and how likely it may be chance.
+/// The share of the smaller peak that a valley may hold, and the probability with which it may be chance.
 const VALLEY: f64 = 0.5;
 const CHANCE: f64 = 1e-4;
 
-/// The fast end. Above the fastest few, which are outliers, and still fast where nine in ten are slow.
+/// The quantile of a process that is its fast end. It lies above the fastest few launches, which are outliers, and is
+/// still fast if nine launches in ten are slow.
 const FAST_END: f64 = 0.10;
 
-/// Single launches of one process.
+/// Times of single launches of one process.
 #[derive(Clone, Copy, Debug)]
 pub struct Launches<'a> {
     pub ns: &'a [u64],
-    /// Step of the clock.
+    /// The smallest step of the clock.
     pub tick_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mode {
-    /// Median of its launches.
+    /// The median of the mode's launches.
     pub ns: f64,
-    /// The share of all launches, 0 to 1.
+    /// The mode's share of all launches, 0 to 1.
     pub share: f64,
 }
 
-/// Two modes, and what divides them.
+/// Two modes, and the value that divides them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Modes {
     pub fast: Mode,
     pub slow: Mode,
-    /// Over the fast end of the process that a launch belongs to.
+    /// The dividing time over the fast end of the process that a launch belongs to.
     split: f64,
 }
 
@@ -70,10 +75,10 @@ pub struct TooFew {
 }
 
 impl Modes {
-    /// `None` where there is one mode.
+    /// Finds two modes. Returns `None` if there is only one.
     ///
     /// # Errors
-    /// With fewer than [`LEAST`] launches, or a process without any or at 0 ns.
+    /// There are fewer than [`LEAST`] launches, or a process has no launches, or its fast end is at 0 ns.
     pub fn find(processes: &[Launches<'_>]) -> Result<Option<Self>, TooFew> {
         let have = processes.iter().map(|process| process.ns.len()).sum();
         let samples: Option<Vec<(Sample, f64)>> = processes
@@ -95,10 +100,10 @@ impl Modes {
             logs.extend(untied(sample, tick).map(|ns| (ns / end).ln()));
         }
         logs.sort_unstable_by(f64::total_cmp);
-        let Some(found) = Valley::of(&logs).filter(|valley| valley.is_real(&logs, step)) else {
+        let Some(found) = Valley::find(&logs).filter(|valley| valley.is_real(&logs, step)) else {
             return Ok(None);
         };
-        // Summed in ascending order, so that the order of the processes changes no bit of it.
+        // The sum is taken in ascending order, so that the order of the processes changes no bit of it.
         let mut ends: Vec<f64> = samples.iter().map(|(_, end)| end.ln()).collect();
         ends.sort_unstable_by(f64::total_cmp);
         let end = ends.iter().sum::<f64>() / ends.len() as f64;
@@ -116,7 +121,7 @@ impl Modes {
         }))
     }
 
-    /// Share (0 to 1) of one process's launches that are in the slow mode; `None` for a process without
+    /// Returns the share (0 to 1) of one process's launches that are in the slow mode, or `None` for a process without
     /// launches.
     pub fn slow_share(&self, ns: &[u64]) -> Option<f64> {
         let split = fast_end(&Sample::new(ns)?)? * self.split;
@@ -133,11 +138,12 @@ pub struct SlowShares {
     pub base: Vec<f64>,
 }
 
-/// One split for both sides, found on all processes of both together; `None` where there is one mode, and
-/// every share is 0. That one side is slower as a whole does not count: see the head of this file.
+/// Finds one split for both sides, on all processes of both together, and returns the slow share of each process.
+/// Returns `None` if there is one mode, so that every share is 0. A side that is slower as a whole does not count: see
+/// the head of this file.
 ///
 /// # Errors
-/// As [`Modes::find`].
+/// Fails as [`Modes::find`] does.
 pub fn slow_shares(
     head: &[Launches<'_>],
     base: &[Launches<'_>],
@@ -163,35 +169,36 @@ fn fast_end(sample: &Sample) -> Option<f64> {
     (end > 0.0).then_some(end)
 }
 
-/// Launches of one value are spread evenly over the step of the clock that they were rounded to: a lattice
-/// has a valley between any two of its points.
+/// Spreads launches of equal time evenly over the step of the clock that they were rounded to. Otherwise there would be
+/// a valley between any two steps.
 fn untied(sample: &Sample, tick: f64) -> impl Iterator<Item = f64> {
     sample.ties().flat_map(move |(value, count)| {
         (0..count).map(move |at| {
             let place = (at as f64 + 0.5) / count as f64 - 0.5;
-            // Half a ns where the clock says 0: it has a log.
+            // A launch of 0 ns counts as half a nanosecond, so that it has a logarithm.
             (value as f64 + tick * place).max(0.5)
         })
     })
 }
 
-/// Where two classes of ascending logs are divided.
+/// The split of ascending logs into two classes.
 struct Valley {
-    /// Medians of the classes.
+    /// The medians of the two classes.
     fast: f64,
     slow: f64,
     at: f64,
-    /// Launches below `at`.
+    /// The number of launches below `at`.
     below: usize,
-    /// Those in the window around `at`.
+    /// The number of launches in the window around `at`.
     inside: usize,
 }
 
 impl Valley {
-    fn of(logs: &[f64]) -> Option<Self> {
+    fn find(logs: &[f64]) -> Option<Self> {
         let mut below = otsu(logs)?;
         let mut valley = Self::between(logs, below)?;
-        // The split of largest variance leans to the middle where one mode is small.
+        // If one mode is small, the split of largest variance leans towards the middle, so it is repeated from the
+        // valley.
         for _ in 0..8 {
             if valley.below == below {
                 break;
@@ -202,18 +209,18 @@ impl Valley {
         Some(valley)
     }
 
-    /// The sparsest place between the medians of two classes.
+    /// Finds the sparsest place between the medians of two classes.
     fn between(logs: &[f64], below: usize) -> Option<Self> {
         let fast = *logs.get(below / 2)?;
         let slow = *logs.get((below + logs.len()) / 2)?;
         let window = (slow - fast) / 3.0;
-        // Nowhere closer to a median than half a window: there the peaks' own windows end.
+        // The window stays half a window away from the medians, where the windows of the peaks end.
         let (first, last) = (fast + window / 2.0, slow - window * 1.5);
         let between = logs
             .iter()
             .copied()
             .filter(|log| (first..last).contains(log));
-        // Just above a launch the window is emptier than at it.
+        // A window that begins just above a launch is emptier than one that begins at it.
         let windows = counts(
             logs,
             [first]
@@ -247,7 +254,7 @@ impl Valley {
     }
 }
 
-/// The chance of as few as `inside` among both, were either place equally dense.
+/// Returns the probability of at most `inside` launches in the valley if the valley and the peak were equally dense.
 fn chance(inside: usize, peak: usize) -> f64 {
     match Binomial::new(0.5, (inside + peak) as u64) {
         Ok(binomial) => binomial.cdf(inside as u64),
@@ -255,8 +262,8 @@ fn chance(inside: usize, peak: usize) -> f64 {
     }
 }
 
-/// How many values are in the window of this width at each start, with the start. The starts ascend, too, so the ends of
-/// the window only move up.
+/// Counts the values in a window of this width at each start, and returns each count with its start. The starts ascend,
+/// so both ends of the window only move up.
 fn counts(
     sorted: &[f64],
     starts: impl Iterator<Item = f64>,
@@ -275,13 +282,14 @@ fn counts(
     })
 }
 
-/// Values in `low..=high`.
+/// Counts the sorted values that lie in `low..=high`.
 fn count(sorted: &[f64], low: f64, high: f64) -> usize {
     let above = sorted.partition_point(|&value| value <= high);
     above.saturating_sub(sorted.partition_point(|&value| value < low))
 }
 
-/// How many values are in the lower class; neither class is smaller than a mode may be.
+/// Returns the number of values in the lower class of the split with the largest variance between classes. Neither
+/// class is smaller than a mode may be.
 fn otsu(sorted: &[f64]) -> Option<usize> {
     let n = sorted.len() as f64;
     let least = ((SMALLEST_SHARE * n).ceil() as usize).max(1);

@@ -1,4 +1,4 @@
-//! Measurements of one process: integers, so that a sum or an order never depends on rounding.
+//! Measurements of one process. They are integers, so that a sum or an order never depends on rounding.
 
 /// At least one integer measurement, in ascending order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// `None` where there is no measurement.
+    /// Returns `None` if there is no measurement.
     pub fn new(values: &[u64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_unstable();
@@ -25,7 +25,7 @@ impl Sample {
         self.sorted.len()
     }
 
-    /// Each value, ascending, with how often it was measured.
+    /// Returns each value, in ascending order, with the number of times that it was measured.
     pub fn ties(&self) -> impl Iterator<Item = (u64, usize)> {
         let ties = self.sorted.chunk_by(|a, b| a == b);
         ties.filter_map(|tied| Some((*tied.first()?, tied.len())))
@@ -39,8 +39,8 @@ impl Sample {
         self.at(usize::MAX)
     }
 
-    /// Type 7 of Hyndman and Fan, "Sample Quantiles in Statistical Packages" (1996), the default of R and
-    /// NumPy: linear between the order statistics around (n - 1) q. `q` is taken into 0..=1.
+    /// Returns a quantile by type 7 of Hyndman and Fan, "Sample Quantiles in Statistical Packages" (1996), which is the
+    /// default of R and NumPy: linear between the order statistics around (n - 1) q. A `q` outside 0..=1 is clamped.
     pub fn quantile(&self, q: f64) -> f64 {
         let position = q.clamp(0.0, 1.0) * (self.sorted.len().saturating_sub(1)) as f64;
         let below = position.floor();
@@ -58,7 +58,7 @@ impl Sample {
         sum as f64 / self.sorted.len() as f64
     }
 
-    /// Standard deviation with n - 1 in the denominator; `None` for a single measurement.
+    /// Returns the standard deviation with n - 1 in the denominator, or `None` for a single measurement.
     pub fn deviation(&self) -> Option<f64> {
         let mean = self.mean();
         let squares: f64 = self

@@ -1,23 +1,24 @@
-//! Definitions of p50, p90, p99 and cv. Verdicts, causes, diagnoses, `tune` and every report take them from here.
+//! Defines p50, p90, p99 and cv. Verdicts, causes, diagnoses, `tune` and every report use these definitions.
 //!
 //! In one process p50, mean, min and max come from batched samples, divided by the launches of a batch; p50 is their
-//! median. p90, p99 and cv come from samples of one launch each, because batches hide tails: quantiles as
-//! [`Sample::quantile`] takes them, and the standard deviation over the mean.
+//! median. p90, p99 and cv come from samples of one launch each, because batches hide tails. Quantiles are those of
+//! [`Sample::quantile`], and cv is the standard deviation over the mean.
 //!
-//! Each process gives one value, and several processes give the geometric mean of their values ([`over_processes`]). They
-//! are the independent observations, and the interval of a ratio is about this mean.
+//! Each process gives one value, and several processes give the geometric mean of their values ([`over_processes`]).
+//! Processes are the independent observations, and the interval of a ratio is about this mean.
 
 use super::Sample;
 use super::group::geometric_mean;
 use model::TimeFacts;
 
-/// Standard error of one value rounded to steps of 1: sqrt of the variance of a uniform distribution.
+/// Standard error of one value that was rounded to steps of 1: the square root of the variance of a uniform
+/// distribution.
 const ROUNDING: f64 = 0.288_675_134_594_812_9;
 
-/// Samples of one process.
+/// The samples that one process took of a case.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessTimes<'a> {
-    /// Launches of one batched sample.
+    /// The number of launches in one batched sample.
     pub launches: u32,
     pub batched_ns: &'a [u64],
     pub single_ns: &'a [u64],
@@ -45,19 +46,19 @@ impl<'a> From<&'a TimeFacts> for ProcessTimes<'a> {
 
 impl ProcessTimes<'_> {
     pub fn p50(&self) -> Option<Reading> {
-        self.of_batches(Sample::median)
+        self.read_batches(Sample::median)
     }
 
     pub fn mean(&self) -> Option<Reading> {
-        self.of_batches(Sample::mean)
+        self.read_batches(Sample::mean)
     }
 
     pub fn min(&self) -> Option<Reading> {
-        self.of_batches(Sample::min)
+        self.read_batches(Sample::min)
     }
 
     pub fn max(&self) -> Option<Reading> {
-        self.of_batches(Sample::max)
+        self.read_batches(Sample::max)
     }
 
     pub fn p90(&self) -> Option<Reading> {
@@ -68,7 +69,8 @@ impl ProcessTimes<'_> {
         self.quantile(0.99)
     }
 
-    /// At least the rounding of the clock: a smaller spread cannot be seen, and so is not claimed.
+    /// Returns the coefficient of variation. It is at least the rounding of the clock, because a smaller spread cannot
+    /// be seen.
     pub fn cv(&self) -> Option<Reading> {
         let sample = Sample::new(self.single_ns)?;
         let rounding = self.rounding();
@@ -78,10 +80,10 @@ impl ProcessTimes<'_> {
         })
     }
 
-    fn of_batches(&self, of: fn(&Sample) -> f64) -> Option<Reading> {
+    fn read_batches(&self, statistic: fn(&Sample) -> f64) -> Option<Reading> {
         let launches = f64::from(self.launches);
         Some(Reading {
-            value: of(&Sample::new(self.batched_ns)?) / launches,
+            value: statistic(&Sample::new(self.batched_ns)?) / launches,
             step: self.rounding() / launches,
         })
     }
@@ -98,7 +100,7 @@ impl ProcessTimes<'_> {
     }
 }
 
-/// p50 of a case, in ns. `None` where no process has a time above zero.
+/// Returns the p50 of a case in ns, or `None` if no process has a time above zero.
 pub fn p50<'a>(processes: impl IntoIterator<Item = &'a TimeFacts>) -> Option<f64> {
     let usable = processes
         .into_iter()
@@ -107,7 +109,7 @@ pub fn p50<'a>(processes: impl IntoIterator<Item = &'a TimeFacts>) -> Option<f64
     over_processes(&usable.collect::<Vec<_>>())
 }
 
-/// The geometric mean. `None` of no value.
+/// Returns the geometric mean, or `None` for no values.
 pub fn over_processes(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| geometric_mean(values))
 }
@@ -115,9 +117,9 @@ pub fn over_processes(values: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::Group;
+    use crate::stats::ProcessGroup;
 
-    fn of<'a>(batched_ns: &'a [u64], single_ns: &'a [u64]) -> ProcessTimes<'a> {
+    fn process_times<'a>(batched_ns: &'a [u64], single_ns: &'a [u64]) -> ProcessTimes<'a> {
         ProcessTimes {
             launches: 10,
             batched_ns,
@@ -128,7 +130,7 @@ mod tests {
 
     #[test]
     fn p50_is_the_median_of_batches_for_each_launch() {
-        let times = of(&[4000, 1000, 3000, 2000], &[900]);
+        let times = process_times(&[4000, 1000, 3000, 2000], &[900]);
         let value = |found: Option<Reading>| found.unwrap().value;
         assert_eq!(value(times.p50()), 250.0);
         assert_eq!(value(times.mean()), 250.0);
@@ -139,7 +141,7 @@ mod tests {
     #[test]
     fn tails_and_spread_come_from_single_launches() {
         let singles = [100, 200, 300, 400];
-        let times = of(&[1], &singles);
+        let times = process_times(&[1], &singles);
         assert!((times.p90().unwrap().value - 370.0).abs() < 1e-9);
         assert!((times.p99().unwrap().value - 397.0).abs() < 1e-9);
         assert!((times.cv().unwrap().value - 129.099_444_873_580_56 / 250.0).abs() < 1e-12);
@@ -147,14 +149,14 @@ mod tests {
 
     #[test]
     fn cv_is_never_less_than_the_rounding_of_the_clock() {
-        let cv = of(&[1], &[1000, 1000, 1000]).cv().unwrap();
+        let cv = process_times(&[1], &[1000, 1000, 1000]).cv().unwrap();
         assert_eq!(cv.value, cv.step);
         assert!((cv.value - ROUNDING * 32.0 / 1000.0).abs() < 1e-15);
     }
 
     #[test]
     fn nothing_measured_has_no_value() {
-        let times = of(&[], &[7]);
+        let times = process_times(&[], &[7]);
         assert_eq!((times.p50(), times.cv()), (None, None));
         assert_eq!(over_processes(&[]), None);
     }
@@ -167,7 +169,7 @@ mod tests {
         );
         assert!((over_processes(&[100.0, 400.0]).unwrap() - 200.0).abs() < 1e-9);
         let values = [101.0, 99.0, 102.5];
-        let group = Group::of(&values, 1e-9).unwrap();
+        let group = ProcessGroup::from_values(&values, 1e-9).unwrap();
         assert_eq!(over_processes(&values), Some(group.value()));
     }
 }

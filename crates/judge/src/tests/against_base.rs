@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Every process of `fast` takes `ratio` times as long.
+/// Returns a record in which every process of `fast` takes `ratio` times as long.
 fn paired(ratio: f64) -> Record {
     let mut record = record_against_base();
     repair(&mut record, &case_id("fast", "small"), |process, facts| {
@@ -23,7 +23,7 @@ fn compares_heads_own_samples_if_both_ran_against_a_base() {
     let slower = p50(&paired(1.0), &paired(1.03));
     assert_eq!(slower.outcome, Outcome::Fail, "{:?}", slower.reason);
     assert!((slower.change.unwrap().0 - 0.03).abs() < 1e-3);
-    // Not beside its own base, which took as long as head.
+    // Its own base is no opponent, because it took as long as head.
     assert_eq!(comparison(&slower.reason).against, Against::Baseline);
 }
 
@@ -37,7 +37,7 @@ fn one_alone_and_one_interleaved_are_two_protocols() {
             (found.outcome, found.reason),
             (Outcome::Inconclusive, Reason::BaseLacks { metric, why })
         );
-        // Times taken alone on both sides are compared as ever.
+        // Times that were taken alone on both sides are compared as usual.
         let judgement = compare(&base, &head, Loosening::Fails);
         let direct = verdict_of(&judgement, &case("direct", "small"), p50_change());
         assert_eq!(direct.outcome, Outcome::Pass);

@@ -1,4 +1,4 @@
-//! Which values an update may take over without a question, and which it offers.
+//! Tests which values an update may take over without a question, and which it offers.
 
 use super::*;
 use crate::accepts_worse;
@@ -46,7 +46,7 @@ fn a_time_is_worse_beyond_its_noise_alone() {
     assert!(is_worse(101_000.0, 0.0005));
     assert!(!is_worse(101_000.0, 0.02));
     assert!(!is_worse(99_000.0, 0.0005));
-    // An update mends what no interval can be had of.
+    // No interval can be made from this value, which an update repairs.
     let broken = agreed(100_000.0, None);
     let slower = agreed(200_000.0, Some(0.001));
     assert!(!accepts_worse(

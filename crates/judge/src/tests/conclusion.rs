@@ -4,7 +4,8 @@ use super::*;
 use crate::passes::conclude;
 use crate::review::{Comparison, Ended};
 
-/// One of each pass: rules, expected failures, baseline files, acceptances, the review against the base.
+/// Returns one question of each pass: rules, expected failures, baseline files, acceptances, the review against the
+/// base.
 fn questions() -> [Question; 5] {
     [
         Question::Gate(Rule::Finite),
@@ -15,7 +16,7 @@ fn questions() -> [Question; 5] {
     ]
 }
 
-/// Written down a second time, by what a reader of docs/verdicts.md expects.
+/// Derives the conclusion a second time, by what a reader of docs/verdicts.md expects.
 pub(super) fn expected_of(verdicts: &[Verdict]) -> Conclusion {
     let has = |outcome| verdicts.iter().any(|verdict| verdict.outcome == outcome);
     let is_judged = |verdict: &Verdict| {
@@ -33,7 +34,7 @@ pub(super) fn expected_of(verdicts: &[Verdict]) -> Conclusion {
 
 fn concluded(verdicts: &[Verdict]) -> Conclusion {
     let record = record();
-    let index = Index::of_run(&record.plan, &record.environment, &record.policy, &[]);
+    let index = Index::for_run(&record.plan, &record.environment, &record.policy, &[]);
     conclude(index.head(), verdicts)
 }
 
@@ -57,12 +58,12 @@ fn every_outcome_of_every_pass_reaches_the_conclusion() {
                 | Outcome::Expected
                 | Outcome::Pass => Conclusion::Pass,
             };
-            // Before the one that holds, and after it.
+            // The verdict is tried before the one that holds, and after it.
             let both = [held.clone(), one.clone()];
             assert_eq!(concluded(&both), wanted, "{question:?} {outcome}");
             let [first, last] = both;
             assert_eq!(concluded(&[last, first]), wanted, "{question:?} {outcome}");
-            // By itself it has judged nothing of head, unless it is a gate.
+            // Only a gate judges something of head by itself.
             let is_gate = matches!(question, Question::Gate(_));
             let alone = match wanted {
                 Conclusion::Pass
@@ -111,15 +112,15 @@ fn every_end_of_a_comparison_is_one_of_four() {
             (Loosening::Allowed, with_label),
         ] {
             let id = case_id("fast", "small");
-            let comparison = Comparison::of_case(&id, BaseDemand::Reference, ended.clone());
+            let comparison = Comparison::for_case(&id, BaseDemand::Reference, ended.clone());
             let verdict = comparison.verdict(loosening);
             assert_eq!(verdict.map(|verdict| verdict.outcome), outcome, "{ended:?}");
         }
     }
 }
 
-/// The verdicts of a judgement that one pass of the review gave.
-fn of_demand(judgement: &Judgement, demand: fn(&BaseDemand) -> bool) -> BTreeSet<Outcome> {
+/// Returns the outcomes of the verdicts that one pass of the review gave.
+fn outcomes_of(judgement: &Judgement, demand: fn(&BaseDemand) -> bool) -> BTreeSet<Outcome> {
     judgement
         .verdicts
         .iter()
@@ -138,12 +139,12 @@ fn evidence_of_the_base_ends_every_pass_in_each_way() {
     fn fault(kind: FaultKind) -> Fault {
         Fault::new(kind, "m")
     }
-    fn of_reference(piece: &mut Evidence, to: Seen<BaseReference>) {
+    fn set_reference(piece: &mut Evidence, to: Seen<BaseReference>) {
         if let Evidence::BaseReference { facts, .. } = piece {
             *facts = to;
         }
     }
-    fn of_simulation(piece: &mut Evidence, kind: FaultKind) {
+    fn break_simulation(piece: &mut Evidence, kind: FaultKind) {
         if let Evidence::Base(piece) = piece
             && let Evidence::Simulation { facts, .. } = piece.as_mut()
         {
@@ -158,13 +159,13 @@ fn evidence_of_the_base_ends_every_pass_in_each_way() {
                     differing: 1,
                     ..ReferenceComparison::default()
                 };
-                of_reference(record, Seen::Got(BaseReference::Compared(differing)))
+                set_reference(record, Seen::Got(BaseReference::Compared(differing)))
             },
             Some(Outcome::Fail),
         ),
         (
             |record| {
-                of_reference(
+                set_reference(
                     record,
                     Seen::Got(BaseReference::Broken {
                         message: String::new(),
@@ -174,22 +175,22 @@ fn evidence_of_the_base_ends_every_pass_in_each_way() {
             Some(Outcome::Inconclusive),
         ),
         (
-            |record| of_reference(record, Seen::Fault(fault(FaultKind::Hang))),
+            |record| set_reference(record, Seen::Fault(fault(FaultKind::Hang))),
             Some(Outcome::Inconclusive),
         ),
         (
-            |record| of_reference(record, Seen::Fault(fault(FaultKind::Environment))),
+            |record| set_reference(record, Seen::Fault(fault(FaultKind::Environment))),
             Some(Outcome::Environment),
         ),
     ];
     let measured: [(Edit, Option<Outcome>); 3] = [
         (|_| {}, None),
         (
-            |record| of_simulation(record, FaultKind::WorkerDied),
+            |record| break_simulation(record, FaultKind::WorkerDied),
             Some(Outcome::Inconclusive),
         ),
         (
-            |record| of_simulation(record, FaultKind::Environment),
+            |record| break_simulation(record, FaultKind::Environment),
             Some(Outcome::Environment),
         ),
     ];
@@ -204,7 +205,7 @@ fn evidence_of_the_base_ends_every_pass_in_each_way() {
         }
         let judgement = ruled(&record);
         let wanted: BTreeSet<Outcome> = Option::into_iter(outcome).collect();
-        assert_eq!(of_demand(&judgement, demand), wanted);
+        assert_eq!(outcomes_of(&judgement, demand), wanted);
         assert_eq!(judgement.conclusion, expected_of(&judgement.verdicts));
         assert_eq!(judgement.conclusion == Conclusion::Pass, outcome.is_none());
     };
@@ -214,20 +215,20 @@ fn evidence_of_the_base_ends_every_pass_in_each_way() {
     for (edit, outcome) in measured {
         run(edit, is_measured, outcome);
     }
-    // Head gives no answer: lost where the base gave one, else as undecided as the base.
+    // Head gives no answer: the check is lost if the base gave one, and else as undecided as at the base.
     let lost: [(Edit, Outcome); 4] = [
         (|_| {}, Outcome::Fail),
         // A kernel that breaks has answered, too.
         (
-            |record| of_simulation(record, FaultKind::DeviceFault),
+            |record| break_simulation(record, FaultKind::DeviceFault),
             Outcome::Fail,
         ),
         (
-            |record| of_simulation(record, FaultKind::WorkerDied),
+            |record| break_simulation(record, FaultKind::WorkerDied),
             Outcome::Inconclusive,
         ),
         (
-            |record| of_simulation(record, FaultKind::Environment),
+            |record| break_simulation(record, FaultKind::Environment),
             Outcome::Environment,
         ),
     ];
@@ -240,7 +241,7 @@ fn evidence_of_the_base_ends_every_pass_in_each_way() {
             }
         }
         let judgement = ruled(&record);
-        let found = of_demand(&judgement, is_check);
+        let found = outcomes_of(&judgement, is_check);
         assert_eq!(found, [outcome].into());
         assert_eq!(judgement.conclusion, expected_of(&judgement.verdicts));
     }
@@ -291,7 +292,7 @@ fn break_by_machine(piece: &mut Evidence) {
     }
 }
 
-/// The same of `compare`: what its verdicts say is what it comes to.
+/// Concludes from the verdicts of a comparison as it does from those of a run.
 #[test]
 fn a_comparison_of_records_concludes_from_all_of_its_verdicts() {
     let mut user = record_simulated();

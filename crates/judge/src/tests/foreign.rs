@@ -1,8 +1,8 @@
-//! Times of another program: they are judged alone, and prove nothing else.
+//! Tests times of another program: they are judged alone, and prove nothing else.
 
 use super::*;
 
-/// Times of every case, and nothing else.
+/// Returns a record with times of every case, and nothing else.
 fn foreign() -> Record {
     let mut record = record();
     record.environment.compiler = Seen::NotRun(NotRun::OtherProgram {

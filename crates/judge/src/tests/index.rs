@@ -18,7 +18,7 @@ fn each_side_of_a_pair_has_its_own_p50() {
     let (head, base) = (p50(&index, Side::Head), p50(&index, Side::Base));
     assert!((head / base - 1.1).abs() < 1e-3, "{head} {base}");
     // The verdict has the same values to the bit.
-    let shown = of_base(Metric::P50, 0.2);
+    let shown = change_from_base(Metric::P50, 0.2);
     record
         .policy
         .gates

@@ -1,4 +1,4 @@
-//! Every rule goes red, for its own reason; nothing missing reads as a pass.
+//! Tests that every rule fails for its own reason, and that nothing missing looks like a pass.
 
 mod against_base;
 mod baselines;
@@ -23,8 +23,8 @@ fn ruled(record: &Record) -> Judgement {
     judgement
 }
 
-/// Whatever a test judges: each verdict that did not hold has a problem, with its outcome or a worse one, and no other
-/// has.
+/// Checks for any judgement that each verdict that did not hold has a problem with its outcome or a worse one, and that
+/// no other verdict has a problem.
 fn expect_every_failure_in_a_problem(judgement: &Judgement) {
     let blocking = [Outcome::Fail, Outcome::Environment, Outcome::Inconclusive];
     for (at, verdict) in judgement.verdicts.iter().enumerate() {
@@ -48,7 +48,7 @@ fn index(record: &Record) -> Index<'_> {
     Index::new(record)
 }
 
-/// Cases that need one more timing process.
+/// Returns the cases that need one more timing process.
 fn asked(record: &Record) -> Vec<(CaseId, Timing)> {
     next(
         &record.plan,
@@ -58,7 +58,7 @@ fn asked(record: &Record) -> Vec<(CaseId, Timing)> {
     )
 }
 
-/// The answer for one case.
+/// Returns the answer for one case.
 fn admit(record: &Record, case: &CaseId, stage: Stage) -> Admission {
     let at = record
         .plan
@@ -76,7 +76,7 @@ fn admit(record: &Record, case: &CaseId, stage: Stage) -> Admission {
     answers.swap_remove(at.expect("a case of the plan"))
 }
 
-// The limits of the run by hand.
+// These are the limits of the fixture.
 
 fn p50_limit() -> Rule {
     at_most(Metric::P50, 200_000.0)
@@ -86,13 +86,13 @@ fn p50_change() -> Rule {
     within(Metric::P50, 0.02)
 }
 
-fn of_base(metric: Metric, change: f64) -> Rule {
+fn change_from_base(metric: Metric, change: f64) -> Rule {
     let change = Num(change);
     let limit = Limit::Base { change };
     Rule::Limit { metric, limit }
 }
 
-/// The one verdict on a gate.
+/// Returns the only verdict on a gate.
 #[track_caller]
 fn verdict_of(judgement: &Judgement, subject: &Subject, rule: Rule) -> Verdict {
     let question = Question::Gate(rule);
@@ -107,7 +107,7 @@ fn verdict(record: &Record, subject: &Subject, rule: Rule) -> Verdict {
     verdict_of(&ruled(record), subject, rule)
 }
 
-/// The comparison of a verdict on a change.
+/// Returns the comparison of a verdict on a change.
 #[track_caller]
 fn comparison(reason: &Reason) -> &Comparison {
     match reason {
@@ -132,7 +132,7 @@ fn the_run_by_hand_passes_whole() {
     assert_eq!((judgement.wins, judgement.notes), (vec![], vec![]));
 }
 
-/// Programs match on them.
+/// Programs match on the codes, so they must stay distinct and regular.
 #[test]
 fn every_code_is_unique_and_in_kebab_case() {
     let mut codes: Vec<_> = Reason::codes().map(|code| code.code).collect();

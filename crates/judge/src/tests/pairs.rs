@@ -1,4 +1,4 @@
-//! Head against the base revision.
+//! Tests head against the base revision.
 
 use super::*;
 use crate::fixture::script::measure;
@@ -15,7 +15,7 @@ fn p50(record: &Record) -> Verdict {
     verdict(record, &subject(), p50_change())
 }
 
-/// As many processes as the judge asks for, each with this ratio.
+/// Returns a record with as many processes as the judge asks for, each with this ratio.
 fn measured(ratio: impl Fn(u32) -> f64) -> Record {
     let mut record = record_against_base();
     measure(&mut record, &changed(), ratio);
@@ -49,7 +49,7 @@ fn splits_the_chance_of_a_false_alarm_over_the_whole_plan() {
     assert!(interval(&many) < interval(&few));
 }
 
-/// 100 launches of each side in two modes 1.5 times apart, so many in a hundred of them slow.
+/// Gives each side 100 launches in two modes 1.5 times apart, with so many slow ones in a hundred.
 fn with_modes(record: &mut Record, head: u32, base: u32) {
     record.plan.pairing.as_mut().unwrap().singles = 100;
     repair(record, &changed(), |process, facts| {
@@ -76,7 +76,7 @@ fn slow_share(head: u32, base: u32) -> Verdict {
         }
     }
     with_modes(&mut record, head, base);
-    let limit = of_base(Metric::SlowShare, 0.05);
+    let limit = change_from_base(Metric::SlowShare, 0.05);
     record.policy.gates.push(gate(subject(), limit.clone()));
     assert_eq!(
         p50(&record).outcome,
@@ -119,7 +119,7 @@ fn a_process_after_the_decision_changes_nothing() {
         let decided = p50(&record);
         for (process, late) in (processes(&record) as u32..).zip([1.5, 0.5, 1.0]) {
             let mut facts = pair_facts(usual("fast"), late, process);
-            // A worse clock, too.
+            // The clock of this process is also coarser.
             facts.head.tick_ns = 100_000;
             record.evidence.push(Evidence::Pair {
                 case: changed(),

@@ -1,8 +1,8 @@
-//! Records that tests of this crate alone need, beside those of the fixture.
+//! Makes records that only the tests of this crate need, in addition to those of the fixture.
 
 use super::*;
 
-/// A base under these gates shows the same, without baselines on either side.
+/// Returns a run with a base that has the same values, under these gates and without baselines.
 pub(super) fn run_on_base(mut record: Record, gates: Vec<Gate>) -> Record {
     record.policy.baselines.clear();
     let plan = record.plan.clone();
@@ -19,7 +19,7 @@ pub(super) fn run_on_base(mut record: Record, gates: Vec<Gate>) -> Record {
     record
 }
 
-/// Both sides measured alike, of other code for `direct`, without baselines.
+/// Returns a run with both sides simulated alike, with other code for `direct`, and without baselines.
 pub(super) fn simulated_against_base() -> Record {
     let record = record_simulated();
     let gates = record.policy.gates.clone();
@@ -41,7 +41,7 @@ pub(super) fn simulated_against_base() -> Record {
     record
 }
 
-/// Code for `sm_80` and `sm_90`, of which head's evidence so far is the older one's.
+/// Returns a run with code for `sm_80` and `sm_90`, of which head's evidence so far is about the older one.
 pub(super) fn on_two_architectures(ptx: [&str; 2]) -> Record {
     let mut record = record_simulated();
     let newer = record.plan.units.clone();
@@ -70,7 +70,7 @@ pub(super) fn on_two_architectures(ptx: [&str; 2]) -> Record {
     record
 }
 
-/// Two architectures of other code, each run by itself.
+/// Returns a run with two architectures of different code, each run by itself.
 pub(super) fn run_on_two_architectures() -> Record {
     let mut apart = on_two_architectures(["a", "b"]);
     let newer: Vec<_> = apart
@@ -89,7 +89,7 @@ pub(super) fn run_on_two_architectures() -> Record {
     apart
 }
 
-/// Both sides profiled alike, of other code for `direct`, without baselines.
+/// Returns a run with both sides profiled alike, with other code for `direct`, and without baselines.
 pub(super) fn profiled_against_base() -> Record {
     let mut record = run_on_base(record_profiled(), Vec::new());
     rebuild(&mut record, "direct", |facts| {

@@ -3,14 +3,14 @@
 use super::*;
 use crate::renames::{Names, PlanAndGates, find};
 
-/// A side of one kernel.
+/// A side of one kernel: its plan and its gates.
 #[derive(Clone, Debug, PartialEq)]
-struct Side {
+struct RenamedSide {
     plan: Plan,
     gates: Vec<Gate>,
 }
 
-impl Side {
+impl RenamedSide {
     fn new() -> Self {
         let mut plan = plan();
         for case in plan
@@ -24,7 +24,7 @@ impl Side {
         Self { plan, gates }
     }
 
-    /// With every name that is equal to one of these replaced, in the text of the plan and the gates.
+    /// Replaces every name that equals one of these, in the text of the plan and the gates.
     fn named(&self, names: &[(&str, &str)]) -> Self {
         let replace = |text: String| {
             names.iter().fold(text, |text, (from, to)| {
@@ -67,7 +67,7 @@ fn said(renames: &[Rename]) -> Vec<(&str, &str)> {
 
 #[test]
 fn renames_are_found_and_carried_to_the_same_subject() {
-    let base = Side::new();
+    let base = RenamedSide::new();
     assert_eq!(find(base.asked(), base.asked()), []);
     for names in [
         &[("k", "renamed")][..],
@@ -76,7 +76,7 @@ fn renames_are_found_and_carried_to_the_same_subject() {
         &[("small", "tiny"), ("large", "huge")],
         &[("k", "renamed"), ("small", "tiny")],
     ] {
-        // An entry keeps its name.
+        // The entry keeps its name.
         let mut head = base.named(names);
         for (unit, was) in head.plan.units.iter_mut().zip(&base.plan.units) {
             unit.call = was.call.clone();
@@ -89,7 +89,7 @@ fn renames_are_found_and_carried_to_the_same_subject() {
 
 #[test]
 fn names_that_are_swapped_are_no_new_names() {
-    let base = Side::new();
+    let base = RenamedSide::new();
     let head = base.named(&[("small", "*"), ("large", "small"), ("*", "large")]);
     assert_eq!(find(base.asked(), head.asked()), []);
 }
@@ -97,7 +97,7 @@ fn names_that_are_swapped_are_no_new_names() {
 /// Two variants whose macros are the same could each be either.
 #[test]
 fn ambiguous_renames_are_none() {
-    let mut base = Side::new();
+    let mut base = RenamedSide::new();
     for unit in &mut base.plan.units {
         unit.defines.clear();
     }
@@ -105,14 +105,14 @@ fn ambiguous_renames_are_none() {
     let [one, other] = VARIANTS;
     let head = base.named(&[(one, "a"), (other, "b")]);
     assert_eq!(find(base.asked(), head.asked()), []);
-    // One of them keeps its name.
+    // One of the two keeps its name.
     let head = base.named(&[(one, "a")]);
     assert_eq!(said(&find(base.asked(), head.asked())), [(one, "a")]);
 }
 
 #[test]
 fn kernels_held_by_an_anchor_keep_their_name() {
-    let mut base = Side::new();
+    let mut base = RenamedSide::new();
     let limit = Limit::Anchor {
         anchor: Since::Best,
         change: Margin::Share(Num(0.05)),

@@ -1,13 +1,13 @@
-//! Floor 2: what a metric's value is, from the evidence: which entries, shapes, seeds and processes it is
-//! taken over, and when it has none.
+//! Floor 2: computes the value of a metric from the evidence: over which entries, shapes, seeds and processes it is
+//! taken, and when there is none.
 
 pub(super) mod profile;
 
 use super::index::View;
+use super::not_passed::{NotPassed, OrNotPassed, inconclusive, unsupported};
 use super::series::count;
-use super::unavailable::{Judged, Unavailable, inconclusive, unsupported};
 use crate::stats::modes::{Launches, Modes};
-use crate::stats::{self, Group, ProcessTimes, Reading};
+use crate::stats::{self, ProcessGroup, ProcessTimes, Reading};
 use model::occupancy::{Occupancy, resident};
 use model::*;
 use std::collections::BTreeMap;
@@ -15,22 +15,22 @@ use std::collections::BTreeMap;
 /// The value of a metric for a case or a unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MetricValue {
-    /// Ratios and shares as such, times in ns, sizes in bytes. May be NaN: no limit holds for it.
+    /// Ratios and shares as such, times in ns, sizes in bytes. May be NaN, and then no limit holds for it.
     pub number: f64,
-    /// `None` of what repeats exactly, and of what was seen once.
+    /// `None` for values that repeat exactly, and for values that were seen once.
     pub spread: Option<Spread>,
 }
 
-/// The difference between observations of one code.
+/// The variation between observations of one code.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spread {
-    /// For times, between processes.
-    Processes(Group),
-    /// For profiles, between repeats.
+    /// The variation of a time between processes.
+    Processes(ProcessGroup),
+    /// The variation of a profile between repeats.
     Repeats(Repeats),
 }
 
-/// The smallest and the largest of some profiles.
+/// The smallest and the largest value of several profiles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Repeats {
     pub low: f64,
@@ -39,14 +39,14 @@ pub struct Repeats {
 }
 
 impl Spread {
-    pub fn group(self) -> Option<Group> {
+    pub fn group(self) -> Option<ProcessGroup> {
         match self {
             Self::Processes(group) => Some(group),
             Self::Repeats(_) => None,
         }
     }
 
-    /// As a baseline keeps it.
+    /// Returns the number that a baseline keeps.
     pub(super) fn to_keep(self) -> f64 {
         match self {
             Self::Processes(group) => group.ln_deviation(),
@@ -70,7 +70,7 @@ impl Spread {
 }
 
 impl MetricValue {
-    pub fn group(&self) -> Option<Group> {
+    pub fn group(&self) -> Option<ProcessGroup> {
         self.spread.and_then(Spread::group)
     }
 }
@@ -85,11 +85,11 @@ impl From<f64> for MetricValue {
 }
 
 impl<'a> View<'_, 'a> {
-    /// Green before fast: only a case that is right is timed. A failure has its own gate; here it
-    /// is the reason of a skip. The base's evidence counts whether or not the base is right.
-    pub fn timeable(self, id: &CaseId) -> Judged<()> {
-        let not_proven = |why: Unavailable| match why.outcome {
-            Outcome::Fail => Unavailable {
+    /// Checks that a case may be timed: only a case that is right is timed. If it is not right, its own gate fails, and
+    /// here that is the reason of a skip. The base's evidence counts whether or not the base is right.
+    pub fn timeable(self, id: &CaseId) -> OrNotPassed<()> {
+        let not_proven = |why: NotPassed| match why.outcome {
+            Outcome::Fail => NotPassed {
                 outcome: Outcome::Skipped,
                 reason: Reason::NotProven {
                     why: Box::new(why.reason),
@@ -99,17 +99,18 @@ impl<'a> View<'_, 'a> {
         };
         self.case(id)?;
         let proofs = &self.index.proofs;
-        // On a GPU, or with one architecture, there is one proof for all.
+        // On a GPU, or with one architecture, one proof holds for all.
         let proof = proofs.get(&(self.arch, id));
         match proof.or_else(|| proofs.get(&(None, id))) {
             _ if self.side == Side::Base => Ok(()),
             Some(proof) => proof.clone().map_err(not_proven),
-            // Asked while proofs are made: no proof rests on a time.
+            // While proofs are made there is no entry yet. No proof rests on a time.
             None => inconclusive(Reason::NoErrorLimit),
         }
     }
 
-    /// p50 in ns as verdicts take it. Where too few processes count for a verdict, over all that gave times.
+    /// Returns the p50 in ns that verdicts use. If too few processes count for a verdict, it is taken over all
+    /// processes that gave times.
     pub fn p50_ns(self, id: &CaseId) -> Option<f64> {
         match self.metric(&Subject::Case(id.clone()), Metric::P50) {
             Ok(value) => Some(value.number),
@@ -117,9 +118,11 @@ impl<'a> View<'_, 'a> {
         }
     }
 
+    /// Returns the value of a metric.
+    ///
     /// # Errors
-    /// With the outcome and reason of whatever is missing.
-    pub fn metric(self, subject: &Subject, metric: Metric) -> Judged<MetricValue> {
+    /// Returns the outcome and reason of whatever is missing.
+    pub fn metric(self, subject: &Subject, metric: Metric) -> OrNotPassed<MetricValue> {
         match (subject, metric.facet()) {
             (Subject::Unit(unit), Facet::Resources) => {
                 self.resource(unit, metric).map(MetricValue::from)
@@ -143,14 +146,14 @@ impl<'a> View<'_, 'a> {
         }
     }
 
-    fn resource(self, id: &UnitId, metric: Metric) -> Judged<f64> {
+    fn resource(self, id: &UnitId, metric: Metric) -> OrNotPassed<f64> {
         let facts = self.build(id)?;
         let worst_entry = |of: fn(&Resources) -> Option<u64>| {
             let resources = facts
                 .entries
                 .iter()
                 .map(assembled)
-                .collect::<Judged<Vec<&Resources>>>()?;
+                .collect::<OrNotPassed<Vec<&Resources>>>()?;
             match resources.into_iter().map(of).collect::<Option<Vec<u64>>>() {
                 None => unsupported(Reason::Unsupported(Unsupported::NotInCubin)),
                 Some(values) => match values.into_iter().max() {
@@ -202,15 +205,19 @@ impl<'a> View<'_, 'a> {
         }
     }
 
-    /// Resources with the dynamic shared memory of each way in which the unit's entries are launched; at
-    /// least one.
-    fn launched<'f>(self, unit: &Unit, facts: &'f BuildFacts) -> Judged<Vec<(&'f Resources, u32)>> {
+    /// Returns the resources with the dynamic shared memory of each way in which the unit's entries are launched. There
+    /// is at least one.
+    fn launched<'f>(
+        self,
+        unit: &Unit,
+        facts: &'f BuildFacts,
+    ) -> OrNotPassed<Vec<(&'f Resources, u32)>> {
         let launched: Vec<_> = match &unit.call {
             Callable::Compiled { .. } => facts
                 .entries
                 .iter()
                 .map(|entry| Ok((assembled(entry)?, 0)))
-                .collect::<Judged<_>>()?,
+                .collect::<OrNotPassed<_>>()?,
             Callable::Entries { .. } | Callable::Together { .. } => {
                 let mut launched = Vec::new();
                 for case in self.cases_of(&unit.id) {
@@ -232,7 +239,7 @@ impl<'a> View<'_, 'a> {
                     .iter()
                     .zip(launches)
                     .map(|(entry, launch)| Ok((assembled(entry)?, launch.dynamic_shared)))
-                    .collect::<Judged<_>>()?
+                    .collect::<OrNotPassed<_>>()?
             }
         };
         if launched.is_empty() {
@@ -243,13 +250,13 @@ impl<'a> View<'_, 'a> {
         Ok(launched)
     }
 
-    /// The worst over the unit's cases, by the published limits of its architecture.
+    /// Returns the worst residency over the unit's cases, by the published limits of its architecture.
     fn residency(
         &self,
         id: &UnitId,
         facts: &BuildFacts,
         of: impl Fn(&Occupancy) -> f64,
-    ) -> Judged<f64> {
+    ) -> OrNotPassed<f64> {
         let unit = self.unit(id)?;
         let mut worst: Option<f64> = None;
         let mut see = |resources: &Resources, dynamic: u32, threads: u64| match resident(
@@ -263,7 +270,7 @@ impl<'a> View<'_, 'a> {
             None => unsupported(Reason::UnknownArchitecture { arch: id.arch }),
         };
         match &unit.call {
-            // The largest block that the source promises.
+            // The block has the largest size that the source promises.
             Callable::Compiled { .. } => {
                 for entry in &facts.entries {
                     if let Some(threads) = entry.bounds.threads {
@@ -282,7 +289,7 @@ impl<'a> View<'_, 'a> {
                     }
                 }
             }
-            // A launcher decides its block size for itself; only a device run reads it back.
+            // A launcher decides its block size by itself, and only a run on a device reads it back.
             Callable::Launcher { .. } => {
                 self.device()?;
                 for case in self.cases_of(id) {
@@ -315,8 +322,8 @@ impl<'a> View<'_, 'a> {
         }
     }
 
-    /// The worst over all seeds; NaN where any seed's is, or where an element is not finite.
-    fn error(self, id: &CaseId, metric: Metric) -> Judged<f64> {
+    /// Returns the worst error over all seeds. It is NaN if any seed's error is, or if an element is not finite.
+    fn error(self, id: &CaseId, metric: Metric) -> OrNotPassed<f64> {
         let case = self.case(id)?;
         if case.reference == Reference::None {
             return inconclusive(Reason::Unreferenced);
@@ -328,7 +335,7 @@ impl<'a> View<'_, 'a> {
         let mut worst = f64::NEG_INFINITY;
         for seed in seeds {
             let value = error_of(self.check(id, seed)?, metric, seed)?;
-            // Not f64::max, which swallows NaN.
+            // `f64::max` would swallow NaN.
             if worst.is_nan() || value.is_nan() {
                 worst = f64::NAN;
             } else {
@@ -338,8 +345,8 @@ impl<'a> View<'_, 'a> {
         Ok(worst)
     }
 
-    /// The error with the drawn seed; `None` where there is none, or the metric is no error.
-    pub fn drawn_error(self, subject: &Subject, metric: Metric) -> Option<Judged<f64>> {
+    /// Returns the error with the drawn seed, or `None` if there is no drawn seed or if the metric is no error.
+    pub fn drawn_error(self, subject: &Subject, metric: Metric) -> Option<OrNotPassed<f64>> {
         let (Subject::Case(id), Facet::Correctness) = (subject, metric.facet()) else {
             return None;
         };
@@ -348,11 +355,11 @@ impl<'a> View<'_, 'a> {
         Some(check.and_then(|check| error_of(check, metric, seed)))
     }
 
-    fn time(self, id: &CaseId, metric: Metric) -> Judged<MetricValue> {
+    fn time(self, id: &CaseId, metric: Metric) -> OrNotPassed<MetricValue> {
         self.device()?;
         self.timeable(id)?;
-        // Where no gate rests on them, reports show what there is.
-        if metric.of_single_launches() && self.singles(id) == Singles::Judged {
+        // If no gate rests on these samples, reports show as many as there are.
+        if metric.uses_single_launches() && self.singles(id) == Singles::Judged {
             self.has_enough_singles(id, metric)?;
         }
         if metric == Metric::SlowShare {
@@ -366,11 +373,11 @@ impl<'a> View<'_, 'a> {
             values.push(value);
             resolution = resolution.max(step / value);
         }
-        Ok(MetricValue::of_processes(&values, resolution))
+        Ok(MetricValue::from_processes(&values, resolution))
     }
 
-    /// The mean over the processes, with one split for all of them.
-    fn slow_share(self, id: &CaseId) -> Judged<f64> {
+    /// Returns the mean over the processes, with one split for all of them.
+    fn slow_share(self, id: &CaseId) -> OrNotPassed<f64> {
         let Some(modes) = self.modes(id)? else {
             return Ok(0.0);
         };
@@ -382,11 +389,11 @@ impl<'a> View<'_, 'a> {
             / series.len() as f64)
     }
 
-    /// The two modes of a case's single launches; `None` where there is one.
+    /// Returns the two modes of a case's single launches, or `None` if there is one.
     ///
     /// # Errors
-    /// As for a metric; and where there are too few launches to tell.
-    pub(super) fn modes(self, id: &CaseId) -> Judged<Option<Modes>> {
+    /// Fails as for a metric, and if there are too few launches to tell.
+    pub(super) fn modes(self, id: &CaseId) -> OrNotPassed<Option<Modes>> {
         self.device()?;
         self.timeable(id)?;
         let series = self.series(id)?;
@@ -397,13 +404,13 @@ impl<'a> View<'_, 'a> {
                 tick_ns: facts.tick_ns,
             })
             .collect();
-        Modes::find(&launches).map_err(|few| Unavailable {
+        Modes::find(&launches).map_err(|few| NotPassed {
             outcome: Outcome::Inconclusive,
             reason: Reason::TooFewLaunches { have: few.have },
         })
     }
 
-    /// The measurements behind the times of a case that a stored baseline is held against.
+    /// Returns the effort behind the times of a case that are compared with a stored baseline.
     pub(super) fn effort_alone(self, subject: &Subject, metric: Metric) -> Option<Effort> {
         let Subject::Case(id) = subject else {
             return None;
@@ -422,8 +429,8 @@ impl<'a> View<'_, 'a> {
         })
     }
 
-    /// A counter as a gate sees it.
-    fn counter(self, id: &CaseId, metric: Metric) -> Judged<f64> {
+    /// Returns a counter as a gate sees it.
+    fn counter(self, id: &CaseId, metric: Metric) -> OrNotPassed<f64> {
         let Metric::Counter(counter) = metric else {
             return misplaced(metric);
         };
@@ -437,17 +444,18 @@ impl<'a> View<'_, 'a> {
         }
     }
 
-    /// The largest value over all seeds of each counter that can be gated; none where a seed is missing.
+    /// Returns the largest value over all seeds of each counter that can be gated. The map is empty if a seed is
+    /// missing.
     pub fn gateable(self, id: &CaseId) -> BTreeMap<Counter, u64> {
         let counted = self.over_launches(id, |launch| &launch.counters);
         counted.unwrap_or_default()
     }
 
-    /// A metric for a reader: also a counter that no gate may rest on.
+    /// Returns a metric as a reader sees it, which includes counters that no gate may rest on.
     ///
     /// # Errors
-    /// As for a metric.
-    pub fn shown(self, subject: &Subject, metric: Metric) -> Judged<f64> {
+    /// Fails as for a metric.
+    pub fn shown(self, subject: &Subject, metric: Metric) -> OrNotPassed<f64> {
         let found = self.metric(subject, metric).map(|value| value.number);
         let (Subject::Case(id), Metric::Counter(counter), Err(_)) = (subject, metric, &found)
         else {
@@ -458,18 +466,18 @@ impl<'a> View<'_, 'a> {
         value.map_or(found, |value| Ok(value as f64))
     }
 
-    /// The largest value over all seeds of each counter that every seed has.
+    /// Returns the largest value over all seeds of each counter that every seed has.
     pub(super) fn over_launches(
         &self,
         id: &CaseId,
         of: impl Fn(&SimulationFacts) -> &BTreeMap<Counter, u64>,
-    ) -> Judged<BTreeMap<Counter, u64>> {
+    ) -> OrNotPassed<BTreeMap<Counter, u64>> {
         let mut largest: Option<BTreeMap<Counter, u64>> = None;
         for seed in self.seeds_of(self.case(id)?) {
             let counted = of(self.simulation(id, seed)?);
             largest = Some(match largest {
                 None => counted.clone(),
-                // A counter that one launch cannot be held to is none of the case.
+                // A counter that is withheld in one launch is withheld for the case.
                 Some(largest) => largest
                     .into_iter()
                     .filter_map(|(counter, value)| {
@@ -485,7 +493,7 @@ impl<'a> View<'_, 'a> {
     }
 
     /// Returns the counters that no gate can rest on in some launch of the case, with the gravest doubt of all launches.
-    pub(super) fn withheld(self, id: &CaseId) -> Judged<BTreeMap<Counter, &'a Withheld>> {
+    pub(super) fn withheld(self, id: &CaseId) -> OrNotPassed<BTreeMap<Counter, &'a Withheld>> {
         let mut all: BTreeMap<Counter, &Withheld> = BTreeMap::new();
         for seed in self.seeds_of(self.case(id)?) {
             for (&counter, withheld) in &self.simulation(id, seed)?.withheld {
@@ -503,12 +511,12 @@ impl<'a> View<'_, 'a> {
     pub(super) fn simulated_counts(
         self,
         id: &CaseId,
-    ) -> Judged<BTreeMap<Counter, SimulatedCount<'a>>> {
+    ) -> OrNotPassed<BTreeMap<Counter, SimulatedCount<'a>>> {
         let withheld = self.withheld(id)?;
         let launches = self
             .seeds_of(self.case(id)?)
             .map(|seed| self.simulation(id, seed))
-            .collect::<Judged<Vec<_>>>()?;
+            .collect::<OrNotPassed<Vec<_>>>()?;
         if launches.is_empty() {
             return inconclusive(Reason::NoSeeds);
         }
@@ -540,15 +548,15 @@ impl<'a> View<'_, 'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SimulatedCount<'a> {
     pub value: u64,
-    /// Why no gate can rest on it; `None` where gates do.
+    /// The reason for which no gate can rest on it, or `None` if gates do.
     pub withheld: Option<&'a Withheld>,
 }
 
-/// Each entry that a case launches, in turn, with its launch.
+/// Returns each entry that a case launches, in turn, with its launch.
 pub(super) fn steps<'f>(
     facts: &'f BuildFacts,
     case: &Case,
-) -> Judged<Vec<(&'f EntryFacts, Launch)>> {
+) -> OrNotPassed<Vec<(&'f EntryFacts, Launch)>> {
     let entries = case.choose(&facts.entries);
     if entries.len() != case.steps.len() {
         return inconclusive(Reason::EntriesDiffer {
@@ -563,22 +571,22 @@ pub(super) fn steps<'f>(
         .collect())
 }
 
-/// The resources that PTXAS reported for an entry, if it took the PTX.
-pub(super) fn assembled(entry: &EntryFacts) -> Judged<&Resources> {
+/// Returns the resources that PTXAS reported for an entry, if it accepted the PTX.
+pub(super) fn assembled(entry: &EntryFacts) -> OrNotPassed<&Resources> {
     match &entry.resources {
         Some(resources) => Ok(resources),
         None => unsupported(Reason::Unsupported(Unsupported::NewerPtx)),
     }
 }
 
-/// A metric of a subject, or evidence, that does not have it.
-pub(super) fn misplaced<T>(metric: Metric) -> Judged<T> {
+/// Reports a metric that this subject or evidence does not have.
+pub(super) fn misplaced<T>(metric: Metric) -> OrNotPassed<T> {
     inconclusive(Reason::Misplaced {
         metric: Some(metric),
     })
 }
 
-fn error_of(facts: &CheckFacts, metric: Metric, seed: u64) -> Judged<f64> {
+fn error_of(facts: &CheckFacts, metric: Metric, seed: u64) -> OrNotPassed<f64> {
     let (errors, of): (_, fn(&ErrorFacts) -> Option<Num>) = match metric {
         Metric::MaxErr => (Some(&facts.error), |errors| Some(errors.max_err)),
         Metric::MeanErr => (Some(&facts.error), |errors| Some(errors.mean_err)),
@@ -596,8 +604,8 @@ fn error_of(facts: &CheckFacts, metric: Metric, seed: u64) -> Judged<f64> {
     if errors.elements == 0 {
         return inconclusive(Reason::NothingCompared { seed });
     }
-    // The figures are over the finite elements only, and an output of NaN has no error to be proud of.
-    // The share beyond the tolerance counts those elements itself.
+    // The figures cover only the finite elements, so an output of NaN would have no error. The share beyond the
+    // tolerance counts the elements that are not finite itself.
     if errors.non_finite > 0 && metric != Metric::OverTolerance {
         return Ok(f64::NAN);
     }
@@ -607,8 +615,8 @@ fn error_of(facts: &CheckFacts, metric: Metric, seed: u64) -> Judged<f64> {
     }
 }
 
-/// A metric of one process.
-pub(super) fn time_of(facts: &TimeFacts, metric: Metric) -> Judged<Reading> {
+/// Returns a time metric of one process.
+pub(super) fn time_of(facts: &TimeFacts, metric: Metric) -> OrNotPassed<Reading> {
     let times = ProcessTimes::from(facts);
     if metric == Metric::Cycles {
         let Reading { value, step } = value_of(&times, Metric::P50)?;
@@ -621,11 +629,11 @@ pub(super) fn time_of(facts: &TimeFacts, metric: Metric) -> Judged<Reading> {
     value_of(&times, metric)
 }
 
-/// A metric that samples alone give, of a case or of a rival.
-pub(super) fn value_of(times: &ProcessTimes, metric: Metric) -> Judged<Reading> {
+/// Returns a metric that needs only samples, of a case or of a rival.
+pub(super) fn value_of(times: &ProcessTimes, metric: Metric) -> OrNotPassed<Reading> {
     let have = times.single_ns.len();
     let needed = metric.least_singles();
-    if metric.of_single_launches() && have < needed as usize {
+    if metric.uses_single_launches() && have < needed as usize {
         return inconclusive(Reason::TooFewSingles {
             metric,
             have,
@@ -648,8 +656,13 @@ pub(super) fn value_of(times: &ProcessTimes, metric: Metric) -> Judged<Reading> 
     }
 }
 
-/// A value that the steps of the clock can tell from none.
-pub(super) fn check_clock(facts: &TimeFacts, metric: Metric, value: f64, side: Side) -> Judged<()> {
+/// Checks that the steps of the clock are fine enough to distinguish the value from zero.
+pub(super) fn check_clock(
+    facts: &TimeFacts,
+    metric: Metric,
+    value: f64,
+    side: Side,
+) -> OrNotPassed<()> {
     if value > 0.0 && value.is_finite() {
         return Ok(());
     }
@@ -661,8 +674,8 @@ pub(super) fn check_clock(facts: &TimeFacts, metric: Metric, value: f64, side: S
     })
 }
 
-/// SM clock in MHz during the batched samples.
-fn clock(facts: &TimeFacts) -> Judged<f64> {
+/// Returns the SM clock in MHz during the batched samples.
+fn clock(facts: &TimeFacts) -> OrNotPassed<f64> {
     match (facts.gpu.sm_mhz_before, facts.gpu.sm_mhz_after) {
         (Some(before), Some(after)) if before.0 > 0.0 && after.0 > 0.0 => {
             Ok((before.0 + after.0) / 2.0)
@@ -671,12 +684,12 @@ fn clock(facts: &TimeFacts) -> Judged<f64> {
     }
 }
 
-/// How many samples a metric rests on; `None` for all that there are.
+/// Returns how many samples a metric rests on. `None` stands for all samples.
 pub(super) fn count_samples(facts: &TimeFacts, metric: Option<Metric>) -> u64 {
     let (batched, single) = (facts.batched_ns.len(), facts.single_ns.len());
     let samples = match metric {
         None => batched + single,
-        Some(metric) if metric.of_single_launches() => single,
+        Some(metric) if metric.uses_single_launches() => single,
         Some(_) => batched,
     };
     samples as u64

@@ -1,23 +1,23 @@
-//! Values of a case's profiles.
+//! Computes the values of a case's profiles.
 
 use super::{MetricValue, Repeats, Spread, misplaced};
 use crate::index::View;
-use crate::unavailable::{Judged, got, inconclusive, unsupported};
+use crate::not_passed::{OrNotPassed, got, inconclusive, unsupported};
 use model::*;
 
 impl<'a> View<'_, 'a> {
-    /// Whether this run profiles.
+    /// Returns true if this run profiles the case.
     ///
     /// # Errors
-    /// Where it has no GPU.
-    fn is_profiled(self, id: &CaseId) -> Judged<bool> {
+    /// Fails if the run has no GPU.
+    fn is_profiled(self, id: &CaseId) -> OrNotPassed<bool> {
         self.case(id)?;
         self.device()?;
         Ok(self.plan().profiling.is_some())
     }
 
-    /// The median of the repeats, with the smallest and the largest of them.
-    pub(super) fn profile_value(self, id: &CaseId, metric: Metric) -> Judged<MetricValue> {
+    /// Returns the median of the repeats, with the smallest and the largest of them.
+    pub(super) fn profile_value(self, id: &CaseId, metric: Metric) -> OrNotPassed<MetricValue> {
         let Metric::Profile(of) = metric else {
             return misplaced(metric);
         };
@@ -49,8 +49,8 @@ impl<'a> View<'_, 'a> {
     }
 }
 
-/// The value over all kernels of the launch.
-pub fn figure(profile: &ProfileFacts, of: ProfileMetric) -> Judged<f64> {
+/// Returns the value over all kernels of the launch.
+pub fn figure(profile: &ProfileFacts, of: ProfileMetric) -> OrNotPassed<f64> {
     let metric = Metric::Profile(of);
     let figures = profile
         .kernels
@@ -59,7 +59,7 @@ pub fn figure(profile: &ProfileFacts, of: ProfileMetric) -> Judged<f64> {
             Some(seen) => got(seen).map(|value| value.0),
             None => inconclusive(Reason::NotInProfile { metric }),
         })
-        .collect::<Judged<Vec<f64>>>()?;
+        .collect::<OrNotPassed<Vec<f64>>>()?;
     match (figures.as_slice(), of.joined()) {
         ([], _) => inconclusive(Reason::NotInProfile { metric }),
         ([one], _) => Ok(*one),

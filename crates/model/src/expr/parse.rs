@@ -1,13 +1,13 @@
-//! Text to a typed tree.
+//! Parses text to a typed tree.
 
 use super::{
-    Arithmetic, Comparison, ExprError, ExprValue, Expression, Function, Kind, Name, Node, SIZE_OF,
-    finite, size_of, unit,
+    Arithmetic, Comparison, ExprError, ExprValue, Expression, Function, Name, Node, SIZE_OF,
+    ValueKind, finite, size_of, unit,
 };
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Bounds parsing, nesting and evaluation alike.
+/// The greatest number of tokens. It bounds parsing, nesting and evaluation alike.
 const MAX_TOKENS: usize = 200;
 
 pub(super) fn expression(text: &str) -> Result<Expression, ExprError> {
@@ -29,7 +29,7 @@ pub(super) fn expression(text: &str) -> Result<Expression, ExprError> {
     }
 }
 
-/// The text with other names, and all else as it was; a text that is no expression is left alone.
+/// Returns the text with names replaced and everything else unchanged. A text that is no expression stays as it is.
 pub fn rename(text: &str, new: &dyn Fn(&Name) -> Name) -> String {
     let tokens = lex(text).unwrap_or_default();
     let mut chars = text.chars();
@@ -63,7 +63,7 @@ impl fmt::Display for Token {
     }
 }
 
-/// Longer ones first.
+/// All symbols of the language, longer ones first.
 pub(super) const SYMBOLS: [&str; 17] = [
     "<=", ">=", "==", "!=", "&&", "||", "<", ">", "!", "+", "-", "*", "/", "%", "(", ")", ",",
 ];
@@ -110,7 +110,7 @@ fn is_name_part(char: char) -> bool {
     char.is_ascii_alphanumeric() || char == '_'
 }
 
-/// Whether `text` can be referred to in an expression.
+/// Returns true if `text` can be referred to in an expression.
 pub fn is_identifier(text: &str) -> bool {
     text.starts_with(is_name_start) && text.chars().all(is_name_part)
 }
@@ -119,8 +119,8 @@ fn digits(text: &str) -> usize {
     text.bytes().take_while(u8::is_ascii_digit).count()
 }
 
-/// Whether what follows a number makes it per cent: a sign right behind it, and no second operand that would make
-/// the sign a remainder.
+/// Returns true if the text after a number makes it a percentage: a sign follows directly, and no second operand that
+/// would make the sign a remainder.
 fn is_percent(tail: &str) -> bool {
     let Some(rest) = tail.strip_prefix('%').map(str::trim_start) else {
         return false;
@@ -129,7 +129,7 @@ fn is_percent(tail: &str) -> bool {
         || rest.starts_with([')', ',', '<', '>', '=', '!', '&', '|', '+', '*', '/', '%'])
 }
 
-/// A number at the start of `text`, and its length in bytes.
+/// Reads a number at the start of `text`, and returns its length in bytes.
 fn number(text: &str) -> Result<(Token, usize), String> {
     let tail = |from: usize| text.get(from..).unwrap_or("");
     let mut length = digits(text);
@@ -180,7 +180,7 @@ fn number(text: &str) -> Result<(Token, usize), String> {
     Ok((Token::Number(value), length + suffix.len()))
 }
 
-/// A name at the start of `text`, and its length in bytes.
+/// Reads a name at the start of `text`, and returns its length in bytes.
 fn name(text: &str) -> Result<(Token, usize), String> {
     let dotted = |byte: &u8| is_name_part((*byte).into()) || *byte == b'.';
     let length = text.bytes().take_while(dotted).count();
@@ -205,12 +205,12 @@ fn name(text: &str) -> Result<(Token, usize), String> {
 struct Parser<'a> {
     tokens: &'a [(usize, Token)],
     next: usize,
-    /// Column behind the last character.
+    /// The column after the last character.
     end: usize,
     names: BTreeSet<Name>,
 }
 
-type Typed = (Node, Kind);
+type Typed = (Node, ValueKind);
 
 impl<'a> Parser<'a> {
     fn peek(&self) -> Option<&'a Token> {
@@ -236,7 +236,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// Precedence climbing: operators that bind at least as tightly as `least`.
+    /// Parses operators that bind at least as tightly as `least`, by precedence climbing.
     fn expression(&mut self, least: u8) -> Result<Typed, ExprError> {
         let mut left = self.unary()?;
         while let Some(operator) = self.peek().and_then(Operator::from_token)
@@ -260,13 +260,13 @@ impl<'a> Parser<'a> {
         };
         if self.eat("-") {
             return match self.unary()? {
-                (node, Kind::Number) => Ok((Node::Negate(Box::new(node)), Kind::Number)),
+                (node, ValueKind::Number) => Ok((Node::Negate(Box::new(node)), ValueKind::Number)),
                 _ => Err(error("`-` needs a number, not a condition")),
             };
         }
         if self.eat("!") {
             return match self.unary()? {
-                (node, Kind::Truth) => Ok((Node::Not(Box::new(node)), Kind::Truth)),
+                (node, ValueKind::Truth) => Ok((Node::Not(Box::new(node)), ValueKind::Truth)),
                 _ => Err(error("`!` needs a condition, not a number")),
             };
         }
@@ -277,7 +277,7 @@ impl<'a> Parser<'a> {
         match self.peek() {
             Some(Token::Number(value)) => {
                 self.next += 1;
-                Ok((Node::Number(*value), Kind::Number))
+                Ok((Node::Number(*value), ValueKind::Number))
             }
             Some(Token::Name(name)) => {
                 let column = self.column();
@@ -286,7 +286,7 @@ impl<'a> Parser<'a> {
                     return self.call(name, column);
                 }
                 self.names.insert(name.clone());
-                Ok((Node::Variable(name.clone()), Kind::Number))
+                Ok((Node::Variable(name.clone()), ValueKind::Number))
             }
             Some(Token::Symbol("(")) => {
                 self.next += 1;
@@ -301,7 +301,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Behind the opening parenthesis of `sizeof`.
+    /// Parses the rest of `sizeof` after its opening parenthesis.
     fn size(&mut self) -> Result<Typed, ExprError> {
         let Some(Token::Name(Name::Plain(of))) = self.peek() else {
             return Err(self.error(format!("`{SIZE_OF}` takes a type: f16, i32, float")));
@@ -318,10 +318,10 @@ impl<'a> Parser<'a> {
                 Node::Variable(name)
             }
         };
-        Ok((node, Kind::Number))
+        Ok((node, ValueKind::Number))
     }
 
-    /// Behind the opening parenthesis.
+    /// Parses the rest of a call after its opening parenthesis.
     fn call(&mut self, name: &Name, column: usize) -> Result<Typed, ExprError> {
         let error = |message: String| ExprError { message, column };
         if *name == Name::plain(SIZE_OF) {
@@ -343,7 +343,7 @@ impl<'a> Parser<'a> {
         if !self.eat(")") {
             loop {
                 let (node, kind) = self.expression(0)?;
-                if kind != Kind::Number {
+                if kind != ValueKind::Number {
                     return Err(error(format!("`{name}` takes numbers, not conditions")));
                 }
                 arguments.push(node);
@@ -362,7 +362,7 @@ impl<'a> Parser<'a> {
                 arguments.len()
             )));
         }
-        Ok((Node::Call(function, arguments), Kind::Number))
+        Ok((Node::Call(function, arguments), ValueKind::Number))
     }
 }
 
@@ -411,17 +411,17 @@ impl Operator {
         let operands = Box::new([left, right]);
         let all = |kind| left_kind == kind && right_kind == kind;
         match self {
-            Self::Or if all(Kind::Truth) => Ok((Node::Or(operands), Kind::Truth)),
-            Self::And if all(Kind::Truth) => Ok((Node::And(operands), Kind::Truth)),
+            Self::Or if all(ValueKind::Truth) => Ok((Node::Or(operands), ValueKind::Truth)),
+            Self::And if all(ValueKind::Truth) => Ok((Node::And(operands), ValueKind::Truth)),
             Self::Or | Self::And => Err("`&&` and `||` join conditions, not numbers".to_owned()),
-            Self::Compare(comparison) if all(Kind::Number) => {
-                Ok((Node::Compare(comparison, operands), Kind::Truth))
+            Self::Compare(comparison) if all(ValueKind::Number) => {
+                Ok((Node::Compare(comparison, operands), ValueKind::Truth))
             }
             Self::Compare(_) => {
                 Err("a comparison cannot be compared; join two with `&&`".to_owned())
             }
-            Self::Arithmetic(operator) if all(Kind::Number) => {
-                Ok((Node::Arithmetic(operator, operands), Kind::Number))
+            Self::Arithmetic(operator) if all(ValueKind::Number) => {
+                Ok((Node::Arithmetic(operator, operands), ValueKind::Number))
             }
             Self::Arithmetic(_) => Err("arithmetic needs numbers, not conditions".to_owned()),
         }

@@ -72,7 +72,7 @@ fn a_number_per_cent_is_no_remainder() {
     assert_eq!(value("2.5%"), Ok(0.025.into()));
     assert_eq!(value("50% + 25%"), Ok(0.75.into()));
     assert_eq!(value("(50%)"), Ok(0.5.into()));
-    // With a second operand the sign is a remainder, as it was.
+    // With a second operand the sign is a remainder.
     assert_eq!(value("50 % 7"), Ok(1.into()));
     assert_eq!(value("50%7"), Ok(1.into()));
     assert_eq!(value("50 % (3 + 4)"), Ok(1.into()));
@@ -153,8 +153,8 @@ fn names_are_listed() {
     let expression = Expression::parse("0.90 * stage1.p50 + min(D, D) - ns").unwrap();
     let names: Vec<_> = expression.names().iter().map(Name::to_string).collect();
     assert_eq!(names, ["D", "ns", "stage1.p50"]);
-    assert_eq!(expression.kind(), Kind::Number);
-    assert_eq!(Expression::parse("a < 1").unwrap().kind(), Kind::Truth);
+    assert_eq!(expression.kind(), ValueKind::Number);
+    assert_eq!(Expression::parse("a < 1").unwrap().kind(), ValueKind::Truth);
 }
 
 #[test]
@@ -299,10 +299,10 @@ proptest! {
         if let Ok(expression) = Expression::parse(&parts.join(" ")) {
             let env = env(&[("a", ExprValue::Float(a)), ("b.c", ExprValue::Int(b))]);
             match expression.kind() {
-                Kind::Number => if let Ok(value) = expression.number(&env) {
+                ValueKind::Number => if let Ok(value) = expression.number(&env) {
                     prop_assert!(value.is_finite());
                 },
-                Kind::Truth => { let _ = expression.truth(&env); }
+                ValueKind::Truth => { let _ = expression.truth(&env); }
             }
             let _ = expression.integer(&env);
         }

@@ -1,11 +1,12 @@
-//! Names of a checkout: its repository and its branch. For titles alone; no verdict and no key depends on them.
+//! Finds the names of a checkout: its repository and its branch. They appear in titles alone; no verdict and no key
+//! depends on them.
 
 use super::git::git;
 use super::worktree::top;
 use model::Checkout;
 use std::path::Path;
 
-/// The names that CI gives, by its variables, before those that git knows: CI checks out a commit without its branch.
+/// Returns the names from CI's variables, or else those that git knows. CI checks out a commit without its branch.
 pub fn checkout(root: &Path, variable: impl Fn(&str) -> Option<String>) -> Checkout {
     let given = |name: &str| variable(name).filter(|value| !value.is_empty());
     let top = top(root);
@@ -28,7 +29,8 @@ pub fn checkout(root: &Path, variable: impl Fn(&str) -> Option<String>) -> Check
     }
 }
 
-/// `org/repo` of an address, without host, user, password and query. `None` where it is not clear which part is which.
+/// Returns `org/repo` from an address, without host, user, password and query. Returns `None` if it is unclear which
+/// part is which.
 fn repository(url: &str) -> Option<String> {
     if let Some((scheme, rest)) = url.split_once("://") {
         if scheme == "file" {
@@ -36,21 +38,21 @@ fn repository(url: &str) -> Option<String> {
         }
         let (_, path) = rest.split_once('/')?;
         let path = path.split(['?', '#']).next()?;
-        // A slash within a password ends the host too early.
+        // A slash within a password would end the host too early.
         return if rest.rfind('@') > rest.find('/') {
             None
         } else {
             last_segments(path)
         };
     }
-    // `git@host:org/repo.git`; with a slash before the colon it is a path.
+    // `git@host:org/repo.git` is an address; with a slash before the colon it is a path.
     match url.split_once(':') {
         Some((host, path)) if !host.contains('/') => last_segments(path),
         _ => last_segment(url),
     }
 }
 
-/// Two at most.
+/// Returns the last two segments of a path, or the only one.
 fn last_segments(path: &str) -> Option<String> {
     let path = path.trim_end_matches('/');
     let last = last_segment(path)?;
@@ -64,7 +66,7 @@ fn last_segment(path: &str) -> Option<String> {
     is_plain(last).then(|| last.to_owned())
 }
 
-/// As hosts allow it in names. Neither `.` and `..`, nor any part of an address.
+/// Returns true if hosts allow the segment in names. `.` and `..` are refused, and so is any part of an address.
 fn is_plain(segment: &str) -> bool {
     segment.contains(|c: char| c.is_alphanumeric())
         && segment
@@ -90,7 +92,7 @@ mod tests {
             ("/srv/git/repo.git", Some("repo")),
             ("../kernels", Some("kernels")),
             ("file:///home/someone/repo.git", Some("repo")),
-            // Passwords with marks that an address gives another meaning.
+            // These passwords contain characters that have another meaning in an address.
             ("https://user:to/ken@host/org/repo.git", None),
             ("https://user:pa?ss/word@host/org/repo", None),
             ("https://user:pa#ss/word@host/org/repo", None),

@@ -1,8 +1,8 @@
-//! The files of a commit in a directory of their own, and whether a directory has just these.
+//! Writes the files of a commit to a directory, and checks whether a directory has exactly these files.
 //!
-//! Written by git as it would check them out, so that line ends, encodings and keywords are as in any other working tree
-//! of this clone, but without starting a program: a file that `git lfs` keeps elsewhere is taken from where it keeps it.
-//! A submodule comes from its clone here, where there is one.
+//! git writes the files as it would check them out, so that line ends, encodings and keywords are as in any other
+//! working tree of this clone. It starts no program while it does so: a file that `git lfs` keeps elsewhere is copied
+//! from there. A submodule comes from its clone here, if there is one.
 
 use super::git::{Contents, command_at, git, said};
 use sha2::{Digest, Sha256};
@@ -16,36 +16,36 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use system::files;
 
-/// Why there are no such files.
+/// The error says why there are no such files.
 pub(super) type Result<T> = std::result::Result<T, String>;
 
-/// A commit where its objects are.
+/// A commit, with the directory of its objects.
 pub(super) struct Commit {
     git_dir: PathBuf,
     hash: String,
 }
 
-/// A tree has one of these under each path.
+/// The kind of thing that a tree has under a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum TreeEntryKind {
     File { executable: bool },
     Link,
     Submodule,
 }
 
-struct Entry {
-    kind: Kind,
+struct TreeEntry {
+    kind: TreeEntryKind,
     hash: String,
 }
 
-type Entries = BTreeMap<PathBuf, Entry>;
+type Entries = BTreeMap<PathBuf, TreeEntry>;
 
-/// Longer text is no pointer to a file that is kept elsewhere.
+/// A longer text is no pointer to a file that is kept elsewhere.
 const LONGEST_POINTER: usize = 1024;
 
 impl Commit {
-    /// One of the repository that holds `root`.
-    pub fn of(root: &Path, hash: &str) -> Result<Self> {
+    /// Makes a commit of the repository that holds `root`.
+    pub fn new(root: &Path, hash: &str) -> Result<Self> {
         Ok(Self {
             git_dir: PathBuf::from(git(root, &["rev-parse", "--absolute-git-dir"])?),
             hash: hash.to_owned(),
@@ -56,7 +56,7 @@ impl Commit {
         command_at(&self.git_dir, contents)
     }
 
-    /// Writes its files to `dir`, which is empty. `scratch` is for files on the way.
+    /// Writes the files of the commit to `dir`, which is empty. `scratch` is for temporary files.
     pub fn write(&self, dir: &Path, scratch: &Path) -> Result<()> {
         let index = self.index(scratch)?;
         self.check_out(&index, dir, None)?;
@@ -69,8 +69,8 @@ impl Commit {
         Ok(())
     }
 
-    /// Whether `dir` has these files, unchanged, and no others. Each is read and compared with its object: what git
-    /// notes of a working tree can be altered with it.
+    /// Returns true if `dir` has exactly these files, unchanged. Each file is read and compared with its object,
+    /// because the notes that git keeps about a working tree can be altered together with it.
     pub fn is_in(&self, dir: &Path, scratch: &Path) -> Result<bool> {
         let entries = self.entries()?;
         let submodules = self.submodules()?;
@@ -113,7 +113,7 @@ impl Commit {
             .collect()
     }
 
-    /// An index of the commit, of its own: that of the clone stays as it is.
+    /// Makes an index of the commit. The index of the clone stays as it is.
     fn index(&self, scratch: &Path) -> Result<PathBuf> {
         let index = scratch.join("index");
         let mut read = self.git(Contents::AsStored)?;
@@ -123,7 +123,7 @@ impl Commit {
         Ok(index)
     }
 
-    /// All files of an index, or these.
+    /// Checks out all files of an index, or the given ones.
     fn check_out(&self, index: &Path, dir: &Path, these: Option<&[&Path]>) -> Result<()> {
         let mut check_out = self.git(Contents::Converted)?;
         check_out
@@ -153,7 +153,7 @@ impl Commit {
         .map_err(|said| self.explained(said))
     }
 
-    /// The words of git where objects are missing, with what can be done about it.
+    /// Returns git's message about missing objects, with what can be done about it.
     fn explained(&self, said: String) -> String {
         let partial = |text: &String| text.contains("promisor") || text.contains("lazy fetching");
         if partial(&said) || self.is_partial() {
@@ -178,11 +178,12 @@ impl Commit {
         said(config).is_ok_and(|value| !value.is_empty())
     }
 
-    /// Files whose bytes are not those of their object, as attributes can have it; `None` where something else differs.
+    /// Returns the files whose bytes differ from their object's, as attributes can cause. Returns `None` if anything
+    /// else differs.
     fn differing<'a>(&self, entries: &'a Entries, dir: &Path) -> Result<Option<Vec<&'a Path>>> {
         let files: Vec<_> = entries
             .iter()
-            .filter(|(_, entry)| entry.kind != Kind::Submodule)
+            .filter(|(_, entry)| entry.kind != TreeEntryKind::Submodule)
             .collect();
         let asked = files
             .iter()
@@ -202,10 +203,10 @@ impl Commit {
                 };
                 let here = dir.join(path);
                 match entry.kind {
-                    Kind::File { .. } if !has_bytes(&here, &object) => {
+                    TreeEntryKind::File { .. } if !has_bytes(&here, &object) => {
                         differing.push(path.as_path())
                     }
-                    Kind::Link
+                    TreeEntryKind::Link
                         if !std::fs::read_link(&here)
                             .is_ok_and(|target| target.as_os_str().as_bytes() == object) =>
                     {
@@ -218,7 +219,7 @@ impl Commit {
         })
     }
 
-    /// Whether these files are what git makes of their objects.
+    /// Returns true if these files are what git makes of their objects.
     fn is_converted(&self, paths: &[&Path], dir: &Path, scratch: &Path) -> Result<bool> {
         let index = self.index(scratch)?;
         let fresh = scratch.join("fresh");
@@ -230,7 +231,7 @@ impl Commit {
             .all(|path| has_same_bytes(&dir.join(path), &fresh.join(path)).unwrap_or(false)))
     }
 
-    /// Puts the file in the place of each pointer to it that is below `dir`, where this clone has the file.
+    /// Replaces each pointer below `dir` by the file that it stands for, if this clone has the file.
     fn fill_pointers(&self, index: &Path, dir: &Path) -> Result<()> {
         let mut all = Vec::new();
         list(dir, Path::new(""), &|_| false, &mut all).map_err(|error| said_of(dir, &error))?;
@@ -259,7 +260,8 @@ impl Commit {
         let kept = self.common_dir()?.join("lfs/objects");
         for ((pointer, path), filter) in pointers.iter().zip(filters) {
             if filter == b"lfs" {
-                // A file that is not here stays a pointer, as in a clone without it, and a kernel that needs it does not build.
+                // A file that is not here stays a pointer, as in a clone without it, and a kernel that needs it does
+                // not build.
                 let _ = pointer.fill(&kept, &dir.join(path));
             }
         }
@@ -270,16 +272,16 @@ impl Commit {
         let mut ask = self.git(Contents::AsStored)?;
         ask.args(["rev-parse", "--git-common-dir"]);
         let text = said(ask)?;
-        // Relative to where git starts.
+        // The path is relative to the directory in which git starts.
         Ok(self.git_dir.join(text))
     }
 
-    /// Its submodules that are cloned here, by path. Those that are not stay empty, as they are in the clone itself.
+    /// Returns the submodules that are cloned here, by path. The others stay empty, as they are in the clone itself.
     fn submodules(&self) -> Result<BTreeMap<PathBuf, Self>> {
         let entries = self.entries()?;
         let links: Vec<_> = entries
             .iter()
-            .filter(|(_, entry)| entry.kind == Kind::Submodule)
+            .filter(|(_, entry)| entry.kind == TreeEntryKind::Submodule)
             .collect();
         if links.is_empty() {
             return Ok(BTreeMap::new());
@@ -288,7 +290,7 @@ impl Commit {
         let blob = format!("{}:.gitmodules", self.hash);
         config.args(["config", "--null", "--blob", &blob]);
         config.args(["--get-regexp", "^submodule\\..*\\.path$"]);
-        // Without the file there are no names, and nothing is cloned under any.
+        // Without the file there are no names, and nothing is cloned under any name.
         let listed = bytes_of(config).unwrap_or_default();
         let mut found = BTreeMap::new();
         for line in listed.split(|byte| *byte == 0) {
@@ -327,24 +329,24 @@ impl Commit {
     }
 }
 
-/// `100644 blob HASH\tPATH`.
-fn entry(line: &[u8]) -> Option<(PathBuf, Entry)> {
+/// Parses a line of `git ls-files`: `100644 blob HASH\tPATH`.
+fn entry(line: &[u8]) -> Option<(PathBuf, TreeEntry)> {
     let tab = line.iter().position(|byte| *byte == b'\t')?;
     let (about, path) = line.split_at_checked(tab)?;
     let about = std::str::from_utf8(about).ok()?;
     let mut words = about.split(' ');
     let kind = match words.next()? {
-        "100755" => Kind::File { executable: true },
-        "120000" => Kind::Link,
-        "160000" => Kind::Submodule,
-        _ => Kind::File { executable: false },
+        "100755" => TreeEntryKind::File { executable: true },
+        "120000" => TreeEntryKind::Link,
+        "160000" => TreeEntryKind::Submodule,
+        _ => TreeEntryKind::File { executable: false },
     };
     let hash = words.nth(1)?.to_owned();
     let path = PathBuf::from(OsString::from_vec(path.get(1..)?.to_vec()));
-    Some((path, Entry { kind, hash }))
+    Some((path, TreeEntry { kind, hash }))
 }
 
-/// `submodule.NAME.path\nPATH`; a name becomes a directory, and must stay one below.
+/// Parses `submodule.NAME.path\nPATH`. The name becomes a directory, and must not lead out of its parent.
 fn submodule(line: &[u8]) -> Option<(String, PathBuf)> {
     let line = std::str::from_utf8(line).ok()?;
     let (key, path) = line.split_once('\n')?;
@@ -354,7 +356,7 @@ fn submodule(line: &[u8]) -> Option<(String, PathBuf)> {
     is_safe.then(|| (name.to_owned(), PathBuf::from(path)))
 }
 
-/// An entry below a directory.
+/// An entry below a directory on disk.
 struct DiskEntry {
     path: PathBuf,
     kind: DiskEntryKind,
@@ -367,7 +369,7 @@ enum DiskEntryKind {
     Directory,
 }
 
-/// A pipe, a socket or a device is an error: no tree has one.
+/// Lists what is below a directory. A pipe, a socket or a device is an error, because no tree has one.
 fn list(
     root: &Path,
     below: &Path,
@@ -394,7 +396,7 @@ fn list(
     Ok(())
 }
 
-/// Whether these are the entries of a tree, and directories with them.
+/// Returns true if these are exactly the entries of a tree and their directories.
 fn is_listed(entries: &Entries, there: &[DiskEntry]) -> bool {
     let above = |path: &PathBuf| -> Vec<PathBuf> {
         let above = path.ancestors().skip(1);
@@ -406,16 +408,17 @@ fn is_listed(entries: &Entries, there: &[DiskEntry]) -> bool {
         .filter(|disk_entry| disk_entry.kind != DiskEntryKind::Directory);
     let wanted = entries
         .values()
-        .filter(|entry| entry.kind != Kind::Submodule);
+        .filter(|entry| entry.kind != TreeEntryKind::Submodule);
     files.count() == wanted.count()
         && there.iter().all(|DiskEntry { path, kind }| {
             match (kind, entries.get(path).map(|entry| entry.kind)) {
-                (DiskEntryKind::Directory, Some(Kind::Submodule)) => true,
+                (DiskEntryKind::Directory, Some(TreeEntryKind::Submodule)) => true,
                 (DiskEntryKind::Directory, None) => dirs.contains(path),
-                (DiskEntryKind::Link, Some(Kind::Link)) => true,
-                (DiskEntryKind::File { executable }, Some(Kind::File { executable: wanted })) => {
-                    *executable == wanted
-                }
+                (DiskEntryKind::Link, Some(TreeEntryKind::Link)) => true,
+                (
+                    DiskEntryKind::File { executable },
+                    Some(TreeEntryKind::File { executable: wanted }),
+                ) => *executable == wanted,
                 _ => false,
             }
         })
@@ -448,7 +451,7 @@ fn has_same_bytes(one: &Path, other: &Path) -> io::Result<bool> {
     }
 }
 
-/// It stands for a file that `git lfs` keeps, by SHA-256 and size.
+/// A pointer stands for a file that `git lfs` keeps, by SHA-256 and size.
 struct Pointer {
     digest: String,
     size: u64,
@@ -517,11 +520,11 @@ fn said_of(path: &Path, error: &io::Error) -> String {
 fn scratch_below(scratch: &Path) -> Result<PathBuf> {
     let dir = tempfile::Builder::new().tempdir_in(scratch);
     let dir = dir.map_err(|error| said_of(scratch, &error))?;
-    // It goes with the directory around it.
+    // It is removed together with the directory around it.
     Ok(dir.keep())
 }
 
-/// The bytes that git prints.
+/// Returns the bytes that git prints.
 fn bytes_of(mut git: Command) -> Result<Vec<u8>> {
     let output = git
         .output()
@@ -535,7 +538,7 @@ fn bytes_of(mut git: Command) -> Result<Vec<u8>> {
     }
 }
 
-/// The answer of git to `input`.
+/// Writes `input` to git, and returns its answer.
 pub(super) fn answer_to(git: Command, input: Vec<u8>) -> Result<Vec<u8>> {
     answering(git, input, |answers| {
         let mut all = Vec::new();
@@ -544,7 +547,7 @@ pub(super) fn answer_to(git: Command, input: Vec<u8>) -> Result<Vec<u8>> {
     })
 }
 
-/// `read` gets what git answers while it is still being asked.
+/// Runs git and calls `read` with its answer while `input` is still being written.
 fn answering<T>(
     mut git: Command,
     input: Vec<u8>,
@@ -561,7 +564,7 @@ fn answering<T>(
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     let answer = std::thread::scope(|scope| {
         scope.spawn(move || stdin.map(|mut stdin| stdin.write_all(&input)));
-        // Read to its end or closed here: git does not wait for a reader that has enough.
+        // The answer is read to its end or closed here, because git does not wait for a reader that has enough.
         stdout.map_or_else(
             || Err("git has no output".to_owned()),
             |stdout| read(&mut BufReader::new(stdout)),
@@ -570,7 +573,7 @@ fn answering<T>(
     let status = child.wait().map_err(broken)?;
     match (answer, status.success()) {
         (Ok(answer), true) => Ok(answer),
-        // Not all of it was wanted.
+        // Not all of the answer was wanted.
         (Ok(answer), false) if end_of(&log).is_empty() => Ok(answer),
         (Ok(_), false) => Err(end_of(&log)),
         (Err(error), _) => Err(error),
@@ -580,13 +583,13 @@ fn answering<T>(
 fn end_of(mut log: &File) -> String {
     use std::io::Seek;
     let mut text = String::new();
-    // If that cannot be read, nothing more is known of the failure.
+    // If the log cannot be read, nothing more is known about the failure.
     let _ = log.rewind().and_then(|()| log.read_to_string(&mut text));
     text.trim_end().to_owned()
 }
 
-/// The next answer of `git cat-file --batch`: `HASH TYPE SIZE`, and that many bytes, each with a line's end; `None` for an
-/// object that is missing.
+/// Reads the next answer of `git cat-file --batch`: `HASH TYPE SIZE`, and that many bytes, each with a line end.
+/// Returns `None` for an object that is missing.
 fn next_object(answers: &mut dyn BufRead) -> Result<Option<Vec<u8>>> {
     const CUT: &str = "git's answer is cut short";
     let cut = |_| CUT.to_owned();

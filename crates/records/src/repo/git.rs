@@ -1,20 +1,20 @@
-//! How git is called, from here alone.
+//! Calls git. No other module does.
 //!
-//! git takes settings from many places, and some of them name programs. Those of the user's own files and of `.git` are
-//! trusted: a pull request cannot commit them. Files that it can commit must not count: a bare repository among them,
-//! and attributes that ask for a program. So each call names what git may not do. Objects are read as their hashes say:
-//! nothing replaces them, nothing gives a commit other parents, and nothing is fetched.
+//! git reads settings from many places, and some of them name programs. Settings in the user's own files and in `.git`
+//! are trusted, because a pull request cannot commit them. Files that it can commit must not count: a bare repository
+//! among them, and attributes that ask for a program. So each call states what git may not do. Objects are read as
+//! their hashes say: nothing replaces them, nothing gives a commit other parents, and nothing is fetched.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use system::process::helper;
 
-/// Passed to each call; options on the command line count before any file.
+/// Settings of each call. Options on the command line override any file.
 const SETTINGS: [&str; 10] = [
-    // git 2.38 or later; an older one is kept away by `bare_repository`.
+    // This needs git 2.38; `bare_repository` protects from bare repositories with an older one.
     "safe.bareRepository=explicit",
-    // Programs that git would start.
+    // The following are programs that git would start.
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
     "core.pager=cat",
@@ -23,12 +23,12 @@ const SETTINGS: [&str; 10] = [
     "gc.auto=0",
     "maintenance.auto=false",
     "submodule.recurse=false",
-    // It would speak of them in each call.
+    // git would print the advice in each call.
     "advice.graftFileDeprecated=false",
 ];
 
-/// Variables that are the user's own settings. The others say which repository and index to take, as inside a hook, or
-/// name programs.
+/// The variables that hold the user's own settings. All others are removed: they say which repository and index to
+/// take, as inside of a hook, or name programs.
 const KEPT: [&str; 4] = [
     "GIT_CONFIG_",
     "GIT_CEILING_DIRECTORIES",
@@ -39,24 +39,24 @@ const KEPT: [&str; 4] = [
 const VARIABLES: [(&str, &str); 8] = [
     ("GIT_NO_REPLACE_OBJECTS", "1"),
     ("GIT_GRAFT_FILE", "/dev/null"),
-    // A partial clone would fetch what it lacks; git before 2.45 is kept from it by the next one.
+    // A partial clone would fetch what it lacks. The next variable prevents it for git before 2.45.
     ("GIT_NO_LAZY_FETCH", "1"),
     ("GIT_ALLOW_PROTOCOL", "none"),
     ("GIT_TERMINAL_PROMPT", "0"),
-    // `git status` would write the index.
+    // `git status` would write the index otherwise.
     ("GIT_OPTIONAL_LOCKS", "0"),
     ("GIT_PAGER", "cat"),
-    // Its words about a failure are read here, too.
+    // This module also reads git's messages, so they must be in English.
     ("LC_ALL", "C"),
 ];
 
-/// git, before it is told where.
+/// Returns a call of git without a directory.
 fn bare_call() -> Command {
     let mut git = helper::named("git");
     for (name, value) in std::env::vars_os() {
         let text = name.to_string_lossy();
         let is_kept = KEPT.iter().any(|kept| text.starts_with(kept));
-        // A relative file of settings would be one of the checkout.
+        // A relative path would name a file of the checkout.
         let is_file = ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"].contains(&&*text);
         let is_relative = is_file && Path::new(&value).is_relative();
         if text.starts_with("GIT_") && (!is_kept || is_relative) {
@@ -71,7 +71,7 @@ fn bare_call() -> Command {
     git
 }
 
-/// `2.39.5`; `None` where there is no git that works.
+/// Returns the version, `2.39.5`, or `None` if there is no git that works.
 pub fn git_version() -> Option<String> {
     let mut git = helper::named("git");
     git.arg("--version");
@@ -83,15 +83,15 @@ pub fn git_version() -> Option<String> {
 /// How a call handles the contents of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contents {
-    /// It reads objects, names or settings.
+    /// The call reads objects, names or settings.
     AsStored,
-    /// It converts contents from or to those of a working tree, by the programs that attributes ask for.
+    /// The call converts contents from or to the form of a working tree, by the programs that attributes ask for.
     Converted,
 }
 
 impl Contents {
-    /// A call that is not known here may convert.
-    fn of(args: &[&str]) -> Self {
+    /// Returns how a call handles contents. A call that is not listed here may convert.
+    fn for_call(args: &[&str]) -> Self {
         match args.first() {
             Some(
                 &("config" | "for-each-ref" | "log" | "ls-files" | "ls-tree" | "merge-base"
@@ -102,10 +102,10 @@ impl Contents {
     }
 }
 
-/// git in `dir`, to be given its arguments.
+/// Returns a call of git in `dir`, without its arguments.
 ///
 /// # Errors
-/// Why git must not be called there.
+/// Returns why git must not be called there.
 pub(super) fn command(dir: &Path, contents: Contents) -> Result<Command, String> {
     let dir = std::path::absolute(dir).map_err(|error| error.to_string())?;
     if let Some(bare) = bare_repository(&dir) {
@@ -119,7 +119,7 @@ pub(super) fn command(dir: &Path, contents: Contents) -> Result<Command, String>
     call_at(&at, contents)
 }
 
-/// A repository whose directory is known, as that of a submodule.
+/// Returns a call for a repository whose directory is known, such as a submodule's.
 pub(super) fn command_at(git_dir: &Path, contents: Contents) -> Result<Command, String> {
     let at = [Path::new("--git-dir"), git_dir].map(Path::as_os_str);
     call_at(&at, contents)
@@ -134,14 +134,14 @@ fn call_at(at: &[&OsStr], contents: Contents) -> Result<Command, String> {
     Ok(git)
 }
 
-/// The text that git prints, without the line's end, or that of its failure.
+/// Returns the text that git prints without the last line end, or the message of its failure.
 pub(super) fn git(dir: &Path, args: &[&str]) -> Result<String, String> {
-    let mut git = command(dir, Contents::of(args))?;
+    let mut git = command(dir, Contents::for_call(args))?;
     git.args(args);
     said(git)
 }
 
-/// As [`git`], of a command that is made.
+/// Runs a command and returns what it prints, as [`git`] does.
 pub(super) fn said(mut git: Command) -> Result<String, String> {
     let output = git
         .output()
@@ -154,14 +154,14 @@ pub(super) fn said(mut git: Command) -> Result<String, String> {
     }
 }
 
-/// Attributes, which a pull request can commit, choose among the programs that the user has set up to convert files:
-/// none is started. They are known by their names alone, so each is asked for.
+/// Disables the programs that the user has set up to convert files. Attributes choose among these programs, and a pull
+/// request can commit attributes. git knows the programs by name only, so each name is looked up.
 fn without_filters(git: &mut Command, at: &[&OsStr]) -> Result<(), String> {
     let mut list = bare_call();
     list.args(at)
         .args(["config", "--null", "--name-only", "--get-regexp"])
         .arg("^filter\\.");
-    // It ends with a failure where there is none, or no repository, which the call itself says.
+    // git fails if there is no such setting, or no repository, which the call itself then reports.
     let output = list
         .output()
         .map_err(|error| format!("git cannot be run: {error}"))?;
@@ -172,7 +172,7 @@ fn without_filters(git: &mut Command, at: &[&OsStr]) -> Result<(), String> {
         .collect();
     drivers.sort_unstable();
     drivers.dedup();
-    // By the environment: on the command line a name with `=` in it would end there.
+    // The settings go through the environment, because on the command line a name would end at the first `=`.
     let own = std::env::var("GIT_CONFIG_COUNT").ok();
     let mut count: usize = own.and_then(|own| own.parse().ok()).unwrap_or(0);
     for driver in drivers {
@@ -192,8 +192,8 @@ fn without_filters(git: &mut Command, at: &[&OsStr]) -> Result<(), String> {
     Ok(())
 }
 
-/// The bare repository that git would find before the one that holds `dir`: it looks at each directory from here up,
-/// and takes the first that has `.git` in it, or that looks like a repository itself.
+/// Returns the bare repository that git would find before the one that holds `dir`. git looks at each directory from
+/// here up, and takes the first that has `.git` in it or that looks like a repository itself.
 fn bare_repository(dir: &Path) -> Option<PathBuf> {
     let real = dir.canonicalize().ok()?;
     real.ancestors()

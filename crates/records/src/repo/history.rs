@@ -1,4 +1,4 @@
-//! Files as they were: at another revision, and in each version that they had.
+//! Reads files as they were: at another revision, and in each version that they had.
 
 use super::export::answer_to;
 use super::git::{Contents, command, git};
@@ -10,10 +10,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use system::error::{Error, Result};
 
-/// Every file under `dir` at a commit, with its text. Paths are relative to `root`, as `dir` is.
+/// Reads every file under `dir` at a commit. Paths are relative to `root`, as `dir` is.
 ///
 /// # Errors
-/// Environment, where git cannot read it.
+/// Fails with an environment error if git cannot read the commit.
 pub fn files(root: &Path, commit: &str, dir: &str) -> Result<Vec<(PathBuf, String)>> {
     let list = ["ls-tree", "-r", "-z", "--name-only", commit, "--", dir];
     let listed = git(root, &list).map_err(Error::environment)?;
@@ -32,47 +32,47 @@ pub fn files(root: &Path, commit: &str, dir: &str) -> Result<Vec<(PathBuf, Strin
 
 /// The commits that touched files under one directory.
 pub struct FileVersions {
-    /// By path, each oldest first.
+    /// The versions of each path, oldest first.
     pub files: BTreeMap<PathBuf, Vec<FileVersion>>,
-    /// Whether older ones may be missing, as in a shallow clone.
+    /// True if older versions may be missing, as in a shallow clone.
     pub shallow: bool,
 }
 
 /// The effect of a commit on a file.
 pub struct FileVersion {
     pub commit: Commit,
-    /// `None` where the commit removed it.
+    /// `None` if the commit removed the file.
     pub text: Option<String>,
 }
 
-/// A commit of git's log. Commits sort from the oldest to the newest, as git orders them: many have one day, and a clock can
-/// go back.
+/// A commit of git's log. Commits sort from the oldest to the newest in git's order, because many have the same day,
+/// and a clock can go back.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Commit {
-    /// How many commits of the log are newer. First, so that commits sort by it.
+    /// The number of newer commits in the log. It is the first field, so that commits sort by it.
     #[serde(skip)]
     pub newer: Reverse<usize>,
-    /// `2026-11-22`.
+    /// The day of the commit: `2026-11-22`.
     pub day: String,
-    /// Abbreviated hash.
+    /// The abbreviated hash of the commit.
     pub commit: String,
     /// The first line of its message.
     pub subject: String,
 }
 
-/// Writes day and hash: `2026-11-22 0a34415aaaaa`.
+/// Writes the day and the hash: `2026-11-22 0a34415aaaaa`.
 impl fmt::Display for Commit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.day, self.commit)
     }
 }
 
-/// The latest committed versions of those files under `dir` that `wanted` picks, at most `most` of each. A file
-/// that was renamed is one that was removed and one that is new.
-/// `None` outside git, and before its first commit.
+/// Reads the latest committed versions of those files under `dir` that `wanted` picks, at most `most` of each. A
+/// renamed file counts as one that was removed and one that is new. Returns `None` outside git, and before its first
+/// commit.
 ///
 /// # Errors
-/// Environment, where there is a repository and git cannot or will not read it.
+/// Fails with an environment error if there is a repository and git cannot or will not read it.
 pub fn versions(
     root: &Path,
     dir: &str,
@@ -83,12 +83,12 @@ pub fn versions(
     let log = [
         "log",
         "--format=commit %H %cd %s",
-        // No commit comes before one that is made on it.
+        // A commit comes after all commits that it is made on.
         "--date-order",
         "--date=short",
         "--name-status",
         "--no-renames",
-        // A version that a merge made of two is a version, too.
+        // A version that a merge made from two is a version, too.
         "-c",
         "--relative",
         "--",
@@ -126,7 +126,8 @@ pub fn versions(
             newer += 1;
             continue;
         }
-        // `M`, or of a merge a letter for each parent: where one says that it is gone, it is for all.
+        // The status is one letter, `M`, or for a merge one letter for each parent. If one of them says that the file
+        // is gone, it is gone.
         let Some((status, name)) = line.split_once('\t') else {
             continue;
         };
@@ -143,7 +144,7 @@ pub fn versions(
             });
         }
     }
-    // The log begins with the newest.
+    // git's log begins with the newest commit.
     found.reverse();
     let objects = found.iter().filter_map(|version| version.object.clone());
     let mut texts = contents(root, &objects.collect::<Vec<_>>())?.into_iter();
@@ -161,15 +162,15 @@ pub fn versions(
     Ok(Some(FileVersions { files, shallow }))
 }
 
-/// A line of the log.
+/// A file that a line of git's log names.
 struct Touched<'a> {
     name: &'a str,
     commit: Commit,
-    /// `None` where the file is gone.
+    /// `None` if the file is gone.
     object: Option<String>,
 }
 
-/// Texts of objects (`COMMIT:./PATH`), in their order; `None` for one that is not there.
+/// Returns the texts of objects (`COMMIT:./PATH`) in their order, with `None` for an object that is not there.
 fn contents(root: &Path, objects: &[String]) -> Result<Vec<Option<String>>> {
     let broken = |what: String| Error::environment(format!("git cannot read old files: {what}"));
     if objects.is_empty() {
@@ -186,8 +187,8 @@ fn contents(root: &Path, objects: &[String]) -> Result<Vec<Option<String>>> {
         .collect()
 }
 
-/// One answer of `git cat-file --batch`: `HASH blob SIZE`, and that many bytes, each with a line's end; or
-/// a line that ends in `missing`.
+/// Parses one answer of `git cat-file --batch`: `HASH blob SIZE`, and that many bytes, each with a line end, or a line
+/// that ends in `missing`.
 fn answer(rest: &mut &[u8]) -> Option<Option<String>> {
     let end = rest.iter().position(|byte| *byte == b'\n')?;
     let (head, after) = rest.split_at_checked(end)?;
@@ -266,7 +267,7 @@ mod tests {
         assert_eq!(texts(&some, "b/x.json"), ["two\n", "three\n"]);
     }
 
-    /// The versions of a file, `-` where it was removed.
+    /// Returns the versions of a file, with `-` for a commit that removed it.
     fn texts<'a>(versions: &'a FileVersions, name: &str) -> Vec<&'a str> {
         let file = versions.files.get(Path::new(name)).unwrap();
         file.iter()

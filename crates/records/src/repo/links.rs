@@ -1,19 +1,20 @@
-//! Links in paths that are written to.
+//! Refuses links in paths that gatekeeper writes to.
 
 use super::git::{Contents, command, said};
 use std::path::{Path, PathBuf};
 use system::error::{Error, Result};
 
-/// Refuses a path that is a link of the checkout, or leads through one: whoever wrote the commit would choose what is
-/// overwritten or removed, outside of the checkout too. A link that git does not know is the user's own, as one to a
-/// larger disk. To be called for all that is made, overwritten or removed at a place that a checkout can hold.
+/// Refuses a path that is a link of the checkout, or that leads through one. Otherwise the author of a commit could
+/// choose what is overwritten or removed, even outside of the checkout. A link that git does not know is the user's
+/// own, for example a link to a larger disk. Callers use this for everything that they create, overwrite or remove at a
+/// place that a checkout can hold.
 ///
 /// # Errors
-/// Usage, where there is such a link.
+/// Fails with a usage error if there is such a link.
 pub fn refuse_links(path: &Path) -> Result<()> {
     let whole = std::path::absolute(path)
         .map_err(|error| Error::environment(format!("{}: {error}", path.display())))?;
-    // Without a slash at its end, which would stand for what the link leads to.
+    // A slash at the end would stand for the target of the link.
     let whole: PathBuf = whole.components().collect();
     let mut links = whole.ancestors().filter(|part| part.is_symlink());
     let Some(link) = links.find(|link| is_committed(link)) else {
@@ -28,7 +29,8 @@ pub fn refuse_links(path: &Path) -> Result<()> {
     .help("remove the link from the repository, or name the directory itself"))
 }
 
-/// Where git cannot tell, as with a repository of another user, it may be.
+/// Returns true if git tracks the link. If git cannot tell, as with a repository of another user, the link may be
+/// committed.
 fn is_committed(link: &Path) -> bool {
     let (Some(dir), Some(name)) = (link.parent(), link.file_name()) else {
         return false;
@@ -45,10 +47,10 @@ fn is_committed(link: &Path) -> bool {
             .map_or(true, |known| !known.is_empty())
 }
 
-/// As [`refuse_links`], of all that is in a directory: for one that files are put into in depth.
+/// Refuses links in all of a directory, into which files are written at any depth.
 ///
 /// # Errors
-/// As of [`refuse_links`].
+/// Fails as [`refuse_links`] does.
 pub fn refuse_links_below(dir: &Path) -> Result<()> {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();

@@ -1,4 +1,4 @@
-//! The commit of the tree, and the trees of other revisions. The only user of git.
+//! Finds the commit of the tree, and the trees of other revisions. No other module uses git.
 
 mod checkout;
 mod export;
@@ -19,13 +19,13 @@ pub use worktree::{Tree, files_with, has_more, present, revision, top, tracked};
 
 use std::path::Path;
 
-/// Commit of the tree in full, whatever was edited since; `None` outside git or without git.
+/// Returns the whole hash of the tree's commit, whatever was edited since. Returns `None` outside git or without git.
 pub fn head(root: &Path) -> Option<String> {
     let head = git(root, &["rev-parse", "HEAD"]).ok()?;
     Some(head.trim().to_owned())
 }
 
-/// Commit of the tree with `+` where it has changes; `None` outside git or without git.
+/// Returns the commit of the tree, with `+` if the tree has changes. Returns `None` outside git or without git.
 pub fn commit(root: &Path) -> Option<String> {
     let head = git(root, &["rev-parse", "--short=12", "HEAD"]).ok()?;
     let dirty = git(root, &["status", "--porcelain", "--untracked-files=no"]).ok()?;
@@ -36,14 +36,15 @@ pub fn commit(root: &Path) -> Option<String> {
     ))
 }
 
-/// The extensions of files that are compiled, read as gates or run as a rival, where git does not know the file yet.
+/// The extensions of files that are compiled, read as gates or run as a rival. They count even if git does not know the
+/// file yet.
 const SOURCES: [&str; 18] = [
     "c", "cc", "cpp", "cu", "cubin", "cuh", "cxx", "fatbin", "h", "hh", "hpp", "hxx", "inc", "inl",
     "ptx", "py", "yaml", "yml",
 ];
 
-/// Digest of the commit, and of the tree's differences from it: changes of what git tracks, and new sources. `None`
-/// outside git or without git.
+/// Returns a digest of the commit and of the tree's differences from it: changes of tracked files, and new sources.
+/// Returns `None` outside git or without git.
 pub fn digest(root: &Path) -> Option<String> {
     let top = top(root).ok()?;
     let commit = git(&top, &["rev-parse", "HEAD"]).ok()?;
@@ -59,7 +60,7 @@ pub fn digest(root: &Path) -> Option<String> {
     ];
     hasher.update(git(&top, &changes).ok()?.as_bytes());
     for file in untracked(&top, &SOURCES).ok()? {
-        // Its length keeps one file from being taken for two.
+        // The length separates a file from the next one.
         let bytes = system::files::read(&top.join(&file), system::files::made()).ok()?;
         hasher.update(format!("\0{file}\0{}\0", bytes.len()).as_bytes());
         hasher.update(&bytes);

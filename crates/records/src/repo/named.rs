@@ -1,4 +1,5 @@
-//! Which commit a name means. An ambiguous name is refused: anyone who may add a branch or a tag would choose the base.
+//! Finds the commit that a name means. An ambiguous name is refused, because anybody who may add a branch or a tag
+//! could choose the base otherwise.
 
 use super::export::answer_to;
 use super::git::{Contents, command, git};
@@ -6,22 +7,22 @@ use std::path::Path;
 use system::error::{Error, Result};
 use system::files;
 
-/// Characters of a hash that people are shown.
+/// The number of characters of a hash that people see.
 const SHOWN: usize = 12;
 
-/// A hash as it is shown.
+/// Returns a hash as it is shown.
 pub fn short(commit: &str) -> &str {
     commit.get(..SHOWN).unwrap_or(commit)
 }
 
-/// The commit that `revision` names in the repository that holds `root`, whole. `asked` is what asks for
-/// it, as in `--base v1.0`.
+/// Returns the whole hash of the commit that `revision` names in the repository that holds `root`. `asked` is what asks
+/// for it, as in `--base v1.0`.
 ///
 /// # Errors
-/// Usage, where the revision is not known there or means several commits.
+/// Fails with a usage error if the revision is unknown there or means several commits.
 pub fn commit_of(root: &Path, revision: &str, asked: &str) -> Result<String> {
     let commit = format!("{revision}^{{commit}}");
-    // An option in the place of a revision is no revision.
+    // An option in place of a revision is refused.
     let known = [
         "rev-parse",
         "--verify",
@@ -33,11 +34,11 @@ pub fn commit_of(root: &Path, revision: &str, asked: &str) -> Result<String> {
     if let Err(said) = &found
         && refusal(said).is_some()
     {
-        // It says what to do, too.
+        // git's message also says what to do.
         return Err(Error::usage(format!("{asked}: {said}")));
     }
     refuse_grafts(root)?;
-    // Where it means several, git may say that it knows none.
+    // If the name means several commits, git may say that it knows none.
     refuse_several(root, revision, asked)?;
     found.map_err(|_| {
         Error::usage(format!("{asked}: there is no such revision in this clone")).help(
@@ -46,8 +47,8 @@ pub fn commit_of(root: &Path, revision: &str, asked: &str) -> Result<String> {
     })
 }
 
-/// Why git does not look into a repository at all, and not of a revision that it lacks: a checkout of another
-/// user's, as in many containers, or none.
+/// Returns why git refuses a repository as a whole, and not just a revision that it lacks: the checkout belongs to
+/// another user, as in many containers, or there is no repository.
 fn refusal(said: &str) -> Option<&str> {
     let first = said.lines().next().unwrap_or_default();
     [
@@ -61,13 +62,14 @@ fn refusal(said: &str) -> Option<&str> {
     .then_some(first)
 }
 
-/// Grafts give commits other parents than they have: an old way to do so, which git itself advises against.
+/// Refuses grafts, which give commits other parents than they have. They are an old mechanism that git itself advises
+/// against.
 ///
 /// # Errors
-/// Usage, where there are any.
+/// Fails with a usage error if there are any.
 pub(super) fn refuse_grafts(root: &Path) -> Result<()> {
     let Ok(common) = git(root, &["rev-parse", "--git-common-dir"]) else {
-        // Whoever asks for a commit or for the history hears why.
+        // Whoever asks for a commit or for the history gets git's message.
         return Ok(());
     };
     let grafts = root.join(common).join("info/grafts");
@@ -87,9 +89,9 @@ pub(super) fn refuse_grafts(root: &Path) -> Result<()> {
     }
 }
 
-/// One thing that a name can stand for.
+/// One thing that a name can mean.
 struct Meaning {
-    /// `the tag refs/tags/v1`.
+    /// The thing in words: `the tag refs/tags/v1`.
     what: String,
     commit: String,
 }
@@ -102,7 +104,7 @@ fn refuse_several(root: &Path, revision: &str, asked: &str) -> Result<()> {
     let Some(first) = meanings.first() else {
         return Ok(());
     };
-    // Two names of one commit are no question.
+    // Two names of one commit are not ambiguous.
     if meanings
         .iter()
         .all(|meaning| meaning.commit == first.commit)
@@ -118,8 +120,8 @@ fn refuse_several(root: &Path, revision: &str, asked: &str) -> Result<()> {
         .help("give the whole name, as refs/heads/NAME or refs/tags/NAME, or the whole hash of the commit"))
 }
 
-/// The name that a revision begins with: `v1` of `v1~2^{commit}` and of `v1@{yesterday}`. `None` where it begins with
-/// none, as `:/text`.
+/// Returns the name that a revision begins with: `v1` for `v1~2^{commit}` and for `v1@{yesterday}`. Returns `None` for
+/// a revision without a name, like `:/text`.
 fn name_in(revision: &str) -> Option<&str> {
     let end = [
         revision.find(['^', '~', ':']),
@@ -131,7 +133,7 @@ fn name_in(revision: &str) -> Option<&str> {
     (!name.is_empty() && name != "@").then_some(name)
 }
 
-/// All that git would take a name for, whichever it prefers.
+/// Returns everything that git would take a name for, whichever it prefers.
 fn meanings(root: &Path, name: &str) -> std::result::Result<Vec<Meaning>, String> {
     let commit_of = |name: &str| {
         let commit = format!("{name}^{{commit}}");
@@ -141,10 +143,10 @@ fn meanings(root: &Path, name: &str) -> std::result::Result<Vec<Meaning>, String
     let mut found = Vec::new();
     let refs = references(root, name)?;
     if name.starts_with("refs/") && refs.iter().any(|reference| reference == name) {
-        // A whole name means what it says.
+        // A full reference name has one meaning.
         return Ok(found);
     }
-    // HEAD, FETCH_HEAD and the like are files of git's own, and come first.
+    // HEAD, FETCH_HEAD and the like are files of git's own, and take precedence.
     let is_own = name
         .bytes()
         .all(|byte| byte.is_ascii_uppercase() || byte == b'_');
@@ -163,7 +165,7 @@ fn meanings(root: &Path, name: &str) -> std::result::Result<Vec<Meaning>, String
             found.push(Meaning { what, commit });
         }
     }
-    // `v1.0-3-gabcdef0`, as `git describe` says it, means the hash at its end.
+    // `v1.0-3-gabcdef0`, which `git describe` prints, means the hash at its end.
     let hash = match name.rsplit_once("-g") {
         Some((_, hash)) => hash,
         None => name,
@@ -180,9 +182,9 @@ fn meanings(root: &Path, name: &str) -> std::result::Result<Vec<Meaning>, String
     Ok(found)
 }
 
-/// References that a name can stand for, in git's order.
+/// Returns the references that a name can stand for, in git's order.
 fn references(root: &Path, name: &str) -> std::result::Result<Vec<String>, String> {
-    // No reference has these in its name, and git would read them as a pattern.
+    // No reference contains these characters, and git would read them as a pattern.
     if name.contains(['*', '?', '[', '\\', ' ']) || name.starts_with('-') {
         return Ok(Vec::new());
     }
@@ -199,12 +201,12 @@ fn references(root: &Path, name: &str) -> std::result::Result<Vec<String>, Strin
     let mut list = vec!["for-each-ref", "--format=%(refname)"];
     list.extend(wanted.iter().map(String::as_str));
     let listed = git(root, &list)?;
-    // It lists what lies below such a name, too.
+    // git also lists references below such a name.
     wanted.retain(|wanted| listed.lines().any(|line| line == wanted));
     Ok(wanted)
 }
 
-/// Commits by the beginning of their hash, and of those of tags that name them.
+/// Returns the commits whose hash begins with `hash`, and those of tags whose hash does.
 fn commits_beginning_with(root: &Path, hash: &str) -> std::result::Result<Vec<String>, String> {
     let is_hash =
         (4..=64).contains(&hash.len()) && hash.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -1,6 +1,6 @@
-//! The files of another revision: a working tree in the cache, one for each commit, kept for the next run as long as
-//! there is one within [`UNUSED`]. Before each use all of it is compared with the commit, and what was altered is
-//! written anew.
+//! Keeps the files of other revisions as working trees in the cache, one for each commit. A tree stays for the next run
+//! if one follows within [`UNUSED`]. Before each use the whole tree is compared with the commit, and files that were
+//! altered are written anew.
 
 use super::export::Commit;
 use super::git::git;
@@ -15,10 +15,10 @@ use system::temporary::TemporaryDir;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Worktrees that no run asked for in so long are removed.
+/// Worktrees that no run asked for in this time are removed.
 const UNUSED: Duration = Duration::from_secs(14 * DAY.as_secs());
 
-/// When they were looked for last. Its name is one that nothing else in the cache counts or removes.
+/// The file whose time is that of the last sweep. Nothing else in the cache counts or removes a file of this name.
 const SWEPT: &str = ".gatekeeper-swept";
 
 /// The repository's files at another revision.
@@ -26,22 +26,22 @@ const SWEPT: &str = ".gatekeeper-swept";
 pub struct Tree {
     /// The directory that corresponds to the one that was asked about.
     pub root: PathBuf,
-    /// The whole tree.
+    /// The top of the whole tree.
     pub top: PathBuf,
-    /// Abbreviated hash.
+    /// The abbreviated hash of the commit.
     pub commit: String,
-    /// The top of the repository whose commit it is.
+    /// The top of the repository that the commit belongs to.
     repository: PathBuf,
     whole_hash: String,
-    /// Shared by all that use it. Nobody removes it meanwhile.
+    /// A shared lock, held by everybody who uses the tree, so that nobody removes it meanwhile.
     _used: File,
 }
 
-/// The tree of `revision` in the repository that holds `root`.
+/// Provides the tree of `revision` in the repository that holds `root`.
 ///
 /// # Errors
-/// Usage, where `root` is in no repository or the revision is not known there. Environment, where its
-/// files cannot be written.
+/// Fails with a usage error if `root` is in no repository or the revision is unknown there, and with an environment
+/// error if its files cannot be written.
 pub fn revision(root: &Path, revision: &str, cache: &Cache) -> Result<Tree> {
     let inside = git(root, &["rev-parse", "--show-prefix"]).map_err(|said| {
         Error::usage(format!(
@@ -51,7 +51,7 @@ pub fn revision(root: &Path, revision: &str, cache: &Cache) -> Result<Tree> {
         .help("--base and --changed name another revision of the same repository")
     })?;
     let commit = commit_of(root, revision, &format!("--base {revision}"))?;
-    // Two clones have two worktrees: each belongs to the repository that made it.
+    // Two clones have two worktrees, because each worktree belongs to the repository that made it.
     let repository = top(root)?;
     let place = blake3::hash(repository.as_os_str().as_encoded_bytes()).to_hex();
     let place = place.get(..12).unwrap_or_default();
@@ -65,7 +65,7 @@ pub fn revision(root: &Path, revision: &str, cache: &Cache) -> Result<Tree> {
     let tree = trees.join(&commit);
     let used = used(&tree).map_err(|error| cannot_write(&tree, &error.to_string()))?;
     provide(&repository, &tree, &commit).map_err(|said| cannot_write(&tree, &said))?;
-    // For the pruning of the cache.
+    // The pruning of the cache looks at the time.
     let _ = File::open(&tree).and_then(|tree| tree.set_modified(SystemTime::now()));
     Ok(Tree {
         root: tree.join(inside),
@@ -78,11 +78,11 @@ pub fn revision(root: &Path, revision: &str, cache: &Cache) -> Result<Tree> {
 }
 
 impl Tree {
-    /// Files of its commit with one of these extensions, or with one of these words in them; from its top. Links are
-    /// none.
+    /// Returns the files of the commit that have one of these extensions or contain one of these words, relative to the
+    /// top. Links are left out.
     ///
     /// # Errors
-    /// Environment, where git cannot list them.
+    /// Fails with an environment error if git cannot list them.
     pub fn files_with(&self, words: &[&str], extensions: &[&str]) -> Result<Vec<String>> {
         let commit = self.whole_hash.as_str();
         let all = ["ls-tree", "-r", "-z", "--name-only", commit];
@@ -102,14 +102,14 @@ impl Tree {
     }
 }
 
-/// As text whatever it is: an attribute may say that a file is none.
+/// `-a` reads every file as text, because an attribute may say that a file is binary.
 const GREP: [&str; 5] = ["grep", "-l", "-z", "-a", "-F"];
 
 fn patterns<'a>(words: &[&'a str]) -> Vec<&'a str> {
     words.iter().flat_map(|word| ["-e", *word]).collect()
 }
 
-/// The list of `git grep`, which says by its exit code alone that there is nothing.
+/// Returns the list of `git grep`, which reports an empty list by its exit code alone.
 fn found(said: std::result::Result<String, String>) -> Result<String> {
     match said {
         Err(said) if said.is_empty() => Ok(String::new()),
@@ -117,28 +117,28 @@ fn found(said: std::result::Result<String, String>) -> Result<String> {
     }
 }
 
-/// Whether another revision has commits that this one lacks; a shallow clone cannot say.
+/// Returns true if another revision has commits that this one lacks. A shallow clone cannot tell.
 pub fn has_more(root: &Path, commit: &str) -> bool {
     let shallow = git(root, &["rev-parse", "--is-shallow-repository"]);
     let inside = git(root, &["merge-base", "--is-ancestor", commit, "HEAD"]);
-    // It says no by its exit code alone.
+    // git says no by its exit code alone.
     shallow.is_ok_and(|is| is == "false") && inside.is_err_and(|said| said.is_empty())
 }
 
-/// The top of the repository that holds `root`.
+/// Returns the top of the repository that holds `root`.
 ///
 /// # Errors
-/// Environment, where git does not say.
+/// Fails with an environment error if git does not say.
 pub fn top(root: &Path) -> Result<PathBuf> {
     git(root, &["rev-parse", "--show-toplevel"])
         .map(PathBuf::from)
         .map_err(Error::environment)
 }
 
-/// Files of a working tree that git knows, whole.
+/// Returns the whole paths of the files of a working tree that git tracks.
 ///
 /// # Errors
-/// Environment, where git cannot list them.
+/// Fails with an environment error if git cannot list them.
 pub fn tracked(top: &Path) -> Result<Vec<PathBuf>> {
     let names = git(top, &["ls-files", "-z"]).map_err(Error::environment)?;
     Ok(names
@@ -148,10 +148,11 @@ pub fn tracked(top: &Path) -> Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// Files of a working tree, from its top: those that git knows, and new ones that it does not ignore. Some may be gone.
+/// Returns the files of a working tree relative to its top: those that git tracks, and new ones that it does not
+/// ignore. Some of them may be gone.
 ///
 /// # Errors
-/// Environment, where git cannot list them.
+/// Fails with an environment error if git cannot list them.
 pub fn present(top: &Path) -> Result<BTreeSet<PathBuf>> {
     let names = list_present(top)?;
     Ok(names
@@ -161,7 +162,7 @@ pub fn present(top: &Path) -> Result<BTreeSet<PathBuf>> {
         .collect())
 }
 
-/// Names from the top, with a NUL behind each.
+/// Lists names relative to the top, each followed by a NUL.
 fn list_present(top: &Path) -> Result<String> {
     let all = [
         "ls-files",
@@ -173,11 +174,11 @@ fn list_present(top: &Path) -> Result<String> {
     git(top, &all).map_err(Error::environment)
 }
 
-/// Files of a working tree with one of these extensions, or with one of these words in them; from its top. Links
-/// are none, and neither is what git ignores.
+/// Returns the files of a working tree that have one of these extensions or contain one of these words, relative to the
+/// top. Links and ignored files are left out.
 ///
 /// # Errors
-/// Environment, where git cannot list them.
+/// Fails with an environment error if git cannot list them.
 pub fn files_with(top: &Path, words: &[&str], extensions: &[&str]) -> Result<Vec<String>> {
     let all = list_present(top)?;
     let grep = [&GREP[..], &["--untracked"], &patterns(words)].concat();
@@ -190,10 +191,10 @@ pub fn files_with(top: &Path, words: &[&str], extensions: &[&str]) -> Result<Vec
     ))
 }
 
-/// Files with one of these extensions that git neither tracks nor ignores; from its top.
+/// Returns the files with one of these extensions that git neither tracks nor ignores, relative to the top.
 ///
 /// # Errors
-/// git's message, where it cannot list them.
+/// Returns git's message if it cannot list them.
 pub fn untracked(top: &Path, extensions: &[&str]) -> std::result::Result<Vec<String>, String> {
     let names = git(top, &["ls-files", "-z", "--others", "--exclude-standard"])?;
     let names = names
@@ -210,7 +211,7 @@ fn has_extension(name: &str, extensions: &[&str]) -> bool {
     extension.is_some_and(|extension| known.any(|known| extension.eq_ignore_ascii_case(known)))
 }
 
-/// Each once, in order; links are none.
+/// Returns each file once, in order, without links.
 fn files_of<'a>(top: &Path, names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let names: BTreeSet<&str> = names.collect();
     let is_file = |name: &&str| {
@@ -224,10 +225,10 @@ fn files_of<'a>(top: &Path, names: impl Iterator<Item = &'a str>) -> Vec<String>
         .collect()
 }
 
-/// Held while a worktree of one repository is made or removed.
+/// The lock that is held while a worktree of a repository is made or removed.
 const LOCK: &str = "lock";
 
-/// Beside a worktree: when it was asked for last, and locked by those who use it.
+/// Returns the mark beside a worktree. Its time says when the tree was asked for last, and its users lock it.
 fn mark(tree: &Path) -> PathBuf {
     tree.with_extension("used")
 }
@@ -239,8 +240,8 @@ fn used(tree: &Path) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Sweeps if nobody has for a day: that opens files of each repository that was ever run against a base here, and there
-/// are thousands where tests make them.
+/// Sweeps if nobody has done so for a day. A sweep opens files of each repository that was ever run against a base
+/// here, and tests make thousands of them.
 fn sweep_daily(trees: &Path, now: SystemTime) {
     let mark = trees.join(SWEPT);
     let last = mark
@@ -251,25 +252,25 @@ fn sweep_daily(trees: &Path, now: SystemTime) {
     if age.is_some_and(|age| age < DAY) {
         return;
     }
-    // Where it cannot be made, the next run sweeps again.
+    // If the mark cannot be made, the next run sweeps again.
     let _ = File::create(&mark).and_then(|mark| mark.set_modified(now));
     sweep(trees, now);
 }
 
-/// Removes worktrees of all repositories that were not used for long and are not in use. A tree that cannot be removed
-/// stays: that is no reason not to run.
+/// Removes worktrees of all repositories that were not used for a long time and are not in use. A tree that cannot be
+/// removed stays, which is no reason not to run.
 fn sweep(trees: &Path, now: SystemTime) {
     for place in entries(trees) {
         let Ok(lock) = File::open(place.join(LOCK)) else {
             continue;
         };
-        // Who holds it is making one, and needs no sweeping.
+        // Somebody else holds the lock to make a tree, and will sweep another time.
         if lock.try_lock().is_err() {
             continue;
         }
         for tree in entries(&place).into_iter().filter(|path| path.is_dir()) {
             let mark = mark(&tree);
-            // One of before there were marks is as old as itself.
+            // A tree from before there were marks is as old as its directory.
             let last = [&mark, &tree].into_iter().find_map(|path| {
                 path.metadata()
                     .and_then(|metadata| metadata.modified())
@@ -298,10 +299,10 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The files of a commit at `tree`, and nothing else.
+/// Provides the files of a commit at `tree`, and nothing else.
 fn provide(repository: &Path, tree: &Path, hash: &str) -> std::result::Result<(), String> {
     let unusable = |error: std::io::Error| error.to_string();
-    let commit = Commit::of(repository, hash)?;
+    let commit = Commit::new(repository, hash)?;
     let trees = tree.parent().unwrap_or(tree);
     if tree.is_dir() {
         let scratch = TemporaryDir::new_in(trees).map_err(unusable)?;
@@ -318,7 +319,7 @@ fn provide(repository: &Path, tree: &Path, hash: &str) -> std::result::Result<()
     if !commit.is_in(&new, again.path())? {
         return Err("what git wrote is not what the commit has".to_owned());
     }
-    // Whole, or not at all.
+    // The tree appears whole, or not at all.
     std::fs::rename(&new, tree).map_err(unusable)
 }
 
@@ -334,7 +335,7 @@ fn cannot_write(tree: &Path, said: &str) -> Error {
 mod tests {
     use super::*;
 
-    /// A repository with two commits, the older one first.
+    /// Makes a repository with two commits and returns them, the older one first.
     fn repository() -> (tempfile::TempDir, [String; 2]) {
         let dir = tempfile::tempdir().unwrap();
         git(dir.path(), &["init", "--quiet"]).unwrap();
@@ -349,7 +350,8 @@ mod tests {
         (dir, commits)
     }
 
-    /// A process that another test is just starting holds all open files, and their locks, until it is itself.
+    /// Waits for a sweep to succeed: a process that another test is just starting holds all open files and their locks
+    /// for a moment.
     fn until_gone(root: &Path, sweep: impl Fn()) {
         for _ in 0..100 {
             sweep();
@@ -380,11 +382,11 @@ mod tests {
         until_gone(&roots[0], || sweep(&trees, now + 15 * DAY));
         assert_eq!(there(), [false, true]);
 
-        // It comes back, and its day is new.
+        // The tree comes back, and its time is new.
         drop(revision(dir.path(), &old, &cache).unwrap());
         assert_eq!(there(), [true, true]);
         drop(second);
-        // A repository that is gone takes nothing with it.
+        // A repository that is gone removes nothing with it.
         dir.close().unwrap();
         for root in &roots {
             until_gone(root, || sweep(&trees, now + 15 * DAY));
@@ -435,7 +437,7 @@ mod tests {
         assert!(!root.exists(), "swept as another run begins");
     }
 
-    /// Commits what is there, and the hash of that.
+    /// Commits everything and returns the hash.
     fn commit_all(dir: &Path) -> String {
         git(dir, &["add", "--all"]).unwrap();
         let who = ["-c", "user.name=a", "-c", "user.email=a@b"];
@@ -444,13 +446,13 @@ mod tests {
         git(dir, &["rev-parse", "HEAD"]).unwrap()
     }
 
-    /// A program that leaves a mark, and the mark.
+    /// Makes a program that leaves a mark, and returns its command and the mark.
     fn marking(dir: &Path) -> (String, PathBuf) {
         let mark = dir.join("mark");
         (format!("touch {}; cat", mark.display()), mark)
     }
 
-    /// git as anybody calls it, with the settings of the repository.
+    /// Calls git as anybody does, with the settings of the repository.
     fn plain(dir: &Path, args: &[&str]) {
         let mut git = std::process::Command::new("git");
         assert!(
@@ -580,7 +582,7 @@ mod tests {
             root,
             &["checkout", "--quiet", "--force", "HEAD", "--", "a.id"],
         );
-        // git itself may have looked whether the others are as they were.
+        // git itself may have checked whether the other files are unchanged.
         let _ = std::fs::remove_file(&mark);
         let store = tempfile::tempdir().unwrap();
         let cache = Cache::at(store.path()).unwrap();
@@ -600,7 +602,7 @@ mod tests {
         std::fs::write(tree.join("a.crlf"), "a\nb\r\n").unwrap();
         revision(root, &commit, &cache).unwrap();
         assert_eq!(std::fs::read(tree.join("a.crlf")).unwrap(), b"a\r\nb\r\n");
-        // Files that seem to have changed are read as they are.
+        // Files that look changed are read as they are.
         for name in ["a.bin", "a.txt"] {
             std::fs::write(root.join(name), "changed\n").unwrap();
         }
@@ -695,7 +697,7 @@ mod tests {
         get(&commit).unwrap();
         assert_eq!(std::fs::read_to_string(&header).unwrap(), "one");
 
-        // Its next commit is where it was made, and not in the clone.
+        // The next commit exists where it was made, and not in the clone.
         std::fs::write(sub.join("k.cuh"), "three").unwrap();
         let next = commit_all(&sub);
         let place = format!("160000,{next},lib");
@@ -710,7 +712,7 @@ mod tests {
             "{said}"
         );
 
-        // A clone without it, whose address is a program: the directory stays empty, as in the clone.
+        // In a clone without the submodule, whose address is a program, the directory stays empty.
         let (program, mark) = marking(dir.path());
         let modules = format!("[submodule \"x\"]\n\tpath = lib\n\turl = \"ext::{program}\"\n");
         std::fs::write(root.join(".gitmodules"), modules).unwrap();
@@ -728,7 +730,7 @@ mod tests {
         let commit = git(&root, &["rev-parse", "HEAD"]).unwrap();
         let tree = get(&commit).unwrap().top;
         assert_eq!(std::fs::read_dir(tree.join("lib")).unwrap().count(), 0);
-        // Nor does a name that leads elsewhere find a clone.
+        // A name that leads out of the directory finds no clone either.
         std::fs::write(
             root.join(".gitmodules"),
             "[submodule \"../../sub/.git/modules\"]\n\tpath = lib\n\turl = x\n",

@@ -1,29 +1,32 @@
-//! Who gets which cases: the same answer on every machine, from the plan and from recorded costs.
+//! Decides which shard gets which cases. The answer is the same on every machine, because it follows from the plan and
+//! from recorded costs.
 //!
-//! Variants of a kernel at one shape stay together. They are what is compared within a run: by limits that name a
-//! sibling, as a reference, with one rival, as fallbacks.
+//! Variants of a kernel at one shape stay together, because they are compared within a run: by limits that name a
+//! sibling, as a reference, with one rival, or as fallbacks.
 
 use model::{Case, CaseCost, CaseId, Plan};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// There are fewer groups of cases that stay together than shards.
+/// There are more shards than groups of cases that stay together.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TooMany {
     pub groups: usize,
 }
 
-/// The weight of a case without tensors where nothing is known of costs, in bytes: to build it and to start its workers.
+/// The weight in bytes of a case without tensors if no costs are recorded: it has to be built and its workers started.
 const EACH: u64 = 1 << 20;
 
-/// Cases of one kernel and shape, and what they cost together.
-struct Group<'a> {
+/// Cases of one kernel and shape, with their common cost.
+struct CaseGroup<'a> {
     cases: Vec<&'a CaseId>,
     cost: u64,
 }
 
-/// The cases of each of `of` shards, in the order of the plan. The most expensive group first, each to the shard that
-/// has least to do: so no shard is empty, and the longest takes at most 4/3 of what it would in the best dealing.
+/// Deals the cases out to `of` shards and returns those of each, in the order of the plan.
+///
+/// The most expensive group goes first, each to the shard that has the least to do so far. No shard is empty, and the
+/// longest takes at most 4/3 of the time that it would take in the best dealing.
 pub fn deal(plan: &Plan, of: u32, took: &[CaseCost]) -> Result<Vec<Vec<CaseId>>, TooMany> {
     let mut groups = groups(plan, &costs(plan, took));
     let of = usize::try_from(of).unwrap_or(usize::MAX);
@@ -32,7 +35,7 @@ pub fn deal(plan: &Plan, of: u32, took: &[CaseCost]) -> Result<Vec<Vec<CaseId>>,
             groups: groups.len(),
         });
     }
-    // Stable: what costs the same stays in the order of the plan.
+    // The sort is stable, so that groups of equal cost stay in the order of the plan.
     groups.sort_by_key(|group| Reverse(group.cost));
     let mut shards: Vec<(u64, Vec<&CaseId>)> = vec![(0, Vec::new()); of];
     for group in groups {
@@ -55,8 +58,8 @@ pub fn deal(plan: &Plan, of: u32, took: &[CaseCost]) -> Result<Vec<Vec<CaseId>>,
         .collect())
 }
 
-fn groups<'a>(plan: &'a Plan, costs: &[u64]) -> Vec<Group<'a>> {
-    let mut groups: Vec<Group> = Vec::new();
+fn groups<'a>(plan: &'a Plan, costs: &[u64]) -> Vec<CaseGroup<'a>> {
+    let mut groups: Vec<CaseGroup> = Vec::new();
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
     for (case, cost) in plan.cases.iter().zip(costs) {
         let key = (case.id.kernel.as_str(), case.id.shape.as_str());
@@ -66,7 +69,7 @@ fn groups<'a>(plan: &'a Plan, costs: &[u64]) -> Vec<Group<'a>> {
                 group.cases.push(&case.id);
                 group.cost = group.cost.saturating_add(*cost);
             }
-            None => groups.push(Group {
+            None => groups.push(CaseGroup {
                 cases: vec![&case.id],
                 cost: *cost,
             }),
@@ -75,7 +78,8 @@ fn groups<'a>(plan: &'a Plan, costs: &[u64]) -> Vec<Group<'a>> {
     groups
 }
 
-/// One for each case, none of them 0. A case that the record does not have counts as the mean of those that it has.
+/// Returns the cost of each case, none of which is 0. A case that the record does not have gets the mean of those that
+/// it has.
 fn costs(plan: &Plan, took: &[CaseCost]) -> Vec<u64> {
     let took: HashMap<&CaseId, u64> = took
         .iter()
@@ -114,7 +118,7 @@ mod tests {
     use model::{ElemType, Role, Tensor};
     use std::collections::BTreeSet;
 
-    /// Two variants of each kernel at each of its shapes.
+    /// Returns a plan with two variants of each kernel at each of its shapes.
     fn plan(shapes: &[(&str, &[&str])]) -> Plan {
         let mut plan = fixture::record().plan;
         let like = plan.cases.remove(0);
@@ -178,10 +182,10 @@ mod tests {
         };
         assert_eq!(shapes(&dealt[0]), ["long".to_owned()].into());
         assert_eq!(shapes(&dealt[1]).len(), 4);
-        // Without them all shapes weigh the same.
+        // Without recorded costs all shapes weigh the same.
         let dealt = deal(&plan, 2, &[]).unwrap();
         assert_eq!(shapes(&dealt[0]).len(), 3);
-        // A record of the long one alone: all count as that.
+        // If the record has only the long case, all cases count as that one.
         let known = &known[4..5];
         assert_eq!(known[0].case.shape, "long");
         assert_eq!(costs(&plan, known), [400; 10]);

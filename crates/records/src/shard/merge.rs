@@ -1,10 +1,11 @@
-//! One record of all shards of a run, for each GPU model that ran all of them; or why these records are no whole.
+//! Merges the shards of a run into one record for each GPU model that ran all of them, or says why the records make no
+//! whole.
 //!
-//! A whole is every shard, once, on GPUs of one model and driver: what one of them shows then goes together with what
-//! another shows. Records of several models are several wholes of one plan. A record of a run that was not dealt out is
-//! a whole by itself.
+//! A whole consists of every shard, once, on GPUs of one model and driver, so that what one of them shows goes together
+//! with what another shows. Records of several models are several wholes of one plan. A record of a run that was not
+//! dealt out is a whole by itself.
 
-use super::Part;
+use super::ShardPart;
 use model::{
     BuildFacts, CaseCost, CaseId, Costs, Environment, Evidence, MergedPart, Plan, Policy, Record,
     Seen, UnitId, Whole,
@@ -12,36 +13,36 @@ use model::{
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
-/// A record, and what it is called in messages.
+/// A record, with its name in messages.
 #[derive(Clone, Debug)]
-pub struct Named {
+pub struct NamedRecord {
     pub name: String,
     pub record: Record,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// A measurement by another program.
+    /// The measurement was made by another program.
     NotOurs { name: String },
-    /// It was run outside git, and nothing says of which sources.
+    /// The record was made outside git, so nothing says from which sources.
     NoSources { name: String },
     Foreign {
         first: String,
         other: String,
         what: Foreign,
     },
-    /// Two of one shard; `None` where one of the two is a run of all cases.
+    /// There are two records of one shard. `None` if one of the two is a run of all cases.
     Doubled {
         first: String,
         other: String,
-        part: Option<Part>,
+        part: Option<ShardPart>,
     },
     Missing {
         on: String,
         missing: Vec<u32>,
         of: u32,
     },
-    /// One unit, and two codes.
+    /// Two records have different code for one unit.
     BuiltOtherwise {
         first: String,
         other: String,
@@ -49,25 +50,25 @@ pub enum Refused {
     },
 }
 
-/// In what a record is not of the same run as the first.
+/// How a record differs from the first, so that it is of another run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
     Version,
     Sources,
     Base,
-    /// Gates, cases, or what the command line says in their place.
+    /// Gates, cases, or options of the command line differ.
     Plan,
     Baselines,
-    /// The same cases in other shards.
+    /// Other shards were dealt the same cases.
     Dealing,
     Compiler,
 }
 
-/// One for each GPU model, in the order of the records.
+/// Merges records into one for each GPU model, in the order of the records.
 ///
 /// # Errors
-/// The first reason for which they are no whole.
-pub fn merge(records: Vec<Named>) -> Result<Vec<Record>, Refused> {
+/// Returns the first reason for which they make no whole.
+pub fn merge(records: Vec<NamedRecord>) -> Result<Vec<Record>, Refused> {
     let Some(first) = records.first() else {
         return Ok(Vec::new());
     };
@@ -84,7 +85,7 @@ pub fn merge(records: Vec<Named>) -> Result<Vec<Record>, Refused> {
             return Err(refuse_foreign(first, other, what));
         }
     }
-    let mut groups: Vec<(String, Vec<Named>)> = Vec::new();
+    let mut groups: Vec<(String, Vec<NamedRecord>)> = Vec::new();
     for record in records {
         let on = device(&record.record.environment);
         match groups.iter_mut().find(|(other, _)| *other == on) {
@@ -98,7 +99,7 @@ pub fn merge(records: Vec<Named>) -> Result<Vec<Record>, Refused> {
         .collect()
 }
 
-/// The properties that all records share, whatever they ran on.
+/// Compares the properties that all records share, whatever they ran on.
 fn foreign(first: &Record, other: &Record) -> Option<Foreign> {
     let (ours, theirs) = (&first.environment, &other.environment);
     let version =
@@ -127,12 +128,12 @@ fn foreign(first: &Record, other: &Record) -> Option<Foreign> {
     (json(&policy) != json(&their_policy)).then_some(Foreign::Plan)
 }
 
-/// As it is stored, where NaN is NaN.
+/// Returns a value as it is stored, so that NaN equals NaN.
 fn json(value: &impl Serialize) -> Option<serde_json::Value> {
     serde_json::to_value(value).ok()
 }
 
-fn refuse_foreign(first: &Named, other: &Named, what: Foreign) -> Refused {
+fn refuse_foreign(first: &NamedRecord, other: &NamedRecord, what: Foreign) -> Refused {
     Refused::Foreign {
         first: first.name.clone(),
         other: other.name.clone(),
@@ -140,7 +141,7 @@ fn refuse_foreign(first: &Named, other: &Named, what: Foreign) -> Refused {
     }
 }
 
-/// The plan and policy of the whole run.
+/// Returns the plan and policy of the whole run.
 fn whole(record: &Record) -> (Plan, Policy) {
     let policy = record.policy.clone();
     match &record.shard {
@@ -164,7 +165,7 @@ fn whole(record: &Record) -> (Plan, Policy) {
     }
 }
 
-/// The device of a record, as far as its values follow from it.
+/// Describes the device of a record, as far as values depend on it.
 pub fn device(environment: &Environment) -> String {
     match (&environment.device, &environment.simulator) {
         (Seen::Got(device), _) => format!(
@@ -181,17 +182,17 @@ pub fn device(environment: &Environment) -> String {
     }
 }
 
-fn part(record: &Record) -> Option<Part> {
+fn part(record: &Record) -> Option<ShardPart> {
     let shard = record.shard.as_ref()?;
-    Some(Part {
+    Some(ShardPart {
         number: shard.number,
         of: shard.of,
     })
 }
 
-/// All records of one model.
-fn merge_one(on: String, records: Vec<Named>) -> Result<Record, Refused> {
-    let mut shards: BTreeMap<u32, Named> = BTreeMap::new();
+/// Merges all records of one model.
+fn merge_one(on: String, records: Vec<NamedRecord>) -> Result<Record, Refused> {
+    let mut shards: BTreeMap<u32, NamedRecord> = BTreeMap::new();
     let mut of = 1;
     for other in records {
         if let Some((_, first)) = shards.first_key_value() {
@@ -210,7 +211,7 @@ fn merge_one(on: String, records: Vec<Named>) -> Result<Record, Refused> {
             }
         }
         let part = part(&other.record);
-        // One that was not dealt out is all shards by itself, and in addition to it each is there twice.
+        // A record that was not dealt out contains all shards, so any shard in addition to it is a duplicate.
         let number = part.map_or(1, |part| part.number);
         of = part.map_or(of, |part| part.of);
         let mut known = shards.values();
@@ -228,22 +229,22 @@ fn merge_one(on: String, records: Vec<Named>) -> Result<Record, Refused> {
     }
     let all = 1..=of;
     let missing: Vec<u32> = all.filter(|number| !shards.contains_key(number)).collect();
-    let shards: Vec<Named> = shards.into_values().collect();
+    let shards: Vec<NamedRecord> = shards.into_values().collect();
     match shards.first() {
         Some(first) if missing.is_empty() => join(&first.record, &shards),
         _ => Err(Refused::Missing { on, missing, of }),
     }
 }
 
-/// All shards, in their order.
-fn join(first: &Record, shards: &[Named]) -> Result<Record, Refused> {
+/// Joins all shards, in their order.
+fn join(first: &Record, shards: &[NamedRecord]) -> Result<Record, Refused> {
     if first.shard.is_none() {
         return Ok(first.clone());
     }
     let (plan, policy) = whole(first);
     let mut environment = first.environment.clone();
     environment.parts = shards.iter().map(|shard| origin(&shard.record)).collect();
-    // An acceptance with a last day has to hold on the last machine's day.
+    // An acceptance with a last day has to be valid on the day of the last machine.
     let started = environment.parts.iter().map(|part| &part.started).max();
     environment.started = started.cloned().unwrap_or_default();
     let costs = shards
@@ -287,7 +288,7 @@ fn origin(record: &Record) -> MergedPart {
     }
 }
 
-/// Combines several machines: what all of them spent.
+/// Adds up what several machines spent.
 fn together(a: Costs, b: Costs) -> Costs {
     Costs {
         compiler_ms: a.compiler_ms + b.compiler_ms,
@@ -305,13 +306,13 @@ fn together(a: Costs, b: Costs) -> Costs {
     }
 }
 
-/// All of it. A unit that several shards built is there once.
-fn evidence(shards: &[Named]) -> Result<Vec<Evidence>, Refused> {
+/// Joins all evidence. A unit that several shards built appears once.
+fn evidence(shards: &[NamedRecord]) -> Result<Vec<Evidence>, Refused> {
     let mut all: Vec<Evidence> = Vec::new();
     let mut units: HashMap<OfUnit, (usize, &str)> = HashMap::new();
     for shard in shards {
         for piece in &shard.record.evidence {
-            let Some(unit) = OfUnit::of(piece) else {
+            let Some(unit) = OfUnit::from_evidence(piece) else {
                 all.push(piece.clone());
                 continue;
             };
@@ -331,7 +332,7 @@ fn evidence(shards: &[Named]) -> Result<Vec<Evidence>, Refused> {
                         unit: unit.id,
                     });
                 }
-                // A unit that one shard could not build is not built.
+                // A unit that one shard could not build counts as not built.
                 (Some(Seen::Got(_)), Some(Seen::Fault(_))) => *known = piece.clone(),
                 _ => {}
             }
@@ -349,9 +350,9 @@ struct OfUnit {
 }
 
 impl OfUnit {
-    fn of(piece: &Evidence) -> Option<Self> {
-        let is_base = piece.of_base().is_some();
-        match piece.of_base().unwrap_or(piece) {
+    fn from_evidence(piece: &Evidence) -> Option<Self> {
+        let is_base = piece.as_base().is_some();
+        match piece.as_base().unwrap_or(piece) {
             Evidence::Build { unit, .. } => Some(Self {
                 id: unit.clone(),
                 is_base,
@@ -368,13 +369,13 @@ impl OfUnit {
 }
 
 fn facts(piece: &Evidence) -> Option<&Seen<BuildFacts>> {
-    match piece.of_base().unwrap_or(piece) {
+    match piece.as_base().unwrap_or(piece) {
         Evidence::Build { facts, .. } => Some(facts),
         _ => None,
     }
 }
 
-/// The same code; paths and warnings may be those of another machine.
+/// Returns true if two builds have the same code. Paths and warnings may differ between machines.
 fn is_same(a: &BuildFacts, b: &BuildFacts) -> bool {
     (&a.identity, &a.ptx, &a.entries, &a.constants)
         == (&b.identity, &b.ptx, &b.entries, &b.constants)
@@ -388,8 +389,8 @@ mod tests {
     use judge::fixture;
     use model::{Fault, FaultKind, Shard};
 
-    /// A record dealt out, each part with a GPU and a day of its own.
-    fn dealt(record: &Record, of: u32) -> Vec<Named> {
+    /// Deals a record out, each part with a GPU and a day of its own.
+    fn dealt(record: &Record, of: u32) -> Vec<NamedRecord> {
         let whole = Whole {
             id: "id".to_owned(),
             plan: record.plan.clone(),
@@ -426,7 +427,7 @@ mod tests {
                 of,
                 whole: whole.clone(),
             });
-            Named {
+            NamedRecord {
                 name: format!("{number}.json"),
                 record,
             }
@@ -438,7 +439,7 @@ mod tests {
         json(&judge::judge(record))
     }
 
-    fn merged(shards: Vec<Named>) -> Record {
+    fn merged(shards: Vec<NamedRecord>) -> Record {
         let mut wholes = merge(shards).unwrap();
         assert_eq!(wholes.len(), 1);
         wholes.remove(0)
@@ -501,7 +502,7 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
-        // With the other half on each, there are two wholes.
+        // With the other half on each GPU model there are two wholes.
         let mut more = dealt(&fixture::record(), 2);
         if let Seen::Got(device) = &mut more[0].record.environment.device {
             device.name = "NVIDIA L4".to_owned();
@@ -547,7 +548,7 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
-        // Red in any shard, red in the whole.
+        // A failure in any shard is a failure in the whole.
         for at in [0, 1] {
             let mut broken = shards.clone();
             if let Some(facts) = builds(&mut broken[at].record).next() {

@@ -1,23 +1,23 @@
-//! A run in parts: which cases each shard gets (`deal`), and one record of all (`merge`). Pure.
+//! Splits a run into shards: which cases each shard gets (`deal`), and one record of all (`merge`). Pure.
 
 mod deal;
 mod merge;
 
 pub use deal::{TooMany, deal};
-pub use merge::{Foreign, Named, Refused, device, merge};
+pub use merge::{Foreign, NamedRecord, Refused, device, merge};
 
 use std::fmt;
 use std::str::FromStr;
 
-/// `2/8`: the second of eight.
+/// A shard of a run: `2/8` is the second of eight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// From 1.
+pub struct ShardPart {
+    /// The number of the shard, counted from 1.
     pub number: u32,
     pub of: u32,
 }
 
-impl FromStr for Part {
+impl FromStr for ShardPart {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -31,7 +31,7 @@ impl FromStr for Part {
     }
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for ShardPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.number, self.of)
     }
@@ -43,10 +43,10 @@ mod tests {
 
     #[test]
     fn parts_are_counted_from_one() {
-        assert_eq!("2/8".parse(), Ok(Part { number: 2, of: 8 }));
-        assert_eq!("1/1".parse(), Ok(Part { number: 1, of: 1 }));
+        assert_eq!("2/8".parse(), Ok(ShardPart { number: 2, of: 8 }));
+        assert_eq!("1/1".parse(), Ok(ShardPart { number: 1, of: 1 }));
         for wrong in ["", "2", "0/8", "9/8", "1/0", "-1/8", "1/8/8", "a/b", "1/ 2"] {
-            assert!(wrong.parse::<Part>().is_err(), "{wrong}");
+            assert!(wrong.parse::<ShardPart>().is_err(), "{wrong}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! baselines/<kernel>/<variant>/<facet>-<key>.json: one file for each key, so that two branches that
-//! update two variants touch two files.
+//! Reads and writes baselines/<kernel>/<variant>/<facet>-<key>.json. There is one file for each key, so that two
+//! branches that update two variants touch two files.
 //!
-//! A file that cannot be used is reported and never skipped, and so is a file in the wrong place:
-//! a baseline that silently is not there would read as `new`.
+//! A file that cannot be used is reported and never skipped, and so is a file in the wrong place: a missing baseline
+//! would silently count as `new`.
 
 use super::file::{FileProblem, expect_schema, write_whole};
 use super::once::reject_duplicate_keys;
@@ -21,15 +21,15 @@ use system::files;
 use wording::reasons;
 use wording::words;
 
-/// Where they lie, relative to gates.yaml.
+/// The directory of baselines, relative to gates.yaml.
 pub const BASELINES: &str = "baselines";
 const DIR: &str = BASELINES;
 
-/// Where those of compiled files lie (`artifact::baseline_path`).
+/// The directory of baselines of compiled files (`artifact::baseline_path`).
 const BINARIES: &str = "baselines/binaries";
 
-/// Where a baseline belongs, relative to the repository. Names for people first, then a digest that
-/// tells apart what they do not: `times-nvidia-h100-80gb-hbm3-580-3f9c0a1b.json`.
+/// Returns where a baseline belongs, relative to the repository. The file name has names for people first, and then a
+/// digest that distinguishes what they do not: `times-nvidia-h100-80gb-hbm3-580-3f9c0a1b.json`.
 fn place(kernel: &str, variant: &str, key: &BaselineKey) -> Result<PathBuf> {
     let digest = serde_json::to_vec(key)
         .map(|bytes| blake3::hash(&bytes).to_hex())
@@ -81,7 +81,7 @@ fn slug(text: &str) -> String {
         .collect()
 }
 
-/// A name from gates.yaml as the name of a directory, and of no other directory.
+/// Returns a name from gates.yaml as the name of a directory. No other name gets the same directory.
 fn directory(name: &str) -> String {
     let slug = slug(name);
     if slug == name && !name.starts_with('.') && !name.is_empty() {
@@ -96,10 +96,10 @@ fn directory(name: &str) -> String {
     }
 }
 
-/// Every baseline of the repository at `root`, and every file that should be one and cannot be used.
+/// Loads every baseline of the repository at `root`, and lists every file that should be a baseline and cannot be used.
 ///
 /// # Errors
-/// Usage, where a directory cannot be read or a file is not where baselines are.
+/// Fails with a usage error if a directory cannot be read, or if a file is not where baselines are.
 pub fn load_baselines(root: &Path) -> Result<(Vec<Baseline>, Vec<BrokenBaseline>)> {
     let mut good = Vec::new();
     let mut broken = Vec::new();
@@ -108,7 +108,7 @@ pub fn load_baselines(root: &Path) -> Result<(Vec<Baseline>, Vec<BrokenBaseline>
             continue;
         }
         for variant in entries(root, &directory_only(root, kernel)?)? {
-            // Baselines of compiled files are of another form.
+            // Baselines of compiled files have another form.
             if variant.starts_with(BINARIES)
                 && variant
                     .extension()
@@ -127,7 +127,7 @@ pub fn load_baselines(root: &Path) -> Result<(Vec<Baseline>, Vec<BrokenBaseline>
     Ok((good, broken))
 }
 
-/// The same of files that are not on the disk any more, by their path; what is no baseline is left out.
+/// Parses baselines that are no longer on the disk, by their path. Files that are no baselines are left out.
 pub fn baselines_of(files: Vec<(PathBuf, String)>) -> (Vec<Baseline>, Vec<BrokenBaseline>) {
     let mut good = Vec::new();
     let mut broken = Vec::new();
@@ -143,7 +143,7 @@ pub fn baselines_of(files: Vec<(PathBuf, String)>) -> (Vec<Baseline>, Vec<Broken
     (good, broken)
 }
 
-/// By its path.
+/// Returns true if a path is that of a baseline.
 pub(super) fn is_baseline(file: &Path) -> bool {
     let is_json = file
         .extension()
@@ -151,7 +151,7 @@ pub(super) fn is_baseline(file: &Path) -> bool {
     is_json && file.components().count() == 4
 }
 
-/// The entries of a directory, sorted, relative to `root`; none where there is no such directory.
+/// Returns the entries of a directory, sorted and relative to `root`. Returns none if there is no such directory.
 fn entries(root: &Path, dir: &Path) -> Result<Vec<PathBuf>> {
     let unreadable = |error: std::io::Error| {
         Error::usage(format!("the baselines cannot be read: {error}")).at(dir.display())
@@ -163,7 +163,7 @@ fn entries(root: &Path, dir: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in read {
         let name = entry.map_err(unreadable)?.file_name();
-        // Hidden files are editors', git's, or ours while they are written.
+        // Hidden files belong to editors or git, or are files that gatekeeper is just writing.
         let text = name.to_string_lossy();
         if !text.starts_with('.') && !text.ends_with(".md") {
             found.push(dir.join(name));
@@ -184,7 +184,7 @@ fn directory_only(root: &Path, path: PathBuf) -> Result<PathBuf> {
 
 fn load(root: &Path, file: &Path) -> std::result::Result<Baseline, FileProblem> {
     let text = files::read_text(&root.join(file), files::WRITTEN)
-        .map_err(|error| FileProblem::of(format!("it cannot be read: {error}")))?;
+        .map_err(|error| FileProblem::new(format!("it cannot be read: {error}")))?;
     parse(file, &text)
 }
 
@@ -195,15 +195,15 @@ pub(super) fn parse(file: &Path, text: &str) -> std::result::Result<Baseline, Fi
         serde_json::from_str(text).map_err(|error| FileProblem::json(&error))?;
     match place(&baseline.kernel, &baseline.variant, &baseline.key) {
         Ok(place) if place == file => Ok(baseline),
-        Ok(place) => Err(FileProblem::of(format!(
+        Ok(place) => Err(FileProblem::new(format!(
             "by its content, it should be at {}; `gatekeeper baseline rename` gives baselines another name",
             place.display()
         ))),
-        Err(error) => Err(FileProblem::of(error.to_string())),
+        Err(error) => Err(FileProblem::new(error.to_string())),
     }
 }
 
-/// Its own content cannot be believed, so its place says what it covers.
+/// Reports a broken file. Its content cannot be trusted, so its path says what it covers.
 pub(super) fn broken_at(file: &Path, problem: FileProblem) -> BrokenBaseline {
     let name = |path: Option<&Path>| {
         path.and_then(Path::file_name)
@@ -226,19 +226,19 @@ pub(super) fn broken_at(file: &Path, problem: FileProblem) -> BrokenBaseline {
     }
 }
 
-/// One figure that an update changed.
+/// One value that an update changed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Change {
-    /// Relative to the repository.
+pub struct BaselineChange {
+    /// The path of the file, relative to the repository.
     pub file: PathBuf,
     pub subject: Subject,
     pub metric: Metric,
     pub old: Option<f64>,
-    /// `None` where the run has no such figure any more.
+    /// `None` if the run no longer has the value.
     pub new: Option<f64>,
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for BaselineChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             subject,
@@ -265,32 +265,33 @@ impl fmt::Display for Change {
     }
 }
 
-/// The treatment of values that are worse than the agreed ones.
+/// How an update treats values that are worse than the agreed ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorseValues {
-    /// They stay out, with all else that was measured of the same kind for that case: a baseline is of one code.
+    /// They are refused, together with everything else that was measured of the same kind for the case, because a
+    /// baseline belongs to one code.
     Refused,
     Accepted,
 }
 
-/// The outcome of an update.
+/// The outcome of an update, with the values that it changed.
 #[derive(Debug)]
 pub struct Update {
-    /// Those in `worse` are not among them.
-    pub changes: Vec<Change>,
-    /// Values that are worse than the agreed ones: accepted or refused, as was asked.
-    pub worse: Vec<Change>,
+    /// The changes that were made. Values in `worse` are not among them.
+    pub changes: Vec<BaselineChange>,
+    /// Values that are worse than the agreed ones. They were accepted or refused, as `treatment` says.
+    pub worse: Vec<BaselineChange>,
     pub refused: Vec<Refused>,
 }
 
-/// Takes over what `record` measured, for the subjects that `wanted` picks, and leaves everything else
-/// as it is. Under a lock, so that of two updates at once each reads what the other wrote.
+/// Takes over what `record` measured, for the subjects that `wanted` picks, and leaves everything else as it is. It
+/// holds a lock, so that of two simultaneous updates each reads what the other wrote.
 ///
-/// `treatment` is that of values that are worse than what was agreed.
+/// `treatment` says what happens to values that are worse than what was agreed.
 ///
 /// # Errors
-/// Usage, where a file that would be merged into is broken, or nothing can become a baseline; nothing is
-/// written then. Environment, where a file cannot be written.
+/// Fails with a usage error if a file that would be merged into is broken, or if nothing can become a baseline. Nothing
+/// is written then. Fails with an environment error if a file cannot be written.
 pub fn update_baselines(
     root: &Path,
     record: &Record,
@@ -352,7 +353,7 @@ pub fn update_baselines(
     }
     let mut changes = Vec::new();
     for (file, baseline, old) in merged {
-        // A file whose figures are the same keeps its origin, and git sees no change.
+        // A file with the same values keeps its origin, so that git sees no change.
         let known = old.as_ref().map(|old| &old.cases);
         if known.unwrap_or(&BTreeMap::new()) == &without_empty(&baseline.cases) {
             continue;
@@ -368,7 +369,7 @@ pub fn update_baselines(
             write(root, &file, &baseline)?
         }
     }
-    let is_worse = |change: &Change| {
+    let is_worse = |change: &BaselineChange| {
         worse.iter().any(|known| {
             (&known.file, &known.subject, known.metric)
                 == (&change.file, &change.subject, change.metric)
@@ -384,13 +385,13 @@ pub fn update_baselines(
 
 /// A kernel, or a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct BaselinePart {
     pub kernel: String,
     pub variant: Option<String>,
     pub shape: Option<String>,
 }
 
-impl Part {
+impl BaselinePart {
     fn has(&self, baseline: &Baseline) -> bool {
         let mut shapes = baseline.cases.keys();
         self.kernel == baseline.kernel
@@ -405,14 +406,18 @@ impl Part {
     }
 }
 
-/// Gives baselines a new name, and their figures as they are. The new files, from `root`.
+/// Gives baselines a new name, with their values as they are, and returns the new files relative to `root`.
 ///
 /// # Errors
-/// Usage, where nothing has the old name, something has the new one already, or a file of either is broken; nothing
-/// is written then. Environment, where a file cannot be written.
-pub fn rename_baselines(root: &Path, from: &Part, to: &Part) -> Result<Vec<PathBuf>> {
+/// Fails with a usage error if nothing has the old name, if something has the new one already, or if a file of either
+/// is broken. Nothing is written then. Fails with an environment error if a file cannot be written.
+pub fn rename_baselines(
+    root: &Path,
+    from: &BaselinePart,
+    to: &BaselinePart,
+) -> Result<Vec<PathBuf>> {
     let usage = |problem: String| Err(Error::usage(problem));
-    let form = |part: &Part| (part.variant.is_some(), part.shape.is_some());
+    let form = |part: &BaselinePart| (part.variant.is_some(), part.shape.is_some());
     if form(from) != form(to) {
         return usage("both names must have the same parts".to_owned());
     }
@@ -454,7 +459,7 @@ pub fn rename_baselines(root: &Path, from: &Part, to: &Part) -> Result<Vec<PathB
     }
     for (was, _, _) in moved.iter().filter(|(was, is, _)| was != is) {
         remove(root, was)?;
-        // A directory that still holds something stays.
+        // A directory that still contains something stays.
         let mut parents = was.ancestors().skip(1).take(2);
         let _ = parents.try_for_each(|dir| std::fs::remove_dir(root.join(dir)));
     }
@@ -477,7 +482,7 @@ fn remove(root: &Path, file: &Path) -> Result<()> {
 
 type Cases = BTreeMap<String, BTreeMap<Metric, Agreed>>;
 
-/// A case that has nothing to agree on any more is in no file.
+/// Removes cases that have nothing left to agree on.
 fn without_empty(cases: &Cases) -> Cases {
     cases
         .iter()
@@ -490,7 +495,7 @@ fn directory_of(root: &Path) -> PathBuf {
     root.join(DIR)
 }
 
-/// A measurement belongs to code, launch and arguments, and the judge names the code alone.
+/// Completes the identity of the measured code by launch and arguments. The judge states only the code.
 fn identify(baseline: &mut Baseline, plan: &Plan) {
     let (kernel, variant) = (&baseline.kernel, &baseline.variant);
     for (shape, metrics) in &mut baseline.cases {
@@ -507,13 +512,13 @@ fn identify(baseline: &mut Baseline, plan: &Plan) {
     }
 }
 
-/// JSON of a case's steps and tensors.
+/// Returns the JSON of a case's steps and tensors.
 fn called(case: &Case) -> String {
     let written = |part: serde_json::Result<String>| part.unwrap_or_default();
     let steps = case.steps.iter().flat_map(|step| {
         let (launch, args) = (&step.launch, &step.args);
         let own = [serde_json::to_string(launch), serde_json::to_string(args)];
-        // A bare step is written as it was before there were memory steps, so older baselines still match.
+        // A bare step is written as it was before memory steps existed, so that older baselines still match.
         let around = (!step.is_bare()).then(|| serde_json::to_string(&(&step.before, &step.after)));
         own.into_iter().chain(around)
     });
@@ -522,7 +527,7 @@ fn called(case: &Case) -> String {
     format!("[{}]", parts.join(","))
 }
 
-/// Held on the directory itself, so that there is no lock file in the repository.
+/// Locks the directory itself, so that the repository has no lock file.
 fn lock(dir: &Path) -> Result<std::fs::File> {
     refuse_links(dir)?;
     let locked = std::fs::create_dir_all(dir)
@@ -532,7 +537,7 @@ fn lock(dir: &Path) -> Result<std::fs::File> {
         .map_err(|error| Error::environment(format!("{} cannot be locked: {error}", dir.display())))
 }
 
-/// The baseline that an update would replace, where there is one.
+/// Loads the baseline that an update would replace, if there is one.
 fn load_old(root: &Path, file: &Path) -> Result<Option<Baseline>> {
     if !root.join(file).exists() {
         return Ok(None);
@@ -562,7 +567,7 @@ fn merge(new: Baseline, old: Option<&Baseline>, partial: bool) -> Baseline {
             None => (metric, new),
         };
         let metrics: BTreeMap<Metric, Agreed> = metrics.into_iter().map(joined).collect();
-        // A part of the shapes says nothing of what is the worst over all, which counters never are.
+        // Some of the shapes do not tell the worst value over all of them. Counters are never such values.
         if !partial || new.key.facet() == Facet::Counters {
             kept.clear();
         }
@@ -571,7 +576,7 @@ fn merge(new: Baseline, old: Option<&Baseline>, partial: bool) -> Baseline {
     merged
 }
 
-/// The subject of a baseline's values under `shape`.
+/// Returns the subject of a baseline's values under `shape`.
 pub fn subject(kernel: &str, variant: &str, key: &BaselineKey, shape: &str) -> Subject {
     let (kernel, variant) = (kernel.to_owned(), variant.to_owned());
     match key {
@@ -582,13 +587,13 @@ pub fn subject(kernel: &str, variant: &str, key: &BaselineKey, shape: &str) -> S
     }
 }
 
-/// The values that are worse than those agreed in `old`, each with its shape.
+/// Lists the values that are worse than those agreed in `old`, each with its shape.
 fn list_worse(
     policy: &Policy,
     file: &Path,
     new: &Baseline,
     old: &Baseline,
-) -> Vec<(String, Change)> {
+) -> Vec<(String, BaselineChange)> {
     let mut worse = Vec::new();
     for (shape, metrics) in &new.cases {
         let Some(agreed) = old.cases.get(shape) else {
@@ -600,7 +605,7 @@ fn list_worse(
             };
             let subject = subject(&new.kernel, &new.variant, &new.key, shape);
             if judge::accepts_worse(policy, (&subject, metric), agreed, value) {
-                let change = Change {
+                let change = BaselineChange {
                     file: file.to_owned(),
                     subject,
                     metric,
@@ -614,7 +619,7 @@ fn list_worse(
     worse
 }
 
-fn list_changes(file: &Path, new: &Baseline, old: Option<&Baseline>) -> Vec<Change> {
+fn list_changes(file: &Path, new: &Baseline, old: Option<&Baseline>) -> Vec<BaselineChange> {
     let nothing = BTreeMap::new();
     new.cases
         .iter()
@@ -622,7 +627,7 @@ fn list_changes(file: &Path, new: &Baseline, old: Option<&Baseline>) -> Vec<Chan
             let before: &BTreeMap<Metric, Agreed> =
                 old.and_then(|old| old.cases.get(shape)).unwrap_or(&nothing);
             let both: BTreeSet<&Metric> = before.keys().chain(metrics.keys()).collect();
-            both.into_iter().map(move |metric| Change {
+            both.into_iter().map(move |metric| BaselineChange {
                 file: file.to_owned(),
                 subject: subject(&new.kernel, &new.variant, &new.key, shape),
                 metric: *metric,

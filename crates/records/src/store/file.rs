@@ -1,4 +1,4 @@
-//! Files that are written whole or not at all, and the schema that each names first.
+//! Writes files whole or not at all, and checks the schema that each file names first.
 
 use crate::repo::refuse_links;
 use serde::Deserialize;
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use system::error::{Diagnostic, Error, Result};
 use system::temporary::{TemporaryFile, sweep};
 
-/// Flushed to the disk before it takes the place of what was there: unlike the cache, these files cannot
-/// be made again.
+/// Writes a file and flushes it to the disk before it replaces the earlier one. Unlike the cache, these files cannot be
+/// made again.
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut new = NewFile::create(path)?;
     new.write_all(bytes)
@@ -17,7 +17,7 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     new.keep()
 }
 
-/// A file that takes its place, whole, when it is kept; until then the earlier one stays.
+/// A new file that replaces the earlier one when it is kept. Until then the earlier one stays.
 pub struct NewFile {
     path: PathBuf,
     dir: PathBuf,
@@ -25,10 +25,11 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Makes its directory, too.
+    /// Creates the file, and its directory if necessary.
     ///
     /// # Errors
-    /// Environment, where no file can be written there. Usage, where the directory is a link of the repository.
+    /// Fails with an environment error if no file can be written there, and with a usage error if the directory is a
+    /// link of the repository.
     pub fn create(path: &Path) -> Result<Self> {
         let dir = match path.parent() {
             Some(dir) if dir != Path::new("") => dir,
@@ -47,8 +48,10 @@ impl NewFile {
         })
     }
 
+    /// Moves the file to its place.
+    ///
     /// # Errors
-    /// Environment, where it cannot be moved to its place.
+    /// Fails with an environment error if it cannot be moved.
     pub fn keep(self) -> Result<()> {
         let Self { path, dir, file } = self;
         let keep = || {
@@ -79,7 +82,7 @@ struct Header {
     schema: String,
 }
 
-/// A problem with a file before its content counts, and where (`3:14`) if anywhere.
+/// A problem with a file before its content counts, with its position (`3:14`) if it has one.
 pub(super) struct FileProblem {
     pub message: String,
     pub position: Option<String>,
@@ -102,7 +105,7 @@ impl FileProblem {
         }
     }
 
-    pub(super) fn of(message: String) -> Self {
+    pub(super) fn new(message: String) -> Self {
         Self {
             message,
             position: None,
@@ -117,10 +120,10 @@ impl FileProblem {
     }
 }
 
-/// `schema` is `kind/N`, as the file has to name it.
+/// Checks the schema that the file names. `schema` has the form `kind/N`.
 ///
 /// # Errors
-/// Where the file names none or another: that of a newer gatekeeper, or of another kind of file.
+/// Fails if the file names no schema, that of a newer gatekeeper, or that of another kind of file.
 pub(super) fn expect_schema(text: &str, schema: &str) -> std::result::Result<(), FileProblem> {
     let Header { schema: named } =
         serde_json::from_str(text).map_err(|error| FileProblem::json(&error))?;
@@ -133,11 +136,11 @@ pub(super) fn expect_schema(text: &str, schema: &str) -> std::result::Result<(),
         (Some((kind, named_version)), Some((ours, version)))
             if kind == ours && named_version > version =>
         {
-            Err(FileProblem::of(format!(
+            Err(FileProblem::new(format!(
                 "its schema is {named}, and this version of gatekeeper reads {schema} alone: a newer one wrote it"
             )))
         }
-        _ => Err(FileProblem::of(format!(
+        _ => Err(FileProblem::new(format!(
             "its schema is `{named}`, and {schema} is expected"
         ))),
     }

@@ -1,5 +1,5 @@
-//! Files that stay on disk: records of runs, and the baselines that a team committed. Knows formats and
-//! files, and nothing of what either means to a verdict.
+//! Reads and writes the files that stay on disk: records of runs, and the baselines that a team committed. It knows
+//! formats and files, and not what they mean to a verdict.
 
 mod baselines;
 mod file;
@@ -9,8 +9,8 @@ mod past;
 mod record;
 
 pub use baselines::{
-    BASELINES, Change, Part, Update, WorseValues, baselines_of, load_baselines, rename_baselines,
-    subject, update_baselines,
+    BASELINES, BaselineChange, BaselinePart, Update, WorseValues, baselines_of, load_baselines,
+    rename_baselines, subject, update_baselines,
 };
 pub use file::NewFile;
 pub use past::{Past, PastFile, PastState, PastVersion, past};

@@ -1,20 +1,22 @@
-//! Refuses JSON with duplicate keys: serde takes the last of two, a person the first. A merge of two branches
-//! that updated one case makes such files.
+//! Refuses JSON with duplicate keys. serde takes the last of two equal keys, and a person the first. A merge of two
+//! branches that updated one case makes such files.
 
 use super::file::FileProblem;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::collections::BTreeSet;
 use std::fmt;
 
+/// Checks that no object of a JSON text has a duplicate key.
+///
 /// # Errors
-/// Where an object has a duplicate key, or the text is not JSON.
+/// Fails if an object has a duplicate key, or if the text is not JSON.
 pub(super) fn reject_duplicate_keys(text: &str) -> Result<(), FileProblem> {
     serde_json::from_str::<Once>(text)
         .map(drop)
         .map_err(|error| FileProblem::json(&error))
 }
 
-/// Any value, and nothing of it is kept.
+/// Accepts any JSON value, and keeps nothing of it.
 struct Once;
 
 impl<'de> Deserialize<'de> for Once {
@@ -84,7 +86,7 @@ mod tests {
             said("{\"a\": {\n\"b\": 1,\n\"c\": 2, \"b\": 1}}").as_deref(),
             Some("3:11: duplicate key `b`")
         );
-        // Written otherwise, and the same.
+        // The two texts are written differently and are equal.
         assert_eq!(
             said(r#"{"a": 1, "\u0061": 1}"#).as_deref(),
             Some("1:17: duplicate key `a`")

@@ -1,4 +1,4 @@
-//! Baselines as every commit had them.
+//! Reads baselines as they were at every commit.
 
 use super::baselines::{BASELINES, broken_at, is_baseline, parse};
 use crate::repo::{self, Commit};
@@ -8,14 +8,14 @@ use system::error::Result;
 
 pub struct Past {
     pub files: Vec<PastFile>,
-    /// Whether older versions may be missing, as in a shallow clone.
+    /// True if older versions may be missing, as in a shallow clone.
     pub shallow: bool,
 }
 
 /// One file of baselines through the commits.
 pub struct PastFile {
     pub path: PathBuf,
-    /// Oldest first.
+    /// The versions of the file, oldest first.
     pub versions: Vec<PastVersion>,
 }
 
@@ -26,16 +26,16 @@ pub struct PastVersion {
 
 pub enum PastState {
     Whole(Box<Baseline>),
-    /// As one that an earlier gatekeeper wrote.
+    /// A version that cannot be read, for example one that an earlier gatekeeper wrote.
     Unreadable(BrokenBaseline),
     Removed,
 }
 
-/// The latest committed versions of those files that `wanted` picks, at most `most` of each. `None` outside git, and
-/// before its first commit.
+/// Reads the latest committed versions of those files that `wanted` picks, at most `most` of each. Returns `None`
+/// outside git, and before its first commit.
 ///
 /// # Errors
-/// Environment, where there is a repository and git cannot or will not read it.
+/// Fails with an environment error if there is a repository and git cannot or will not read it.
 pub fn past(root: &Path, wanted: &dyn Fn(&Path) -> bool, most: usize) -> Result<Option<Past>> {
     let wanted = |path: &Path| is_baseline(path) && wanted(path);
     let Some(found) = repo::versions(root, BASELINES, &wanted, most)? else {

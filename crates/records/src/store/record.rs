@@ -1,4 +1,4 @@
-//! Records: written once, sealed, and never judged after an edit.
+//! Reads and writes records. A record is written once and sealed, and is never judged after an edit.
 
 use super::file::{FileProblem, expect_schema, write_whole};
 use super::nvbench;
@@ -21,9 +21,9 @@ struct SealedRecord {
     record: Value,
 }
 
-/// blake3 of the record's canonical JSON: compact, and with the keys of every object in order. It is
-/// taken over what the file says and not over what this version understands of it, so that an edit is
-/// found before anything is made of it.
+/// Returns the blake3 hash of the record's canonical JSON, which is compact and has the keys of every object in order.
+/// The hash covers what the file says and not what this version understands of it, so that an edit is found before
+/// anything is made of it.
 fn seal_of(record: &Value) -> Result<String> {
     let canonical = serde_json::to_vec(record)
         .map_err(|error| Error::environment(format!("the record cannot be written: {error}")))?;
@@ -35,15 +35,15 @@ fn value_of(record: &Record) -> Result<Value> {
         .map_err(|error| Error::environment(format!("the record cannot be written: {error}")))
 }
 
-/// JSON Schema of the file.
+/// Returns the JSON Schema of the file.
 pub fn record_schema() -> Value {
     schemars::schema_for!(SealedRecord).to_value()
 }
 
-/// The seal that `record` has on disk.
+/// Returns the seal that `record` has on disk.
 ///
 /// # Errors
-/// Environment, where it cannot be written as JSON.
+/// Fails with an environment error if it cannot be written as JSON.
 pub fn seal(record: &Record) -> Result<String> {
     seal_of(&value_of(record)?)
 }
@@ -51,7 +51,7 @@ pub fn seal(record: &Record) -> Result<String> {
 /// Writes the record whole or not at all, and returns its seal.
 ///
 /// # Errors
-/// Environment, where the file cannot be written.
+/// Fails with an environment error if the file cannot be written.
 pub fn write_record(path: &Path, record: &Record) -> Result<String> {
     let record = value_of(record)?;
     let seal = seal_of(&record)?;
@@ -67,10 +67,10 @@ pub fn write_record(path: &Path, record: &Record) -> Result<String> {
     Ok(seal)
 }
 
-/// A record, or what NVBench measured as one: its JSON file, or a directory of such files.
+/// Reads a record, or what NVBench measured as one: its JSON file, or a directory of such files.
 ///
 /// # Errors
-/// Usage, as `read_record`; and where NVBench's files are damaged or do not belong together.
+/// Fails with a usage error as `read_record` does, and if NVBench's files are damaged or do not belong together.
 pub fn read(path: &Path) -> Result<Record> {
     if path.is_dir() {
         return nvbench::read_dir(path);
@@ -83,8 +83,10 @@ pub fn read(path: &Path) -> Result<Record> {
     }
 }
 
+/// Reads a record.
+///
 /// # Errors
-/// Usage, where it is no record, is damaged, newer than this gatekeeper, or was edited.
+/// Fails with a usage error if the file is no record, is damaged, is newer than this gatekeeper, or was edited.
 pub fn read_record(path: &Path) -> Result<Record> {
     parse(path, &text(path)?)
 }
@@ -131,7 +133,8 @@ fn parse(path: &Path, text: &str) -> Result<Record> {
     }
 }
 
-/// A seal can be made anew by anyone: what no run observes is no record, whatever it is sealed with.
+/// Reports a record with a value that no run observes. Anybody can make a new seal, so a seal does not make such a
+/// record valid.
 fn invalid(name: &str, found: &OutOfRange) -> Error {
     let range = found.metric.range();
     let most = if range.most.is_finite() {

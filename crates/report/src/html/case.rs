@@ -1,13 +1,13 @@
-//! Each case of a run: its verdicts, its samples and what they are held against, what it takes, how its agreed
-//! values moved, and what the simulator found in it; and a row for each in one table.
+//! Renders each case of a run: its verdicts, its samples and their limits, what it takes, how its agreed values moved,
+//! and what the simulator found in it. One table has a row for each case.
 
-use super::chart::{self, Change, Level, Process, Samples, Times};
+use super::chart::{self, ChartChange, Level, Process, Samples, Times};
 use super::part::{self, Links, Shared};
 use super::svg::Ink;
 use crate::diagnosis;
 use crate::history;
 use crate::input::ReportInput;
-use crate::section::{Kind, Table};
+use crate::section::{ColumnKind, Table};
 use crate::summary;
 use crate::values;
 use explain::diagnosis::changes::notable;
@@ -23,44 +23,45 @@ use std::collections::{BTreeMap, BTreeSet};
 use wording::reasons;
 use wording::words;
 
-/// Series of one case that are drawn, those that moved last first: every compiler and GPU has its own.
+/// The number of series that are drawn for one case, the last moved first. Every compiler and GPU has a series of its
+/// own.
 const MOST_SERIES: usize = 4;
 
 pub struct Cases<'a> {
     input: &'a ReportInput<'a>,
     verdicts: BTreeMap<&'a Subject, Vec<&'a Verdict>>,
     history: BTreeMap<&'a Subject, Vec<&'a Series>>,
-    /// Reasons for the cases that failed or are better than their baseline.
+    /// Reasons for the cases that failed or that are better than their baseline.
     why: BTreeMap<CaseId, Vec<String>>,
 }
 
 /// A case as the page shows it.
-struct Shown<'a> {
+struct ShownCase<'a> {
     case: &'a Case,
     subject: Subject,
-    /// Its place in the plan.
+    /// The position of the case in the plan.
     at: usize,
     worst: Option<Outcome>,
 }
 
-impl Shown<'_> {
+impl ShownCase<'_> {
     fn is_failed(&self) -> bool {
         matches!(self.worst, Some(Outcome::Fail | Outcome::Environment))
     }
 }
 
-/// Bytes of blocks.
+/// The room that a page has for blocks, in bytes.
 #[derive(Clone, Copy)]
 pub struct Room {
     pub failed: usize,
     pub others: usize,
 }
 
-/// Blocks of single cases.
+/// The rendered blocks of single cases.
 pub struct Blocks<'a> {
-    /// The worst first.
-    all: Vec<Shown<'a>>,
-    /// By the place of their case in the plan.
+    /// All cases of the run, the worst first.
+    all: Vec<ShownCase<'a>>,
+    /// Blocks of failed cases, by the position of the case in the plan.
     failed: Vec<(usize, Markup)>,
     others: Vec<(usize, Markup)>,
 }
@@ -96,8 +97,8 @@ impl<'a> Cases<'a> {
         }
     }
 
-    /// The worst cases first.
-    fn in_order(&self) -> Vec<Shown<'a>> {
+    /// Returns the cases, the worst first.
+    fn in_order(&self) -> Vec<ShownCase<'a>> {
         let all = self
             .input
             .record
@@ -111,7 +112,7 @@ impl<'a> Cases<'a> {
                 let units = self.units(&case.id);
                 let units = units.map(|unit| Subject::Unit(unit.id.clone()));
                 let of_units = values::worst(units.flat_map(|unit| self.verdicts_of(&unit)));
-                // A case is no better than its build; that it was built says nothing of the case.
+                // A case is no better than its build. A successful build says nothing about the case.
                 let of_units =
                     of_units.filter(|outcome| rank(Some(*outcome)) < rank(Some(Outcome::Pass)));
                 let worst = match (own, of_units) {
@@ -120,22 +121,22 @@ impl<'a> Cases<'a> {
                     }
                     (own, of_units) => of_units.or(own),
                 };
-                Shown {
+                ShownCase {
                     case,
                     subject,
                     at,
                     worst,
                 }
             });
-        let mut all: Vec<Shown> = all.collect();
+        let mut all: Vec<ShownCase> = all.collect();
         all.sort_by_key(|shown| (rank(shown.worst), shown.at));
         all
     }
 
-    /// Those of failures while there is room; those of other cases all, or none.
+    /// Renders blocks: those of failures while there is room, and then those of all other cases, or of none.
     pub fn blocks(&self, room: Room) -> Blocks<'a> {
         let all = self.in_order();
-        let (failed, rest): (Vec<&Shown>, Vec<&Shown>) =
+        let (failed, rest): (Vec<&ShownCase>, Vec<&ShownCase>) =
             all.iter().partition(|shown| shown.is_failed());
         let mut left = room.failed;
         let failed = failed
@@ -165,7 +166,7 @@ impl<'a> Cases<'a> {
         }
     }
 
-    /// To the block of a case, or to its row.
+    /// Returns links to the block of each case, or to its row.
     pub fn links(&self, blocks: &Blocks) -> Links {
         let plan = &self.input.record.plan;
         let link = |at: usize| {
@@ -191,7 +192,8 @@ impl<'a> Cases<'a> {
             .collect()
     }
 
-    /// A row for each case, failures first, and below the table the blocks. `room`: bytes for the rows.
+    /// Renders a row for each case, failures first, and the blocks below the table. `room` is the number of bytes for
+    /// the rows.
     pub fn render(&self, blocks: &Blocks, links: &Links, room: usize) -> Markup {
         let all = &blocks.all;
         if all.is_empty() {
@@ -252,7 +254,7 @@ impl<'a> Cases<'a> {
         self.verdicts.get(subject).cloned().unwrap_or_default()
     }
 
-    fn block(&self, shown: &Shown) -> Markup {
+    fn block(&self, shown: &ShownCase) -> Markup {
         let outcome = shown.worst.map_or("no gate", Outcome::name);
         let name = shown.case.id.to_string();
         html! {
@@ -277,7 +279,7 @@ impl<'a> Cases<'a> {
         }
     }
 
-    /// The line that a reader wants of a case that is folded.
+    /// Returns the line that a reader sees of a folded case.
     fn line(&self, subject: &Subject) -> Option<String> {
         let p50 = self
             .input
@@ -299,9 +301,9 @@ impl<'a> Cases<'a> {
         })
     }
 
-    /// Failures first, then comparisons; a line each for the rest of what held and what was not
-    /// judged.
-    fn verdicts(&self, shown: &Shown) -> Markup {
+    /// Renders verdicts: failures first, then comparisons, and a line each for the other gates that held and for those
+    /// that were not judged.
+    fn verdicts(&self, shown: &ShownCase) -> Markup {
         let units = self.units(&shown.case.id);
         let units = units.map(|unit| Subject::Unit(unit.id.clone()));
         let of_units: Vec<&Verdict> = units.flat_map(|unit| self.verdicts_of(&unit)).collect();
@@ -315,7 +317,7 @@ impl<'a> Cases<'a> {
                 Outcome::Pass if margin(verdict).is_none() => held.push(with_value(verdict)),
                 Outcome::Skipped | Outcome::Unsupported => {
                     let why = reasons::verdict(environment, verdict);
-                    let gate = of_gate(verdict);
+                    let gate = label_gate(verdict);
                     let known = unjudged.iter_mut();
                     match known.into_iter().find(|(_, other, _)| *other == why) {
                         Some((_, _, gates)) => gates.push(gate),
@@ -351,7 +353,7 @@ impl<'a> Cases<'a> {
                             @for verdict in &told {
                                 tr {
                                     td {
-                                        code { (of_gate(verdict)) }
+                                        code { (label_gate(verdict)) }
                                         @if let Some(declared) = &verdict.declared { " " span.muted { (declared) } }
                                     }
                                     td { (part::outcome(verdict.outcome)) }
@@ -377,7 +379,7 @@ impl<'a> Cases<'a> {
         }
     }
 
-    fn times(&self, shown: &Shown) -> Markup {
+    fn times(&self, shown: &ShownCase) -> Markup {
         let processes = times(self.input.index, &shown.case.id);
         if processes.is_empty() {
             return html! {};
@@ -421,15 +423,16 @@ impl<'a> Cases<'a> {
         if rows.iter().flatten().all(|cell| cell == "-") {
             return html! {};
         }
-        let metrics = values::UNIT_METRICS.map(|unit_metrics| (unit_metrics.name(), Kind::Number));
-        let columns = [("resources", Kind::Text)].into_iter().chain(metrics);
+        let metrics =
+            values::UNIT_METRICS.map(|unit_metrics| (unit_metrics.name(), ColumnKind::Number));
+        let columns = [("resources", ColumnKind::Text)].into_iter().chain(metrics);
         part::table(
             &Table::new(columns, rows),
             &Shared::unbounded(&Links::new()),
         )
     }
 
-    /// Counters of the first seed, with the source line that has most of each.
+    /// Renders the counters of the first seed, with the source line that has most of each.
     fn counters(&self, id: &CaseId) -> Markup {
         let simulated = self.input.index.head().simulations(id);
         let Some((seed, facts)) = simulated.first() else {
@@ -459,10 +462,10 @@ impl<'a> Cases<'a> {
             return html! {};
         }
         let columns = [
-            ("counter", Kind::Text),
-            ("of a launch", Kind::Number),
-            ("most of it", Kind::Text),
-            ("", Kind::Text),
+            ("counter", ColumnKind::Text),
+            ("of a launch", ColumnKind::Number),
+            ("most of it", ColumnKind::Text),
+            ("", ColumnKind::Text),
         ];
         let title = format!("Counted in the simulator, seed {seed}");
         fold(
@@ -474,7 +477,7 @@ impl<'a> Cases<'a> {
         )
     }
 
-    /// Those of all seeds, each once, with the lines of the source that it is about.
+    /// Renders the findings of all seeds, each once, with the source lines that they are about.
     fn findings(&self, id: &CaseId) -> Markup {
         let seen = self.input.index.head().findings(id);
         if seen.is_empty() {
@@ -500,8 +503,8 @@ impl<'a> Cases<'a> {
         }
     }
 
-    /// The history of the case, and of what it is built from.
-    fn history(&self, shown: &Shown) -> Markup {
+    /// Renders the history of the case, and of what it is built from.
+    fn history(&self, shown: &ShownCase) -> Markup {
         let units = self.units(&shown.case.id);
         let units = units.map(|unit| Subject::Unit(unit.id.clone()));
         let mut all: Vec<&Series> = [shown.subject.clone()]
@@ -564,7 +567,7 @@ fn rank(outcome: Option<Outcome>) -> usize {
     place.unwrap_or(usize::MAX)
 }
 
-/// Samples of one launch in ns, base next to head: from one process, or from two runs.
+/// Returns samples of one launch in ns, the base next to head: from one process, or from two runs.
 fn times(index: &Index, id: &CaseId) -> Vec<Process> {
     let mut head = index.head().timed(id).peekable();
     let base = index
@@ -590,8 +593,8 @@ fn launches(facts: &TimeFacts) -> Times {
     }
 }
 
-/// `registers <= 128 [sm_90]`: of a unit, on which architecture.
-fn of_gate(verdict: &Verdict) -> String {
+/// Returns a gate with the architecture if it is about a unit: `registers <= 128 [sm_90]`.
+fn label_gate(verdict: &Verdict) -> String {
     let gate = words::question(&verdict.question);
     match &verdict.subject {
         Subject::Unit(unit) => format!("{gate} [{}]", unit.arch),
@@ -599,9 +602,9 @@ fn of_gate(verdict: &Verdict) -> String {
     }
 }
 
-/// `registers <= 128 [sm_90] (96)`.
+/// Returns a gate with its value: `registers <= 128 [sm_90] (96)`.
 fn with_value(verdict: &Verdict) -> String {
-    let gate = of_gate(verdict);
+    let gate = label_gate(verdict);
     match verdict.measured {
         Some(value) => format!("{gate} ({})", quantity(verdict, Some(value.0))),
         None => gate,
@@ -629,7 +632,7 @@ fn change(verdict: &Verdict) -> String {
     }
 }
 
-/// By how much a gate lets a metric be worse than something else.
+/// Returns by how much a gate lets a metric be worse than a value that it is compared with.
 fn margin(verdict: &Verdict) -> Option<Margin> {
     let Question::Gate(Rule::Limit { limit, .. }) = &verdict.question else {
         return None;
@@ -641,7 +644,7 @@ fn margin(verdict: &Verdict) -> Option<Margin> {
     }
 }
 
-/// As a share of what it is compared with.
+/// Returns the margin as a share of the value that the metric is compared with.
 fn allowed(verdict: &Verdict) -> Option<f64> {
     match margin(verdict)? {
         Margin::Share(share) => Some(share.0),
@@ -649,15 +652,15 @@ fn allowed(verdict: &Verdict) -> Option<f64> {
     }
 }
 
-/// The label of a level where it does not fit the scale.
-struct Named {
+/// The label of a level that does not fit the scale.
+struct ChartLabel {
     name: String,
     value: f64,
 }
 
 fn samples(processes: &[Process], verdicts: &[&Verdict]) -> Markup {
     let mut levels = Vec::new();
-    let mut named: Vec<Named> = Vec::new();
+    let mut named: Vec<ChartLabel> = Vec::new();
     let mut interval = None;
     let has_base = processes
         .iter()
@@ -671,13 +674,13 @@ fn samples(processes: &[Process], verdicts: &[&Verdict]) -> Markup {
         match (allowed(verdict), baseline) {
             (Some(allowed), Some(baseline)) => {
                 let limit = baseline * (1.0 + allowed);
-                named.push(Named { name, value: limit });
+                named.push(ChartLabel { name, value: limit });
                 levels.push(Level {
                     value: limit,
                     ink: Ink::Limit,
                 });
                 if !has_base {
-                    named.push(Named {
+                    named.push(ChartLabel {
                         name: "baseline".to_owned(),
                         value: baseline,
                     });
@@ -693,7 +696,7 @@ fn samples(processes: &[Process], verdicts: &[&Verdict]) -> Markup {
             }
             (None, _) => {
                 if let Some(limit) = verdict.limit {
-                    named.push(Named {
+                    named.push(ChartLabel {
                         name,
                         value: limit.0,
                     });
@@ -769,7 +772,7 @@ fn changes(verdicts: &[&Verdict]) -> Markup {
         .filter_map(|verdict| {
             let [low, high] = verdict.interval?;
             let change = verdict.change?.0;
-            Some(Change {
+            Some(ChartChange {
                 label: words::question(&verdict.question),
                 change,
                 interval: [low.0, high.0],

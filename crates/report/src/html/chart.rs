@@ -1,19 +1,19 @@
-//! The drawings of a page. Knows numbers and their labels, and nothing of gates.
+//! Draws the charts of a page. Knows numbers and their labels, and nothing of gates.
 
-use super::svg::{Anchor, Drawing, Ink, Place, WIDTH};
+use super::svg::{Anchor, Drawing, Ink, SvgPoint, WIDTH};
 use maud::{Markup, html};
 use std::ops::Range;
 
 const HEIGHT: u32 = 380;
-/// For each row of a drawing that has rows.
+/// The height of a row, in drawings that have rows.
 const ROW: u32 = 62;
-/// Room for the labels below an axis.
+/// The room for the labels below an axis.
 const BELOW: i32 = 40;
 
-/// The most dots that are drawn in one chart; of more, evenly spaced ones.
+/// The greatest number of dots in one chart. Of more samples, evenly spaced ones are drawn.
 const MOST_DOTS: usize = 400;
 
-/// One timing process.
+/// The samples of one timing process.
 #[derive(Default)]
 pub struct Process {
     pub head: Times,
@@ -27,7 +27,7 @@ pub struct Times {
     pub p50: Option<f64>,
 }
 
-/// A value that samples are held against.
+/// A value that samples are compared with.
 pub struct Level {
     pub value: f64,
     pub ink: Ink,
@@ -38,23 +38,23 @@ pub struct Samples<'a> {
     pub levels: &'a [Level],
     /// Where the median is, by its interval.
     pub interval: Option<[f64; 2]>,
-    /// The divisor for the labels.
+    /// The number that labels are divided by, which their unit stands for.
     pub scale: f64,
 }
 
 /// Samples that a drawing does not show.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Slower than the scale goes: they are at its upper edge.
+    /// The number of samples slower than the scale, which are drawn at its upper edge.
     pub above: usize,
-    /// Places in `levels` of those that are too far from the samples.
+    /// Positions in `levels` of those that are too far from the samples.
     pub levels: Vec<usize>,
-    /// One of so many samples is drawn; 1 where all are.
+    /// The ratio of samples to dots: 1 if all samples are drawn.
     pub one_of: usize,
 }
 
-/// A change with its interval, and the limit on it. Shares: 0.02 for 2 %.
-pub struct Change {
+/// A change with its interval and its limit. Shares: 0.02 for 2 %.
+pub struct ChartChange {
     pub label: String,
     pub change: f64,
     pub interval: [f64; 2],
@@ -84,7 +84,7 @@ pub fn samples(title: &str, of: &Samples) -> (Markup, LeftOut) {
         return (html! {}, LeftOut::default());
     };
     let high = sorted.get(sorted.len() * 98 / 100).copied().unwrap_or(most);
-    // For samples that are all alike, a thousandth of them.
+    // If all samples are alike, the span is a thousandth of them.
     let span = (high - low).max(low.abs() / 1000.0);
     let mut range = low..high;
     let mut include = |value: f64| {
@@ -146,8 +146,8 @@ pub fn samples(title: &str, of: &Samples) -> (Markup, LeftOut) {
     (plot.finish(title), left_out)
 }
 
-/// One row for each: its interval, and a mark where its limit is.
-pub fn changes(title: &str, rows: &[Change]) -> Markup {
+/// Draws a row for each change: its interval, and a mark at its limit.
+pub fn changes(title: &str, rows: &[ChartChange]) -> Markup {
     let limits = rows.iter().filter_map(|row| row.limit);
     let (low, high) = rows
         .iter()
@@ -172,7 +172,7 @@ pub fn changes(title: &str, rows: &[Change]) -> Markup {
         let top = count - at as f64;
         let ink = if row.is_bad { Ink::Bad } else { Ink::Head };
         let (bar, thick) = (top - 0.72, 0.09);
-        // Not through the label.
+        // The mark must not cross the label.
         let upright = |x| [(x, bar - 0.2), (x, bar + 0.2)];
         plot.line(Ink::Zero, upright(0.0));
         let [from, to] = row.interval;
@@ -186,17 +186,17 @@ pub fn changes(title: &str, rows: &[Change]) -> Markup {
     plot.finish(title)
 }
 
-/// One row for each, from 0.
+/// Draws a bar for each row, beginning at 0.
 pub fn bars(title: &str, rows: &[Bar], text: &dyn Fn(f64) -> String) -> Markup {
     let most = rows.iter().map(|row| row.value).fold(0.0, f64::max);
     let count = rows.len() as f64;
-    // A bar without length is no chart.
+    // A chart needs a bar with a length.
     if most <= 0.0 || !most.is_finite() {
         return html! {};
     }
     let mut plot = Plot::with_rows(rows.len(), 0, 0.0..most);
     let tops = (0..rows.len()).map(|at| count - at as f64);
-    // All bars are one element, as no label comes between them.
+    // All bars are one element, because no label comes between them.
     for (top, row) in tops.clone().zip(rows) {
         let end = (row.value.max(0.0), top - 0.84);
         plot.area(Ink::Head, (0.0, top - 0.54), end);
@@ -208,7 +208,7 @@ pub fn bars(title: &str, rows: &[Bar], text: &dyn Fn(f64) -> String) -> Markup {
     plot.finish(title)
 }
 
-/// Values in their order.
+/// Draws a line through values in their order.
 pub fn line(title: &str, values: &[f64]) -> Markup {
     let finite = || values.iter().copied().filter(|value| value.is_finite());
     let (low, high) = (
@@ -218,7 +218,7 @@ pub fn line(title: &str, values: &[f64]) -> Markup {
     if low > high {
         return html! {};
     }
-    // For values that are near each other a tenth of them, or noise would look like cliffs.
+    // Values that are near each other get at least a tenth of their size as the range, or noise would look like cliffs.
     let missing = (high.abs().max(low.abs()) / 10.0 - (high - low)).max(0.0);
     let pad = (high - low) * 0.08 + missing / 2.0;
     let pad = if pad > 0.0 { pad } else { 1.0 };
@@ -238,18 +238,18 @@ pub fn line(title: &str, values: &[f64]) -> Markup {
     plot.finish(title)
 }
 
-/// A drawing with a coordinate system: values along and up. Points beyond its edges are drawn at them.
+/// A drawing with a coordinate system: values along and up. Points beyond its edges are drawn at the edges.
 struct Plot {
     drawing: Drawing,
     height: u32,
-    left_top: Place,
-    right_bottom: Place,
+    left_top: SvgPoint,
+    right_bottom: SvgPoint,
     along: Range<f64>,
     up: Range<f64>,
 }
 
 impl Plot {
-    /// Numbered from 1 along its lower edge, with values divided by `scale` at its left one.
+    /// Makes a plot numbered from 1 along its lower edge, with values divided by `scale` at its left edge.
     fn with_scale(height: u32, along: Range<f64>, up: Range<f64>, scale: f64) -> Self {
         let digits = digits((up.end - up.start).abs() / scale);
         let mut plot = Self {
@@ -281,7 +281,7 @@ impl Plot {
         plot
     }
 
-    /// Rows of the same height, which count from the lowest up, with so much room below them.
+    /// Makes a plot with rows of equal height, counted from the lowest up, and this much room below them.
     fn with_rows(count: usize, below: i32, along: Range<f64>) -> Self {
         let height = ROW * count as u32 + 8 + below as u32 * 6 / 5;
         Self {
@@ -309,7 +309,7 @@ impl Plot {
         }
     }
 
-    fn at(&self, (x, y): (f64, f64)) -> Place {
+    fn at(&self, (x, y): (f64, f64)) -> SvgPoint {
         let share = |value: f64, of: &Range<f64>| {
             let share = (value - of.start) / (of.end - of.start);
             share.clamp(0.0, 1.0)
@@ -345,12 +345,12 @@ impl Plot {
     }
 }
 
-/// Round numbers in a range, at most so many and one more.
+/// Returns round numbers in a range, at most one more than `most`.
 fn ticks(range: &Range<f64>, most: usize) -> Vec<f64> {
     let least = (range.end - range.start) / most.max(1) as f64;
     let decade = 10f64.powf(least.log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * decade);
-    // None of a range that has no length.
+    // A range without length has no ticks.
     let Some(step) = steps
         .into_iter()
         .find(|step| *step > 0.0 && *step >= least * 0.999_999)
@@ -363,10 +363,10 @@ fn ticks(range: &Range<f64>, most: usize) -> Vec<f64> {
     places.map(|at| (first + at as i64) as f64 * step).collect()
 }
 
-/// So many that two labels next to each other differ.
+/// Returns the number of digits with which two neighbouring labels differ.
 fn digits(span: f64) -> usize {
     match span.log10().floor() {
-        // As of no span at all.
+        // The span is zero or no number.
         magnitude if !magnitude.is_finite() => 0,
         magnitude => (1.0 - magnitude).clamp(0.0, 9.0) as usize,
     }

@@ -1,8 +1,8 @@
-//! The history of committed baselines as a page: what moved last, and each case with all its values. Pure.
+//! Renders the history of committed baselines as a page: what moved last, and each case with all its values. Pure.
 
 use super::part::{self, Links, Shared};
-use crate::history::{self, Group, METRICS};
-use crate::section::{Kind, Table};
+use crate::history::{self, METRICS, SeriesGroup};
+use crate::section::{ColumnKind, Table};
 use judge::{ANY_SHAPE, relative_change};
 use maud::{Markup, html};
 use model::{CaseId, Metric, Subject};
@@ -11,15 +11,15 @@ use records::repo::Commit;
 use std::collections::BTreeSet;
 use wording::words;
 
-/// Moves that the page begins with.
+/// The number of moves that the page begins with.
 const LATEST: usize = 20;
 
 pub fn render(history: &History) -> String {
-    let cases: Vec<Shown> = history
+    let cases: Vec<ShownSeries> = history
         .cases()
         .into_iter()
         .enumerate()
-        .map(|(at, id)| Shown::new(history, &id, at))
+        .map(|(at, id)| ShownSeries::new(history, &id, at))
         .collect();
     let mut links = Links::new();
     for case in &cases {
@@ -66,19 +66,19 @@ pub fn render(history: &History) -> String {
 }
 
 /// A case as the page shows it.
-struct Shown<'a> {
-    /// `k/fast@small`; `k/fast` of values that hold for every shape.
+struct ShownSeries<'a> {
+    /// The name of the case, or `k/fast` for values that hold for every shape.
     name: String,
     kernel: String,
     anchor: String,
-    /// Its own, and those of what it is built from.
+    /// The case's own series, and those of what it is built from.
     series: Vec<&'a Series>,
     state: &'static str,
     /// The last commit that moved a value, and what it moved.
     moved: Option<String>,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> ShownSeries<'a> {
     fn new(history: &'a History, id: &CaseId, at: usize) -> Self {
         let series: Vec<&Series> = history
             .series
@@ -110,7 +110,8 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// Returns what the last commit with values of this metric says; of several architectures each value once.
+    /// Returns the value of this metric at the last commit that has one. With several architectures, each value appears
+    /// once.
     fn latest(&self, metric: Metric) -> Option<String> {
         let last = || {
             let series = self.series.iter().filter(|series| series.metric == metric);
@@ -154,7 +155,7 @@ impl Move<'_> {
     }
 }
 
-/// Returns all moves of some values, the newest first. Of one commit p50 comes first, then what moved most.
+/// Returns all moves of some values, the newest first. For one commit p50 comes first, and then what moved most.
 fn moves<'a>(series: impl IntoIterator<Item = &'a Series>) -> Vec<Move<'a>> {
     let mut all: Vec<Move> = series
         .into_iter()
@@ -195,18 +196,18 @@ fn latest(history: &History) -> Table {
             ]
         });
     let columns = [
-        ("commit", Kind::Text),
-        ("case", Kind::Name),
-        ("metric", Kind::Text),
-        ("was", Kind::Number),
-        ("is", Kind::Number),
-        ("change", Kind::Text),
-        ("subject", Kind::Text),
+        ("commit", ColumnKind::Text),
+        ("case", ColumnKind::Name),
+        ("metric", ColumnKind::Text),
+        ("was", ColumnKind::Number),
+        ("is", ColumnKind::Number),
+        ("change", ColumnKind::Text),
+        ("subject", ColumnKind::Text),
     ];
     Table::new(columns, rows.collect())
 }
 
-/// `2026-11-27 0a34415aaaaa: global_load_sectors 190.0 % more, and 3 more`
+/// Returns the last move in words: `2026-11-27 0a34415aaaaa: global_load_sectors 190.0 % more, and 3 more`.
 fn last_move(series: &[&Series]) -> Option<String> {
     let all = moves(series.iter().copied());
     let first = all.first()?;
@@ -223,8 +224,8 @@ fn last_move(series: &[&Series]) -> Option<String> {
     })
 }
 
-/// Everything under one key, with a chart of what moved.
-fn values_of(group: &Group) -> Markup {
+/// Renders everything under one key, with a chart of what moved.
+fn values_of(group: &SeriesGroup) -> Markup {
     let links = Links::new();
     let shared = Shared::unbounded(&links);
     let charts: Vec<Markup> = group
@@ -246,7 +247,7 @@ fn values_of(group: &Group) -> Markup {
     }
 }
 
-fn table_of_cases(cases: &[Shown], shared: &Shared) -> Markup {
+fn table_of_cases(cases: &[ShownSeries], shared: &Shared) -> Markup {
     let metrics: Vec<Metric> = METRICS
         .into_iter()
         .filter(|metric| cases.iter().any(|case| case.latest(*metric).is_some()))

@@ -1,4 +1,4 @@
-//! The ladders of a page: a chart for each shape, with its numbers under it.
+//! Renders the ladders of a page: a chart for each shape, with its numbers under it.
 
 use super::chart::{self, Bar};
 use super::part::{self, Links, Shared};
@@ -7,14 +7,14 @@ use judge::View;
 use maud::{Markup, html};
 use wording::words;
 
-/// A ladder and where it is.
+/// A ladder, and its place on the page.
 pub struct Placed<'a> {
     pub ladder: &'a Ladder,
     pub id: String,
     block: Markup,
 }
 
-/// Those that there is room for.
+/// Returns the ladders that there is room for.
 pub fn place<'a>(view: View, ladders: &'a [Ladder], mut room: usize) -> Vec<Placed<'a>> {
     let all = ladders.iter().enumerate().map(|(at, ladder)| Placed {
         ladder,
@@ -52,7 +52,7 @@ pub fn render(view: View, all: &[Ladder], placed: &[Placed]) -> Markup {
     }
 }
 
-/// `12 variants, 8 shapes`
+/// Returns the size of a ladder: `12 variants, 8 shapes`.
 fn size(ladder: &Ladder) -> String {
     let variants = words::plural(ladder.steps.len(), "variant");
     format!(
@@ -87,7 +87,7 @@ fn shape(view: View, ladder: &Ladder, shape: &Shape) -> Markup {
             })
             .collect::<Vec<_>>()
     };
-    // The first is the one that says how fast it is.
+    // The first metric says how fast a case is.
     let Some(metric) = ladder::metrics(view).first() else {
         return html! {};
     };

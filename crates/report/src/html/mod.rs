@@ -1,7 +1,7 @@
-//! One page for a browser, whole in itself: no script, style, font or image from elsewhere. Without scripts all of it
-//! can be read; with them it can be sorted and filtered. Pure.
+//! Renders one page for a browser that needs nothing else: no script, style, font or image from other files. Everything
+//! can be read without scripts. Scripts only sort and filter. Pure.
 //!
-//! Whatever is put into a page is escaped by `maud`, and the whole page goes through `escape::html` at its end.
+//! All text in a page is escaped by `maud`, and the whole page goes through `escape::html` at its end.
 
 mod case;
 mod chart;
@@ -15,7 +15,7 @@ pub mod tests;
 
 use super::models::{self, Model};
 use super::page;
-use super::section::{Part, Section};
+use super::section::{Section, SectionPart};
 use super::summary;
 use crate::input::ReportInput;
 use case::Cases;
@@ -27,21 +27,21 @@ use wording::escape;
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// SHA-256 of these two, as the page's own policy has them: a browser runs no other script and takes no other style,
-/// wherever it came from. A test says what they are.
+/// The SHA-256 of the style and the script, which the page's own policy states: a browser runs no other script and
+/// applies no other style, wherever it came from. A test prints the hashes.
 const STYLE_HASH: &str = "E4CmmIy921z7YYsi+TCXySm3XcJow5DPyETQSXmEZV4=";
 const SCRIPT_HASH: &str = "G4U62FdCtQqq7LSRxlpxDzon66VDz0BnxJJAA9cDM6A=";
 
-/// Bytes of a page. A run of some hundred cases stays below 300 KB; rows of more cases come on top of it.
+/// Room on a page, in bytes. A run of some hundred cases stays below 300 KB; rows of more cases come on top of it.
 #[derive(Clone, Copy)]
 struct Room {
-    /// All but its frame.
+    /// The whole page, without its frame.
     whole: usize,
     /// The part for problems, which are on the first screen.
     problems: usize,
     blocks: case::Room,
     rows: usize,
-    /// Is kept for the sections after the ladders.
+    /// The part that is kept for the sections after the ladders.
     notes: usize,
 }
 
@@ -56,7 +56,7 @@ const ROOM: Room = Room {
     notes: 30_000,
 };
 
-/// Ladders that the navigation names.
+/// The number of ladders that the navigation names.
 const MOST_LINKS: usize = 16;
 
 pub fn render(input: &ReportInput) -> String {
@@ -130,7 +130,7 @@ fn render_within(input: &ReportInput, room: Room) -> String {
     document(&title(&page.headline, input.record), &body)
 }
 
-/// `FAIL: 1 problem ... - owner/kernels main 0a34415aaaaa - gatekeeper`
+/// Returns the title of the page: `FAIL: 1 problem ... - owner/kernels main 0a34415aaaaa - gatekeeper`.
 fn title(headline: &str, record: &Record) -> String {
     let checkout = record.environment.checkout.as_ref();
     let named = [
@@ -146,7 +146,7 @@ fn title(headline: &str, record: &Record) -> String {
     }
 }
 
-/// `owner/kernels, branch main`, where the run was told.
+/// Returns the repository and branch if the run knew them: `owner/kernels, branch main`.
 fn checkout(record: &Record) -> Option<String> {
     let checkout = record.environment.checkout.as_ref()?;
     let branch = checkout.branch.as_ref();
@@ -156,28 +156,28 @@ fn checkout(record: &Record) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// Before the table of cases.
+/// Returns true for sections before the table of cases.
 fn comes_first(section: &Section) -> bool {
-    let is_urgent = |part: &Part| {
+    let is_urgent = |part: &SectionPart| {
         matches!(
             part,
-            Part::Problems(_) | Part::Loosened(..) | Part::Printed(_)
+            SectionPart::Problems(_) | SectionPart::Loosened(..) | SectionPart::Printed(_)
         )
     };
     section.parts.iter().any(is_urgent)
 }
 
-/// Some lines, which nobody needs to unfold.
+/// Returns true for a section of a few lines, which nobody needs to unfold.
 fn is_short(section: &Section) -> bool {
     const MOST: usize = 8;
-    let is_short = |part: &Part| match part {
-        Part::Lines(lines) => lines.len() <= MOST,
+    let is_short = |part: &SectionPart| match part {
+        SectionPart::Lines(lines) => lines.len() <= MOST,
         part => part.is_empty(),
     };
     section.parts.iter().all(is_short)
 }
 
-/// Sections that belong to no record.
+/// Renders sections that belong to no record.
 pub fn render_groups(title: &str, groups: &[Vec<Section>]) -> String {
     let links = Links::new();
     let shared = Shared::unbounded(&links);
@@ -192,7 +192,7 @@ pub fn render_groups(title: &str, groups: &[Vec<Section>]) -> String {
     document(&format!("{title} - gatekeeper"), &body)
 }
 
-/// Several GPU models side by side, each with a link to its own page.
+/// Renders several GPU models side by side, each with a link to its own page.
 pub fn render_models(models: &[Model]) -> String {
     let title = models::title(models);
     let links = Links::new();
@@ -213,7 +213,7 @@ pub fn render_models(models: &[Model]) -> String {
     document(&format!("{title} - gatekeeper"), &body)
 }
 
-/// A section and where it is.
+/// The anchor of a section, and the section.
 type Placed<'a> = (String, &'a Section<'a>);
 
 fn conclusion(conclusion: Conclusion) -> &'static str {
@@ -225,7 +225,7 @@ fn conclusion(conclusion: Conclusion) -> &'static str {
     }
 }
 
-/// A whole page.
+/// Renders a whole page with its frame.
 fn document(title: &str, body: &Markup) -> String {
     let policy = format!(
         "default-src 'none'; style-src 'sha256-{STYLE_HASH}'; script-src 'sha256-{SCRIPT_HASH}'; \

@@ -1,24 +1,24 @@
-//! Sections that every format has, as HTML. Names in a table are links.
+//! Renders the sections that every format has as HTML. Names in a table become links.
 
 use super::{chart, problem};
 use crate::against_base::LoosenedGates;
 use crate::printed::Printed;
-use crate::section::{Chart, Kind, Part, Section, Table};
+use crate::section::{Chart, ColumnKind, Section, SectionPart, Table};
 use maud::{Markup, html};
 use model::Outcome;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where a page says more of a subject, by its name.
+/// Where a page says more about a subject, by its name.
 pub type Links = BTreeMap<String, String>;
 
-/// Letters of a cell of text that is a sentence.
+/// A cell with more letters than this is a sentence.
 const LONG: usize = 24;
 
 /// State that the sections of one page share.
 pub struct Shared<'a> {
     pub links: &'a Links,
-    /// Bytes that are left for the rows and blocks of these sections.
+    /// The number of bytes that are left for the rows and blocks of these sections.
     room: Cell<usize>,
 }
 
@@ -30,12 +30,12 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// Room for a part that is small whatever a run has.
+    /// Makes the state for a part that is small whatever a run has.
     pub fn unbounded(links: &'a Links) -> Self {
         Self::within(links, usize::MAX)
     }
 
-    /// The first of these that there is room for, and how many that leaves out.
+    /// Returns the first items that there is room for, and how many are left out.
     pub fn fit(&self, all: impl ExactSizeIterator<Item = Markup>) -> (Vec<Markup>, usize) {
         let count = all.len();
         let fits = |block: &Markup| {
@@ -49,18 +49,18 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// Whether a page shows anything of it.
+/// Returns true if a page shows anything of the section.
 pub fn is_shown(section: &Section) -> bool {
     section.in_page && section.parts.iter().any(|part| !part.is_empty())
 }
 
-/// `id`: where a link leads to it.
+/// Renders a section. `id` is where a link leads to it.
 pub fn section(section: &Section, id: Option<&str>, shared: &Shared) -> Markup {
     let inner = parts(section, shared);
     html! { section { h2 id=[id] { (section.title) } (inner) } }
 }
 
-/// One click away.
+/// Renders a section that is one click away.
 pub fn folded(section: &Section, id: &str, shared: &Shared) -> Markup {
     let inner = parts(section, shared);
     html! {
@@ -73,27 +73,27 @@ fn parts(section: &Section, shared: &Shared) -> Markup {
     html! { @for section_part in parts { (part(section_part, shared)) } }
 }
 
-fn part(part: &Part, shared: &Shared) -> Markup {
+fn part(part: &SectionPart, shared: &Shared) -> Markup {
     match part {
-        Part::Problems(all) => problem::problems(all, shared),
-        Part::Loosened(gates, what) => html! {
+        SectionPart::Problems(all) => problem::problems(all, shared),
+        SectionPart::Loosened(gates, what) => html! {
             p { (prose(what)) "." }
             (blocks(gates, shared, |gate| loosened(gate, shared.links)))
         },
-        Part::Lines(all) => {
+        SectionPart::Lines(all) => {
             let (shown, left) = shared.fit(all.iter().map(|line| html! { li { (prose(line)) } }));
             html! {
                 ul { @for line in &shown { (line) } }
                 (cut(left, "lines"))
             }
         }
-        Part::Table(table_part) => table(table_part, shared),
-        Part::Printed(all) => blocks(all, shared, printed),
-        Part::Chart(chart) => line(chart),
+        SectionPart::Table(table_part) => table(table_part, shared),
+        SectionPart::Printed(all) => blocks(all, shared, printed),
+        SectionPart::Chart(chart) => line(chart),
     }
 }
 
-/// As many as there is room for.
+/// Renders as many blocks as there is room for.
 pub fn blocks<T>(all: &[T], shared: &Shared, block: impl Fn(&T) -> Markup) -> Markup {
     let (shown, left) = shared.fit(all.iter().map(block));
     html! {
@@ -102,7 +102,7 @@ pub fn blocks<T>(all: &[T], shared: &Shared, block: impl Fn(&T) -> Markup) -> Ma
     }
 }
 
-/// Text between two backticks is code.
+/// Renders a sentence. Text between two backticks is code.
 pub fn prose(text: &str) -> Markup {
     let parts: Vec<&str> = text.split('`').collect();
     let is_paired = parts.len() % 2 == 1;
@@ -141,10 +141,10 @@ fn printed(printed: &Printed) -> Markup {
 }
 
 pub fn table(table: &Table, shared: &Shared) -> Markup {
-    let class = |kind: Kind| (kind == Kind::Number).then_some("number");
-    // In a narrow window a sentence would be a word a line.
-    let class_of = |kind: Kind, raw: &str| {
-        if raw.len() > LONG && kind == Kind::Text {
+    let class = |kind: ColumnKind| (kind == ColumnKind::Number).then_some("number");
+    // In a narrow window each word of a sentence would be a line.
+    let class_of = |kind: ColumnKind, raw: &str| {
+        if raw.len() > LONG && kind == ColumnKind::Text {
             Some("long")
         } else {
             class(kind)
@@ -156,7 +156,7 @@ pub fn table(table: &Table, shared: &Shared) -> Markup {
                 @for (raw, column) in row.iter().zip(&table.columns) {
                     td class=[class_of(column.kind, raw)] {
                         @match (column.kind, named(raw)) {
-                            (Kind::Name, _) => (names(raw, shared.links)),
+                            (ColumnKind::Name, _) => (names(raw, shared.links)),
                             (_, Some(known)) => (outcome(known)),
                             (_, None) => (prose(raw)),
                         }
@@ -183,8 +183,8 @@ pub fn cut(left: usize, what: &str) -> Markup {
     }
 }
 
-/// The table of cases, with what filters it and, below, their blocks. The script filters by the name of a case and by its
-/// state, of which a page has several.
+/// Renders the table of cases with its filters, and their blocks below it. The script filters by the name of a case and
+/// by its state. A page can have several such tables.
 pub fn cases(
     state: &str,
     states: BTreeSet<&str>,
@@ -224,7 +224,7 @@ pub fn cases(
     }
 }
 
-/// An outcome in a cell of a table.
+/// Returns the outcome that a cell of a table names.
 fn named(cell: &str) -> Option<Outcome> {
     Outcome::ALL
         .into_iter()
@@ -235,7 +235,7 @@ pub fn outcome(outcome: Outcome) -> Markup {
     html! { span.badge.(outcome.name()) { (outcome.name()) } }
 }
 
-/// Names as they stand, each a link where the page says more of it.
+/// Renders names as they are, each as a link if the page says more about it.
 pub fn names(raw: &str, links: &Links) -> Markup {
     html! {
         @for (at, name) in raw.split(", ").enumerate() {
@@ -248,7 +248,7 @@ pub fn names(raw: &str, links: &Links) -> Markup {
     }
 }
 
-/// A command to copy.
+/// Renders a command that a reader can copy.
 pub fn command(command: &str) -> Markup {
     html! { pre.command { code { (command) } } }
 }

@@ -1,21 +1,21 @@
-//! A problem on a page: its lines of source, why, the values that got worse, and what follows from it.
+//! Renders a problem on a page: its lines of source, why, the values that got worse, and what follows from it.
 
 use super::part::{self, Shared};
-use crate::problems::{Block, Frame, Row};
+use crate::problems::{Block, Frame, ValueRow};
 use crate::section::Table;
 use maud::{Markup, html};
 use model::{Outcome, SinceBase};
 use wording::words;
 
-/// Sentences and values that are not folded.
+/// The number of sentences and values that are not folded.
 const MOST_SENTENCES: usize = 3;
 const MOST_ROWS: usize = 8;
-/// Sentences in a fold.
+/// The number of sentences in a fold.
 const MOST_FOLDED: usize = 20;
-/// Letters of names in a heading.
+/// The number of letters of names in a heading.
 const MOST_NAMES: usize = 90;
 
-/// Problems that the base has, too, are folded, unless there are no others.
+/// Renders problems. Those that the base has, too, are folded, unless there are no others.
 pub fn problems(all: &[Block], shared: &Shared) -> Markup {
     let (old, new): (Vec<&Block>, Vec<&Block>) = all.iter().partition(|block| block.is_old());
     let gates: usize = old.iter().map(|block| block.gate_count()).sum();
@@ -53,7 +53,7 @@ fn problem(block: &Block, shared: &Shared) -> Markup {
     };
     let beyond = folded.len().saturating_sub(MOST_FOLDED);
     let folded: Vec<usize> = folded.into_iter().take(MOST_FOLDED).collect();
-    // `137 cases (k/fast@small, ...)`
+    // The subjects can be counted: `137 cases (k/fast@small, ...)`.
     let counted = match block.subjects.split_once(" (") {
         Some((count, _)) if block.subjects.len() > MOST_NAMES => Some(count),
         _ => None,
@@ -101,7 +101,7 @@ fn problem(block: &Block, shared: &Shared) -> Markup {
     }
 }
 
-/// Lines of source with their numbers, and who does what there.
+/// Renders lines of source with their numbers, and who does what there.
 fn frame(frame: &Frame) -> Markup {
     let mut file = None;
     let lines: Vec<Markup> = frame
@@ -126,11 +126,11 @@ fn frame(frame: &Frame) -> Markup {
     html! { @if !lines.is_empty() { div.frame { @for line in &lines { (line) } } } }
 }
 
-/// The worst values; the others are one click away.
-fn rows(all: &[Row], shared: &Shared) -> Markup {
+/// Renders the worst values. The others are one click away.
+fn rows(all: &[ValueRow], shared: &Shared) -> Markup {
     let (worst, rest) = all.split_at(all.len().min(MOST_ROWS));
     let bounded = Shared::unbounded(shared.links);
-    let table = |rows: &[Row]| part::table(&Table::of_rows(rows), &bounded);
+    let table = |rows: &[ValueRow]| part::table(&Table::from_rows(rows), &bounded);
     html! {
         @if !worst.is_empty() { (table(worst)) }
         @if !rest.is_empty() {

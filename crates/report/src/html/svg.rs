@@ -1,16 +1,16 @@
-//! Drawings as SVG inside a page: the page's style gives each ink its colour, so that one drawing fits a light and a
-//! dark scheme, and dots of one ink are one element.
+//! Draws SVG inside a page. The page's style gives each ink its colour, so that one drawing fits a light and a dark
+//! scheme. Dots of one ink are one element.
 
 use maud::{Markup, PreEscaped, html};
 use std::fmt::Write;
 
-/// Units of a drawing. On a phone two of them are one pixel of CSS.
+/// The width of a drawing in its own units. On a phone two units are one pixel of CSS.
 pub const WIDTH: u32 = 720;
 
-/// A place in a drawing, right and down.
-pub type Place = (i32, i32);
+/// A point in a drawing: right and down.
+pub type SvgPoint = (i32, i32);
 
-/// The look of a drawn thing: a class of the page's style.
+/// The look of a drawn thing, which is a class of the page's style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ink {
     Axis,
@@ -40,7 +40,7 @@ impl Ink {
     }
 }
 
-/// Which point of a text is at its place.
+/// The part of a text that is at its point.
 #[derive(Clone, Copy)]
 pub enum Anchor {
     TopLeft,
@@ -48,7 +48,7 @@ pub enum Anchor {
     Right,
 }
 
-/// The inside of one drawing.
+/// The content of one drawing, while it is being drawn.
 #[derive(Default)]
 pub struct Drawing {
     out: String,
@@ -57,24 +57,24 @@ pub struct Drawing {
 }
 
 impl Drawing {
-    pub fn line(&mut self, ink: Ink, path: impl IntoIterator<Item = Place>) {
+    pub fn line(&mut self, ink: Ink, path: impl IntoIterator<Item = SvgPoint>) {
         for (at, (x, y)) in path.into_iter().enumerate() {
             let command = if at == 0 { 'M' } else { 'L' };
             self.path("l", ink, format_args!("{command}{x} {y}"));
         }
     }
 
-    /// A filled rectangle between two of its corners.
-    pub fn area(&mut self, ink: Ink, (left, top): Place, (right, bottom): Place) {
+    /// Draws a filled rectangle between two of its corners.
+    pub fn area(&mut self, ink: Ink, (left, top): SvgPoint, (right, bottom): SvgPoint) {
         let path = format_args!("M{left} {top}H{right}V{bottom}H{left}z");
         self.path("a", ink, path);
     }
 
-    pub fn dot(&mut self, ink: Ink, (x, y): Place) {
+    pub fn dot(&mut self, ink: Ink, (x, y): SvgPoint) {
         self.path("d", ink, format_args!("M{x} {y}h0"));
     }
 
-    pub fn text(&mut self, text: &str, (x, y): Place, anchor: Anchor) {
+    pub fn text(&mut self, text: &str, (x, y): SvgPoint, anchor: Anchor) {
         self.close();
         let (along, down) = match anchor {
             Anchor::TopLeft => (None, ".8em"),
@@ -95,7 +95,7 @@ impl Drawing {
         }
     }
 
-    /// Writing to a string never fails.
+    /// Appends to the open path. Writing to a string never fails.
     fn path(&mut self, shape: &'static str, ink: Ink, path: std::fmt::Arguments) {
         if self.open != Some((shape, ink)) {
             self.close();

@@ -13,11 +13,11 @@ fn page(record: &Record) -> String {
     render(&ReportInput::new(&Index::new(record), record, &judgement))
 }
 
-/// Elements that have no end.
+/// The elements that have no end tag.
 const VOID: [&str; 4] = ["meta", "input", "br", "hr"];
 
-/// The parts of a page: its elements with their attributes, and the text between them. Panics where an element
-/// does not end, or where it is not in its place.
+/// The parts of a page: its elements with their attributes, and the text between them. Parsing panics if an element
+/// does not end, or is not in its place.
 struct Parsed {
     elements: Vec<(String, Vec<(String, String)>)>,
     text: String,
@@ -85,7 +85,7 @@ impl Parsed {
             .collect()
     }
 
-    /// Cases of the table, by the first name of each row.
+    /// Returns the cases of the table, by the first name of each row.
     fn rows(&self) -> Vec<&(String, Vec<(String, String)>)> {
         let is_values = |(tag, attributes): &&(String, Vec<(String, String)>)| {
             tag == "table" && attributes.iter().any(|(_, value)| value == "values")
@@ -121,7 +121,8 @@ fn hash(text: &str) -> String {
     format!("{}=", &text[..43])
 }
 
-/// Whatever texts it has: whole, with the script and the style that its policy names, and nothing that runs or loads.
+/// Checks a page, whatever texts it has: it is whole, has the script and the style that its policy names, and runs or
+/// loads nothing else.
 pub fn is_ours(page: &str) {
     let parsed = parse(page);
     assert_eq!((parsed.count("script"), parsed.count("style")), (1, 1));
@@ -134,7 +135,7 @@ pub fn is_ours(page: &str) {
         let runs = name.starts_with("on") || ["style", "src", "srcset"].contains(&name.as_str());
         assert!(!runs, "{name}={value}");
         let stays = value.starts_with('#');
-        // The page of one of several GPU models.
+        // This is the page of one of several GPU models.
         let model = value
             .strip_prefix("on-")
             .and_then(|middle| middle.strip_suffix("/report.html"));
@@ -156,7 +157,7 @@ fn the_policy_names_the_one_script_and_the_one_style() {
     assert!(page.contains(&format!("<script>{SCRIPT}</script>")));
     let parsed = parse(&page);
     assert_eq!((parsed.count("script"), parsed.count("style")), (1, 1));
-    // As strict as it can be: nothing is loaded, from this host or another.
+    // The policy is as strict as it can be: nothing is loaded, from this host or another.
     let policy = parsed.values("content");
     let policy = policy
         .iter()
@@ -233,7 +234,7 @@ fn names_and_messages_are_escaped_as_text() {
     );
 }
 
-/// By 5 % against its base, in as many processes as that takes.
+/// Makes a case 5 % slower than its base, in as many processes as that needs.
 fn slow_down(record: &mut Record, id: &CaseId) {
     let is_of = |piece: &Evidence| matches!(piece, Evidence::Pair { case, .. } if case == id);
     record.evidence.retain(|piece| !is_of(piece));
@@ -264,7 +265,7 @@ fn a_pair_is_drawn_with_its_limit_and_interval() {
             .map(|path| path.split('"').next().unwrap().matches('M').count())
             .sum::<usize>()
     };
-    // Ten processes, four blocks, two samples of each side.
+    // There are ten processes, four blocks, and two samples of each side.
     assert_eq!((dots("base"), dots("head")), (80, 80), "{block}");
     for class in ["a interval", "l limit", "l median", "a bad", "d median"] {
         assert!(block.contains(&format!("class=\"{class}\"")), "{class}");
@@ -326,7 +327,7 @@ fn a_page_keeps_to_its_room() {
     assert!(parsed.text.contains(&cut), "{}", parsed.text);
 }
 
-/// The record with its kernel so many times, under names of their own.
+/// Repeats the record's kernel this many times, each time under a name of its own.
 fn many_kernels(of: &Record, times: usize) -> Record {
     let text = serde_json::to_string(of).unwrap();
     let copies = (1..times).map(|at| {
@@ -353,7 +354,7 @@ fn many_kernels(of: &Record, times: usize) -> Record {
 
 #[test]
 fn a_page_of_262_cases_is_smaller_than_300_kb() {
-    // Timed next to rivals, and against a base.
+    // The cases are timed beside rivals, and against a base.
     let beside = fixture::with_tails(fixture::record_beside_rival());
     let mut against = fixture::with_tails(fixture::record_against_base());
     let passing = [many_kernels(&beside, 66), many_kernels(&against, 66)];
@@ -412,7 +413,7 @@ fn problems_of_the_base_are_folded_below_new_ones() {
     fixture::slow(&mut record, &fixture::case_id("direct", "large"), 250_000);
     let folded = "<details class=\"fold\"><summary>1 problem that the base has, too (1 gate)";
     let open = folded.replace("\"fold\"", "\"fold\" open");
-    // A page that shows no problem of a run that failed would be of no use.
+    // The page of a failed run is useless without a problem.
     assert!(page(&record).contains(&open));
     slow_down(&mut record, &fixture::case_id("fast", "small"));
     let page = page(&record);
@@ -461,7 +462,7 @@ fn a_page_of_one_case() {
     let page = page(&record);
     parse(&page);
     let body = &page[page.find("<body>").unwrap()..page.find("<script>").unwrap()];
-    // A line for each row, heading and part of a drawing, to be read.
+    // Each row, heading and part of a drawing gets a line, for a reader.
     let starts = [
         "section", "h2", "tr", "li", "article", "details", "figure", "path", "text", "footer",
     ];

@@ -21,7 +21,7 @@ fn judged(record: &Record) -> Judgement {
     judge(record)
 }
 
-fn of(record: &Record) -> Vec<Ladder> {
+fn build_ladders(record: &Record) -> Vec<Ladder> {
     ladders(Index::new(record).head(), &judged(record))
 }
 
@@ -56,7 +56,7 @@ fn a_step_lists_the_differences_of_its_build() {
     );
 }
 
-/// Those that compute something else have a ladder and a name of their own; numbers fit 80 columns.
+/// Variants that compute something else have a ladder and a name of their own, and numbers fit 80 columns.
 #[test]
 fn a_second_ladder_of_a_kernel_is_named_by_its_variants() {
     assert_eq!(common_name(&["causal", "mma_causal"]), "causal");
@@ -79,7 +79,10 @@ fn a_second_ladder_of_a_kernel_is_named_by_its_variants() {
     });
     record.plan.cases.extend(cases);
     record.plan.units.extend(other.units);
-    let names: Vec<String> = of(&record).into_iter().map(|ladder| ladder.name).collect();
+    let names: Vec<String> = build_ladders(&record)
+        .into_iter()
+        .map(|ladder| ladder.name)
+        .collect();
     assert_eq!(names, ["k", "k, causal"]);
     let text = terminal::render_groups(&groups(&record), Options { width: 80, ..PLAIN });
     let widest = text.lines().map(|line| line.chars().count()).max();

@@ -1,10 +1,10 @@
-//! A run against a base revision.
+//! Tests reports of a run against a base revision.
 
 use super::*;
 use model::{Limit, Metric, Rule};
 
-/// One case slower than the base and one undecided, two unchanged, one that the base does not have; two gates
-/// that ask less than there.
+/// Returns a run with one case slower than the base and one undecided, two unchanged, one that the base does not have,
+/// and two gates that ask less than at the base.
 pub(super) fn against_base() -> Record {
     let mut record = fixture::record_against_base();
     record.costs.gpu_ms = 3100;

@@ -1,13 +1,13 @@
-//! Runs the scripts under `tests/cases`, whose form [`script`] has.
+//! Runs the scripts under `tests/cases`. [`script`] explains their form.
 //!
-//! `show FORMAT` prints a report, of which lines that the report of the passing run has as well are counted. `show
-//! terminal WIDTH` is as wide, and `show json KEY` a part of the report. `count TEXT` prints how often each format has a
-//! text, with single blanks. `comment` prints what is seen of the comment on a pull request, and its size, `sarif` a line
-//! for each result, `ladder` the ladders, and `title` that of the page. `everywhere NAME` compares all formats with the
-//! snapshot of that name.
+//! `show FORMAT` prints a report. Lines that the report of the passing run also has are only counted. `show terminal
+//! WIDTH` sets the width, and `show json KEY` prints a part of the report. `count TEXT` prints how often each format
+//! has a text, with single blanks. `comment` prints the visible part of the comment on a pull request, and its size;
+//! `sarif` a line for each result; `ladder` the ladders; and `title` the title of the page. `everywhere NAME` compares
+//! all formats with the snapshot of that name.
 //!
-//! `base` makes the record so far the base of a comparison, `on_base` has the record run against itself of other code, and
-//! `tails` gives it as many single launches as tails need.
+//! `base` makes the record so far the base of a comparison, `on_base` runs the record against itself with other code,
+//! and `tails` gives it as many single launches as tails need.
 
 use super::*;
 use judge::fixture::script::{self, Answer, Cases, Script, text};

@@ -1,9 +1,9 @@
-//! The comment on a pull request: what is seen before anything is unfolded.
+//! Tests the comment on a pull request: what is visible before anything is unfolded.
 
 use super::*;
 use model::{Access, AccessKind, Base, Finding, FindingKind};
 
-/// Lines as they are seen: without empty ones and the rule of a table.
+/// Returns the visible lines: without empty ones and the rule of a table.
 fn unfolded(comment: &str) -> String {
     let (open, folded) = comment.split_once("<details>").unwrap();
     let (summary, _) = folded.split_once('\n').unwrap();
@@ -12,7 +12,7 @@ fn unfolded(comment: &str) -> String {
         .filter(|line| !line.is_empty() && !line.starts_with("|---"))
         .map(str::to_owned)
         .chain([summary.replace("<summary>", "> ").replace("</summary>", "")]);
-    // Without the spaces of no width that keep names from being mentions.
+    // Spaces of no width keep names from being mentions, and are invisible.
     lines.collect::<Vec<_>>().join("\n").replace('\u{200b}', "")
 }
 
@@ -20,13 +20,14 @@ const MOST_LINES: usize = 10;
 const SUMMARY: usize = 1;
 const LINK: usize = 1;
 const MOST_BYTES: usize = 10_000;
-/// Characters, which a comment on GitHub may have.
+/// The number of characters that a comment on GitHub may have.
 const WHOLE: usize = 65_536;
 
 pub(super) fn comment(record: &Record) -> (String, String) {
     let text = rendered(record, &judged(record), markdown::render);
     let open = unfolded(&text);
-    // As they are written, up to the summary of what is folded. The action adds one more, the link to the run.
+    // The lines are counted as written, up to the summary of the folded part. The action adds one more line, the link
+    // to the run.
     let (above, _) = text.split_once("<details>").unwrap();
     let lines = above.lines().count() + SUMMARY + LINK;
     assert!(lines <= MOST_LINES, "{lines} lines: {above}");
@@ -92,7 +93,7 @@ fn base() -> Base {
     Base::new("main", "0a34415aaaaa", fixture::plan(), fixture::gates())
 }
 
-/// The base's builds, checks and simulations are head's, of other code.
+/// Copies head's builds, checks and simulations to the base, with other code.
 pub(super) fn with_base(mut record: Record) -> Record {
     let mut base = base();
     base.plan = record.plan.clone();

@@ -1,4 +1,4 @@
-//! Other people's programs read these: code scanning, test reports of CI systems.
+//! Tests formats that other people's programs read: code scanning, and test reports of CI systems.
 
 use super::*;
 use quick_xml::events::Event;
@@ -111,7 +111,7 @@ fn junit_has_the_elements_and_attributes_that_jenkins_takes() {
     }
 }
 
-/// As much of JSON Schema as schemars writes. The first misfit, by its path.
+/// Validates a value against as much of JSON Schema as schemars writes. Returns the first misfit, by its path.
 fn find_misfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Option<String> {
     if schema == &Value::Bool(true) {
         return None;
@@ -137,7 +137,7 @@ fn find_misfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Option<
             misfits.len() == choices.len()
         };
         if is_wrong {
-            // The one that came furthest says most.
+            // The misfit of the alternative that fits furthest says most.
             return misfits
                 .into_iter()
                 .max_by_key(|misfit| misfit.matches('/').count());
@@ -230,7 +230,7 @@ fn records_and_reports_are_as_their_schemas_say() {
         let report: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(find_misfit(&of_report, &of_report, &report, ""), None);
     }
-    // A misfit is found.
+    // A misfit is found in a changed record.
     let mut wrong = serde_json::to_value(&records[0]).unwrap();
     wrong["environment"]["started"] = 5.into();
     let wrong = serde_json::json!({"schema": "gatekeeper.record/1", "seal": "x", "record": wrong});

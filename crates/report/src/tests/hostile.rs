@@ -1,4 +1,4 @@
-//! Text from a source, a reason or a name can neither break a report nor give orders to what reads it.
+//! Tests that text from a source, a reason or a name can neither break a report nor command what reads it.
 
 use super::*;
 use model::BrokenBaseline;
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use system::error::{Diagnostic, Error};
 use wording::escape::testing::hostile as texts;
 
-/// A compiler's message and a condition are the freest texts that a report shows.
+/// Puts hostile text into a compiler's message and a condition, which are the freest texts that a report shows.
 fn hostile(record: &Record, at: usize, message: &str, condition: &str) -> Judgement {
     let mut judgement = judged(record);
     let verdict = &mut judgement.verdicts[at];
@@ -114,7 +114,7 @@ proptest! {
     }
 }
 
-/// Places of strings in a document, with indices left out: what is free in one element is free in all.
+/// Lists the places of strings in a document, without indices: what is free in one element is free in all.
 fn strings(value: &Value, at: &str, found: &mut BTreeSet<(String, String)>) {
     match value {
         Value::String(text) => {
@@ -141,8 +141,8 @@ struct Free {
 }
 
 impl Free {
-    /// Tried, not listed, so that a new place is among them.
-    fn of(record: &Record) -> Self {
+    /// Finds them by trying, so that a new place is among them.
+    fn find(record: &Record) -> Self {
         let whole = serde_json::to_value(record).unwrap();
         let mut all = BTreeSet::new();
         strings(&whole, "", &mut all);
@@ -165,7 +165,7 @@ impl Free {
                 .into_iter()
                 .filter(|value| is_free(&place(value)))
                 .collect(),
-            // A name as a key: of a shape, of a backend.
+            // Names are keys, too: those of a shape, or of a backend.
             keys: values
                 .into_iter()
                 .filter(|value| is_free(&key(value)))
@@ -173,7 +173,7 @@ impl Free {
         }
     }
 
-    /// Each with `text` behind it: names still name the same.
+    /// Appends `text` to each of them, so that names still refer to the same things.
     fn poison(&self, value: &mut Value, at: &str, text: &str) {
         match value {
             Value::String(own) if self.places.contains(at) => own.push_str(text),
@@ -264,14 +264,14 @@ fn gives_no_orders(shown: &str, what: &str) {
     }
 }
 
-/// It neither steers a terminal nor reads in another order than it is.
+/// Checks that a line neither controls a terminal nor reads in another order than it is.
 fn is_visible(line: &str, what: &str) {
     let turns = |c: char| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let is_plain = |c: char| c == '\t' || !(c.is_control() || turns(c));
     assert!(line.chars().all(is_plain), "{what}: {line:?}");
 }
 
-/// The part of GitHub's markdown that is neither in a code span nor in a block of code.
+/// Returns the part of GitHub's markdown that is neither in a code span nor in a block of code.
 fn prose(shown: &str) -> String {
     let mut in_block = false;
     let mut kept = String::new();
@@ -286,7 +286,8 @@ fn prose(shown: &str) -> String {
     kept
 }
 
-/// A span ends at the next run of as many backticks as it began with; without one it is none.
+/// Removes code spans from a line. A span ends at the next run of as many backticks as it began with, and without such
+/// a run there is no span.
 fn outside_of_code(line: &str) -> String {
     let mut kept = String::new();
     let mut rest = line;
@@ -325,7 +326,8 @@ fn explained(record: &Record) -> Vec<explain::Explanation> {
         .cases
         .iter()
         .map(|case| {
-            let sides = ::explain::Sides::of(&Index::against(Some(record), record), &case.id);
+            let sides =
+                ::explain::Sides::from_index(&Index::against(Some(record), record), &case.id);
             explain::Explanation {
                 wrong: None,
                 subject: Subject::Case(case.id.clone()),
@@ -338,7 +340,7 @@ fn explained(record: &Record) -> Vec<explain::Explanation> {
         .collect()
 }
 
-/// Units as kernels of two compiled files, whose line tables and symbols others wrote.
+/// Returns units as kernels of two compiled files, whose line tables and symbols others wrote.
 fn kernels(record: &Record, text: &str) -> explain::KernelExplanations {
     let place = explain::CausePlace {
         of: explain::PlaceSide::Base,
@@ -363,8 +365,8 @@ fn kernels(record: &Record, text: &str) -> explain::KernelExplanations {
     }
 }
 
-/// All that is made of a record and of a history for people and programs, with text that wants more in every place that
-/// takes any.
+/// Renders a record and a history in every format for people and programs, with hostile text in every place that takes
+/// any.
 fn every_format(record: &Record, text: &str) {
     let judgement = judged(record);
     let sides = || (("base", record), (text, record));
@@ -506,7 +508,7 @@ fn no_text_in_any_place_gives_orders_in_any_format() {
         accepted,
     ]
     .map(|record| {
-        let free = Free::of(&record);
+        let free = Free::find(&record);
         assert!(free.places.len() > 20, "{:?}", free.places);
         assert!(free.keys.contains("small"), "{:?}", free.keys);
         (record, free)

@@ -1,4 +1,4 @@
-//! Lists what the cache holds and evicts entries when it has become too large: least recently used first.
+//! Lists what the cache holds, and evicts entries when it has become too large, the least recently used first.
 
 use super::Cache;
 use crate::error::{Error, Result};
@@ -8,9 +8,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// One thing that goes as a whole: what remains is as if it had never been made.
+/// One thing that is removed as a whole. What remains is as if it had never been made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct CacheEntry {
     pub part: &'static str,
     pub path: PathBuf,
     pub bytes: u64,
@@ -21,7 +21,7 @@ pub struct Entry {
 /// The directory of what programs built.
 pub const PROGRAMS: &str = "programs";
 
-/// The name of a part for people, its directory, and how far below it the entries are.
+/// The parts of the cache: a name for people, the directory, and how far below it the entries are.
 const PARTS: [(&str, &str, u32); 11] = [
     ("compilers", "toolchains", 1),
     ("builds", "build/objects", 1),
@@ -45,10 +45,10 @@ pub struct Limits {
 
 impl Limits {
     /// Returns the entries to evict, least recently used first.
-    pub fn choose(self, mut entries: Vec<Entry>, now: SystemTime) -> Vec<Entry> {
+    pub fn choose(self, mut entries: Vec<CacheEntry>, now: SystemTime) -> Vec<CacheEntry> {
         entries.sort_by(|a, b| (a.used, &a.path).cmp(&(b.used, &b.path)));
         let mut bytes: u64 = entries.iter().map(|entry| entry.bytes).sum();
-        let is_old = |entry: &Entry| {
+        let is_old = |entry: &CacheEntry| {
             let age = now.duration_since(entry.used).unwrap_or_default();
             self.age.is_some_and(|most| age > most)
         };
@@ -64,9 +64,11 @@ impl Limits {
 }
 
 impl Cache {
+    /// Lists all entries.
+    ///
     /// # Errors
-    /// Environment, where a directory of it cannot be read.
-    pub fn entries(&self) -> Result<Vec<Entry>> {
+    /// Fails with an environment error if a directory of the cache cannot be read.
+    pub fn entries(&self) -> Result<Vec<CacheEntry>> {
         let mut found = Vec::new();
         for (part, dir, depth) in PARTS {
             let dir = self.root.join(dir);
@@ -77,17 +79,18 @@ impl Cache {
         Ok(found)
     }
 
-    /// Removes what `limits` does not leave, and says what that was.
+    /// Removes what `limits` does not allow, and returns what that was.
     ///
     /// # Errors
-    /// Environment, where another gatekeeper uses the cache, or something cannot be removed.
-    pub fn prune(&self, limits: Limits) -> Result<Vec<Entry>> {
+    /// Fails with an environment error if another gatekeeper uses the cache, or if something cannot be removed.
+    pub fn prune(&self, limits: Limits) -> Result<Vec<CacheEntry>> {
         self.hold_alone()?;
         let goes = limits.choose(self.entries()?, SystemTime::now());
         let failed = |path: &Path, error: io::Error| {
             Error::environment(format!("{} cannot be removed: {error}", path.display()))
         };
-        // Moved first: whoever is interrupted leaves each of them whole or gone, and what is moved is swept.
+        // Entries are moved first. An interruption leaves each of them whole or gone, and what was moved is swept
+        // later.
         let away = TemporaryDir::new_in(&self.root).map_err(|error| failed(&self.root, error))?;
         for (number, entry) in goes.iter().enumerate() {
             match std::fs::rename(&entry.path, away.path().join(number.to_string())) {
@@ -100,7 +103,7 @@ impl Cache {
         Ok(goes)
     }
 
-    /// Until this is dropped nobody else begins to use it.
+    /// Takes the lock alone. Until it is dropped nobody else begins to use the cache.
     fn hold_alone(&self) -> Result<()> {
         let broken = |error: io::Error| {
             Error::environment(format!(
@@ -123,7 +126,7 @@ impl Cache {
     }
 }
 
-fn list(part: &'static str, dir: &Path, depth: u32, found: &mut Vec<Entry>) -> io::Result<()> {
+fn list(part: &'static str, dir: &Path, depth: u32, found: &mut Vec<CacheEntry>) -> io::Result<()> {
     // A link leads to a place that is not ours.
     if dir.is_symlink() || !dir.is_dir() {
         return Ok(());
@@ -137,7 +140,7 @@ fn list(part: &'static str, dir: &Path, depth: u32, found: &mut Vec<Entry>) -> i
         {
             continue;
         }
-        // A run may replace it meanwhile.
+        // A run may replace the entry meanwhile.
         let Ok(about) = entry.metadata() else {
             continue;
         };
@@ -145,7 +148,7 @@ fn list(part: &'static str, dir: &Path, depth: u32, found: &mut Vec<Entry>) -> i
             list(part, &entry.path(), depth - 1, found)?;
             continue;
         }
-        found.push(Entry {
+        found.push(CacheEntry {
             part,
             bytes: size(&entry.path()).unwrap_or_default(),
             used: about.modified()?,
@@ -174,7 +177,7 @@ mod tests {
 
     const DAY: Duration = Duration::from_secs(24 * 3600);
 
-    /// 1000 bytes, used so many days ago.
+    /// Writes 1000 bytes that were last used so many days ago.
     fn put(cache: &Cache, path: &str, days: u32) -> PathBuf {
         let path = cache.root().join(path);
         let dir = path.parent().unwrap();
@@ -183,7 +186,7 @@ mod tests {
         let used = SystemTime::now() - days * DAY;
         let file = std::fs::File::open(&path).unwrap();
         file.set_modified(used).unwrap();
-        // An entry of several files is as old as its directory says.
+        // The directory of an entry of several files says how old it is.
         if dir.ends_with("whole") {
             std::fs::File::open(dir)
                 .unwrap()
@@ -205,8 +208,8 @@ mod tests {
         (dir, cache)
     }
 
-    fn names(entries: &[Entry]) -> Vec<String> {
-        let name = |entry: &Entry| {
+    fn names(entries: &[CacheEntry]) -> Vec<String> {
+        let name = |entry: &CacheEntry| {
             entry
                 .path
                 .file_name()
@@ -249,7 +252,7 @@ mod tests {
         assert_eq!(cache.entries().unwrap().len(), 4);
         drop(of_run);
 
-        // Taken from the cache, it is the last to go.
+        // It was taken from the cache, so it is the last to go.
         let references = cache.layered("references").unwrap();
         references.touch(&references.own().join("a"));
         assert_eq!(names(&cache.prune(limits).unwrap()), ["whole", "0123"]);

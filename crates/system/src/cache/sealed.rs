@@ -1,7 +1,7 @@
-//! Files of the cache that know whether they are whole: what they are, a digest of the rest, then parts of
-//! named length one after the other.
+//! Files of the cache that can tell whether they are whole: first what they are, then a digest of the rest, then parts
+//! that state their length.
 
-/// The first bytes of a file name its format and version.
+/// The first bytes of a file, which name its format and version.
 pub type Magic = &'static [u8];
 
 const DIGEST: usize = blake3::OUT_LEN;
@@ -17,13 +17,13 @@ pub fn seal<'a>(magic: Magic, parts: impl IntoIterator<Item = &'a [u8]>) -> Vec<
     bytes
 }
 
-/// Opens a sealed value, to be read with `part`; `None` where it is not exactly that.
+/// Opens a sealed value, whose parts `part` reads. Returns `None` if it is not exactly that.
 pub fn open(magic: Magic, bytes: &[u8]) -> Option<&[u8]> {
     let (claimed, rest) = bytes.strip_prefix(magic)?.split_at_checked(DIGEST)?;
     (digest(rest).as_bytes() == claimed).then_some(rest)
 }
 
-/// Eight bytes of length, little-endian, and as many bytes.
+/// Reads a part: eight bytes of length, little-endian, and as many bytes.
 pub fn part<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (length, after) = rest.split_first_chunk::<8>()?;
     let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;

@@ -1,8 +1,8 @@
-//! Things that end with this process: programs that it started and files that are not complete yet.
+//! Tracks what ends with this process: programs that it started, and files that are not complete yet.
 //!
-//! SIGINT, SIGTERM and SIGHUP kill the one and remove the other, and end this process with 128 and the number of the
-//! signal, as a shell reports it. Where this process is killed outright, programs are killed all the same, because their
-//! lifelines close with it, and a later run sweeps half-written files.
+//! SIGINT, SIGTERM and SIGHUP kill the former, remove the latter, and end this process with 128 plus the number of the
+//! signal, as a shell reports it. If this process is killed outright, programs are killed all the same, because their
+//! lifelines close with it. A later run sweeps half-written files.
 
 use super::confine::{Confinement, Rules};
 use super::keeper::Keeper;
@@ -25,7 +25,7 @@ static LIVING: Mutex<Living> = Mutex::new(Living {
 });
 
 struct Living {
-    /// By the numbers of keepers.
+    /// The lifelines by the process ids of their keepers.
     lifelines: BTreeMap<i32, UnixStream>,
     unfinished: BTreeSet<PathBuf>,
 }
@@ -34,10 +34,10 @@ fn living() -> MutexGuard<'static, Living> {
     LIVING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// From here on this process ends as the module says. Called once, by `main`.
+/// Handles signals as the module says from here on. `main` calls it once.
 ///
 /// # Errors
-/// Environment, where the system refuses a handler or a thread.
+/// Fails with an environment error if the system refuses a handler or a thread.
 pub fn end_on_signals() -> Result<()> {
     let refused =
         |error: io::Error| Error::environment(format!("signals cannot be handled: {error}"));
@@ -52,7 +52,7 @@ pub fn end_on_signals() -> Result<()> {
 }
 
 fn end(code: i32) -> ! {
-    // Kept to the end: nothing is started or begun any more.
+    // The lock is held to the end, so that nothing is started or begun any more.
     let mut living = living();
     let keepers: Vec<i32> = living.lifelines.keys().copied().collect();
     living.lifelines.clear();
@@ -61,7 +61,7 @@ fn end(code: i32) -> ! {
         std::thread::sleep(Duration::from_millis(1));
     }
     for path in &living.unfinished {
-        // The final file stays as it was; nobody is left to be told of a failure.
+        // The final file stays as it was, and nobody is left who could be told of a failure.
         let _ = if path.is_dir() {
             std::fs::remove_dir_all(path)
         } else {
@@ -71,35 +71,35 @@ fn end(code: i32) -> ! {
     std::process::exit(code)
 }
 
-/// Does `what` now, or never where a signal ends this process: what it killed has no outcome that could be written
+/// Does `what` now, or never if a signal ends this process: what the signal killed has no outcome that could be written
 /// down.
 pub fn unless_ending<T>(what: impl FnOnce() -> T) -> T {
     let _living = living();
     what()
 }
 
-/// How long what was killed may take to be gone. A process that is stuck in a driver takes longer.
+/// The time that killed processes may take to be gone. A process that is stuck in a driver takes longer.
 const KILLING: Duration = Duration::from_secs(2);
 
-/// Leaves a child that has ended to whoever waits for it.
+/// Returns true if a child is running. A child that has ended is left to whoever waits for it.
 fn is_running(child: i32) -> bool {
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     waitid(Id::Pid(Pid::from_raw(child)), flags) == Ok(WaitStatus::StillAlive)
 }
 
-/// A program that ends with this process, and with it everything that it starts.
+/// A program that ends with this process, together with everything that it starts.
 pub struct Kin {
     keeper: i32,
-    /// The number of the program's process.
+    /// The process id of the program.
     pub program: u32,
 }
 
 impl Kin {
-    /// Starts the program under a [`keeper`](super::keeper), which is the child that is returned: nvcc starts cicc and
-    /// ptxas, and all of them are to end with it. It ends when nothing of the program is left.
+    /// Starts the program under a [`keeper`](super::keeper), which is the returned child. nvcc starts cicc and ptxas,
+    /// and all of them must end with it. The keeper ends when nothing of the program is left.
     ///
     /// # Errors
-    /// Where it cannot be confined or started.
+    /// Fails if the program cannot be confined or started.
     pub fn spawn(mut command: Command, rules: Option<&Rules>) -> io::Result<(Child, Self)> {
         use std::os::unix::process::CommandExt;
         let (mut lifeline, its_end) = UnixStream::pair()?;
@@ -109,7 +109,8 @@ impl Kin {
         let mut living = living();
         let child = command.spawn()?;
         let keeper = i32::try_from(child.id()).map_err(io::Error::other)?;
-        // With it this process's copy of the other end: where a keeper is gone, nothing is waited for.
+        // This drops this process's copy of the other end of the lifeline. Otherwise the end of a keeper could not be
+        // noticed.
         drop(command);
         let mut program = [0; 4];
         let _ = lifeline.read_exact(&mut program);

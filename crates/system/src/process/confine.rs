@@ -1,10 +1,10 @@
-//! Limits on programs that strangers wrote or control: the compilers, which take their flags and sources, and
-//! references and launchers, which are their code.
+//! Confines programs that strangers wrote or control: the compilers, which take their flags and sources, and references
+//! and launchers, which are their code.
 //!
-//! On Linux, by Landlock (contents of files, signals to others, reading another process) and seccomp (everything else
-//! that reaches beyond the program: [`refused`]). Both hold for all that the program starts, and cannot be taken back. A
-//! kernel that is too old for a part goes without it: [`Support`] tells, and `gatekeeper doctor` says so. What a program
-//! starts ends with it ([`super::keeper`]).
+//! On Linux this uses Landlock (contents of files, signals to others, reading another process) and seccomp (everything
+//! else that reaches beyond the program: [`refused`]). Both apply to everything that the program starts, and cannot be
+//! taken back. A kernel that is too old for a part goes without it: [`Support`] tells, and `gatekeeper doctor` reports
+//! it. What a program starts ends with it ([`super::keeper`]).
 
 use landlock::{
     ABI, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
@@ -25,22 +25,22 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A directory of which a program can read no file and start no program.
+/// A directory in which a program can read no file and start no program.
 #[derive(Clone, Debug)]
 pub struct Hidden {
-    /// Without links.
+    /// The path of the directory, without links.
     pub dir: PathBuf,
-    /// Directories in it that it can read all the same.
+    /// Directories in it that the program can read all the same.
     pub but: Vec<PathBuf>,
 }
 
 impl Hidden {
-    /// Everything else: Landlock knows what is allowed, and nothing that is not.
+    /// Returns everything else. Landlock knows what is allowed, and nothing that is not.
     fn rest(&self) -> Vec<PathBuf> {
         let mut rest = self.but.clone();
         for (inner, outer) in self.dir.ancestors().zip(self.dir.ancestors().skip(1)) {
             let entries = std::fs::read_dir(outer).into_iter().flatten().flatten();
-            // A link is no place of its own: it may lead into what is hidden.
+            // A link is skipped, because it may lead into what is hidden.
             let is_link = |entry: &DirEntry| {
                 entry
                     .file_type()
@@ -53,53 +53,54 @@ impl Hidden {
     }
 }
 
-/// Permissions of one program besides reading and computing.
+/// The permissions of a program in addition to reading and computing.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'a> {
-    /// Directories in which it may change files. Elsewhere it can only read.
+    /// The directories in which it may change files. It can only read all others.
     pub writes: &'a [&'a Path],
     /// The directory that it cannot read. A system that enforces no rules on files shows it anyway: [`Support::files`].
     pub hidden: Option<&'a Hidden>,
     pub sockets: Sockets,
     pub metadata: Metadata,
-    /// Bytes of its address space; `None` is no limit.
+    /// The bytes of its address space, or `None` for no limit.
     pub memory: Option<u64>,
-    /// Bytes of the largest file that it may write.
+    /// The greatest size in bytes of a file that it may write.
     pub file: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sockets {
     None,
-    /// Between processes of this machine: a CUDA driver talks to its services that way.
+    /// Sockets between processes of this machine. A CUDA driver talks to its services that way.
     Local,
 }
 
-/// Modes, owners, times and attributes of files. Landlock knows no right for them, so a program that may change those
-/// of its own files can change those of all files of the user.
+/// Whether a program may change modes, owners, times and attributes of files. Landlock has no right for them, so a
+/// program that may change those of its own files can change those of all files of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metadata {
     Kept,
-    /// A whole build sets modes and times: pip, CMake, `make`, and a linker of a program that is then run.
+    /// They may be changed. A whole build sets modes and times: pip, CMake, `make`, and a linker of a program that is
+    /// then run.
     Changed,
 }
 
-/// The newest Landlock that is used where the system has it: 6 (Linux 6.12) keeps signals inside.
+/// The newest version of Landlock that is used if the system has it: 6 (Linux 6.12) keeps signals inside.
 const LANDLOCK: ABI = ABI::V6;
 
 /// The parts of the rules that the system enforces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Support {
-    /// Linux 5.13. Without it a program can change every file that the user can.
+    /// Since Linux 5.13. Without it a program can change every file that the user can.
     pub files: bool,
-    /// Linux 6.12. Without it a program can send signals to other processes of the user.
+    /// Since Linux 6.12. Without it a program can send signals to other processes of the user.
     pub signals: bool,
     /// Without it a program can use the network.
     pub sockets: bool,
 }
 
 impl Support {
-    pub fn of_this_system() -> Self {
+    pub fn detect() -> Self {
         let landlock = landlock_version();
         Self {
             files: landlock >= 1,
@@ -109,7 +110,7 @@ impl Support {
     }
 }
 
-/// 0 or less where there is none, or it is not enabled.
+/// Returns the version of Landlock, or a number below 1 if it is missing or not enabled.
 fn landlock_version() -> libc::c_long {
     const VERSION: libc::c_uint = 1;
     // SAFETY: with this flag it reads nothing and makes nothing.
@@ -123,8 +124,8 @@ fn landlock_version() -> libc::c_long {
     }
 }
 
-/// Passes on only those variables of this process's environment that begin with one of `told`: a runner's tokens are
-/// there, too.
+/// Passes on only those variables of this process's environment that begin with one of `told`. The environment also has
+/// a runner's tokens.
 pub fn tell(command: &mut Command, told: &[&str]) {
     for (name, _) in std::env::vars_os() {
         if !is_told(&name, told) {
@@ -138,7 +139,7 @@ pub fn is_told(name: &OsStr, told: &[&str]) -> bool {
     told.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Rules, as far as they can be made before there is a process to follow them.
+/// Rules, prepared as far as possible before the process exists that has to follow them.
 pub(super) struct Confinement {
     files: Option<RulesetCreated>,
     filters: Vec<BpfProgram>,
@@ -146,15 +147,17 @@ pub(super) struct Confinement {
 }
 
 impl Confinement {
+    /// Prepares the rules.
+    ///
     /// # Errors
-    /// A directory that is not there.
+    /// Fails if a directory is missing.
     pub(super) fn new(rules: &Rules) -> io::Result<Self> {
         let limits = [
             (Resource::RLIMIT_CORE, Some(0)),
             (Resource::RLIMIT_AS, rules.memory),
             (Resource::RLIMIT_FSIZE, rules.file),
         ];
-        // Where this process may have less, so may they: nobody may ask for more than that.
+        // If this process itself may have less, so may the program, because nobody may ask for more than that.
         let lowered = limits.into_iter().filter_map(|(resource, limit)| {
             let limit = limit?;
             let most = getrlimit(resource).map(|(_, most)| most);
@@ -162,7 +165,7 @@ impl Confinement {
         });
         Ok(Self {
             files: Some(files(rules)?),
-            // `Support` says where there are none.
+            // `Support` reports a system without filters.
             filters: known_architecture().map_or(Ok(Vec::new()), |architecture| {
                 Ok::<_, io::Error>(vec![unknown(), refused(rules, architecture)?])
             })?,
@@ -170,8 +173,8 @@ impl Confinement {
         })
     }
 
-    /// The rules are in force from here on. To be called once, in a process of one thread that is about to become the
-    /// program. It makes system calls, and allocates little: where it does, the C library's allocator works after a fork.
+    /// Puts the rules into force. It is called once, in a process of one thread that is about to become the program. It
+    /// makes system calls and allocates little. If it allocates, the C library's allocator works after a fork.
     pub(super) fn enter(&mut self) -> io::Result<()> {
         for &(resource, limit) in &self.limits {
             setrlimit(resource, limit, limit)?;
@@ -189,13 +192,13 @@ impl Confinement {
     }
 }
 
-/// A Landlock domain that does nothing but keep signals inside; `None` where the system has none.
+/// Returns a Landlock domain that only keeps signals inside, or `None` if the system has none.
 pub(super) fn domain() -> io::Result<Option<RulesetCreated>> {
     if landlock_version() < 6 {
         return Ok(None);
     }
     let made = || -> Result<RulesetCreated, landlock::RulesetError> {
-        // Each domain refuses to move files to other directories, unless it says that it does not.
+        // Each domain forbids moving files to other directories unless it allows that.
         Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(AccessFs::Refer)?
@@ -213,8 +216,9 @@ fn last_error() -> io::Error {
     io::Error::last_os_error()
 }
 
-/// Descriptors that a runner or a shell left open end here. Marked, not closed: the one that tells of a failed start
-/// is among them. A system without the call (Linux 5.9) keeps them.
+/// Closes the descriptors that a runner or a shell left open when the program starts. They are marked and not closed,
+/// because the descriptor that reports a failed start is among them. A system without the call (before Linux 5.9) keeps
+/// them.
 fn close_inherited() {
     // SAFETY: marks descriptors of this process, which is about to become another program.
     unsafe {
@@ -227,8 +231,9 @@ fn close_inherited() {
     }
 }
 
-/// The CUDA driver names its threads, by a file of this process each (/proc/self/task/*/comm), and does not start where
-/// it cannot. Opened here, where `self` is the process that becomes the program.
+/// Allows a process to name its threads. The CUDA driver writes their names to files of this process
+/// (/proc/self/task/*/comm), and does not start if it cannot. The directory is opened here, where `self` is the process
+/// that becomes the program.
 fn with_own_process(files: RulesetCreated) -> io::Result<RulesetCreated> {
     // SAFETY: opens a directory by a constant name.
     let own = unsafe { libc::open(c"/proc/self".as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
@@ -262,7 +267,7 @@ fn files(rules: &Rules) -> io::Result<RulesetCreated> {
         Some(_) => AccessFs::ReadFile | AccessFs::Execute,
         None => BitFlags::EMPTY,
     };
-    // Not even there.
+    // Devices are not even allowed there.
     let devices = AccessFs::MakeChar | AccessFs::MakeBlock;
     let open = |path: &Path| PathFd::new(path).map_err(io::Error::other);
     let made = || -> Result<RulesetCreated, landlock::RulesetError> {
@@ -291,8 +296,8 @@ fn known_architecture() -> Result<TargetArch, seccompiler::BackendError> {
     std::env::consts::ARCH.try_into()
 }
 
-/// The last system call that [`refused`] was made for, of Linux 6.10. There is no number between those of old and
-/// `FIRST_NEW`: the ones that an architecture had for itself end before.
+/// The last system call that [`refused`] considers, from Linux 6.10. No call has a number between the old calls and
+/// `FIRST_NEW`, because the calls that an architecture has for itself end before.
 const LAST_KNOWN: i64 = libc::SYS_mseal;
 const FIRST_NEW: i64 = libc::SYS_pidfd_send_signal;
 const LAST_OLD: i64 = if libc::SYS_rseq > libc::SYS_kexec_file_load {
@@ -301,8 +306,8 @@ const LAST_OLD: i64 = if libc::SYS_rseq > libc::SYS_kexec_file_load {
     libc::SYS_kexec_file_load
 };
 
-/// Answers as an older kernel would to calls that nobody here has looked at, by any number and in any other table, and to
-/// `clone3`, whose flags lie in memory where no filter sees them. The C library then calls `clone`.
+/// Answers as an older kernel would to calls that nobody here has looked at, by any number and in any other table, and
+/// to `clone3`, whose flags are in memory that no filter sees. The C library then calls `clone`.
 fn unknown() -> BpfProgram {
     let step = |code: u32, k: i64, (jt, jf): (u8, u8)| sock_filter {
         code: code as u16,
@@ -339,7 +344,7 @@ const OF_OTHERS: [i64; 6] = [
     libc::SYS_migrate_pages,
 ];
 
-/// Calls by a process number, which is the first argument and has to be 0: the caller itself. A limit on CPU time kills.
+/// Calls with a process id as first argument, which must be 0, the caller itself. A limit on CPU time kills.
 const BY_NUMBER: [i64; 6] = [
     libc::SYS_prlimit64,
     libc::SYS_sched_setscheduler,
@@ -369,7 +374,7 @@ const KEPT_BY_KERNEL: [i64; 16] = [
     libc::SYS_keyctl,
 ];
 
-/// Calls that lead past these rules: other namespaces, and files and sockets that are opened in another way.
+/// Calls that bypass these rules: other namespaces, and files and sockets that are opened in another way.
 const PAST_RULES: [i64; 5] = [
     libc::SYS_unshare,
     libc::SYS_setns,
@@ -382,7 +387,7 @@ const PAST_RULES: [i64; 5] = [
 const OF_METADATA: [i64; 13] = [
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
-    // fchmodat2, of all architectures.
+    // This is fchmodat2, on all architectures.
     452,
     libc::SYS_fchown,
     libc::SYS_fchownat,
@@ -396,7 +401,7 @@ const OF_METADATA: [i64; 13] = [
     libc::SYS_quotactl,
 ];
 
-/// The same by their first names, which later architectures do not have.
+/// The older names of these calls, which later architectures do not have.
 #[cfg(target_arch = "x86_64")]
 const OLD_OF_METADATA: [i64; 6] = [
     libc::SYS_chmod,
@@ -409,8 +414,8 @@ const OLD_OF_METADATA: [i64; 6] = [
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_OF_METADATA: [i64; 0] = [];
 
-/// What a program without a GPU asks of a descriptor: whether it is a terminal, how much there is to read, and to be a
-/// copy of another file (FICLONE). Also whether it blocks and whether it closes.
+/// The requests that a program without a GPU makes of a descriptor: whether it is a terminal, how much there is to
+/// read, and to be a copy of another file (FICLONE), as well as whether it blocks and whether it closes.
 const REQUESTS: [u64; 9] = [
     libc::TCGETS,
     libc::TIOCGWINSZ,
@@ -420,17 +425,17 @@ const REQUESTS: [u64; 9] = [
     libc::FIOCLEX,
     libc::FIONCLEX,
     libc::FICLONE,
-    // TCGETS2, of newer C libraries.
+    // This is TCGETS2, of newer C libraries.
     0x802c_542a,
 ];
 
-/// The second byte of requests to file systems, which change attributes, encrypt or take snapshots: those that all have,
-/// XFS's, versions, Btrfs', F2FS' and FAT's. A GPU's driver has others, and NVIDIA does not list its own.
+/// The second byte of requests to file systems, which change attributes, encrypt or take snapshots: those that all
+/// have, XFS's, versions, Btrfs', F2FS' and FAT's. A GPU's driver has others, and NVIDIA does not list its own.
 const OF_FILE_SYSTEMS: [u64; 6] = [0x66, 0x58, 0x76, 0x94, 0xf5, 0x72];
 
-/// Refuses with EPERM the calls that reach beyond the program, in the classes above. All calls up to [`LAST_KNOWN`] were
-/// read for it. Left are those that act on the caller and its children, or on files, where Landlock decides, and those
-/// that need capabilities that a confined program does not have.
+/// Refuses with EPERM the calls that reach beyond the program, in the classes above. All calls up to [`LAST_KNOWN`]
+/// were read for it. The remaining calls act on the caller and its children, or on files, where Landlock decides, or
+/// need capabilities that a confined program does not have.
 fn refused(rules: &Rules, architecture: TargetArch) -> io::Result<BpfProgram> {
     use SeccompCmpOp::{Eq, MaskedEq, Ne};
     let made = || -> Result<BpfProgram, seccompiler::BackendError> {
@@ -455,14 +460,14 @@ fn refused(rules: &Rules, architecture: TargetArch) -> io::Result<BpfProgram> {
         for call in BY_NUMBER {
             refused.insert(call, vec![when(&[(0, Ne, 0)])?]);
         }
-        // Of a process or a group: the caller's. Of a user: none.
+        // For a process or a group, the caller's own is allowed. For a user, none is.
         for (call, user) in [
             (libc::SYS_setpriority, libc::PRIO_USER as u64),
             (libc::SYS_ioprio_set, 3),
         ] {
             refused.insert(call, vec![when(&[(1, Ne, 0)])?, when(&[(0, Eq, user)])?]);
         }
-        // The low byte is a signal. What begins a new namespace, a user's among them, is in the highest bits.
+        // The low byte is a signal. The flags that begin a new namespace, including a user's, are in the highest bits.
         let namespaces = [
             libc::CLONE_NEWNS,
             libc::CLONE_NEWCGROUP,
@@ -511,17 +516,17 @@ fn refused(rules: &Rules, architecture: TargetArch) -> io::Result<BpfProgram> {
     made().map_err(io::Error::other)
 }
 
-/// Whether this system can do all of it; a test of it has nothing to see where it cannot.
+/// Returns true if this system enforces all rules. If it cannot, a test of them has nothing to see.
 pub fn is_confining() -> bool {
     let all = Support {
         files: true,
         signals: true,
         sockets: true,
     };
-    Support::of_this_system() == all
+    Support::detect() == all
 }
 
-/// All memory of this machine, in bytes: what no program may ask for more than.
+/// Returns all memory of this machine in bytes. No program may ask for more.
 pub fn memory_of_machine() -> Option<u64> {
     use nix::unistd::{SysconfVar, sysconf};
     let pages = sysconf(SysconfVar::_PHYS_PAGES).ok()??;
@@ -642,7 +647,7 @@ mod tests {
         assert_eq!(shell(&tool, &NOTHING).log, "ran\n");
     }
 
-    /// A small C program tries what the shell cannot do.
+    /// Runs a small C program that tries what the shell cannot do.
     fn run_c(body: &str, rules: &Rules) -> Ended {
         let dir = tempfile::tempdir().unwrap();
         let (source, program) = (dir.path().join("t.c"), dir.path().join("t"));
@@ -775,7 +780,7 @@ mod tests {
             assert!(said.contains(&**line), "{call}: {line} is not in {said:?}");
         }
 
-        // A device's driver has requests that nobody lists; a build sets modes.
+        // The driver of a device has requests that nobody lists, and a build sets modes.
         let of_device = Rules {
             sockets: Sockets::Local,
             ..NOTHING
@@ -816,7 +821,7 @@ mod tests {
         if !is_confining() {
             return;
         }
-        // A driver does so; of another process it stays refused.
+        // A driver does this. For another process it stays refused.
         let name = "int f = open(\"/proc/self/comm\", O_WRONLY); return f < 0 ? errno : (int)(write(f, \"x\", 1) - 1);";
         assert_eq!(run_c(name, &NOTHING).status.code(), Some(0));
         let other = format!(
@@ -835,7 +840,7 @@ mod tests {
         assert!(!shell(&script, &rules).status.success());
         assert_eq!(own.path().join("big").metadata().unwrap().len(), 1 << 16);
 
-        // A runner may have left others open: the program gets only the standard streams.
+        // A runner may have left others open. The program gets only the standard streams.
         let left = std::fs::File::open("/dev/null").unwrap();
         use std::os::fd::AsRawFd;
         nix::fcntl::fcntl(

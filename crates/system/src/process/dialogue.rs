@@ -1,4 +1,5 @@
-//! A program that is sent lines and answers with lines, for as long as it is needed. Knows nothing of what a line says.
+//! Talks with a program that is sent lines and answers with lines, for as long as it is needed. The module does not
+//! know what a line says.
 
 use super::children::Kin;
 use super::confine::Rules;
@@ -9,20 +10,20 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How much of the end of standard error is kept.
+/// The number of bytes that are kept from the end of standard error.
 const STDERR_TAIL: usize = 4096;
 const STDERR_LINES: usize = 4;
 
-/// How long a killed program may take to be gone.
+/// The time that a killed program may take to be gone.
 const REAPING: Duration = Duration::from_secs(30);
 
-/// A running program. Killed when dropped, with everything that it started.
+/// A running program. When this is dropped, the program is killed with everything that it started.
 pub struct Dialogue {
     child: Child,
     kin: Kin,
-    /// Once it was reaped: its number may be another's then.
+    /// How it ended, once it was reaped. Its process id may then belong to another process.
     ended: Option<ExitStatus>,
-    /// `None` once it is to end.
+    /// `None` once it is asked to end.
     input: Option<Sender<Vec<u8>>>,
     lines: Receiver<Heard>,
     stderr: Tail,
@@ -31,21 +32,21 @@ pub struct Dialogue {
 /// The result of waiting for a line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// Without its end.
+    /// A line without its line end.
     Line(Vec<u8>),
-    /// Longer than a line may be. Nothing is read after it.
+    /// The line is longer than allowed. Nothing is read after it.
     TooLong,
     /// Its output is closed: it is gone, or will be.
     End,
-    /// Nothing came in time.
+    /// No line arrived before the deadline.
     Nothing,
 }
 
 impl Dialogue {
-    /// With no more rights than `rules` gives, if there are any.
+    /// Starts the program with no more rights than `rules` gives, if there are any.
     ///
     /// # Errors
-    /// Where it cannot be confined or started.
+    /// Fails if it cannot be confined or started.
     pub fn start(
         mut command: Command,
         rules: Option<&Rules>,
@@ -77,12 +78,12 @@ impl Dialogue {
         })
     }
 
-    /// The process id of the program.
+    /// Returns the process id of the program.
     pub fn id(&self) -> u32 {
         self.kin.program
     }
 
-    /// Whether it still takes lines. That it did not read one shows in its never being answered.
+    /// Sends a line. Returns true if the program still accepts lines. If it did not read one, an answer never comes.
     pub fn send(&self, line: Vec<u8>) -> bool {
         let input = self.input.as_ref();
         input.is_some_and(|input| input.send(line).is_ok())
@@ -96,7 +97,7 @@ impl Dialogue {
         }
     }
 
-    /// Closes its input, and waits for it to end by itself; `None` where it was killed for not doing so.
+    /// Closes its input, and waits for it to end by itself. Returns `None` if it had to be killed.
     pub fn end(&mut self, patience: Duration) -> Option<ExitStatus> {
         self.input = None;
         let status = self.ended_within(patience);
@@ -106,17 +107,17 @@ impl Dialogue {
         status
     }
 
-    /// Ends it now.
+    /// Kills the program now, with everything that it started.
     pub fn kill(&mut self) {
         self.input = None;
         if self.ended.is_none() {
             self.kin.kill();
-            // A process stuck in the driver is not to be waited for for ever.
+            // A process that is stuck in the driver is not waited for for ever.
             self.ended_within(REAPING);
         }
     }
 
-    /// The last lines of its standard error, or an empty text. To be called when it is gone.
+    /// Returns the last lines of its standard error, or an empty text. It is called when the program is gone.
     pub fn last_words(&self) -> String {
         self.stderr.lines()
     }
@@ -145,7 +146,7 @@ impl Drop for Dialogue {
     }
 }
 
-/// On a thread of its own: a program that does not read must not keep this one from its deadline.
+/// Writes lines on a thread of its own, because a program that does not read must not keep this one from its deadline.
 fn write_lines(mut stdin: ChildStdin) -> Sender<Vec<u8>> {
     let (sender, lines) = mpsc::channel::<Vec<u8>>();
     std::thread::spawn(move || {
@@ -170,7 +171,7 @@ fn listen(stdout: impl Read, longest: u64, mut heard: impl FnMut(Heard) -> bool)
                 Heard::Line(line)
             }
             Ok(length) if length as u64 == longest => Heard::TooLong,
-            // Cut off in the middle of a line: the process is gone.
+            // The output was cut off in the middle of a line, so the process is gone.
             Ok(_) => Heard::End,
         };
         let last = !matches!(said, Heard::Line(_));
@@ -204,7 +205,7 @@ impl Tail {
         });
     }
 
-    /// The last words of a process that is gone may still be in the pipe.
+    /// Returns the last lines. Those of a process that is gone may still be in the pipe.
     fn lines(&self) -> String {
         if let Some(ended) = &*self.reader.lock().unwrap_or_else(PoisonError::into_inner) {
             let _ = ended.recv_timeout(Duration::from_millis(500));

@@ -26,12 +26,12 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 
-/// All that a keeper needs, made before the fork.
+/// Everything that a keeper needs, made before the fork.
 pub(super) struct Keeper {
-    /// Tells the number of the program. Closed at its other end when everything is to end.
+    /// The socket that reports the process id of the program. Its other end is closed when everything is to end.
     lifeline: UnixStream,
     confinement: Option<Confinement>,
-    /// `None` where the system has no domain that signals stay in, or the program is not confined.
+    /// `None` if the system has no domain that keeps signals inside, or if the program is not confined.
     domain: Option<RulesetCreated>,
 }
 
@@ -48,10 +48,10 @@ impl Keeper {
         })
     }
 
-    /// Forks: the process that calls this becomes the keeper and never comes back. Its child does, as the one that
+    /// Forks. The process that calls this becomes the keeper and never returns. Its child returns, as the process that
     /// becomes the program.
     pub(super) fn step_between(&mut self) -> io::Result<()> {
-        // Without the terminal, into which a program could type (TIOCSTI).
+        // Without this a program could type into the terminal (TIOCSTI).
         setsid()?;
         prctl::set_child_subreaper(true)?;
         let ends = SigSet::from(Signal::SIGCHLD);
@@ -63,7 +63,8 @@ impl Keeper {
                 .restrict_self()
                 .map_err(|_| io::Error::last_os_error())?;
         }
-        // Asked, and not only assumed: elsewhere `kill(-1)` would end all that the user runs. The parent is the user's, too.
+        // This is tested and not only assumed, because `kill(-1)` would otherwise end everything that the user runs.
+        // The parent belongs to the user, too.
         let is_alone = has_domain && kill(getppid(), None) == Err(Errno::EPERM);
         let keeper = getpid();
         // SAFETY: this is a process of one thread, and the C library's allocator works after a fork.
@@ -76,7 +77,7 @@ impl Keeper {
                 sigprocmask(SigmaskHow::SIG_UNBLOCK, Some(&ends), None)?;
                 setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
                 prctl::set_pdeathsig(Signal::SIGKILL)?;
-                // It ended between the fork and this.
+                // The keeper ended between the fork and this check.
                 if getppid() != keeper {
                     return Err(io::ErrorKind::Interrupted.into());
                 }
@@ -87,7 +88,8 @@ impl Keeper {
 }
 
 fn keep(program: Pid, lifeline: &UnixStream, ended: SignalFd, is_alone: bool) -> ! {
-    // Its memory is that of the process that started it: no one reads it, and no core file has it.
+    // The keeper's memory is a copy of the memory of the process that started it, so nobody may read it, and no core
+    // file has it.
     let _ = prctl::set_dumpable(false);
     close_all_but([lifeline.as_raw_fd(), ended.as_raw_fd()]);
     let status = wait_for(program, lifeline, &ended);
@@ -95,7 +97,7 @@ fn keep(program: Pid, lifeline: &UnixStream, ended: SignalFd, is_alone: bool) ->
     end_as(status)
 }
 
-/// Files stay open, and locks locked, as long as any process has them.
+/// Closes all other descriptors. Files stay open, and locks locked, as long as any process has them.
 fn close_all_but(mut kept: [RawFd; 2]) {
     kept.sort_unstable();
     let [first, second] = kept;
@@ -107,7 +109,7 @@ fn close_all_but(mut kept: [RawFd; 2]) {
         // SAFETY: nothing in this process uses the descriptors from here on.
         let closed = from > to || unsafe { libc::syscall(libc::SYS_close_range, from, to, 0) } == 0;
         if !closed {
-            // Linux before 5.9.
+            // The call is missing before Linux 5.9.
             let most = nix::unistd::sysconf(nix::unistd::SysconfVar::OPEN_MAX);
             let most = most
                 .ok()
@@ -121,11 +123,12 @@ fn close_all_but(mut kept: [RawFd; 2]) {
     }
 }
 
-/// Returns how the program ended, as waitpid(2) tells it; `None` if the lifeline was cut before.
+/// Returns how the program ended, as waitpid(2) reports it, or `None` if the lifeline was cut before.
 fn wait_for(program: Pid, lifeline: &UnixStream, ended: &SignalFd) -> Option<i32> {
     loop {
-        // Signals are taken before children are reaped. A program that ends between the two leaves its signal for `poll`; the
-        // other way round the signal would be taken, the program not reaped, and nobody would ever wake this process.
+        // Signals are taken before children are reaped. If a program ends between the two, its signal stays for `poll`.
+        // In the other order the signal would be taken, the program not reaped, and nobody would ever wake this
+        // process.
         while let Ok(Some(_)) = ended.read_signal() {}
         while let Some((pid, status)) = reap(libc::WNOHANG) {
             if pid == program.as_raw() {
@@ -151,14 +154,14 @@ fn kill_all(program: Pid, is_alone: bool) {
             let _ = killpg(program, Signal::SIGKILL);
             return;
         }
-        // When one is reaped, its children are this process's.
+        // When a process is reaped, its children become this process's.
         if reap(0).is_none() {
             return;
         }
     }
 }
 
-/// Returns a child that has ended, and how; `None` if there is none. nix does not know the real-time signals.
+/// Returns a child that has ended, and how, or `None` if there is none. nix does not know the real-time signals.
 fn reap(flags: i32) -> Option<(i32, i32)> {
     loop {
         let mut status = 0;
@@ -171,7 +174,7 @@ fn reap(flags: i32) -> Option<(i32, i32)> {
     }
 }
 
-/// Returns false where none could be killed.
+/// Kills the children. Returns false if none could be killed.
 fn kill_children() -> bool {
     let me = getpid().to_string();
     std::fs::read_dir("/proc")
@@ -184,7 +187,7 @@ fn kill_children() -> bool {
             let file = File::open(format!("/proc/{pid}/stat"));
             let _ = file.and_then(|file| file.take(1 << 12).read_to_end(&mut stat));
             let stat = String::from_utf8_lossy(&stat);
-            // The name before it can hold anything: state and parent follow the last parenthesis.
+            // The name before it can contain anything. State and parent follow the last parenthesis.
             let parent = stat
                 .rsplit(')')
                 .next()

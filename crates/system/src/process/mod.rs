@@ -1,5 +1,5 @@
-//! Other programs, which may hang, crash or print without end: run within a deadline. However they end, nothing that they
-//! started is left.
+//! Runs other programs, which may hang, crash or print without end, within a deadline. However they end, nothing that
+//! they started is left.
 
 pub mod children;
 pub mod confine;
@@ -25,7 +25,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// `failed (exit code 1):` and the log below it, for the end of a message.
+    /// Returns the end of a message: `failed (exit code 1):` and the log below it.
     pub fn failure(&self) -> String {
         failure(self.status, &self.log)
     }
@@ -35,20 +35,20 @@ impl Ended {
 #[derive(Debug)]
 pub struct Answered {
     pub status: ExitStatus,
-    /// stdout.
+    /// The bytes that it wrote to stdout.
     pub output: Vec<u8>,
-    /// The end of stderr.
+    /// The end of what it wrote to stderr.
     pub log: String,
 }
 
 impl Answered {
-    /// As of [`Ended`].
+    /// Returns the end of a message, as [`Ended`] does.
     pub fn failure(&self) -> String {
         failure(self.status, &self.log)
     }
 }
 
-/// `failed (exit code 1):` and the log below it.
+/// Returns `failed (exit code 1):` and the log below it.
 pub fn failure(status: ExitStatus, log: &str) -> String {
     let how = how(status);
     match log.trim_end() {
@@ -57,7 +57,7 @@ pub fn failure(status: ExitStatus, log: &str) -> String {
     }
 }
 
-/// `exit code 1`, `killed by SIGSEGV`.
+/// Returns how a program ended: `exit code 1`, `killed by SIGSEGV`.
 pub fn how(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),
@@ -69,18 +69,19 @@ pub fn how(status: ExitStatus) -> String {
     }
 }
 
-/// Runs a program; `None` where the deadline passed and it was killed. The last `most` bytes of its output are kept.
+/// Runs a program. Returns `None` if the deadline passed and it was killed. The last `most` bytes of its output are
+/// kept.
 ///
 /// # Errors
-/// Where it cannot be started.
+/// Fails if it cannot be started.
 pub fn run(command: Command, deadline: Duration, most: u64) -> io::Result<Option<Ended>> {
     run_under(command, None, deadline, most)
 }
 
-/// As [`run`], with no more rights than `rules` gives.
+/// Runs a program as [`run`] does, with no more rights than `rules` gives.
 ///
 /// # Errors
-/// Where it cannot be confined or started.
+/// Fails if it cannot be confined or started.
 pub fn run_confined(
     command: Command,
     rules: &Rules,
@@ -96,7 +97,8 @@ fn run_under(
     deadline: Duration,
     most: u64,
 ) -> io::Result<Option<Ended>> {
-    // A file: unlike a pipe it never fills up, and a grandchild that keeps it open does not make us wait.
+    // The output goes to a file. Unlike a pipe it never fills up, and a grandchild that keeps it open is not waited
+    // for.
     let log = tempfile::tempfile()?;
     command
         .stdin(Stdio::null())
@@ -112,14 +114,14 @@ fn run_under(
     }))
 }
 
-/// How much of the end of stderr is kept of a program that was asked.
+/// The number of bytes that are kept from the end of stderr of a program that was asked.
 const LOG: u64 = 4 << 10;
 
-/// As [`run`], for a program that reads `input` on stdin and answers on stdout. If the answer is longer than `most`
-/// bytes, one byte more is kept.
+/// Runs a program as [`run`] does, which reads `input` on stdin and answers on stdout. If the answer is longer than
+/// `most` bytes, one byte more is kept.
 ///
 /// # Errors
-/// Where it cannot be started.
+/// Fails if it cannot be started.
 pub fn ask(
     mut command: Command,
     input: &[u8],
@@ -151,7 +153,7 @@ pub fn ask(
     }))
 }
 
-/// The last `most` bytes.
+/// Returns at most `most` bytes from the end of a log.
 fn end_of(mut log: File, most: u64) -> io::Result<String> {
     let mut bytes = Vec::new();
     log.seek(SeekFrom::Start(log.metadata()?.len().saturating_sub(most)))?;
@@ -159,7 +161,7 @@ fn end_of(mut log: File, most: u64) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// `None` where the deadline passed. Nothing is left in any case.
+/// Waits for a child. Returns `None` if the deadline passed. Nothing is left in any case.
 fn wait(child: &mut Child, kin: &Kin, deadline: Duration) -> io::Result<Option<ExitStatus>> {
     let started = Instant::now();
     let mut pause = Duration::from_micros(500);
@@ -206,7 +208,7 @@ mod tests {
         assert!(long.log.len() as u64 == MOST && long.log.ends_with("line 8999\n"));
     }
 
-    /// Leaves a process, writes its number, and ends in a way of its own.
+    /// Leaves a process, writes its process id, and ends in a way of its own.
     fn leaves(how: &str, ends: &str, rules: Option<&Rules>) {
         let dir = tempfile::tempdir().unwrap();
         let pid = dir.path().join("pid");
@@ -253,7 +255,7 @@ mod tests {
                 leaves(how, ends, None);
             }
         }
-        // One that is always another process.
+        // This process is always another one.
         leaves(
             "sh -c 'f() { f & }; f'",
             "sleep 0.2; exit 0",
@@ -272,7 +274,7 @@ mod tests {
         assert!(answered.status.success());
         assert_eq!(answered.output, b"4 and 5");
         assert_eq!(answered.log, "warning\n");
-        // One byte beyond what may be answered, so that the rest is missed.
+        // There is one byte more than may be answered, so that the rest is missed.
         assert_eq!(
             asked("cat; cat /proc/version", 60_000)
                 .unwrap()

@@ -1,4 +1,4 @@
-//! The arguments of a user's function: their C types, their bytes, and the `main` that passes them.
+//! Describes the arguments of a user's function: their C types, their bytes, and the `main` that passes them.
 
 use crate::inputs::{Inputs, View};
 use crate::layout::Layout;
@@ -7,10 +7,11 @@ use crate::{Values, elem, poison};
 use model::{Arg, Case, ElemType, Num, Number, Role, ScalarType, ScalarValue, Tensor};
 use std::fmt::Write as _;
 
-/// Bytes behind each argument that the function must leave alone.
+/// The number of bytes behind each argument that the function must not touch.
 const GUARD: usize = 64;
 
-/// How the function gets a tensor: floats and whatever has a codec as f32, f64 and integers as they are.
+/// Returns the type in which the function gets a tensor: floats and whatever has a codec as f32, f64 and integers as
+/// they are.
 pub fn stored(tensor: &Tensor) -> ElemType {
     if tensor.elem == ElemType::F64 {
         ElemType::F64
@@ -119,7 +120,7 @@ impl<'a> Param<'a> {
                 )?
             }
             Self::Bytes(tensor) => {
-                let bytes = Layout::of(tensor).gather(tensor, &data(tensor)?.bytes);
+                let bytes = Layout::for_tensor(tensor).gather(tensor, &data(tensor)?.bytes);
                 bytes.map_err(|wrong| wrong.to_string())?.into_owned()
             }
             Self::Null => Vec::new(),

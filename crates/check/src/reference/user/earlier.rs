@@ -1,5 +1,6 @@
-//! Programs that an earlier run compiled. A manifest under the request lists what the compiler and the linker read for
-//! them, as that of the build cache does (`build::inputs`): a program whose inputs all still hold is not compiled again.
+//! Finds programs that an earlier run compiled. A manifest for each request lists what the compiler and the linker
+//! read, in the same way as the build cache (`build::inputs`). A program is not compiled again while all of its inputs
+//! are unchanged.
 
 use super::Build;
 use build::files::Files;
@@ -15,17 +16,17 @@ use system::files;
 use system::process::confine::Hidden;
 use system::process::helper;
 
-/// Raised when programs are made in another way.
+/// The version of the way in which programs are made.
 const TEMPLATE: u32 = 2;
 
-/// Branches that are switched between; older ones cost a compilation.
+/// The number of compilations that are kept, for people who switch between branches. An older one costs a compilation.
 const KEPT: usize = 16;
 
-/// A longer one is damaged.
+/// The size in bytes from which a manifest counts as damaged.
 const LARGEST: u64 = 64 << 20;
 
-/// Flags that bring in nothing but what the compiler lists, and whose effect does not depend on the machine. A library or
-/// an object may be replaced by another that the linker finds first.
+/// Flags that add nothing but what the compiler lists, and whose effect does not depend on the machine. A library or an
+/// object is not among them: the linker may find another one first.
 const LISTED: [&str; 6] = ["-O", "-std=", "-D", "-U", "-I", "-w"];
 
 /// The programs that earlier runs compiled for one request.
@@ -47,20 +48,21 @@ pub(super) struct Compilation {
     inputs: Dependencies,
     /// Digests of the objects and libraries that the linker read.
     linked: BTreeMap<String, String>,
-    /// The digest of the program.
+    /// The digest of the compiled program's bytes.
     pub program: String,
 }
 
 impl Compilation {
-    /// Every file that it was made of, with its digest.
+    /// Returns every file that the program was made from, with its digest.
     pub fn reads(&self) -> impl Iterator<Item = (&String, &String)> {
         self.inputs.files.iter().chain(&self.linked)
     }
 }
 
 impl Earlier {
-    /// `None` where what the flags bring in is not all listed, or the compiler cannot be read.
-    pub fn of(
+    /// Returns the earlier programs of a build, or `None` if its flags may add something that is not listed, or if the
+    /// compiler cannot be read.
+    pub fn for_build(
         build: &Build,
         compiler: &Path,
         programs: &Path,
@@ -71,7 +73,7 @@ impl Earlier {
             return None;
         }
         let command = clean_command(compiler);
-        // Its path is not enough: an upgrade leaves it as it is.
+        // The path is not enough, because an upgrade of the compiler does not change it.
         let compiler = match compiler.components().count() {
             1 => helper::find(compiler.to_str()?)?,
             _ => compiler.to_owned(),
@@ -84,7 +86,7 @@ impl Earlier {
             (build.source(), &build.flags, &build.main),
             (&compiler, digest.to_hex().as_str()),
             format!("{environment:?}"),
-            // A base may read less than a head: the program of one may not be that of the other.
+            // A base may read less than a head, so the program of one may not serve the other.
             hidden.is_some(),
         ));
         let key = blake3::hash(&everything.ok()?).to_hex();
@@ -96,7 +98,7 @@ impl Earlier {
         })
     }
 
-    /// The latest compilation whose inputs are all as they were, and in sight.
+    /// Finds the latest compilation whose inputs are all unchanged and visible.
     pub fn find(&self, root: &Path) -> Option<Compilation> {
         let files = &Files::below(root);
         self.read().compilations.into_iter().find(|compilation| {
@@ -120,8 +122,8 @@ impl Earlier {
         })
     }
 
-    /// Keeps a compilation for later runs. One that depends on more than what is listed, or on a file that was changed
-    /// after `before`, is not kept.
+    /// Keeps a compilation for later runs, unless it depends on more than what is listed, or on a file that was changed
+    /// after `before`.
     pub fn store(
         &self,
         root: &Path,
@@ -133,7 +135,7 @@ impl Earlier {
         let Some(search) = SearchList::of_host(&self.compiler, root, &self.flags) else {
             return;
         };
-        // The assembler can read files, and lists none.
+        // The assembler can read files, and lists none of them.
         let has_assembly = |file: &String| files.read(file).is_none_or(|file| file.contains("asm"));
         if compiled
             .iter()
@@ -154,7 +156,7 @@ impl Earlier {
             return;
         };
         let mut read = inputs.files.keys().chain(linked.keys());
-        // After the digests: they are of what the compiler read.
+        // This comes after the digests, which have to be of what the compiler read.
         if read.any(|file| files.touched_since(file, before)) {
             return;
         }
@@ -172,13 +174,13 @@ impl Earlier {
             },
         );
         manifest.compilations.truncate(KEPT);
-        // A manifest that is not written costs a compilation.
+        // A manifest that is not written only costs a compilation.
         if let Ok(bytes) = serde_json::to_vec(&manifest) {
             let _ = write_atomically(&self.manifest, &bytes);
         }
     }
 
-    /// Empty where there is none or it is damaged.
+    /// Reads the manifest. It is empty if there is none or if it is damaged.
     fn read(&self) -> Manifest {
         let bytes = files::read(&self.manifest, LARGEST).unwrap_or_default();
         serde_json::from_slice(&bytes).unwrap_or_default()

@@ -1,8 +1,8 @@
-//! The user's own reference: a C or C++ function with C linkage, built with the host compiler, or a Python function. It runs
-//! in a process of its own, because it may crash, hang or write where it should not.
+//! Runs the user's own reference: a C or C++ function with C linkage, built with the host compiler, or a Python
+//! function. It runs in a process of its own, because it may crash, hang, or write where it should not.
 //!
-//! For C, a generated `main` reads each argument from a file, calls the function once, and writes back what it
-//! left in the outputs. Sizes travel with the data, so that one program serves all shapes and seeds.
+//! For C, a generated `main` reads each argument from a file, calls the function once, and writes back what the
+//! function left in the outputs. Sizes travel with the data, so that one program serves all shapes and seeds.
 
 mod arguments;
 mod earlier;
@@ -32,28 +32,29 @@ use system::process::confine::{Hidden, Metadata, Rules, Sockets, Support, memory
 use system::process::{self, Ended, helper};
 use system::temporary::TemporaryDir;
 
-/// Longest time that the host compiler may take.
+/// The longest time that the host compiler may take.
 const COMPILE: Duration = Duration::from_secs(120);
 
 /// The directories that are hidden in a run against the base.
 #[derive(Clone, Debug, Default)]
 pub struct HiddenFrom {
-    /// The other side's tree.
+    /// The other side's tree, hidden from compilers.
     pub compilers: Option<Hidden>,
-    /// A function computes from its arguments: what it read of a tree would be no part of its identity.
+    /// The tree, hidden from programs. A function computes from its arguments, and what it read from a tree would not
+    /// be part of its identity.
     pub programs: Option<Hidden>,
 }
 
-/// Builds reference functions and remembers them; one for each run.
+/// Builds reference functions and remembers them, one instance for each run.
 pub struct Functions {
     root: PathBuf,
     compiler: Option<PathBuf>,
-    /// The user's own, as it was chosen by PATH: it has the packages that the reference imports.
+    /// The user's own Python, as PATH selects it. It has the packages that the reference imports.
     python: Option<PathBuf>,
     programs: PathBuf,
     hidden: HiddenFrom,
     built: Mutex<BTreeMap<Build, std::result::Result<ReferenceProgram, NoAnswer>>>,
-    /// The files that programs were made of, and those that they load.
+    /// The files that programs were made from, and those that they load.
     reads: Mutex<Reads>,
 }
 
@@ -65,7 +66,7 @@ enum Language {
 }
 
 impl Language {
-    fn of(source: &str) -> Self {
+    fn from_source(source: &str) -> Self {
         let end = Path::new(source).extension();
         match end.and_then(std::ffi::OsStr::to_str) {
             Some("c") => Self::C,
@@ -84,8 +85,8 @@ struct Build {
 }
 
 impl Build {
-    /// With the name of the function.
-    fn of(case: &Case) -> std::result::Result<(Self, &str), NoAnswer> {
+    /// Returns the build of a case's reference, and the name of its function.
+    fn for_case(case: &Case) -> std::result::Result<(Self, &str), NoAnswer> {
         let Reference::User {
             source,
             function,
@@ -99,7 +100,7 @@ impl Build {
         let build = Self {
             source: source.clone(),
             flags: flags.clone(),
-            main: match Language::of(source) {
+            main: match Language::from_source(source) {
                 Language::Python => function.clone(),
                 Language::C | Language::Cpp => generated_main(function, &params)?,
             },
@@ -111,14 +112,15 @@ impl Build {
         Reader::Reference(self.source.clone())
     }
 
-    /// In messages.
+    /// Returns the words that name the compilation in messages.
     fn compilation(&self) -> String {
         format!("the host compiler on {}", self.source)
     }
 
-    /// Contraction changes results from one machine to the next; the user's flags come last and win.
+    /// Returns the flags and the source. Contraction is off, because it makes results differ between machines. The
+    /// user's flags come last and win.
     fn source(&self) -> [&str; 5] {
-        let language = match Language::of(&self.source) {
+        let language = match Language::from_source(&self.source) {
             Language::C => "c",
             Language::Cpp | Language::Python => "c++",
         };
@@ -129,23 +131,23 @@ impl Build {
 #[derive(Clone, Debug)]
 pub struct ReferenceProgram {
     executable: PathBuf,
-    /// In front of those of a call.
+    /// Arguments that precede those of a call.
     arguments: Vec<OsString>,
-    /// Covers its bytes and the shared libraries that it loads: all that it can compute with, wherever the compiler
-    /// had it from.
+    /// Covers the program's bytes and the shared libraries that it loads: everything that it can compute with, wherever
+    /// the compiler found it.
     pub identity: String,
-    /// Where its calls are made.
+    /// The directory in which its calls are made.
     scratch: PathBuf,
-    /// The directory that it cannot read as it runs.
+    /// The directory that it cannot read while it runs.
     hidden: Option<Arc<Hidden>>,
 }
 
 impl Functions {
-    /// `root` is the directory of gates.yaml; `compiler` the host compiler, `None` where there is none; `hidden` is what
-    /// cannot be read.
+    /// Makes an empty set of functions. `root` is the directory of gates.yaml, `compiler` is the host compiler if there
+    /// is one, and `hidden` is what cannot be read.
     ///
     /// # Errors
-    /// Environment, where the cache cannot be written.
+    /// Fails with an environment error if the cache cannot be written.
     pub fn new(
         root: &Path,
         compiler: Option<&Path>,
@@ -163,24 +165,24 @@ impl Functions {
         })
     }
 
-    /// Once for each run: later changes do not matter to it. A program that an earlier run made of the same files is not
-    /// made again.
+    /// Builds the function of a case, once for each run: later changes of files do not matter to the run. A program
+    /// that an earlier run made from the same files is not made again.
     ///
     /// # Errors
-    /// The compiler's message, arguments that a function cannot take, no host compiler.
+    /// Returns the compiler's message, arguments that a function cannot take, or that there is no host compiler.
     pub fn build(&self, case: &Case) -> std::result::Result<ReferenceProgram, NoAnswer> {
-        let (build, function) = Build::of(case)?;
+        let (build, function) = Build::for_case(case)?;
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
         built
             .entry(build.clone())
-            .or_insert_with(|| match Language::of(&build.source) {
+            .or_insert_with(|| match Language::from_source(&build.source) {
                 Language::Python => self.load(&build, function),
                 Language::C | Language::Cpp => self.compile(&build, function),
             })
             .clone()
     }
 
-    /// The files that all programs so far were made of, and those that they load.
+    /// Returns the files that all programs so far were made from, and those that they load.
     pub fn reads(&self) -> Reads {
         self.lock_reads().clone()
     }
@@ -198,7 +200,7 @@ impl Functions {
         })
     }
 
-    /// In the root, so that messages and line markers name files as the user does.
+    /// Returns a call of the compiler in the root, so that messages and line markers name files as the user does.
     fn call(&self, compiler: &Path) -> Command {
         let mut command = clean_command(compiler);
         command.current_dir(&self.root);
@@ -213,7 +215,7 @@ impl Functions {
         let compiler = self.compiler(build)?;
         let before = SystemTime::now();
         let hidden = self.hidden.compilers.as_ref();
-        let earlier = Earlier::of(build, compiler, &self.programs, hidden);
+        let earlier = Earlier::for_build(build, compiler, &self.programs, hidden);
         let found = earlier
             .as_ref()
             .and_then(|library| self.find(build, library));
@@ -224,7 +226,7 @@ impl Functions {
         self.finish(build, executable, before)
     }
 
-    /// The program that an earlier run made of the files as they are now.
+    /// Finds the program that an earlier run made from the files as they are now.
     fn find(&self, build: &Build, earlier: &Earlier) -> Option<PathBuf> {
         let compilation = earlier.find(&self.root)?;
         let executable = self.programs.join(&compilation.program);
@@ -248,7 +250,7 @@ impl Functions {
     ) -> std::result::Result<PathBuf, NoAnswer> {
         let broken = |error: std::io::Error| self.broken(&error);
         let scratch = TemporaryDir::new_in(&self.programs).map_err(broken)?;
-        // At the same place in each run: with `-g` it is part of the program.
+        // The file has the same path in each run, because with `-g` it is part of the program.
         let main = format!("{}.cpp", blake3::hash(build.main.as_bytes()).to_hex());
         let main = self.programs.join(main);
         write_atomically(&main, build.main.as_bytes())
@@ -277,20 +279,21 @@ impl Functions {
         };
         let before = SystemTime::now();
         let hidden = self.hidden.compilers.as_ref();
-        let ended = run_in(scratch.path(), hidden).map_err(|why| why.of(&what, COMPILE))?;
+        let ended =
+            run_in(scratch.path(), hidden).map_err(|why| why.into_answer(&what, COMPILE))?;
         if !ended.status.success()
             && let Some(why) = limits::out_of_memory(&ended.log)
         {
             return Err(NoAnswer::Reference(format!("{what}: {why}")));
         }
-        let said = Said::of(scratch.path(), &build.source);
+        let said = Said::read(scratch.path(), &build.source);
         self.note_reads(build, &said, before);
         if hidden.is_some() && !ended.status.success() {
-            // Once more with what is hidden: to tell which files those are, and for nothing else.
+            // This compiles once more with what is hidden, only to find out which files those are.
             let scratch = TemporaryDir::new_in(&self.programs).map_err(broken)?;
             let before = SystemTime::now();
             let in_sight = run_in(scratch.path(), None);
-            self.note_reads(build, &Said::of(scratch.path(), &build.source), before);
+            self.note_reads(build, &Said::read(scratch.path(), &build.source), before);
             if in_sight.is_ok_and(|output| output.status.success()) {
                 self.lock_reads()
                     .unlisted
@@ -307,7 +310,7 @@ impl Functions {
             }
             error => error,
         })?;
-        if hidden.is_some() && said.compiled.is_none() && !Support::of_this_system().files {
+        if hidden.is_some() && said.compiled.is_none() && !Support::detect().files {
             return Err(NoAnswer::Environment(format!(
                 "{what} does not say which files it reads, and this system cannot hide the head's from it; use g++"
             )));
@@ -316,9 +319,10 @@ impl Functions {
         let bytes = files::read(&program, LARGEST_FILE).map_err(broken)?;
         let digest = blake3::hash(&bytes).to_hex();
         let executable = self.programs.join(digest.as_str());
-        // The file may have been emptied, cut or replaced; a new one counts as used last when the cache is pruned.
+        // The file may have been emptied, cut or replaced. A rewritten one counts as recently used when the cache is
+        // pruned.
         if !files::read(&executable, LARGEST_FILE).is_ok_and(|there| there == bytes) {
-            // A linker may not change modes: it could change those of any file.
+            // A linker may not change modes, because it could then change those of any file.
             let runs = std::os::unix::fs::PermissionsExt::from_mode(0o755);
             std::fs::File::open(&program)
                 .and_then(|file| file.set_permissions(runs).and_then(|()| file.sync_all()))
@@ -333,7 +337,7 @@ impl Functions {
         Ok(executable)
     }
 
-    /// With the shared libraries that the program would be given now.
+    /// Adds the shared libraries that the program would be given now.
     fn finish(
         &self,
         build: &Build,
@@ -386,14 +390,14 @@ impl Functions {
         self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The shared libraries that the loader would give it, in its order.
+    /// Returns the shared libraries that the loader would give the program, in its order.
     fn libraries(
         &self,
         executable: &Path,
         bytes: &[u8],
         dir: &Path,
     ) -> std::result::Result<Vec<PathBuf>, NoAnswer> {
-        // Without a loader to ask, it would run.
+        // Without a loader the command would run the program.
         let has_loader =
             object::File::parse(bytes).is_ok_and(|file| file.section_by_name(".interp").is_some());
         if !has_loader {
@@ -402,9 +406,10 @@ impl Functions {
         let mut ask = clean_command(executable);
         ask.current_dir(dir).env("LD_TRACE_LOADED_OBJECTS", "1");
         let what = "the loader of a reference";
-        // The program itself names its loader. Nothing is hidden from that: what it would load is asked.
-        let ended =
-            run(ask, &rules(&[], None, Some(0)), COMPILE).map_err(|why| why.of(what, COMPILE))?;
+        // The program itself names its loader. Nothing is hidden from the loader, which is only asked what it would
+        // load.
+        let ended = run(ask, &rules(&[], None, Some(0)), COMPILE)
+            .map_err(|why| why.into_answer(what, COMPILE))?;
         let listed = output(ended, what)?;
         Ok(list_loaded(&listed)
             .into_iter()
@@ -413,15 +418,16 @@ impl Functions {
     }
 }
 
-/// The files that one run of the compiler and the linker read, as far as they say it.
+/// The files that one run of the compiler and the linker read, as far as they report them.
 struct Said {
     compiled: Option<Vec<String>>,
     linked: Option<Vec<String>>,
 }
 
 impl Said {
-    /// Without files in `dir`, which only pass from one step to the next. With the source, which gcc's rules leave out.
-    fn of(dir: &Path, source: &str) -> Self {
+    /// Reads the lists. Files in `dir` are left out, because they only pass from one step to the next. The source is
+    /// added, because gcc's rules leave it out.
+    fn read(dir: &Path, source: &str) -> Self {
         let listed = |name: &str, list: fn(&str) -> Vec<String>| {
             let bytes = files::read(&dir.join(name), LARGEST_FILE).ok()?;
             let mut files = list(&String::from_utf8_lossy(&bytes));
@@ -439,18 +445,18 @@ impl Said {
     }
 }
 
-/// Files of one run of the compiler.
+/// File names of one run of the compiler.
 const PROGRAM: &str = "program";
 const READ: &str = "read.d";
 const LINKED: &str = "linked.map";
 
-/// Bytes of what the compiler or the function prints that are kept.
+/// The number of bytes that are kept of what the compiler or the function prints.
 const MOST_OUTPUT: u64 = 16 << 10;
 
-/// A larger file is none that a compiler makes of a reference.
+/// A compiler makes no larger file from a reference.
 const LARGEST_FILE: u64 = 4 << 30;
 
-/// Permissions of the compiler and the program: both do what the tree's author wants.
+/// Returns the permissions of the compiler and of the program: both do what the tree's author wants.
 fn rules<'a>(writes: &'a [&'a Path], hidden: Option<&'a Hidden>, answer: Option<u64>) -> Rules<'a> {
     Rules {
         writes,
@@ -458,19 +464,19 @@ fn rules<'a>(writes: &'a [&'a Path], hidden: Option<&'a Hidden>, answer: Option<
         sockets: Sockets::None,
         metadata: Metadata::Kept,
         memory: memory_of_machine(),
-        // Its output goes to a file, too.
+        // Its output also goes to a file.
         file: Some(answer.map_or(LARGEST_FILE, |bytes| bytes.saturating_add(1 << 20))),
     }
 }
 
-/// Why a program did not come to its end.
+/// Why a program did not finish.
 enum NotEnded {
     Hung,
     NotStarted(std::io::Error),
 }
 
 impl NotEnded {
-    fn of(self, what: &str, deadline: Duration) -> NoAnswer {
+    fn into_answer(self, what: &str, deadline: Duration) -> NoAnswer {
         match self {
             Self::Hung => NoAnswer::Late(format!(
                 "{what} did not finish within {} ms and was killed",
@@ -481,7 +487,7 @@ impl NotEnded {
     }
 }
 
-/// Runs a program to its end, whatever that is.
+/// Runs a program to its end, however that ends.
 fn run(
     command: Command,
     rules: &Rules,
@@ -492,7 +498,7 @@ fn run(
         .ok_or(NotEnded::Hung)
 }
 
-/// The output of a program that ended well.
+/// Returns the output of a program that ended well.
 fn output(ended: Ended, what: &str) -> std::result::Result<String, NoAnswer> {
     if ended.status.success() {
         Ok(ended.log)
@@ -501,10 +507,10 @@ fn output(ended: Ended, what: &str) -> std::result::Result<String, NoAnswer> {
     }
 }
 
-/// One call of the function, within the case's deadline.
+/// Calls the function once, within the case's deadline.
 ///
 /// # Errors
-/// A crash, a hang, a write beyond an argument, and outputs that are missing or not written.
+/// Returns a crash, a hang, a write beyond an argument, and outputs that are missing or not written.
 pub fn call(
     program: &ReferenceProgram,
     case: &Case,
@@ -545,13 +551,13 @@ pub fn call(
         .args(&program.arguments)
         .arg(&given)
         .arg(&answer);
-    if Language::of(source) == Language::Python {
+    if Language::from_source(source) == Language::Python {
         command.arg(python::describe(&params));
     }
     let deadline = Duration::from_millis(case.deadline_ms);
     let writes = [scratch.path()];
     let rules = rules(&writes, program.hidden.as_deref(), Some(expected as u64));
-    let ended = run(command, &rules, deadline).map_err(|why| why.of(&what, deadline))?;
+    let ended = run(command, &rules, deadline).map_err(|why| why.into_answer(&what, deadline))?;
     output(ended, &what)?;
     let answer = read_answer(&answer, expected)
         .map_err(|error| NoAnswer::Reference(format!("{what} left no answer: {error}")))?;
@@ -589,11 +595,11 @@ pub fn call(
     complete(case, inputs, outputs)
 }
 
-/// At most one byte more than is expected, of a file that is one: it is a program of the tree that wrote it.
+/// Reads at most one byte more than is expected, from a regular file only: a program of the tree wrote it.
 fn read_answer(path: &Path, expected: usize) -> std::io::Result<Vec<u8>> {
     use std::io::Read;
     use std::os::unix::fs::OpenOptionsExt;
-    // A link leads elsewhere; a pipe would be waited for.
+    // A link could lead to another file, and reading a pipe would block.
     let flags = nix::fcntl::OFlag::O_NOFOLLOW | nix::fcntl::OFlag::O_NONBLOCK;
     let file = std::fs::OpenOptions::new()
         .read(true)

@@ -1,5 +1,5 @@
-//! A reference in Python: a function over NumPy arrays, in a confined process as a C function is. runner.py imports and
-//! calls it; here is what it is made of, and how its arguments are described.
+//! Runs a reference in Python: a function over NumPy arrays, in a confined process as a C function is. runner.py
+//! imports and calls it. This module finds out what it is made of, and describes its arguments.
 
 use super::arguments::{Param, stored};
 use super::{
@@ -20,10 +20,10 @@ use system::temporary::TemporaryDir;
 
 const RUNNER: &str = include_str!("runner.py");
 
-/// Longest time that the imports may take: those of PyTorch take ten seconds where no cache has it.
+/// The longest time that the imports may take. Importing PyTorch takes ten seconds if no cache has it.
 const IMPORT: Duration = Duration::from_secs(120);
 
-/// runner.py ends with it where the Python lacks something.
+/// The exit code of runner.py if the Python lacks something.
 const PYTHON_LACKS: i32 = 4;
 
 impl Functions {
@@ -58,7 +58,7 @@ impl Functions {
         let writes = [scratch.path()];
         // The files that it imports are not known yet, so nothing can be hidden.
         let ended = run(probe, &rules(&writes, None, Some(LARGEST_FILE)), IMPORT)
-            .map_err(|why| why.of(&what, IMPORT))?;
+            .map_err(|why| why.into_answer(&what, IMPORT))?;
         if ended.status.code() == Some(PYTHON_LACKS) {
             return Err(NoAnswer::Environment(format!(
                 "{what}: {}",
@@ -96,8 +96,8 @@ impl Functions {
         })
     }
 
-    /// The program itself: `python3` on PATH may be a script that looks for it at every start.
-    /// Confined, as it starts with whatever is in an environment that the checkout may have.
+    /// Finds the program itself, because `python3` on PATH may be a script that searches for it at every start. The
+    /// search is confined, because Python starts with whatever is in an environment that the checkout may contain.
     fn find_python(&self, what: &str, scratch: &Path) -> Result<PathBuf, NoAnswer> {
         let lacking =
             |why: String| NoAnswer::Environment(format!("{what} needs python3 with NumPy: {why}"));
@@ -123,7 +123,7 @@ impl Functions {
         }
     }
 
-    /// A copy in the cache: the process may not be able to read the tree.
+    /// Keeps a copy in the cache, because the process may not be able to read the tree.
     fn keep(&self, content: &[u8]) -> Result<PathBuf, NoAnswer> {
         let name = format!("{}.py", blake3::hash(content).to_hex());
         let file = self.programs.join(name);
@@ -133,13 +133,13 @@ impl Functions {
     }
 }
 
-/// A program of the tree wrote it.
+/// Reads a listing that a program of the tree wrote.
 fn read_listing(listing: &Path) -> std::io::Result<Vec<PathBuf>> {
     let bytes = files::read(listing, files::made())?;
     Ok(serde_json::from_slice(&bytes)?)
 }
 
-/// For [`RUNNER`]: what each argument is, in JSON.
+/// Describes each argument in JSON, for [`RUNNER`].
 pub fn describe(params: &[Param]) -> OsString {
     let array = |elem: Number, shape: Value| json!({"kind": "array", "type": numpy_type(elem), "shape": shape, "given": true, "returned": false});
     Value::Array(
@@ -171,7 +171,8 @@ pub fn describe(params: &[Param]) -> OsString {
     .into()
 }
 
-/// <https://numpy.org/doc/stable/reference/arrays.interface.html>. Small floats come as f32, as in C.
+/// Returns NumPy's name of a type (<https://numpy.org/doc/stable/reference/arrays.interface.html>). Small floats are
+/// passed as f32, as in C.
 fn numpy_type(number: Number) -> String {
     match number {
         Number::Bool => "|b1".to_owned(),

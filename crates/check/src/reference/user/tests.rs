@@ -1,4 +1,4 @@
-//! Real functions through a real host compiler.
+//! Tests real functions with a real host compiler.
 
 use super::*;
 use crate::Values;
@@ -191,7 +191,7 @@ fn a_program_of_an_earlier_run_is_taken_while_all_that_it_was_made_of_is_as_it_w
     for (name, text) in [
         ("factor.h", "#define FACTOR 2"),
         ("reference.cpp", &source.replace("x[i]", "x[i] * x[i]")),
-        // It is found earlier.
+        // This header is found earlier.
         ("first/factor.h", "#define FACTOR 3"),
     ] {
         bench.write(name, text);
@@ -204,7 +204,7 @@ fn a_program_of_an_earlier_run_is_taken_while_all_that_it_was_made_of_is_as_it_w
     std::fs::remove_file(bench.dir.path().join("tree/first/factor.h")).unwrap();
     let search = |flag| ["-I.", flag];
     assert!(without_compiler(&search("-DOTHER")).is_err());
-    // The compiler lists nothing of what these bring in.
+    // The compiler lists nothing of what these flags add.
     for flag in ["-lm", "-march=native"] {
         build(&search(flag)).unwrap();
         assert!(without_compiler(&search(flag)).is_err(), "{flag}");
@@ -517,7 +517,7 @@ fn arguments_that_a_function_cannot_take() {
     );
 }
 
-/// A function of a stranger: `body` runs, then the output is right.
+/// Returns the function of a stranger: `body` runs, and then the output is right.
 fn hostile(body: &str) -> Bench {
     Bench::new(&format!(
         "#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n#include <fcntl.h>\n#include <sys/socket.h>\n\
@@ -534,7 +534,7 @@ fn a_strangers_function_changes_nothing_outside_its_directory() {
     }
     let kept = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&kept, "as it was").unwrap();
-    // The cache's own programs lie beside the directory that it runs in.
+    // The cache's own programs are next to the directory that it runs in.
     let bench = hostile(&format!(
         "const char* attempts[] = {{\"{}\", \"../planted\", \"../../references/planted\"}};\n\
          for (const char* path : attempts) if (FILE* f = fopen(path, \"w\")) abort();\n\
@@ -551,7 +551,7 @@ fn a_strangers_function_sees_no_secrets_and_no_network() {
     if !system::process::confine::is_confining() {
         return;
     }
-    // Cargo itself is full of variables.
+    // Cargo itself sets many variables.
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
     let bench = hostile(
         "if (getenv(\"CARGO_MANIFEST_DIR\")) abort();\n\

@@ -1,4 +1,4 @@
-//! Two compiled kernels that nobody ran, without line tables: most libraries have none.
+//! Tests two compiled kernels that nobody ran, without line tables, as in most libraries.
 
 use crate::{CauseClass, Compiled, Measure, explain_compiled};
 use model::{CodeFacts, CodeLine, CodePlace, EntryCode, InstructionKind as Kind, LineCode};
@@ -11,7 +11,7 @@ const STACK_STORE: Kind = Kind::StackStore(Width::W32);
 
 type Mix<'a> = &'a [(Kind, u32)];
 
-/// Code outside of loops, and that of each loop, none of which is in another.
+/// Returns code outside of loops, and the code of each loop. No loop is inside another one.
 fn code(straight: Mix, loops: &[Mix]) -> CodeFacts {
     let line = |mix: Mix, in_loop| LineCode {
         place: None,
@@ -78,9 +78,9 @@ fn a_loop_that_was_none_is_unrolled_less() {
     let straight = code(&[(Kind::Fp32, 16), (LOAD, 32), (Kind::Move, 9)], &[]);
     let looped = code(&[(Kind::Move, 9)], &[&[(Kind::Fp32, 1), (LOAD, 2)]]);
     assert_eq!(classes(&straight, &looped), [CauseClass::UnrollLost]);
-    // As much is executed, in fewer branches.
+    // Both execute the same number of instructions, with fewer branches.
     assert_eq!(classes(&looped, &straight), [CauseClass::CodeChanged]);
-    // Which of two new loops did what is not known.
+    // Nobody knows which of two new loops did what.
     let twice = code(
         &[(Kind::Move, 9)],
         &[&[(Kind::Fp32, 1), (LOAD, 2)], &[(Kind::Fp64, 1), (LOAD, 1)]],
@@ -123,7 +123,7 @@ fn what_is_stored_on_the_stack_and_read_back_is_spilled() {
     );
     assert_eq!(classes(&spilling, &base), [CauseClass::CodeChanged]);
     assert_eq!(classes(&base, &base), [CauseClass::NothingChanged]);
-    // Arguments of a function, or a variable that has an address.
+    // These are arguments of a function, or a variable that has an address.
     let arguments = code(&[(Kind::Fp32, 9), (STACK_STORE, 3)], &[]);
     assert_eq!(classes(&base, &arguments), [CauseClass::MoreInstructions]);
 }

@@ -1,7 +1,7 @@
-//! False alarms and power on simulated processes, with stated bounds. All seeded.
+//! Measures false alarms and power on simulated processes, with stated bounds. All random numbers have a seed.
 
 use super::*;
-use crate::stats::{Group, compare};
+use crate::stats::{ProcessGroup, compare};
 use proptest::prelude::*;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -13,7 +13,7 @@ const TICK: u64 = 32;
 struct Dice(ChaCha8Rng);
 
 impl Dice {
-    /// 0 to 1, neither of them.
+    /// Draws a number between 0 and 1, which is neither of them.
     fn uniform(&mut self) -> f64 {
         ((self.0.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
@@ -28,10 +28,10 @@ fn dice(seed: u64) -> Dice {
     Dice(ChaCha8Rng::seed_from_u64(seed))
 }
 
-/// A launch of a process, in ns, by its place in it (0 to 1).
-type Kind = fn(&mut Dice, f64) -> f64;
+/// Returns the time of a launch in ns, by its position in the process (0 to 1).
+type LaunchTime = fn(&mut Dice, f64) -> f64;
 
-/// One process, 3 % apart from the others, as the clock shows it.
+/// Returns one process as the clock shows it. Processes differ by 3 %.
 fn process(dice: &mut Dice, launches: usize, kind: impl Fn(&mut Dice, f64) -> f64) -> Vec<u64> {
     let shift = (0.03 * dice.normal()).exp();
     let mut launch = |at: usize| {
@@ -41,7 +41,7 @@ fn process(dice: &mut Dice, launches: usize, kind: impl Fn(&mut Dice, f64) -> f6
     (0..launches).map(&mut launch).collect()
 }
 
-fn of(processes: &[Vec<u64>]) -> Vec<Launches<'_>> {
+fn as_launches(processes: &[Vec<u64>]) -> Vec<Launches<'_>> {
     processes
         .iter()
         .map(|ns| Launches { ns, tick_ns: TICK })
@@ -49,10 +49,10 @@ fn of(processes: &[Vec<u64>]) -> Vec<Launches<'_>> {
 }
 
 fn find(processes: &[Vec<u64>]) -> Option<Modes> {
-    Modes::find(&of(processes)).unwrap()
+    Modes::find(&as_launches(processes)).unwrap()
 }
 
-/// `share` of the launches `ratio` times as slow, around 5.2 us by `spread`.
+/// Returns launches around 5.2 us with a spread of `spread`, a `share` of which is `ratio` times as slow.
 fn two(share: f64, ratio: f64, spread: f64) -> impl Fn(&mut Dice, f64) -> f64 {
     move |dice, _| {
         let slow = if dice.uniform() < share { ratio } else { 1.0 };
@@ -60,7 +60,7 @@ fn two(share: f64, ratio: f64, spread: f64) -> impl Fn(&mut Dice, f64) -> f64 {
     }
 }
 
-const ONE_MODE: [(&str, Kind); 11] = [
+const ONE_MODE: [(&str, LaunchTime); 11] = [
     ("normal", |dice, _| 5000.0 * (0.01 * dice.normal()).exp()),
     ("wide", |dice, _| 5000.0 * (0.1 * dice.normal()).exp()),
     ("lognormal", |dice, _| 5000.0 * (0.5 * dice.normal()).exp()),
@@ -93,7 +93,7 @@ const ONE_MODE: [(&str, Kind); 11] = [
     }),
 ];
 
-/// 3 processes of 200 and 12 of 100: what a run and a comparison against a base have.
+/// Processes and launches of a run (3 of 200) and of a comparison with a base (12 of 100).
 const SIZES: [(usize, usize); 2] = [(3, 200), (12, 100)];
 
 fn share_found(runs: u64, size: (usize, usize), kind: impl Fn(&mut Dice, f64) -> f64) -> f64 {
@@ -107,7 +107,7 @@ fn share_found(runs: u64, size: (usize, usize), kind: impl Fn(&mut Dice, f64) ->
     found.count() as f64 / runs as f64
 }
 
-/// None in 250 here. `--ignored`, with 1000 runs of each, is what the head of `modes.rs` states.
+/// None may be split in 250 runs here. With `--ignored` there are 1000 runs of each, as the head of `modes.rs` states.
 fn is_not_split(size: (usize, usize)) {
     for (name, kind) in ONE_MODE {
         assert_eq!(share_found(250, size, kind), 0.0, "{name} {size:?}");
@@ -209,7 +209,10 @@ fn a_shift_of_everything_is_no_mode() {
         (0..6).map(|_| process(&mut dice, 100, kind)).collect()
     });
     let [base, head] = &mut sides;
-    assert_eq!(slow_shares(&of(head), &of(base)), Ok(None));
+    assert_eq!(
+        slow_shares(&as_launches(head), &as_launches(base)),
+        Ok(None)
+    );
     base.append(head);
     assert_eq!(find(base), None);
 }
@@ -218,15 +221,15 @@ fn a_shift_of_everything_is_no_mode() {
 fn too_few_launches_say_nothing() {
     for ns in [vec![], vec![5000; LEAST - 1]] {
         let have = ns.len();
-        assert_eq!(Modes::find(&of(&[ns])), Err(TooFew { have }));
+        assert_eq!(Modes::find(&as_launches(&[ns])), Err(TooFew { have }));
     }
-    assert!(Modes::find(&of(&[vec![5000; LEAST], vec![]])).is_err());
-    assert!(Modes::find(&of(&[vec![0; LEAST]])).is_err());
-    assert_eq!(Modes::find(&of(&[vec![5000; LEAST]])), Ok(None));
+    assert!(Modes::find(&as_launches(&[vec![5000; LEAST], vec![]])).is_err());
+    assert!(Modes::find(&as_launches(&[vec![0; LEAST]])).is_err());
+    assert_eq!(Modes::find(&as_launches(&[vec![5000; LEAST]])), Ok(None));
     assert_eq!(Modes::find(&[]), Err(TooFew { have: 0 }));
 }
 
-/// 95 % interval of the difference of shares, by Student's t over the processes.
+/// Returns the 95 % interval of the difference of shares, by Student's t over the processes.
 fn difference(shares: &SlowShares) -> [f64; 2] {
     let all: Vec<f64> = shares
         .head
@@ -252,7 +255,7 @@ fn share_seen(runs: u64, processes: usize, shares: [f64; 2], beyond: f64) -> f64
                 .map(|_| process(&mut dice, 100, two(share, 1.5, 0.02)))
                 .collect()
         });
-        let shares = slow_shares(&of(&head), &of(&base)).unwrap();
+        let shares = slow_shares(&as_launches(&head), &as_launches(&base)).unwrap();
         shares.is_some_and(|shares| difference(&shares)[0] > beyond)
     });
     seen.count() as f64 / runs as f64
@@ -266,14 +269,14 @@ fn a_share_that_grows_from_30_to_45_per_cent_is_seen() {
         let seen = share_seen(200, processes, [0.3, 0.45], beyond);
         assert!(seen >= least, "{processes} {beyond}: {seen}");
     }
-    // And where nothing changed: half of one in twenty, as the level of the interval says.
+    // If nothing changed, half of the one in twenty that the level of the interval allows may show.
     let false_alarms = share_seen(400, 6, [0.3, 0.3], 0.0);
     assert!(false_alarms <= 0.05, "{false_alarms}");
 }
 
-/// p99 of single launches that doubles while p50 stands still: of some in a hundred that take 2.1 times as
-/// long. By the judge's own comparison of what each process says; how often its interval lies beyond the
-/// limit, for p99 and for p50.
+/// Measures how often the interval of a change lies beyond the limit, for p99 and for p50. p99 of single launches
+/// doubles while p50 stays the same, because some launches in a hundred take 2.1 times as long. The interval is the
+/// judge's own.
 fn p99_seen(runs: u64, processes: usize, launches: usize, slow: f64, beyond: f64) -> [f64; 2] {
     let mut seen = [0, 0];
     for seed in 0..runs {
@@ -286,7 +289,7 @@ fn p99_seen(runs: u64, processes: usize, launches: usize, slow: f64, beyond: f64
         });
         let group = |side: &[Sample], q: f64| {
             let values: Vec<_> = side.iter().map(|sample| sample.quantile(q)).collect();
-            Group::of(&values, 0.0018).unwrap()
+            ProcessGroup::from_values(&values, 0.0018).unwrap()
         };
         let [base, head] = &sides;
         for (seen, q) in seen.iter_mut().zip([0.99, 0.5]) {
@@ -300,8 +303,8 @@ fn p99_seen(runs: u64, processes: usize, launches: usize, slow: f64, beyond: f64
 #[test]
 fn p99_that_doubles_with_p50_unchanged_is_seen() {
     for (processes, launches, slow, least) in [
-        // Two of 200 launches lie beyond p99, and one of 100: where 2 % are slow, many a process has no more
-        // of them than that, and its p99 does not move. Measured: 99.5, 97.5, 90.5, 94, 97 %.
+        // Two of 200 launches lie beyond p99, and one of 100. If 2 % are slow, many processes have no more slow ones
+        // than that, and their p99 does not move. Measured: 99.5, 97.5, 90.5, 94, 97 %.
         (3, 200, 0.05, 0.98),
         (6, 200, 0.03, 0.94),
         (10, 100, 0.03, 0.85),
@@ -325,12 +328,12 @@ fn launches() -> impl Strategy<Value = Vec<Vec<u64>>> {
 proptest! {
     #[test]
     fn order_does_not_matter(mut processes in launches()) {
-        let forward = Modes::find(&of(&processes));
+        let forward = Modes::find(&as_launches(&processes));
         processes.reverse();
         for process in &mut processes {
             process.reverse();
         }
-        prop_assert_eq!(forward, Modes::find(&of(&processes)));
+        prop_assert_eq!(forward, Modes::find(&as_launches(&processes)));
     }
 
     #[test]

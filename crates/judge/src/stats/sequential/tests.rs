@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use std::sync::LazyLock;
 
-/// One contest of a run of 60 with 1 % of false alarm in all of them.
+/// Returns the rule of one contest in a run of 60, with 1 % of false alarm in all of them.
 fn rule() -> Rule {
     Rule {
         tolerance: 0.005,
@@ -14,7 +14,7 @@ fn rule() -> Rule {
     }
 }
 
-/// `n` ratios, alternating by `spread` around `mean`.
+/// Returns `n` ratios that alternate by `spread` around `mean`.
 fn around(mean: f64, spread: f64, n: usize) -> Vec<f64> {
     (0..n)
         .map(|i| {
@@ -27,13 +27,13 @@ fn around(mean: f64, spread: f64, n: usize) -> Vec<f64> {
         .collect()
 }
 
-/// By one schedule, because working out its bounds takes longer than a decision.
+/// Decides by one shared schedule, because working out its bounds takes longer than a decision.
 fn decision(ln_ratios: &[f64]) -> Decision {
     static SCHEDULE: LazyLock<Schedule> = LazyLock::new(|| rule().schedule().unwrap());
     SCHEDULE.decide(ln_ratios).unwrap()
 }
 
-/// With quiet looks.
+/// Returns the same rule with quiet looks.
 fn quiet_rule() -> Rule {
     Rule {
         quiet: vec![2, 3, 4],
@@ -48,7 +48,7 @@ fn quiet_decision(ln_ratios: &[f64]) -> Decision {
 
 #[test]
 fn quantiles_far_out() {
-    // mpmath with 30 digits.
+    // These are from mpmath with 30 digits.
     for (p, df, t) in [
         (1e-5, 1.0, 31830.9886079071),
         (5e-5, 2.0, 99.9924998437445),
@@ -75,7 +75,7 @@ fn the_smallest_visible_change_has_its_power() {
         (8, 0.05, 1.17486791),
         (3, 0.01, 5.17250512),
     ] {
-        let look = Look::of(n, level, 0.01);
+        let look = Look::new(n, level, 0.01);
         assert!(
             (look.visible / change - 1.0).abs() < 1e-3,
             "{n} {}",
@@ -94,7 +94,7 @@ fn a_quiet_look_passes_as_wide_a_deviation_as_its_chance_of_a_miss_allows() {
         (4, 0.008 / 3.0, 0.4213244220020904),
         (6, 0.008 / 3.0, 0.7165033906096276),
     ] {
-        let found = QuietLook::of(n, miss).deviation;
+        let found = QuietLook::new(n, miss).deviation;
         assert!((found / deviation - 1.0).abs() < 1e-3, "{n} {found}");
     }
 }
@@ -109,7 +109,7 @@ fn what_is_plainly_unchanged_passes_at_a_quiet_look() {
         panic!("not passed")
     };
     assert_eq!((evidence.processes, evidence.confirmation), (3, None));
-    // Bounds at the distance from the mean that a quiet look asks for.
+    // The bounds lie at the distance from the mean that a quiet look demands.
     for (bound, sign) in evidence.interval.iter().zip([-1.0, 1.0]) {
         let distance = sign * 0.8 * 0.005f64.ln_1p();
         assert!((bound.ln() - 1e-4 - distance).abs() < 1e-12);
@@ -123,7 +123,7 @@ fn a_quiet_look_passes_neither_what_spreads_nor_what_moved() {
         let decision = quiet_decision(&around(mean, spread, 4));
         assert_eq!(decision, Decision::More(6), "{mean} {spread}");
     }
-    // A change for the better passes, as no change does.
+    // An improvement passes like no change.
     assert!(matches!(
         quiet_decision(&around(-0.05, 1e-4, 4)),
         Decision::Pass(_)
@@ -211,7 +211,7 @@ fn a_failure_is_confirmed_by_one_process_more() {
 #[test]
 fn a_failure_that_is_not_confirmed_goes_on() {
     let mut ratios = around(0.02, 1e-3, 6);
-    // The tolerance itself is not beyond it.
+    // The tolerance itself does not exceed the tolerance.
     ratios.push(0.005f64.ln_1p());
     assert_eq!(decision(&ratios), Decision::More(10));
 }
@@ -250,7 +250,7 @@ fn the_processes_that_an_open_verdict_needs_would_decide() {
     let needed = rule().processes_needed(&evidence).unwrap();
     assert!(needed > 16);
     let at = |n: u32| {
-        let look = Look::of(n, rule().false_alarm / 3.0, rule().miss / 3.0);
+        let look = Look::new(n, rule().false_alarm / 3.0, rule().miss / 3.0);
         evidence.ratio.ln() + look.up * evidence.ln_deviation < 0.005f64.ln_1p()
     };
     assert!(at(needed) && !at(needed - 1));
@@ -271,7 +271,7 @@ fn a_ratio_that_is_no_number_is_no_verdict() {
             ratios[index] = unusable;
             let error = Err(Undecidable::Ratio { index });
             assert_eq!(decide(&rule(), &ratios), error);
-            // Known as soon as it is there.
+            // The problem is known as soon as the value is there.
             assert_eq!(decide(&rule(), &ratios[..=index]), error);
         }
         let mut ratios = around(0.02, 1e-4, 6);
@@ -294,7 +294,7 @@ fn certainty_from_nothing_is_none() {
         decide(&rule, &same),
         Err(Undecidable::NoSpread { processes: 6 })
     );
-    // A clock of so coarse a step that equal figures say little.
+    // The step of this clock is so coarse that equal values say little.
     let coarse = Rule {
         resolution: 0.01,
         ..rule
@@ -399,13 +399,13 @@ fn the_smallest_visible_change_falls_with_processes_and_spread() {
     assert!(at(1e-4) < at(2e-4));
 }
 
-/// Around the tolerance, so that every decision comes up.
+/// Draws ratios around the tolerance, so that every decision occurs.
 fn ratios() -> impl Strategy<Value = Vec<f64>> {
     (-0.03f64..0.04, 0.0001f64..0.01, 0usize..20)
         .prop_flat_map(|(mean, spread, n)| prop::collection::vec(mean - spread..mean + spread, n))
 }
 
-/// Without quiet looks, and with some.
+/// Decides without quiet looks, and with some.
 const RULES: [fn(&[f64]) -> Decision; 2] = [decision, quiet_decision];
 
 fn settled(decision: &Decision) -> bool {

@@ -1,10 +1,10 @@
-//! A judgement as lines.
+//! Prints a judgement as one line for each statement.
 
 use super::super::*;
 use crate::fixture::script::{text, text_of, text_of_rule};
 use serde_json::Value;
 
-/// One thing that a judgement says. What is no verdict has no question.
+/// One statement of a judgement. A statement that is no verdict has no question.
 #[derive(Clone, PartialEq)]
 pub struct Line {
     outcome: String,
@@ -14,8 +14,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// Returns outcome, code and figure of a verdict; what is looser is told in full.
-    pub fn of_verdict(verdict: &Verdict) -> Self {
+    /// Returns the outcome, code and value of a verdict. A loosened demand is written out in full.
+    pub fn from_verdict(verdict: &Verdict) -> Self {
         let says = match (&verdict.reason, verdict.measured) {
             (Reason::Loosened(how), _) => text_of(how),
             (Reason::LooseningAllowed(how), _) => format!("allowed {}", text_of(how)),
@@ -71,7 +71,7 @@ impl Line {
     }
 }
 
-/// Returns all that a judgement says, in its order.
+/// Returns everything that a judgement says, in its order.
 pub fn lines(judgement: &Judgement) -> Vec<Line> {
     let json = serde_json::to_value(judgement).unwrap();
     let lists = [
@@ -89,7 +89,7 @@ pub fn lines(judgement: &Judgement) -> Vec<Line> {
     judgement
         .verdicts
         .iter()
-        .map(Line::of_verdict)
+        .map(Line::from_verdict)
         .chain(others)
         .collect()
 }

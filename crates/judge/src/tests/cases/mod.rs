@@ -20,7 +20,7 @@ use std::path::Path;
 
 struct Questions {
     script: Script,
-    /// The judgement of the start, once it was asked for.
+    /// The judgement of the start, once somebody asked for it.
     usual: OnceCell<Vec<Line>>,
     base: Option<Record>,
     loosening: Loosening,

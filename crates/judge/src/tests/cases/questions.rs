@@ -50,11 +50,11 @@ impl Questions {
             .verdicts
             .iter()
             .filter_map(|verdict| {
-                let line = Line::join(&[Line::of_verdict(verdict)]);
+                let line = Line::join(&[Line::from_verdict(verdict)]);
                 let is_meant = words.split(' ').all(|word| line.contains(word));
                 let mut json = serde_json::to_value(verdict).unwrap();
                 let fields = json.as_object_mut().unwrap();
-                // What the line has, and where all gates of the fixture are.
+                // The line already has these fields, and all gates of the fixture are declared at the same place.
                 fields.retain(|field, value| {
                     let is_said = ["subject", "outcome", "question"].contains(&field.as_str());
                     !is_said && *value != "gates.yaml:7"
@@ -69,7 +69,7 @@ impl Questions {
         let judgement = self.judgement();
         let gates = |all: &[usize]| {
             all.iter()
-                .map(|at| Line::of_verdict(&judgement.verdicts[*at]).question)
+                .map(|at| Line::from_verdict(&judgement.verdicts[*at]).question)
                 .collect::<Vec<_>>()
                 .join(", ")
         };

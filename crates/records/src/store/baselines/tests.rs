@@ -32,7 +32,7 @@ fn files(root: &Path) -> Vec<String> {
     found
 }
 
-/// Reads the one broken file that there is.
+/// Reads the only file that is broken.
 fn broken(root: &Path) -> BrokenBaseline {
     let (_, mut broken) = load_baselines(root).unwrap();
     assert_eq!(broken.len(), 1, "{broken:?}");
@@ -173,7 +173,7 @@ fn a_second_update_changes_nothing_and_a_change_has_old_and_new_value() {
     });
     let update = update_baselines(dir.path(), &record, &all, WorseValues::Accepted).unwrap();
     assert_eq!(update.changes, []);
-    let said: Vec<_> = update.worse.iter().map(Change::to_string).collect();
+    let said: Vec<_> = update.worse.iter().map(BaselineChange::to_string).collect();
     assert_eq!(
         said,
         [
@@ -201,7 +201,7 @@ fn worse_values_stay_out_and_others_come_in() {
     record.environment.started = "2026-11-22T01:00:00Z".into();
     fixture::slow(&mut record, &fixture::case_id("fast", "small"), 90_000);
     fixture::slow(&mut record, &fixture::case_id("fast", "large"), 70_000);
-    // Other code: it joins no sessions of the old.
+    // The code is another, so it joins no sessions of the old code.
     fixture::rebuild(&mut record, "fast", |facts| facts.identity = "other".into());
 
     let update = update_baselines(dir.path(), &record, &all, WorseValues::Refused).unwrap();
@@ -249,7 +249,7 @@ fn a_slower_session_of_the_same_code_joins_and_is_not_worse() {
     fixture::slow(&mut record, &fixture::case_id("fast", "small"), 90_000);
     let update = update_baselines(dir.path(), &record, &all, WorseValues::Refused).unwrap();
     assert_eq!(update.worse, []);
-    let p50 = |change: &&Change| change.metric == Metric::P50;
+    let p50 = |change: &&BaselineChange| change.metric == Metric::P50;
     let [before, after] = update
         .changes
         .iter()
@@ -286,7 +286,7 @@ fn updates_only_measured_cases() {
         ),
         (70_002.0, 80_002.0, 100_002.0)
     );
-    // A part of the shapes does not lose what only all of them can say.
+    // A run of some shapes keeps the values that only a run of all shapes can give.
     let resources = baselines
         .iter()
         .find(|b| b.variant == "fast" && b.key.facet() == Facet::Resources);
@@ -549,7 +549,7 @@ fn two_updates_at_once_lose_nothing() {
 #[test]
 fn version_1_is_read_as_it_was_written_then() {
     let (dir, place) = sessions();
-    // Its name stays, too: a baseline under another name would be lost.
+    // The name of the file stays, too, because a baseline under another name would be lost.
     assert_eq!(
         place,
         Path::new("baselines/k/fast/times-nvidia-h100-80gb-hbm3-580-warm-86d0dd90.json")
@@ -569,7 +569,7 @@ fn version_1_is_read_as_it_was_written_then() {
     assert_eq!(Baseline { origin, ..read }, made);
 }
 
-/// `fast` timed on two days, changed, and timed on two days again.
+/// Makes baselines in which `fast` was timed on two days, changed, and timed on two days again.
 fn sessions() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     for (day, code, ns) in [
@@ -604,7 +604,7 @@ fn sessions_of_one_code_join_and_widen_the_limit_for_a_new_day() {
     assert_eq!(kept.earlier.unwrap().freedom, 1);
     assert!((agreed.value.0 - (60_000f64 * 60_900.0).sqrt()).abs() < 30.0);
 
-    // 2 % slower, where the same code already differed by 1.5 % from one day to the next.
+    // It is 2 % slower, and the same code already differed by 1.5 % between two days.
     let mut record = fixture::record();
     record.policy.baselines = load_baselines(dir.path()).unwrap().0;
     fixture::slow(&mut record, &fixture::case_id("fast", "small"), 62_000);

@@ -13,19 +13,19 @@ use std::path::{Component, Path, PathBuf};
 use system::error::{Error, Result};
 use system::files;
 
-/// `meta.version.json.major` of the files that can be read.
+/// The value of `meta.version.json.major` in files that can be read.
 const MAJOR: u32 = 1;
 
-/// Isolated launches, in seconds.
+/// The summary with the times of isolated launches, in seconds.
 const SAMPLE_TIMES: &str = "nv/json/bin:nv/cold/sample_times";
 
-/// SM clock during each of them, in Hz.
+/// The SM clock during each of them, in Hz.
 const SAMPLE_FREQS: &str = "nv/json/freqs-bin:nv/cold/sample_freqs";
 
 /// The variant of each case, and the shape of a benchmark without axes.
 const ONLY: &str = "default";
 
-/// Longest sample believed, in s: a day.
+/// The longest sample that is believed, in seconds: a day.
 const MOST_SECONDS: f32 = 86_400.0;
 
 #[derive(Deserialize)]
@@ -60,12 +60,12 @@ struct Version {
 pub(super) struct Device {
     pub id: u32,
     pub name: String,
-    /// 900 for compute capability 9.0.
+    /// The compute capability: 900 for 9.0.
     pub sm_version: u32,
-    /// Hz.
+    /// The default clock rate of the SMs in Hz.
     pub sm_default_clock_rate: Option<u64>,
     pub number_of_sms: u32,
-    /// Bytes.
+    /// The size of device memory in bytes.
     pub global_memory_size: u64,
     pub l2_cache_size: u64,
 }
@@ -116,7 +116,7 @@ fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 
 pub(super) struct File {
     pub path: PathBuf,
-    /// `NVBench 0.1.0`.
+    /// The program that wrote the file: `NVBench 0.1.0`.
     pub writer: String,
     pub command: String,
     pub device: Device,
@@ -224,7 +224,7 @@ fn facts(json: &Path, writer: &str, state: &State) -> std::result::Result<Seen<T
         // NVBench flushes L2 before each of its isolated launches.
         mode: Mode::Cold,
         launches_per_sample: 1,
-        // It has no batches of launches that repeat a case's memory state, so each launch stands for one.
+        // NVBench has no batches of launches that repeat a case's memory state, so each launch stands for one batch.
         batched_ns: samples.clone(),
         tick_ns: smallest_step(&samples),
         single_ns: samples,
@@ -262,7 +262,7 @@ fn values<T>(
     convert: impl Fn(f32) -> Option<T>,
 ) -> std::result::Result<Vec<T>, String> {
     let summary = state.summaries.iter().find(|summary| summary.tag == tag);
-    // NVBench leaves the name out where it could not write the file.
+    // NVBench leaves the name out if it could not write the file.
     let Some((summary, name)) = summary.and_then(|found| Some((found, found.get("filename")?)))
     else {
         return Ok(Vec::new());

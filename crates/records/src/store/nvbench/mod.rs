@@ -1,7 +1,8 @@
 //! Reads NVBench's JSON as a record of times.
 //!
-//! A file is one process of a benchmark program; a directory of files is one record of as many timing processes, in the
-//! order of their names. Nothing in them says that the kernels are right, what built them, or what anyone asked of them.
+//! A file is one process of a benchmark program. A directory of files is one record with a timing process for each
+//! file, in the order of their names. Nothing in them says whether the kernels are right, what built them, or what
+//! anybody asked of them.
 
 mod file;
 #[cfg(test)]
@@ -19,8 +20,8 @@ use std::path::Path;
 use system::error::{Error, Result};
 use system::files;
 
-/// Stands for values that NVBench does not give. It is part of the keys that two sides are compared under, so that they
-/// never agree with gatekeeper's own measurements.
+/// The value of everything that NVBench does not give. It is part of the keys that two sides are compared under, so
+/// that they never equal gatekeeper's own measurements.
 const UNKNOWN: &str = "unknown";
 
 const HELP: &str =
@@ -42,7 +43,7 @@ pub(super) fn is_nvbench(text: &str) -> bool {
 /// Returns the record of one process.
 ///
 /// # Errors
-/// Usage, where the file or one beside it is not what it should be.
+/// Fails with a usage error if the file or one beside it is not what it should be.
 pub(super) fn read_file(path: &Path, text: &str) -> Result<Record> {
     record(vec![File::parse(path, text)?])
 }
@@ -50,7 +51,7 @@ pub(super) fn read_file(path: &Path, text: &str) -> Result<Record> {
 /// Returns the record of a directory: a timing process for each `*.json` in it.
 ///
 /// # Errors
-/// As `read_file`, and where files do not belong together.
+/// Fails as `read_file` does, and if files do not belong together.
 pub(super) fn read_dir(dir: &Path) -> Result<Record> {
     let ours = dir.join("record.json");
     if ours.is_file() {
@@ -152,7 +153,7 @@ fn record(files: Vec<File>) -> Result<Record> {
     })
 }
 
-/// Fewer equal samples than this can be a coincidence where the clock has coarse steps.
+/// If the clock has coarse steps, fewer equal samples than this can be a coincidence.
 const TELLING: usize = 10;
 
 /// Refuses a process that is there twice, as `run-2.json` and `latest.json`: it would narrow the intervals. No two

@@ -100,7 +100,7 @@ fn files_of_nvbench_are_processes() {
             said: Some("not enough memory".into())
         })
     );
-    // One file alone is one process.
+    // A single file is one process.
     let one = read(&fixture("base/run-1.json")).unwrap();
     assert_eq!(one.plan.timing.max_processes, 1);
     assert_eq!(self::times(&one).len(), 3);

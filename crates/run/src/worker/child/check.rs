@@ -8,11 +8,11 @@ use super::stage::{OutputImages, StagedCase};
 use crate::device::{Device, Failure, Result};
 use crate::worker::protocol::{CheckJob, ExpectedOutput, Frame};
 use build::Artifact;
-use check::compare::{Incomparable, errors, of_launches};
+use check::compare::{Incomparable, combine_launches, errors};
 use check::inputs::generate;
 use check::npy::write_npy;
 use check::poison::{Left, first_difference, unwritten};
-use check::{Compared, Outputs, WrongBytes, decode};
+use check::{ComparedElements, Outputs, WrongBytes, decode};
 use model::Unsupported;
 use model::{
     Case, CheckFacts, Difference, ErrorFacts, Fault, FaultKind, KeptFacts, KeptVariable, Location,
@@ -211,7 +211,7 @@ pub(super) fn launch_prepared(
 pub(super) struct Runs<'a> {
     case: &'a Case,
     want: &'a Want,
-    compared: Compared,
+    compared: ComparedElements,
     pub first: Option<OutputImages>,
     /// The worst of all launches.
     pub error: Option<ErrorFacts>,
@@ -226,7 +226,7 @@ pub(super) struct Runs<'a> {
 }
 
 impl<'a> Runs<'a> {
-    pub fn new(case: &'a Case, want: &'a Want, compared: Compared) -> Result<Self> {
+    pub fn new(case: &'a Case, want: &'a Want, compared: ComparedElements) -> Result<Self> {
         let codec = match &want.original {
             Some(original) if case.has_output() => {
                 Some(compare(&want.seen, original, case, &compared)?)
@@ -318,7 +318,7 @@ impl<'a> Runs<'a> {
         let later = kept::look(device, cache, (case, stage), kept, first, later_seed)?;
         self.kept = Some(later.facts);
         self.error = match (self.error.take(), later.error) {
-            (Some(error), Some(other)) => Some(of_launches(error, other)),
+            (Some(error), Some(other)) => Some(combine_launches(error, other)),
             (error, other) => error.or(other),
         };
         Ok(())
@@ -384,7 +384,7 @@ impl<'a> Runs<'a> {
             || self.want.original.as_ref().map(against).transpose(),
         );
         let with = |before: Option<ErrorFacts>, now| match before {
-            Some(before) => of_launches(before, now),
+            Some(before) => combine_launches(before, now),
             None => now,
         };
         self.error = Some(with(self.error.take(), seen?));
@@ -500,7 +500,12 @@ pub(super) fn decoded(case: &Case, images: &OutputImages) -> Result<Outputs> {
         .collect()
 }
 
-fn compare(got: &Outputs, want: &Outputs, case: &Case, compared: &Compared) -> Result<ErrorFacts> {
+fn compare(
+    got: &Outputs,
+    want: &Outputs,
+    case: &Case,
+    compared: &ComparedElements,
+) -> Result<ErrorFacts> {
     errors(
         got,
         want,

@@ -12,7 +12,7 @@ use build::Artifact;
 use build::signature::misfit;
 use check::images::{self, Image};
 use check::poison::{gaps_changed, poison, poisoned};
-use check::{Compared, decode, same};
+use check::{ComparedElements, decode, same};
 use model::{Arg, Case, FaultKind, MemoryStep, Role, Tensor};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -193,12 +193,13 @@ impl<'a> StagedCase<'a> {
     }
 
     /// Which elements of the outputs are compared.
-    pub fn compared(&self, case: &Case) -> Result<Compared> {
+    pub fn compared(&self, case: &Case) -> Result<ComparedElements> {
         let input = |name: &str| {
             let tensor = case.tensors.iter().find(|tensor| tensor.name == name)?;
             decode(tensor, &self.inputs.get(name)?.bytes).ok()
         };
-        Compared::of(case, &input).map_err(|why| Failure::of_case(FaultKind::Reference, why))
+        ComparedElements::for_case(case, &input)
+            .map_err(|why| Failure::of_case(FaultKind::Reference, why))
     }
 
     /// Waits for the launch and reads what it wrote.
