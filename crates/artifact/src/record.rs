@@ -93,7 +93,7 @@ pub fn make_records<'a>(
     let made_before: HashMap<KernelPlace, &BinaryKernel> = old
         .kernels
         .iter()
-        .map(|kernel| (KernelPlace::from_kernel(kernel), kernel))
+        .map(|kernel| (KernelPlace::new(kernel), kernel))
         .collect();
     let mut gates = Vec::new();
     let built = |id: &UnitId| Gate {
@@ -120,7 +120,7 @@ pub fn make_records<'a>(
     // A kernel is not new if it has no counterpart only because the base's assembler refused it.
     let paired: HashSet<&UnitId> = pairs.iter().map(|pair| &pair.unit).collect();
     for (id, kernel) in kernels.iter().filter(|(id, _)| !paired.contains(id)) {
-        let place = KernelPlace::from_kernel(kernel);
+        let place = KernelPlace::new(kernel);
         if let Some(why) = refused_before.get(&place) {
             of_base.add_refused(id.clone(), place, why);
             gates.extend(gates_of(id, kernel, kernel, limits));
@@ -228,15 +228,15 @@ pub fn name_kernels<'a>(
     name_all(listing, library).0
 }
 
-type NamedUnits<'a, T> = Vec<(UnitId, T)>;
+type NamedUnits<T> = Vec<(UnitId, T)>;
 
 /// Names machine code, and the kernels that an assembler refused, with its message.
 fn name_all<'a>(
     listing: &'a Listing,
     library: Option<&str>,
 ) -> (
-    NamedUnits<'a, &'a BinaryKernel>,
-    NamedUnits<'a, (KernelPlace<'a>, &'a str)>,
+    NamedUnits<&'a BinaryKernel>,
+    NamedUnits<(KernelPlace<'a>, &'a str)>,
 ) {
     let mut kernels: Vec<&BinaryKernel> = listing.kernels.iter().collect();
     kernels.sort_by_key(|kernel| (&kernel.name, kernel.arch, &kernel.member, kernel.digest));
@@ -245,17 +245,12 @@ fn name_all<'a>(
     let mut names = Names::from_kernels(
         kernels
             .iter()
-            .map(|kernel| KernelPlace::from_kernel(kernel))
+            .map(|kernel| KernelPlace::new(kernel))
             .chain(refused.iter().map(|(place, _)| *place)),
     );
     let kernels = kernels
         .into_iter()
-        .map(|kernel| {
-            (
-                names.unit(KernelPlace::from_kernel(kernel), library),
-                kernel,
-            )
-        })
+        .map(|kernel| (names.unit(KernelPlace::new(kernel), library), kernel))
         .collect();
     let refused = refused
         .into_iter()
@@ -273,7 +268,7 @@ struct KernelPlace<'a> {
 }
 
 impl<'a> KernelPlace<'a> {
-    fn from_kernel(kernel: &'a BinaryKernel) -> Self {
+    fn new(kernel: &'a BinaryKernel) -> Self {
         Self {
             symbol: &kernel.name,
             arch: kernel.arch,

@@ -482,12 +482,12 @@ pub(crate) mod tests {
 
     /// Returns the members and digests of pairs.
     fn pairs(matching: &Matching) -> Vec<(String, u8, u8)> {
-        let of = |pair: &Pair| {
+        let members_and_code = |pair: &Pair| {
             let member = |kernel: &BinaryKernel| kernel.member.clone().unwrap_or_default();
             let members = format!("{}{}", member(pair.base), member(pair.head));
             (members, pair.base.digest[0], pair.head.digest[0])
         };
-        matching.pairs.iter().map(of).collect()
+        matching.pairs.iter().map(members_and_code).collect()
     }
 
     #[test]
@@ -606,8 +606,8 @@ pub(crate) mod tests {
 
     /// Returns the names of both, and how they were matched.
     fn named(matching: &Matching) -> Vec<(String, String, MatchedBy)> {
-        let of = |pair: &Pair| (pair.base.name.clone(), pair.head.name.clone(), pair.by);
-        matching.pairs.iter().map(of).collect()
+        let names = |pair: &Pair| (pair.base.name.clone(), pair.head.name.clone(), pair.by);
+        matching.pairs.iter().map(names).collect()
     }
 
     #[test]
@@ -847,11 +847,11 @@ pub(crate) mod tests {
     }
 
     fn place(listing: &Listing, kernel: &BinaryKernel) -> usize {
-        let found = listing
+        listing
             .kernels
             .iter()
-            .position(|other| std::ptr::eq(other, kernel));
-        found.unwrap()
+            .position(|other| std::ptr::eq(other, kernel))
+            .unwrap()
     }
 
     /// Returns everything that a matching says of the kernels, whatever their order.
@@ -922,8 +922,8 @@ pub(crate) mod tests {
         fn matching_is_symmetric(base in any_listing(), head in any_listing()) {
             let (there, back) = (match_kernels(&base, &head), match_kernels(&head, &base));
             let pairs = |matching: &Matching, turned: bool| {
-                let of = |pair: &Pair| if turned { (place(&base, pair.head), place(&head, pair.base), pair.by) } else { (place(&base, pair.base), place(&head, pair.head), pair.by) };
-                matching.pairs.iter().map(of).collect::<BTreeSet<_>>()
+                let places = |pair: &Pair| if turned { (place(&base, pair.head), place(&head, pair.base), pair.by) } else { (place(&base, pair.base), place(&head, pair.head), pair.by) };
+                matching.pairs.iter().map(places).collect::<BTreeSet<_>>()
             };
             prop_assert_eq!(pairs(&there, false), pairs(&back, true));
             prop_assert_eq!(there.removed, back.added);

@@ -8,11 +8,11 @@ use model::Arch;
 /// Returns true if a text starts as PTX does: with its version, after comments.
 pub fn is_ptx(text: &[u8]) -> bool {
     let start = text.get(..START).unwrap_or(text);
-    let first = start
+    start
         .split(|start| *start == b'\n')
         .map(<[u8]>::trim_ascii)
-        .find(|line| !line.is_empty() && !line.starts_with(b"//"));
-    first.is_some_and(|line| line.starts_with(b".version "))
+        .find(|line| !line.is_empty() && !line.starts_with(b"//"))
+        .is_some_and(|line| line.starts_with(b".version "))
 }
 
 pub fn read(ptx: &[u8]) -> Result<Content, Error> {

@@ -179,10 +179,8 @@ fn compared(base: &Case, head: &Case, seed: u64) -> Result<ComparedElements, NoA
         tensors: tensors.collect(),
         ..head.clone()
     };
-    Ok(
-        ComparedElements::for_case(head, &input)?
-            .and(ComparedElements::for_case(&by_base, &input)?),
-    )
+    let by_head = ComparedElements::for_case(head, &input)?;
+    Ok(by_head.and(ComparedElements::for_case(&by_base, &input)?))
 }
 
 fn add(all: &mut ReferenceComparison, seed: u64, differing: u64, facts: ErrorFacts) {

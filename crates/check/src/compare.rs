@@ -581,16 +581,8 @@ mod tests {
     fn f64_is_compared_in_f64() {
         let y = |values: [f64; 2]| Outputs::from([("y".to_owned(), Values::F64(values.to_vec()))]);
         let tensors = [output("y", ElemType::F64, &[2])];
-        let compare = |got, want| {
-            errors(
-                &y(got),
-                &y(want),
-                &tensors,
-                &ComparedElements::all(),
-                Some(0.0),
-            )
-            .unwrap()
-        };
+        let all = ComparedElements::all();
+        let compare = |got, want| errors(&y(got), &y(want), &tensors, &all, Some(0.0)).unwrap();
         let facts = compare([1.0 + f64::EPSILON, 1e300], [1.0, 1e300]);
         assert_eq!(
             (facts.max_err, facts.over_tolerance),

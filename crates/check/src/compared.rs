@@ -177,15 +177,16 @@ mod tests {
             tensor: "m".to_owned(),
         });
         let case = case(vec![input("m", ElemType::U8, &[4]), y]);
-        let of = |values: Option<Values>| ComparedElements::for_case(&case, &|_| values.clone());
-        let found = of(Some(Values::I64(vec![0, 1, -3, 0]))).unwrap();
+        let select =
+            |values: Option<Values>| ComparedElements::for_case(&case, &|_| values.clone());
+        let found = select(Some(Values::I64(vec![0, 1, -3, 0]))).unwrap();
         assert_eq!(found.part("y"), Some(&[false, true, true, false][..]));
         for wrong in [
             None,
             Some(Values::I64(vec![1; 3])),
             Some(Values::F32(vec![1.0; 4])),
         ] {
-            let said = of(wrong).unwrap_err();
+            let said = select(wrong).unwrap_err();
             assert_eq!(said, "compare of `y`: `m` is no mask of its elements");
         }
     }

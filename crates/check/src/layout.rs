@@ -18,7 +18,7 @@ pub struct WrongBytes {
 /// # Errors
 /// Fails if `bytes` is not exactly the span of the tensor.
 pub fn decode(tensor: &Tensor, bytes: &[u8]) -> Result<Values, WrongBytes> {
-    let bytes = Layout::for_tensor(tensor).gather(tensor, bytes)?;
+    let bytes = Layout::new(tensor).gather(tensor, bytes)?;
     Ok(elem::decode(tensor.elem, &bytes))
 }
 
@@ -29,7 +29,7 @@ pub struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    pub fn for_tensor(tensor: &'a Tensor) -> Self {
+    pub fn new(tensor: &'a Tensor) -> Self {
         Self {
             dims: &tensor.dims,
             strides: tensor.strides.as_deref(),
@@ -165,18 +165,17 @@ mod tests {
     #[test]
     fn a_padded_row_and_a_transposed_matrix() {
         let padded = strided(&[2, 3], &[5, 1]);
-        let image = Layout::for_tensor(&padded).scatter(&padded, vec![1, 2, 3, 4, 5, 6], &[9]);
+        let image = Layout::new(&padded).scatter(&padded, vec![1, 2, 3, 4, 5, 6], &[9]);
         assert_eq!(image, [1, 2, 3, 9, 9, 4, 5, 6]);
         assert_eq!(
-            *Layout::for_tensor(&padded).gather(&padded, &image).unwrap(),
+            *Layout::new(&padded).gather(&padded, &image).unwrap(),
             [1, 2, 3, 4, 5, 6]
         );
         let transposed = strided(&[2, 3], &[1, 2]);
-        let image =
-            Layout::for_tensor(&transposed).scatter(&transposed, vec![1, 2, 3, 4, 5, 6], &[9]);
+        let image = Layout::new(&transposed).scatter(&transposed, vec![1, 2, 3, 4, 5, 6], &[9]);
         assert_eq!(image, [1, 4, 2, 5, 3, 6]);
         assert!(
-            Layout::for_tensor(&transposed)
+            Layout::new(&transposed)
                 .gather(&transposed, &image[..5])
                 .is_err()
         );
@@ -192,17 +191,13 @@ mod tests {
         ] {
             let tensor = strided(&dims, &strides);
             assert!(
-                Layout::for_tensor(&tensor).check().is_err(),
+                Layout::new(&tensor).check().is_err(),
                 "{dims:?} {strides:?}"
             );
         }
         for (dims, strides) in [(vec![1, 3], vec![0, 1]), (vec![2, 3], vec![1, 2])] {
             let tensor = strided(&dims, &strides);
-            assert_eq!(
-                Layout::for_tensor(&tensor).check(),
-                Ok(()),
-                "{dims:?} {strides:?}"
-            );
+            assert_eq!(Layout::new(&tensor).check(), Ok(()), "{dims:?} {strides:?}");
         }
     }
 
@@ -216,15 +211,15 @@ mod tests {
                 stride = stride * dims[axis] + pad;
             }
             let tensor = strided(&dims, &strides);
-            prop_assert!(Layout::for_tensor(&tensor).check().is_ok());
+            prop_assert!(Layout::new(&tensor).check().is_ok());
             let values: Vec<u8> = (0..tensor.len()).map(|i| i as u8).collect();
-            let image = Layout::for_tensor(&tensor).scatter(&tensor, values.clone(), &[255]);
+            let image = Layout::new(&tensor).scatter(&tensor, values.clone(), &[255]);
             prop_assert_eq!(image.len(), tensor.span());
             for (position, value) in values.iter().enumerate() {
                 let at: usize = index(&dims, position).iter().zip(&strides).map(|(i, s)| i * s).sum();
                 prop_assert_eq!(image[at], *value);
             }
-            prop_assert_eq!(Layout::for_tensor(&tensor).gather(&tensor, &image).unwrap().into_owned(), values);
+            prop_assert_eq!(Layout::new(&tensor).gather(&tensor, &image).unwrap().into_owned(), values);
         }
     }
 }

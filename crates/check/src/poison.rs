@@ -66,7 +66,7 @@ pub fn unwritten(
     one: Left,
     other: Left,
 ) -> Result<Unwritten, WrongBytes> {
-    let layout = Layout::for_tensor(tensor);
+    let layout = Layout::new(tensor);
     let size = tensor.elem.size();
     let poisons = [one, other].map(|left| poison(tensor.elem, left.launch));
     let (first, second) = (
@@ -100,7 +100,7 @@ pub fn first_difference(
     first: &[u8],
     later: Left,
 ) -> Result<Option<Difference>, WrongBytes> {
-    let layout = Layout::for_tensor(tensor);
+    let layout = Layout::new(tensor);
     let size = tensor.elem.size();
     let (one, other) = (
         layout.gather(tensor, first)?,
@@ -138,7 +138,7 @@ pub fn same(one: &[u8], other: &[u8]) -> bool {
 /// # Errors
 /// Fails for buffers of the wrong length.
 pub fn gaps_changed(tensor: &Tensor, before: &[u8], after: &[u8]) -> Result<u64, WrongBytes> {
-    let layout = Layout::for_tensor(tensor);
+    let layout = Layout::new(tensor);
     layout.gather(tensor, before)?;
     let addressed = layout.gather(tensor, after)?;
     let mut rightful = before.to_vec();

@@ -361,10 +361,7 @@ impl<'a> CodeComparison<'a> {
     pub fn counts(&self, kind: InstructionKind) -> (u32, u32) {
         let is_kind = |other: InstructionKind| other == kind;
         self.lines.values().fold((0, 0), |(base, head), spot| {
-            let (was, is) = (
-                spot.base.count_kinds(&is_kind),
-                spot.head.count_kinds(&is_kind),
-            );
+            let [was, is] = [&spot.base, &spot.head].map(|bucket| bucket.count_kinds(&is_kind));
             (base + was.count, head + is.count)
         })
     }
@@ -422,17 +419,17 @@ impl Files<'_> {
     fn key_of_head(&self, place: &CodePlace) -> Line {
         let keys = own_lines_of(place).map(|line| {
             let pairs = self.pairs.get(&line.file);
-            let was = pairs
+            let is_edited = pairs
                 .into_iter()
                 .flatten()
-                .find(|(_, head)| **head == line.number);
-            let is_edited = was.is_none_or(|(number, _)| {
-                let base = CodeLine {
-                    number: *number,
-                    ..line.clone()
-                };
-                self.is_edited(&base, line)
-            });
+                .find(|(_, head)| **head == line.number)
+                .is_none_or(|(number, _)| {
+                    let base = CodeLine {
+                        number: *number,
+                        ..line.clone()
+                    };
+                    self.is_edited(&base, line)
+                });
             (Line::Head(line.clone()), is_edited)
         });
         innermost(keys)

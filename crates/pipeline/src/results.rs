@@ -280,24 +280,24 @@ mod tests {
             expected,
         };
         let usual = || simulation(2, names("a"));
-        let of = |case: &Case, artifact: &Artifact| {
+        let key_for = |case: &Case, artifact: &Artifact| {
             key(&results(&cache), case, artifact, 1, 10, usual()).unwrap()
         };
         let (case, at_one) = (case(), artifact(&one));
-        let first = of(&case, &at_one);
-        assert_eq!(of(&case, &at_one), first);
+        let first = key_for(&case, &at_one);
+        assert_eq!(key_for(&case, &at_one), first);
         // The other seeds of the case and the path of its PTX make no difference.
         let mut seeds = case.clone();
         seeds.seeds.push(77);
-        assert_eq!(of(&seeds, &at_one), first);
+        assert_eq!(key_for(&seeds, &at_one), first);
         let moved = dir.path().join("moved.ptx");
         std::fs::copy(&one, &moved).unwrap();
-        assert_eq!(of(&case, &artifact(&moved)), first);
+        assert_eq!(key_for(&case, &artifact(&moved)), first);
 
         let changed_case = |change: fn(&mut Case)| {
             let mut case = case.clone();
             change(&mut case);
-            of(&case, &at_one)
+            key_for(&case, &at_one)
         };
         let changed_artifact =
             |change: fn(&mut Vec<(String, String)>, &mut Vec<FilledConstant>)| {
@@ -308,7 +308,7 @@ mod tests {
                 {
                     change(entries, constants);
                 }
-                of(&case, &changed)
+                key_for(&case, &changed)
             };
         let asked =
             |seed, limit, asked| key(&results(&cache), &case, &at_one, seed, limit, asked).unwrap();
@@ -322,7 +322,7 @@ mod tests {
         };
         let mut keys = vec![
             first,
-            of(&case, &artifact(&other)),
+            key_for(&case, &artifact(&other)),
             changed_artifact(|entries, _| entries[0].1 = "other".to_owned()),
             changed_artifact(|_, constants| {
                 constants.push(FilledConstant {

@@ -12,7 +12,7 @@ const MOST_BYTES: u64 = 16 << 20;
 
 /// The sources of a run, each read once.
 pub struct Sources<'a> {
-    /// The directory that holds gates.yaml.
+    /// The directory that holds gates.yaml. Relative paths of sources start there.
     root: &'a Path,
     /// The directory of the toolkit's headers.
     toolkit: &'a Path,

@@ -1,6 +1,6 @@
 //! Lays out the part of the compiler that broke a gate, as the judge names it. Decides nothing.
 
-use super::section::{ColumnKind, InTerminal, Section, SectionPart, Table};
+use super::section::{ColumnKind, InTerminal, Section, Table};
 use model::{BaseDemand, Blame, BlamedGate, GateVerdict, Judgement, Question};
 use wording::words::{self, plural};
 
@@ -25,7 +25,7 @@ pub fn in_terminal(judgement: &Judgement) -> Section<'static> {
     Section {
         in_comment: false,
         in_page: false,
-        ..Section::new("blame", TITLE, vec![SectionPart::Lines(lines.collect())])
+        ..Section::with_lines("blame", TITLE, lines.collect())
     }
 }
 
@@ -46,7 +46,7 @@ pub fn in_pages(judgement: &Judgement) -> Section<'static> {
     let table = Table::new(columns, rows.collect());
     Section {
         in_terminal: InTerminal::Never,
-        ..Section::new("", TITLE, vec![SectionPart::Table(table)])
+        ..Section::with_table("", TITLE, table)
     }
 }
 

@@ -77,7 +77,7 @@ pub fn section<'a>(index: &Index, judgement: &Judgement) -> [Section<'a>; 2] {
     }
     let terminal = Section {
         in_comment: false,
-        ..Section::new("bound", "", vec![SectionPart::Lines(lines)])
+        ..Section::with_lines("bound", "", lines)
     };
     let has_before = found.iter().any(|diagnosed| diagnosed.before.is_some());
     let has_wins = has_before
@@ -173,12 +173,8 @@ pub fn lay_out(found: &[Diagnosed]) -> Vec<Vec<Section<'static>>> {
     });
     let notes: Vec<_> = bases.into_iter().chain(sources).collect();
     vec![vec![
-        Section::new(
-            "bound",
-            "What bounds each case",
-            vec![SectionPart::Table(table)],
-        ),
-        Section::new("note", "Notes", vec![SectionPart::Lines(notes)]),
+        Section::with_table("bound", "What bounds each case", table),
+        Section::with_lines("note", "Notes", notes),
     ]]
 }
 

@@ -98,11 +98,7 @@ fn lay_out_group(group: &SeriesGroup) -> Vec<Section<'static>> {
     ]
     .map(|(label, what, series)| Section {
         is_folded: true,
-        ..Section::new(
-            label,
-            &format!("{what}: {}", group.key),
-            vec![SectionPart::Lines(lines(series))],
-        )
+        ..Section::with_lines(label, &format!("{what}: {}", group.key), lines(series))
     });
     std::iter::once(first).chain(charts).chain(rest).collect()
 }

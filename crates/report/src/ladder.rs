@@ -157,11 +157,11 @@ fn common_name<'a>(variants: &[&'a str]) -> &'a str {
         return "";
     };
     let has = |name: &str, part: &str| name.split('_').any(|word| word == part);
-    let common = first
+    first
         .split('_')
         .filter(|word| !word.is_empty())
-        .find(|part| rest.iter().all(|name| has(name, part)));
-    common.unwrap_or(first)
+        .find(|part| rest.iter().all(|name| has(name, part)))
+        .unwrap_or(first)
 }
 
 /// Groups the cases of a kernel whose variants compute the same. No ratio has a meaning between the groups.
@@ -381,7 +381,7 @@ pub fn lay_out(
 ) -> Vec<Vec<Section<'static>>> {
     if ladders.is_empty() {
         let none = "no kernel of this record has two variants that compute the same".to_owned();
-        let none = Section::new("ladder", "No ladder", vec![SectionPart::Lines(vec![none])]);
+        let none = Section::with_lines("ladder", "No ladder", vec![none]);
         return vec![vec![none]];
     }
     let mut groups: Vec<_> = ladders
@@ -398,11 +398,7 @@ pub fn lay_out(
     lines.push("a ratio is of two medians of this run, and no verdict".to_owned());
     lines.extend(rivals::lines(view.environment(), judgement));
     lines.extend(missing(ladders));
-    groups.push(vec![Section::new(
-        "note",
-        "Notes",
-        vec![SectionPart::Lines(lines)],
-    )]);
+    groups.push(vec![Section::with_lines("note", "Notes", lines)]);
     groups
 }
 
@@ -434,11 +430,7 @@ fn sections(view: View, ladder: &Ladder) -> Vec<Section<'static>> {
     );
     let shapes = ladder.shapes.iter().map(|shape| {
         let title = format!("{}@{}", ladder.kernel, shape.shape);
-        Section::new(
-            "",
-            &title,
-            vec![SectionPart::Table(rungs(view, ladder, shape))],
-        )
+        Section::with_table("", &title, rungs(view, ladder, shape))
     });
     std::iter::once(first).chain(shapes).collect()
 }

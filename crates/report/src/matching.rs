@@ -1,7 +1,7 @@
 //! Lays out which kernels of two compiled files are the same, before the verdicts on them.
 
 use crate::kernels::{also, by_kernel};
-use crate::section::{Section, SectionPart};
+use crate::section::Section;
 use ::binary::{BinaryKernel, LostArchitecture, MatchedBy, Matching, Pair, Resident, Worsening};
 use build::signature::{short_name, whole_name};
 use model::{Arch, UnitId};
@@ -30,8 +30,7 @@ pub fn lay_out<'a>(
     lost: &[LostArchitecture],
     worse: &[Worse],
 ) -> Vec<Section<'a>> {
-    let line =
-        |label, title: &str, text| Section::new(label, title, vec![SectionPart::Lines(text)]);
+    let line = Section::with_lines;
     vec![
         line("matched", "Matched", vec![matched(matching)]),
         line("renamed", "Renamed", renamed(&matching.pairs)),

@@ -76,8 +76,7 @@ pub fn conclusion(models: &[Model]) -> Conclusion {
             .iter()
             .any(|model| model.input.judgement.conclusion == *wanted)
     };
-    let worst = order.into_iter().find(is_any);
-    worst.unwrap_or(Conclusion::Pass)
+    order.into_iter().find(is_any).unwrap_or(Conclusion::Pass)
 }
 
 pub fn exit(models: &[Model]) -> Exit {
@@ -103,16 +102,8 @@ pub fn title(models: &[Model]) -> String {
 
 pub fn lay_out<'a>(models: &[Model]) -> Vec<Vec<Section<'a>>> {
     vec![
-        vec![Section::new(
-            "",
-            "Runs",
-            vec![SectionPart::Table(runs(models))],
-        )],
-        vec![Section::new(
-            "",
-            "Problems",
-            vec![SectionPart::Table(broken(models))],
-        )],
+        vec![Section::with_table("", "Runs", runs(models))],
+        vec![Section::with_table("", "Problems", broken(models))],
         vec![Section::new(
             "",
             "Cases side by side",

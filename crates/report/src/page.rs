@@ -44,8 +44,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
         judgement,
         ..
     } = *input;
-    let lines =
-        |label, title: &str, lines| Section::new(label, title, vec![SectionPart::Lines(lines)]);
+    let lines = Section::with_lines;
     let accepted = judgement.accepted.iter();
     let accepted = accepted.map(|acceptance| standing::accepted(&record.environment, acceptance));
     // A smaller error is seldom more than another order of the same sum.
@@ -73,12 +72,12 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
     };
     let if_verbose = |label, title: &str, lines| Section {
         in_terminal: InTerminal::IfVerbose,
-        ..Section::new(label, title, vec![SectionPart::Lines(lines)])
+        ..Section::with_lines(label, title, lines)
     };
     let comment_only = |title: &str, table: Table, is_folded| Section {
         is_folded,
         in_terminal: InTerminal::Never,
-        ..Section::new("", title, vec![SectionPart::Table(table)])
+        ..Section::with_table("", title, table)
     };
     let page_only = |title: &str, parts| Section {
         in_comment: false,
@@ -134,7 +133,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
     let [bounds, bounds_beside] = diagnosis::section(index, judgement);
     let base = judgement.base.as_ref();
     let nothing_compared = base.and_then(against_base::nothing_compared);
-    let base = base.map(|base| against_base_section(record, judgement, base));
+    let base = base.map(|base| lay_out_base(record, judgement, base));
     let rest = [
         lines("accepted", "Broken, and accepted", accepted.collect()),
         if_verbose(
@@ -182,11 +181,7 @@ pub fn lay_out<'a>(input: &ReportInput<'a>) -> Page<'a> {
         Section {
             in_comment: false,
             in_page: false,
-            ..Section::new(
-                "",
-                "Not judged",
-                vec![SectionPart::Table(not_judged::table(judgement))],
-            )
+            ..Section::with_table("", "Not judged", not_judged::table(judgement))
         },
         page_only(
             "Not judged",
@@ -254,11 +249,7 @@ fn ungated<'a>(judgement: &Judgement) -> Section<'a> {
     ];
     Section {
         is_folded: true,
-        ..Section::new(
-            "worse",
-            &title,
-            vec![SectionPart::Table(Table::new(columns, rows))],
-        )
+        ..Section::with_table("worse", &title, Table::new(columns, rows))
     }
 }
 
@@ -283,11 +274,7 @@ fn values<'a>(view: View, judgement: &Judgement) -> Section<'a> {
 }
 
 /// Returns the section on head's times against the base's, and on what was not timed.
-fn against_base_section<'a>(
-    record: &Record,
-    judgement: &Judgement,
-    base: &AgainstBase,
-) -> Section<'a> {
+fn lay_out_base<'a>(record: &Record, judgement: &Judgement, base: &AgainstBase) -> Section<'a> {
     let title = format!("against {}", against_base::revision(base));
     let rows = against_base::compared(judgement).into_iter().map(|row| {
         vec![

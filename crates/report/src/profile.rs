@@ -119,8 +119,8 @@ fn spread(profiles: &[&ProfileFacts], metric: ProfileMetric) -> Option<String> {
         .map(|profile| profile_figure(profile, metric).ok())
         .collect::<Option<Vec<f64>>>()?;
     values.sort_by(f64::total_cmp);
-    let of = |value: f64| quantity(Metric::Profile(metric), value);
-    let (low, high) = (of(*values.first()?), of(*values.last()?));
+    let in_unit = |value: f64| quantity(Metric::Profile(metric), value);
+    let (low, high) = (in_unit(*values.first()?), in_unit(*values.last()?));
     Some(if low == high {
         low
     } else {

@@ -89,6 +89,14 @@ impl<'a> Section<'a> {
             in_page: true,
         }
     }
+
+    pub fn with_lines(label: &'static str, title: &str, lines: Vec<String>) -> Self {
+        Self::new(label, title, vec![SectionPart::Lines(lines)])
+    }
+
+    pub fn with_table(label: &'static str, title: &str, table: Table) -> Self {
+        Self::new(label, title, vec![SectionPart::Table(table)])
+    }
 }
 
 impl SectionPart<'_> {

@@ -379,14 +379,8 @@ fn a_wrong_index_mapping_is_far_off() {
         }
     }
     let got = built_in(&case, &wrong, View::Seen).unwrap();
-    let facts = crate::compare::errors(
-        &got,
-        &want,
-        &case.tensors,
-        &ComparedElements::all(),
-        Some(1e-3),
-    )
-    .unwrap();
+    let all = ComparedElements::all();
+    let facts = crate::compare::errors(&got, &want, &case.tensors, &all, Some(1e-3)).unwrap();
     assert!(facts.max_err.0 > 0.1 && facts.over_tolerance.unwrap().0 > 0.5);
 }
 
@@ -406,15 +400,9 @@ fn codecs_have_their_known_error_in_attention() {
         let inputs = generate(&case, 1).unwrap();
         let [seen, original] =
             [View::Seen, View::Original].map(|view| built_in(&case, &inputs, view).unwrap());
-        let facts = crate::compare::errors(
-            &seen,
-            &original,
-            &case.tensors,
-            &ComparedElements::all(),
-            None,
-        )
-        .unwrap();
-        facts.max_err.0
+        let all = ComparedElements::all();
+        let facts = crate::compare::errors(&seen, &original, &case.tensors, &all, None);
+        facts.unwrap().max_err.0
     };
     let offset_binary = error(ElemType::U8, 127.0, 128, [1, 1, 128, 64]);
     assert!((0.005..0.03).contains(&offset_binary), "{offset_binary}");

@@ -139,17 +139,15 @@ fn is_cost(metric: Metric) -> bool {
 
 /// Returns the cases of some subjects. A unit is represented by the first of its cases.
 fn cases<'a>(plan: &Plan, subjects: impl Iterator<Item = &'a Subject>) -> BTreeSet<CaseId> {
-    let of = |subject: &Subject| match subject {
+    let case_id = |subject: &Subject| match subject {
         Subject::Case(case) => Some(case.clone()),
-        Subject::Unit(unit) => {
-            let of_unit = plan
-                .cases
-                .iter()
-                .find(|case| (&case.id.kernel, &case.id.variant) == (&unit.kernel, &unit.variant));
-            of_unit.map(|case| case.id.clone())
-        }
+        Subject::Unit(unit) => plan
+            .cases
+            .iter()
+            .find(|case| (&case.id.kernel, &case.id.variant) == (&unit.kernel, &unit.variant))
+            .map(|case| case.id.clone()),
     };
-    subjects.filter_map(of).collect()
+    subjects.filter_map(case_id).collect()
 }
 
 /// A smaller change, of a value or of a share, is ignored.

@@ -484,10 +484,8 @@ mod profiled {
     fn values_missing_from_a_profile_are_not_invented() {
         let mut lacking = facts(&[], &[]);
         let why = Unknown::NoStalls;
-        assert_eq!(
-            diagnose_blocks(528, &[&lacking]).bound,
-            Bound::Unknown { why }
-        );
+        let unknown = Bound::Unknown { why };
+        assert_eq!(diagnose_blocks(528, &[&lacking]).bound, unknown);
         let lacks = Seen::Unsupported(Unsupported::Launcher);
         lacking.kernels[0].metrics.insert(TensorActive, lacks);
         let diagnosis = diagnose_blocks(528, &[&lacking]);
@@ -495,10 +493,8 @@ mod profiled {
         assert!(diagnosis.uses.contains_key(&Resource::Fp32));
         lacking.kernels.push(lacking.kernels[0].clone());
         let why = Unknown::SeveralKernels;
-        assert_eq!(
-            diagnose_blocks(528, &[&lacking]).bound,
-            Bound::Unknown { why }
-        );
+        let unknown = Bound::Unknown { why };
+        assert_eq!(diagnose_blocks(528, &[&lacking]).bound, unknown);
     }
 
     #[test]

@@ -370,8 +370,8 @@ impl Drafts<'_> {
             let cause = ProblemCause::Verdict(Box::new(verdict.reason.clone()));
             let code = cause.code();
             self.join(Rank::WrongValues, cause, &[first], rest, |problem| {
-                let of = problem.verdicts.first().and_then(|at| verdicts.get(*at));
-                let is_alike = of.is_some_and(|of| of.metric() == verdict.metric());
+                let first = problem.verdicts.first().and_then(|at| verdicts.get(*at));
+                let is_alike = first.is_some_and(|first| first.metric() == verdict.metric());
                 let kernel = problem.subjects.first().map(Subject::kernel);
                 problem.code == code && is_alike && kernel == Some(subject.kernel())
             });
@@ -394,11 +394,11 @@ impl Drafts<'_> {
             });
         }
         if is_cost(verdict) {
-            let of =
+            let kernel_and_variant =
                 |subject: &Subject| (subject.kernel().to_owned(), subject.variant().to_owned());
-            let own = of(&verdict.subject);
+            let own = kernel_and_variant(&verdict.subject);
             return self.join(Rank::Cost, cause, &[at], &[], |problem| {
-                problem.subjects.first().map(of) == Some(own.clone())
+                problem.subjects.first().map(kernel_and_variant) == Some(own.clone())
             });
         }
         match reason_of(verdict) {

@@ -176,11 +176,11 @@ impl Names<'_> {
     }
 
     fn new_name(&self, name: &str, is_of: impl Fn(&RenamedItem) -> bool) -> String {
-        let found = self
-            .renames
+        self.renames
             .iter()
-            .find(|rename| rename.from == name && is_of(&rename.item));
-        found.map_or(name, |rename| &rename.to).to_owned()
+            .find(|rename| rename.from == name && is_of(&rename.item))
+            .map_or(name, |rename| &rename.to)
+            .to_owned()
     }
 }
 

@@ -110,7 +110,7 @@ fn kernels<'a>(asked: PlanAndGates<'a>) -> Vec<KernelParts<'a>> {
             names.push(&case.id.kernel);
         }
     }
-    let of = |name: &'a str| {
+    let collect_parts = |name: &'a str| {
         let units = asked.plan.units.iter();
         let cases = asked.plan.cases.iter();
         let gates = asked.gates.iter();
@@ -121,7 +121,7 @@ fn kernels<'a>(asked: PlanAndGates<'a>) -> Vec<KernelParts<'a>> {
             gates: gates.filter(|gate| gate.subject.kernel() == name).collect(),
         }
     };
-    names.into_iter().map(of).collect()
+    names.into_iter().map(collect_parts).collect()
 }
 
 impl<'a> KernelParts<'a> {
@@ -388,7 +388,7 @@ fn pair_tensors<'a>(
         return Vec::new();
     }
     let cases = pair_cases(base, head, known);
-    let of = |case: &Case, name: &str| {
+    let find_tensor = |case: &Case, name: &str| {
         case.tensors
             .iter()
             .find(|tensor| tensor.name == name)
@@ -397,7 +397,7 @@ fn pair_tensors<'a>(
     pair(&gone, &new, |gone, new| {
         let mut is_anywhere = false;
         let is_same = cases.iter().all(|(was, is)| {
-            let (theirs, ours) = (of(was, gone), of(is, new));
+            let (theirs, ours) = (find_tensor(was, gone), find_tensor(is, new));
             is_anywhere |= theirs.is_some();
             let is_same_content = match (theirs, ours) {
                 (Some(theirs), Some(ours)) => has_content_of(&theirs, &ours),

@@ -60,7 +60,7 @@ fn stand_in<'a>(
 /// or is open. If the variant was checked, the fallback must be proven right there.
 fn holds(view: View, verdicts: &[Verdict], fallback: &Fallback, to: &str) -> bool {
     let plan = view.plan();
-    let of = |case: &CaseId| CaseId {
+    let fallback_case = |case: &CaseId| CaseId {
         variant: to.to_owned(),
         ..case.clone()
     };
@@ -79,7 +79,7 @@ fn holds(view: View, verdicts: &[Verdict], fallback: &Fallback, to: &str) -> boo
         .cases
         .iter()
         .filter(|case| fallback.is_of(&case.id))
-        .all(|case| plan.case(&of(&case.id)).is_some());
+        .all(|case| plan.case(&fallback_case(&case.id)).is_some());
     let is_right_there = verdicts
         .iter()
         .filter(|verdict| {
@@ -88,7 +88,7 @@ fn holds(view: View, verdicts: &[Verdict], fallback: &Fallback, to: &str) -> boo
         })
         .all(|verdict| match &verdict.subject {
             Subject::Unit(_) => true,
-            Subject::Case(case) => view.timeable(&of(case)).is_ok(),
+            Subject::Case(case) => view.timeable(&fallback_case(case)).is_ok(),
         });
     let passes = gates().any(|gate| gate.outcome == Outcome::Pass);
     is_covered && is_right_there && passes && !gates().any(blocks)

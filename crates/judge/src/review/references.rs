@@ -129,11 +129,11 @@ pub fn between(base: &Record, head: &Record) -> Vec<Comparison> {
         |(theirs, ours)| required(theirs, ours),
         |(theirs, ours), ()| {
             let seeds = theirs.seeds.iter().filter(|seed| ours.seeds.contains(seed));
-            let of = |seed: &u64| {
+            let digest_pair = |seed: &u64| {
                 let key = (&ours.id, *seed);
                 Some((was.get(&key)?, is.get(&key)?))
             };
-            let known: Option<Vec<_>> = seeds.map(of).collect();
+            let known: Option<Vec<_>> = seeds.map(digest_pair).collect();
             let ended = match known {
                 Some(seeds) if !seeds.is_empty() => compare_digests(theirs, ours, &seeds),
                 _ => match &theirs.reference {

@@ -342,7 +342,7 @@ fn range_of(value: MetricValue, agreed: &AgreedOn, metric: Metric) -> OrNotPasse
         high: number,
         count: LEAST_PROFILES,
     };
-    let of = |spread: Option<Spread>, number: f64| {
+    let enough_repeats = |spread: Option<Spread>, number: f64| {
         let repeats = spread.and_then(Spread::repeats);
         let repeats = repeats.unwrap_or(exactly(number));
         match repeats.count {
@@ -355,8 +355,8 @@ fn range_of(value: MetricValue, agreed: &AgreedOn, metric: Metric) -> OrNotPasse
         }
     };
     let (head, base) = (
-        of(value.spread, value.number)?,
-        of(agreed.spread, agreed.value)?,
+        enough_repeats(value.spread, value.number)?,
+        enough_repeats(agreed.spread, agreed.value)?,
     );
     // The least and the greatest distance between the two ranges, relative to the agreed value.
     let share = |difference: f64| relative_change(agreed.value + difference, agreed.value);

@@ -389,11 +389,11 @@ mod tests {
 
         #[test]
         fn a_common_factor_cancels(head in values(), base in values(), k in 0.001..1000.0) {
-            let of = |values: &[f64], k: f64| {
+            let scaled = |values: &[f64], k: f64| {
                 ProcessGroup::from_values(&values.iter().map(|value| value * k).collect::<Vec<_>>(), 1e-6).unwrap()
             };
-            let a = compare(&of(&head, 1.0), &of(&base, 1.0));
-            let b = compare(&of(&head, k), &of(&base, k));
+            let a = compare(&scaled(&head, 1.0), &scaled(&base, 1.0));
+            let b = compare(&scaled(&head, k), &scaled(&base, k));
             prop_assert!((a.ratio / b.ratio - 1.0).abs() < 1e-6);
         }
 
@@ -401,7 +401,7 @@ mod tests {
         fn a_session_more_narrows_the_interval_and_a_common_factor_cancels(
             sessions in 2u32..10, deviation in 1e-4..0.1, k in 0.001..1000.0,
         ) {
-            let of = |sessions: u32, k: f64| {
+            let predict_scaled = |sessions: u32, k: f64| {
                 // Quieter than the sessions: else its own few processes decide the width.
                 let head = ProcessGroup::from_summary(101.0 * k, 1e-5, 5).unwrap();
                 let base = Between {
@@ -413,10 +413,10 @@ mod tests {
                 predict(&head, &base).unwrap()
             };
             let width = |comparison: &Comparison| (comparison.interval[1] / comparison.interval[0]).ln();
-            let (few, more) = (of(sessions, 1.0), of(sessions + 1, 1.0));
+            let (few, more) = (predict_scaled(sessions, 1.0), predict_scaled(sessions + 1, 1.0));
             prop_assert!(width(&more) < width(&few) * (1.0 + 1e-9));
             prop_assert!(few.interval[0] <= few.ratio && few.ratio <= few.interval[1]);
-            let scaled = of(sessions, k);
+            let scaled = predict_scaled(sessions, k);
             prop_assert!((scaled.ratio / few.ratio - 1.0).abs() < 1e-6);
             prop_assert!((width(&scaled) / width(&few) - 1.0).abs() < 1e-6);
         }

@@ -385,11 +385,11 @@ impl Schedule {
 
 /// Checks that the ratios among the first `count` are numbers.
 fn finite(ln_ratios: &[f64], count: usize) -> Result<(), Undecidable> {
-    let unusable = ln_ratios
+    ln_ratios
         .iter()
         .take(count)
-        .position(|ratio| !ratio.is_finite());
-    unusable.map_or(Ok(()), |index| Err(Undecidable::Ratio { index }))
+        .position(|ratio| !ratio.is_finite())
+        .map_or(Ok(()), |index| Err(Undecidable::Ratio { index }))
 }
 
 /// Returns the t that Student's distribution exceeds with probability `p`. It is computed from the lower tail, where a

@@ -81,17 +81,17 @@ fn cases_that_head_alone_passes_over_are_not_skipped() {
         }
         record
     };
-    let of = |base: &Record| {
+    let judge_against = |base: &Record| {
         let judgement = compare(base, &skipped(), Loosening::Fails);
         verdict_of(&judgement, &case("fast", "small"), p50_change())
     };
-    let found = of(&foreign());
+    let found = judge_against(&foreign());
     let why = Box::new(Reason::NotRun(why()));
     assert_eq!(
         (found.outcome, found.reason),
         (Outcome::Inconclusive, Reason::HeadPassedOver { why })
     );
-    assert_ne!(of(&skipped()).outcome, Outcome::Pass);
+    assert_ne!(judge_against(&skipped()).outcome, Outcome::Pass);
 }
 
 /// Only what was read in another format is; no file can say it of itself.

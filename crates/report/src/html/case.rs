@@ -559,12 +559,12 @@ fn is_of(unit: &Unit, case: &CaseId) -> bool {
 }
 
 fn rank(outcome: Option<Outcome>) -> usize {
-    let place = values::WORST_FIRST
+    values::WORST_FIRST
         .iter()
         .map(|outcome| Some(*outcome))
         .enumerate()
-        .find_map(|(at, known)| (known == outcome).then_some(at));
-    place.unwrap_or(usize::MAX)
+        .find_map(|(at, known)| (known == outcome).then_some(at))
+        .unwrap_or(usize::MAX)
 }
 
 /// Returns samples of one launch in ns, the base next to head: from one process, or from two runs.

@@ -120,7 +120,7 @@ impl<'a> Param<'a> {
                 )?
             }
             Self::Bytes(tensor) => {
-                let bytes = Layout::for_tensor(tensor).gather(tensor, &data(tensor)?.bytes);
+                let bytes = Layout::new(tensor).gather(tensor, &data(tensor)?.bytes);
                 bytes.map_err(|wrong| wrong.to_string())?.into_owned()
             }
             Self::Null => Vec::new(),

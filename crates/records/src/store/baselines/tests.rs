@@ -97,10 +97,10 @@ fn counters_that_are_withheld_are_removed_and_so_is_a_file_of_none() {
     let shapes = || {
         let (baselines, broken) = load_baselines(dir.path()).unwrap();
         assert_eq!(broken, []);
-        let of = |baseline: &Baseline| {
+        let is_wanted = |baseline: &Baseline| {
             baseline.variant == "direct" && baseline.key.facet() == Facet::Counters
         };
-        let found = baselines.into_iter().find(of);
+        let found = baselines.into_iter().find(is_wanted);
         found.map(|baseline| baseline.cases.into_keys().collect::<Vec<_>>())
     };
     assert_eq!(shapes().unwrap(), ["large", "small"]);
