@@ -12,7 +12,7 @@ use system::error::Result;
 /// The compilers of the command line, in the place of those that gates.yaml pins.
 #[derive(Clone, Debug)]
 pub struct CompilerRequest {
-    /// The compiler of both sides, unless the base has one of its own.
+    /// The compiler of both sides, unless the base is given another one.
     pub toolchain: Option<Choice>,
     /// Makes the same files the base.
     pub base: Option<Choice>,
@@ -49,7 +49,7 @@ impl CompilerRequest {
         Ok(())
     }
 
-    /// The files of head as they are, with all that they ask.
+    /// Returns the files of head unchanged, with all their gates, as the base of a change of compiler.
     fn same_files(&self, change: &Change, compiler: &Choice) -> Result<BaseSide> {
         let head = &change.head;
         // Files that are broken are head's to report.
@@ -82,12 +82,13 @@ impl CompilerRequest {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     pub change: PartChange,
-    /// The compiler after it.
+    /// The compiler that is complete after this step.
     pub compiler: Choice,
 }
 
-/// The way from the base's compiler to head's. A newer part reads what an older one writes, and not the other way round:
-/// the way up begins with the last part, and the way down with the first.
+/// Returns the steps from the base's compiler to head's, each with one more part exchanged. A newer part reads what an
+/// older one writes, and not the other way round: the way up begins with the last part, and the way down with the
+/// first.
 ///
 /// # Errors
 /// Environment, where one of the two is not there.

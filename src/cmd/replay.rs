@@ -97,7 +97,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
     Ok(judgement.conclusion.into())
 }
 
-/// Cases of which nothing was judged.
+/// Returns the number of cases for which the judgement says nothing.
 fn count_not_run(plan: &Plan, judgement: &Judgement) -> usize {
     let decided: HashSet<&Subject> = judgement
         .verdicts

@@ -1,4 +1,4 @@
-//! Built-in kernels, which are timed, and what they compute is never looked at: their cases, and how one is timed.
+//! Built-in kernels: their cases, and how one of them is timed. What they compute is never looked at.
 
 use build::Artifact;
 use model::{
@@ -13,7 +13,7 @@ use wording::reasons;
 /// The directory of their sources in the cache.
 pub const CACHE: &str = "builtin";
 
-/// Threads of a block.
+/// The number of threads in a block.
 pub const BLOCK: u32 = 256;
 
 /// Long enough for a millisecond of memory traffic, samples and settling.

@@ -113,7 +113,7 @@ pub fn find_key(
         path.iter().for_each(|dir| note(&dir.join(word), &mut seen));
     }
     note(&this_program()?, &mut seen);
-    // What is relative is in the tree, and an empty part of PYTHONPATH is the root.
+    // Relative paths are below the tree, and an empty part of PYTHONPATH means the root.
     places.retain(|place| place.is_absolute() && place.parent().is_some());
     for place in places {
         look(&place, checkout, &mut seen);
@@ -218,10 +218,11 @@ impl Kept {
         Ok(is_whole)
     }
 
-    /// Copies what the builds made, if there are any. What it returns is kept when the programs have run.
+    /// Copies what the builds made, if there are any builds. The copy that it returns becomes the kept build after the
+    /// programs have run.
     ///
     /// # Errors
-    /// Where something cannot be read or written, or is no file, directory or link.
+    /// Returns an error if something cannot be read or written, or is no file, directory or link.
     pub fn stage(&self, run: &Path, is_built: bool) -> io::Result<TemporaryDir> {
         check_places(run)?;
         let staged = TemporaryDir::new_in(&self.dir)?;

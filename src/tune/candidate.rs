@@ -1,4 +1,4 @@
-//! A configuration on its way: what it is called with, and what was built of it.
+//! A configuration of a search: the values that it sets, and what was built from it.
 
 use super::outcome::{Dropped, DroppedBy, Resources, Values};
 use build::Built;
@@ -16,12 +16,12 @@ pub struct Candidate {
     pub values: Values,
     /// For one architecture. Or why it cannot be called.
     pub asked: Result<ResolvedVariant, String>,
-    /// As many as there are units.
+    /// The builds, one for each unit.
     pub built: Vec<Built>,
 }
 
 impl Candidate {
-    /// `values` on top of the start's own macros, for one architecture.
+    /// Makes a candidate that sets `values` in addition to the start's own macros, for one architecture.
     pub fn new(
         tuning: &Tuning,
         number: u32,
@@ -56,7 +56,7 @@ impl Candidate {
         cases.find(|case| case.id.shape == shape)
     }
 
-    /// Why it goes no further than the compiler, if it does not.
+    /// Returns why the candidate ends with the compiler, or `None` if it was built.
     pub fn unbuilt(&self) -> Option<Dropped> {
         if let Err(message) = &self.asked {
             return Some(Dropped::new(
@@ -134,7 +134,7 @@ impl Candidate {
     }
 }
 
-/// The name of a candidate among the variants of its kernel.
+/// Returns the name of a candidate among the variants of its kernel.
 fn name(number: u32) -> String {
     match number {
         0 => "start".to_owned(),
