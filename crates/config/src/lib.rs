@@ -79,7 +79,7 @@ pub use tuning::{Tuning, load_tuning};
 use model::Schedule;
 use source::Source;
 
-/// Whether a text is a file of gates, by what it says: whatever its name, and right or wrong.
+/// Returns true if a text is a file of gates, by its content. Its name does not matter, nor whether it has mistakes.
 pub fn is_gates(text: &str) -> bool {
     let source = Source::parse("", text);
     source.is_ok_and(|source| {
@@ -90,19 +90,20 @@ pub fn is_gates(text: &str) -> bool {
     })
 }
 
-/// How times are taken without a gates.yaml.
+/// Returns how times are taken if there is no gates.yaml.
 pub fn default_timing() -> Schedule {
     defaults::TIMING
 }
 
-/// JSON Schema of gates.yaml, for editors.
+/// Returns the JSON Schema of gates.yaml, for editors.
 pub fn schema() -> serde_json::Value {
     let mut schema = schemars::schema_for!(raw::GatesFile).to_value();
     describe_alternatives(&mut schema);
     schema
 }
 
-/// A value of an enum is an object with one key, and its description belongs to the object. Editors show that of the key.
+/// Moves the description of each enum value to its key. Such a value is an object with one key, and schemars describes
+/// the object, but editors show the description of the key.
 fn describe_alternatives(schema: &mut serde_json::Value) {
     let Some(definitions) = schema
         .get_mut("$defs")

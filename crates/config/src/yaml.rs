@@ -1,5 +1,4 @@
-//! Values of a YAML text, which know where they were written. With `source` and `layout` the only user of
-//! `serde_yaml`.
+//! YAML values that know where they were written. Only this module, `source` and `layout` use `serde_yaml`.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
@@ -244,10 +243,10 @@ impl Problem {
     }
 }
 
-/// Suggestions for a wrong name.
+/// A suggestion for a wrong name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Suggestion<'a> {
-    /// One name is like it.
+    /// A single name that is similar.
     Close(&'a str),
     /// None is: all that there are.
     Known(Vec<&'a str>),
@@ -275,7 +274,7 @@ impl From<Suggestion<'_>> for String {
     }
 }
 
-/// The one of `known` that is close to `name`, or the only one that begins so; else all.
+/// Returns the name in `known` that is close to `name` or the only one that begins with it, or else all names.
 pub fn suggest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Suggestion<'a> {
     let known: Vec<&str> = known.collect();
     let close = known

@@ -63,7 +63,8 @@ fn cases(selection: &Selection) -> Vec<String> {
     cases
 }
 
-/// The base is held against head's whole file, whatever is run of it.
+/// Requires the whole file and a selection without filters to be equal: the base is compared with head's whole file,
+/// whatever is run.
 #[test]
 fn the_whole_file_equals_a_selection_without_filters() {
     let asked = Selection {
