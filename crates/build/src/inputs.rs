@@ -1,9 +1,9 @@
-//! The files that a compilation depended on, and whether they are unchanged.
+//! Records the files that a compilation depended on, and checks whether they are unchanged.
 //!
-//! Three kinds: files that were read (by content), files that were not there and would have been read
-//! instead (a header that appears earlier in the search order), and answers of `__has_include`. Names come from what files
-//! say, and directories from the compiler. Where a name is not written in a file, or a flag is not known to read nothing,
-//! the outcome is not reused.
+//! There are three kinds of input: files that were read (by content), files that did not exist and would have been read
+//! instead (a header that appears earlier in the search order), and answers of `__has_include`. The names come from the
+//! texts of files, and the directories from the compiler. If a name is not written in a file, or a flag may make the
+//! compiler read other files, the outcome is not reused.
 
 use super::files::Files;
 use super::search::SearchList;
@@ -76,7 +76,7 @@ impl Dependencies {
         Some(inputs)
     }
 
-    /// Whether all of it is as it was.
+    /// Returns true if all inputs are unchanged.
     pub fn hold(&self, files: &Files) -> bool {
         self.files
             .iter()
@@ -127,7 +127,7 @@ fn parent(file: &str) -> String {
         .unwrap_or_default()
 }
 
-/// The root of relative paths is the empty string.
+/// Joins a directory and a name. The root of relative paths is the empty string.
 fn join(dir: &str, name: &str) -> String {
     match dir {
         "" => name.to_owned(),
@@ -136,7 +136,7 @@ fn join(dir: &str, name: &str) -> String {
     }
 }
 
-/// Every way in which an `#include` may have named this file: `c.h`, `b/c.h`, `a/b/c.h`.
+/// Returns every way in which an `#include` may have named this file: `c.h`, `b/c.h`, `a/b/c.h`.
 fn suffixes(file: &str) -> impl Iterator<Item = &str> {
     let relative = file.trim_start_matches('/');
     std::iter::once(relative)
@@ -154,7 +154,7 @@ fn suffixes(file: &str) -> impl Iterator<Item = &str> {
 #[derive(Default)]
 struct Names {
     included: BTreeSet<String>,
-    /// By `__has_include`.
+    /// The names in `__has_include`.
     asked: BTreeSet<String>,
 }
 
@@ -171,8 +171,8 @@ static ASKED: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 impl Names {
-    /// Reads a header that comes with the compiler or the system: what macros of its own make of names is its affair, and in
-    /// its digest.
+    /// Reads a header that comes with the compiler or the system. A name that its own macros make depends only on its
+    /// text, which its digest covers.
     fn read_system_header(&mut self, text: &str) {
         let (Some(included), Some(asked)) = (INCLUDED.as_ref(), ASKED.as_ref()) else {
             return;
@@ -245,7 +245,7 @@ static NVCC: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// The same of the host compiler.
+/// The flags of the host compiler that are known to read no further files.
 static HOST: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?x)^(?:-O.*|-[DU].*|-I.*|-isystem.*|-iquote.*|-idirafter.*|-std=.*|-g\w*|-w|-W(?:[^lap].*|[lap][^,]+)|-pedantic
@@ -255,7 +255,7 @@ static HOST: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// The same of PTXAS.
+/// The flags of PTXAS that are known to read no further files.
 static PTXAS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?x)^(?:-O\d|--opt-level.*|-v|--verbose|-w|--?(?:d[ls]cm|def-(?:load|store)-cache|force-(?:load|store)-cache|fmad
@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(suffixes("../x/c.h").collect::<Vec<_>>(), ["x/c.h", "c.h"]);
     }
 
-    /// What a text includes, and what it asks for.
+    /// Returns the names that a text includes, and those that it asks for with `__has_include`.
     fn names(text: &str) -> Option<(Vec<String>, Vec<String>)> {
         let mut names = Names::default();
         names.read(text)?;

@@ -1,4 +1,4 @@
-//! A compiler whose parts are of several toolkits: a directory of links to them.
+//! Composes a compiler from parts of several toolkits, as a directory of links to them.
 
 use super::install::{DIR, lock};
 use super::probe::{self, ToolkitLayout};
@@ -11,7 +11,7 @@ use system::cache::Cache;
 use system::error::{Error, Result};
 use system::temporary::TemporaryDir;
 
-/// `whole` with some of its parts from other compilers.
+/// Replaces some parts of `whole` with parts of other compilers.
 ///
 /// # Errors
 /// Environment, where the directory cannot be written, or nvcc does not take its parts from it.
@@ -52,7 +52,7 @@ pub(super) fn compose(
     probe::probe(&composed, version, &search.host_compiler()?, cache)
 }
 
-/// `13.2.86+ptxas13.0.88`
+/// Returns a version such as `13.2.86+ptxas13.0.88`.
 fn version(nvcc: &Toolchain, others: [&Toolchain; 3]) -> String {
     let mut version = nvcc.facts.version.clone();
     for (part, own) in Component::ALL.into_iter().skip(1).zip(others) {
@@ -74,9 +74,9 @@ fn nvvm_of(cicc: &Path) -> PathBuf {
     cicc.ancestors().nth(2).unwrap_or(cicc).to_owned()
 }
 
-/// Where the parts are.
+/// The directories in which the parts are.
 struct Places {
-    /// The directory with nvcc.
+    /// The directory that contains nvcc.
     bin: PathBuf,
     include: PathBuf,
     nvvm: PathBuf,
@@ -84,7 +84,7 @@ struct Places {
 }
 
 impl Places {
-    /// The directory of links, made unless it is there.
+    /// Returns the directory of links, and makes it if it does not exist.
     fn link(&self, cache: &Cache) -> Result<PathBuf> {
         let dir = cache.dir(DIR)?;
         let mut name = blake3::Hasher::new();
