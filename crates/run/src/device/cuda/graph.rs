@@ -1,5 +1,5 @@
-//! Streams captured into graphs: to run many launches without the host between them, and to read back
-//! what a launcher launches.
+//! Captures streams into graphs, to run many launches without the host between them, and to find out what a launcher
+//! launches.
 
 use super::error::{check, describe};
 use crate::device::{Failure, Result};
@@ -66,7 +66,7 @@ impl Graph {
         }
     }
 
-    /// Every kernel in it, with its name in the device code and its launch.
+    /// Returns every kernel in the graph, with its name in the device code and its launch.
     pub fn kernels(&self, facts: &DeviceFacts) -> Result<Vec<(sys::CUfunction, String, Launch)>> {
         if facts.cuda_driver_version < NAMES_SINCE {
             return Err(Failure::Unsupported(Unsupported::DriverLacks {

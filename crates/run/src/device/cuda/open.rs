@@ -1,4 +1,4 @@
-//! From a choice to an open device, or the reason why there is none.
+//! Opens the chosen device, or returns the reason why there is none.
 
 use super::CudaDevice;
 use super::error::{check, describe};
@@ -120,7 +120,7 @@ fn open_ordinal(ordinal: u32) -> Result<CudaDevice> {
     // SAFETY: as above.
     let pci = text(|buffer, len| unsafe { sys::cuDeviceGetPCIBusId(buffer, len, device) })?;
     let mut uuid = sys::CUuuid_st { bytes: [0; 16] };
-    // SAFETY: the driver writes 16 bytes, as many as there are.
+    // SAFETY: the driver writes 16 bytes, and the array has 16.
     check("cuDeviceGetUuid", unsafe {
         sys::cuDeviceGetUuid_v2(&raw mut uuid, device)
     })?;
@@ -171,7 +171,7 @@ fn text(get: impl FnOnce(*mut std::ffi::c_char, i32) -> CUresult) -> Result<Stri
         .unwrap_or_default())
 }
 
-/// As nvidia-smi writes it.
+/// Returns a UUID as nvidia-smi writes it.
 fn uuid_text(bytes: &[u8; 16]) -> String {
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     format!(
@@ -184,7 +184,7 @@ fn uuid_text(bytes: &[u8; 16]) -> String {
     )
 }
 
-/// Where there is no NVML: the kernel module's own word.
+/// Returns the driver's version as the kernel module says it, for a machine without NVML.
 fn kernel_module_version() -> Option<String> {
     files::read_text(
         std::path::Path::new("/sys/module/nvidia/version"),

@@ -1,4 +1,5 @@
-//! Memory at addresses that a captured program had. Allocations shared pages there, and so they do here.
+//! Places memory at the addresses that a captured program had. Its allocations shared pages, and they share them here,
+//! too.
 
 use super::error::check;
 use crate::device::{Address, Failure, Result};
