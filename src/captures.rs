@@ -32,7 +32,7 @@ const MOST_SLOWER: f64 = 0.01;
 /// The deadline of a captured launch in milliseconds, which is the default of a case of gates.yaml.
 const DEADLINE_MS: u64 = (config::DEADLINE_NS / 1e6) as u64;
 
-/// The data of a case are the program's, whatever the seed.
+/// The seeds of a case. Its data is the program's, so one seed is enough.
 const SEEDS: [u64; 1] = [1];
 
 /// The form of a kernel's code that is run.
@@ -40,7 +40,7 @@ const SEEDS: [u64; 1] = [1];
 pub enum Form {
     /// As the program ran it; PTX where the module has nothing else.
     Machine,
-    /// PTX, for the simulator.
+    /// PTX, which the simulator can run.
     Ptx,
 }
 
@@ -192,7 +192,7 @@ fn load_all(dir: &Path, form: Form, program: Option<&Program>) -> Result<LoadedL
 /// Keeps the cases that filters name.
 ///
 /// # Errors
-/// Usage, for a filter that fits none. Environment, where none of those that are left can run.
+/// Usage, for a filter that fits none. Environment, if none of the remaining cases can run.
 pub fn select(loaded: &mut Loaded, filters: &[String]) -> Result<()> {
     let filters = config::parse_filters(&loaded.all, filters).map_err(Error::Usage)?;
     if filters.is_empty() {
@@ -224,10 +224,10 @@ pub struct AgainstBase {
     pub other_inputs: Vec<CaseId>,
 }
 
-/// Holds head to what the base's launches gave on the same inputs, and to their times.
+/// Compares head's launches with the base's: with their outputs on the same inputs, and with their times.
 ///
 /// # Errors
-/// Usage, where no launch can be compared.
+/// Usage, if no launch can be compared.
 pub fn compare(head: &mut Loaded, mut base: Loaded, form: Form) -> Result<AgainstBase> {
     if head.root == base.root {
         return Err(Error::usage("it is its own base")

@@ -38,7 +38,7 @@ pub fn find_library() -> Result<PathBuf> {
 /// Has a program loaded with the library.
 ///
 /// # Errors
-/// Environment, where the request cannot be written down.
+/// Environment, if the request cannot be written down.
 pub fn inject(command: &mut Command, library: &Path, request: &Request) -> Result<()> {
     let request = serde_json::to_string(request)
         .map_err(|error| Error::environment(format!("the request: {error}")))?;

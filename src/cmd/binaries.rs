@@ -62,7 +62,7 @@ pub fn run(args: &BinaryArgs) -> Result<Exit> {
 /// Lines of what is printed about compiled files.
 const MOST_LINES: usize = 40;
 
-/// Cuts what a terminal shows, unless all of it was asked for.
+/// Shortens the text for a terminal, unless the user wants all of it.
 pub fn fitting(text: String, verbosity: Verbosity) -> String {
     if verbosity == Verbosity::Verbose {
         text
@@ -138,7 +138,7 @@ fn of_files(mut accepted: Vec<Acceptance>) -> Vec<Acceptance> {
     accepted
 }
 
-/// The compiled files that a run judges: all, or none where it is asked for some kernels.
+/// The compiled files that a run judges: all of them, or none if the user selected some kernels.
 pub enum Asked {
     All(Vec<Library>),
     /// The filters or options leave them out.

@@ -223,7 +223,7 @@ fn compare(
             let options = terminal_options(verbosity);
             let text = report::terminal::render_with(&input, &kernels, &why, options);
             if args.explain {
-                // The causes were asked for.
+                // The user wants the causes.
                 text
             } else {
                 binaries::fitting(text, verbosity)

@@ -48,10 +48,10 @@ pub fn run(args: &CaptureArgs) -> Result<Exit> {
     Ok(Exit::Held)
 }
 
-/// Runs a program, and reads the launches that were captured. The second is how it ended.
+/// Runs a program, and reads the launches that were captured. Returns the capture, and how the program ended.
 ///
 /// # Errors
-/// Usage, where it cannot be started. Environment, where the capture cannot be read.
+/// Usage, if it cannot be started. Environment, if the capture cannot be read.
 pub fn run_captured(
     words: &[String],
     library: &Path,

@@ -28,7 +28,7 @@ pub fn run(args: &HistoryArgs) -> Result<Exit> {
 /// Loads the part of the history that filters select.
 ///
 /// # Errors
-/// Usage, where git has none or a filter picks nothing.
+/// Usage, if git has none or a filter picks nothing.
 pub fn load(config: &Path, filters: &[String]) -> Result<History> {
     let Some(past) = past(config)? else {
         return Err(

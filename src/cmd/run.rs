@@ -170,7 +170,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// With `--changed`, loads the cases again whose kernel differs from the revision's, and all programs; `None` where
+    /// With `--changed`, loads the cases again whose kernel differs from the revision's, and all programs; `None` if
     /// there are none.
     fn keep_changed(&self, loaded: Loaded) -> Result<Option<Loaded>> {
         let Some(revision) = &self.args.changed else {

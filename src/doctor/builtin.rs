@@ -70,7 +70,7 @@ pub fn case(kernel: &str, shape: &str, blocks: u32, tensors: Vec<Tensor>, args: 
 /// Returns the time of one launch in a batch, in ns.
 ///
 /// # Errors
-/// Environment, where the kernel broke or the device is gone.
+/// Environment, if the kernel broke or the device is gone.
 pub fn time(crew: &mut Crew, case: &Case, artifact: &Artifact) -> Result<f64> {
     let facts: TimeFacts = got(
         crew.time(TimeJob {
@@ -93,7 +93,7 @@ pub fn time(crew: &mut Crew, case: &Case, artifact: &Artifact) -> Result<f64> {
 /// Returns what was seen. `what` is its name in the error.
 ///
 /// # Errors
-/// Environment, where there is nothing.
+/// Environment, if nothing was seen.
 pub fn got<T>(seen: Seen<T>, what: &str) -> Result<T> {
     let why = match seen {
         Seen::Got(facts) => return Ok(facts),

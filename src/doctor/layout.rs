@@ -326,7 +326,7 @@ fn peak(measured: &Measured) -> String {
     }
 }
 
-/// Returns `13.0` for 13000.
+/// Returns the version `13.0` for 13000.
 fn cuda_version(version: u32) -> String {
     format!("{}.{}", version / 1000, version % 1000 / 10)
 }

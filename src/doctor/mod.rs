@@ -29,13 +29,13 @@ pub struct Machine {
     pub cache: Result<CacheSeen, Diagnostic>,
     pub output: OutputSeen,
     pub gates: GatesSeen,
-    /// `None` where there was no cache to look from.
+    /// The compiler, or `None` if there was no cache in which to look for one.
     pub compiler: Option<Result<CompilerSeen, Diagnostic>>,
     pub disassembler: Option<Tool>,
     pub confinement: Support,
     pub gpus: Seen<GpusSeen>,
     pub profiler: Result<Tool, Diagnostic>,
-    /// `None` where the driver does not say.
+    /// `None` if the driver does not say.
     pub may_read_counters: Option<bool>,
     pub sanitizer: Option<Tool>,
     pub git: Option<String>,
@@ -47,7 +47,7 @@ pub struct Machine {
 pub struct CacheSeen {
     pub root: String,
     pub shared: Option<String>,
-    /// `None` where it could not be counted in time.
+    /// The content of the cache, or `None` if it could not be counted in time.
     pub holds: Option<Amount>,
     /// The part of it that was not used for [`UNUSED_DAYS`].
     pub unused: Option<Amount>,
@@ -108,7 +108,7 @@ pub struct GpusSeen {
     pub driver: String,
     /// The highest CUDA version that the driver supports, for example 13000.
     pub cuda_driver_version: u32,
-    /// The GPUs, at least one.
+    /// All GPUs that were seen, at least one.
     pub all: Vec<GpuSeen>,
     /// Why there may be more than these.
     pub uncounted: Option<String>,
@@ -117,7 +117,7 @@ pub struct GpusSeen {
 pub struct GpuSeen {
     pub ordinal: u32,
     pub device: Seen<DeviceFacts>,
-    /// `None` where NVML did not tell.
+    /// `None` if NVML did not tell.
     pub condition: Option<Condition>,
     pub lock: Option<LockSeen>,
 }
@@ -178,7 +178,7 @@ pub enum State {
     Good,
     /// It lacks a part, or times are worth less.
     Limited,
-    /// A run would fail.
+    /// A run on this machine would fail.
     Broken,
 }
 
@@ -482,7 +482,8 @@ fn got<T>(seen: &Seen<T>) -> Result<&T, String> {
     }
 }
 
-/// Returns a problem if the disk has too little space. A file system that does not report its free space is no problem.
+/// Returns a problem if the disk has too little space. Some file systems do not report their free space, and then there
+/// is no problem to report.
 fn space(free: Option<u64>, of: Disk) -> Option<Problem> {
     let free = free?;
     match free {
@@ -520,7 +521,7 @@ fn gpu(gpu: &GpuSeen) -> Item<'_> {
     item
 }
 
-/// Returns the problems in a GPU's condition. A value that NVML does not give is no problem.
+/// Returns the problems in a GPU's condition. A value that NVML does not give is not a problem.
 fn of_condition(condition: &Condition, uuid: &str) -> Vec<Problem> {
     let uuid = || condition.uuid.as_deref().unwrap_or(uuid).to_owned();
     let mode = match condition.compute_mode {

@@ -31,7 +31,7 @@ pub struct Measured {
     pub kernel: Kernel,
     /// Operations or bytes per second that were reached.
     pub reached: f64,
-    /// `None` where the tables do not have this GPU.
+    /// `None` if the tables do not have this GPU.
     pub peak: Option<f64>,
 }
 
@@ -136,7 +136,7 @@ impl Kernel {
 /// Times each built-in kernel on the first GPU.
 ///
 /// # Errors
-/// Environment, where a kernel is not built or breaks.
+/// Environment, if a kernel is not built or breaks.
 pub fn measure(
     toolchain: &Toolchain,
     cache: &Cache,

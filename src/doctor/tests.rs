@@ -32,7 +32,7 @@ fn optional_tools_stop_no_run() {
     assert!(items.iter().all(|item| item.state() != State::Broken));
     assert_eq!(exit(&items), Exit::Held);
     assert_eq!(codes(&items, "driver"), ["no-gpu"]);
-    // Where a GPU was asked for, that alone does.
+    // If a GPU is required, its absence alone ends a run.
     let items = machine.examine(true);
     assert_eq!(
         items

@@ -44,8 +44,8 @@ pub type Kept = Option<Box<dyn Any + Send + Sync>>;
 /// Adds the launches of all programs to both sides of a change. What it returns has to be kept until they have run.
 ///
 /// # Errors
-/// Environment, where programs cannot be run at all. Usage, for a glob or a filter that fits nothing. A program that fails is
-/// part of the change, and no error.
+/// Environment, if programs cannot be run at all. Usage, for a glob or a filter that fits nothing. A program that fails
+/// is part of the change, and no error.
 pub fn add(change: &mut Change, setting: &Setting) -> Result<Kept> {
     let Change { head, base, .. } = change;
     let of_base = base.as_ref().map_or(&[][..], |side| &side.programs);

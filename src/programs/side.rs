@@ -70,7 +70,7 @@ for name in "pip", "pip3":
 /// How a command ended that is not right.
 #[derive(Clone)]
 pub enum Failure {
-    /// The program does not exist.
+    /// The program of the command does not exist.
     Missing(String),
     /// `failed (exit code 1): ImportError: no x`, and the last lines of its output.
     Ended(String),

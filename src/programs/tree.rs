@@ -30,7 +30,7 @@ const OLD: Duration = Duration::from_secs(946_684_800);
 /// Returns the digest of a tree: its files with their permission to be executed, and its links.
 ///
 /// # Errors
-/// Where something cannot be read, or is no file, directory or link.
+/// Returns an error if something cannot be read, or is no file, directory or link.
 pub fn digest(tree: &Path) -> io::Result<String> {
     let mut hasher = Hasher::new();
     read(tree, &mut hasher)?;
@@ -65,7 +65,7 @@ pub fn names(dir: &Path) -> io::Result<BTreeSet<OsString>> {
 /// Copies files with their permissions, and links without following them.
 ///
 /// # Errors
-/// Where something cannot be read or written, or is no file, directory or link.
+/// Returns an error if something cannot be read or written, or is no file, directory or link.
 pub fn copy(from: &Path, to: &Path, age: Age) -> io::Result<()> {
     let about = fs::symlink_metadata(from)?;
     if about.is_symlink() {

@@ -1,5 +1,6 @@
-//! Sides of a change from git: head is the working tree, the base a revision. Knows nothing of workers, devices or
-//! judges; `pipeline` knows nothing of git.
+//! Makes the two sides of a change from git: head is the working tree, and the base is a revision.
+//!
+//! Knows nothing of workers, devices or judges, and `pipeline` knows nothing of git.
 
 mod base;
 mod moved;
@@ -30,8 +31,8 @@ pub struct BaseRequest {
 /// Returns the change from the requested revision to the working tree.
 ///
 /// # Errors
-/// Usage, where there is no such revision, or no such anchor, or the base's gates.yaml cannot be read. Environment,
-/// where git fails.
+/// Usage, if there is no such revision, or no such anchor, or the base's gates.yaml cannot be read. Environment, if git
+/// fails.
 pub fn find_change(
     asked: Option<&BaseRequest>,
     mut head: Loaded,
@@ -66,7 +67,7 @@ pub fn find_change(
     })
 }
 
-/// Drawn seeds lie from here on, where nobody writes seeds by hand.
+/// The smallest drawn seed. Nobody writes seeds as large by hand.
 const DRAWN_FROM: u64 = 1 << 32;
 
 /// Draws one more seed from data that nobody knows while a change is written, so that a kernel that is fitted to the

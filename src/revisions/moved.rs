@@ -48,7 +48,7 @@ pub struct Part {
 /// Finds what moved. `own` is the run's own file, from the top of the repository, and `head` what is in it.
 ///
 /// # Errors
-/// Environment, where git cannot list files. Usage, where the file could have been either of two.
+/// Environment, if git cannot list files. Usage, if the file could have been either of two.
 pub fn find(trees: &Trees, revision: &str, own: &Path, head: &Loaded) -> Result<Moves> {
     let base = &trees.base.top;
     let mut gone = Vec::new();
@@ -200,11 +200,11 @@ pub struct Lost<'a> {
     pub binaries: Vec<&'a BinaryGates>,
 }
 
-/// Parts of the base's file `was` that head's file `own` does not have, as head has them in other files: kernels that ask
-/// no less there, and compiled files that ask the same. The run of the other file is held against `was`, too.
+/// Parts of the base's file `was` that head's file `own` does not have, as head has them in other files: kernels that
+/// ask no less there, and compiled files that ask the same. The run of the other file is held against `was`, too.
 ///
 /// # Errors
-/// Environment, where git cannot list files.
+/// Environment, if git cannot list files.
 pub fn find_elsewhere(
     trees: &Trees,
     own: &Path,
@@ -340,7 +340,7 @@ fn gates_of_head(trees: &Trees) -> Result<Vec<String>> {
 const KEYS: &[&str] = &["kernels", "binaries", "programs"];
 const ENDINGS: &[&str] = &["yaml", "yml"];
 
-/// Files of gates, whatever they are called.
+/// Returns the files of gates among these names. They are recognised by their content.
 fn gates_among(top: &Path, mut names: Vec<String>) -> Vec<String> {
     names.retain(|name| is_gates(&top.join(name)));
     names

@@ -73,7 +73,7 @@ impl Candidate {
         fault.map(|fault| dropped(DroppedBy::Build, "built", fault))
     }
 
-    /// Identifies everything that decides what executes. `None` where it was not built.
+    /// Returns a digest of everything that decides what executes, or `None` if the candidate was not built.
     pub fn code(&self) -> Option<String> {
         #[derive(Serialize)]
         struct Code<'a> {
@@ -156,7 +156,7 @@ pub fn values_of(space: &Space, point: Point) -> Values {
         .collect()
 }
 
-/// Returns the point with these values, where it is valid.
+/// Returns the point with these values, or `None` if it is not valid.
 pub fn point_of(space: &Space, values: &Values) -> Option<Point> {
     let choice: Option<Vec<u32>> = space
         .parameters()

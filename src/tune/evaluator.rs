@@ -40,14 +40,14 @@ pub trait Evaluator: Track {
     /// Holds each to its gates, at all shapes.
     ///
     /// # Errors
-    /// Environment, where the machine failed and not the kernel.
+    /// Environment, if the machine failed and not the kernel.
     fn prove(&mut self, batch: &[&Candidate]) -> Result<Vec<std::result::Result<Proof, Dropped>>>;
 
     /// Holds one that is right and fast on a GPU to the simulator, before it counts as the best: a race need not show
     /// on a GPU, and waiting less is a way of being fast.
     ///
     /// # Errors
-    /// Environment, where the machine failed.
+    /// Environment, if the machine failed.
     fn look_for_races(&mut self, candidate: &Candidate)
     -> Result<std::result::Result<(), Dropped>>;
 }

@@ -30,24 +30,24 @@ pub enum Event {
 #[serde(deny_unknown_fields)]
 pub struct Began {
     pub schema: String,
-    /// The start's name, as `kernel/variant`.
+    /// The name of the start, as `kernel/variant`.
     pub start: String,
     /// The macros that the start defines.
     pub macros: BTreeMap<String, String>,
     /// Names and values of the parameters, in the order of gates.yaml.
     pub parameters: Vec<(String, Vec<i64>)>,
     pub constraints: Vec<String>,
-    /// The number of valid configurations.
+    /// The number of valid configurations of the space.
     pub configurations: usize,
-    /// The shapes and their weights.
+    /// The shapes with the weights that they have.
     pub objective: BTreeMap<String, f64>,
     pub strategy: String,
     pub seed: u64,
-    /// The GPU's name, or `simulator`.
+    /// The name of the GPU, or `simulator`.
     pub device: String,
     /// A digest of the files and flags that every configuration is built from, of its calls, and of its gates.
     pub sources: String,
-    /// The version of nvcc.
+    /// The version of the nvcc that built them.
     pub compiler: String,
 }
 

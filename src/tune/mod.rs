@@ -58,7 +58,7 @@ impl Method {
     }
 }
 
-/// The settings of a search.
+/// The settings of a search, from the command line.
 pub struct Settings {
     pub method: Method,
     pub seed: u64,
@@ -78,11 +78,11 @@ pub enum End {
     /// Nothing was faster than the start.
     NoneFaster,
     Confirmed(Confirmation),
-    /// The winner broke where it was confirmed.
+    /// The winner broke when it was to be confirmed.
     WinnerDropped(Dropped),
 }
 
-/// Everything that a search found.
+/// Everything that a search found out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SearchResult {
     pub evaluations: Vec<Evaluation>,
@@ -100,13 +100,13 @@ pub struct SearchResult {
     pub elapsed: Duration,
 }
 
-/// The progress of a search.
+/// The progress of a search so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     pub evaluations: usize,
     /// Cost of the best, relative to the start's.
     pub best: f64,
-    /// `None` where nothing was tried yet.
+    /// `None` if nothing was tried yet.
     pub left: Option<Duration>,
 }
 
@@ -229,7 +229,7 @@ struct Search<'a> {
     known: HashMap<String, u32>,
     evaluations: Vec<Evaluation>,
     bests: Vec<u32>,
-    /// `None` where that is the start.
+    /// The best candidate, or `None` if that is the start.
     best: Option<Candidate>,
     best_cost: f64,
     /// The start is a valid configuration.

@@ -13,13 +13,13 @@ pub struct Evaluation {
     /// In the order of asking. 0 is the start.
     pub number: u32,
     pub values: Values,
-    /// A digest of what would execute: machine code, launches and arguments. `None` where it was not built.
+    /// A digest of what would execute: machine code, launches and arguments. `None` if it was not built.
     pub code: Option<String>,
     pub resources: Option<Resources>,
     pub outcome: Outcome,
     /// Since the search began, in ms.
     pub at_ms: u64,
-    /// Compiling it, in ms; 0 where it was in the cache.
+    /// The time of compiling it in ms, or 0 if it was in the cache.
     pub compile_ms: u64,
 }
 

@@ -27,7 +27,7 @@ pub struct Reading {
     pub base_ns: BTreeMap<String, f64>,
 }
 
-/// Something that can take times.
+/// Something that can take the times of two configurations.
 pub trait Track {
     /// Starts a fresh process for the next times.
     fn fresh(&mut self);
@@ -156,7 +156,7 @@ pub fn confirm(
                 track.fresh();
                 readings.push(track.read(winner, start)?);
             }
-            // The readings have no spread at all, or a ratio is no number.
+            // The readings do not spread at all, or a ratio is not a number.
             Err(_) => return Ok(end(Shown::Undecided, None)),
         }
     }

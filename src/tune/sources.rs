@@ -65,7 +65,7 @@ impl Texts {
     }
 }
 
-/// Returns the names behind `#include`.
+/// Returns the names of files behind `#include`.
 fn included(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| {
         let rest = line.trim_start().strip_prefix('#')?.trim_start();

@@ -17,11 +17,11 @@ use system::process::confine::Hidden;
 /// A file that a compiler, a linker or a loader read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileRead {
-    /// Absolute, as it was asked for.
+    /// The absolute path by which the file was read.
     pub named: PathBuf,
     /// The path of the file with all links followed.
     pub real: PathBuf,
-    /// The digest of its content; `None` where it was written meanwhile, or is gone.
+    /// The digest of its content, or `None` if it was written in the meantime or is gone.
     pub digest: Option<String>,
 }
 
@@ -109,7 +109,7 @@ pub enum Side {
 /// The directories whose owner is known. One can be inside another: a cache in head's tree has the base's tree in it.
 #[derive(Debug)]
 pub struct Trees {
-    /// `None` where both sides are made of one tree.
+    /// `None` if both sides are made of one tree.
     sides: Option<Sides>,
     tools: Vec<Directory>,
     /// Head's files that may have a second name elsewhere. Only those that git knows: package managers link what they

@@ -25,11 +25,11 @@ impl<'a> Assembler<'a> {
         })
     }
 
-    /// Assembles PTX and returns a cubin. PTX that PTXAS refuses is the inner error: usage, where it is newer than this
+    /// Assembles PTX and returns a cubin. PTX that PTXAS refuses is the inner error: usage, if it is newer than this
     /// PTXAS, else environment.
     ///
     /// # Errors
-    /// Environment, where the machine failed.
+    /// Environment, if the machine failed.
     pub fn assemble(&self, ptx: &[u8], arch: Arch) -> Result<std::result::Result<Vec<u8>, Error>> {
         let scratch = TemporaryDir::new_in(&self.scratch).map_err(|error| {
             let place = self.scratch.display();

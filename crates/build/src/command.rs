@@ -18,12 +18,12 @@ pub const SHIM: &str = "gk_call";
 pub enum Way {
     /// The source as it is: its entries all come of one run.
     Source,
-    /// With a template's instance, which exists because it is asked for: together with others, and cut out of what comes of
-    /// it.
+    /// An instance of a template, which has to be instantiated to exist. It is compiled with others, and cut out of the
+    /// result.
     Instance,
     /// A launcher with the kernels that it calls.
     Library,
-    /// PTX that somebody else compiled.
+    /// PTX that somebody else has compiled.
     Ptx,
     /// Machine code that was made elsewhere: nothing is compiled.
     Cubin,

@@ -69,7 +69,7 @@ pub struct Workshop<'a> {
 /// possible.
 ///
 /// # Errors
-/// Where the machine failed, which is no fault of a source.
+/// Returns an error if the machine failed, which is no fault of a source.
 pub fn compile(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
     let Some(first) = units.first() else {
         return Ok(Vec::new());
@@ -264,7 +264,7 @@ fn not_assembled(unit: &Unit, ptx: &str, file: &Path, refused: &Fault) -> Outcom
 /// Assembles PTX that belongs to no gates.yaml, with PTXAS's own defaults.
 ///
 /// # Errors
-/// Environment, where the machine failed. PTX that PTXAS refuses is the inner error.
+/// Environment, if the machine failed. PTX that PTXAS refuses is the inner error.
 pub fn assemble(
     shop: Workshop,
     ptx: &[u8],
@@ -433,7 +433,7 @@ pub enum ListedCode {
 /// (`-G`) is read from a cubin. Otherwise PTX says enough, and ptxas, which often takes longest, does not run.
 ///
 /// # Errors
-/// Where the machine failed, which is no fault of the source.
+/// Returns an error if the machine failed, which is no fault of the source.
 pub fn compile_to_list(
     shop: Workshop,
     source: &str,
@@ -611,7 +611,7 @@ impl Workshop<'_> {
         self.toolchain.library_dir.is_none() && fault.message.contains("cudart_static")
     }
 
-    /// Adds which architectures this compiler knows, where it was asked for another one.
+    /// Adds to the fault which architectures this compiler knows, if it was given another one.
     fn with_architectures(&self, fault: Fault) -> Fault {
         if !fault.message.contains("Unsupported gpu architecture") {
             return fault;
@@ -653,7 +653,7 @@ impl Workshop<'_> {
     fn canonical(&self, text: &str) -> String {
         let toolkit = &self.toolchain.include;
         let mut text = canonical(text, self.scratch, toolkit);
-        // nvcc follows links to where it is itself.
+        // nvcc follows links to find its own directory.
         if let Ok(real) = std::fs::canonicalize(toolkit) {
             text = text.replace(&format!("{}/", real.display()), TOOLKIT);
         }
@@ -674,7 +674,7 @@ impl Workshop<'_> {
 
     /// Returns the shared libraries that a library loads. The list is empty if the system's loader is not known.
     fn loaded(&self, library: &Path) -> Result<Vec<String>> {
-        // Whatever it is, it names the loader of this system.
+        // Any shell names the loader of this system, like every program that is linked dynamically.
         let shell = files::read(Path::new("/bin/sh"), LARGEST_FILE).unwrap_or_default();
         let Some(loader) = loader_of(&shell) else {
             return Ok(Vec::new());
@@ -795,7 +795,7 @@ fn failure<Made>(
     }))
 }
 
-/// Returns true for a line of `ptxas -v`, which is no part of an error message.
+/// Returns true for a line of `ptxas -v`, which does not belong in an error message.
 fn is_report(line: &str) -> bool {
     line.starts_with("ptxas info") || line.contains(" bytes stack frame, ")
 }
@@ -825,7 +825,7 @@ fn without_paths(ptx: &str, shop: &Workshop) -> String {
     match std::fs::canonicalize(shop.root) {
         Ok(root) => {
             let root = root.display();
-            // With a dot where it was taken in by -include.
+            // The path has a dot if the file was included by -include.
             text.replace(&format!("\"{root}/./"), "\"")
                 .replace(&format!("\"{root}/"), "\"")
         }
@@ -877,7 +877,7 @@ impl<'a> Machine<'a> {
             .collect()
     }
 
-    /// Returns the outcome for a unit, with its entries' names and symbols where they are known already.
+    /// Returns the outcome for a unit. `names` has its entries' names and symbols, if they are known already.
     fn unit(
         &self,
         unit: &Unit,

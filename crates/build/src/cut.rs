@@ -27,7 +27,7 @@ struct Item<'a> {
 enum Kind {
     /// A directive of the whole module, such as `.version` and `.file`.
     Module,
-    /// A section of debugging information.
+    /// A section that holds debugging information.
     Section,
     Entry,
     /// With a body: called, because it was not inlined.
@@ -128,7 +128,7 @@ struct Scanner<'a> {
 
 /// A lexeme, in as much detail as it takes to find where items begin and end.
 enum Lexeme<'a> {
-    /// A directive, such as `.entry`.
+    /// A directive, such as `.entry` or `.func`.
     Directive(&'a str),
     Word(&'a str),
     Sign(u8),

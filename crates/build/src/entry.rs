@@ -68,7 +68,7 @@ impl fmt::Display for Unresolved {
 /// One entry of the machine code, by every name that it can have.
 struct CompiledEntry<'a> {
     symbol: &'a str,
-    /// `ns::k<float, 4>(float*)`, or the symbol itself where it is not mangled.
+    /// The name with its parameters, such as `ns::k<float, 4>(float*)`, or the symbol if it is not mangled.
     full: String,
     /// The name without the parameters, such as `ns::k<float,4>`.
     qualified: String,
@@ -179,7 +179,7 @@ fn canonical(name: &str) -> String {
     name.strip_prefix("::").unwrap_or(&name).to_owned()
 }
 
-/// Returns `ns::k` for `ns::k<float,4>`.
+/// Returns the name `ns::k` for `ns::k<float,4>`.
 fn without_arguments(qualified: &str) -> &str {
     if !qualified.ends_with('>') {
         return qualified;

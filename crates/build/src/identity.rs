@@ -1,12 +1,14 @@
-//! A digest of what an entry executes, read from the compiler's ELF output; and of what the simulator executes,
-//! read from its PTX. Pure: bytes in, digest out.
+//! Computes a digest of what an entry executes, read from the compiler's ELF output, and of what the simulator
+//! executes, read from its PTX. Pure: bytes in, digest out.
 //!
-//! In it: machine code of the entry and of every function that it reaches, constants, initial values and
-//! names of the variables that it addresses, and the attributes by which the driver sets up a launch. Not
-//! in it: paths, line tables, PTX text, and the names of the entry and of functions (a template argument
-//! without effect renames them). Where machine code does not say what it uses, everything is in it: the
-//! module's constant banks 3 and 4 belong to every entry, so a neighbour's new `__constant__` reads as a
-//! change. That errs to the safe side: a change is never called none.
+//! The digest contains the machine code of the entry and of every function that it reaches, constants, initial values
+//! and names of the variables that it addresses, and the attributes by which the driver sets up a launch. It does not
+//! contain paths, line tables, PTX text, and the names of the entry and of functions, because a template argument
+//! without effect renames them.
+//!
+//! Where machine code does not say what it uses, the digest contains everything: the module's constant banks 3 and 4
+//! belong to every entry, so a neighbour's new `__constant__` counts as a change. This errs on the safe side: a change
+//! is never reported as none.
 
 use model::Resources;
 use object::elf;
@@ -107,7 +109,7 @@ impl<'data> Cubin<'data> {
     /// Returns the place of an entry in the symbol table.
     ///
     /// # Errors
-    /// Where the entry is not there.
+    /// Returns an error if the entry is not there.
     pub fn symbol_index(&self, entry: &str) -> Result<usize> {
         Ok(self.entry(entry)?.index().0)
     }
@@ -162,10 +164,10 @@ impl Cubin<'_> {
         }
     }
 
-    /// Registers, static shared memory, barriers; stack and spills where they are none for certain.
+    /// Returns registers, static shared memory and barriers, and stack and spills if there certainly are none.
     ///
     /// # Errors
-    /// Where the entry or its register count is missing.
+    /// Returns an error if the entry or its number of registers is missing.
     pub fn resources(&self, entry: &str) -> Result<Resources> {
         let symbol = self.entry(entry)?;
         let of_module = |kind: u8| -> Result<Option<u32>> {
@@ -300,7 +302,7 @@ impl<'text> Renamed<'text> {
         self.0.get(word).map_or(word, String::as_str)
     }
 
-    /// Replaces the names in data, where they stand as whole words.
+    /// Replaces names in data that are whole words there.
     fn data<'data>(&self, data: &'data [u8]) -> Cow<'data, [u8]> {
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.');
         if self.0.is_empty() {
@@ -419,7 +421,7 @@ impl<'cubin, 'data> Walk<'cubin, 'data> {
         Ok(())
     }
 
-    /// Adds `.nv.info` of one function.
+    /// Adds the section `.nv.info` of one function.
     fn attributes(&mut self, data: &[u8]) {
         for attribute in Attributes(data) {
             self.number(u64::from(attribute.format));
@@ -563,12 +565,12 @@ impl<'a> Iterator for Attributes<'a> {
 }
 
 /// Returns the digest of the host code of a launcher's object file: code and data with their relocations, by section
-/// name. Without the embedded machine code, which is compared by entry, and without unwinding tables, which follow from
-/// the code. Where data has the name of a symbol, as the registration of a kernel has, it may be another name of the
-/// same symbol.
+/// name. The embedded machine code is left out, because it is compared by entry, and so are unwinding tables, which
+/// follow from the code. If data contains the name of a symbol, as the registration of a kernel does, it may be another
+/// name of the same symbol.
 ///
 /// # Errors
-/// Where it is no ELF file of 64 bits.
+/// Returns an error if it is no ELF file of 64 bits.
 pub fn host_identity(object: &[u8], cubin: &Cubin) -> Result<[u8; 32]> {
     let unreadable = |error| format!("the host object cannot be read: {error}");
     let elf = Elf::parse(object).map_err(unreadable)?;

@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path};
 use std::sync::LazyLock;
 
-/// All paths are relative to the root where the compiler said so, else absolute.
+/// The files that a compilation depended on. Paths are relative to the root if the compiler printed them so, and
+/// absolute otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dependencies {
@@ -21,13 +22,14 @@ pub struct Dependencies {
     pub files: BTreeMap<String, String>,
     /// Names that were missing, by directory. A missing directory is a missing name in its parent.
     absent: BTreeMap<String, BTreeSet<String>>,
-    /// Files that were not read and whose presence was asked for.
+    /// Files that were not read, but whose existence mattered.
     present: BTreeSet<String>,
 }
 
 impl Dependencies {
-    /// Collects what a compilation depended on. `included` are the files that the compiler listed, `named` the headers that its
-    /// flags name, and `definitions` what its flags put into macros. `None` where the outcome may depend on something that is not listed here, so that it must not be reused.
+    /// Collects what a compilation depended on. `included` are the files that the compiler listed, `named` the headers
+    /// that its flags name, and `definitions` what its flags put into macros. `None` if the outcome may depend on
+    /// something that is not listed here, so that it must not be reused.
     pub fn collect(
         files: &Files,
         included: &[String],
@@ -41,7 +43,7 @@ impl Dependencies {
         };
         let mut names = Names::default();
         names.included.extend(named.iter().cloned());
-        // Whatever is defined there, a file can put it together with something else.
+        // A file can combine any macro that is defined there with something else.
         names.read(&format!("## {definitions}"))?;
         // A header that a flag names is looked up where the compiler runs.
         let mut dirs = BTreeSet::from([String::new()]);
@@ -154,7 +156,7 @@ fn suffixes(file: &str) -> impl Iterator<Item = &str> {
 #[derive(Default)]
 struct Names {
     included: BTreeSet<String>,
-    /// The names in `__has_include`.
+    /// The names that occur in `__has_include`.
     asked: BTreeSet<String>,
 }
 
@@ -185,8 +187,8 @@ impl Names {
             .extend(captures.filter_map(|found| name(found.get(2))));
     }
 
-    /// Reads any other file. `None` where it looks for something whose name is not written there, or depends on the time of day
-    /// or on files that are not includes.
+    /// Reads any other file. Returns `None` if it looks for something whose name is not written there, or depends on
+    /// the time of day or on files that are not includes.
     fn read(&mut self, text: &str) -> Option<()> {
         static UNTOLD: LazyLock<Option<Regex>> = LazyLock::new(|| {
             // The second part is any beginning of `__has_include` or `__has_embed` that is a word by itself: only from one
@@ -266,8 +268,8 @@ static PTXAS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// Returns the headers that flags of nvcc name. `None` where a flag may bring in something that no preprocessor lists: a
-/// library, an object, a file of options, or whatever a flag does that is not known here.
+/// Returns the headers that flags of nvcc name. Returns `None` if a flag may use something that no preprocessor lists,
+/// such as a library, an object or a file of options, or if the flag is not known here.
 pub fn headers_in_flags(flags: &[String]) -> Option<Vec<String>> {
     /// Flags whose value may stand behind them.
     const APART: [&str; 14] = [

@@ -87,7 +87,7 @@ pub struct ListedKernel {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListedParameter {
-    /// `None` where the compiler kept none.
+    /// `None` if the compiler kept none.
     pub name: Option<String>,
     pub kind: ParameterKind,
 }
@@ -124,7 +124,7 @@ impl Member {
 
 const POINTER: usize = 8;
 
-/// What a pointer leads to.
+/// The thing that a pointer leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pointee {
     pub is_const: bool,
@@ -191,7 +191,7 @@ impl Listing<'_> {
 /// Compiles a source as a run does, and at the same time without optimisation, which keeps the names of parameters.
 ///
 /// # Errors
-/// Where the machine failed. The inner error is the source's.
+/// Returns an error if the machine failed. The inner error is the source's.
 pub fn list(listing: Listing) -> Result<std::result::Result<Inventory, Fault>> {
     let toolkit = &listing.toolchain.include;
     let toolkit = std::fs::canonicalize(toolkit).unwrap_or_else(|_| toolkit.clone());
@@ -218,7 +218,7 @@ const ASKED: &str = "gatekeeper_asks";
 /// names the type as it is after all substitution.
 ///
 /// # Errors
-/// Where the machine failed.
+/// Returns an error if the machine failed.
 pub fn name_types(listing: Listing, names: &[String]) -> Result<HashMap<String, String>> {
     let mut behind = format!(
         "template <typename> struct {ASKED};\nnamespace gatekeeper {{ template <long long> struct number; }}\n"
@@ -252,7 +252,7 @@ const MOST_PTX: u64 = 256 << 20;
 /// Lists the kernels of PTX that somebody else compiled, from the PTX itself. Nothing is compiled.
 ///
 /// # Errors
-/// Where the file cannot be read. The inner error is what is wrong with it.
+/// Returns an error if the file cannot be read. The inner error is what is wrong with it.
 pub fn list_ptx(root: &Path, source: &str) -> Result<std::result::Result<Inventory, Fault>> {
     let path = root.join(source);
     let ptx = files::read_text(&path, MOST_PTX).map_err(|error| {
@@ -417,7 +417,7 @@ pub fn element(scalar: ScalarType) -> Option<ElemType> {
 #[derive(Default)]
 struct Described {
     parameters: Vec<ListedParameter>,
-    /// The file that declares it.
+    /// The file in which it is declared.
     file: Option<PathBuf>,
     line: Option<u64>,
 }
@@ -502,7 +502,7 @@ struct Types<'a> {
 enum Plain {
     Scalar(ScalarType),
     Pointer(Option<UnitOffset>),
-    /// A struct or a union.
+    /// A struct or a union, with its place and name.
     Struct {
         at: UnitOffset,
         name: String,
@@ -866,7 +866,7 @@ pub fn vector_named(name: &str) -> Option<(ElemType, usize)> {
     Some((elem, name.get(base.len()..)?.parse().unwrap_or(1)))
 }
 
-/// Returns the element type of this name, whatever namespace it is in. PyTorch's own are without underscores.
+/// Returns the element type with this name, in any namespace. PyTorch's own names have no underscores.
 pub fn element_named(name: &str) -> Option<ElemType> {
     Some(match name.rsplit("::").next()? {
         "half" | "Half" => ElemType::F16,

@@ -56,12 +56,12 @@ use system::temporary::TemporaryDir;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Built {
     pub facts: Seen<BuildFacts>,
-    /// `None` exactly where there are no facts.
+    /// The artifact, which is `None` exactly if there are no facts.
     pub artifact: Option<Artifact>,
     /// Taken from the cache: nvcc was not called.
     pub cached: bool,
     pub millis: u64,
-    /// The files that it was made of; where it does not compile, those that are known.
+    /// The files that it was made of. If it does not compile, the files that are known.
     pub read: Arc<[FileRead]>,
     /// It compiles with the hidden files alone, and what the compiler says without them.
     pub unlisted: Option<String>,
@@ -137,10 +137,10 @@ impl Artifact {
     }
 }
 
-/// Symbols of the `__device__` variables of a cubin.
+/// Returns the symbols of the `__device__` variables of a cubin.
 ///
 /// # Errors
-/// Where it is none.
+/// Returns an error if the bytes are no cubin.
 pub fn written_variables(cubin: &[u8]) -> std::result::Result<Vec<String>, String> {
     let cubin = identity::Cubin::parse(cubin)?;
     Ok(cubin
@@ -190,7 +190,7 @@ impl<'a> Building<'a> {
 /// same. `on_done` is called for each as it ends.
 ///
 /// # Errors
-/// Environment, where the machine failed. A source that does not compile is evidence, not an error.
+/// Environment, if the machine failed. A source that does not compile is evidence, not an error.
 pub fn build_all(
     building: Building,
     units: &[Unit],
@@ -266,7 +266,7 @@ pub fn build_all(
 /// Returns the content address of each unit's artifact, if the cache has it for the files below `root` as they are now.
 ///
 /// # Errors
-/// Environment, where the cache cannot be opened.
+/// Environment, if the cache cannot be opened.
 pub fn find_all(
     root: &Path,
     toolchain: &Toolchain,
@@ -387,7 +387,7 @@ struct Builder<'a> {
     files: Files,
     scratch: PathBuf,
     outside: Vec<Outside>,
-    /// By flags; `None` where the compiler does not say.
+    /// By flags; `None` if the compiler does not say.
     search_lists: Mutex<BTreeMap<Vec<String>, Option<SearchList>>>,
     on_done: &'a (dyn Fn(&Unit, &Built) + Sync),
 }
@@ -632,7 +632,7 @@ impl Builder<'_> {
         Dependencies::collect(now, included, (&named, &definitions.join(" ")), &search)
     }
 
-    /// Asks the compiler once for all units with the same flags where it looks for headers.
+    /// Asks the compiler where it looks for headers, once for all units with the same flags.
     fn search_list(&self, unit: &Unit) -> Option<SearchList> {
         // Definitions name no directory.
         let mut args = NvccCall::of(unit).args;
@@ -662,7 +662,7 @@ struct Made {
 #[derive(Clone)]
 struct Inputs {
     included: Vec<String>,
-    /// `None` where the same request may not be answered with this artifact again.
+    /// `None` if the same request may not be answered with this artifact again.
     reusable: Option<Dependencies>,
     read: Arc<[FileRead]>,
 }
@@ -670,7 +670,7 @@ struct Inputs {
 /// Returns an earlier build, if the cache still has it.
 ///
 /// # Errors
-/// Environment, where the cache cannot be used.
+/// Environment, if the cache cannot be used.
 pub fn stored(
     cache: &Cache,
     toolchain: &Toolchain,

@@ -73,8 +73,8 @@ impl SearchList {
         Self::parse(&said(flags)?, &said(&[])?)
     }
 
-    /// Reads the lists that a compiler printed, once with the flags of a request and once without any. `None` where it printed
-    /// none: then nobody knows what it looks for.
+    /// Reads the lists that a compiler printed, once with the flags of a request and once without any. Returns `None`
+    /// if it printed none, because then nobody knows where it looks.
     pub fn parse(said: &str, without_flags: &str) -> Option<Self> {
         let own = directories(without_flags)?;
         let dirs = directories(said)?;

@@ -23,7 +23,7 @@ fn is_captured(args: &[Arg]) -> bool {
 /// A problem with an argument, or with the number of arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misfit {
-    /// Counted from 0; `None` where it is about all of them.
+    /// The number of the argument, from 0, or `None` if it is about all of them.
     pub argument: Option<usize>,
     pub message: String,
 }
@@ -189,7 +189,7 @@ impl Parameter<'_> {
     }
 }
 
-/// The kind of an argument, whatever its value.
+/// The kind of an argument. Its value does not matter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Given {
     Pointer,

@@ -90,7 +90,7 @@ fn entries(name: &str) -> Callable {
     }
 }
 
-/// Returns the cubin of a unit, and its PTX where it was compiled.
+/// Returns the cubin of a unit, and its PTX if it was compiled.
 pub(super) fn files(built: &Built) -> (&Path, Option<&Path>) {
     match &built.artifact {
         Some(Artifact::Cubin { path, ptx, .. }) => (path, ptx.as_deref()),
@@ -664,7 +664,7 @@ fn a_launcher_without_a_runtime_to_link_is_no_fault_of_the_launcher() {
         compile::compile(shop, &[&unit]).map(|mut compiled| compiled.pop().unwrap())
     };
     insta::assert_snapshot!(refuse(None).unwrap_err());
-    // Where there is one, it is the source's flags that hide it.
+    // If there is a toolkit, the source's own flags hide it.
     let fault = refuse(Some("/opt/cuda/lib64".into())).unwrap().unwrap_err();
     assert_eq!(fault.kind, FaultKind::Compile);
 }

@@ -170,7 +170,7 @@ mod tests {
         )
     }
 
-    /// Builds every unit except `missing`.
+    /// Builds every unit except the unit `missing`.
     fn built(units: &[Unit], missing: &str) -> Vec<Built> {
         units
             .iter()

@@ -42,7 +42,7 @@ pub struct Process {
     pub command: Vec<String>,
 }
 
-/// One launch of a kernel.
+/// One launch of a kernel, with what it can reach.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LaunchRecord {
@@ -69,7 +69,7 @@ pub struct LaunchRecord {
     /// It may start before the launch ahead of it in its stream ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub programmatic: bool,
-    /// Dynamic shared memory in bytes.
+    /// The size of dynamic shared memory in bytes.
     pub dynamic_shared: u32,
     pub parameters: Vec<Parameter>,
     /// The allocations that the launch can reach, ordered by address.
@@ -109,7 +109,7 @@ pub struct Variable {
 pub struct Parameter {
     /// In bytes, in the kernel's parameters.
     pub offset: u32,
-    /// The bytes in hexadecimal digits.
+    /// The value's bytes, written in hexadecimal digits.
     pub bytes: String,
     /// The tensor maps in the parameter.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -117,7 +117,7 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// Returns `None` where its text is not hexadecimal.
+    /// Returns `None` if its text is not hexadecimal.
     pub fn decode(&self) -> Option<Vec<u8>> {
         self.bytes
             .as_bytes()
@@ -170,13 +170,13 @@ pub enum EncodedMap {
 pub struct Allocation {
     pub address: u64,
     pub before: Content,
-    /// `None` where it is as before.
+    /// The content after the launch, or `None` if the launch did not change it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Content>,
     /// The tensor maps in it before the launch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub maps: Vec<PlacedMap>,
-    /// Tensor maps in it after, where it is not as before.
+    /// The tensor maps in it after the launch, if the launch changed it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub maps_after: Vec<PlacedMap>,
 }
@@ -219,7 +219,7 @@ pub enum Reason {
     GraphOnDevice,
     /// Its CUDA graph was made in a way that is not followed.
     UnknownGraph,
-    /// The module cannot be read.
+    /// The module of the kernel cannot be read.
     DamagedModule { problem: String },
     /// The driver got the module in a way that is not followed.
     UnknownModule,
@@ -248,11 +248,11 @@ pub enum Reason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryKind {
-    /// Memory of cuMemAllocManaged.
+    /// Memory that cuMemAllocManaged has allocated.
     Managed,
     /// Memory of the host, pinned or registered.
     Host,
-    /// Memory on another GPU.
+    /// Memory that is on another GPU.
     Peer,
     /// It is from a pool that shares its memory, or a graph's own allocation.
     Pool,

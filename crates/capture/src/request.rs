@@ -11,9 +11,9 @@ pub const VARIABLE: &str = "GATEKEEPER_CAPTURE";
 pub struct Request {
     /// The directory of the capture, absolute.
     pub out: PathBuf,
-    /// Parts of kernel names, with `*`; all kernels where there is none.
+    /// Parts of kernel names, with `*`. Without any, all kernels are captured.
     pub kernels: Vec<String>,
-    /// Names of regions, with `*`; the whole program where there is none.
+    /// Names of regions, with `*`. Without any, the whole program is captured.
     pub regions: Vec<String>,
     /// How many launches of each kernel, in each region.
     pub launches: u32,

@@ -18,7 +18,7 @@ use system::error::Diagnostic;
 #[derive(Clone, Copy, Debug)]
 pub struct VariantChange<'a> {
     pub kernel: &'a str,
-    /// Is added after the others where there is none of this name.
+    /// The name of the variant. If there is none of this name, it is added after the others.
     pub variant: &'a str,
     /// The variant that a new one takes everything else from: its other macros, its launch, its gates.
     pub like: &'a str,
@@ -30,8 +30,9 @@ pub struct VariantChange<'a> {
 /// name in messages.
 ///
 /// # Errors
-/// A text that is no file of gates, a kernel or variant that is not there, and what cannot be written without changing
-/// something else: a place that is an alias or merged in, a variant that others share.
+/// Returns an error for a text that is no file of gates, for a kernel or variant that does not exist, and for a change
+/// that cannot be written without changing something else: in an alias, in merged keys, or in a variant that others
+/// share.
 pub fn apply_variant(
     file: &str,
     text: &str,

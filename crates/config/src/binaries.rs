@@ -28,7 +28,7 @@ pub struct BinaryGates {
 /// Limits on the kernels that a name fits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelLimits {
-    /// Globs; every kernel where there is none.
+    /// Globs of kernel names. Without any, every kernel is meant.
     pub kernels: Vec<Glob>,
     pub limits: Vec<FileLimit>,
     /// The line in which the globs are, such as `gates.yaml:7`.

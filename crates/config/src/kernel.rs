@@ -153,8 +153,8 @@ fn resolve_one(writer: &Writer<'_>, shared: &Shared<'_>) -> Result<ResolvedVaria
     })
 }
 
-/// Returns the entries of a variant: of each step, or where they differ by shape, all of them. The steps of its cases then
-/// say which one they launch.
+/// Returns the entries of a variant: the entry of each step, or all entries if they differ between shapes. In the
+/// latter case the steps of its cases say which one they launch.
 fn resolve_entries(kernel: &KernelVariant<'_>, cases: &mut [Case]) -> Result<Vec<String>, Problem> {
     let Call::Steps(steps) = &kernel.call else {
         return Ok(Vec::new());

@@ -25,15 +25,15 @@ pub enum NodeKind {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// One key on each line.
+    /// Each key has a line of its own.
     Block,
-    /// Keys and values between braces.
+    /// Keys and values are written between braces.
     Flow,
 }
 
 pub struct Entry {
     pub key: String,
-    /// The bytes of the key.
+    /// The bytes in which the key is written.
     pub at: Range<usize>,
     pub value: Node,
 }

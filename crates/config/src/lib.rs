@@ -1,12 +1,12 @@
-//! gates.yaml: what was written (`raw`) to a plan and its gates, with every expression evaluated.
+//! gates.yaml: resolves what was written (`raw`) into a plan and its gates, with every expression evaluated.
 //!
-//! The whole file is resolved before anything is selected, so a mistake is found whatever is run. Knows
-//! nothing of compilers, devices or evidence; from the disk it wants only whether a path is there.
+//! The whole file is resolved before anything is selected, so a mistake is found whatever is run. Knows nothing of
+//! compilers, devices or evidence. From the disk it needs only whether a path exists.
 //!
-//! A variant may only add to its kernel or replace: its `gates` win metric by metric, and none can be
-//! taken away. A limit on resources may be a mapping by architecture (all of them, or with a `default`),
-//! any other limit a mapping by shape (a shape that is not named has no such limit). A limit that refers
-//! to a variant outside the selection pulls nothing in; what is not run is judged as not run.
+//! A variant may only add to its kernel or replace something: its `gates` win metric by metric, and none can be taken
+//! away. A limit on resources may be a mapping by architecture (all of them, or with a `default`), and any other limit
+//! a mapping by shape (a shape that is not named has no such limit). A limit that refers to a variant outside the
+//! selection does not select that variant; its value is judged as not run.
 
 // Outside of tests every file is read through `system::files`.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

@@ -65,7 +65,7 @@ fn load_file(file: &File, top: Option<&Path>, selection: &Selection) -> error::R
 
 /// A gates file as it is written.
 pub struct File {
-    /// The directory of the file.
+    /// The directory that contains the gates file.
     root: PathBuf,
     pub name: String,
     pub text: String,

@@ -19,7 +19,7 @@ pub struct Loaded {
     pub toolchain: ToolchainPin,
     /// Every case of the file, selected or not.
     pub all: Vec<CaseId>,
-    /// As if no filter had been asked for.
+    /// The whole file, without the filters of this run.
     pub whole: Whole,
     /// Whether the selection has other seeds than the file.
     pub reseeded: bool,

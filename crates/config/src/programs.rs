@@ -22,7 +22,7 @@ pub struct Program {
     pub command: Vec<String>,
     /// The command that builds the program.
     pub build: Option<Vec<String>>,
-    /// Globs; all where there is none.
+    /// Globs of kernel names. Without any, all kernels are meant.
     pub kernels: Vec<String>,
     pub regions: Vec<String>,
     /// For each kernel, in each region and process.

@@ -17,7 +17,7 @@ pub struct Selection {
     pub filters: Vec<String>,
     /// Cases that are selected, too, though the file does not have them: a base has to answer what became of them.
     pub gone: Vec<CaseId>,
-    /// Seeds that replace the file's.
+    /// The seeds that replace those of the file.
     pub seeds: Option<Vec<u64>>,
     /// The number of batched samples of each process, which replaces the file's.
     pub iters: Option<u32>,
@@ -145,7 +145,7 @@ fn may_fit(filter: &Filter, program: &Program) -> bool {
     filter.kernel.is_match(&program.name)
 }
 
-/// Names the part that matches nothing, or both where no case has the two together.
+/// Names the part that matches nothing, or both parts if each matches but no case has the two together.
 fn explain_no_match(filter: &Filter, all: &[CaseId], programs: &[Program]) -> Diagnostic {
     let diagnostic = Diagnostic::new(format!("the filter `{filter}` matches nothing"));
     if all.is_empty() && programs.is_empty() {

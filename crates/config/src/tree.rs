@@ -6,7 +6,7 @@ use std::fmt;
 
 #[derive(Clone)]
 pub enum Tree {
-    /// A key without a value.
+    /// A key whose value was not written.
     Null,
     Scalar(String),
     List(Vec<Spanned<Tree>>),

@@ -17,7 +17,7 @@ use std::str::FromStr;
 use std::time::Duration;
 use system::sources::Precompiled;
 
-/// Combinations that are looked at whenever the file is read. A larger space is looked at where it is searched.
+/// The most combinations that are examined whenever the file is read. A larger space is examined when it is searched.
 const MOST_AT_ONCE: usize = 10_000;
 
 const BUDGET: Budget = Budget::Evaluations(100);

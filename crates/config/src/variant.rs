@@ -21,7 +21,7 @@ pub struct KernelVariant<'a> {
     /// The constants, each with the tensor that fills it.
     pub constants: Vec<(&'a Spanned<String>, &'a Spanned<String>)>,
     pub tensors: Vec<Declared<'a>>,
-    /// `None` where nothing is an output.
+    /// `None` if nothing is an output.
     pub reference: Option<&'a Spanned<RawReference>>,
     pub determinism: Determinism,
     /// The kernel's shapes that this variant is run at.

@@ -73,7 +73,7 @@ impl Spanned<String> {
     }
 }
 
-/// Returns the first value that is in a list twice, where it is there again.
+/// Returns the second occurrence of the first value that is in a list twice.
 pub fn find_repeated<T: PartialEq>(values: &[Spanned<T>]) -> Option<&Spanned<T>> {
     values
         .iter()
@@ -105,7 +105,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spanned<T> {
                 self,
                 deserializer: D,
             ) -> Result<Self::Value, D::Error> {
-                // The answer is the same whatever is asked for. A mapping would be code for each type.
+                // The answer is the same for every type. Reading a mapping would need code for each type.
                 deserializer.deserialize_unit(self)
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
@@ -125,7 +125,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spanned<T> {
     }
 }
 
-/// Reads the next value of a mapping, whatever its key.
+/// Reads the next value of a mapping, under any key.
 fn next_value<'de, A: MapAccess<'de>, T: Deserialize<'de>>(map: &mut A) -> Result<T, A::Error> {
     map.next_entry::<IgnoredAny, T>()?
         .map(|(_, value)| value)

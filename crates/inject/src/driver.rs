@@ -60,7 +60,7 @@ pub struct InstantiateParameters {
     pub result: c_int,
 }
 
-/// CUmemPoolProps, up to its location.
+/// The layout of CUmemPoolProps up to its location.
 #[repr(C)]
 pub struct PoolProperties {
     pub kind: c_uint,
@@ -93,7 +93,8 @@ pub struct Access {
     pub flags: c_uint,
 }
 
-/// CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE.
+/// The values of CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE and CU_MEM_ACCESS_FLAGS_PROT_READWRITE in
+/// cuda.h.
 pub const PINNED: c_uint = 1;
 pub const DEVICE: c_uint = 1;
 pub const READ_WRITE: c_uint = 3;
@@ -212,11 +213,11 @@ driver! {
     allocate = cuMemAlloc_v2(address: *mut Address, bytes: usize);
     /// Frees an allocation of the driver's.
     free = cuMemFree_v2(address: Address);
-    /// Allocates rows, each aligned.
+    /// Allocates rows, each of which is aligned.
     allocate_pitch = cuMemAllocPitch_v2(
         address: *mut Address, pitch: *mut usize, width: usize, height: usize, element: c_uint
     );
-    /// Loads a module from memory.
+    /// Loads a module from host memory.
     module_load_data = cuModuleLoadData(module: *mut Handle, image: *const c_void);
     /// Loads a module from memory with options.
     module_load_data_ex = cuModuleLoadDataEx(
@@ -224,7 +225,7 @@ driver! {
     );
     /// Loads a module from a fat binary.
     module_load_fat_binary = cuModuleLoadFatBinary(module: *mut Handle, image: *const c_void);
-    /// Loads a library from memory.
+    /// Loads a library from host memory.
     library_load_data = cuLibraryLoadData(
         library: *mut Handle, image: *const c_void,
         jit_options: *mut c_void, jit_values: *mut *mut c_void, jit_count: c_uint,

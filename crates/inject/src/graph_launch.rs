@@ -13,7 +13,7 @@ use crate::settled::{Counter, count, count_settled, generation, settle, unsettle
 use crate::state::{State, state};
 use capture::Reason;
 
-/// Values of CUgraphNodeType in cuda.h.
+/// The values of CUgraphNodeType in cuda.h.
 mod kind {
     pub const KERNEL: i32 = 0;
     pub const COPY: i32 = 1;
@@ -69,7 +69,7 @@ impl State {
                 kind => {
                     let reason = Reason::GraphNode { kind };
                     if matches!(kind, kind::GRAPH | kind::CONDITION) {
-                        // Whatever kernels it has in it.
+                        // Any kernels may be inside it.
                         self.name_left_out("?", reason.clone());
                     }
                     obstacle.get_or_insert(reason);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 #[derive(Default)]
 pub struct Graphs {
-    /// The instances, by handle (CUgraphExec).
+    /// The instances, by their handle (CUgraphExec).
     pub instances: BTreeMap<usize, Instance>,
     /// The graphs that have instances, by handle.
     graphs: BTreeMap<usize, Kept>,
@@ -40,9 +40,9 @@ pub struct Node {
 pub enum Work {
     /// A kernel that is to be captured.
     Kernel(Box<Launch>),
-    /// Whatever else can be switched off.
+    /// Other work, which can be switched off.
     Other,
-    /// The node only joins others.
+    /// The node only joins other nodes.
     Nothing,
 }
 
@@ -85,7 +85,7 @@ impl Graphs {
             self.graphs.remove(&known.graph);
             if destroyed {
                 let graph = std::ptr::without_provenance_mut(known.graph);
-                // SAFETY: the program has asked for it before.
+                // SAFETY: the program asked for it earlier.
                 unsafe { driver().graph_destroy(graph) };
             }
         }

@@ -25,11 +25,11 @@ const SHARED: u64 = 32 << 20;
 /// The most bytes that are kept for a stream to use again: beyond, the GPU is waited for.
 const MOST_IDLE: u64 = 1 << 30;
 
-/// The allocations of this process.
+/// All allocations of this process, by address.
 #[derive(Default)]
 pub struct Memory {
     devices: BTreeMap<c_int, Option<Device>>,
-    /// Bytes that were asked for, and by which device they are held, by address.
+    /// The bytes of each allocation and the device that holds it, by address.
     allocations: BTreeMap<Address, (u64, c_int)>,
     pub mappings: Mappings,
     /// Pools of the program, and the device that they allocate on.
@@ -52,9 +52,9 @@ struct Device {
 
 /// The outcome of an allocation that is not placed.
 pub enum Unplaced {
-    /// The driver has to do it: the addresses are taken, or nothing was asked for.
+    /// The driver has to allocate: the addresses are taken, or the request was for nothing.
     Elsewhere,
-    /// There is not enough memory.
+    /// There is not enough memory for it.
     Refused(CuResult),
 }
 

@@ -243,7 +243,7 @@ fn replace(
         .any(|word| format.read(word) == Reading::Common && format.is_negative(word));
     let mut words_of = granule.chunks_exact_mut(format.bytes);
     for bytes in &mut words_of {
-        // Each place has its draw, whatever the other places hold.
+        // Each place has a draw of its own, which does not depend on the other places.
         let bits = random.next_u64();
         let sign = u64::from(is_signed) & bits;
         let drawn = format.draw(bits, is_coarse) | sign << (8 * format.bytes - 1);

@@ -9,13 +9,14 @@ use crate::driver::Handle;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Raised by whatever can make a settled handle one to capture: regions, recordings, new kernels.
+/// The generation. Everything that can turn a settled handle into one to capture raises it: regions, recordings, new
+/// kernels.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 
 /// The number of places in a table, a power of two.
 const PLACES: usize = 1024;
 
-/// Launches are counted here; nothing where nobody asks how many there are.
+/// The counter of launches, or `None` if nobody wants to know how many there are.
 pub type Counter = Option<&'static AtomicU64>;
 
 thread_local! {

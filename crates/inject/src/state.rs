@@ -29,7 +29,7 @@ pub struct State {
     stored: BTreeMap<*const u8, Content>,
     /// The kernels and functions, by handle.
     pub kernels: BTreeMap<usize, Kernel>,
-    /// Kernels whose function was asked for.
+    /// The kernels whose function was looked up.
     resolved: BTreeSet<usize>,
     pub graphs: Graphs,
     /// The counts of all launches, captured or not.

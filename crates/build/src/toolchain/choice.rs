@@ -23,7 +23,7 @@ pub enum Source {
     Pin(String),
     /// `13.0` or `13.0.88`, as the command line names it.
     Release(String),
-    /// The directory that contains `bin/nvcc`.
+    /// The directory that has `bin/nvcc` in it.
     Home(PathBuf),
 }
 

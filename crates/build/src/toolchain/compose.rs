@@ -14,7 +14,7 @@ use system::temporary::TemporaryDir;
 /// Replaces some parts of `whole` with parts of other compilers.
 ///
 /// # Errors
-/// Environment, where the directory cannot be written, or nvcc does not take its parts from it.
+/// Environment, if the directory cannot be written, or nvcc does not take its parts from it.
 pub(super) fn compose(
     whole: Toolchain,
     parts: &BTreeMap<Component, Toolchain>,
@@ -76,7 +76,7 @@ fn nvvm_of(cicc: &Path) -> PathBuf {
 
 /// The directories in which the parts are.
 struct Places {
-    /// The directory that contains nvcc.
+    /// The directory that has nvcc in it.
     bin: PathBuf,
     include: PathBuf,
     nvvm: PathBuf,
@@ -112,7 +112,7 @@ impl Places {
         link_all(&self.bin, &new.join("bin"), &["ptxas"])?;
         symlink(&self.ptxas, new.join("bin/ptxas"))?;
         if let Some(top) = self.bin.parent() {
-            // Where there are `targets`, nvcc takes its headers from there.
+            // If there is a directory `targets`, nvcc takes its headers from it.
             link_all(top, &new, &["bin", "include", "nvvm", "targets"])?;
         }
         symlink(&self.include, new.join("include"))?;

@@ -8,7 +8,7 @@ use system::cache::Cache;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disassembler {
     pub program: PathBuf,
-    /// The version, such as `13.5.37`.
+    /// The version of the program, such as `13.5.37`.
     pub version: String,
 }
 

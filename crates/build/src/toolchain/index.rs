@@ -58,7 +58,7 @@ struct Hashes {
 /// Only the index vouches for these digests.
 ///
 /// # Errors
-/// Usage, where the index has no such version. Environment, where it cannot be asked.
+/// Usage, if the index has no such version. Environment, if it cannot be asked.
 pub(super) fn ask(
     version: &str,
     cache: &Cache,

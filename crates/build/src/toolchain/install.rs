@@ -160,7 +160,7 @@ pub(super) fn installed_disassembler(cache: &Cache) -> Result<Option<PathBuf>> {
 /// once, one waits for the other. `progress` gets one line at a time.
 ///
 /// # Errors
-/// Usage, where there is no such version. Environment: no host compiler, no python3, no pip, pip failed, or the cache
+/// Usage, if there is no such version. Environment: no host compiler, no python3, no pip, pip failed, or the cache
 /// cannot be written.
 pub fn install(version: &str, cache: &Cache, progress: &dyn Fn(&str)) -> Result<Toolchain> {
     install_in(version, cache, progress, &Search::from_environment())
@@ -324,9 +324,9 @@ fn list(root: &Path, dir: &Path, files: &mut BTreeMap<String, u64>) -> std::io::
     Ok(())
 }
 
-/// The program that downloads wheels.
+/// The program that downloads and unpacks wheels.
 pub(super) enum Installer {
-    /// A python that has pip.
+    /// The path of a python that has pip.
     Pip(PathBuf),
     Uv(PathBuf),
 }
@@ -442,7 +442,7 @@ const UV_SETTINGS: [&str; 12] = [
     "UV_NATIVE_TLS",
     "UV_NO_INDEX",
     "UV_OFFLINE",
-    // Where it keeps its own pythons.
+    // The directory in which uv keeps its own pythons.
     "UV_PYTHON_",
     "UV_SYSTEM_CERTS",
 ];

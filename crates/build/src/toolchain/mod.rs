@@ -81,7 +81,7 @@ pub const PROVIDED: &str = "13.0";
 /// Where to look; from the environment, or made up by a test.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Search {
-    /// The directories of PATH.
+    /// The directories that PATH names, in order.
     pub path: Vec<PathBuf>,
     /// Roots of CUDA toolkits, in the order of preference.
     pub homes: Vec<PathBuf>,
@@ -202,7 +202,7 @@ fn find_version(
     let mut candidates: Vec<PathBuf> = installed(&is_provided)?.collect();
     let others = installed(&|own| !is_provided(own))?;
     let found = search.programs("nvcc");
-    // A run that names no version stays with its compiler, whatever another run has installed.
+    // A run that names no version keeps using its compiler, even if another run has installed a newer one.
     match version {
         Some(_) => candidates.extend(others.chain(found)),
         None => candidates.extend(found.chain(others)),

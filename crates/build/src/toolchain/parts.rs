@@ -12,7 +12,7 @@ use system::files;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Part {
     pub name: &'static str,
-    /// `13.0.88`, of the headers `13.0`; `None` where it does not say.
+    /// The version, such as `13.0.88`, or `13.0` for the headers. `None` if the part does not say.
     pub version: Option<String>,
 }
 
@@ -35,7 +35,7 @@ fn release(version: &str) -> (Option<&str>, Option<&str>) {
 /// writes.
 ///
 /// # Errors
-/// Environment, where nvcc does not tell where its parts are.
+/// Environment, if nvcc does not tell where its parts are.
 pub fn find_parts(toolchain: &Toolchain) -> Result<Vec<Part>> {
     let layout = ToolkitLayout::ask(&toolchain.nvcc)?;
     let programs = ["ptxas", "cudafe++", "fatbinary", "nvlink"].map(|name| Part {

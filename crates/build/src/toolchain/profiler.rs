@@ -10,7 +10,7 @@ use system::process::helper::is_executable;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profiler {
     pub program: PathBuf,
-    /// The version, such as `2025.3.1.0`.
+    /// The version of the program, such as `2025.3.1.0`.
     pub version: String,
 }
 
@@ -132,7 +132,7 @@ mod tests {
             missing.contains("neither on PATH") && missing.contains("install"),
             "{missing}"
         );
-        // 2025.10 is newer than 2025.3, whatever letters say.
+        // By numbers, 2025.10 is newer than 2025.3. Compared as text, it would be older.
         ncu(&at("packages/2025.3.1"), "2025.3.1.0");
         ncu(&at("packages/2025.10.0"), "2025.10.0.0");
         assert_eq!(found(&search).unwrap().version, "2025.10.0.0");

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sanitizer {
     pub program: PathBuf,
-    /// The version, such as `2025.3.0.0`.
+    /// The version of the program, such as `2025.3.0.0`.
     pub version: String,
 }
 

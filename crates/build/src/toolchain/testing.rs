@@ -8,7 +8,7 @@ use system::cache::Cache;
 /// processes that start at once wait for the first one's install.
 ///
 /// # Panics
-/// Where there is none and it cannot be installed: a test that needs nvcc must not pass without it.
+/// Panics if there is none and it cannot be installed, because a test that needs nvcc must not pass without it.
 pub fn toolchain() -> Toolchain {
     static FOUND: OnceLock<Toolchain> = OnceLock::new();
     FOUND.get_or_init(provisioned).clone()

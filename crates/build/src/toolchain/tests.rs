@@ -241,7 +241,7 @@ fn path_then_homes_and_the_pin_wins() {
     // PATH first; a pin passes it over.
     assert_eq!(machine.find(None).unwrap().facts.version, "12.8.93");
     assert_eq!(machine.find(Some("13.0")).unwrap().facts.version, "13.0.88");
-    // The wrapper's toolkit was asked for, not guessed from the wrapper's place.
+    // The wrapper's toolkit was found by asking the wrapper, not guessed from its path.
     assert!(
         machine
             .find(Some("12"))

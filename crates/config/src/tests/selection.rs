@@ -134,7 +134,7 @@ fn a_plan_that_leaves_out_cases_says_so() {
         shape: "small".into(),
         ..gone
     }));
-    // A kernel that is there whole is whole, whatever else is missing.
+    // A kernel with all of its cases is whole, even if other kernels are missing.
     assert_eq!(left_out(&filters(&["copy"])), ["scale"]);
     assert_eq!(left_out(&filters(&["scale/wide"])), ["copy", "scale"]);
 }

@@ -10,7 +10,7 @@ use crate::state::{State, state};
 use std::ffi::c_uint;
 use std::sync::MutexGuard;
 
-/// Hands the program an address that was placed; `None` where the driver has to do it.
+/// Hands the program an address that was placed; `None` if the driver has to do it.
 ///
 /// # Safety
 /// Null, or a place for an address.

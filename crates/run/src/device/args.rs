@@ -65,7 +65,7 @@ pub fn pack(args: &[Arg], pointers: &dyn Pointers) -> Result<Vec<PackedArg>> {
         .collect()
 }
 
-/// Bytes of each argument, whatever it points to; 0 of one that cannot be passed at all.
+/// Returns the bytes of each argument, not of what it points to. An argument that cannot be passed at all has 0.
 pub fn sizes(args: &[Arg]) -> Vec<usize> {
     struct Anywhere;
     impl Pointers for Anywhere {

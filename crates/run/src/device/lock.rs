@@ -39,7 +39,7 @@ impl GpuLock {
     /// Waits for the GPU of this UUID; `waiting` gets a message where that takes longer than [`PATIENCE`].
     ///
     /// # Errors
-    /// Environment, where the file cannot be made or locked.
+    /// Environment, if the file cannot be made or locked.
     pub fn acquire(
         dir: &Path,
         uuid: &str,
@@ -191,7 +191,7 @@ fn open(path: &PathBuf) -> io::Result<File> {
         .open(path);
     match made {
         Ok(file) => {
-            // Whatever the umask: others only have to open it for reading.
+            // The umask does not matter: others only have to open the file for reading.
             file.set_permissions(std::fs::Permissions::from_mode(0o644))?;
             Ok(file)
         }

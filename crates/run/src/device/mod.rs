@@ -72,7 +72,7 @@ pub enum Failure {
         /// The process can do nothing more with the device and has to end.
         sticky: bool,
     },
-    /// This device cannot do it, whatever the kernel.
+    /// This device cannot do it, whichever kernel it is given.
     Unsupported(Unsupported),
 }
 
@@ -96,7 +96,7 @@ fn no_variable(symbol: &str) -> Failure {
 
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// Whatever executes device code. Work is queued in order; `sync` waits for it and reports its faults.
+/// Something that executes device code. Work is queued in order; `sync` waits for it and reports its faults.
 pub trait Device {
     /// Returns the value of an `Arg::Stream`.
     fn stream(&self) -> u64;

@@ -83,7 +83,7 @@ impl Monitor {
 /// The state of a GPU on which nothing of this process runs. `None` is a value that NVML does not tell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Condition {
-    /// The id of the whole GPU, where this one is a slice of it.
+    /// The id of the whole GPU, if this one is a slice of it.
     pub uuid: Option<String>,
     pub sm_mhz: Option<u32>,
     pub max_sm_mhz: Option<u32>,
@@ -92,7 +92,7 @@ pub struct Condition {
     pub temperature_c: Option<u32>,
     pub power_w: Option<f64>,
     pub power_limit_w: Option<f64>,
-    /// Why the clock is not higher, whatever it is.
+    /// All reasons for which the clock is not higher.
     pub throttle_reasons: Option<Vec<String>>,
     /// The reasons among them that are heat or hardware.
     pub slowdowns: Option<Vec<String>>,
@@ -193,8 +193,8 @@ fn program(command: &str) -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// Returns all processes except this one. Where it is not in the list by its id, the ids are of another namespace (a
-/// container's own): one of them is still this one, and it is unknown which.
+/// Returns all processes except this one. If this process is not in the list by its id, the ids are of another
+/// namespace (a container's own): one of them is still this process, and it is unknown which one.
 fn others(mut all: Vec<OtherProcess>, own: u32) -> Vec<OtherProcess> {
     let listed = all.len();
     all.retain(|process| process.pid != Some(own));

@@ -72,7 +72,7 @@ pub struct SimDevice {
     programs: Vec<Loaded>,
     /// The program whose variables are in memory.
     selected: Option<Program>,
-    /// The bytes that the host reads where no kernel has written.
+    /// The bytes that the host reads from memory that no kernel has written.
     poison: BTreeMap<Address, Poison>,
     /// The facts of the last launch.
     shown: Option<SimulationFacts>,
@@ -119,8 +119,8 @@ impl Default for SimDevice {
 }
 
 impl SimDevice {
-    /// Launches from here on stop after this many warp instructions, and use as many threads where that
-    /// changes nothing.
+    /// Stops launches from here on after this many warp instructions, and lets them use this many threads if that
+    /// changes no result.
     pub fn limit(&mut self, instructions: u64, threads: usize) {
         self.limit = instructions;
         self.threads = threads;
@@ -190,7 +190,7 @@ impl SimDevice {
             .find_map(|kernel| kernel.writer(symbol))
     }
 
-    /// Sets what the host reads from now on where no kernel has written. Leaves memory as it is.
+    /// Sets what the host reads from now on from memory that no kernel has written. Memory itself is left as it is.
     pub fn show_poison(&mut self, at: Address, pattern: &[u8], count: usize) {
         let poison = Poison {
             pattern: pattern.to_owned(),

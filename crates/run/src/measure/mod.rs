@@ -15,14 +15,14 @@ use model::{Mode, Num, Schedule, TimeFacts};
 /// The most launches in one graph: more make instantiating it slower, and no sample better.
 const MAX_BATCH: u32 = 2000;
 
-/// Launches from which the time of one is estimated, where one alone is short.
+/// The number of launches from which the time of one is estimated, if a single launch is short.
 const PILOT: u32 = 16;
 
 /// Clocks rise with load: batches run untimed until two readings in a row differ by less than this share.
 const SETTLED: f64 = 0.005;
 const MAX_SETTLING: u32 = 50;
 
-/// The GPU is asked for its state while it works for about this long.
+/// The time for which the GPU works while it reports its state, in ns.
 const STATE_NS: u64 = 1_000_000;
 
 /// Measures a case alone.
@@ -134,7 +134,7 @@ mod tests {
     use crate::device::nvml::unknown_state;
     use model::{FaultKind, GpuState};
 
-    /// A GPU on which one launch takes `each_ns`, 400 ns more where it is alone.
+    /// A GPU on which a launch takes `each_ns`, and 400 ns more if it is alone.
     struct Fake {
         each_ns: u64,
         batch: Option<u32>,

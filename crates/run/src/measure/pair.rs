@@ -55,8 +55,8 @@ const SHOWN: u32 = 10;
 /// fault then could be either's, and head must not pass because of it.
 ///
 /// # Errors
-/// The kernels' faults, those of the base as `FaultKind::Base`; `Unsupported`, where this device or launcher cannot be
-/// timed.
+/// Returns the kernels' faults, the base's faults as `FaultKind::Base`, and `Unsupported` if this device or launcher
+/// cannot be timed.
 pub fn measure_pair(
     timer: &mut dyn Timer,
     schedule: &Schedule,

@@ -1,9 +1,9 @@
-//! The one table of counters: which of Nsight Compute's each metric is made of.
+//! The one table of counters: which of Nsight Compute's counters each metric is made of.
 //!
-//! Names are those of `ncu --query-metrics --chip ...` of Nsight Compute 2025.3.1, where tu102 (sm_75), ga100 (sm_80),
-//! ga102 (sm_86), ad102 (sm_89), gh100 (sm_90), gb100 (sm_100) and gb202 (sm_120) were asked; a test holds the table
-//! to these lists. Most are the same on all. Where names differ, the table has all of them: the profiler passes over
-//! a name that a chip does not have, without a word and without a value, and what has none of its counters is
+//! Names are those of `ncu --query-metrics --chip ...` of Nsight Compute 2025.3.1, which was asked for tu102 (sm_75),
+//! ga100 (sm_80), ga102 (sm_86), ad102 (sm_89), gh100 (sm_90), gb100 (sm_100) and gb202 (sm_120). A test compares the
+//! table with these lists. Most names are the same on all chips. If names differ, the table has all of them: the
+//! profiler silently ignores a name that a chip does not have. A metric that has none of its counters on a chip is
 //! unsupported.
 
 use model::{ProfileMetric, Stall};

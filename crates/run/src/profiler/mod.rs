@@ -112,7 +112,7 @@ fn arguments(profiler: &Profiler, schedule: &Schedule, report: &Path, log: &Path
     };
     let mut all: Vec<OsString> = vec![profiler.program.clone().into()];
     let mut add = |texts: &[&str]| all.extend(texts.iter().map(OsString::from));
-    // It would take options from a file where it starts, which is the checkout.
+    // It would read options from a file in its working directory, which is the checkout.
     add(&["--config-file", "off"]);
     add(&["--profile-from-start", "off", "--replay-mode", "kernel"]);
     // Clocks are the machine's: holding them is for administrators, not for a gate.

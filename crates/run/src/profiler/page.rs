@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// Combines the three pages for each kernel. Without lines where their page has none.
 ///
 /// # Errors
-/// Where the first two cannot be read, or are not of the same kernels.
+/// Returns an error if the first two cannot be read, or are not of the same kernels.
 pub fn kernels(raw: &str, code: &str, lines: &str) -> Result<Vec<KernelProfile>, String> {
     let raw = read_raw(raw)?;
     let code = read_code(code);
@@ -197,7 +197,7 @@ struct Line {
     place: String,
     executed: u64,
     samples: BTreeMap<Stall, u64>,
-    /// The instructions, by their addresses.
+    /// The instructions, ordered by their addresses.
     instructions: BTreeMap<String, Instruction>,
 }
 

@@ -47,7 +47,7 @@ pub struct Asked<'a> {
 /// Where rivals run, and for what.
 #[derive(Clone, Copy)]
 pub struct Setting<'a> {
-    /// The directory of gates.yaml.
+    /// The directory that contains gates.yaml.
     pub root: &'a Path,
     pub device: &'a DeviceFacts,
     pub plan: &'a Plan,

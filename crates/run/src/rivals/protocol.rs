@@ -62,7 +62,7 @@ pub struct AskedTask<'a> {
     task: Task,
 }
 
-/// The rival's answer to `Begin`.
+/// The answer of a rival to `Begin`.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Begun {
     Ready {

@@ -46,7 +46,7 @@ pub struct WorkerCosts {
 }
 
 impl WorkerCosts {
-    /// Returns the costs since `before`.
+    /// Returns the costs that were added since `before`.
     pub(super) fn since(self, before: Self) -> Self {
         Self {
             workers: self.workers.saturating_sub(before.workers),
@@ -100,10 +100,10 @@ pub struct Crew<'a> {
 }
 
 impl<'a> Crew<'a> {
-    /// Workers are this executable, with the hidden subcommand.
+    /// Makes a crew whose workers are this executable, with the hidden subcommand.
     ///
     /// # Errors
-    /// Environment, where the system does not tell where this executable is.
+    /// Environment, if the system does not tell where this executable is.
     pub fn new(choice: DeviceChoice) -> system::error::Result<Self> {
         Ok(Self::of_program(this_program()?, choice))
     }
@@ -121,10 +121,11 @@ impl<'a> Crew<'a> {
         Self::of(command, SHARED.into())
     }
 
-    /// Workers are this executable, started by another program that hands on standard input and output.
+    /// Makes a crew whose workers are this executable, started by another program that passes on standard input and
+    /// output.
     ///
     /// # Errors
-    /// Environment, where the system does not tell where this executable is.
+    /// Environment, if the system does not tell where this executable is.
     pub fn wrapped(wrapper: Vec<OsString>, ordinal: u32) -> system::error::Result<Self> {
         let program = this_program()?;
         let command = move || {
@@ -186,7 +187,7 @@ impl<'a> Crew<'a> {
     /// Returns the number of devices that the worker sees, including this one.
     ///
     /// # Errors
-    /// Environment, where there is no worker to ask or it does not tell.
+    /// Environment, if there is no worker to ask or it does not tell.
     pub fn count(&mut self) -> Result<u32, Fault> {
         let counted = self
             .worker
@@ -613,10 +614,10 @@ fn spawn_confined(mut command: Command, job: &Job) -> std::io::Result<Worker> {
     Worker::spawn(command, Some(&rules))
 }
 
-/// Workers are this executable.
+/// Returns the path of this executable, which workers are started from.
 ///
 /// # Errors
-/// Environment, where the system does not tell where it is.
+/// Environment, if the system does not tell it.
 pub fn this_program() -> system::error::Result<PathBuf> {
     std::env::current_exe().map_err(|error| {
         Error::environment(format!(

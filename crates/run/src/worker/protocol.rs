@@ -166,7 +166,7 @@ pub enum Frame {
     Step(String),
     /// As `Step`, with the base revision alone: a worker that is never heard of again is then its doing.
     BaseStep(String),
-    /// Comes before the launches of a check, so that it stays where they fault.
+    /// Facts of the driver. They come before the launches of a check, so that they are known even if a launch faults.
     Driver(Seen<DriverFacts>),
     /// Right before the end of a job: how long it used the device, in us.
     Spent {
@@ -181,7 +181,7 @@ pub enum Frame {
     Paired(Box<PairFacts>),
     /// The launch is over. The profiler has the counters.
     Profiled,
-    /// Warp instructions of the whole launch; `None` where a sample of its blocks alone passed the limit.
+    /// Warp instructions of the whole launch; `None` if a sample of its blocks alone passed the limit.
     Estimated(Option<u64>),
     Simulated(Box<Simulated>),
     Failed(Failure),
@@ -192,7 +192,7 @@ pub enum Frame {
 pub enum Ready {
     Device(DeviceFacts),
     Simulator(Simulator),
-    /// No device, and none was asked for by name.
+    /// There is no device, and the user named none.
     Absent(String),
     Broken(String),
 }

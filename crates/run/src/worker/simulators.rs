@@ -72,8 +72,8 @@ impl Simulators {
         }
     }
 
-    /// Does all jobs, begun in their order; answers are in the same order. `on_done` hears the number of
-    /// each job as it ends, its answer, and how long it took.
+    /// Does all jobs. They begin in their order, and answers are in that order. `on_done` is called when a job ends,
+    /// with its number, its answer, and the time that it took.
     pub fn run(
         &self,
         jobs: &[Job],

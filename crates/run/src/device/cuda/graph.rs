@@ -18,7 +18,7 @@ impl Graph {
     /// Captures the work that `queue` puts on the stream, without running it.
     ///
     /// # Errors
-    /// `Unsupported` where it does what cannot be captured, such as waiting for the stream.
+    /// `Unsupported` if it does what cannot be captured, such as waiting for the stream.
     pub fn capture(stream: sys::CUstream, queue: impl FnOnce() -> Result<()>) -> Result<Self> {
         // Relaxed: a launcher may allocate or set attributes while it is captured.
         // SAFETY: the stream is ours and not being captured.
@@ -30,7 +30,7 @@ impl Graph {
         })?;
         let queued = queue();
         let mut graph = null_mut();
-        // SAFETY: ends the capture begun above, whatever happened in it.
+        // SAFETY: ends the capture that was begun above, even if it failed.
         let ended = unsafe { sys::cuStreamEndCapture(stream, &raw mut graph) };
         let graph = Self(graph);
         match (ended, queued) {

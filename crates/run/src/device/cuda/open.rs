@@ -16,7 +16,7 @@ use wording::reasons;
 
 pub enum Opened {
     Device(Box<CudaDevice>),
-    /// No NVIDIA device, and none was asked for by name.
+    /// There is no NVIDIA device, and the user named none.
     Absent(String),
     /// There is one, and it or its driver does not work.
     Broken(String),
@@ -49,8 +49,8 @@ pub fn open(choice: DeviceChoice) -> Opened {
     }
 }
 
-/// CUDA 12.0, driver branch 525: the oldest that knows every driver function called here. cudarc panics
-/// where one is missing.
+/// CUDA 12.0, driver branch 525: the oldest that has every driver function called here. cudarc panics if one is
+/// missing.
 const OLDEST: i32 = 12_000;
 
 fn broken<T>(message: String) -> Result<T> {

@@ -132,8 +132,8 @@ fn launch_and_compare<'a>(
     say: &mut dyn FnMut(Frame),
 ) -> Result<(Runs<'a>, After, Vec<KeptVariable>)> {
     std::thread::scope(|scope| {
-        // Bounded, as outputs may be large. Comparing the first launch takes longer than a launch does,
-        // and the others less: where they fit, no launch waits for it.
+        // The queue is bounded, because outputs may be large. Comparing the first launch takes longer than a launch,
+        // and comparing the others takes less time. If all of them fit, no launch waits for a comparison.
         let waiting =
             (MOST_WAITING_BYTES / stage.output_bytes().max(1)).clamp(1, launches as usize);
         let (launched, arrived) = mpsc::sync_channel::<(u32, OutputImages)>(waiting);
@@ -293,7 +293,7 @@ impl<'a> Runs<'a> {
                 self.first_unwritten = self.first_unwritten.take().or(found.first);
             }
         }
-        // The simulator looks twice where it launches again.
+        // The simulator looks twice if it launches again.
         self.unwritten = self.unwritten.max(unwritten_here);
         // A launch that differs may be the one that is wrong, also where differing is allowed.
         if differs {
@@ -526,7 +526,7 @@ fn wrong_bytes(wrong: WrongBytes) -> Failure {
     Failure::of_case(FaultKind::Environment, wrong.to_string())
 }
 
-/// Everything of one seed as .npy, where it was asked for, in a directory of the case and the seed
+/// All data of one seed as .npy, if the user wants it, in a directory of the case and the seed
 /// (`softmax/warp@long/seed-1`): `x.npy`, `x.original.npy` for inputs, `y.got.npy`, `y.want.npy`, `y.want.original.npy`
 /// for outputs.
 pub(super) struct Dump<'a> {

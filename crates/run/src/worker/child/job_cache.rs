@@ -20,8 +20,8 @@ const MOST_BYTES: usize = 1 << 30;
 pub struct JobCache {
     pub buffers: Buffers,
     shared: Arc<Shared>,
-    /// One thread, also for what is parallel by itself, so that samples are not disturbed. `None` where
-    /// the system gives no thread: then nothing is read ahead.
+    /// One thread, also for what is parallel by itself, so that samples are not disturbed. `None` if the system gives
+    /// no thread: then nothing is read ahead.
     reader: Option<ThreadPool>,
     orders: Arc<Orders>,
     job_began: Instant,

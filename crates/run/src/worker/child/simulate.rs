@@ -111,8 +111,8 @@ fn simulate(
     runs.look_between_strides(&stage.gaps(&outputs, 1)?);
     runs.take(1, outputs)?;
     dump.after(runs.first.as_ref())?;
-    // Memory that the kernel did not write reads as whatever the host put there: the poison of a second launch shows
-    // it, without that launch.
+    // Memory that the kernel did not write reads as the poison that the host put there. The poison of a second launch
+    // therefore shows it without that launch.
     stage.poison(2, |address, pattern, count| {
         device.show_poison(address, pattern, count);
         Ok(())
@@ -151,7 +151,7 @@ fn simulate(
     Ok(Simulated { check, simulation })
 }
 
-/// Launches once more, and returns where the first infinity and the first NaN arise; none where that launch stops.
+/// Launches once more, and returns where the first infinity and the first NaN arise, or nothing if that launch stops.
 fn arose(device: &mut SimDevice, cache: &mut JobCache, job: &CheckJob) -> Result<Vec<Arose>> {
     device.begin(usual_place(job.seed), Circumstances::default());
     let stage = StagedCase::set(device, cache, &job.case, &job.artifact, job.seed)?;

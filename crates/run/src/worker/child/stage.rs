@@ -45,7 +45,7 @@ impl<'a> StagedCase<'a> {
         artifact: &Artifact,
         seed: u64,
     ) -> Result<Self> {
-        // A driver takes the launch, and reads whatever lies behind the arguments.
+        // A driver accepts the launch, and reads the bytes behind the arguments.
         if let Some(misfit) = artifact
             .entries()
             .into_iter()
@@ -218,7 +218,7 @@ impl<'a> StagedCase<'a> {
         self.written().map(|placed| placed.data.bytes).sum()
     }
 
-    /// Lists the gaps between the strides of its outputs that launch number `launch` changed, where it must not write.
+    /// Lists the gaps between the strides of its outputs that launch number `launch` changed. It must not write there.
     pub fn gaps(&self, outputs: &OutputImages, launch: u32) -> Result<Vec<String>> {
         let mut found = Vec::new();
         for placed in self
@@ -598,7 +598,7 @@ impl Placement<'_> {
             if self.object(arg).is_some() {
                 continue;
             }
-            // An argument without a tensor is refused where it is packed.
+            // An argument without a tensor is refused when it is packed.
             let Some(at) = self.of(tensor).map(|placed| placed.data.address) else {
                 continue;
             };

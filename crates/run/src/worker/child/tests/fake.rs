@@ -125,7 +125,7 @@ fn kernel(symbol: &str) -> Kernel {
             }
             Ok(())
         },
-        // Adds to what its third argument holds before it: right only where that is zero.
+        // Adds to the old value of its third argument, which is right only if that value is zero.
         "accumulates" => |memory, args, _| {
             for i in 0..N {
                 let sum = memory.get(args[2], i) + memory.get(args[0], i);
