@@ -29,10 +29,10 @@ use system::error::{Error, Result};
 /// The share that a launch may be slower than the base's.
 const MOST_SLOWER: f64 = 0.01;
 
-/// As of a case of gates.yaml.
+/// The deadline of a captured launch in milliseconds, which is the default of a case of gates.yaml.
 const DEADLINE_MS: u64 = (config::DEADLINE_NS / 1e6) as u64;
 
-/// The data of a case are the program's, whatever the seed.
+/// The seeds of a case. Its data is the program's, so one seed is enough.
 const SEEDS: [u64; 1] = [1];
 
 /// The form of a kernel's code that is run.
@@ -40,7 +40,7 @@ const SEEDS: [u64; 1] = [1];
 pub enum Form {
     /// As the program ran it; PTX where the module has nothing else.
     Machine,
-    /// For the simulator.
+    /// PTX, which the simulator can run.
     Ptx,
 }
 
@@ -79,7 +79,7 @@ fn check_that_some_run(plan: &Plan) -> Result<()> {
         .help("replay on a GPU; for the simulator, build the program with PTX: -gencode arch=compute_90,code=[sm_90,compute_90]"))
 }
 
-/// The launches that cannot run in this form, and why.
+/// Returns the launches that cannot run in this form, each with the reason.
 pub fn list_gaps(plan: &Plan) -> impl Iterator<Item = (&CaseId, &str)> {
     plan.uncaptured.iter().filter_map(|gap| match &gap.why {
         CaptureGap::Unsupported(Unsupported::NotCaptured { problem }) => {
@@ -89,8 +89,8 @@ pub fn list_gaps(plan: &Plan) -> impl Iterator<Item = (&CaseId, &str)> {
     })
 }
 
-/// The same of a program of gates.yaml: `PROGRAM/KERNEL@launch1`. Sources have their whole paths, as they are not below
-/// gates.yaml.
+/// Loads the capture of a program of gates.yaml, whose cases are called `PROGRAM/KERNEL@launch1`. Sources have their
+/// whole paths, as they are not below gates.yaml.
 ///
 /// # Errors
 /// A capture that cannot be read or is damaged.
@@ -101,7 +101,7 @@ pub fn load_program(dir: &Path, form: Form, program: &Program) -> Result<LoadedL
 /// The launches of a capture as cases.
 pub struct LoadedLaunches {
     pub loaded: Loaded,
-    /// One for each case.
+    /// The launch behind each case, in the order of the cases.
     pub origins: Vec<Origin>,
 }
 
@@ -116,7 +116,7 @@ pub struct Origin {
     pub launched: Option<u64>,
 }
 
-/// Each launch of a process of a capture.
+/// Returns each launch of a process of a capture.
 fn find_origins(lines: &[Line], pid: u32) -> Vec<(&LaunchRecord, Origin)> {
     let mut launches = Vec::new();
     let mut counts: BTreeMap<_, (u64, Option<u64>)> = BTreeMap::new();
@@ -192,7 +192,7 @@ fn load_all(dir: &Path, form: Form, program: Option<&Program>) -> Result<LoadedL
 /// Keeps the cases that filters name.
 ///
 /// # Errors
-/// Usage, for a filter that fits none. Environment, where none of those that are left can run.
+/// Usage, for a filter that fits none. Environment, if none of the remaining cases can run.
 pub fn select(loaded: &mut Loaded, filters: &[String]) -> Result<()> {
     let filters = config::parse_filters(&loaded.all, filters).map_err(Error::Usage)?;
     if filters.is_empty() {
@@ -224,10 +224,10 @@ pub struct AgainstBase {
     pub other_inputs: Vec<CaseId>,
 }
 
-/// Holds head to what the base's launches gave on the same inputs, and to their times.
+/// Compares head's launches with the base's: with their outputs on the same inputs, and with their times.
 ///
 /// # Errors
-/// Usage, where no launch can be compared.
+/// Usage, if no launch can be compared.
 pub fn compare(head: &mut Loaded, mut base: Loaded, form: Form) -> Result<AgainstBase> {
     if head.root == base.root {
         return Err(Error::usage("it is its own base")
@@ -285,7 +285,7 @@ pub fn compare(head: &mut Loaded, mut base: Loaded, form: Form) -> Result<Agains
     })
 }
 
-/// The short name of a unit's kernel.
+/// Returns the short name of a unit's kernel.
 fn called(id: &UnitId) -> &str {
     match id.variant.as_str() {
         REPLAYED => &id.kernel,
@@ -302,8 +302,9 @@ fn with_name(id: &UnitId, name: &str) -> UnitId {
     named
 }
 
-/// Gives the base's launches the names of head's, and has both sides run on the base's memory: each launch that both have is
-/// held to what the base's gave. Returns those of which that cannot be.
+/// Gives the base's launches the names of head's, and lets both sides run on the base's memory: the output of each
+/// launch that both have is compared with what the base's launch left. Returns the launches for which that is
+/// impossible.
 pub fn share_inputs(head: &mut Plan, base: &mut Plan) -> Vec<CaseId> {
     pairing::use_ids_of_head(head, base);
     let mut other_inputs = Vec::new();
@@ -320,9 +321,12 @@ pub fn share_inputs(head: &mut Plan, base: &mut Plan) -> Vec<CaseId> {
     other_inputs
 }
 
-/// Whether head's launch can have the base's memory: the same allocations in the same places, with the same contents or with
-/// the same parameters. Parameters may differ else: programs leave the padding of structs as it is, and a value that differs
-/// shows in the output. Contents may differ else, as an earlier launch wrote them; variables of a module may not.
+/// Returns true if head's launch can run on the base's memory: it has the same allocations in the same places, and
+/// their contents or the launch's parameters are the same.
+///
+/// Parameters may differ otherwise, because programs leave the padding of structs as it is, and a value that matters
+/// shows in the output. Contents may differ otherwise, because an earlier launch wrote them. Variables of a module may
+/// not differ.
 fn can_share_inputs(ours: &Case, theirs: &Case) -> bool {
     let content = |tensor: &Tensor| match &tensor.fill {
         Some(Fill::Captured { content }) => Some((content.bytes, content.chunks.clone())),
@@ -348,7 +352,7 @@ fn can_share_inputs(ours: &Case, theirs: &Case) -> bool {
     places(ours) == places(theirs) && of_variables && (of_memory || args(ours) == args(theirs))
 }
 
-/// Whatever either launch changed has to be as the base left it.
+/// Requires that everything which either launch changed is as the base's launch left it.
 fn share_outputs(ours: &mut Case, theirs: &mut Case) {
     let mut expected = BTreeMap::new();
     let outputs = |case: &Case| match &case.reference {
@@ -401,8 +405,8 @@ struct Key {
     variables: Vec<String>,
 }
 
-/// The parameters of a launch that lead into an allocation, with the types that the kernel's name has for them. A struct by
-/// value may have several pointers, of types that nobody knows.
+/// Returns the parameters of a launch that lead into an allocation, with the types that the kernel's name has for them.
+/// A struct by value may have several pointers, of types that nobody knows.
 fn find_pointers(launch: &LaunchRecord, allocation: &Allocation) -> Vec<Pointer> {
     let types = parameters(&launch.kernel).unwrap_or_default();
     let ends = allocation.address.saturating_add(allocation.before.bytes);
@@ -431,7 +435,7 @@ fn find_pointers(launch: &LaunchRecord, allocation: &Allocation) -> Vec<Pointer>
 /// A kernel's machine code or PTX.
 struct Code {
     name: String,
-    /// Launches of it so far.
+    /// The number of its launches so far.
     launches: u32,
     /// The file that holds it, relative to the capture. Or why no launch of it can run in this form.
     file: std::result::Result<(String, Arch), String>,
@@ -440,7 +444,7 @@ struct Code {
 }
 
 impl Maker {
-    /// Whether the launch can run in this form.
+    /// Adds a launch. Returns false if it cannot run in this form.
     fn add(&mut self, launch: &LaunchRecord) -> Result<bool> {
         let variables = launch.variables.iter();
         let key = Key {
@@ -496,8 +500,8 @@ impl Maker {
         });
     }
 
-    /// The launch as it is in this form: with tensor maps of the simulator in the place of the driver's, which only a GPU can
-    /// read. Or why the simulator has no such map.
+    /// Returns the launch in the form that runs: the simulator's tensor maps take the place of the driver's, which only
+    /// a GPU can read. Otherwise returns why the simulator has no such map.
     fn translate<'a>(
         &mut self,
         launch: &'a LaunchRecord,
@@ -719,7 +723,8 @@ impl Maker {
     }
 }
 
-/// Whether a kernel changes tensor maps. It leaves them in memory, so that this is never as a GPU left it.
+/// Returns true if a kernel changes tensor maps. It leaves the changed map in memory, and the simulator's bytes of a
+/// map are never those that a GPU left.
 fn changes_maps(ptx: &[u8], kernel: &str) -> bool {
     let text = String::from_utf8_lossy(ptx);
     let entry = binary::find_entry(&text, kernel).unwrap_or_default();
@@ -740,7 +745,7 @@ impl From<Error> for Untranslated {
     }
 }
 
-/// The places of maps, and the simulator's bytes of them.
+/// Returns the places of maps, and the simulator's bytes of them.
 fn encode_all(maps: &[PlacedMap]) -> std::result::Result<Vec<(usize, Vec<u8>)>, Untranslated> {
     maps.iter()
         .map(|PlacedMap { offset, map }| {
@@ -762,7 +767,7 @@ fn misplaced() -> Error {
     Error::environment("the capture is damaged: a tensor map lies outside of its memory")
 }
 
-/// The simulator's bytes of a tensor map, or why it has none.
+/// Returns the simulator's bytes of a tensor map, or why it has none.
 fn encode(map: &EncodedMap) -> std::result::Result<Vec<u8>, String> {
     let lacking = match map {
         EncodedMap::Described { address, map } => {
@@ -808,12 +813,12 @@ fn make_unit(id: UnitId, source: &str, launch: &LaunchRecord) -> Unit {
     }
 }
 
-/// The tensor that fills a variable.
+/// Returns the tensor that fills a variable.
 fn tensor_of(variable: &str) -> String {
     format!("variable {variable}")
 }
 
-/// The rules of all units and cases that need no writing.
+/// Returns the rules of all units and cases that need no writing.
 pub fn gates(plan: &Plan) -> Vec<Gate> {
     plan.units
         .iter()
@@ -826,7 +831,8 @@ pub fn gates(plan: &Plan) -> Vec<Gate> {
         .collect()
 }
 
-/// The rules that need no writing, and an output that is the captured one: bit for bit, unless floats may differ.
+/// Returns the rules that need no writing, and a gate that compares each output with the captured one: bit for bit,
+/// unless the user allows floats to differ.
 fn gates_of(case: &Case) -> Vec<Gate> {
     let same = Rule::Limit {
         metric: Metric::MaxErr,
@@ -858,7 +864,7 @@ fn hashes(content: &Content) -> Vec<String> {
         .collect()
 }
 
-/// The name that a kernel has in its cases, where no other is called so.
+/// Returns the name that a kernel has in its cases if no other kernel has the same name.
 pub fn name(symbol: &str) -> String {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() || c == '_' {
@@ -887,7 +893,7 @@ pub fn unqualified(symbol: &str) -> String {
 struct Names(BTreeMap<String, u32>);
 
 impl Names {
-    /// `softmax_warp_forward` of a symbol; `softmax_warp_forward-2` of the next kernel that is called so.
+    /// Returns `softmax_warp_forward` for a symbol, and `softmax_warp_forward-2` for the next kernel of that name.
     fn name(&mut self, symbol: &str) -> String {
         let name = name(symbol);
         let count = self.0.entry(name.clone()).or_default();
@@ -903,7 +909,7 @@ impl Names {
 pub mod testing {
     use super::*;
 
-    /// A launch without anything but tensors.
+    /// Returns a case of a launch that has only tensors.
     pub fn case(id: CaseId, tensors: Vec<Tensor>) -> Case {
         Case {
             id,

@@ -1,5 +1,6 @@
-//! Sides of a change from compilers: the same files, built by two. Knows nothing of workers, devices or judges;
-//! `pipeline` knows nothing of where a side comes from.
+//! Makes the two sides of a change of compiler: the same files, built by two compilers.
+//!
+//! Knows nothing of workers, devices or judges, and `pipeline` does not know where a side comes from.
 
 use build::toolchain::{self, Choice, Source};
 use model::{Base, Component, Loosening, PartChange};
@@ -12,7 +13,7 @@ use system::error::Result;
 /// The compilers of the command line, in the place of those that gates.yaml pins.
 #[derive(Clone, Debug)]
 pub struct CompilerRequest {
-    /// The compiler of both sides, unless the base has one of its own.
+    /// The compiler of both sides, unless the base is given another one.
     pub toolchain: Option<Choice>,
     /// Makes the same files the base.
     pub base: Option<Choice>,
@@ -24,7 +25,7 @@ impl CompilerRequest {
     /// Finds the compilers that are named.
     ///
     /// # Errors
-    /// Environment, where one of them is not there.
+    /// Environment, if one of them is not there.
     pub fn find(&self, cache: &Cache) -> Result<()> {
         self.toolchain
             .iter()
@@ -35,7 +36,7 @@ impl CompilerRequest {
     /// Sets the compilers of a change, and its base where a compiler makes one.
     ///
     /// # Errors
-    /// Usage or environment, where baselines or acceptances cannot be read.
+    /// Usage or environment, if baselines or acceptances cannot be read.
     pub fn apply(&self, change: &mut Change) -> Result<()> {
         if let Some(choice) = &self.toolchain {
             change.compiler = choice.clone();
@@ -49,7 +50,7 @@ impl CompilerRequest {
         Ok(())
     }
 
-    /// The files of head as they are, with all that they ask.
+    /// Returns the files of head unchanged, with all their gates, as the base of a change of compiler.
     fn same_files(&self, change: &Change, compiler: &Choice) -> Result<BaseSide> {
         let head = &change.head;
         // Files that are broken are head's to report.
@@ -82,15 +83,16 @@ impl CompilerRequest {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     pub change: PartChange,
-    /// The compiler after it.
+    /// The compiler that is complete after this step.
     pub compiler: Choice,
 }
 
-/// The way from the base's compiler to head's. A newer part reads what an older one writes, and not the other way round:
-/// the way up begins with the last part, and the way down with the first.
+/// Returns the steps from the base's compiler to head's, each with one more part exchanged. A newer part reads what an
+/// older one writes, and not the other way round. Therefore an upgrade begins with the last part, and a downgrade with
+/// the first.
 ///
 /// # Errors
-/// Environment, where one of the two is not there.
+/// Environment, if one of the two is not there.
 pub fn find_steps(base: &Choice, head: &Choice, cache: &Cache) -> Result<Vec<Step>> {
     let sides = [base, head].map(|choice| {
         let whole = Choice {

@@ -10,11 +10,13 @@ use system::error::{Error, Result};
 const PLACES: [&str; 2] = ["", "../lib/gatekeeper"];
 const LIBRARY: &str = "libgatekeeper_inject.so";
 
-/// The most memory that a captured launch may reach, in bytes, unless `capture` is told another limit.
+/// The most memory that a captured launch may reach, in bytes, if `capture` has no option for it.
 pub const MOST_BYTES: u64 = 4 << 30;
 
+/// Finds the library that captures launches next to this program.
+///
 /// # Errors
-/// Environment, where this program came without it.
+/// Environment, if this program was installed without it.
 pub fn find_library() -> Result<PathBuf> {
     let program = std::env::current_exe()
         .map_err(|error| Error::environment(format!("gatekeeper itself: {error}")))?;
@@ -36,7 +38,7 @@ pub fn find_library() -> Result<PathBuf> {
 /// Has a program loaded with the library.
 ///
 /// # Errors
-/// Environment, where the request cannot be written down.
+/// Environment, if the request cannot be written down.
 pub fn inject(command: &mut Command, library: &Path, request: &Request) -> Result<()> {
     let request = serde_json::to_string(request)
         .map_err(|error| Error::environment(format!("the request: {error}")))?;
@@ -46,7 +48,7 @@ pub fn inject(command: &mut Command, library: &Path, request: &Request) -> Resul
     Ok(())
 }
 
-/// Ahead of libraries that are loaded this way already.
+/// Returns the value of `LD_PRELOAD`: this library, followed by the libraries that are preloaded already.
 fn preloaded(library: &Path) -> OsString {
     let mut all = library.as_os_str().to_owned();
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|value| !value.is_empty()) {
@@ -56,7 +58,7 @@ fn preloaded(library: &Path) -> OsString {
     all
 }
 
-/// Why a capture has no launches.
+/// Returns why a capture has no launches.
 pub fn explain_nothing(captured: &Capture, request: &Request) -> Error {
     if captured.processes.is_empty() {
         return Error::environment("the program used no CUDA function that capture follows")

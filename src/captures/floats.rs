@@ -16,7 +16,7 @@ pub fn compare_as_floats(loaded: &mut Loaded, by: FloatTolerance) {
     };
 }
 
-/// The same of one case; `reason` is who said so.
+/// Lets the floats of one case differ. `reason` says who allowed it.
 pub fn set(case: &mut Case, by: FloatTolerance, reason: String) {
     let (word, bytes) = match by.elem.size() {
         2 => (ElemType::U16, 2),

@@ -89,7 +89,8 @@ fn bytes_of(arg: &Arg) -> Vec<u8> {
     digits.map(|pair| byte(pair).unwrap_or_default()).collect()
 }
 
-/// `left`: what the launch left in the memory that it changed.
+/// Splits memory into typed tensors and what is around them. `left` is what the launch left in the memory that it
+/// changed.
 fn split(
     memory: &[Tensor],
     left: &BTreeMap<String, CapturedContent>,
@@ -150,7 +151,7 @@ fn split(
     }
 }
 
-/// `at_200000001000`.
+/// Returns true for a name such as `at_200000001000`.
 fn is_name_of_memory(name: &str) -> bool {
     let address = name.strip_prefix("at_").unwrap_or_default();
     u64::from_str_radix(address, 16).is_ok()
@@ -213,7 +214,7 @@ fn content(tensor: &Tensor) -> Option<&CapturedContent> {
     }
 }
 
-/// The memory of an allocation between typed tensors, if there is any: as it was captured.
+/// Returns the memory of an allocation between typed tensors, as it was captured, or `None` if there is none.
 fn cut(
     allocation: &Tensor,
     left: &BTreeMap<String, CapturedContent>,
@@ -248,7 +249,7 @@ fn cut(
     })
 }
 
-/// Some bytes of a content, with the chunks that have them.
+/// Returns a range of the bytes of a content, with the chunks that contain them.
 fn part(content: &CapturedContent, bytes: Range<u64>) -> CapturedContent {
     const CHUNK: u64 = capture::CHUNK as u64;
     let first = bytes.start / CHUNK;

@@ -1,5 +1,12 @@
-//! Which launches of two captures are one: by the normalised name of the kernel, the order, and the sizes of the memory that
-//! a launch can reach. The base's get head's names.
+//! Decides which launches of two captures are the same launch, and gives the base's kernels and launches the names of
+//! head's.
+//!
+//! Nothing in a capture says which launch of one program run corresponds to which of another. Kernels of a program are
+//! paired first, in four rounds: by the same normalised name with launches of the same sizes, by the same normalised
+//! name, and then twice more by the name without the arguments of a template. The launches of two paired kernels are
+//! paired afterwards, in the order of launching: first those that can reach memory of the same sizes, then the rest. A
+//! pair may still have memory that cannot be compared; the caller finds that out. Kernels and launches without a
+//! partner get names that nothing else has.
 
 use super::{called, name, with_name};
 use model::{Callable, Case, CaseId, Plan, Unit, UnitId};
@@ -11,7 +18,7 @@ type Sizes = Vec<usize>;
 /// Whether a kernel of head's is near to one of the base's.
 type Nearness<'a> = dyn Fn(&Kernel, &Kernel) -> bool + 'a;
 
-/// A kernel with its launches.
+/// A kernel of a capture, with its launches.
 struct Kernel<'a> {
     unit: &'a Unit,
     symbol: String,
@@ -54,7 +61,8 @@ pub fn use_ids_of_head(head: &Plan, base: &mut Plan) {
     (base.units, base.cases) = (units, cases);
 }
 
-/// The places of units: head's and the base's of each pair, and those of either side that have no partner.
+/// The pairs of units: the places of head's unit and the base's unit of each pair, and of the units of either side that
+/// have no partner.
 pub struct Pairs {
     pub both: Vec<[usize; 2]>,
     pub alone: [BTreeSet<usize>; 2],
@@ -108,7 +116,8 @@ fn sizes(case: &Case) -> Sizes {
         .collect()
 }
 
-/// For each of the base's kernels the place of head's. What is nearest is paired first, and what is alike in its order.
+/// Returns, for each of the base's kernels, the place of its partner in head. The four rounds go from the nearest to
+/// the most distant likeness, and in each round kernels are taken in their order.
 fn pair(ours: &[Kernel], theirs: &[Kernel]) -> Vec<Option<usize>> {
     let is_one =
         |a: &Kernel, b: &Kernel| binary::normal_name(&a.symbol) == binary::normal_name(&b.symbol);
@@ -151,7 +160,7 @@ fn pair(ours: &[Kernel], theirs: &[Kernel]) -> Vec<Option<usize>> {
     partners
 }
 
-/// `softmax-3`, which nothing is called.
+/// Returns an unused name such as `softmax-3`.
 fn free_id(id: &UnitId, taken: &BTreeSet<UnitId>) -> UnitId {
     if !taken.contains(id) {
         return id.clone();
@@ -165,8 +174,8 @@ fn free_id(id: &UnitId, taken: &BTreeSet<UnitId>) -> UnitId {
         .unwrap_or_else(|| id.clone())
 }
 
-/// For each of the base's launches the shape that it gets: that of the first of head's with its sizes, else that of the first
-/// that is left, else a new one.
+/// Returns, for each of the base's launches, the shape that it gets: the shape of head's first free launch of the same
+/// sizes, or of the first launch that is still free after that, or a new one.
 fn shapes(ours: &[(&Case, Sizes)], theirs: &[(&Case, Sizes)]) -> Vec<String> {
     let mut free: Vec<Option<&(&Case, Sizes)>> = ours.iter().map(Some).collect();
     let mut shapes: Vec<Option<String>> = Vec::new();
@@ -196,7 +205,8 @@ mod tests {
     use super::*;
     use model::{Arch, ElemType, Role, Tensor};
 
-    /// `symbol sizes sizes`, a kernel of the program `p` with two launches, called by the given name.
+    /// Returns a plan of the program `p`. Each entry is a kernel's name, its symbol, and the bytes that each of its
+    /// launches can reach.
     fn plan(kernels: &[(&str, &str, &[usize])]) -> Plan {
         let mut plan = Plan::empty(config::default_timing());
         for (variant, symbol, launches) in kernels {
@@ -224,7 +234,7 @@ mod tests {
         plan
     }
 
-    /// The ids of the base's units with their symbols, and of its cases with their sizes.
+    /// Pairs two plans, and returns the ids of the base's units with their symbols, and of its cases with their sizes.
     fn paired(head: &Plan, mut base: Plan) -> (Vec<String>, Vec<String>) {
         use_ids_of_head(head, &mut base);
         (

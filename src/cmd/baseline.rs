@@ -113,7 +113,7 @@ pub fn update(
         counted(files.len(), "file"),
     );
     say(&text)?;
-    // Whoever accepts a run wants all of it accepted; what was refused has to be seen.
+    // A person who accepts a run wants to accept all of it, so refusals must be seen.
     Ok(match refusals {
         0 => Exit::Held,
         _ => Exit::Failed,
@@ -170,7 +170,7 @@ pub fn rename(from: &str, to: &str, config: &ConfigArg) -> Result<Exit> {
     Ok(Exit::Held)
 }
 
-/// As a filter is written, with names in the place of globs.
+/// Returns the part of the baselines that a text selects. It is written like a filter, with names instead of globs.
 fn part(text: &str) -> Result<store::BaselinePart> {
     let (left, shape) = match text.split_once('@') {
         Some((left, shape)) => (left, Some(shape)),

@@ -38,7 +38,7 @@ pub fn run(args: &BinaryArgs) -> Result<Exit> {
     }
     record.policy.accepted = of_files(config::load_acceptances(&loaded)?);
     artifact::add_libraries(&mut record, &libraries, None);
-    // Those of kernels that are built are judged with these.
+    // Acceptances of kernels that are built are used for compiled files, too.
     let accepted = &mut record.policy.accepted;
     accepted.retain(|accepted| !(accepted.left_out && accepted.subjects.is_empty()));
     let index = Index::new(&record);
@@ -62,7 +62,7 @@ pub fn run(args: &BinaryArgs) -> Result<Exit> {
 /// Lines of what is printed about compiled files.
 const MOST_LINES: usize = 40;
 
-/// Cuts what a terminal shows, unless all of it was asked for.
+/// Shortens the text for a terminal, unless the user wants all of it.
 pub fn fitting(text: String, verbosity: Verbosity) -> String {
     if verbosity == Verbosity::Verbose {
         text
@@ -71,7 +71,7 @@ pub fn fitting(text: String, verbosity: Verbosity) -> String {
     }
 }
 
-/// How the kernels of a file were matched with its baseline, and what got worse.
+/// Returns how the kernels of a file were matched with its baseline, and what got worse.
 fn lay_out<'a>(library: &Library) -> Option<Vec<Section<'a>>> {
     let matching = library.matching()?;
     let pairs = library.rank(&matching);
@@ -79,7 +79,8 @@ fn lay_out<'a>(library: &Library) -> Option<Vec<Section<'a>>> {
     Some(lay_out_pairs(&matching, &[], &pairs))
 }
 
-/// `lost`: by libraries of the new file. `pairs`: those of the matching, the costliest change first.
+/// Lays out how kernels were matched, the costliest change first. `lost` holds the architectures that libraries of the
+/// new file lack.
 pub fn lay_out_pairs<'a>(
     matching: &Matching,
     lost: &[LostArchitecture],
@@ -98,7 +99,7 @@ pub fn lay_out_pairs<'a>(
     report::matching::lay_out(matching, lost, &worse)
 }
 
-/// A report in Markdown, with how kernels were matched below it.
+/// Adds to a report in Markdown how kernels were matched.
 pub fn add_kernels(report: String, kernels: &[Vec<Section>]) -> String {
     match kernels {
         [] => report,
@@ -106,7 +107,7 @@ pub fn add_kernels(report: String, kernels: &[Vec<Section>]) -> String {
     }
 }
 
-/// A record of compiled files alone.
+/// Returns a record that is to hold only compiled files.
 pub fn empty(config: &Path) -> Record {
     artifact::empty_record(&config.display().to_string(), &circumstances())
 }
@@ -137,20 +138,22 @@ fn of_files(mut accepted: Vec<Acceptance>) -> Vec<Acceptance> {
     accepted
 }
 
-/// The compiled files that a run judges: all, or none where it is asked for some kernels.
+/// The compiled files that a run judges: all of them, or none if the user selected some kernels.
 pub enum Asked {
     All(Vec<Library>),
-    /// They are left out.
+    /// The filters or options leave them out.
     LeftOut,
-    /// gates.yaml has none, and those of the base are left out.
+    /// gates.yaml has no compiled files, and the run ignores the base's.
     None,
 }
 
 impl Asked {
-    /// Before anything is built: a file that is not there is no error after an hour of GPU time.
+    /// Reads the compiled files before anything is built, so that a missing file is not found after an hour of GPU
+    /// time.
     ///
     /// # Errors
-    /// As of a file; and where only a part of the cases is run, as each part would judge all files.
+    /// Returns the errors of reading a file, and an error if only a part of the cases is run: each part would judge all
+    /// files.
     pub fn of(args: &RunArgs, loaded: &Loaded) -> Result<Self> {
         if loaded.binaries.is_empty() && args.filters.is_empty() {
             // The base may have had some.
@@ -178,7 +181,7 @@ impl Asked {
         open_all(loaded).map(Self::All)
     }
 
-    /// How their kernels were matched with their baselines.
+    /// Returns how the kernels of the files were matched with their baselines.
     pub fn lay_out<'a>(&self) -> Vec<Vec<Section<'a>>> {
         match self {
             Self::All(libraries) => libraries.iter().filter_map(lay_out).collect(),
@@ -201,7 +204,7 @@ fn names(binaries: &[BinaryGates]) -> String {
     names.join(", ")
 }
 
-/// The base's part, as long as its files are there.
+/// Returns the base's compiled files, as long as they exist.
 pub fn of_base(side: &BaseSide) -> BaseBinaries {
     let with_baseline = side.binaries.iter().map(|gates| {
         // One that is damaged there is not this change's doing.

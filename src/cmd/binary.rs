@@ -23,7 +23,7 @@ use system::cache::Cache;
 use system::error::{Error, Result};
 use wording::words::plural;
 
-/// Formats that `--explain` adds to.
+/// The formats that `--explain` can add to.
 const HAVE_EXPLANATIONS: [Format; 3] = [Format::Terminal, Format::Markdown, Format::Json];
 
 pub fn run(args: &BinaryArgs) -> Result<Exit> {
@@ -141,7 +141,7 @@ impl Compilers {
         Ok(Self { head, base })
     }
 
-    /// Says what to add to the command where kernels are PTX alone, of which nothing is known until it is assembled.
+    /// Says which option is missing if kernels exist as PTX alone. Nothing is known of them until they are assembled.
     fn say_what_ptx_needs(&self, listing: &Listing) -> Option<String> {
         let kernels = listing.only_ptx().len();
         let is_needed = kernels > 0 && self.head.is_none();
@@ -187,7 +187,7 @@ fn compare(
     let version = |toolchain: &Toolchain| toolchain.facts.version.clone();
     environment.toolchain = compilers.head.as_ref().map(version);
     environment.base_compiler = compilers.base.as_ref().map(|listing| listing.facts.clone());
-    // Old and new are held to the same limits, those of this command.
+    // Both files are compared under the limits of this command line.
     let judgement = judge::compare(&records.base, &records.head, Loosening::Fails);
     let explained = match &args.base {
         Some(old) if args.explain => Some(why::explain_kernels(old, file, &records, &judgement)?),
@@ -206,7 +206,7 @@ fn compare(
         sections.push(Section::new("PTX", "PTX that is not judged", text));
     }
     if let Some(out) = &args.out {
-        // Whoever reads the record later has no other one next to it.
+        // The record must be complete by itself, because a later reader does not have the other one.
         let record = judge::with_baselines_of(&records.base, &records.head);
         let index = Index::new(&record);
         let judgement = index.judge();
@@ -223,7 +223,7 @@ fn compare(
             let options = terminal_options(verbosity);
             let text = report::terminal::render_with(&input, &kernels, &why, options);
             if args.explain {
-                // The causes were asked for.
+                // The user wants the causes.
                 text
             } else {
                 binaries::fitting(text, verbosity)

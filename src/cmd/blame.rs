@@ -11,10 +11,10 @@ use system::error::Result;
 /// Verdicts of a run with another compiler of head, of these cases alone.
 pub type Rerun<'a> = &'a dyn Fn(&Step, Vec<String>) -> Result<Vec<Verdict>>;
 
-/// Answers of the gates that failed, after each step.
+/// Returns the answers of the gates that failed, after each step.
 ///
 /// # Errors
-/// Those of a run.
+/// Returns the errors of a run.
 pub fn exchange_parts(steps: &[Step], verdicts: &[Verdict], rerun: Rerun) -> Result<Vec<Evidence>> {
     let failed: Vec<BlamedGate> = verdicts
         .iter()

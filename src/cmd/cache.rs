@@ -1,4 +1,4 @@
-//! `cache`: what it holds, and less of it.
+//! `cache`: shows what the cache holds, and removes what is not used.
 
 use super::say;
 use report::exit::Exit;
@@ -76,7 +76,7 @@ fn total(entries: &[CacheEntry]) -> u64 {
     entries.iter().map(|entry| entry.bytes).sum()
 }
 
-/// Since then.
+/// Returns the time since `then` in days, for people.
 fn days(then: SystemTime) -> String {
     let age = SystemTime::now().duration_since(then).unwrap_or_default();
     match age.as_secs() / (24 * 3600) {

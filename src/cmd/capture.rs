@@ -48,10 +48,10 @@ pub fn run(args: &CaptureArgs) -> Result<Exit> {
     Ok(Exit::Held)
 }
 
-/// Runs a program, and reads the launches that were captured. The second is how it ended.
+/// Runs a program, and reads the launches that were captured. Returns the capture, and how the program ended.
 ///
 /// # Errors
-/// Usage, where it cannot be started. Environment, where the capture cannot be read.
+/// Usage, if it cannot be started. Environment, if the capture cannot be read.
 pub fn run_captured(
     words: &[String],
     library: &Path,
@@ -81,7 +81,7 @@ pub fn run_captured(
     Ok((captured, ended))
 }
 
-/// A line for each kernel in each region, and one for each reason why launches were left out.
+/// Returns a line for each kernel in each region, and one for each reason why launches were left out.
 fn lay_out(captured: &Capture) -> String {
     let mut kernels: BTreeMap<String, (usize, u64, u64)> = BTreeMap::new();
     for launch in captured.launches() {
@@ -120,7 +120,7 @@ fn lay_out(captured: &Capture) -> String {
     lines.join("\n")
 }
 
-/// How much of the captured memory is random, and whose is not.
+/// Returns how much of the captured memory is random, and whose is not.
 fn lay_out_random_inputs(captured: &Capture) -> Vec<String> {
     let launches = captured.launches();
     let random: Vec<_> = launches

@@ -100,7 +100,7 @@ fn explained<'a>(index: &Index<'a>, record: &Record, case: &'a Case) -> Explanat
     }
 }
 
-/// The machine code of what is not the same in two runs, from the build cache: a record alone has its digest.
+/// Returns the machine code of what is not the same in two runs, from the build cache: a record alone has its digest.
 fn read_code(base: &mut Record, head: &mut Record) -> Result<()> {
     let differs = |unit: &&Unit| match (built(base, &unit.id), built(head, &unit.id)) {
         (Some(base), Some(head)) => base.identity != head.identity,

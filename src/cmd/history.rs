@@ -25,10 +25,10 @@ pub fn run(args: &HistoryArgs) -> Result<Exit> {
     Ok(Exit::Held)
 }
 
-/// The part of the history that filters pick.
+/// Loads the part of the history that filters select.
 ///
 /// # Errors
-/// Usage, where git has none or a filter picks nothing.
+/// Usage, if git has none or a filter picks nothing.
 pub fn load(config: &Path, filters: &[String]) -> Result<History> {
     let Some(past) = past(config)? else {
         return Err(
@@ -46,7 +46,7 @@ pub fn load(config: &Path, filters: &[String]) -> Result<History> {
     Ok(all)
 }
 
-/// For a page that shows it in addition: a history that cannot be had is left out.
+/// Loads the history that a page shows in addition. If the history cannot be read, the page has none.
 pub fn load_next_to(config: &Path) -> Option<History> {
     match past(config) {
         Ok(past) => past.map(|past| History::from_past(&past)),
@@ -57,7 +57,7 @@ pub fn load_next_to(config: &Path) -> Option<History> {
     }
 }
 
-/// All versions of the baselines beside a gates file.
+/// Loads all versions of the baselines next to a gates file.
 fn past(config: &Path) -> Result<Option<store::Past>> {
     let root = config.parent().unwrap_or(Path::new(""));
     let root = if root.as_os_str().is_empty() {

@@ -21,7 +21,7 @@ pub fn judge(args: &JudgeArgs) -> Result<Exit> {
     Ok(judgement.conclusion.into())
 }
 
-/// The same as `judge`, for a reader: a report of a run that failed is no failure.
+/// Reports on a record like `judge`, for a reader: the exit code is 0 even if the run failed.
 pub fn report(args: &ReportArgs) -> Result<Exit> {
     let record = store::read(&args.record)?;
     if args.ladder {
@@ -46,7 +46,7 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
     Ok(Exit::Held)
 }
 
-/// The variants of each kernel side by side.
+/// Returns the variants of each kernel side by side.
 fn ladder(args: &ReportArgs, record: &Record) -> Result<String> {
     let index = Index::new(record);
     let judgement = index.judge();
@@ -59,7 +59,7 @@ fn ladder(args: &ReportArgs, record: &Record) -> Result<String> {
     )
 }
 
-/// Lists what bounds each case.
+/// Returns what bounds the time of each case.
 fn diagnosis(args: &ReportArgs, record: &Record) -> Result<String> {
     let found = changes::all(&Index::new(record));
     let groups = report::diagnosis::lay_out(&found);
@@ -67,7 +67,7 @@ fn diagnosis(args: &ReportArgs, record: &Record) -> Result<String> {
     paged(args, named, &groups, || report::diagnosis::json(found))
 }
 
-/// A page that has no verdicts, and so no annotations.
+/// Returns a page that has no verdicts, and therefore no annotations.
 fn paged(
     args: &ReportArgs,
     (option, title): (&str, &str),
@@ -161,8 +161,8 @@ fn alike(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
     }
 }
 
-/// Without a GPU, gates on times are skips of HEAD's: against a BASE that has times they would hold whatever became
-/// of these.
+/// Returns true if head has the device that base has. Without a GPU, head skips the gates on times, and a comparison
+/// with a base that has times would pass whatever became of these times.
 fn has_its_device(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
     match (&base.environment.device, &head.environment.device) {
         (Seen::Got(device), Seen::NotRun(_)) if !args.allow_loosened => Err(Error::usage(format!(

@@ -58,7 +58,7 @@ fn merge_one(args: &MergeArgs, record: &Record, count: usize) -> Result<Exit> {
     Ok(judgement.conclusion.into())
 }
 
-/// One directory for each model, and a report of all.
+/// Writes one directory for each GPU model, and returns a report of all.
 fn beside_each_other(args: &MergeArgs, records: &[Record]) -> Result<Exit> {
     let history = history::load_next_to(&args.config);
     let indices: Vec<_> = records.iter().map(Index::new).collect();
@@ -95,7 +95,8 @@ fn beside_each_other(args: &MergeArgs, records: &[Record]) -> Result<Exit> {
     Ok(models::exit(&all))
 }
 
-/// Input records are not overwritten: a shard that fails is run again, and the others merged with it.
+/// Refuses to overwrite the input records: if a shard fails, the user runs that shard again and merges it with the
+/// others.
 fn keep_inputs(args: &MergeArgs) -> Result<()> {
     let whole = |path: &Path| std::fs::canonicalize(path).ok();
     let out = whole(&args.out.join(RECORD));
@@ -156,7 +157,7 @@ fn refuse(refused: &Refused) -> Error {
     Error::Usage(diagnostic)
 }
 
-/// The difference, and what to do.
+/// Returns how a record differs from the others, and what to do about it.
 fn foreign(what: Foreign) -> (&'static str, &'static str) {
     match what {
         Foreign::Version => (

@@ -37,7 +37,7 @@ use system::error::{Error, Result};
 use terminal_size::{Width, terminal_size_of};
 use wording::escape;
 
-/// Standard output, in one write. A reader that went away (`| head`) is no error of ours.
+/// Writes to standard output in one write. It is no error if the reader went away (`| head`).
 fn print(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     match stdout
@@ -60,10 +60,10 @@ fn terminal_options(verbosity: Verbosity) -> terminal::Options {
     }
 }
 
-/// Where standard output is no terminal.
+/// The width of lines, in columns, if standard output is no terminal.
 const DEFAULT_WIDTH: usize = 100;
 
-/// Width of lines on standard output, in columns.
+/// Returns the width of lines on standard output, in columns.
 fn width() -> usize {
     let is_sane = |width: &usize| (40..=1000).contains(width);
     let asked = std::env::var("COLUMNS").ok();
@@ -74,18 +74,18 @@ fn width() -> usize {
         .unwrap_or(DEFAULT_WIDTH)
 }
 
-/// As `print`, what people read and may hold text from outside.
+/// Prints text for people, which may contain text from outside, with its control characters escaped.
 fn say(text: &str) -> Result<()> {
     print(&(escape::lines(text) + "\n"))
 }
 
-/// Standard error has no fallback: where it cannot be written, the exit code has to do.
+/// Prints an error to standard error. If that cannot be written, only the exit code tells of the error.
 pub fn complain(error: &Error) {
     let text = escape::lines(&format!("error: {error}"));
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// A remark that is not part of the result.
+/// Prints a remark that is not part of the result to standard error.
 fn remark(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", escape::lines(text));
 }
@@ -132,17 +132,18 @@ pub fn enter_project(command: &Command) {
     }
 }
 
-/// Whether there is no gates file and none was named: no fault where it is not needed.
+/// Returns true if the user named no gates file and none exists. That is an error only where one is needed.
 fn has_no_gates(config: &ConfigArg) -> bool {
     config.config == Path::new(DEFAULT_CONFIG) && !config.config.exists()
 }
 
-/// A link that is there is replaced, not followed.
+/// Writes a file. If the path is a link, the link is replaced and not followed.
 fn write_file(path: &Path, text: &str) -> Result<()> {
     write_atomically(path, text.as_bytes())
 }
 
-/// A directory for files that stand alone. `problem` says what becomes of those that are there.
+/// Makes an empty directory for files that must not mix with others. `problem` says what would become of files that are
+/// already there.
 fn make_empty(dir: &Path, problem: &str) -> Result<()> {
     let failed = |error: std::io::Error| {
         Error::environment(format!("{} cannot be written: {error}", dir.display()))
@@ -173,7 +174,7 @@ fn make_dir(option: &str, dir: &Path) -> Result<()> {
     })
 }
 
-/// As typed, with the program by its name: where it lies says nothing about a record.
+/// Returns the command line as it was typed, but the program without its directory, which says nothing about a record.
 fn command_line() -> String {
     let arguments = std::env::args().skip(1);
     std::iter::once("gatekeeper".to_owned())

@@ -64,7 +64,7 @@ fn no_gpu(why: &str) -> Error {
         .help("`gatekeeper run` counts memory traffic in the simulator, without a GPU")
 }
 
-/// 4 where the profiler or the device broke, 3 where a case has no profile for another reason.
+/// Returns 4 if the profiler or the device broke, and 3 if a case has no profile for another reason.
 fn exit(record: &Record, has_problem: bool) -> Exit {
     let is_broken = |piece: &Evidence| {
         matches!(

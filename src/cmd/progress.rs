@@ -21,7 +21,7 @@ pub struct Progress {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
     Bars,
-    /// Now and then.
+    /// A line from time to time, for logs.
     Lines,
     Nothing,
 }
@@ -29,7 +29,7 @@ enum Shown {
 struct Running {
     phase: Phase,
     bar: ProgressBar,
-    /// The last step.
+    /// The name of the last step that was done.
     what: String,
     began: Instant,
     /// When the last of its steps was done.
@@ -105,7 +105,8 @@ impl Progress {
         }
     }
 
-    /// A phase whose steps are done can go on: its bar stays until another one takes its place.
+    /// Ends the phases for which `is_over` is true. A phase whose steps are done can go on: its bar stays until another
+    /// phase replaces it.
     fn end(&self, running: &mut Vec<Running>, is_over: impl Fn(&Running) -> bool) {
         for progress in running.extract_if(.., |progress| is_over(progress)) {
             progress.bar.finish_and_clear();
@@ -155,7 +156,7 @@ impl Running {
         self.ended.unwrap_or_else(Instant::now) - self.began
     }
 
-    /// `simulating: 12 of 237 done, 31 s so far; last sdpa_fp8/stage2@small`
+    /// Returns a line such as `simulating: 12 of 237 done, 31 s so far; last sdpa_fp8/stage2@small`.
     fn so_far(&self) -> String {
         let last = match self.what.as_str() {
             "" => String::new(),
@@ -170,7 +171,7 @@ impl Running {
         )
     }
 
-    /// `simulating: all 237 done in 58 s`
+    /// Returns a line such as `simulating: all 237 done in 58 s`.
     fn done(&self) -> String {
         format!(
             "{}: all {} done in {} s",
@@ -181,7 +182,8 @@ impl Running {
     }
 }
 
-/// Nothing before there is anything to reckon from, and in the last second.
+/// Returns the time left as text. It is empty before the first step, which gives no basis for an estimate, and in the
+/// last second.
 fn left(done: u64, left: Duration) -> String {
     if done > 0 && left >= Duration::from_secs(1) {
         format!("{:#} left", HumanDuration(left))
@@ -191,11 +193,11 @@ fn left(done: u64, left: Duration) -> String {
 }
 
 fn write_left(state: &ProgressState, out: &mut dyn fmt::Write) {
-    // A bar that cannot be written is no fault of the run.
+    // A bar that cannot be written does not fail the run.
     let _ = out.write_str(&left(state.pos(), state.eta()));
 }
 
-/// Until the `Progress` is dropped.
+/// Prints lines to the log until the `Progress` is dropped.
 fn keep_log(running: &Weak<Mutex<Vec<Running>>>) {
     while let Some(running) = running.upgrade() {
         if let Some(progress) = held(&running).last_mut()
@@ -241,7 +243,7 @@ mod tests {
         progress.on(Event::Stepped { phase, what });
     }
 
-    /// Phase, steps done, and steps in all.
+    /// Returns for each bar its phase, the steps done, and the steps in all.
     fn bars(progress: &Progress) -> Vec<(Phase, u64, u64)> {
         let running = held(&progress.running);
         running

@@ -53,7 +53,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
     let progress = Progress::new(args.output.verbosity());
     let on = |event| progress.on(event);
     let request = Request {
-        // Nothing is compared without one, unless the simulator is asked for.
+        // Without a GPU nothing is compared, unless the user chose the simulator.
         require_gpu: args.device != DeviceChoice::Sim,
         ..Request::new(&args.capture, args.device, args.provision, command_line())
     };
@@ -97,7 +97,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
     Ok(judgement.conclusion.into())
 }
 
-/// Cases of which nothing was judged.
+/// Returns the number of cases for which the judgement says nothing.
 fn count_not_run(plan: &Plan, judgement: &Judgement) -> usize {
     let decided: HashSet<&Subject> = judgement
         .verdicts

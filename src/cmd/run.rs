@@ -91,7 +91,7 @@ pub(super) fn run_quietly(args: &RunArgs) -> Result<(Judgement, String)> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Printed {
     All,
-    /// Which part of the compiler is to blame: the rest was printed before.
+    /// Says which part of the compiler is to blame. The rest was printed before.
     Blame,
 }
 
@@ -108,8 +108,11 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
+    /// Prepares a run.
+    ///
     /// # Errors
-    /// Usage, where the options do not fit gates.yaml. As of compiled files and of the record that shards are dealt by.
+    /// Usage, if the options do not fit gates.yaml. Returns also the errors of reading compiled files and the record by
+    /// which shards are divided.
     fn new(args: &'a RunArgs, selection: Selection, loaded: &Loaded) -> Result<Self> {
         let cache = Cache::open()?;
         if let (Some(program), true) = (loaded.programs.first(), args.shard.is_some()) {
@@ -167,7 +170,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// With `--changed`, loads the cases again whose kernel differs from the revision's, and all programs; `None` where
+    /// With `--changed`, loads the cases again whose kernel differs from the revision's, and all programs; `None` if
     /// there are none.
     fn keep_changed(&self, loaded: Loaded) -> Result<Option<Loaded>> {
         let Some(revision) = &self.args.changed else {
@@ -322,7 +325,7 @@ impl<'a> Run<'a> {
         blame::exchange_parts(&steps, &built, &rerun)
     }
 
-    /// Says where the results are, and of which shard.
+    /// Prints where the results are, and to which shard they belong.
     fn name_results(&self, record: &Record) {
         remark(&format!("record and reports: {}", shown(&self.args.out)));
         if let Some(shard) = &record.shard {
@@ -338,7 +341,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Where gates.yaml has compiled files alone, nothing is built or run.
+/// Makes a record of compiled files alone. If gates.yaml has no kernels, nothing is built or run.
 fn record_of_files(config: &Path, change: Change) -> Result<Record> {
     let Change {
         head,
@@ -359,7 +362,7 @@ fn record_of_files(config: &Path, change: Change) -> Result<Record> {
     Ok(record)
 }
 
-/// Everything that is left in `--out`.
+/// Writes all files that a run leaves in `--out`.
 pub(super) fn write_out(out: &Path, input: &ReportInput) -> Result<()> {
     store::write_record(&out.join(RECORD), input.record)?;
     write_file(&out.join(JSON), &report::json::render(input)?)?;
@@ -368,7 +371,7 @@ pub(super) fn write_out(out: &Path, input: &ReportInput) -> Result<()> {
     write_file(&out.join(HTML), &report::html::render(input))
 }
 
-/// Which part, and what cases cost in the record that was named.
+/// Returns the shard to run. Its part is chosen by the costs of cases in the record that the user named.
 fn asked_shard(part: ShardPart, args: &RunArgs, loaded: &Loaded) -> Result<AskedShard> {
     let Some(path) = &args.costs else {
         let took = Vec::new();
@@ -388,8 +391,8 @@ fn asked_shard(part: ShardPart, args: &RunArgs, loaded: &Loaded) -> Result<Asked
     Ok(AskedShard { part, took })
 }
 
-/// Makes a directory in which nothing of an earlier run is left. One that cannot be written is an error before an hour of
-/// GPU time, not after it.
+/// Makes a directory without the results of an earlier run. A directory that cannot be written is reported now, not
+/// after an hour of GPU time.
 pub(super) fn empty_out(out: &Path) -> Result<()> {
     make_dir("--out", out)?;
     let tried = TemporaryFile::new_in(out);
@@ -439,7 +442,7 @@ fn changed_cases(
     })
 }
 
-/// Files of an earlier run must not be taken for those of one that ended before it had any.
+/// Removes the files of an earlier run, so that nobody takes them for results of a run that ended before it had any.
 fn remove_earlier(out: &Path) -> Result<()> {
     for name in WRITTEN {
         let file = out.join(name);

@@ -121,7 +121,8 @@ fn default_log(tuning: &Tuning) -> PathBuf {
     format!("gatekeeper-out/tune-{}-{}.jsonl", tune.kernel, tune.variant).into()
 }
 
-/// The architecture of the GPU; without one, the newest that the file names, as estimates are for that.
+/// Returns the architecture of the GPU. Without a GPU, returns the newest architecture that the file names, because
+/// estimates are made for that one.
 fn arch(tuning: &Tuning, bench: &Bench) -> Option<Arch> {
     let plan = &tuning.loaded.plan;
     let Some(device) = bench.device() else {

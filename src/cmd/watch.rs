@@ -1,4 +1,4 @@
-//! `run --watch`: again whenever a file changes.
+//! `run --watch`: runs again whenever a file changes.
 
 use super::{complain, remark, run};
 use crate::cli::RunArgs;
@@ -49,7 +49,7 @@ pub fn watch(args: &RunArgs) -> Result<Exit> {
 
 type Files = BTreeMap<PathBuf, (SystemTime, u64)>;
 
-/// Until something is other than before, and then for as long as it goes on changing.
+/// Waits until a file differs from `before`, and then until the files stop changing. Returns the new state.
 fn wait(root: &Path, before: &Files) -> Files {
     let mut last = look(root);
     loop {
@@ -106,7 +106,7 @@ fn is_watched(path: &Path) -> bool {
     extension.is_some_and(|extension| WATCHED.contains(&extension))
 }
 
-/// A few of those that are other, new or gone.
+/// Returns the names of a few files that were changed, added or removed.
 fn changed(before: &Files, now: &Files) -> Vec<String> {
     before
         .keys()

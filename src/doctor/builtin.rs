@@ -1,4 +1,4 @@
-//! Built-in kernels, which are timed, and what they compute is never looked at: their cases, and how one is timed.
+//! Built-in kernels: their cases, and how one of them is timed. What they compute is never looked at.
 
 use build::Artifact;
 use model::{
@@ -13,7 +13,7 @@ use wording::reasons;
 /// The directory of their sources in the cache.
 pub const CACHE: &str = "builtin";
 
-/// Threads of a block.
+/// The number of threads in a block.
 pub const BLOCK: u32 = 256;
 
 /// Long enough for a millisecond of memory traffic, samples and settling.
@@ -70,7 +70,7 @@ pub fn case(kernel: &str, shape: &str, blocks: u32, tensors: Vec<Tensor>, args: 
 /// Returns the time of one launch in a batch, in ns.
 ///
 /// # Errors
-/// Environment, where the kernel broke or the device is gone.
+/// Environment, if the kernel broke or the device is gone.
 pub fn time(crew: &mut Crew, case: &Case, artifact: &Artifact) -> Result<f64> {
     let facts: TimeFacts = got(
         crew.time(TimeJob {
@@ -93,7 +93,7 @@ pub fn time(crew: &mut Crew, case: &Case, artifact: &Artifact) -> Result<f64> {
 /// Returns what was seen. `what` is its name in the error.
 ///
 /// # Errors
-/// Environment, where there is nothing.
+/// Environment, if nothing was seen.
 pub fn got<T>(seen: Seen<T>, what: &str) -> Result<T> {
     let why = match seen {
         Seen::Got(facts) => return Ok(facts),

@@ -64,7 +64,7 @@ pub fn json(items: &[Item]) -> Result<String> {
         .map_err(|error| Error::environment(format!("the checklist cannot be written: {error}")))
 }
 
-/// The facts first, then each problem with its help below it.
+/// Returns the facts, and below them each problem with its help.
 pub fn text(items: &[Item]) -> String {
     let width = items.iter().map(|item| item.name.len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -100,7 +100,7 @@ fn word(state: State) -> &'static str {
     }
 }
 
-/// `12 ok, 3 limited: a run would work`.
+/// Returns a line such as `12 ok, 3 limited: a run would work`.
 fn headline(items: &[Item]) -> String {
     let states = [State::Broken, State::Limited, State::Good];
     let counts = states
@@ -201,7 +201,7 @@ fn compiler_lines(compiler: &CompilerSeen) -> Vec<String> {
     lines.into_iter().flatten().collect()
 }
 
-/// `ptxas 13.0.88`.
+/// Returns a part's name and version, such as `ptxas 13.0.88`.
 fn shown(part: &Part) -> String {
     match &part.version {
         Some(version) => format!("{} {version}", part.name),
@@ -245,7 +245,7 @@ fn gpu_lines(
     lines
 }
 
-/// `SM at 345 of 1980 MHz, memory at 2619 of 2619 MHz, default clocks, 34 C, 71 of 700 W`.
+/// Returns a line such as `SM at 345 of 1980 MHz, memory at 2619 of 2619 MHz, default clocks, 34 C, 71 of 700 W`.
 fn clocks(condition: &Condition, policy: &str) -> Option<String> {
     let of = |what: &str, now: Option<u32>, most: Option<u32>| {
         let most = most.map_or_else(String::new, |most| format!(" of {most}"));
@@ -271,7 +271,8 @@ fn clocks(condition: &Condition, policy: &str) -> Option<String> {
     joined(parts)
 }
 
-/// `ECC on, 0 memory errors corrected and 0 not, MIG off, persistence mode on, compute mode default`.
+/// Returns a line such as `ECC on, 0 memory errors corrected and 0 not, MIG off, persistence mode on, compute mode
+/// default`.
 fn settings(condition: &Condition) -> Option<String> {
     let on = |what: &str, is: Option<bool>| {
         is.map(|is| format!("{what} {}", if is { "on" } else { "off" }))
@@ -306,7 +307,7 @@ fn joined<const N: usize>(parts: [Option<String>; N]) -> Option<String> {
     (!known.is_empty()).then(|| known.join(", "))
 }
 
-/// `DRAM: 2.99 TB/s of 3.35 TB/s, 89 %`.
+/// Returns a line such as `DRAM: 2.99 TB/s of 3.35 TB/s, 89 %`.
 fn peak(measured: &Measured) -> String {
     let (what, unit) = match measured.kernel {
         Kernel::Fp32 => ("FP32", "TFLOP/s"),
@@ -325,12 +326,12 @@ fn peak(measured: &Measured) -> String {
     }
 }
 
-/// `13.0` of 13000.
+/// Returns the version `13.0` for 13000.
 fn cuda_version(version: u32) -> String {
     format!("{}.{}", version / 1000, version % 1000 / 10)
 }
 
-/// Without its ways out, which have lines of their own.
+/// Returns the message of a diagnostic without its remedies, which have lines of their own.
 fn without_help(diagnostic: &Diagnostic) -> String {
     let alone = Diagnostic {
         help: Vec::new(),
@@ -444,7 +445,7 @@ fn message(problem: &Problem) -> String {
     }
 }
 
-/// The remedy: a command where there is one.
+/// Returns the remedy of a problem as lines, with a command if there is one.
 fn help(problem: &Problem) -> Vec<String> {
     let smi = |uuid: &str, options: &str| format!("`sudo nvidia-smi -i {uuid} {options}`");
     let one = |text: &str| vec![text.to_owned()];

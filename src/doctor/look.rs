@@ -1,4 +1,5 @@
-//! Looks at the machine. Whatever may not answer has a deadline: a driver, a file system of another host, a program.
+//! Looks at the machine. Everything that may not answer has a deadline: a driver, a file system of another host, a
+//! program.
 
 use super::{
     Amount, CacheSeen, CompilerSeen, GatesSeen, GpuSeen, GpusSeen, LockSeen, Machine, OutputSeen,
@@ -31,11 +32,13 @@ pub struct DoctorOptions<'a> {
 /// For what takes no longer than a moment where all is well.
 const MOMENT: Duration = Duration::from_secs(10);
 
-/// For an empty kernel.
+/// The deadline for compiling an empty kernel.
 const COMPILING: Duration = Duration::from_secs(120);
 
+/// Looks at everything that a run needs.
+///
 /// # Errors
-/// Environment, where this executable cannot be started again.
+/// Environment, if this executable cannot be started again.
 pub fn look(asked: &DoctorOptions) -> Result<Machine> {
     let cache = Cache::open();
     let gates = config::load(asked.config, &Selection::default());
@@ -91,7 +94,8 @@ pub fn look(asked: &DoctorOptions) -> Result<Machine> {
     })
 }
 
-/// On a thread, which is left alone where it does not answer in time.
+/// Asks a question on a thread, and returns `None` if the answer takes longer than the deadline. The thread is then
+/// left running.
 fn within<T: Send + 'static>(
     deadline: Duration,
     question: impl FnOnce() -> T + Send + 'static,
@@ -152,14 +156,14 @@ fn cache_seen(cache: Cache) -> CacheSeen {
     }
 }
 
-/// For a user who is not root.
+/// Returns the number of bytes that a user who is not root can still write.
 fn free_bytes(dir: &Path) -> Option<u64> {
     let dir = dir.to_owned();
     let about = within(MOMENT, move || nix::sys::statvfs::statvfs(&dir))?.ok()?;
     Some(about.blocks_available() * about.fragment_size())
 }
 
-/// Where reports go, or would be made.
+/// Returns whether reports can be written to the directory, or whether it can be made.
 fn output(dir: &Path) -> OutputSeen {
     let there = std::env::current_dir().map(|here| here.join(dir));
     let there = there.unwrap_or_else(|_| dir.to_owned());
@@ -190,8 +194,8 @@ const USUAL: Arch = Arch {
     suffix: None,
 };
 
-/// Its parts, and whether an empty kernel gets through all of them and the host compiler, as a kernel of gates.yaml
-/// would.
+/// Returns the parts of a compiler, and whether an empty kernel passes through all of them and the host compiler, as a
+/// kernel of gates.yaml would.
 fn compiler(
     toolchain: &Toolchain,
     cache: &Cache,
@@ -227,7 +231,8 @@ fn compiler(
     })
 }
 
-/// With a build cache of its own, so that it is compiled and not looked up. Returns cicc's version from the PTX.
+/// Compiles an empty kernel with a build cache of its own, so that the result is not looked up. Returns cicc's version
+/// from the PTX.
 fn compile_empty(toolchain: &Toolchain, cache: &Cache, arch: Arch) -> Result<Option<String>> {
     let unwritable =
         |error: std::io::Error| Error::environment(format!("the cache cannot be written: {error}"));
@@ -262,7 +267,7 @@ fn compile_empty(toolchain: &Toolchain, cache: &Cache, arch: Arch) -> Result<Opt
     }
 }
 
-/// The first device says whether there are others.
+/// Returns the GPUs of this machine. The first device says whether there are others.
 fn gpus() -> Result<Seen<GpusSeen>> {
     let mut crew = Crew::new(DeviceChoice::Auto)?;
     let first = crew.device();

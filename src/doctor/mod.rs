@@ -29,17 +29,17 @@ pub struct Machine {
     pub cache: Result<CacheSeen, Diagnostic>,
     pub output: OutputSeen,
     pub gates: GatesSeen,
-    /// `None` where there was no cache to look from.
+    /// The compiler, or `None` if there was no cache in which to look for one.
     pub compiler: Option<Result<CompilerSeen, Diagnostic>>,
     pub disassembler: Option<Tool>,
     pub confinement: Support,
     pub gpus: Seen<GpusSeen>,
     pub profiler: Result<Tool, Diagnostic>,
-    /// `None` where the driver does not say.
+    /// `None` if the driver does not say.
     pub may_read_counters: Option<bool>,
     pub sanitizer: Option<Tool>,
     pub git: Option<String>,
-    /// `None` where nobody asked.
+    /// The measured peaks, or `None` if nobody asked for them.
     pub peaks: Option<PeaksSeen>,
 }
 
@@ -47,7 +47,7 @@ pub struct Machine {
 pub struct CacheSeen {
     pub root: String,
     pub shared: Option<String>,
-    /// `None` where it could not be counted in time.
+    /// The content of the cache, or `None` if it could not be counted in time.
     pub holds: Option<Amount>,
     /// The part of it that was not used for [`UNUSED_DAYS`].
     pub unused: Option<Amount>,
@@ -93,7 +93,7 @@ pub struct CompilerSeen {
     pub parts: Vec<Part>,
     /// For which architecture an empty kernel was compiled.
     pub tried: String,
-    /// The error, if it failed.
+    /// The error, if this step failed.
     #[serde(skip)]
     pub failed: Option<Diagnostic>,
 }
@@ -108,7 +108,7 @@ pub struct GpusSeen {
     pub driver: String,
     /// The highest CUDA version that the driver supports, for example 13000.
     pub cuda_driver_version: u32,
-    /// At least one.
+    /// All GPUs that were seen, at least one.
     pub all: Vec<GpuSeen>,
     /// Why there may be more than these.
     pub uncounted: Option<String>,
@@ -117,7 +117,7 @@ pub struct GpusSeen {
 pub struct GpuSeen {
     pub ordinal: u32,
     pub device: Seen<DeviceFacts>,
-    /// `None` where NVML did not tell.
+    /// `None` if NVML did not tell.
     pub condition: Option<Condition>,
     pub lock: Option<LockSeen>,
 }
@@ -130,12 +130,12 @@ pub struct LockSeen {
 
 pub enum PeaksSeen {
     Measured(Vec<Measured>),
-    /// There is no cache, no compiler or no GPU.
+    /// They could not be measured, as there is no cache, no compiler or no GPU.
     Unmeasurable,
     Broken(Diagnostic),
 }
 
-/// One line of the checklist.
+/// A line of the checklist, with its problems.
 pub struct Item<'a> {
     pub name: String,
     pub facts: Facts<'a>,
@@ -178,11 +178,11 @@ pub enum State {
     Good,
     /// It lacks a part, or times are worth less.
     Limited,
-    /// It would fail.
+    /// A run on this machine would fail.
     Broken,
 }
 
-/// Where there is little space.
+/// The directories that need free space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disk {
     /// With what of it was not used for long.
@@ -251,7 +251,7 @@ problems! {
 }
 
 impl Problem {
-    /// Stable: programs match on it.
+    /// Returns the code of a problem. It is stable, because programs match on it.
     pub fn code(&self) -> &'static str {
         self.about().0
     }
@@ -262,7 +262,7 @@ impl Problem {
 }
 
 impl Item<'_> {
-    /// The worst of its problems.
+    /// Returns the worst state of the item's problems.
     pub fn state(&self) -> State {
         self.problems
             .iter()
@@ -272,7 +272,7 @@ impl Item<'_> {
     }
 }
 
-/// As of a run on this machine, as far as it can be told before.
+/// Returns the exit code that a run on this machine would end with, as far as that is known beforehand.
 pub fn exit(items: &[Item]) -> Exit {
     let problems = || items.iter().flat_map(|item| &item.problems);
     if problems().any(|problem| matches!(problem, Problem::GatesBroken(_))) {
@@ -291,7 +291,8 @@ const NO_SPACE: u64 = 64 << 20;
 const LITTLE_SPACE: u64 = 1 << 30;
 
 impl Machine {
-    /// In the order in which a run comes to them. `requires_gpu`: a run without one would fail.
+    /// Returns the items in the order in which a run needs them. `requires_gpu` says that a run without a GPU would
+    /// fail.
     pub fn examine(&self, requires_gpu: bool) -> Vec<Item<'_>> {
         let mut items = vec![
             self.gates(),
@@ -422,7 +423,7 @@ impl Machine {
             .but_for(uncounted.map(|why| Problem::GpusUncounted { why }))
     }
 
-    /// Not needed: only `--profile` and `profile` need one.
+    /// Examines the profiler, which only `--profile` and `profile` need.
     fn profiler(&self) -> Item<'_> {
         let profiler = match &self.profiler {
             Ok(profiler) => profiler,
@@ -481,7 +482,8 @@ fn got<T>(seen: &Seen<T>) -> Result<&T, String> {
     }
 }
 
-/// A file system that does not report its free space is no problem.
+/// Returns a problem if the disk has too little space. Some file systems do not report their free space, and then there
+/// is no problem to report.
 fn space(free: Option<u64>, of: Disk) -> Option<Problem> {
     let free = free?;
     match free {
@@ -519,7 +521,7 @@ fn gpu(gpu: &GpuSeen) -> Item<'_> {
     item
 }
 
-/// A value that NVML does not give is no problem.
+/// Returns the problems in a GPU's condition. A value that NVML does not give is not a problem.
 fn of_condition(condition: &Condition, uuid: &str) -> Vec<Problem> {
     let uuid = || condition.uuid.as_deref().unwrap_or(uuid).to_owned();
     let mode = match condition.compute_mode {

@@ -29,15 +29,15 @@ pub enum Kernel {
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Measured {
     pub kernel: Kernel,
-    /// Operations or bytes a second.
+    /// Operations or bytes per second that were reached.
     pub reached: f64,
-    /// `None` where the tables do not have this GPU.
+    /// `None` if the tables do not have this GPU.
     pub peak: Option<f64>,
 }
 
-/// Work of one launch.
+/// The work that one launch does.
 struct Work {
-    /// Blocks for each multiprocessor: as many as keep its schedulers busy.
+    /// Blocks for each multiprocessor, enough to keep its schedulers busy.
     blocks: u32,
     /// Elements of 16 bytes, and rounds over them or steps.
     elements: u32,
@@ -56,7 +56,7 @@ impl Kernel {
         }
     }
 
-    /// A tenth of a millisecond or more, of every GPU in the tables.
+    /// Returns work that takes every GPU in the tables a tenth of a millisecond or more.
     fn work(self) -> Work {
         let work = |blocks, elements, rounds| Work {
             blocks,
@@ -133,10 +133,10 @@ impl Kernel {
     }
 }
 
-/// Each kernel on the first GPU.
+/// Times each built-in kernel on the first GPU.
 ///
 /// # Errors
-/// Environment, where a kernel is not built or breaks.
+/// Environment, if a kernel is not built or breaks.
 pub fn measure(
     toolchain: &Toolchain,
     cache: &Cache,
@@ -174,7 +174,7 @@ mod tests {
     use build::toolchain::testing::toolchain;
     use judge::fixture;
 
-    /// By the code that nvcc makes of them for every architecture in the tables, as far as this compiler has it.
+    /// Checks the code that nvcc makes of the kernels for every architecture in the tables that this compiler supports.
     #[test]
     fn the_kernels_are_built_for_every_architecture_and_keep_their_work() {
         let cache = Cache::open().unwrap();

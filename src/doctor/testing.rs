@@ -59,7 +59,7 @@ fn gpu(ordinal: u32, condition: Condition, standing: Standing) -> GpuSeen {
     }
 }
 
-/// A machine to time on, which lacks nothing.
+/// Returns a machine that lacks nothing and can time kernels.
 pub fn good() -> Machine {
     Machine {
         cache: Ok(CacheSeen {
@@ -129,7 +129,7 @@ pub fn compiler() -> CompilerSeen {
     }
 }
 
-/// It has a compiler and nothing else.
+/// Returns a machine that has only a compiler.
 pub fn laptop() -> Machine {
     Machine {
         gates: GatesSeen::Absent {
@@ -153,7 +153,7 @@ pub fn laptop() -> Machine {
     }
 }
 
-/// Everything that a run could stumble over at once.
+/// Returns a machine with all problems that a run can meet.
 pub fn broken() -> Machine {
     let worn = Condition {
         throttle_reasons: Some(vec!["hw_thermal_slowdown".into(), "sw_power_cap".into()]),

@@ -3,7 +3,7 @@ use super::*;
 use crate::doctor::peaks::Kernel;
 use std::path::Path;
 
-/// Codes of an item's problems.
+/// Returns the codes of an item's problems.
 fn codes(items: &[Item], name: &str) -> Vec<&'static str> {
     let item = items.iter().find(|item| item.name == name).unwrap();
     item.problems.iter().map(Problem::code).collect()
@@ -32,7 +32,7 @@ fn optional_tools_stop_no_run() {
     assert!(items.iter().all(|item| item.state() != State::Broken));
     assert_eq!(exit(&items), Exit::Held);
     assert_eq!(codes(&items, "driver"), ["no-gpu"]);
-    // Where a GPU was asked for, that alone does.
+    // If a GPU is required, its absence alone ends a run.
     let items = machine.examine(true);
     assert_eq!(
         items
@@ -53,7 +53,7 @@ fn a_mistake_in_gates_yaml_counts_before_all_else() {
     assert_eq!(ends(&machine), Exit::Environment);
 }
 
-/// Each alone, on a machine that is good otherwise.
+/// Tries each problem alone, on a machine that is good otherwise.
 #[test]
 fn whatever_would_fail_a_run_ends_in_4() {
     let compiled = |compiler| Machine {
@@ -142,7 +142,7 @@ fn whatever_would_fail_a_run_ends_in_4() {
         assert_eq!(codes(&items, name), [code]);
         assert_eq!(exit(&items), Exit::Environment, "{code}");
     }
-    // The same, as it should be.
+    // Neither of these machines has a problem.
     for machine in [mixed("13.0.96"), with_space(1 << 30), on_gpu(&|_| {})] {
         assert!(
             machine

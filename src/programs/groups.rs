@@ -1,5 +1,6 @@
-//! Kernels of a program that only one side launches, as where one became two: in each region they are one case on both sides,
-//! the group. It has times alone, and each side's runs on its own memory.
+//! Groups: kernels of a program that only one side launches, for example because a change fused two kernels into one.
+//! Within a region, such kernels are one case on both sides, called the group. A group has times alone, and each side's
+//! launches run on that side's own memory, because the two sides have no common inputs.
 
 use super::Launches;
 use crate::captures::{Origin, Pairs, find_pairs};
@@ -10,7 +11,7 @@ use model::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The shape of each group.
+/// The name of the shape that each group has.
 const TOGETHER: &str = "together";
 
 /// The kernels of a region that only head launches, and those that only the base does.
@@ -19,7 +20,7 @@ pub struct Group {
     pub kernels: OtherKernels,
     /// The unit and the case of head, and of the base, where the times can be compared.
     pub sides: Option<((Unit, Case), (Unit, Case))>,
-    /// The launches that it stands for.
+    /// The places of the launches that the group stands for.
     pub new: Vec<Place>,
     pub gone: Vec<Place>,
 }
@@ -43,7 +44,8 @@ impl Place {
     }
 }
 
-/// Whether a limit holds a group: those on the times of a launch alone say nothing of several together.
+/// Returns true if a limit applies to groups. A limit on the times of a single launch says nothing about several
+/// launches together.
 pub fn holds_groups(limit: &ProgramLimit) -> bool {
     match &limit.rule {
         Rule::Limit {
@@ -54,8 +56,8 @@ pub fn holds_groups(limit: &ProgramLimit) -> bool {
     }
 }
 
-/// The groups of a program, of which both sides ran, before the base's launches get head's names. `left_out` are kernels of
-/// which a side could not capture all launches.
+/// Returns the groups of a program that both sides ran, before the base's launches get head's names. `left_out` are
+/// kernels of which a side could not capture all launches.
 pub fn find(
     program: &Program,
     head: &Launches,
@@ -108,7 +110,7 @@ pub fn find(
     groups
 }
 
-/// A launch of a region.
+/// A launch that belongs to a region.
 struct Member<'a> {
     place: Place,
     unit: &'a Unit,
@@ -116,7 +118,7 @@ struct Member<'a> {
     origin: &'a Origin,
 }
 
-/// In the order of launching.
+/// Returns the launches of each region, in the order of launching.
 fn by_region<'a>(
     program: &Program,
     side: &'a Launches,
@@ -149,8 +151,9 @@ fn by_region<'a>(
     regions
 }
 
-/// The units of each side whose launches are in the group of a region: those without a partner, and those that are launched
-/// here more often on one side. If the new kernels leave a part of the work to one of those, it is in the sum.
+/// Returns the units of each side whose launches belong to the group of a region: units without a partner, and units
+/// that this region launches more often on one side. The latter are included because new kernels may leave a part of
+/// the work to them.
 fn find_members(pairs: &Pairs, ours: &[Member], theirs: &[Member]) -> [BTreeSet<usize>; 2] {
     let counts = |launches: &[Member], unit: usize| -> BTreeSet<(u64, Option<u64>)> {
         launches
@@ -172,7 +175,7 @@ fn find_members(pairs: &Pairs, ours: &[Member], theirs: &[Member]) -> [BTreeSet<
 /// The launches of one side of a group.
 struct Members<'a> {
     all: Vec<Member<'a>>,
-    /// Those of kernels that the other side does not have, with their names.
+    /// The kernels that the other side does not have, with their names.
     alone: Vec<(Place, String)>,
 }
 
@@ -199,7 +202,8 @@ impl<'a> Members<'a> {
     }
 }
 
-/// `region.decode`, or `whole.program` outside of regions. No kernel is called so: their names have no dots.
+/// Returns `region.decode`, or `whole.program` outside of regions. No kernel has such a name, because names of kernels
+/// contain no dots.
 fn free_name(region: Option<&str>, taken: &mut BTreeSet<String>) -> String {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() || c == '_' || c == '-' {
@@ -219,8 +223,8 @@ fn free_name(region: Option<&str>, taken: &mut BTreeSet<String>) -> String {
     name
 }
 
-/// Whether the captured launches stand for all: each kernel was launched equally often for each of its launches that was
-/// captured.
+/// Returns whether the captured launches represent all launches: each kernel was launched equally often for each of its
+/// captured launches.
 fn compare_counts(sides: [&[Member]; 2]) -> GroupTimes {
     let is_of_one = |launches: &[Member]| {
         let pids: BTreeSet<u32> = launches.iter().map(|launch| launch.origin.pid).collect();
@@ -266,7 +270,7 @@ fn compare_counts(sides: [&[Member]; 2]) -> GroupTimes {
     }
 }
 
-/// All launches as steps of one case, with the unit that has their kernels.
+/// Joins all launches as steps of one case, and returns the case with the unit that has their kernels.
 fn join(id: &CaseId, launches: &[Member]) -> Option<(Unit, Case)> {
     let mut modules: Vec<ModuleEntry> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
@@ -324,8 +328,8 @@ fn join(id: &CaseId, launches: &[Member]) -> Option<(Unit, Case)> {
 struct Memory(Vec<Reached>);
 
 struct Reached {
-    /// As the first launch that can reach it found it. Where others wrote to it between launches, as the last one did: what they
-    /// wrote may be what it goes by, such as an index.
+    /// The memory as the first launch that can reach it found it. If others wrote to it between the launches, it is as
+    /// the last launch found it, because a launch may depend on what they wrote, such as an index.
     tensor: Tensor,
     /// As the latest launch left it.
     left: Option<Fill>,
@@ -377,7 +381,8 @@ fn of_module(variable: &str, variant: &str) -> String {
     format!("{variable} of {variant}")
 }
 
-/// Nobody asks what is left in it: other kernels may have written to it between these launches.
+/// Returns the tensor for a group. Its final content is not compared, because other kernels may have written to it
+/// between these launches.
 fn as_of_group(tensor: &Tensor, variant: &str) -> Tensor {
     match tensor.address {
         Some(_) => Tensor {
@@ -426,7 +431,8 @@ mod tests {
         program(Limit::Base { change: Num(0.01) })
     }
 
-    /// In the order of launching. Each launch reaches memory of its own, and what all of them reach.
+    /// Returns launches in the order of launching. Each one reaches memory of its own, and memory that all of them
+    /// reach.
     fn side(launches: &[Written]) -> Launches {
         let arch: Arch = "sm_90".parse().unwrap();
         let mut side = Launches::default();
@@ -501,7 +507,7 @@ mod tests {
         find(&against_base(), &side(head), &side(base), &BTreeSet::new())
     }
 
-    /// The names of the kernels that a side launches, one for each step.
+    /// Returns the names of the kernels that a side launches, one for each step.
     fn called((unit, case): &(Unit, Case)) -> Vec<String> {
         let names = unit.call.names();
         assert_eq!(names.len(), case.steps.len());
@@ -682,7 +688,7 @@ mod tests {
         assert!(groups.is_empty());
     }
 
-    /// Why the times are not compared.
+    /// Returns why the times are not compared.
     fn refused(head: &[Written], base: &[Written]) -> GroupTimes {
         let group = find_in(head, base).remove(0);
         assert!(group.sides.is_none());

@@ -1,4 +1,4 @@
-//! Keeps what a side built for later runs on the same files in the same surroundings.
+//! Keeps what a side built, for later runs on the same files in the same surroundings.
 //!
 //! Each key has a directory of its own in the cache. One run at a time holds it, by its `lock`:
 //!
@@ -61,14 +61,14 @@ const GPUS: [&str; 3] = [
 
 const MODULES: &str = "import sys; print(sys.version, *sys.path, sep='\\n')";
 
-/// Returns a name for everything that can change what a side builds, as far as it is known: its files, its programs, the
-/// variables that they see, this program, the GPUs with their driver, and of the compilers, headers and Python packages of the
-/// machine all names, sizes and times. `None` where a program could write to what is kept.
+/// Returns a name for everything that can change what a side builds, as far as it is known: its files, its programs,
+/// the variables that they see, this program, the GPUs with their driver, and of the compilers, headers and Python
+/// packages of the machine all names, sizes and times. `None` if a program could write to what is kept.
 ///
 /// It misses a file at a place that no variable and no compiler names, such as a header in /opt.
 ///
 /// # Errors
-/// Environment, where a program cannot be confined, or this one is not found.
+/// Environment, if a program cannot be confined, or this one is not found.
 pub fn find_key(
     side: &Side,
     checkout: &Path,
@@ -113,7 +113,7 @@ pub fn find_key(
         path.iter().for_each(|dir| note(&dir.join(word), &mut seen));
     }
     note(&this_program()?, &mut seen);
-    // What is relative is in the tree, and an empty part of PYTHONPATH is the root.
+    // Relative paths are below the tree, and an empty part of PYTHONPATH means the root.
     places.retain(|place| place.is_absolute() && place.parent().is_some());
     for place in places {
         look(&place, checkout, &mut seen);
@@ -169,7 +169,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Returns the directory of a key, and in it an empty one to run in. `None` where another run has it.
+    /// Returns the directory of a key, and in it an empty one to run in. `None` if another run has it.
     pub fn open(cache: &Cache, key: String) -> Option<(Self, TemporaryDir)> {
         // The path of a socket has at most 107 letters.
         let dir = cache.dir(PROGRAMS).ok()?.join(key.get(..16)?);
@@ -196,10 +196,11 @@ impl Kept {
         Ok(format!("gatekeeper programs/1\n{}\n{digest}\n", self.key))
     }
 
-    /// Copies what is kept to the directory of a run, and returns whether there was anything. What is damaged is nothing.
+    /// Copies what is kept to the directory of a run, and returns whether there was anything. What is damaged is
+    /// nothing.
     ///
     /// # Errors
-    /// Where the directory of the run cannot be written.
+    /// Returns an error if the directory of the run cannot be written.
     pub fn take(&self, run: &Path) -> io::Result<bool> {
         let content = self.dir.join("kept");
         let is_whole = files::read_text(&self.dir.join("seal"), files::WRITTEN)
@@ -218,10 +219,11 @@ impl Kept {
         Ok(is_whole)
     }
 
-    /// Copies what the builds made, if there are any. What it returns is kept when the programs have run.
+    /// Copies what the builds made, if there are any builds. The copy that it returns becomes the kept build after the
+    /// programs have run.
     ///
     /// # Errors
-    /// Where something cannot be read or written, or is no file, directory or link.
+    /// Returns an error if something cannot be read or written, or is no file, directory or link.
     pub fn stage(&self, run: &Path, is_built: bool) -> io::Result<TemporaryDir> {
         check_places(run)?;
         let staged = TemporaryDir::new_in(&self.dir)?;

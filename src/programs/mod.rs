@@ -26,11 +26,11 @@ use system::cache::Cache;
 use system::error::{Error, Result};
 use wording::reasons::is_of_xla;
 
-/// How programs are run.
+/// The settings with which programs are run.
 #[derive(Clone, Copy)]
 pub struct Setting<'a> {
     pub form: Form,
-    /// They are confined like rivals, unless whoever runs this trusts them.
+    /// False if programs are confined like rivals; true if the user said that they can be trusted.
     pub trusted: bool,
     /// Nothing is taken of what earlier runs built.
     pub fresh: bool,
@@ -44,8 +44,8 @@ pub type Kept = Option<Box<dyn Any + Send + Sync>>;
 /// Adds the launches of all programs to both sides of a change. What it returns has to be kept until they have run.
 ///
 /// # Errors
-/// Environment, where programs cannot be run at all. Usage, for a glob or a filter that fits nothing. A program that fails is
-/// part of the change, and no error.
+/// Environment, if programs cannot be run at all. Usage, for a glob or a filter that fits nothing. A program that fails
+/// is part of the change, and no error.
 pub fn add(change: &mut Change, setting: &Setting) -> Result<Kept> {
     let Change { head, base, .. } = change;
     let of_base = base.as_ref().map_or(&[][..], |side| &side.programs);
@@ -96,7 +96,7 @@ pub fn add(change: &mut Change, setting: &Setting) -> Result<Kept> {
     Ok(kept)
 }
 
-/// The groups of all programs that ran on both sides.
+/// Returns the groups of all programs that ran on both sides.
 fn find_groups(programs: &[Program], ours: &Launches, theirs: &Launches) -> Vec<Group> {
     programs
         .iter()
@@ -151,7 +151,7 @@ fn add_groups(
     }
 }
 
-/// Whether a limit of a program is on this unit or case of it.
+/// Returns true if a limit of a program applies to this unit or case of the program.
 fn is_limit_of(limit: &ProgramLimit, subject: &Subject, plan: &Plan) -> bool {
     let is_of_kernels = matches!(subject, Subject::Unit(_));
     limit.is_of_kernels() == is_of_kernels
@@ -163,7 +163,8 @@ fn declared(programs: &[Program], name: &str) -> String {
     program.map_or_else(String::new, |program| program.declared.clone())
 }
 
-/// The launches of the base's programs, as far as head has the programs. One that is gone is a loosened gate.
+/// Adds the launches of the base's programs, as far as head has the programs. A program that is gone is a loosened
+/// gate.
 ///
 /// `is_base`: head's files are the base's, and so are the programs and what they launch.
 fn add_to_base(
@@ -297,7 +298,7 @@ impl Launches {
         }
     }
 
-    /// A glob that fits nothing is a mistake, unless the program broke.
+    /// Checks that each glob fits a kernel. A glob that fits nothing is a mistake, unless the program broke.
     fn check_globs(&self, programs: &[Program]) -> Result<()> {
         for program in programs {
             let Some(seen) = self.seen.get(&program.name) else {
@@ -347,7 +348,8 @@ impl Launches {
         Ok(())
     }
 
-    /// The same at the base. Where its references do not fit what it launches, nothing can be compared.
+    /// Sets the outputs of the base's launches. If the base's references do not fit its launches, nothing can be
+    /// compared.
     fn set_outputs_of_base(&mut self, programs: &[Program]) {
         for program in programs {
             if let Err(error) = self.set_outputs(std::slice::from_ref(program)) {
@@ -362,7 +364,8 @@ impl Launches {
         }
     }
 
-    /// A filter that fits no launch is a mistake, unless it may fit one of a program that broke.
+    /// Checks that each filter fits a launch. A filter that fits none is a mistake, unless it may fit a launch of a
+    /// program that broke.
     fn check_filters(&self, head: &Loaded) -> Result<()> {
         let has_gap = |kernel: &dyn Fn(&str) -> bool| {
             self.plan
@@ -453,7 +456,7 @@ impl Launches {
     }
 }
 
-/// Whether a glob fits a kernel, by its mangled or its readable name.
+/// Returns true if a glob fits a kernel, by its mangled or its readable name.
 fn fits(glob: &str, (symbol, readable): &(String, String)) -> bool {
     Request::fits(glob, symbol, readable)
 }

@@ -70,7 +70,7 @@ for name in "pip", "pip3":
 /// How a command ended that is not right.
 #[derive(Clone)]
 pub enum Failure {
-    /// There is no such program.
+    /// The program of the command does not exist.
     Missing(String),
     /// `failed (exit code 1): ImportError: no x`, and the last lines of its output.
     Ended(String),
@@ -96,7 +96,7 @@ pub struct Side {
     below: PathBuf,
     /// The digest of the tree, as it was copied.
     pub tree: String,
-    /// Head's tree, of the base.
+    /// For the base: head's tree, which its programs must not read.
     hidden: Option<Hidden>,
     trusted: bool,
     /// Where what it builds is kept for later runs, unless another run is there.
@@ -112,7 +112,7 @@ impl fmt::Display for Side {
 }
 
 impl Side {
-    /// A copy of the working tree, without what git ignores: a stranger's program writes to no checkout.
+    /// Copies the working tree, without what git ignores, so that a stranger's program writes to no checkout.
     pub fn head(root: &Path, programs: &[Program], setting: &Setting) -> Result<Self> {
         let root = absolute(root)?;
         let top = repo::top(&root).map(|top| real(&top));
@@ -128,8 +128,8 @@ impl Side {
         })
     }
 
-    /// A copy of the base's tree, as other runs use the tree itself. Its programs do not read head's, but for their own
-    /// directory and for Python's.
+    /// Copies the base's tree, because other runs use the tree itself. The base's programs cannot read head's tree,
+    /// except for their own directory and Python's.
     pub fn base(
         root: &Path,
         apart: &FileIsolation,
@@ -156,7 +156,8 @@ impl Side {
         Ok(side)
     }
 
-    /// `checkout`: the top of head's files, and `below` the directory of gates.yaml from the top of this side's.
+    /// Makes the directory of a side. `checkout` is the top of head's files, and `below` is the directory of gates.yaml
+    /// relative to the top of this side's files.
     fn make(
         name: &'static str,
         checkout: &Path,
@@ -194,7 +195,7 @@ impl Side {
         Ok(side)
     }
 
-    /// Whether its tree has the same files as another, and no others.
+    /// Returns true if this side's tree has exactly the files of another tree.
     pub fn has_tree(&self, other: &Path) -> bool {
         tree::digest(other).is_ok_and(|digest| digest == self.tree)
     }
@@ -212,7 +213,7 @@ impl Side {
         }
     }
 
-    /// The variables of this process that its programs see.
+    /// Returns the variables of this process that its programs see.
     pub fn variables(&self) -> BTreeMap<OsString, OsString> {
         std::env::vars_os()
             .filter(|(name, _)| self.trusted || confine::is_told(name, &told()))
@@ -228,14 +229,14 @@ impl Side {
         Ok(ended.unwrap_or_else(|failure| failure.to_string()))
     }
 
-    /// A directory in its own.
+    /// Makes a directory in this side's directory.
     pub fn make_dir(&self, name: &str) -> Result<PathBuf> {
         let dir = self.dir.path().join(name);
         fs::create_dir_all(&dir).map_err(|error| cannot_write(&dir, &error))?;
         Ok(dir)
     }
 
-    /// Runs what makes a program.
+    /// Runs the command that builds a program.
     pub fn build(&self, words: &[String], deadline_ms: u64) -> Result<Ended> {
         if !self.environment().is_dir() {
             self.make_environment(deadline_ms)?;
@@ -247,7 +248,7 @@ impl Side {
         self.dir.path().join("venv")
     }
 
-    /// A machine without Python builds without it.
+    /// Makes an environment for Python. A machine without Python builds without one.
     fn make_environment(&self, deadline_ms: u64) -> Result<()> {
         let mut python = Command::new("python3");
         python.args(["-I", "-c", ENVIRONMENT]);
@@ -260,7 +261,7 @@ impl Side {
         }
     }
 
-    /// A command in the directory of gates.yaml, and in this side's surroundings.
+    /// Returns a command that runs in the directory of gates.yaml and in this side's surroundings.
     pub fn command(&self, words: &[String]) -> Result<Command> {
         let [program, arguments @ ..] = words else {
             return Err(Error::usage("it has no command"));
@@ -297,8 +298,10 @@ impl Side {
         Ok(command)
     }
 
+    /// Runs a command in its confinement.
+    ///
     /// # Errors
-    /// Environment, where it cannot be confined.
+    /// Environment, if it cannot be confined.
     pub fn run(&self, command: Command, deadline_ms: u64) -> Result<Ended> {
         let rules = Rules {
             writes: &[self.dir.path(), Path::new("/dev")],
@@ -352,8 +355,8 @@ fn describe(ended: &process::Ended) -> String {
         .join("\n")
 }
 
-/// The line of the last exception that Python did not catch, else the last line: more may follow an exception, such as its own
-/// lines and warnings at exit.
+/// Returns the line of the last exception that Python did not catch, or else the last line. More lines may follow an
+/// exception, such as the program's own output and warnings at exit.
 fn find_error<'a>(lines: &[&'a str]) -> Option<&'a str> {
     let raised = lines
         .iter()

@@ -1,4 +1,4 @@
-//! Trees of files: copied, and known by their content.
+//! Copies trees of files, and identifies them by their content.
 
 use blake3::Hasher;
 use std::collections::BTreeSet;
@@ -27,17 +27,17 @@ const MEASURED: &[u8] = b".autotune.json";
 /// 2000-01-01: an archive of zip knows no time before 1980.
 const OLD: Duration = Duration::from_secs(946_684_800);
 
-/// Returns the digest of a tree: of its files with their right to be started, and of its links.
+/// Returns the digest of a tree: its files with their permission to be executed, and its links.
 ///
 /// # Errors
-/// Where something cannot be read, or is no file, directory or link.
+/// Returns an error if something cannot be read, or is no file, directory or link.
 pub fn digest(tree: &Path) -> io::Result<String> {
     let mut hasher = Hasher::new();
     read(tree, &mut hasher)?;
     Ok(hasher.finalize().to_string())
 }
 
-/// Each item is a line: names are quoted.
+/// Reads a tree into a hasher. Each item is one line, and names are quoted so that they cannot contain a line break.
 fn read(path: &Path, hasher: &mut Hasher) -> io::Result<()> {
     let about = fs::symlink_metadata(path)?;
     if about.is_symlink() {
@@ -62,10 +62,10 @@ pub fn names(dir: &Path) -> io::Result<BTreeSet<OsString>> {
         .collect()
 }
 
-/// Copies files with their rights, and links as they are.
+/// Copies files with their permissions, and links without following them.
 ///
 /// # Errors
-/// Where something cannot be read or written, or is no file, directory or link.
+/// Returns an error if something cannot be read or written, or is no file, directory or link.
 pub fn copy(from: &Path, to: &Path, age: Age) -> io::Result<()> {
     let about = fs::symlink_metadata(from)?;
     if about.is_symlink() {

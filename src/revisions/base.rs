@@ -15,8 +15,10 @@ use system::cache::Cache;
 use system::error::{Diagnostic, Error, Result};
 use system::sources;
 
+/// Finds the base of a change.
+///
 /// # Errors
-/// Usage, where there is no such revision or its gates.yaml cannot be read.
+/// Usage, if there is no such revision or its gates.yaml cannot be read.
 pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSide> {
     let root = &head.root;
     let tree = repo::revision(root, &asked.revision, cache)?;
@@ -145,7 +147,7 @@ fn keep_kernels(base: &mut Base, is_kept: impl Fn(&str) -> bool) {
     base.gates.retain(|gate| is_kept(gate.subject.kernel()));
 }
 
-/// Once, so that all that follows compares what is the same under one name.
+/// Renames the base's kernels once, so that everything after this compares equal things under one name.
 fn use_names_of_head(base: &mut Base, head: &Whole) {
     let was = renames::PlanAndGates {
         plan: &base.plan,
@@ -160,8 +162,8 @@ fn use_names_of_head(base: &mut Base, head: &Whole) {
     base.renames = found;
 }
 
-/// A flag or directory outside the tree that is in head's would have the base built of head's files. Links are followed
-/// later, by what the compiler read; this is said before anything is built.
+/// Refuses a flag or directory of the base that is outside its tree and inside head's: the base would be built of
+/// head's files. Links are followed later, by what the compiler read. This check runs before anything is built.
 fn no_files_of_head(base: &Plan, programs: &[Program], top: &Path) -> Result<()> {
     let top = top.display().to_string();
     let names = |text: &str| text.ends_with(&top) || text.contains(&format!("{top}/"));

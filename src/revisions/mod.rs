@@ -1,5 +1,6 @@
-//! Sides of a change from git: head is the working tree, the base a revision. Knows nothing of workers, devices or
-//! judges; `pipeline` knows nothing of git.
+//! Makes the two sides of a change from git: head is the working tree, and the base is a revision.
+//!
+//! Knows nothing of workers, devices or judges, and `pipeline` knows nothing of git.
 
 mod base;
 mod moved;
@@ -20,18 +21,18 @@ use system::error::Result;
 /// The base that `run` was asked to compare with.
 #[derive(Clone, Debug)]
 pub struct BaseRequest {
-    /// Any name that git knows.
+    /// Any name of a revision that git accepts.
     pub revision: String,
     pub loosening: Loosening,
     /// Values of the command line in the place of those in gates.yaml, for both sides: no change of the sources.
     pub instead: Selection,
 }
 
-/// The working tree, against the revision that is asked for.
+/// Returns the change from the requested revision to the working tree.
 ///
 /// # Errors
-/// Usage, where there is no such revision, or no such anchor, or the base's gates.yaml cannot be read. Environment,
-/// where git fails.
+/// Usage, if there is no such revision, or no such anchor, or the base's gates.yaml cannot be read. Environment, if git
+/// fails.
 pub fn find_change(
     asked: Option<&BaseRequest>,
     mut head: Loaded,
@@ -66,10 +67,11 @@ pub fn find_change(
     })
 }
 
-/// Drawn seeds lie from here on, where nobody writes seeds by hand.
+/// The smallest drawn seed. Nobody writes seeds as large by hand.
 const DRAWN_FROM: u64 = 1 << 32;
 
-/// Data that is not known while a change is written: who tunes a kernel to the seeds of gates.yaml is found out.
+/// Draws one more seed from data that nobody knows while a change is written, so that a kernel that is fitted to the
+/// seeds of gates.yaml is found out.
 fn draw_seed(loaded: &mut Loaded) {
     let Some(commit) = repo::head(&loaded.root) else {
         return;
@@ -96,7 +98,7 @@ fn say_seed(drawn: &DrawnSeed, on: &(dyn Fn(Event) + Sync)) {
     )));
 }
 
-/// A base that is ahead of head, or the same, compares other than its name says.
+/// Warns if the base is ahead of head, or the same: such a comparison is not what its name says.
 fn warn_of_base(root: &Path, base: &BaseSide, commit: Option<&str>, on: &(dyn Fn(Event) + Sync)) {
     if repo::has_more(root, &base.spec.commit) {
         on(Event::Waiting(format!(

@@ -1,9 +1,9 @@
-//! Which files of gates the base has that head has no more, which of them a file of head was, and which kernels and
-//! compiled files a change took to another file.
+//! Finds the files of gates that the base has and head lacks, which of them became a file of head, and which kernels
+//! and compiled files a change moved to another file.
 //!
-//! A run answers for its own file, and for those that are gone: nobody else would. A file is gone where head has
-//! no file of gates at its very path; a link left behind in its place is none. A file that head alone has is held
-//! against the one file of the base that lost most of what it has.
+//! A run answers for its own file, and for those that are gone, because no other run would. A file is gone if head has
+//! no file of gates at exactly its path; a link in its place does not count. A file that only head has is compared with
+//! the one file of the base that lost most of its contents.
 
 use config::{BinaryGates, Loaded, Program, Selection};
 use judge::renames::PlanAndGates;
@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use system::error::{Error, Result};
 use system::{files, sources};
 
-/// Two revisions of one repository.
+/// Two revisions of one repository, as directories.
 pub struct Trees<'a> {
     pub base: &'a repo::Tree,
-    /// The top directory.
+    /// The top directory of head's files.
     pub head: &'a Path,
 }
 
@@ -28,7 +28,7 @@ pub struct Moves {
     /// Where the base has none at its path and none became it: files of the base with gates for the same.
     pub elsewhere: Vec<String>,
     pub gone: Vec<GoneGates>,
-    /// The same of files that cannot be loaded at the base.
+    /// The files that have gone and that cannot be loaded at the base.
     pub unread: Vec<UnreadGates>,
 }
 
@@ -45,10 +45,10 @@ pub struct Part {
     pub binaries: BTreeSet<String>,
 }
 
-/// `own` is the run's own file, from the top of the repository, and `head` what is in it.
+/// Finds what moved. `own` is the run's own file, from the top of the repository, and `head` what is in it.
 ///
 /// # Errors
-/// Environment, where git cannot list files. Usage, where the file could have been either of two.
+/// Environment, if git cannot list files. Usage, if the file could have been either of two.
 pub fn find(trees: &Trees, revision: &str, own: &Path, head: &Loaded) -> Result<Moves> {
     let base = &trees.base.top;
     let mut gone = Vec::new();
@@ -131,7 +131,7 @@ fn find_gates_for(head: &Loaded, trees: &Trees, own: &Path) -> Result<Vec<String
     let top = &trees.base.top;
     let mut files = gates_of_base(trees)?;
     files.retain(|file| {
-        // One that cannot be loaded has a run of its own that says so, or is gone.
+        // A file that cannot be loaded either has a run of its own, which reports that, or is gone.
         load(top, file).is_ok_and(|theirs| !ours.is_disjoint(&names_of(&theirs, Path::new(file))))
     });
     Ok(files)
@@ -160,8 +160,8 @@ fn names_of(loaded: &Loaded, file: &Path) -> BTreeSet<String> {
         .collect()
 }
 
-/// The cases of each of the base's files whose kernel is not in head's file at the same path, and its binaries that are
-/// not there.
+/// Returns, for each of the base's files, the cases whose kernel is not in head's file at the same path, and the
+/// binaries that are missing there.
 fn lost(trees: &Trees) -> Result<Vec<GoneGates>> {
     let lost = gates_of_base(trees)?.into_iter().filter_map(|file| {
         let mut lost = content_of(&trees.base.top, file)?;
@@ -200,11 +200,11 @@ pub struct Lost<'a> {
     pub binaries: Vec<&'a BinaryGates>,
 }
 
-/// Parts of the base's file `was` that head's file `own` does not have, as head has them in other files: kernels that ask
-/// no less there, and compiled files that ask the same. The run of the other file is held against `was`, too.
+/// Parts of the base's file `was` that head's file `own` does not have, as head has them in other files: kernels that
+/// ask no less there, and compiled files that ask the same. The run of the other file is held against `was`, too.
 ///
 /// # Errors
-/// Environment, where git cannot list files.
+/// Environment, if git cannot list files.
 pub fn find_elsewhere(
     trees: &Trees,
     own: &Path,
@@ -272,7 +272,8 @@ fn asks_no_less(base: PlanAndGates, head: PlanAndGates, kernel: &str) -> bool {
     judge::asks_no_less(base, head)
 }
 
-/// Where a function of one's own stands is no matter: the run of the other file computes both sides'.
+/// Returns true if head's file has the references that a kernel of the base had. It does not matter where a user's own
+/// function is: the run of the other file computes both sides.
 fn has_references_of(base: PlanAndGates, head: PlanAndGates, kernel: &str) -> bool {
     let asked = |case: &Case| match &case.reference {
         Reference::User { args, .. } => Err(args.clone()),
@@ -339,7 +340,7 @@ fn gates_of_head(trees: &Trees) -> Result<Vec<String>> {
 const KEYS: &[&str] = &["kernels", "binaries", "programs"];
 const ENDINGS: &[&str] = &["yaml", "yml"];
 
-/// Files of gates, whatever they are called.
+/// Returns the files of gates among these names. They are recognised by their content.
 fn gates_among(top: &Path, mut names: Vec<String>) -> Vec<String> {
     names.retain(|name| is_gates(&top.join(name)));
     names
@@ -349,7 +350,7 @@ fn is_gates(path: &Path) -> bool {
     files::read_text(path, files::WRITTEN).is_ok_and(|text| config::is_gates(&text))
 }
 
-/// Whether a file of gates is at this very path, not through a link.
+/// Returns true if a file of gates is at exactly this path, and not behind a link.
 fn stands(top: &Path, name: &str) -> bool {
     let mut path = top.to_owned();
     let is_linked = Path::new(name).components().any(|part| {
@@ -368,9 +369,9 @@ fn content_of(top: &Path, file: String) -> Option<GoneGates> {
     Some(content(file, &loaded))
 }
 
-/// All that a file has, whatever is selected of it.
+/// Returns all that a file contains, whatever the filters select.
 fn content(file: String, loaded: &Loaded) -> GoneGates {
-    // The launches of a program are known when it ran: it stands for them.
+    // The launches of a program are known only after it ran, so the program itself is listed for them.
     let programs = loaded.programs.iter().map(Program::every_launch);
     GoneGates {
         file,
@@ -379,7 +380,7 @@ fn content(file: String, loaded: &Loaded) -> GoneGates {
     }
 }
 
-/// A compiled file as the units of all its kernels.
+/// Returns the units of all kernels of a compiled file.
 fn units(binary: &BinaryGates) -> impl Iterator<Item = UnitId> {
     binary
         .architectures
@@ -387,8 +388,8 @@ fn units(binary: &BinaryGates) -> impl Iterator<Item = UnitId> {
         .map(|arch| artifact::name_all_kernels(&binary.name, *arch))
 }
 
-/// The binaries of the file of gates `was`, as `own` names their files. A path with a directory that is a link is taken as
-/// it is written.
+/// Returns the binaries of the file of gates `was`, with their paths as `own` would name them. Links to directories in
+/// these paths are not followed.
 pub fn seen_from(own: &Path, was: &Path, mut binaries: Vec<BinaryGates>) -> Vec<BinaryGates> {
     let dir = |file: &Path| file.parent().unwrap_or(Path::new("")).to_owned();
     let (here, there) = (dir(own), dir(was));
@@ -401,7 +402,7 @@ pub fn seen_from(own: &Path, was: &Path, mut binaries: Vec<BinaryGates>) -> Vec<
     binaries
 }
 
-/// Whether a file has this binary, for whichever architectures.
+/// Returns true if a file has this binary, for any architecture.
 fn has_binary(file: &GoneGates, id: &UnitId) -> bool {
     file.binaries
         .iter()

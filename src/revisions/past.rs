@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use system::error::{Diagnostic, Error, Result};
 
-/// One for each anchor of the gates, with the baselines of the kernels that are held against it; and the
-/// best level that they kept up.
+/// Returns one anchor for each anchor that the gates name, with the baselines of the kernels that are compared with it,
+/// and the best level that they kept up.
 ///
 /// # Errors
-/// Usage, where there is no such revision. Environment, where git cannot read it.
+/// Usage, if there is no such revision. Environment, if git cannot read it.
 pub fn anchors(root: &Path, gates: &[Gate]) -> Result<Vec<Anchor>> {
     let mut wanted: BTreeMap<&Since, (&Gate, BTreeSet<&str>)> = BTreeMap::new();
     for gate in gates {
@@ -40,7 +40,7 @@ pub fn anchors(root: &Path, gates: &[Gate]) -> Result<Vec<Anchor>> {
 /// Versions of a file of baselines that are looked at.
 const MOST: usize = 50;
 
-/// The best level of all times that the kernels of this run have, whether or not a gate asks for it.
+/// Returns the best level of all times that the kernels of this run have, whether or not a gate asks for it.
 fn best(root: &Path, gates: &[Gate]) -> Result<Anchor> {
     let kernels: BTreeSet<&str> = gates.iter().map(|gate| gate.subject.kernel()).collect();
     let name = |path: &Path| {
@@ -135,7 +135,7 @@ mod tests {
         );
     }
 
-    /// Each version another code, as sessions of one code would join.
+    /// Writes a baseline. Each version has another code, because sessions of the same code would join.
     fn agree(dir: &Path, version: u32, ns: u64) {
         let mut record = fixture::record();
         fixture::rebuild(&mut record, "fast", |facts| {

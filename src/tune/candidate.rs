@@ -1,4 +1,4 @@
-//! A configuration on its way: what it is called with, and what was built of it.
+//! A configuration of a search: the values that it sets, and what was built from it.
 
 use super::outcome::{Dropped, DroppedBy, Resources, Values};
 use build::Built;
@@ -16,12 +16,12 @@ pub struct Candidate {
     pub values: Values,
     /// For one architecture. Or why it cannot be called.
     pub asked: Result<ResolvedVariant, String>,
-    /// As many as there are units.
+    /// The builds, one for each unit.
     pub built: Vec<Built>,
 }
 
 impl Candidate {
-    /// `values` on top of the start's own macros, for one architecture.
+    /// Makes a candidate that sets `values` in addition to the start's own macros, for one architecture.
     pub fn new(
         tuning: &Tuning,
         number: u32,
@@ -56,7 +56,7 @@ impl Candidate {
         cases.find(|case| case.id.shape == shape)
     }
 
-    /// Why it goes no further than the compiler, if it does not.
+    /// Returns why the candidate ends with the compiler, or `None` if it was built.
     pub fn unbuilt(&self) -> Option<Dropped> {
         if let Err(message) = &self.asked {
             return Some(Dropped::new(
@@ -73,7 +73,7 @@ impl Candidate {
         fault.map(|fault| dropped(DroppedBy::Build, "built", fault))
     }
 
-    /// Identifies everything that decides what executes. `None` where it was not built.
+    /// Returns a digest of everything that decides what executes, or `None` if the candidate was not built.
     pub fn code(&self) -> Option<String> {
         #[derive(Serialize)]
         struct Code<'a> {
@@ -134,7 +134,7 @@ impl Candidate {
     }
 }
 
-/// The name of a candidate among the variants of its kernel.
+/// Returns the name of a candidate among the variants of its kernel.
 fn name(number: u32) -> String {
     match number {
         0 => "start".to_owned(),
@@ -156,7 +156,7 @@ pub fn values_of(space: &Space, point: Point) -> Values {
         .collect()
 }
 
-/// Returns the point with these values, where it is valid.
+/// Returns the point with these values, or `None` if it is not valid.
 pub fn point_of(space: &Space, values: &Values) -> Option<Point> {
     let choice: Option<Vec<u32>> = space
         .parameters()

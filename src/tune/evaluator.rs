@@ -1,5 +1,5 @@
-//! Where configurations are built, held to their gates and timed. A trait, so that a search can be tested on a GPU that
-//! is not there.
+//! Builds configurations, checks them against their gates, and times them. A trait hides this, so that a search can be
+//! tested on a simulated clock instead of a GPU.
 
 use super::candidate::{Candidate, dropped};
 use super::outcome::{Dropped, DroppedBy};
@@ -23,41 +23,41 @@ use wording::words;
 
 /// Compiles while other work goes on.
 pub trait Builder: Sync {
-    /// In the order of the units.
+    /// Builds units, and returns the builds in the order of the units.
     ///
     /// # Errors
-    /// Environment, where the machine failed.
+    /// Environment, if the machine failed.
     fn build(&self, units: &[Unit]) -> Result<Vec<Built>>;
 }
 
 pub trait Evaluator: Track {
-    /// Whether it takes times. Else it gives estimates.
+    /// Returns true if it measures times, and false if it gives estimates.
     fn has_clock(&self) -> bool;
 
-    /// The time of the last proof, without building and references.
+    /// Returns the time of the last proof, without building and references.
     fn took(&self) -> Duration;
 
     /// Holds each to its gates, at all shapes.
     ///
     /// # Errors
-    /// Environment, where the machine failed and not the kernel.
+    /// Environment, if the machine failed and not the kernel.
     fn prove(&mut self, batch: &[&Candidate]) -> Result<Vec<std::result::Result<Proof, Dropped>>>;
 
     /// Holds one that is right and fast on a GPU to the simulator, before it counts as the best: a race need not show
     /// on a GPU, and waiting less is a way of being fast.
     ///
     /// # Errors
-    /// Environment, where the machine failed.
+    /// Environment, if the machine failed.
     fn look_for_races(&mut self, candidate: &Candidate)
     -> Result<std::result::Result<(), Dropped>>;
 }
 
-/// All gates held.
+/// Says that all gates of a candidate held.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Proof {
     /// In the simulator: of one launch in ns, by shape.
     pub estimated_ns: BTreeMap<String, f64>,
-    /// Shapes that were not simulated.
+    /// The shapes that were not simulated.
     pub unseen: Vec<String>,
 }
 
@@ -178,8 +178,9 @@ impl Evaluator for DeviceEvaluator<'_, '_> {
         self.bench.took()
     }
 
-    /// On a GPU what breaks or is wrong at the first look is not looked at again: a kernel that does not end would
-    /// take its deadline for each seed of each shape.
+    /// Checks candidates against their gates. On a GPU, one seed of the smallest case is run first, and a candidate
+    /// that breaks or is wrong there is not run again: a kernel that does not end would take its deadline for each seed
+    /// of each shape.
     fn prove(&mut self, batch: &[&Candidate]) -> Result<Vec<std::result::Result<Proof, Dropped>>> {
         let asked = batch
             .iter()
@@ -224,7 +225,7 @@ impl Evaluator for DeviceEvaluator<'_, '_> {
         let budget = self.bench.simulation_budget();
         let job = [(asked, candidate.built.as_slice())];
         let record = self.bench.simulate(budget, &job)?;
-        // A candidate that the simulator cannot run is no less right than before.
+        // If the simulator cannot run a candidate, that does not show that the candidate is wrong.
         Ok(match failure(&record, &candidate.name()) {
             Some(why) => Err(why),
             None => Ok(()),
@@ -232,7 +233,7 @@ impl Evaluator for DeviceEvaluator<'_, '_> {
     }
 }
 
-/// The verdict for which one of the simulator's is enough, if there is one.
+/// Returns why the record drops a candidate: a finding if there is one, or else the first failure.
 fn failure(record: &Record, name: &str) -> Option<Dropped> {
     let judgement = judge::judge(record);
     let mut failed = judgement
@@ -243,7 +244,7 @@ fn failure(record: &Record, name: &str) -> Option<Dropped> {
     first.and_then(|verdict| by_verdict(&record.environment, verdict))
 }
 
-/// The smallest case with its first seed.
+/// Returns the variant with its smallest case and that case's first seed.
 fn glance(asked: &ResolvedVariant) -> ResolvedVariant {
     let case = asked.cases.iter().min_by_key(|case| elements(case));
     one_seed(asked, case.cloned().into_iter().collect())
@@ -253,7 +254,7 @@ fn elements(case: &Case) -> usize {
     case.tensors.iter().map(Tensor::len).sum()
 }
 
-/// A part with only these cases, each with its first seed.
+/// Returns the variant with only these cases, each with its first seed.
 fn one_seed(asked: &ResolvedVariant, mut cases: Vec<Case>) -> ResolvedVariant {
     for case in &mut cases {
         case.seeds.truncate(1);
@@ -299,7 +300,7 @@ impl DeviceEvaluator<'_, '_> {
     }
 }
 
-/// A race is the cause, and what it makes of the output a consequence.
+/// Returns true for a finding. A race is the cause, and a wrong output is its consequence.
 fn is_finding(verdict: &&Verdict) -> bool {
     verdict.question == Question::Gate(Rule::NoFindings)
         && !matches!(verdict.reason, Reason::Fault(_))
@@ -382,7 +383,7 @@ fn judge_one(
     Ok(Ok(proof))
 }
 
-/// Not wrong, and not shown to be right.
+/// Drops a candidate that was not shown to be right, although it was not shown to be wrong either.
 fn unproven(shape: &str, code: &str) -> Dropped {
     let message = format!("at {shape}: it was not shown to be right");
     Dropped::new(DroppedBy::Correctness, "checked", code, message)

@@ -1,4 +1,5 @@
-//! Lays a search out as sections: the winner, what was dropped by which gate, and the path. Pure.
+//! Lays the result of a search out as sections: the winner, the candidates that each gate dropped, and the path to the
+//! winner. Pure.
 
 use crate::tune::log::Began;
 use crate::tune::outcome::{
@@ -12,7 +13,7 @@ use wording::words;
 
 pub const TITLE: &str = "search for a faster configuration";
 
-/// Rows of the best.
+/// The most configurations that the table of the best has.
 const MOST_RANKED: usize = 10;
 /// Length of the message on one that was dropped, in characters.
 const LONGEST_EXAMPLE: usize = 240;
@@ -43,7 +44,7 @@ pub fn lay_out<'a>(began: &Began, found: &SearchResult) -> Vec<Vec<Section<'a>>>
     vec![first]
 }
 
-/// The claim, and its limits.
+/// Returns what the search claims, and the limits of that claim.
 fn result(began: &Began, found: &SearchResult) -> Vec<String> {
     match &found.end {
         End::StartDropped(why) => vec![format!(
@@ -163,7 +164,7 @@ fn searched(began: &Began, found: &SearchResult) -> Vec<String> {
     first.into()
 }
 
-/// By cost, those of equal cost by what they take.
+/// Returns the best configurations, ordered by cost and then by the resources that they use.
 fn best(began: &Began, found: &SearchResult) -> Table {
     let ranked = |evaluation: &Evaluation| {
         let (registers, shared) = evaluation
@@ -223,7 +224,7 @@ fn cost(outcome: &Outcome) -> String {
     }
 }
 
-/// How many each gate dropped, with the first of them.
+/// Returns how many configurations each gate dropped, with the first of them.
 fn dropped(began: &Began, found: &SearchResult) -> Table {
     type Gate<'a> = (DroppedBy, &'a str, &'a str);
     let mut by: BTreeMap<Gate, Vec<(&Evaluation, &Dropped)>> = BTreeMap::new();
@@ -261,7 +262,7 @@ fn dropped(began: &Began, found: &SearchResult) -> Table {
     )
 }
 
-/// The log has all of it.
+/// Shortens a message for the table. The log has the whole message.
 fn shorten(message: &str) -> String {
     match message.char_indices().nth(LONGEST_EXAMPLE) {
         None => message.to_owned(),
@@ -304,7 +305,7 @@ fn path(began: &Began, found: &SearchResult) -> Table {
     )
 }
 
-/// The cost of the best after each evaluation, dropped ones among them.
+/// Returns a chart of the best cost after each evaluation, including those that were dropped.
 fn chart<'a>(found: &SearchResult) -> Option<SectionPart<'a>> {
     let mut best: f64 = 1.0;
     let values: Vec<f64> = found
@@ -361,7 +362,7 @@ fn name(number: u32) -> String {
     format!("configuration {number}")
 }
 
-/// The values that differ from the start's: `BLOCK_M=64 NUM_WARPS=4`.
+/// Returns the values that differ from the start's: `BLOCK_M=64 NUM_WARPS=4`.
 fn shown(began: &Began, values: &Values) -> String {
     let is_other = |name: &str, value: i64| began.macros.get(name) != Some(&value.to_string());
     let words: Vec<String> = values
@@ -376,7 +377,7 @@ fn shown(began: &Began, values: &Values) -> String {
     }
 }
 
-/// A share as a percentage: `87.1 %`.
+/// Returns a share as a percentage, such as `87.1 %`.
 fn as_percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
@@ -388,7 +389,7 @@ fn clock(seconds: u64) -> String {
     }
 }
 
-/// A line of progress: `tune: 12 evaluations, best 87.1 % of the start, 2 min 5 s left`.
+/// Returns a line of progress, such as `tune: 12 evaluations, best 87.1 % of the start, 2 min 5 s left`.
 pub fn progress(progress: Progress) -> String {
     let left = progress.left.map_or(String::new(), |left| {
         format!(", {} left", clock(left.as_secs()))

@@ -30,29 +30,29 @@ pub enum Event {
 #[serde(deny_unknown_fields)]
 pub struct Began {
     pub schema: String,
-    /// `kernel/variant`.
+    /// The name of the start, as `kernel/variant`.
     pub start: String,
-    /// Macros of the start.
+    /// The macros that the start defines.
     pub macros: BTreeMap<String, String>,
-    /// In the order of gates.yaml.
+    /// Names and values of the parameters, in the order of gates.yaml.
     pub parameters: Vec<(String, Vec<i64>)>,
     pub constraints: Vec<String>,
-    /// Valid configurations.
+    /// The number of valid configurations of the space.
     pub configurations: usize,
-    /// Shapes and their weights.
+    /// The shapes with the weights that they have.
     pub objective: BTreeMap<String, f64>,
     pub strategy: String,
     pub seed: u64,
-    /// The GPU's name, or `simulator`.
+    /// The name of the GPU, or `simulator`.
     pub device: String,
     /// A digest of the files and flags that every configuration is built from, of its calls, and of its gates.
     pub sources: String,
-    /// Version of nvcc.
+    /// The version of the nvcc that built them.
     pub compiler: String,
 }
 
 impl Began {
-    /// The first difference from another.
+    /// Returns the first difference from another search, or `None` if the searches are the same.
     fn differs(&self, other: &Self) -> Option<&'static str> {
         [
             ("another variant", self.start == other.start),
@@ -102,8 +102,10 @@ pub struct Whole {
     bytes: u64,
 }
 
+/// Reads a log.
+///
 /// # Errors
-/// Usage, where it is no log of a search.
+/// Usage, if the file is no log of a search.
 pub fn read(path: &Path) -> Result<Whole> {
     let refuse = |line: usize, message: String| {
         let at = format!("{}:{line}", path.display());
@@ -147,10 +149,10 @@ pub struct Log {
 }
 
 impl Log {
-    /// A new one. One that is there already is somebody's hour of GPU time.
+    /// Creates a log. An existing log is never overwritten, because it may hold hours of GPU time.
     ///
     /// # Errors
-    /// Usage, where it is there; environment, where it cannot be written.
+    /// Usage, if the file exists. Environment, if it cannot be written.
     pub fn create(path: &Path, began: Began) -> Result<Self> {
         refuse_links(path)?;
         if let Some(dir) = path.parent().filter(|dir| *dir != Path::new("")) {
@@ -172,10 +174,10 @@ impl Log {
         Ok(log)
     }
 
-    /// Goes on with an earlier one.
+    /// Continues an earlier log.
     ///
     /// # Errors
-    /// Usage, where it is no log or one of another search; environment, where it cannot be written.
+    /// Usage, if the file is no log or the log of another search. Environment, if it cannot be written.
     pub fn resume(path: &Path, began: &Began) -> Result<(Self, Earlier)> {
         refuse_links(path)?;
         let Whole { events, bytes } = read(path)?;
@@ -214,13 +216,15 @@ impl Log {
         Ok((log, earlier))
     }
 
+    /// Appends an event.
+    ///
     /// # Errors
-    /// Environment, where it cannot be written.
+    /// Environment, if it cannot be written.
     pub fn write(&mut self, event: &Event) -> Result<()> {
         let mut line = serde_json::to_string(event)
             .map_err(|error| Error::environment(format!("an event cannot be written: {error}")))?;
         line.push('\n');
-        // A worker that a signal killed is no configuration that died.
+        // If a signal to end this program killed a worker, that says nothing about the configuration.
         children::unless_ending(|| self.file.write_all(line.as_bytes()))
             .map_err(|error| unwritable(&self.path, &error))
     }

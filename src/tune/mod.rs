@@ -58,7 +58,7 @@ impl Method {
     }
 }
 
-/// How to search.
+/// The settings of a search, from the command line.
 pub struct Settings {
     pub method: Method,
     pub seed: u64,
@@ -68,27 +68,27 @@ pub struct Settings {
     pub arch: Option<Arch>,
 }
 
-/// How a search ended.
+/// The ways in which a search can end.
 #[derive(Clone, Debug, PartialEq)]
 pub enum End {
     /// The start does not hold its own gates.
     StartDropped(Dropped),
-    /// There is no GPU, and so no time.
+    /// There is no GPU, so candidates were only ranked by estimates.
     Ranked,
     /// Nothing was faster than the start.
     NoneFaster,
     Confirmed(Confirmation),
-    /// The winner broke where it was confirmed.
+    /// The winner broke when it was to be confirmed.
     WinnerDropped(Dropped),
 }
 
-/// All that a search found.
+/// Everything that a search found out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SearchResult {
     pub evaluations: Vec<Evaluation>,
-    /// Valid configurations of which it is known what came of them: the start can be one.
+    /// The number of valid configurations with a known result. The start can be one of them.
     pub looked_at: usize,
-    /// Those that took the place of the best, in their order.
+    /// The numbers of the configurations that became the best, in order.
     pub bests: Vec<u32>,
     pub end: End,
     /// Parameters that never changed what executes, where two configurations differ in nothing else.
@@ -100,18 +100,20 @@ pub struct SearchResult {
     pub elapsed: Duration,
 }
 
-/// How far a search is.
+/// The progress of a search so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     pub evaluations: usize,
     /// Cost of the best, relative to the start's.
     pub best: f64,
-    /// `None` where nothing was tried yet.
+    /// `None` if nothing was tried yet.
     pub left: Option<Duration>,
 }
 
+/// Searches for a faster configuration.
+///
 /// # Errors
-/// Environment, where the machine failed or the log cannot be written.
+/// Environment, if the machine failed or the log cannot be written.
 pub fn search(
     tuning: &Tuning,
     space: Arc<Space>,
@@ -175,7 +177,7 @@ pub fn search(
     Ok(search.end(end, unseen))
 }
 
-/// The parameters that the start defines.
+/// Returns the values of the parameters that the start defines.
 pub fn own_values(tuning: &Tuning) -> Values {
     tuning
         .tune
@@ -227,7 +229,7 @@ struct Search<'a> {
     known: HashMap<String, u32>,
     evaluations: Vec<Evaluation>,
     bests: Vec<u32>,
-    /// `None` where that is the start.
+    /// The best candidate, or `None` if that is the start.
     best: Option<Candidate>,
     best_cost: f64,
     /// The start is a valid configuration.
@@ -237,9 +239,9 @@ struct Search<'a> {
     patience: Duration,
     /// Estimates of the start, by the shapes that are ranked.
     start_ns: BTreeMap<String, f64>,
-    /// Evaluations that count.
+    /// The number of evaluations that used a part of the budget.
     spent: usize,
-    /// Number of the next configuration.
+    /// The number of the next configuration.
     next: u32,
     began: Instant,
     /// The time of earlier parts of the search.
@@ -251,7 +253,8 @@ impl Search<'_> {
         self.before + self.began.elapsed()
     }
 
-    /// The start is the measure of all others. In the simulator, those shapes count that it has estimates of.
+    /// Makes the start the measure of all other configurations. In the simulator, only shapes with an estimate of the
+    /// start count.
     fn begin(
         &mut self,
         start: &Candidate,
@@ -364,7 +367,7 @@ impl Search<'_> {
         self.evaluations.len() + usize::from(self.has_start)
     }
 
-    /// The next few, of those that the budget allows in addition to those on their way.
+    /// Asks the strategy for the next few configurations that the budget allows, in addition to those on their way.
     fn ask(&mut self, on_their_way: usize) -> Vec<Candidate> {
         let allowed = match self.settings.budget {
             Budget::Evaluations(most) => most.saturating_sub(self.spent + on_their_way),
@@ -503,7 +506,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// By the geometric mean of the ratios to the start's estimates.
+    /// Ranks a candidate by the geometric mean of the ratios of its estimates to the start's.
     fn rank(&self, all: &BTreeMap<String, f64>) -> Option<Ranked> {
         let objective = &self.tuning.tune.objective;
         let weight = |shape: &String| {
@@ -529,7 +532,7 @@ impl Search<'_> {
         })
     }
 
-    /// Written down before anything else is begun, and told to the strategy.
+    /// Writes an outcome to the log before anything else is begun, and passes it to the strategy.
     fn file(&mut self, candidate: &Candidate, outcome: Outcome) -> Result<()> {
         let evaluation = Evaluation {
             number: candidate.number,
@@ -619,12 +622,12 @@ fn inert(space: &Space, evaluations: &[Evaluation]) -> Vec<String> {
 }
 
 impl SearchResult {
-    /// Whether a faster configuration was shown.
+    /// Returns true if a configuration was shown to be faster than the start.
     pub fn is_shown(&self) -> bool {
         self.winner().is_some()
     }
 
-    /// Its values, where it was shown to be faster than the start.
+    /// Returns the values of the winner, if it was shown to be faster than the start.
     pub fn winner(&self) -> Option<&Values> {
         let End::Confirmed(confirmation) = &self.end else {
             return None;

@@ -13,13 +13,13 @@ pub struct Evaluation {
     /// In the order of asking. 0 is the start.
     pub number: u32,
     pub values: Values,
-    /// A digest of what would execute: machine code, launches and arguments. `None` where it was not built.
+    /// A digest of what would execute: machine code, launches and arguments. `None` if it was not built.
     pub code: Option<String>,
     pub resources: Option<Resources>,
     pub outcome: Outcome,
     /// Since the search began, in ms.
     pub at_ms: u64,
-    /// Compiling it, in ms; 0 where it was in the cache.
+    /// The time of compiling it in ms, or 0 if it was in the cache.
     pub compile_ms: u64,
 }
 
@@ -27,7 +27,7 @@ pub struct Evaluation {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resources {
     pub registers: u32,
-    /// Static and dynamic, in bytes.
+    /// Static and dynamic shared memory in bytes.
     pub shared: u64,
     pub spills: u32,
     pub threads: u64,
@@ -106,13 +106,14 @@ pub struct Timed {
     pub stopped: bool,
     /// To the start's, through the one that it was timed against: below 1 is better. It leads the search and proves nothing.
     pub cost: f64,
-    /// Time of one launch, by shape: geometric mean over processes, which are not those of other configurations.
+    /// Time of one launch, by shape: geometric mean over processes. Other configurations were timed in other processes,
+    /// so these times cannot be compared with theirs.
     pub p50_ns: BTreeMap<String, f64>,
     /// Time of the one that it was timed against, likewise.
     pub against_ns: BTreeMap<String, f64>,
 }
 
-/// The winner against the start, in processes of which the search saw none.
+/// A comparison of the winner with the start, in processes that the search itself did not use.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Confirmation {
     pub winner: u32,
@@ -134,7 +135,7 @@ pub enum Shown {
 }
 
 impl Outcome {
-    /// To the start's. `None` where it has none of its own.
+    /// Returns the cost relative to the start's, or `None` if the outcome has no cost.
     pub fn cost(&self) -> Option<f64> {
         match self {
             Self::Dropped(_) | Self::Same { .. } => None,
@@ -143,7 +144,7 @@ impl Outcome {
         }
     }
 
-    /// Whether it used up a part of the budget.
+    /// Returns true if the evaluation used a part of the budget.
     pub fn is_counted(&self) -> bool {
         !matches!(self, Self::Same { .. })
     }
@@ -161,7 +162,7 @@ impl Dropped {
         }
     }
 
-    /// By a gate that did not hold; `message` is its sentence.
+    /// Returns the outcome of a gate that did not hold. `message` is the sentence of that gate.
     pub fn by_gate(gate: &Gate, reason: &Reason, name: &str, message: String) -> Self {
         Self::new(kind_of(gate, reason), name, reason.code(), message)
     }

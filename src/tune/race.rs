@@ -1,5 +1,6 @@
-//! Who is faster: configurations against the best so far, and at the end the best against the start. Times of two
-//! processes are never compared; of each process one ratio counts, of samples that were interleaved in it.
+//! Compares configurations by time: each one with the best so far, and at the end the best with the start. Times of two
+//! processes are never compared. Both configurations are interleaved in each process, and each process counts as one
+//! ratio.
 
 use super::candidate::Candidate;
 use super::outcome::{Confirmation, Dropped, Shown, Timed};
@@ -17,7 +18,7 @@ const CLEARLY: f64 = 0.02;
 /// The result of one process: a configuration against another, over all shapes of the objective.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
-    /// Weighted over the shapes.
+    /// The logarithm of the ratio, weighted over the shapes.
     pub ln_ratio: f64,
     /// The error that the clock's step alone causes.
     pub resolution: f64,
@@ -26,13 +27,15 @@ pub struct Reading {
     pub base_ns: BTreeMap<String, f64>,
 }
 
-/// Takes times.
+/// Something that can take the times of two configurations.
 pub trait Track {
-    /// The next times are taken in a fresh process.
+    /// Starts a fresh process for the next times.
     fn fresh(&mut self);
 
+    /// Takes one reading.
+    ///
     /// # Errors
-    /// One of the two broke, or the samples say nothing.
+    /// Returns an error if one of the two configurations broke, or if the samples say nothing.
     fn read(&mut self, head: &Candidate, base: &Candidate) -> Result<Reading, Dropped>;
 }
 
@@ -59,7 +62,7 @@ pub fn select(
     laps.into_iter().map(|lap| lap.end(best)).collect()
 }
 
-/// Whether it takes the place of the best.
+/// Returns true if the configuration replaces the best.
 pub fn takes_over(timed: &Timed) -> bool {
     timed.processes as usize == PROCESSES && timed.ratio < 1.0
 }
@@ -99,12 +102,12 @@ impl Lap {
     }
 }
 
-/// Fresh processes until the rule of `+0% of base` decides: the start is held to be no slower than the winner, and
-/// that it fails is the proof. None of the search's own times counts: the winner was chosen by those, and partly for
-/// its luck.
+/// Compares the winner with the start in fresh processes until the rule of `+0% of base` decides. The gate claims that
+/// the start is no slower than the winner, and if it fails, the winner is proven faster. None of the search's own times
+/// count: they chose the winner, and partly for its luck.
 ///
 /// # Errors
-/// One of the two broke.
+/// Returns an error if one of the two broke.
 pub fn confirm(
     track: &mut impl Track,
     winner: &Candidate,
@@ -124,7 +127,7 @@ pub fn confirm(
     let schedule = rule.schedule();
     let mut readings: Vec<Reading> = Vec::new();
     loop {
-        // The property of the clock that holds for all processes is found on those of the first look.
+        // One resolution of the clock is used for all processes: the coarsest of the first look.
         let clock = readings
             .iter()
             .take(first)
@@ -153,19 +156,19 @@ pub fn confirm(
                 track.fresh();
                 readings.push(track.read(winner, start)?);
             }
-            // No spread at all, or a ratio that is no number.
+            // The readings do not spread at all, or a ratio is not a number.
             Err(_) => return Ok(end(Shown::Undecided, None)),
         }
     }
 }
 
-/// The mean of log ratios; 0 of none.
+/// Returns the mean of the log ratios, or 0 if there are none.
 fn mean(readings: &[Reading]) -> f64 {
     let sum: f64 = readings.iter().map(|reading| reading.ln_ratio).sum();
     sum / readings.len().max(1) as f64
 }
 
-/// Over the processes, by shape.
+/// Returns the means over the processes, by shape.
 fn means<'a>(all: impl Iterator<Item = &'a BTreeMap<String, f64>>) -> BTreeMap<String, f64> {
     let mut by_shape: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (shape, ns) in all.flatten() {

@@ -13,7 +13,7 @@ use system::sources;
 pub struct Texts(Vec<(PathBuf, String)>);
 
 impl Texts {
-    /// A header that is not found is the compiler's own, or behind a macro.
+    /// Finds the sources of a unit. A header that is not found belongs to the compiler, or its name is made by a macro.
     pub fn of(root: &Path, unit: &Unit) -> Self {
         let dirs: Vec<PathBuf> = unit
             .include_dirs
@@ -47,7 +47,7 @@ impl Texts {
         Self(texts)
     }
 
-    /// Whether a name stands anywhere, as a word.
+    /// Returns true if a name occurs anywhere as a word.
     pub fn have(&self, name: &str) -> bool {
         let is_word = |char: char| char.is_ascii_alphanumeric() || char == '_';
         let has = |text: &str| text.split(|char| !is_word(char)).any(|word| word == name);
@@ -65,7 +65,7 @@ impl Texts {
     }
 }
 
-/// Names behind `#include`.
+/// Returns the names of files behind `#include`.
 fn included(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| {
         let rest = line.trim_start().strip_prefix('#')?.trim_start();
@@ -79,10 +79,10 @@ fn included(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Each parameter has to stand somewhere in what is built.
+/// Checks that each parameter occurs in the files that are built.
 ///
 /// # Errors
-/// Usage, at the parameter that does not.
+/// Usage, at the parameter that does not occur.
 pub fn check_parameters(tuning: &Tuning) -> Result<()> {
     let Some(unit) = tuning.loaded.plan.units.first() else {
         return Ok(());
@@ -100,7 +100,7 @@ pub fn check_parameters(tuning: &Tuning) -> Result<()> {
     Ok(())
 }
 
-/// A digest of texts, flags, calls and gates: what a result holds for.
+/// Returns a digest of texts, flags, calls and gates. A result of a search is valid for this digest only.
 pub fn digest(tuning: &Tuning) -> String {
     let mut hasher = blake3::Hasher::new();
     let loaded = &tuning.loaded;

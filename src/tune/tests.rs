@@ -1,4 +1,4 @@
-//! Searches on a GPU that is not there: what it takes is known, and so whether the search is right.
+//! Searches on a simulated GPU. The time of each configuration is known, and so is the right result.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::candidate::Candidate;
@@ -99,7 +99,7 @@ struct FakeEvaluator<F> {
     process: u32,
     /// Configurations in which the simulator finds a race.
     racy: fn(&Values) -> bool,
-    /// Who was timed against whom, in which process.
+    /// The pairs that were timed: head, base, and the number of the process.
     read: Vec<(u32, u32, u32)>,
 }
 
@@ -115,7 +115,7 @@ impl<F: Fn(&Values) -> f64> FakeEvaluator<F> {
         }
     }
 
-    /// A value of a nearly normal distribution.
+    /// Returns a value of a nearly normal distribution.
     fn noise(&mut self) -> f64 {
         let sum: f64 = (0..12)
             .map(|_| f64::from(self.dice.below(1_000_000)) / 1e6)
@@ -166,7 +166,7 @@ impl<F: Fn(&Values) -> f64> Evaluator for FakeEvaluator<F> {
         Duration::ZERO
     }
 
-    /// A candidate that takes no time at all is wrong.
+    /// Proves every candidate except those that take no time at all, which are wrong.
     fn prove(&mut self, batch: &[&Candidate]) -> Result<Vec<std::result::Result<Proof, Dropped>>> {
         Ok(batch
             .iter()
@@ -206,7 +206,7 @@ fn began() -> Began {
     }
 }
 
-/// A directory with a kernel in it, which nobody compiles.
+/// Makes a directory with a kernel that nobody compiles.
 fn project() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("gates.yaml"), GATES).unwrap();
@@ -262,7 +262,8 @@ fn of(values: &Values, name: &str) -> f64 {
     values.get(name).copied().unwrap() as f64
 }
 
-/// A = 3 and B = 2 are best. B = 4 takes no time as it is wrong, A = 4 and B = 3 never ends.
+/// Returns the time of a configuration. A = 3 and B = 2 are best. B = 4 takes no time because it is wrong, and A = 4
+/// with B = 3 never ends.
 fn bowl(values: &Values) -> f64 {
     let (a, b) = (of(values, "A"), of(values, "B"));
     if b == 4.0 {
@@ -384,7 +385,7 @@ fn clearly_slower_gets_one_process_and_slower_gets_two() {
     assert!(of_a(4).contains(&(4, 3, false)), "{seen:?}");
 }
 
-/// The best of sixteen alike looks faster than the start, by luck. That is no proof.
+/// The best of sixteen equal configurations looks faster than the start, by luck. That is no proof.
 #[test]
 fn luck_is_not_confirmed() {
     let mut claimed = 0;
@@ -412,7 +413,7 @@ fn a_race_that_no_gpu_shows_is_not_the_best() {
     let found = search_in(dir.path(), &mut evaluator, Method::Elite, ALL, false);
     let it = confirmation(&found);
     let winner = &evaluation(&found, it.winner).values;
-    // The second best, of which there are two.
+    // Two configurations are second best, and both have A = 3.
     assert_eq!(of(winner, "A"), 3.0);
     assert!([1.0, 3.0].contains(&of(winner, "B")), "{winner:?}");
     let racy = |evaluation: &&Evaluation| {

@@ -1,5 +1,8 @@
-//! Whose files a build reads. The base has to be built and computed from its own files alone: where it reads those of
-//! the head, both come to the same, and nothing was compared.
+//! Checks whose files a build reads. The base must be built and computed from its own files alone. If it read head's
+//! files, both sides would be the same, and nothing would have been compared.
+//!
+//! Each file that a compiler, a reference or a program read is attributed to the side whose tree contains it, once
+//! links are followed. A file of neither tree must have had the same content for both sides.
 
 use model::UnitId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,16 +17,16 @@ use system::process::confine::Hidden;
 /// A file that a compiler, a linker or a loader read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileRead {
-    /// Absolute, as it was asked for.
+    /// The absolute path by which the file was read.
     pub named: PathBuf,
-    /// Where it is: links followed.
+    /// The path of the file with all links followed.
     pub real: PathBuf,
-    /// The digest of its content; `None` where it was written meanwhile, or is gone.
+    /// The digest of its content, or `None` if it was written in the meantime or is gone.
     pub digest: Option<String>,
 }
 
 impl FileRead {
-    /// `root` is the directory that a relative name starts from.
+    /// Describes a file that was read. `root` is the directory that a relative name starts from.
     pub fn new(root: &Path, name: impl AsRef<Path>, digest: Option<String>) -> Self {
         let named = root.join(name);
         Self {
@@ -33,7 +36,7 @@ impl FileRead {
         }
     }
 
-    /// A file that was read after `before`.
+    /// Returns a file that was read at some time after `before`.
     pub fn read_since(root: &Path, name: impl AsRef<Path>, before: SystemTime) -> Self {
         let read = Self::new(root, name, None);
         let digest = files::read(&read.real, files::made())
@@ -46,7 +49,7 @@ impl FileRead {
     }
 }
 
-/// Whether a file has been written or replaced since then, or can no longer be asked.
+/// Returns true if a file has been written or replaced since then, or can no longer be read.
 pub fn was_touched_since(file: &Path, then: SystemTime) -> bool {
     let Ok(about) = file.metadata() else {
         return true;
@@ -72,7 +75,8 @@ pub enum Reader {
 pub struct Reads {
     /// Each file with the first that read it.
     pub files: BTreeMap<FileRead, Reader>,
-    /// Who could not be built without a file of the other side's that no list names, and what the compiler said then.
+    /// The readers that could not be built without a file of the other side that no list names, each with the
+    /// compiler's message.
     pub unlisted: Vec<(Reader, String)>,
 }
 
@@ -105,7 +109,7 @@ pub enum Side {
 /// The directories whose owner is known. One can be inside another: a cache in head's tree has the base's tree in it.
 #[derive(Debug)]
 pub struct Trees {
-    /// `None` where both sides are made of one tree.
+    /// `None` if both sides are made of one tree.
     sides: Option<Sides>,
     tools: Vec<Directory>,
     /// Head's files that may have a second name elsewhere. Only those that git knows: package managers link what they
@@ -128,7 +132,7 @@ struct Directory {
     id: Option<Id>,
 }
 
-/// Device and number.
+/// The number of the device, and the number of the file on it.
 type Id = (u64, u64);
 
 fn id(path: &Path) -> Option<Id> {
@@ -151,7 +155,8 @@ impl Directory {
 }
 
 impl Trees {
-    /// `tools` are directories that are neither side's, wherever they lie: compilers, and where this program writes.
+    /// Describes the trees of two sides. `tools` are directories that belong to neither side, wherever they are:
+    /// compilers, and where this program writes.
     pub fn new(head: &Path, base: &Path, tools: &[PathBuf]) -> Self {
         Self {
             sides: Some(Sides {
@@ -164,7 +169,8 @@ impl Trees {
         }
     }
 
-    /// For two sides that are made of the same files. No file is only the one's, and each has to be the same for both.
+    /// Describes two sides that are made of the same files. No file belongs to one side alone, and each file must be
+    /// the same for both.
     pub fn shared() -> Self {
         Self {
             sides: None,
@@ -198,7 +204,7 @@ impl Trees {
         all.contains(&id)
     }
 
-    /// By the innermost directory that is known.
+    /// Returns the side that owns a file, by the innermost known directory above it.
     fn owner(&self, file: &FileRead) -> Option<Side> {
         let sides = self.sides.as_ref()?;
         for dir in file.real.ancestors().skip(1) {
@@ -216,7 +222,8 @@ impl Trees {
         self.is_linked_to_head(file).then_some(Side::Head)
     }
 
-    /// Head's tree, as it is for whatever is run for the base. `None` where that is the base's, too.
+    /// Returns head's tree, which must be hidden from everything that is run for the base, or `None` if both sides
+    /// share a tree.
     pub fn hide_head(&self) -> Option<Hidden> {
         let Sides { head, base } = self.sides.as_ref()?;
         let inside = self
@@ -231,7 +238,7 @@ impl Trees {
         })
     }
 
-    /// The first file by which the two sides are not apart.
+    /// Returns the first file that shows that the two sides are not isolated.
     pub fn find_crossing<'a>(&self, head: &'a Reads, base: &'a Reads) -> Option<Crossing<'a>> {
         // By either name: a link in between can be set to another file.
         let mut outside: BTreeMap<&Path, BTreeSet<Option<&str>>> = BTreeMap::new();
@@ -322,7 +329,7 @@ mod tests {
         }
     }
 
-    /// `head`, `base` and `out`, each with a header; `inner` is where the base's tree is.
+    /// Makes `head`, `base` and `out`, each with a header. `inner` is the directory of the base's tree.
     fn trees(inner: &str) -> (tempfile::TempDir, Trees) {
         let dir = tempfile::tempdir().unwrap();
         for tree in ["head", inner, "out", "head/tools"] {

@@ -1,4 +1,4 @@
-//! PTX that belongs to no gates.yaml, made machine code by the PTXAS of a compiler, with PTXAS's own defaults.
+//! Assembles PTX that belongs to no gates.yaml, with the PTXAS of a compiler and its defaults.
 
 use crate::compile::{self, PtxVersion, TooNew, Workshop};
 use crate::toolchain::Toolchain;
@@ -14,8 +14,10 @@ pub struct Assembler<'a> {
 }
 
 impl<'a> Assembler<'a> {
+    /// Prepares to assemble with this toolchain.
+    ///
     /// # Errors
-    /// Environment, where the cache cannot be written.
+    /// Environment, if the cache cannot be written.
     pub fn new(toolchain: &'a Toolchain, cache: &Cache) -> Result<Self> {
         Ok(Self {
             toolchain,
@@ -23,10 +25,11 @@ impl<'a> Assembler<'a> {
         })
     }
 
-    /// A cubin. PTX that PTXAS refuses is the inner error: usage, where it is newer than this PTXAS, else environment.
+    /// Assembles PTX and returns a cubin. PTX that PTXAS refuses is the inner error: usage, if it is newer than this
+    /// PTXAS, else environment.
     ///
     /// # Errors
-    /// Environment, where the machine failed.
+    /// Environment, if the machine failed.
     pub fn assemble(&self, ptx: &[u8], arch: Arch) -> Result<std::result::Result<Vec<u8>, Error>> {
         let scratch = TemporaryDir::new_in(&self.scratch).map_err(|error| {
             let place = self.scratch.display();
@@ -88,7 +91,8 @@ fn first_lines(said: &str) -> String {
     text
 }
 
-/// The first CUDA whose ptxas reads this version of PTX: the minor releases of CUDA 13 each have the PTX of their number.
+/// Returns the first CUDA release whose ptxas reads this version of PTX. Each minor release of CUDA 13 has the PTX
+/// version of its own number.
 fn release_that_reads((major, minor): PtxVersion) -> Option<String> {
     (major == 9).then(|| format!("13.{minor}"))
 }

@@ -1,5 +1,5 @@
-//! Reads the launch bounds of an entry (`__launch_bounds__`, `__maxnreg__`) from its PTX: the machine code keeps
-//! none of them. Pure.
+//! Reads the launch bounds of an entry (`__launch_bounds__`, `__maxnreg__`) from its PTX, because machine code does not
+//! keep them. Pure.
 
 use model::LaunchBounds;
 
@@ -24,7 +24,7 @@ pub fn launch_bounds(ptx: &str, symbol: &str) -> LaunchBounds {
     bounds
 }
 
-/// The lines of an entry from its name to its body.
+/// Returns the lines of an entry from its name to its body.
 fn header<'a>(ptx: &'a str, symbol: &str) -> impl Iterator<Item = &'a str> {
     let is_head = move |line: &str| {
         let name = line.split_once(".entry ").map(|(_, rest)| rest.trim());
@@ -63,7 +63,7 @@ mod tests {
             ..LaunchBounds::default()
         };
         assert_eq!(launch_bounds(PTX, "few"), few);
-        // A part of a name is no name.
+        // A name that is only a part of an entry's name does not match.
         assert_eq!(launch_bounds(PTX, "bound"), LaunchBounds::default());
     }
 

@@ -1,10 +1,10 @@
-//! Artifacts by content. A manifest under the request (arguments, source path, compiler) lists what
-//! earlier compilations of it read; the one whose inputs all still hold names the artifact. So an artifact
-//! is found without a preprocessor run, as in ccache's direct mode, and never a stale one.
+//! Keeps artifacts by content. A manifest is stored under each request (arguments, source path, compiler) and lists
+//! what earlier compilations of this request read. The entry whose inputs are all unchanged names the artifact. So a
+//! lookup needs no run of the preprocessor, as in ccache's direct mode, and never returns a stale artifact.
 //!
-//! Everything is written beside its place and renamed, so that runs at the same time do no harm; the worst
-//! that a race costs is one compilation. An artifact that does not have the digest it was stored with, or was
-//! stored for another request, is none.
+//! Every file is written next to its final place and then renamed, so runs at the same time do no harm. The worst
+//! result of a race is one more compilation. An artifact is ignored if it does not have the digest it was stored with,
+//! or was stored for another request.
 
 use super::command::{NvccCall, TEMPLATE};
 use super::compile::{Compiled, CompiledSource};
@@ -26,12 +26,12 @@ pub struct Artifacts {
     objects: CacheDir,
 }
 
-/// An artifact in its place.
+/// An artifact at its place in the cache.
 #[derive(Debug, PartialEq)]
 pub struct Stored {
     pub facts: BuildFacts,
     pub file: PathBuf,
-    /// Where the facts know it.
+    /// The file with the PTX, if the facts say that there is PTX.
     pub ptx: Option<PathBuf>,
 }
 
@@ -49,7 +49,7 @@ struct Compilation {
 
 /// Facts about an object, stored next to it.
 trait Facts: Serialize + DeserializeOwned {
-    /// Whether they may be those of this object.
+    /// Returns true if these can be the facts of this artifact.
     fn are_of(&self, artifact: &str) -> bool;
 }
 
@@ -72,12 +72,12 @@ impl Facts for SourceFacts {
     }
 }
 
-/// Beside the artifact.
+/// The file next to an artifact, with the facts about it.
 #[derive(Serialize, Deserialize)]
 struct Sidecar<F> {
     facts: F,
     file: String,
-    /// Covers facts, artifact and PTX.
+    /// A digest over the facts, the artifact and the PTX.
     seal: String,
 }
 
@@ -127,8 +127,9 @@ const KEPT: usize = 16;
 const SIDECAR: &str = "facts.json";
 const PTX: &str = "unit.ptx";
 
-/// Everything that an outcome depends on besides the contents of files, as a hex digest. The request names
-/// directories as they are here, the unit as they were written, which is how places in headers are said.
+/// Returns a hex digest of everything that an outcome depends on besides the contents of files. The request contains
+/// directories as they are on this machine. The unit contains them as they were written, because messages name places
+/// in headers in that form.
 ///
 /// # Errors
 /// Never in practice: what is hashed is plain data.
@@ -136,10 +137,10 @@ pub fn request_key(unit: &Unit, request: &NvccCall, toolchain: &Toolchain) -> Re
     key(unit, &unit.call, request, toolchain)
 }
 
-/// The same of the source alone, whichever of its entries is asked for.
+/// Returns the key of a whole source, whichever of its entries is asked for.
 ///
 /// # Errors
-/// As above.
+/// Returns the errors of [`request_key`].
 pub fn source_key(unit: &Unit, request: &NvccCall, toolchain: &Toolchain) -> Result<String> {
     key(unit, &"every entry", request, toolchain)
 }
@@ -174,13 +175,14 @@ impl Artifacts {
         })
     }
 
-    /// The artifact of this request for the files as they are now, and the digests of those that it was made of.
+    /// Returns the artifact of this request for the files as they are now, and the digests of the files that it was
+    /// made from.
     pub fn find(&self, key: &str, files: &Files) -> Option<(Stored, BTreeMap<String, String>)> {
         let (object, digests) = self.find_object(key, files)?;
         Some((Stored::from(object), digests))
     }
 
-    /// A source that an earlier run compiled, for the files as they are now.
+    /// Returns a source that an earlier run compiled from the files as they are now.
     pub fn find_source(&self, key: &str, files: &Files) -> Option<CompiledSource> {
         let (object, _) = self.find_object::<SourceFacts>(key, files)?;
         Some(CompiledSource::from(object))
@@ -226,7 +228,7 @@ impl Artifacts {
         self.put(key, inputs, facts, parts).map(Stored::from)
     }
 
-    /// The same of a whole source.
+    /// Stores what a whole source was compiled to.
     pub fn store_source(
         &self,
         key: &str,
@@ -327,7 +329,7 @@ fn manifest_name(key: &str) -> String {
     format!("{key}.json")
 }
 
-/// Empty where there is none or it is damaged: that costs a compilation.
+/// Reads a manifest. A missing or damaged manifest is empty, which costs one compilation.
 fn manifest(file: &Path) -> Manifest {
     files::read(file, files::made())
         .ok()
@@ -335,7 +337,7 @@ fn manifest(file: &Path) -> Manifest {
         .unwrap_or_default()
 }
 
-/// `None` where it is missing, cut short, changed, or of another request.
+/// Loads an artifact. Returns `None` if it is missing, truncated, changed, or belongs to another request.
 fn load<F: Facts>(dir: &Path, key: &str, artifact: &str) -> Option<Object<F>> {
     let read = |file: &Path| files::read(file, files::made());
     let sidecar: Sidecar<F> = serde_json::from_slice(&read(&dir.join(SIDECAR)).ok()?).ok()?;

@@ -1,5 +1,5 @@
-//! The contents of machine code, of an artifact or of any cubin: nvdisasm runs once for each, and the parsed result is kept
-//! next to the artifacts.
+//! Reads machine code, of an artifact or of any cubin. nvdisasm runs once for each, and the parsed result is kept next
+//! to the artifacts.
 
 use super::Artifact;
 use super::identity::Cubin;
@@ -22,15 +22,17 @@ const DEADLINE: Duration = Duration::from_secs(120);
 /// Bytes of text: 4 MB of machine code are 60 of it.
 const MOST_OUTPUT: u64 = 1 << 30;
 
-/// Takes machine code apart.
+/// Disassembles machine code, and keeps the results.
 pub struct Reader<'a> {
     disassembler: &'a Disassembler,
     kept: CacheDir,
 }
 
 impl<'a> Reader<'a> {
+    /// Opens the kept results.
+    ///
     /// # Errors
-    /// Environment, where the cache cannot be written.
+    /// Environment, if the cache cannot be written.
     pub fn open(disassembler: &'a Disassembler, cache: &Cache) -> Result<Self> {
         Ok(Self {
             disassembler,
@@ -38,7 +40,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The machine code of an artifact's entries; without the text of source lines.
+    /// Returns the machine code of an artifact's entries, without the text of source lines.
     pub fn read(&self, artifact: &Artifact) -> Seen<CodeFacts> {
         if let Artifact::Together { modules, steps } = artifact {
             return self.read_together(modules, steps);
@@ -59,7 +61,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The first module that cannot be read says why all of them are not.
+    /// Reads the modules of a group. If one cannot be read, its reason holds for all of them.
     fn read_together(&self, modules: &[Artifact], steps: &[usize]) -> Seen<CodeFacts> {
         let mut all: Vec<CodeFacts> = Vec::new();
         for module in modules {
@@ -82,8 +84,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The machine code of some kernels of a cubin, one for each symbol: as it stands there, with the names of source files
-    /// that the compiler saw. nvdisasm runs once for all of them that are not known yet.
+    /// Returns the machine code of some kernels of a cubin, one for each symbol. Source files have the names that the
+    /// compiler saw. nvdisasm runs once for all of them that are not known yet.
     pub fn read_kernels(&self, cubin: &[u8], symbols: &[&str]) -> Vec<Seen<CodeFacts>> {
         match self.look_up_kernels(cubin, symbols) {
             Ok(facts) => facts.into_iter().map(Seen::Got).collect(),
@@ -145,7 +147,7 @@ impl<'a> Reader<'a> {
         self.keep(&name, self.disassemble(cubin, &bytes, symbols, &names)?)
     }
 
-    /// Damaged files are made again.
+    /// Returns a kept result. A damaged file is ignored and made again.
     fn kept(&self, name: &str) -> Option<CodeFacts> {
         self.kept.places(name).find_map(|file| {
             let bytes = files::read(&file, files::made()).ok()?;
@@ -227,12 +229,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Files as line tables of the PTX name them, which is without paths of this machine. Those of machine code are where
-/// it was compiled, which may have been another tree.
+/// The names of source files in the line tables of the PTX, which have no paths of this machine. The line tables of
+/// machine code name files where they were compiled, possibly in another tree.
 struct Names(Vec<String>);
 
 impl Names {
-    /// Those of machine code.
+    /// Returns the names in the line tables of machine code.
     fn of_code(facts: &CodeFacts) -> Self {
         let files: BTreeSet<&str> = all_lines(facts).map(|line| line.file.as_str()).collect();
         Self(files.into_iter().map(str::to_owned).collect())
@@ -250,7 +252,7 @@ impl Names {
         )
     }
 
-    /// The one that ends alike.
+    /// Returns the name that has the most path components in common with `file`, counted from the end.
     fn name(&self, file: &str) -> String {
         let tail = |name: &str| {
             let parts = name.rsplit('/').zip(file.rsplit('/'));
@@ -295,7 +297,7 @@ pub fn name_files_alike(base: &mut CodeFacts, head: &CodeFacts) {
     }
 }
 
-/// Every line that code comes from, of the user's own files.
+/// Returns all lines of the user's own files that code comes from.
 pub fn own_lines(facts: &CodeFacts) -> impl Iterator<Item = &CodeLine> {
     all_lines(facts).filter(|line| !super::header::is_of_system(&line.file))
 }

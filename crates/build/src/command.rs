@@ -1,5 +1,5 @@
-//! The nvcc command for one unit: its arguments, and the few lines of source that are generated around
-//! the user's. Pure; paths of this machine are added where the command is run.
+//! Builds the nvcc command for one unit: its arguments, and the few lines of source that are generated around the
+//! user's source. Pure. Paths of this machine are added where the command is run.
 
 use model::{Arch, CType, Callable, Constant, LaunchedEntry, Number, ScalarType, Unit};
 use std::fmt::Write;
@@ -18,12 +18,12 @@ pub const SHIM: &str = "gk_call";
 pub enum Way {
     /// The source as it is: its entries all come of one run.
     Source,
-    /// With a template's instance, which exists because it is asked for: together with others, and cut out of what comes of
-    /// it.
+    /// An instance of a template, which has to be instantiated to exist. It is compiled with others, and cut out of the
+    /// result.
     Instance,
-    /// A launcher with its kernels.
+    /// A launcher with the kernels that it calls.
     Library,
-    /// PTX that was made elsewhere.
+    /// PTX that somebody else has compiled.
     Ptx,
     /// Machine code that was made elsewhere: nothing is compiled.
     Cubin,
@@ -52,8 +52,8 @@ impl Way {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NvccCall {
     pub args: Vec<String>,
-    /// Compiled instead of the source, which it takes in by `-include`: that keeps the source's own path
-    /// relative, and so `__FILE__` and its line table the same on every machine.
+    /// A generated source that is compiled instead of the user's, and includes it by `-include`. Thereby the source's
+    /// own path stays relative, and `__FILE__` and the line table are the same on every machine.
     pub generated: Option<String>,
 }
 
@@ -65,7 +65,7 @@ impl NvccCall {
         }
     }
 
-    /// With one marker for each entry, in their order.
+    /// Builds the call for instances of templates, with one marker for each entry, in their order.
     pub fn of_instances(units: &[&Unit]) -> Self {
         let names: Vec<&str> = units
             .iter()
@@ -78,7 +78,7 @@ impl NvccCall {
     }
 }
 
-/// The command for a unit, as one would type it in the directory of gates.yaml.
+/// Returns the command for a unit, as one would type it in the directory of gates.yaml.
 pub fn command_line(unit: &Unit) -> String {
     let NvccCall { args, generated } = NvccCall::of(unit);
     let way = Way::of(unit);
@@ -138,36 +138,36 @@ fn arguments(unit: &Unit) -> Vec<String> {
     args
 }
 
-/// Machine code for this architecture alone, as the value of `-gencode`.
+/// Returns the value of `-gencode` that makes machine code for this architecture alone.
 pub fn code_for(arch: Arch) -> String {
     let arch = arch.to_string();
     let virtual_arch = arch.replacen("sm_", "compute_", 1);
     format!("arch={virtual_arch},code={arch}")
 }
 
-/// nvcc splits the values of its options at commas.
+/// Escapes commas, because nvcc splits the values of its options at commas.
 pub fn escape(value: &str) -> String {
     value.replace('\\', "\\\\").replace(',', "\\,")
 }
 
-/// Whether the name has to be instantiated to exist.
+/// Returns true if a name denotes a template, which exists only after it is instantiated.
 pub fn is_templated(name: &str) -> bool {
     name.contains('<')
 }
 
-/// Symbol of the marker kernel of a templated entry, and with it the entry's own symbol inside; that as the
-/// entry has it only where it abbreviates nothing.
+/// Returns what the symbol of a marker kernel contains of its templated entry. It equals the entry's own symbol only if
+/// nothing in it is abbreviated.
 pub fn instantiated(index: usize, marker: &str) -> Option<&str> {
     let prefix = format!("_Z14gk_instantiateILi{index}EXadL");
     marker.strip_prefix(&prefix)?.strip_suffix("EEEvv")
 }
 
-/// The text before and after the entry in the demangled name of its marker.
+/// Returns the text before and after the entry in the demangled name of its marker.
 pub fn around(index: usize) -> (String, &'static str) {
     (format!("gk_instantiate<{index}, &"), ">()")
 }
 
-/// Whether it is one of the markers, which are no entries of the user's.
+/// Returns true if the symbol is a marker, which is no entry of the user's.
 pub fn is_marker(symbol: &str) -> bool {
     symbol.starts_with("_Z14gk_instantiateI")
 }
@@ -213,13 +213,13 @@ fn markers(names: &[&str]) -> String {
 /// The file name of generated lines: an error in them is one of gates.yaml.
 const LABEL: &str = "gates.yaml: ";
 
-/// A name as it may stand in a `#line` directive.
+/// Returns a name in the form that a `#line` directive needs.
 fn label(name: &str) -> String {
     name.replace(['"', '\\', '\n'], "?")
 }
 
-/// The types of the arguments are the source's own; gates.yaml's signature is held against them, because
-/// the worker lays out the values by it.
+/// Returns the source that launches a function. The source itself gives the types of the arguments, and the compiler
+/// checks them against gates.yaml's signature, because the worker lays out the values by that signature.
 fn shim(function: &str, signature: &[CType]) -> String {
     let mut text = String::from(SHIM_SUPPORT);
     let _ = write!(
@@ -297,7 +297,7 @@ pub fn entry_names(call: &Callable) -> Vec<&str> {
     }
 }
 
-/// Those that the host fills.
+/// Returns the constants that the host fills.
 pub fn constants(call: &Callable) -> &[Constant] {
     match call {
         Callable::Entries { constants, .. } => constants,

@@ -1,4 +1,4 @@
-//! Units through the compiler: run it, and read what came out.
+//! Compiles units: runs the compiler, and reads what it wrote.
 
 use super::Outside;
 use super::bounds::launch_bounds;
@@ -57,7 +57,7 @@ pub type Outcome = std::result::Result<Compiled, Fault>;
 pub struct Workshop<'a> {
     pub root: &'a Path,
     pub toolchain: &'a Toolchain,
-    /// Empty before, and removed afterwards.
+    /// An empty directory, which is removed afterwards.
     pub scratch: &'a Path,
     pub outside: &'a [Outside],
     /// The directory that nvcc cannot read.
@@ -65,10 +65,11 @@ pub struct Workshop<'a> {
     pub deadline: Duration,
 }
 
-/// Compiles units that share their source, definitions, flags and way, as far as they can together.
+/// Compiles units that share their source, definitions, flags and kind of compilation, in as few runs of nvcc as
+/// possible.
 ///
 /// # Errors
-/// Where the machine failed, which is no fault of a source.
+/// Returns an error if the machine failed, which is no fault of a source.
 pub fn compile(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
     let Some(first) = units.first() else {
         return Ok(Vec::new());
@@ -97,15 +98,17 @@ pub struct CompiledSource {
 }
 
 impl CompiledSource {
-    /// Whichever entries they ask for.
+    /// Returns the outcomes of units, whichever entries they ask for.
     pub fn units(&self, units: &[&Unit]) -> Vec<Outcome> {
         let made = Machine::new(&self.cubin, Said::ByPtxas(&self.log));
         made.units(units, Some(&self.ptx), &self.output, &self.included)
     }
 }
 
+/// Compiles a source.
+///
 /// # Errors
-/// Where the machine failed, which is no fault of a source.
+/// Returns an error if the machine failed, which is not the source's fault.
 pub fn compile_source(
     shop: Workshop,
     unit: &Unit,
@@ -125,7 +128,7 @@ pub fn compile_source(
     }))
 }
 
-/// One run for a launcher, which is not simulated.
+/// Compiles the library of a launcher in one run. Launchers are not simulated.
 fn compile_library(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outcome>> {
     let request = NvccCall::of(first);
     let input = Input::Source(&first.source, &request);
@@ -156,7 +159,7 @@ fn compile_library(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<
     Ok(outcomes)
 }
 
-/// PTX that was made elsewhere.
+/// Reads PTX that somebody else compiled.
 fn compile_ptx(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outcome>> {
     let source = Path::new(&first.source);
     let ran = match shop.run(&NvccCall::of(first).args, Input::Ptx(source), Wanted::Cubin)? {
@@ -194,7 +197,7 @@ pub struct TooNew {
     pub known: PtxVersion,
 }
 
-/// Major and minor.
+/// The major and minor version of PTX.
 pub type PtxVersion = (u32, u32);
 
 impl TooNew {
@@ -212,8 +215,8 @@ impl TooNew {
     }
 }
 
-/// A unit of PTX that the simulator may run and this PTXAS does not take. Constants that the host fills are looked up
-/// in machine code, so a unit that has them stays refused.
+/// Returns a unit of PTX that the simulator may run although this PTXAS refuses it. Constants that the host fills are
+/// looked up in machine code, so a unit with such constants stays refused.
 fn not_assembled(unit: &Unit, ptx: &str, file: &Path, refused: &Fault) -> Outcome {
     let module = PtxModule::parse(ptx).filter(|_| command::constants(&unit.call).is_empty());
     let Some(module) = module else {
@@ -241,7 +244,7 @@ fn not_assembled(unit: &Unit, ptx: &str, file: &Path, refused: &Fault) -> Outcom
     Ok(Compiled {
         facts: BuildFacts {
             artifact: String::new(),
-            // There is no machine code that could be the same.
+            // There is no machine code, so only the PTX can be the same.
             identity: identity.clone(),
             ptx: Some(identity),
             entries: entries.collect(),
@@ -258,10 +261,10 @@ fn not_assembled(unit: &Unit, ptx: &str, file: &Path, refused: &Fault) -> Outcom
     })
 }
 
-/// Machine code of PTX that belongs to no gates.yaml, with PTXAS's own defaults.
+/// Assembles PTX that belongs to no gates.yaml, with PTXAS's own defaults.
 ///
 /// # Errors
-/// Environment, where the machine failed. PTX that PTXAS refuses is the inner error.
+/// Environment, if the machine failed. PTX that PTXAS refuses is the inner error.
 pub fn assemble(
     shop: Workshop,
     ptx: &[u8],
@@ -286,7 +289,7 @@ fn simulated(ptx: &str, symbols: &[&str]) -> std::result::Result<(), String> {
         })
 }
 
-/// Machine code that was made elsewhere.
+/// Reads machine code that somebody else compiled.
 fn read_cubin(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outcome>> {
     let source = shop.root.join(&first.source);
     let cubin = read(&source)?;
@@ -294,9 +297,9 @@ fn read_cubin(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outco
     Ok(made.units(units, None, &source, std::slice::from_ref(&first.source)))
 }
 
-/// Template instances: one run reads the source and instantiates all of them, and each is then cut out and
-/// assembled by itself. So what becomes of one does not depend on what else was compiled. One that spoils the
-/// common run, or cannot be cut out of it, goes alone.
+/// Compiles template instances. One run of nvcc reads the source and instantiates all of them. Each instance is then
+/// cut out of the PTX and assembled by itself, so its result does not depend on what else was compiled. An instance
+/// that breaks the common run, or cannot be cut out of it, is compiled alone.
 fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
     let request = NvccCall::of_instances(units);
     let Some(first) = units.first() else {
@@ -417,7 +420,7 @@ fn compile_halves(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
 /// A source compiled for what it has, and not to be run.
 pub struct Listed {
     pub code: ListedCode,
-    /// As in [`Compiled::included`].
+    /// The files that were included, as in [`Compiled::included`].
     pub included: Vec<String>,
 }
 
@@ -426,11 +429,11 @@ pub enum ListedCode {
     Cubin(Vec<u8>),
 }
 
-/// Compiles a source, or a header by itself, with these arguments, and with text behind it. Debugging information (`-G`)
-/// is read from a cubin. Otherwise PTX says enough, and ptxas, which often takes longest, does not run.
+/// Compiles a source, or a header by itself, with these arguments, and with `behind` appended. Debugging information
+/// (`-G`) is read from a cubin. Otherwise PTX says enough, and ptxas, which often takes longest, does not run.
 ///
 /// # Errors
-/// Where the machine failed, which is no fault of the source.
+/// Returns an error if the machine failed, which is no fault of the source.
 pub fn compile_to_list(
     shop: Workshop,
     source: &str,
@@ -490,7 +493,7 @@ impl Wanted {
     }
 }
 
-/// The input of nvcc.
+/// The source that nvcc is given.
 enum Input<'a> {
     Source(&'a str, &'a NvccCall),
     Ptx(&'a Path),
@@ -498,7 +501,7 @@ enum Input<'a> {
 
 /// The result of one run of nvcc.
 struct Ran {
-    /// Without paths of this machine.
+    /// The compiler's output without paths of this machine.
     log: String,
     output: PathBuf,
     /// The intermediates, but for their extensions.
@@ -608,7 +611,7 @@ impl Workshop<'_> {
         self.toolchain.library_dir.is_none() && fault.message.contains("cudart_static")
     }
 
-    /// Adds which architectures this compiler knows, where it was asked for another one.
+    /// Adds to the fault which architectures this compiler knows, if it was given another one.
     fn with_architectures(&self, fault: Fault) -> Fault {
         if !fault.message.contains("Unsupported gpu architecture") {
             return fault;
@@ -650,7 +653,7 @@ impl Workshop<'_> {
     fn canonical(&self, text: &str) -> String {
         let toolkit = &self.toolchain.include;
         let mut text = canonical(text, self.scratch, toolkit);
-        // nvcc follows links to where it is itself.
+        // nvcc follows links to find its own directory.
         if let Ok(real) = std::fs::canonicalize(toolkit) {
             text = text.replace(&format!("{}/", real.display()), TOOLKIT);
         }
@@ -663,22 +666,22 @@ impl Workshop<'_> {
             })
     }
 
-    /// nvcc names source files in its line tables by their whole path.
+    /// Reads PTX, and replaces the whole paths by which nvcc names source files in its line tables.
     fn read_ptx(&self, file: &Path) -> Result<String> {
         let text = String::from_utf8_lossy(&read(file)?).into_owned();
         Ok(without_paths(&text, self))
     }
 
-    /// None where the system's loader is not known.
+    /// Returns the shared libraries that a library loads. The list is empty if the system's loader is not known.
     fn loaded(&self, library: &Path) -> Result<Vec<String>> {
-        // Whatever it is, it names the loader of this system.
+        // Any shell names the loader of this system, like every program that is linked dynamically.
         let shell = files::read(Path::new("/bin/sh"), LARGEST_FILE).unwrap_or_default();
         let Some(loader) = loader_of(&shell) else {
             return Ok(Vec::new());
         };
         let mut ask = clean_command(&loader);
         ask.current_dir(self.scratch).arg("--list").arg(library);
-        // It runs nothing of the library's.
+        // The loader only lists libraries, and runs nothing of theirs.
         let rules = Rules {
             writes: &[],
             hidden: None,
@@ -719,8 +722,8 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     files::read(path, LARGEST_FILE).map_err(|error| failed(path, error))
 }
 
-/// Every file that any pass of the preprocessor read. Not taken from nvcc's `-MD`: that costs another pass over all
-/// headers, and one for the host, which takes other branches of `__CUDA_ARCH__`.
+/// Returns every file that any pass of the preprocessor read. nvcc's `-MD` is not used: it needs another pass over all
+/// headers, and it lists the pass for the host, which takes other branches of `__CUDA_ARCH__`.
 fn list_included(intermediates: &Path) -> std::io::Result<Vec<String>> {
     let mut files: Vec<String> = Vec::new();
     for entry in std::fs::read_dir(intermediates)? {
@@ -792,13 +795,13 @@ fn failure<Made>(
     }))
 }
 
-/// A line of `ptxas -v`, which is no part of an error message.
+/// Returns true for a line of `ptxas -v`, which does not belong in an error message.
 fn is_report(line: &str) -> bool {
     line.starts_with("ptxas info") || line.contains(" bytes stack frame, ")
 }
 
-/// The compiler's words without names that change from run to run or are this machine's, so that the same
-/// mistake in two variants is the same message.
+/// Returns the compiler's message without names that change from run to run or belong to this machine, so that the same
+/// mistake in two variants gives the same message.
 fn canonical(text: &str, scratch: &Path, toolkit: &Path) -> String {
     static TEMPORARY: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"tmpxft_[0-9a-f]+_[0-9a-f]+-[0-9]+_").ok());
@@ -822,7 +825,7 @@ fn without_paths(ptx: &str, shop: &Workshop) -> String {
     match std::fs::canonicalize(shop.root) {
         Ok(root) => {
             let root = root.display();
-            // With a dot where it was taken in by -include.
+            // The path has a dot if the file was included by -include.
             text.replace(&format!("\"{root}/./"), "\"")
                 .replace(&format!("\"{root}/"), "\"")
         }
@@ -838,10 +841,10 @@ struct Machine<'a> {
     said: Said<'a>,
 }
 
-/// Who says what entries take.
+/// The source of the resources of entries.
 #[derive(Clone, Copy)]
 enum Said<'a> {
-    /// nvcc's output.
+    /// nvcc's output, with the report of PTXAS in it.
     ByPtxas(&'a str),
     ByItself,
 }
@@ -874,7 +877,7 @@ impl<'a> Machine<'a> {
             .collect()
     }
 
-    /// Returns the outcome for a unit, with its entries' names and symbols where they are known already.
+    /// Returns the outcome for a unit. `names` has its entries' names and symbols, if they are known already.
     fn unit(
         &self,
         unit: &Unit,
@@ -967,7 +970,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// `COEFFS=c` of a constant and the tensor that fills it.
+/// Returns each constant with the tensor that fills it, as `COEFFS=c`.
 fn filled(call: &Callable) -> Vec<String> {
     command::constants(call)
         .iter()
@@ -975,7 +978,7 @@ fn filled(call: &Callable) -> Vec<String> {
         .collect()
 }
 
-/// The constants of a unit, in their order.
+/// Returns the constants of a unit, in their order.
 fn constants(unit: &Unit, cubin: &Cubin) -> std::result::Result<Vec<ConstantFacts>, Fault> {
     let known = cubin.fillable();
     let symbols: Vec<&str> = known.iter().map(|(symbol, _)| *symbol).collect();
@@ -1050,7 +1053,7 @@ fn not_found(message: String) -> Fault {
     fault(FaultKind::EntryNotFound, message)
 }
 
-/// Names and symbols of a unit's entries, in their order, of which the first has marker `first`.
+/// Returns names and symbols of a unit's entries, in their order. The first entry has the marker number `first`.
 fn resolve(
     unit: &Unit,
     first: usize,
@@ -1089,7 +1092,7 @@ fn symbol_of<'a>(
     marked.map_or_else(|| entry::resolve(Named::Entry, name, &users), Ok)
 }
 
-/// First lines only: what follows shows the source, which the reader has.
+/// Returns warnings without the lines after the first, which only repeat the user's source.
 fn warnings(text: &str, of_ptxas: Vec<String>) -> Vec<String> {
     let of_nvcc = text
         .lines()

@@ -1,8 +1,9 @@
-//! A part of a PTX module: some entries and all that they reach, named as if they had been compiled alone.
+//! Cuts a part out of a PTX module: some entries and all that they reach, named as if they had been compiled alone.
 //! Pure.
 //!
-//! Compiled together, template instances would see each other: strings and labels are numbered through the module,
-//! constants lie behind those of the others. Cut out, each is the same whatever else was compiled.
+//! If template instances are compiled together, they influence each other: strings and labels are numbered through the
+//! module, and constants are placed after those of other instances. Once it is cut out, an instance is the same
+//! whatever else was compiled.
 
 use regex::{Captures, Regex};
 use std::collections::{BTreeSet, HashMap};
@@ -24,9 +25,9 @@ struct Item<'a> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// `.version`, `.file`.
+    /// A directive of the whole module, such as `.version` and `.file`.
     Module,
-    /// Debugging information.
+    /// A section that holds debugging information.
     Section,
     Entry,
     /// With a body: called, because it was not inlined.
@@ -36,7 +37,7 @@ enum Kind {
 }
 
 impl<'a> PtxModule<'a> {
-    /// `None` where it is not as nvcc writes it.
+    /// Parses a module. Returns `None` if it is not written as nvcc writes it.
     pub fn parse(text: &'a str) -> Option<Self> {
         let mut items = Vec::new();
         let mut rest = Scanner { text, at: 0 };
@@ -46,7 +47,7 @@ impl<'a> PtxModule<'a> {
         Some(Self { items })
     }
 
-    /// `__constant__` variables.
+    /// Returns the names of `__constant__` variables.
     pub fn constants(&self) -> Vec<&'a str> {
         self.items
             .iter()
@@ -63,9 +64,10 @@ impl<'a> PtxModule<'a> {
             .collect()
     }
 
-    /// `None` where entries cannot be cut out as they would have been compiled without `others`. nvcc fits a function
-    /// to its callers: it is inlined where it has one, and an argument for which all pass the same constant is gone from
-    /// it, `__noinline__` or not. And debugging information names all functions.
+    /// Returns a module with the entries `wanted`, or `None` if they would differ from entries that were compiled
+    /// without `others`. nvcc adapts a function to its callers: with one caller it is inlined, and an argument
+    /// disappears if all callers pass the same constant, even with `__noinline__`. Debugging information names all
+    /// functions.
     pub fn cut(&self, wanted: &[&str], others: &[&str]) -> Option<String> {
         let own = self.reached(wanted);
         let theirs = self.reached(others);
@@ -126,7 +128,7 @@ struct Scanner<'a> {
 
 /// A lexeme, in as much detail as it takes to find where items begin and end.
 enum Lexeme<'a> {
-    /// `.entry`
+    /// A directive, such as `.entry` or `.func`.
     Directive(&'a str),
     Word(&'a str),
     Sign(u8),
@@ -134,7 +136,7 @@ enum Lexeme<'a> {
 }
 
 impl<'a> Scanner<'a> {
-    /// `None` at the end of a text that ends inside something.
+    /// Reads the next item. Returns `None` if the text ends inside an item.
     fn next_item(&mut self) -> Option<Option<Item<'a>>> {
         self.skip_space()?;
         let start = self.at;
@@ -242,7 +244,8 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Length of the comment that a text begins with, without the end of its line; `None` where it never ends.
+/// Returns the length of the comment that a text begins with, without the end of its line, or `None` if the comment
+/// never ends.
 fn comment(text: &str) -> Option<usize> {
     if text.starts_with("//") {
         return Some(text.find('\n').unwrap_or(text.len()));
@@ -253,7 +256,7 @@ fn comment(text: &str) -> Option<usize> {
     }
 }
 
-/// nvcc numbers its calls in comments.
+/// Writes PTX without comments, because nvcc numbers its calls in comments.
 fn write_without_comments(text: &str, to: &mut String) {
     let mut scanner = Scanner { text, at: 0 };
     while scanner.at < text.len() {
@@ -314,7 +317,7 @@ mod tests {
         assert!(!second.contains("table"), "{second}");
     }
 
-    /// Alone it would have been inlined, perhaps.
+    /// Checks that the entry is refused, because nvcc might have inlined the function if the entry were alone.
     #[test]
     fn an_entry_that_shares_a_function_is_not_cut_out() {
         assert_eq!(cut("second", &["third"]), None);

@@ -1,11 +1,11 @@
-//! The files that a compiler read: by the line markers of what its preprocessor wrote, by the rules that gcc writes for
-//! make, and by the map of a linker.
+//! Finds the files that a compiler read: from the line markers in the preprocessor's output, from the rules that gcc
+//! writes for make, and from a linker's map.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Has gcc append a rule for each of its runs to a file (GCC's manual, "Environment Variables"). Unlike line markers they
-/// have macros that `-imacros` takes in. Clang does not know it.
+/// Makes gcc append a rule for each of its runs to a file (GCC's manual, "Environment Variables"). Unlike line markers,
+/// the rules also name files that `-imacros` reads. Clang does not know the variable.
 pub fn ask_for_rules(compiler: &mut Command, file: &Path) {
     let file = file.display().to_string();
     // Up to its first space gcc takes it for the name, and the rest for what is made.
@@ -63,7 +63,7 @@ pub fn list_files(preprocessed: &str) -> Vec<String> {
     files
 }
 
-/// The name in `# 12 "name" 1 3`, and what follows it.
+/// Returns the name in `# 12 "name" 1 3`, and what follows it.
 fn read_marker(line: &str) -> Option<(String, &str)> {
     let (number, rest) = line.strip_prefix("# ")?.split_once(" \"")?;
     number.parse::<u32>().ok()?;
@@ -90,7 +90,7 @@ fn read_marker(line: &str) -> Option<(String, &str)> {
     None
 }
 
-/// Shared libraries in what a loader lists: `libm.so.6 => /lib/libm.so.6 (0x7f...)`,
+/// Returns the shared libraries that a loader lists: `libm.so.6 => /lib/libm.so.6 (0x7f...)`,
 /// `/lib64/ld-linux-x86-64.so.2 (0x7f...)`. An entry without a file is the kernel's own, or was not found.
 pub fn list_loaded(listed: &str) -> Vec<String> {
     listed

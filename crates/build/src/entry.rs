@@ -1,4 +1,4 @@
-//! Which symbol a name in gates.yaml means. Pure.
+//! Finds the symbol that a name in gates.yaml means. Pure.
 
 use cpp_demangle::{DemangleOptions, Symbol};
 use std::fmt;
@@ -68,14 +68,15 @@ impl fmt::Display for Unresolved {
 /// One entry of the machine code, by every name that it can have.
 struct CompiledEntry<'a> {
     symbol: &'a str,
-    /// `ns::k<float, 4>(float*)`, or the symbol itself where it is not mangled.
+    /// The name with its parameters, such as `ns::k<float, 4>(float*)`, or the symbol if it is not mangled.
     full: String,
-    /// `ns::k<float,4>`
+    /// The name without the parameters, such as `ns::k<float,4>`.
     qualified: String,
 }
 
-/// The symbol that `name` means: the first of these that fits exactly one. The symbol itself; the
-/// whole signature; the qualified name; that without template arguments; the end of that.
+/// Returns the symbol that `name` means. These are tried in order, and the first that fits exactly one symbol decides:
+/// the symbol itself, the whole signature, the qualified name, the qualified name without template arguments, and the
+/// end of that name.
 pub fn resolve<'a>(what: Named, name: &str, symbols: &[&'a str]) -> Result<&'a str, Unresolved> {
     let known: Vec<CompiledEntry<'a>> = symbols
         .iter()
@@ -119,7 +120,7 @@ pub fn resolve<'a>(what: Named, name: &str, symbols: &[&'a str]) -> Result<&'a s
     })
 }
 
-/// The name of a symbol as the source would write it, without arguments.
+/// Returns the name of a symbol as the source would write it, without arguments.
 pub fn as_written(symbol: &str) -> String {
     CompiledEntry::of(symbol).qualified
 }
@@ -150,10 +151,10 @@ impl<'a> CompiledEntry<'a> {
     }
 }
 
-/// The entry whose address is an argument of the template that `marker` instantiates, as in
-/// `marker<7, &ns::k<float>(float*)>()`, with what stands before and after it there. Compared as C++ writes them:
-/// a symbol abbreviates what it repeats by its place among all that stands before (Itanium C++ ABI, compression),
-/// and before the entry more stands in the marker's symbol than in its own.
+/// Returns the entry whose address is an argument of the template that `marker` instantiates, as in `marker<7,
+/// &ns::k<float>(float*)>()`, with what stands before and after it there. Names are compared in their C++ form. Mangled
+/// symbols cannot be compared, because a symbol abbreviates a repetition by its number among everything before it
+/// (Itanium C++ ABI, compression), and the marker's symbol has more before the entry than the entry's own symbol.
 pub fn held_by<'a>(
     marker: &str,
     before: &str,
@@ -171,14 +172,14 @@ pub fn held_by<'a>(
     }
 }
 
-/// Without spaces and anonymous namespaces, which the source does not write.
+/// Returns a name without spaces and anonymous namespaces, which the source does not write.
 fn canonical(name: &str) -> String {
     let name = name.replace("(anonymous namespace)::", "");
     let name: String = name.split_whitespace().collect();
     name.strip_prefix("::").unwrap_or(&name).to_owned()
 }
 
-/// `ns::k` of `ns::k<float,4>`
+/// Returns the name `ns::k` for `ns::k<float,4>`.
 fn without_arguments(qualified: &str) -> &str {
     if !qualified.ends_with('>') {
         return qualified;
@@ -199,7 +200,7 @@ fn without_arguments(qualified: &str) -> &str {
     qualified
 }
 
-/// Levenshtein's.
+/// Returns Levenshtein's distance of two names.
 fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.chars().count()).collect();
     for (i, x) in a.chars().enumerate() {
@@ -259,7 +260,7 @@ mod tests {
         }
     }
 
-    /// As nvcc 13.0 names them: `S2_` in the entry is `S3_` in the marker.
+    /// Uses symbols as nvcc 13.0 makes them: `S2_` in the entry is `S3_` in the marker.
     #[test]
     fn finds_marked_types_in_abbreviated_symbols() {
         let entries = [
@@ -294,7 +295,7 @@ mod tests {
         insta::assert_snapshot!(resolve(Named::Entry, "k", &[]).unwrap_err(), @"the source compiles to no kernel (static kernels and unused templates are dropped)");
     }
 
-    /// As nvcc 13.0 names them.
+    /// Uses symbols as nvcc 13.0 makes them.
     #[test]
     fn constants_are_found_like_entries() {
         let symbols = [

@@ -1,4 +1,4 @@
-//! Files as they were when first looked at: contents and names below one root, each read once.
+//! Keeps files as they were when first looked at. Contents and names below one root are each read only once.
 
 use crate::apart::{FileRead, was_touched_since};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Looks at nothing yet.
+    /// Makes a view of the files below a root. Nothing is read yet.
     pub fn below(root: &Path) -> Self {
         Self {
             root: root.to_owned(),
@@ -26,7 +26,7 @@ impl Files {
         }
     }
 
-    /// `None` where it is not there or cannot be read.
+    /// Returns the digest of a file, or `None` if it does not exist or cannot be read.
     pub fn digest(&self, file: &str) -> Option<String> {
         if let Some(known) = lock(&self.digests).get(file) {
             return known.clone();
@@ -38,19 +38,20 @@ impl Files {
         digest
     }
 
-    /// `None` where it is not there or cannot be read. Bytes that are no UTF-8 are replaced.
+    /// Returns the text of a file, or `None` if it does not exist or cannot be read. Bytes that are no UTF-8 are
+    /// replaced.
     pub fn read(&self, file: &str) -> Option<String> {
         files::read(&self.root.join(file), files::SOURCE)
             .ok()
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Whether something has this name; a link counts as what it leads to.
+    /// Returns true if something has this name. A link counts as what it leads to.
     pub fn exists(&self, file: &str) -> bool {
         self.root.join(file).exists()
     }
 
-    /// Everything in a directory; `None` where there is no such directory.
+    /// Returns all names in a directory, or `None` if there is no such directory.
     pub fn names(&self, dir: &str) -> Option<Arc<BTreeSet<String>>> {
         if let Some(known) = lock(&self.names).get(dir) {
             return known.clone();
@@ -67,12 +68,12 @@ impl Files {
         names
     }
 
-    /// Whether a file has been written or replaced since then, or can no longer be asked.
+    /// Returns true if a file has been written or replaced since then, or can no longer be read.
     pub fn touched_since(&self, file: &str, then: SystemTime) -> bool {
         was_touched_since(&self.root.join(file), then)
     }
 
-    /// A file that was read, with the digest of what it held.
+    /// Returns a file that was read, with the digest of its content at that time.
     pub fn file_read(&self, file: &str, digest: Option<String>) -> FileRead {
         let key = (file.to_owned(), digest);
         if let Some(known) = lock(&self.reads).get(&key) {
@@ -84,12 +85,12 @@ impl Files {
     }
 }
 
-/// The maps hold no half-made state that a panic elsewhere could leave behind.
+/// Locks a mutex even after a panic elsewhere, because the maps never hold a half-made state.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `/a/bin/..//include` as `/a/include`, without asking the file system.
+/// Returns `/a/include` for `/a/bin/..//include`, without asking the file system.
 pub(super) fn lexical(path: &Path) -> PathBuf {
     let mut result = PathBuf::new();
     for component in path.components() {

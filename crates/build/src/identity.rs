@@ -1,12 +1,14 @@
-//! A digest of what an entry executes, read from the compiler's ELF output; and of what the simulator executes,
-//! read from its PTX. Pure: bytes in, digest out.
+//! Computes a digest of what an entry executes, read from the compiler's ELF output, and of what the simulator
+//! executes, read from its PTX. Pure: bytes in, digest out.
 //!
-//! In it: machine code of the entry and of every function that it reaches, constants, initial values and
-//! names of the variables that it addresses, and the attributes by which the driver sets up a launch. Not
-//! in it: paths, line tables, PTX text, and the names of the entry and of functions (a template argument
-//! without effect renames them). Where machine code does not say what it uses, everything is in it: the
-//! module's constant banks 3 and 4 belong to every entry, so a neighbour's new `__constant__` reads as a
-//! change. That errs to the safe side: a change is never called none.
+//! The digest contains the machine code of the entry and of every function that it reaches, constants, initial values
+//! and names of the variables that it addresses, and the attributes by which the driver sets up a launch. It does not
+//! contain paths, line tables, PTX text, and the names of the entry and of functions, because a template argument
+//! without effect renames them.
+//!
+//! Where machine code does not say what it uses, the digest contains everything: the module's constant banks 3 and 4
+//! belong to every entry, so a neighbour's new `__constant__` counts as a change. This errs on the safe side: a change
+//! is never reported as none.
 
 use model::Resources;
 use object::elf;
@@ -23,7 +25,7 @@ type Section<'data, 'file> = ElfSection64<'data, 'file, LittleEndian>;
 type Sym<'data, 'file> = ElfSymbol64<'data, 'file, LittleEndian>;
 type Result<T> = std::result::Result<T, String>;
 
-/// Machine code for one architecture.
+/// The ELF file with machine code for one architecture.
 pub struct Cubin<'data> {
     elf: Elf<'data>,
 }
@@ -31,23 +33,25 @@ pub struct Cubin<'data> {
 /// `st_other` of an entry, as nvcc's cubins mark it (STO_CUDA_ENTRY).
 const STO_CUDA_ENTRY: u8 = 0x10;
 
-/// Where `__constant__` variables lie.
+/// The section that holds `__constant__` variables.
 const CONSTANT_BANK: &str = ".nv.constant3";
 
 /// Where `__device__` variables lie, without and with a first value.
 const WRITTEN: [&str; 2] = [".nv.global", ".nv.global.init"];
 
 impl<'data> Cubin<'data> {
+    /// Parses a cubin.
+    ///
     /// # Errors
-    /// Where it is no ELF file of 64 bits.
+    /// Returns an error if it is no ELF file of 64 bits.
     pub fn parse(bytes: &'data [u8]) -> Result<Self> {
         Elf::parse(bytes)
             .map(|elf| Self { elf })
             .map_err(|error| format!("the cubin cannot be read: {error}"))
     }
 
-    /// Whether functions of it are still to be linked: then it holds neither all that an entry executes,
-    /// nor are PTXAS's figures those of the final code.
+    /// Returns true if functions of it are still to be linked. Then it does not hold everything that an entry executes,
+    /// and PTXAS's numbers are not those of the final code.
     pub fn is_relocatable(&self) -> bool {
         self.elf.elf_header().e_type(LittleEndian) == elf::ET_REL
     }
@@ -56,7 +60,7 @@ impl<'data> Cubin<'data> {
         self.elf.symbols().filter_map(|symbol| symbol.name().ok())
     }
 
-    /// Symbols of all entries.
+    /// Returns the symbols of all entries.
     pub fn entries(&self) -> Vec<&str> {
         self.elf
             .symbols()
@@ -73,7 +77,7 @@ impl<'data> Cubin<'data> {
         all
     }
 
-    /// `__device__` variables, which kernels can write.
+    /// Returns the `__device__` variables, which kernels can write, with their sizes in bytes.
     pub fn written(&self) -> Vec<(&str, u64)> {
         self.variables(&WRITTEN)
     }
@@ -102,16 +106,18 @@ impl<'data> Cubin<'data> {
             .ok_or_else(|| format!("the cubin has no entry {entry}"))
     }
 
-    /// Its place in the symbol table.
+    /// Returns the place of an entry in the symbol table.
     ///
     /// # Errors
-    /// Where the entry is not there.
+    /// Returns an error if the entry is not there.
     pub fn symbol_index(&self, entry: &str) -> Result<usize> {
         Ok(self.entry(entry)?.index().0)
     }
 
+    /// Returns the digest of what an entry executes.
+    ///
     /// # Errors
-    /// Where the entry is not there, or the file contradicts itself.
+    /// Returns an error if the entry is not there, or if the file contradicts itself.
     pub fn identity(&self, entry: &str) -> Result<[u8; 32]> {
         let symbol = self.entry(entry)?;
         let mut walk = Walk::new(self);
@@ -135,10 +141,10 @@ impl<'data> Cubin<'data> {
 
 /// The values that machine code states itself, where PTXAS was not asked.
 impl Cubin<'_> {
-    /// Compute capability that it is for.
+    /// Returns the compute capability that the code is for.
     ///
     /// # Errors
-    /// Where the file does not say it as PTXAS of CUDA 11 to 13 does.
+    /// Returns an error if the file does not say it in the form that PTXAS of CUDA 11 to 13 uses.
     pub fn capability(&self) -> Result<(u8, u8)> {
         let header = self.elf.elf_header();
         let flags = header.e_flags(LittleEndian).0;
@@ -158,10 +164,10 @@ impl Cubin<'_> {
         }
     }
 
-    /// Registers, static shared memory, barriers; stack and spills where they are none for certain.
+    /// Returns registers, static shared memory and barriers, and stack and spills if there certainly are none.
     ///
     /// # Errors
-    /// Where the entry or its register count is missing.
+    /// Returns an error if the entry or its number of registers is missing.
     pub fn resources(&self, entry: &str) -> Result<Resources> {
         let symbol = self.entry(entry)?;
         let of_module = |kind: u8| -> Result<Option<u32>> {
@@ -296,7 +302,7 @@ impl<'text> Renamed<'text> {
         self.0.get(word).map_or(word, String::as_str)
     }
 
-    /// Replaces the names in data, where they stand as whole words.
+    /// Replaces names in data that are whole words there.
     fn data<'data>(&self, data: &'data [u8]) -> Cow<'data, [u8]> {
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.');
         if self.0.is_empty() {
@@ -344,13 +350,13 @@ impl<'cubin, 'data> Walk<'cubin, 'data> {
         self.digest.update(&value.to_le_bytes());
     }
 
-    /// With its length before it, so that two strings cannot pass for two others.
+    /// Adds bytes to the digest, preceded by their length, so that two strings cannot be confused with two others.
     fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
         self.digest.update(bytes);
     }
 
-    /// Whether it is met for the first time; its number goes into the digest either way.
+    /// Returns true if `thing` occurs for the first time. Its number goes into the digest in either case.
     fn meet(&mut self, thing: Thing) -> bool {
         let next = self.met.len() as u64;
         let number = *self.met.entry(thing).or_insert(next);
@@ -358,8 +364,8 @@ impl<'cubin, 'data> Walk<'cubin, 'data> {
         number == next
     }
 
-    /// Code of a function, and every section that is the function's own: `.nv.constant0.k`,
-    /// `.nv.info.k`, `.nv.shared.k`.
+    /// Adds a function: its code, and every section that belongs to it alone, such as `.nv.constant0.k`, `.nv.info.k`,
+    /// `.nv.shared.k`.
     fn function(&mut self, symbol: &Sym<'data, '_>) -> Result<()> {
         if !self.meet(Thing::Function(symbol.index().0)) {
             return Ok(());
@@ -378,8 +384,8 @@ impl<'cubin, 'data> Walk<'cubin, 'data> {
             let full = text(section.name())?;
             if let Some(kind) = full.strip_suffix(&suffix)
                 && kind.starts_with(".nv.")
-                // From Blackwell on the code stands in the file a second time, in an encoding for other
-                // chips of the family, with numbers of symbols in it.
+                // From Blackwell on, a file contains the code a second time, in an encoding for other chips of the
+                // family, and with numbers of symbols in it.
                 && !kind.starts_with(".nv.capmerc")
                 && !kind.starts_with(".nv.merc")
                 && section.index() != code
@@ -415,7 +421,7 @@ impl<'cubin, 'data> Walk<'cubin, 'data> {
         Ok(())
     }
 
-    /// `.nv.info` of one function.
+    /// Adds the section `.nv.info` of one function.
     fn attributes(&mut self, data: &[u8]) {
         for attribute in Attributes(data) {
             self.number(u64::from(attribute.format));
@@ -430,7 +436,7 @@ impl<'cubin, 'data> Walk<'cubin, 'data> {
         }
     }
 
-    /// A whole section, with what its relocations refer to.
+    /// Adds a whole section, with what its relocations refer to.
     fn section(&mut self, section: &Section<'data, '_>) -> Result<()> {
         if self.meet(Thing::Section(section.index().0)) {
             let whole = section.size();
@@ -499,7 +505,7 @@ impl<'cubin, 'data> Walk<'cubin, 'data> {
         }
     }
 
-    /// By name too: two variables with the same initial value are not the same variable.
+    /// Adds a variable, including its name: two variables with the same initial value are not the same variable.
     fn variable(&mut self, symbol: &Sym<'data, '_>, section: SectionIndex) -> Result<()> {
         if !self.meet(Thing::Variable(symbol.index().0)) {
             return Ok(());
@@ -558,13 +564,13 @@ impl<'a> Iterator for Attributes<'a> {
     }
 }
 
-/// Digest of the host code of a launcher's object file: code and data with their relocations, by section
-/// name. Without the embedded machine code, which is compared by entry, and without unwinding tables,
-/// which follow from the code. Where data has the name of a symbol, as the registration of a kernel has, it may be
-/// another name of the same symbol.
+/// Returns the digest of the host code of a launcher's object file: code and data with their relocations, by section
+/// name. The embedded machine code is left out, because it is compared by entry, and so are unwinding tables, which
+/// follow from the code. If data contains the name of a symbol, as the registration of a kernel does, it may be another
+/// name of the same symbol.
 ///
 /// # Errors
-/// Where it is no ELF file of 64 bits.
+/// Returns an error if it is no ELF file of 64 bits.
 pub fn host_identity(object: &[u8], cubin: &Cubin) -> Result<[u8; 32]> {
     let unreadable = |error| format!("the host object cannot be read: {error}");
     let elf = Elf::parse(object).map_err(unreadable)?;
@@ -610,9 +616,9 @@ pub fn host_identity(object: &[u8], cubin: &Cubin) -> Result<[u8; 32]> {
     Ok(*digest.finalize().as_bytes())
 }
 
-/// Without what nvcc puts into names from the file's path and the definitions:
-/// `_GLOBAL__N__a3e553f2_4_k_cu_lut` and `_INTERNAL_a3e553f2_4_k_cu_lut` lose everything after the marker,
-/// and the length before it. Where the name ends is known from that length.
+/// Returns a name without what nvcc adds to it from the file's path and the definitions.
+/// `_GLOBAL__N__a3e553f2_4_k_cu_lut` and `_INTERNAL_a3e553f2_4_k_cu_lut` lose everything after the marker, and the
+/// length before the name. That length says where the name ends.
 fn normalised(name: &[u8]) -> Cow<'_, [u8]> {
     const MARKERS: [&[u8]; 2] = [b"_GLOBAL__N_", b"_INTERNAL_"];
     let find = |text: &[u8]| {
@@ -641,8 +647,8 @@ fn normalised(name: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(result)
 }
 
-/// The digits that end `before` are the length of the name that `from` begins with; where an earlier
-/// name ends in a digit of its own, the shortest number that is long enough counts.
+/// Splits off the length of the name that `from` begins with: the digits at the end of `before`. If an earlier name
+/// ends in a digit, the shortest number that is long enough is the length.
 fn split_length<'a>(before: &'a [u8], from: &[u8], marker: usize) -> (&'a [u8], usize) {
     let digits = before
         .iter()

@@ -1,9 +1,9 @@
-//! The files that a compilation depended on, and whether they are unchanged.
+//! Records the files that a compilation depended on, and checks whether they are unchanged.
 //!
-//! Three kinds: files that were read (by content), files that were not there and would have been read
-//! instead (a header that appears earlier in the search order), and answers of `__has_include`. Names come from what files
-//! say, and directories from the compiler. Where a name is not written in a file, or a flag is not known to read nothing,
-//! the outcome is not reused.
+//! There are three kinds of input: files that were read (by content), files that did not exist and would have been read
+//! instead (a header that appears earlier in the search order), and answers of `__has_include`. The names come from the
+//! texts of files, and the directories from the compiler. If a name is not written in a file, or a flag may make the
+//! compiler read other files, the outcome is not reused.
 
 use super::files::Files;
 use super::search::SearchList;
@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path};
 use std::sync::LazyLock;
 
-/// All paths are relative to the root where the compiler said so, else absolute.
+/// The files that a compilation depended on. Paths are relative to the root if the compiler printed them so, and
+/// absolute otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dependencies {
@@ -21,13 +22,14 @@ pub struct Dependencies {
     pub files: BTreeMap<String, String>,
     /// Names that were missing, by directory. A missing directory is a missing name in its parent.
     absent: BTreeMap<String, BTreeSet<String>>,
-    /// Files that were not read and whose presence was asked for.
+    /// Files that were not read, but whose existence mattered.
     present: BTreeSet<String>,
 }
 
 impl Dependencies {
-    /// Collects what a compilation depended on. `included` are the files that the compiler listed, `named` the headers that its
-    /// flags name, and `definitions` what its flags put into macros. `None` where the outcome may depend on something that is not listed here, so that it must not be reused.
+    /// Collects what a compilation depended on. `included` are the files that the compiler listed, `named` the headers
+    /// that its flags name, and `definitions` what its flags put into macros. `None` if the outcome may depend on
+    /// something that is not listed here, so that it must not be reused.
     pub fn collect(
         files: &Files,
         included: &[String],
@@ -41,7 +43,7 @@ impl Dependencies {
         };
         let mut names = Names::default();
         names.included.extend(named.iter().cloned());
-        // Whatever is defined there, a file can put it together with something else.
+        // A file can combine any macro that is defined there with something else.
         names.read(&format!("## {definitions}"))?;
         // A header that a flag names is looked up where the compiler runs.
         let mut dirs = BTreeSet::from([String::new()]);
@@ -76,7 +78,7 @@ impl Dependencies {
         Some(inputs)
     }
 
-    /// Whether all of it is as it was.
+    /// Returns true if all inputs are unchanged.
     pub fn hold(&self, files: &Files) -> bool {
         self.files
             .iter()
@@ -127,7 +129,7 @@ fn parent(file: &str) -> String {
         .unwrap_or_default()
 }
 
-/// The root of relative paths is the empty string.
+/// Joins a directory and a name. The root of relative paths is the empty string.
 fn join(dir: &str, name: &str) -> String {
     match dir {
         "" => name.to_owned(),
@@ -136,7 +138,7 @@ fn join(dir: &str, name: &str) -> String {
     }
 }
 
-/// Every way in which an `#include` may have named this file: `c.h`, `b/c.h`, `a/b/c.h`.
+/// Returns every way in which an `#include` may have named this file: `c.h`, `b/c.h`, `a/b/c.h`.
 fn suffixes(file: &str) -> impl Iterator<Item = &str> {
     let relative = file.trim_start_matches('/');
     std::iter::once(relative)
@@ -154,7 +156,7 @@ fn suffixes(file: &str) -> impl Iterator<Item = &str> {
 #[derive(Default)]
 struct Names {
     included: BTreeSet<String>,
-    /// By `__has_include`.
+    /// The names that occur in `__has_include`.
     asked: BTreeSet<String>,
 }
 
@@ -171,8 +173,8 @@ static ASKED: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 impl Names {
-    /// Reads a header that comes with the compiler or the system: what macros of its own make of names is its affair, and in
-    /// its digest.
+    /// Reads a header that comes with the compiler or the system. A name that its own macros make depends only on its
+    /// text, which its digest covers.
     fn read_system_header(&mut self, text: &str) {
         let (Some(included), Some(asked)) = (INCLUDED.as_ref(), ASKED.as_ref()) else {
             return;
@@ -185,8 +187,8 @@ impl Names {
             .extend(captures.filter_map(|found| name(found.get(2))));
     }
 
-    /// Reads any other file. `None` where it looks for something whose name is not written there, or depends on the time of day
-    /// or on files that are not includes.
+    /// Reads any other file. Returns `None` if it looks for something whose name is not written there, or depends on
+    /// the time of day or on files that are not includes.
     fn read(&mut self, text: &str) -> Option<()> {
         static UNTOLD: LazyLock<Option<Regex>> = LazyLock::new(|| {
             // The second part is any beginning of `__has_include` or `__has_embed` that is a word by itself: only from one
@@ -245,7 +247,7 @@ static NVCC: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// The same of the host compiler.
+/// The flags of the host compiler that are known to read no further files.
 static HOST: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?x)^(?:-O.*|-[DU].*|-I.*|-isystem.*|-iquote.*|-idirafter.*|-std=.*|-g\w*|-w|-W(?:[^lap].*|[lap][^,]+)|-pedantic
@@ -255,7 +257,7 @@ static HOST: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// The same of PTXAS.
+/// The flags of PTXAS that are known to read no further files.
 static PTXAS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?x)^(?:-O\d|--opt-level.*|-v|--verbose|-w|--?(?:d[ls]cm|def-(?:load|store)-cache|force-(?:load|store)-cache|fmad
@@ -266,8 +268,8 @@ static PTXAS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// Returns the headers that flags of nvcc name. `None` where a flag may bring in something that no preprocessor lists: a
-/// library, an object, a file of options, or whatever a flag does that is not known here.
+/// Returns the headers that flags of nvcc name. Returns `None` if a flag may use something that no preprocessor lists,
+/// such as a library, an object or a file of options, or if the flag is not known here.
 pub fn headers_in_flags(flags: &[String]) -> Option<Vec<String>> {
     /// Flags whose value may stand behind them.
     const APART: [&str; 14] = [
@@ -334,7 +336,7 @@ mod tests {
         assert_eq!(suffixes("../x/c.h").collect::<Vec<_>>(), ["x/c.h", "c.h"]);
     }
 
-    /// What a text includes, and what it asks for.
+    /// Returns the names that a text includes, and those that it asks for with `__has_include`.
     fn names(text: &str) -> Option<(Vec<String>, Vec<String>)> {
         let mut names = Names::default();
         names.read(text)?;

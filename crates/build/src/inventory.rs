@@ -1,5 +1,5 @@
-//! The kernels of a source, with their parameters: from what the compiler makes of it, so that macros, templates and
-//! headers are the compiler's matter. A template contributes the instances that the source asks for.
+//! Lists the kernels of a source with their parameters. It reads what the compiler made of the source, so macros,
+//! templates and headers are left to the compiler. A template contributes the instances that the source asks for.
 
 pub use super::bounds::launch_bounds;
 use super::command::{escape, is_marker};
@@ -23,7 +23,7 @@ use system::files;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compilation {
     pub include_dirs: Vec<String>,
-    /// Names and values of macros.
+    /// Names and values of the macros.
     pub define: Vec<(String, String)>,
     pub flags: Vec<String>,
 }
@@ -34,7 +34,7 @@ pub struct Inventory {
     pub kernels: Vec<ListedKernel>,
     /// The code that the simulator can run.
     pub ptx: String,
-    /// Files that it read.
+    /// The files that the compilation read.
     pub included: Vec<String>,
 }
 
@@ -80,14 +80,14 @@ pub fn entries(ptx: &str) -> HashMap<&str, &str> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListedKernel {
     pub symbol: String,
-    /// As gates.yaml can name it.
+    /// The name that gates.yaml can use for the kernel.
     pub name: String,
     pub parameters: Vec<ListedParameter>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListedParameter {
-    /// `None` where the compiler kept none.
+    /// `None` if the compiler kept none.
     pub name: Option<String>,
     pub kind: ParameterKind,
 }
@@ -96,7 +96,7 @@ pub struct ListedParameter {
 pub enum ParameterKind {
     Pointer(Pointee),
     Scalar(ScalarType),
-    /// By value.
+    /// A struct that is passed by value, with its members.
     Struct(Vec<Member>),
     /// Not plain data, or unknown: its type as C++ writes it, or its size, and why.
     Other(String),
@@ -107,7 +107,7 @@ pub enum ParameterKind {
 pub enum Member {
     Pointer(String, Pointee),
     Scalar(String, ScalarType),
-    /// One of an array.
+    /// An element of an array, with the type of the scalar.
     Element(String, ScalarType),
     Pad(usize),
 }
@@ -124,7 +124,7 @@ impl Member {
 
 const POINTER: usize = 8;
 
-/// The target of a pointer.
+/// The thing that a pointer leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pointee {
     pub is_const: bool,
@@ -191,7 +191,7 @@ impl Listing<'_> {
 /// Compiles a source as a run does, and at the same time without optimisation, which keeps the names of parameters.
 ///
 /// # Errors
-/// Where the machine failed. The inner error is the source's.
+/// Returns an error if the machine failed. The inner error is the source's.
 pub fn list(listing: Listing) -> Result<std::result::Result<Inventory, Fault>> {
     let toolkit = &listing.toolchain.include;
     let toolkit = std::fs::canonicalize(toolkit).unwrap_or_else(|_| toolkit.clone());
@@ -213,12 +213,12 @@ pub fn list(listing: Listing) -> Result<std::result::Result<Inventory, Fault>> {
 /// The template that the compiler is asked with. It is never defined.
 const ASKED: &str = "gatekeeper_asks";
 
-/// Asks the compiler for the types of a source by these names, by the name: `traits<32>::input_t` is `float`. `number<N>`
-/// in one stands for an expression. The compiler makes no code: it refuses an object of an incomplete type, and names
-/// the type as it is after all substitution.
+/// Asks the compiler which types these names denote in a source, such as `float` for `traits<32>::input_t`. `number<N>`
+/// in a name stands for an expression. The compiler makes no code: it refuses an object of an incomplete type, and
+/// names the type as it is after all substitution.
 ///
 /// # Errors
-/// Where the machine failed.
+/// Returns an error if the machine failed.
 pub fn name_types(listing: Listing, names: &[String]) -> Result<HashMap<String, String>> {
     let mut behind = format!(
         "template <typename> struct {ASKED};\nnamespace gatekeeper {{ template <long long> struct number; }}\n"
@@ -249,10 +249,10 @@ pub fn name_types(listing: Listing, names: &[String]) -> Result<HashMap<String, 
 /// Larger files of PTX are made by no compiler.
 const MOST_PTX: u64 = 256 << 20;
 
-/// PTX that was made elsewhere, by what it says itself: nothing is compiled.
+/// Lists the kernels of PTX that somebody else compiled, from the PTX itself. Nothing is compiled.
 ///
 /// # Errors
-/// Where the file cannot be read. The inner error is what is wrong with it.
+/// Returns an error if the file cannot be read. The inner error is what is wrong with it.
 pub fn list_ptx(root: &Path, source: &str) -> Result<std::result::Result<Inventory, Fault>> {
     let path = root.join(source);
     let ptx = files::read_text(&path, MOST_PTX).map_err(|error| {
@@ -345,7 +345,7 @@ fn names(symbols: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// Without debugging information: what the mangled name and the PTX say.
+/// Returns the parameters of a kernel without debugging information, from the mangled name and the PTX.
 fn by_signature(symbol: &str, ptx: &str) -> Vec<ListedParameter> {
     let slots = slots(ptx, symbol).unwrap_or_default();
     let texts = parameters(symbol);
@@ -417,13 +417,13 @@ pub fn element(scalar: ScalarType) -> Option<ElemType> {
 #[derive(Default)]
 struct Described {
     parameters: Vec<ListedParameter>,
-    /// Where it is declared.
+    /// The file in which it is declared.
     file: Option<PathBuf>,
     line: Option<u64>,
 }
 
 impl Described {
-    /// Whether it is a kernel of the toolkit's libraries.
+    /// Returns true if it is a kernel of the toolkit's libraries.
     fn is_of(&self, toolkit: &Path) -> bool {
         let file = self.file.as_ref().map(|file| lexical(file));
         file.is_some_and(|file| file.starts_with(toolkit))
@@ -502,7 +502,7 @@ struct Types<'a> {
 enum Plain {
     Scalar(ScalarType),
     Pointer(Option<UnitOffset>),
-    /// Or a union.
+    /// A struct or a union, with its place and name.
     Struct {
         at: UnitOffset,
         name: String,
@@ -596,14 +596,14 @@ impl Types<'_> {
         }
     }
 
-    /// The members of a struct, all of its bytes in their order.
+    /// Returns the members of a struct, which cover all of its bytes in their order.
     fn members(&self, at: UnitOffset, bytes: usize) -> std::result::Result<Vec<Member>, String> {
         let mut placed = Vec::new();
         self.place(at, Within::default(), &mut placed)?;
         fill_gaps(placed, bytes).ok_or_else(|| "whose members do not lie as C lays them".to_owned())
     }
 
-    /// Each scalar and pointer of a type, with the byte at which it begins.
+    /// Collects each scalar and pointer of a type, with the byte at which it begins.
     fn place(
         &self,
         at: UnitOffset,
@@ -801,7 +801,8 @@ fn location(unit: &gimli::Unit<Reader<'_>>, entry: &Entry<'_>) -> Option<usize> 
     }
 }
 
-/// With room said where C would not leave it; `None` of members that overlap, or are not aligned to their size.
+/// Adds padding between members wherever it differs from the padding that C's rules of alignment leave. Returns `None`
+/// if members overlap, or are not aligned to their size.
 fn fill_gaps(mut placed: Vec<(usize, Member)>, bytes: usize) -> Option<Vec<Member>> {
     placed.sort_by_key(|(offset, _)| *offset);
     let mut members = Vec::new();
@@ -841,7 +842,7 @@ fn of_base(encoding: gimli::DwAte, bytes: usize) -> Option<ScalarType> {
         .find(|scalar| scalar.number() == number)
 }
 
-/// The toolkit's own: half precision, and vectors of one type.
+/// Returns the element type of the toolkit's own structs: half precision, and vectors of one type.
 fn of_struct(name: &str, bytes: usize) -> Option<(ElemType, usize)> {
     let (elem, _) = vector_named(name)?;
     let count = bytes / elem.size();
@@ -865,7 +866,7 @@ pub fn vector_named(name: &str) -> Option<(ElemType, usize)> {
     Some((elem, name.get(base.len()..)?.parse().unwrap_or(1)))
 }
 
-/// Returns the element type of this name, whatever namespace it is in. PyTorch's own are without underscores.
+/// Returns the element type with this name, in any namespace. PyTorch's own names have no underscores.
 pub fn element_named(name: &str) -> Option<ElemType> {
     Some(match name.rsplit("::").next()? {
         "half" | "Half" => ElemType::F16,

@@ -1,4 +1,4 @@
-//! From source to machine code, and what the compiler says of it.
+//! Turns source into machine code, and keeps what the compiler says of it.
 //!
 //! Knows nvcc's command line, its output and a cache of both. Knows nothing of limits or devices.
 
@@ -52,16 +52,16 @@ use system::process::confine::Hidden;
 use system::sources;
 use system::temporary::TemporaryDir;
 
-/// The outcome for one unit.
+/// The outcome of building one unit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Built {
     pub facts: Seen<BuildFacts>,
-    /// `None` exactly where there are no facts.
+    /// The artifact, which is `None` exactly if there are no facts.
     pub artifact: Option<Artifact>,
     /// Taken from the cache: nvcc was not called.
     pub cached: bool,
     pub millis: u64,
-    /// The files that it was made of; where it does not compile, those that are known.
+    /// The files that it was made of. If it does not compile, the files that are known.
     pub read: Arc<[FileRead]>,
     /// It compiles with the hidden files alone, and what the compiler says without them.
     pub unlisted: Option<String>,
@@ -82,7 +82,7 @@ pub enum Artifact {
     /// PTX that the assembler does not take: the simulator alone runs it.
     Ptx {
         path: PathBuf,
-        /// As of a cubin.
+        /// The entries, as for a cubin.
         entries: Vec<(String, String)>,
     },
     /// Several cubins, whose kernels are launched one after the other.
@@ -102,7 +102,8 @@ pub enum Artifact {
 }
 
 impl Artifact {
-    /// The variables that the host fills in each of its modules: there is one, but for kernels that are launched together.
+    /// Returns the variables that the host fills in each module. Only kernels that are launched together have several
+    /// modules.
     pub fn constants(&self) -> Vec<&[FilledConstant]> {
         match self {
             Self::Cubin { constants, .. } => vec![constants],
@@ -121,7 +122,8 @@ impl Artifact {
         of_case
     }
 
-    /// Name as written and symbol of the entry of each step. Of a launcher none, as it decides for itself.
+    /// Returns the name as written and the symbol of the entry of each step. A launcher has none, because it decides
+    /// itself what to launch.
     pub fn entries(&self) -> Vec<&(String, String)> {
         match self {
             Self::Cubin { entries, .. } | Self::Ptx { entries, .. } => entries.iter().collect(),
@@ -135,10 +137,10 @@ impl Artifact {
     }
 }
 
-/// Symbols of the `__device__` variables of a cubin.
+/// Returns the symbols of the `__device__` variables of a cubin.
 ///
 /// # Errors
-/// Where it is none.
+/// Returns an error if the bytes are no cubin.
 pub fn written_variables(cubin: &[u8]) -> std::result::Result<Vec<String>, String> {
     let cubin = identity::Cubin::parse(cubin)?;
     Ok(cubin
@@ -151,7 +153,7 @@ pub fn written_variables(cubin: &[u8]) -> std::result::Result<Vec<String>, Strin
 /// A `__constant__` or `__device__` variable of a cubin, and the tensor that fills it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilledConstant {
-    /// As written.
+    /// The name as gates.yaml writes it.
     pub name: String,
     pub symbol: String,
     pub tensor: String,
@@ -160,13 +162,13 @@ pub struct FilledConstant {
 /// The sources, the compiler and the cache of a build.
 #[derive(Clone, Copy)]
 pub struct Building<'a> {
-    /// Sources are relative to it.
+    /// The directory that paths of sources are relative to.
     pub root: &'a Path,
     /// The files that the compiler cannot read.
     pub hidden: Option<&'a Hidden>,
     pub toolchain: &'a Toolchain,
     pub cache: &'a Cache,
-    /// Compilations at a time.
+    /// The number of compilations at a time.
     pub jobs: usize,
 }
 
@@ -188,7 +190,7 @@ impl<'a> Building<'a> {
 /// same. `on_done` is called for each as it ends.
 ///
 /// # Errors
-/// Environment, where the machine failed. A source that does not compile is evidence, not an error.
+/// Environment, if the machine failed. A source that does not compile is evidence, not an error.
 pub fn build_all(
     building: Building,
     units: &[Unit],
@@ -261,10 +263,10 @@ pub fn build_all(
     Ok(built.into_iter().map(|(_, built)| built).collect())
 }
 
-/// The content address of each unit's artifact, as far as the cache has it for the files below `root` as they are now.
+/// Returns the content address of each unit's artifact, if the cache has it for the files below `root` as they are now.
 ///
 /// # Errors
-/// Environment, where the cache cannot be opened.
+/// Environment, if the cache cannot be opened.
 pub fn find_all(
     root: &Path,
     toolchain: &Toolchain,
@@ -291,13 +293,13 @@ pub fn find_all(
 
 /// An artifact that the cache has.
 pub struct FoundArtifact {
-    /// Its content address.
+    /// The content address of the artifact.
     pub artifact: String,
     /// The files that it was made of.
     pub read: Arc<[FileRead]>,
 }
 
-/// The files of a compilation in the cache, whose digests are those of now.
+/// Returns the files that a kept compilation read. Their digests are unchanged.
 fn files_read(files: &Files, digests: BTreeMap<String, String>) -> Arc<[FileRead]> {
     digests
         .into_iter()
@@ -305,8 +307,8 @@ fn files_read(files: &Files, digests: BTreeMap<String, String>) -> Arc<[FileRead
         .collect()
 }
 
-/// With directories as nvcc finds them. A variable that is gone meanwhile stays as it was written, which nvcc does
-/// not find.
+/// Returns the unit with directories as nvcc finds them. A variable that is gone by now stays as it was written, and
+/// nvcc then finds no such directory.
 fn on_this_machine(unit: &Unit) -> Unit {
     let here = |written: &String| {
         sources::expand(written, &sources::read_variable).unwrap_or_else(|_| written.clone())
@@ -385,7 +387,7 @@ struct Builder<'a> {
     files: Files,
     scratch: PathBuf,
     outside: Vec<Outside>,
-    /// By flags; `None` where the compiler does not say.
+    /// By flags; `None` if the compiler does not say.
     search_lists: Mutex<BTreeMap<Vec<String>, Option<SearchList>>>,
     on_done: &'a (dyn Fn(&Unit, &Built) + Sync),
 }
@@ -502,8 +504,8 @@ impl Builder<'_> {
             .collect())
     }
 
-    /// A source gives all of its entries at once, also to a run that asks for another one later; and whether an earlier
-    /// run has compiled it.
+    /// Compiles a source, which gives all of its entries at once, also for a later run that asks for another entry.
+    /// Returns also whether an earlier run compiled it.
     fn compile_source(
         &self,
         shop: Workshop,
@@ -527,7 +529,7 @@ impl Builder<'_> {
         Ok((source.units(units), false))
     }
 
-    /// One outcome to all units that asked for it.
+    /// Gives one outcome to all units that asked for it.
     fn hand_out(
         &self,
         call: &SameCall,
@@ -630,7 +632,7 @@ impl Builder<'_> {
         Dependencies::collect(now, included, (&named, &definitions.join(" ")), &search)
     }
 
-    /// Asks the compiler once for all units with the same flags where it looks for headers.
+    /// Asks the compiler where it looks for headers, once for all units with the same flags.
     fn search_list(&self, unit: &Unit) -> Option<SearchList> {
         // Definitions name no directory.
         let mut args = NvccCall::of(unit).args;
@@ -649,18 +651,18 @@ impl Builder<'_> {
     }
 }
 
-/// The result of a compilation.
+/// The result of compiling one source.
 struct Made {
     stored: std::result::Result<Stored, Fault>,
     read: Arc<[FileRead]>,
     unlisted: Option<String>,
 }
 
-/// The inputs of a compilation.
+/// The files that a compilation read.
 #[derive(Clone)]
 struct Inputs {
     included: Vec<String>,
-    /// `None` where the same request may not be answered with this artifact again.
+    /// `None` if the same request may not be answered with this artifact again.
     reusable: Option<Dependencies>,
     read: Arc<[FileRead]>,
 }
@@ -668,7 +670,7 @@ struct Inputs {
 /// Returns an earlier build, if the cache still has it.
 ///
 /// # Errors
-/// Environment, where the cache cannot be used.
+/// Environment, if the cache cannot be used.
 pub fn stored(
     cache: &Cache,
     toolchain: &Toolchain,

@@ -1,4 +1,4 @@
-//! Headers that a compiler did not find, and the commands that install them: one table for `init` and for `run`.
+//! Finds headers that a compiler did not find, and the commands that install them. `init` and `run` use one table.
 
 use regex::Regex;
 use std::path::Path;

@@ -1,4 +1,9 @@
-//! Reads the output of `ptxas -v` into numbers. Pure: text in, report out; knows no files and no kernels.
+//! Reads the output of `ptxas -v` into numbers. Pure: text in, report out. It knows no files and no kernels.
+//!
+//! PTXAS announces each entry with the architecture. It then prints properties, a line with stack and spills, for the
+//! entry and for each device function that the entry calls, and a `Used` line with registers, shared memory and
+//! constants. A clause that is not known becomes a warning. A source can make the host compiler print lines that look
+//! like PTXAS's, so reports on one entry that differ are an error and not a choice.
 
 use model::Resources;
 use std::collections::BTreeMap;
@@ -31,7 +36,7 @@ struct EntryReport {
     used: Option<Used>,
 }
 
-/// The `Used` line.
+/// The numbers of the `Used` line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Used {
     registers: u32,
@@ -62,7 +67,7 @@ impl fmt::Display for Absent {
 }
 
 impl PtxasReport {
-    /// Never fails: what is missing is an error of `resources`.
+    /// Parses a report. It never fails: missing numbers are an error of `resources`.
     pub fn parse(text: &str) -> Self {
         let mut report = Self::default();
         let mut subject = ReportOf::Module;
@@ -104,9 +109,9 @@ impl PtxasReport {
         report
     }
 
-    /// The resources of the entry with this symbol at this architecture (`sm_90`). Spills of functions that it calls
-    /// are added to its own, and the stack is the largest frame of them all: PTXAS gives the entry of a
-    /// recursive function no stack and no spills, and a limit must not pass for that.
+    /// Returns the resources of the entry with this symbol at this architecture (`sm_90`). Spills of the functions that
+    /// it calls are added to its own, and the stack is the largest frame of all. PTXAS reports no stack and no spills
+    /// for an entry that calls a recursive function, and a limit must not pass because of that.
     pub fn resources(&self, symbol: &str, arch: &str) -> Result<Resources, Absent> {
         let mut found = self
             .entries
@@ -193,7 +198,7 @@ impl PtxasReport {
 enum ReportOf {
     Module,
     Entry(usize),
-    /// Called by the last entry.
+    /// A function that the last entry calls.
     Function,
 }
 
@@ -202,7 +207,7 @@ enum Message<'a> {
     Warning(String),
 }
 
-/// `ptxas info    : ...`, `ptxas warning : ...` and `ptxas <file>, line 7; warning : ...`, also behind the
+/// Parses `ptxas info    : ...`, `ptxas warning : ...` and `ptxas <file>, line 7; warning : ...`, also behind the
 /// prefix of a build system.
 fn message(line: &str) -> Option<Message<'_>> {
     let rest = line.get(line.find("ptxas ")? + "ptxas ".len()..)?;
@@ -216,7 +221,7 @@ fn message(line: &str) -> Option<Message<'_>> {
     }
 }
 
-/// `Compiling entry function 'k' for 'sm_90'`
+/// Parses `Compiling entry function 'k' for 'sm_90'`.
 fn compiling(info: &str) -> Option<(&str, &str)> {
     let (symbol, rest) = info
         .strip_prefix("Compiling entry function '")?
@@ -224,10 +229,10 @@ fn compiling(info: &str) -> Option<(&str, &str)> {
     Some((symbol, rest.strip_suffix('\'')?))
 }
 
-/// `    8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads`
+/// Parses `    8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads`.
 fn frame(line: &str) -> Option<StackFrame> {
     let at = line.find(|c: char| c.is_ascii_digit())?;
-    // `1>      0 bytes stack frame`: the prefix of a build system has a digit of its own.
+    // In `1>      0 bytes stack frame`, the prefix of a build system has a digit of its own.
     let rest = line.get(at..)?;
     let rest = rest.split_once('>').map_or(rest, |(_, rest)| rest);
     let mut clauses = rest.trim().split(", ");
@@ -240,10 +245,10 @@ fn frame(line: &str) -> Option<StackFrame> {
     Some(frame)
 }
 
-/// Everything after `Used `, clause by clause; `None` where it has no readable register count.
+/// Parses everything after `Used `, clause by clause. Returns `None` if there is no readable number of registers.
 ///
-/// CUDA 12 and 13: `32 registers, used 1 barriers, 128 bytes cumulative stack size, 512 bytes smem,
-/// 364 bytes cmem[0], 1 textures`. Earlier: no barriers where there are none; `8192+16 bytes smem`.
+/// CUDA 12 and 13 write `32 registers, used 1 barriers, 128 bytes cumulative stack size, 512 bytes smem, 364 bytes
+/// cmem[0], 1 textures`. Earlier releases leave the barriers out if there are none, and write `8192+16 bytes smem`.
 fn used(clauses: &str, unknown: &mut Vec<String>) -> Option<Used> {
     let mut used = Used::default();
     let mut registers = None;
@@ -298,7 +303,7 @@ fn number(text: &str) -> Option<u32> {
         .flatten()
 }
 
-/// `8192` or, before CUDA 5, `8192+16`.
+/// Parses `8192` or, before CUDA 5, `8192+16`.
 fn sum(text: &str) -> Option<u32> {
     text.split('+')
         .map(number)

@@ -1,4 +1,4 @@
-//! The line of the user's source that a compiler refused, out of what it printed.
+//! Finds the line of the user's source that a compiler refused, in the compiler's output.
 
 use super::header::is_of_system;
 use model::{FaultSite, SourceLine};
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 use system::files;
 
-/// No source is larger.
+/// The most bytes of a source that are read. No source is larger.
 const MOST_BYTES: u64 = 16 << 20;
 
 /// `k.cu(13): error: ...` by nvcc, `k.cu:13:2: error: ...` by the host compiler, whose preprocessor nvcc uses, and
@@ -24,7 +24,8 @@ static FORMS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The first one that is in a file of the user's: neither a header of the system, nor text that gatekeeper generated.
+/// Returns the first line that is in a file of the user's, and not in a header of the system or in text that gatekeeper
+/// generated.
 pub fn find(log: &str, root: &Path) -> Option<Box<FaultSite>> {
     let line = log.lines().find_map(|said| refused_by(said, root))?;
     Some(Box::new(FaultSite::Source(line)))
@@ -36,7 +37,7 @@ pub fn find_collision(log: &str, root: &Path, args: &[String]) -> Option<String>
     find_collision_in_source(log, root, args).or_else(|| find_collision_in_header(log, args))
 }
 
-/// The line of the source has the parameter's name.
+/// Explains a macro that is also a template parameter, if the refused line of the source declares that parameter.
 fn find_collision_in_source(log: &str, root: &Path, args: &[String]) -> Option<String> {
     let refused = log.lines().filter_map(|said| refused_by(said, root));
     refused.into_iter().find_map(|line| {
@@ -66,7 +67,8 @@ fn find_collision_in_source(log: &str, root: &Path, args: &[String]) -> Option<S
     })
 }
 
-/// The line that the compiler shows has the macro's value in place of the parameter's name.
+/// Explains a macro that is also a template parameter of a header, if the line that the compiler shows has the macro's
+/// value in place of the parameter's name.
 fn find_collision_in_header(log: &str, args: &[String]) -> Option<String> {
     log.lines().zip(log.lines().skip(1)).find_map(|(said, shown)| {
         let found = FORMS.iter().find_map(|form| form.captures(said))?;
@@ -88,7 +90,7 @@ fn find_collision_in_header(log: &str, args: &[String]) -> Option<String> {
     })
 }
 
-/// Each macro of the command line: its option, its name and its value.
+/// Returns each macro of the command line: its option, its name and its value.
 fn macros(args: &[String]) -> impl Iterator<Item = (&String, &str, &str)> {
     args.iter().filter_map(|arg| {
         let define = arg.strip_prefix("-D")?;
@@ -104,7 +106,7 @@ fn refused_by(said: &str, root: &Path) -> Option<SourceLine> {
     if is_of_system(file) {
         return None;
     }
-    // Only what exists: an entry of gates.yaml is compiled under a name of its own.
+    // Only files that exist are read, because an entry of gates.yaml is compiled under a name of its own.
     let text = files::read(&root.join(file), MOST_BYTES).ok()?;
     let text = String::from_utf8_lossy(&text);
     let index = usize::try_from(number.checked_sub(1)?).ok()?;

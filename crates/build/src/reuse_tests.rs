@@ -1,5 +1,5 @@
-//! When nvcc is called again and when it is not. A wrapper that refuses to compile tells: it may write nothing that a
-//! test could count.
+//! Tests when nvcc is called again and when it is not. A wrapper that refuses to compile shows a call. It cannot count
+//! its calls, because it may not write anything that a test could read.
 
 use super::tests::{Bench, entry, files, got, script, unit};
 use super::*;
@@ -18,7 +18,7 @@ impl Counted {
         Self::saying("", bench)
     }
 
-    /// Each run of nvcc leaves a warning of its own.
+    /// Makes a bench on which each run of nvcc leaves a warning of its own.
     fn telling(bench: Bench) -> Self {
         let says = "case \"$*\" in *\" -ptx \"*) run=reads;; *) run=makes;; esac\n\
                     echo \"$run $$: warning: counted\"";
@@ -418,7 +418,7 @@ fn a_source_is_read_once_for_its_kernels_and_once_for_its_instances() {
     assert_eq!(bench.calls(&units), 0);
 }
 
-/// As `run KERNEL` does, one kernel after the other, or a file of gates for each.
+/// Asks for entries as `run KERNEL` does for one kernel after the other, or as a file of gates for each does.
 #[test]
 fn entries_that_separate_runs_ask_for_are_one_compilation() {
     let bench = Counted::new(Bench::new(&[("t.cu", TWELVE)]));
@@ -451,7 +451,7 @@ fn entries_that_separate_runs_ask_for_are_one_compilation() {
     assert_eq!(bench.calls(&[units[4].clone()]), 0);
 }
 
-/// One that does not compile costs the others a few more readings, not one each.
+/// Checks that an instance that does not compile costs the others only a few more runs, not one for each.
 #[test]
 fn an_instance_that_does_not_compile_is_found_by_halves() {
     let bench = Counted::telling(Bench::new(&[("t.cu", TWELVE)]));
@@ -481,7 +481,7 @@ fn an_instance_that_does_not_compile_is_found_by_halves() {
     assert_eq!(built.iter().filter(is_told).count(), 4);
 }
 
-/// Else it would depend on what else is built whether a kernel is unchanged.
+/// Otherwise whether a kernel is unchanged would depend on what else is built.
 #[test]
 fn an_instance_compiles_alike_with_other_neighbours() {
     let build = |units: &[Unit]| {
@@ -536,7 +536,8 @@ fn an_instance_that_does_not_compile_harms_no_other() {
     insta::assert_snapshot!(said.join("\n"));
 }
 
-/// nvcc fits the function to its callers: `n` is a constant where one instance calls it, and a loop where two do.
+/// nvcc adapts the function to its callers. If one instance calls it, `n` is a constant; if two do, a loop over `n`
+/// remains.
 #[test]
 fn instances_that_share_a_function_are_compiled_alone() {
     let source = "__device__ __noinline__ int power(int x, int n) { int p = 1; for (; n > 0; n--) p *= x; return p; }\n\

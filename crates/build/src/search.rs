@@ -1,5 +1,5 @@
-//! Where a compiler looks for headers. It says so itself (`-v`), whatever flags, environment or configuration the
-//! directories come from, so that nobody has to know the spellings.
+//! Finds where a compiler looks for headers. The compiler itself says so (`-v`), whether the directories come from
+//! flags, the environment or its configuration, so nobody has to know all spellings.
 
 use crate::files::lexical;
 use crate::toolchain::{Toolchain, clean_command};
@@ -17,9 +17,9 @@ const MOST_OUTPUT: u64 = 16 << 20;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SearchList {
     pub dirs: BTreeSet<String>,
-    /// Those that it was told of, and that are not there.
+    /// Directories that the compiler was given and that do not exist.
     pub missing: BTreeSet<String>,
-    /// Those of `dirs` that are searched without any flags: the compiler's and the system's.
+    /// The part of `dirs` that is searched without any flags: the compiler's and the system's directories.
     pub own: BTreeSet<String>,
 }
 
@@ -73,8 +73,8 @@ impl SearchList {
         Self::parse(&said(flags)?, &said(&[])?)
     }
 
-    /// Reads the lists that a compiler printed, once with the flags of a request and once without any. `None` where it printed
-    /// none: then nobody knows what it looks for.
+    /// Reads the lists that a compiler printed, once with the flags of a request and once without any. Returns `None`
+    /// if it printed none, because then nobody knows where it looks.
     pub fn parse(said: &str, without_flags: &str) -> Option<Self> {
         let own = directories(without_flags)?;
         let dirs = directories(said)?;

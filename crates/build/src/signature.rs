@@ -1,17 +1,17 @@
-//! The parameters of an entry: from its own name, where that is mangled, and from its PTX. Pure.
+//! Reads the parameters of an entry: from its name, if that is mangled, and from its PTX. Pure.
 
 use cpp_demangle::{DemangleOptions, Symbol};
 use model::{Arg, ElemType, Number, ScalarType, ScalarValue};
 
-/// Why a case cannot call an entry, with what it takes and what it is given; `None` where it can, and where the
-/// name does not say.
+/// Returns why a case cannot call an entry, with what the entry takes and what it is given. Returns `None` if the case
+/// can call it, and if the name does not say.
 pub fn misfit(symbol: &str, args: &[Arg]) -> Option<String> {
     let takes = named(symbol, args)?;
     (takes.len() != args.len()).then(|| other_count(symbol, &takes, args))
 }
 
-/// The parameters that a name says an entry has. It is not asked of a captured launch, whose arguments are as long as the
-/// driver said of each parameter.
+/// Returns the parameters that an entry has by its name. A captured launch is not checked by this, because the driver
+/// gave the length of each of its arguments.
 fn named(symbol: &str, args: &[Arg]) -> Option<Vec<String>> {
     parameters(symbol).filter(|_| !is_captured(args))
 }
@@ -23,13 +23,13 @@ fn is_captured(args: &[Arg]) -> bool {
 /// A problem with an argument, or with the number of arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misfit {
-    /// Counted from 0; `None` where it is about all of them.
+    /// The number of the argument, from 0, or `None` if it is about all of them.
     pub argument: Option<usize>,
     pub message: String,
 }
 
-/// Arguments that an entry cannot be meant to get: each `bytes` is the size of the argument next to it. Bytes that
-/// can mean several things, as those of a struct do, are held to their number alone.
+/// Returns the arguments that an entry cannot be meant to get. Each `bytes` is the size of the argument next to it.
+/// Bytes that can mean several things, such as a struct's, are only checked for their number.
 pub fn misfits(
     name: &str,
     symbol: &str,
@@ -114,7 +114,7 @@ fn other_count(symbol: &str, takes: &[String], args: &[Arg]) -> String {
 
 /// One of an entry; at least one of the two is known.
 struct Parameter<'a> {
-    /// As C++ writes its type.
+    /// The type as C++ writes it.
     text: Option<&'a str>,
     slot: Option<Slot>,
 }
@@ -217,14 +217,14 @@ impl Parameter<'_> {
     }
 }
 
-/// The kind of an argument, whatever its value.
+/// The kind of an argument. Its value does not matter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Given {
     Pointer,
     Scalar(ScalarType),
-    /// `nullptr`, written as a number.
+    /// `nullptr`, which is written as a number.
     Zero,
-    /// Bytes that say nothing of what they mean.
+    /// Bytes whose meaning is not known.
     Struct,
 }
 
@@ -291,7 +291,7 @@ fn fits_slot(slot: Slot, arg: &Arg, bytes: usize) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pointee {
     Float(ElemType),
-    /// An integer of so many bytes.
+    /// An integer of this many bytes.
     Whole(usize),
 }
 
@@ -324,7 +324,7 @@ impl Pointee {
     }
 }
 
-/// The parameters of an entry; `None` of one that the PTX does not have, or that is not written as PTX is.
+/// Returns the parameters of an entry, or `None` if the PTX does not have the entry or is not written as PTX.
 pub fn slots(ptx: &str, symbol: &str) -> Option<Vec<Slot>> {
     let behind = ptx.split(".entry ").skip(1).find_map(|rest| {
         let behind = rest.trim_start().strip_prefix(symbol)?.trim_start();
@@ -337,7 +337,7 @@ pub fn slots(ptx: &str, symbol: &str) -> Option<Vec<Slot>> {
     inside.split(',').map(slot).collect()
 }
 
-/// `.param .align 8 .b8 k_param_1[16]`
+/// Parses a parameter such as `.param .align 8 .b8 k_param_1[16]`.
 fn slot(written: &str) -> Option<Slot> {
     // PTX needs no blank before a dot: `.param.u64.ptr.global.align 16 p`.
     let written = written.replace('.', " .");
@@ -405,7 +405,7 @@ fn as_written(arg: &Arg) -> String {
     }
 }
 
-/// `ns::k<float, 4>` of a symbol; the symbol itself where it is not mangled.
+/// Returns `ns::k<float, 4>` for a symbol, or the symbol itself if it is not mangled.
 pub fn qualified(symbol: &str) -> String {
     let options = DemangleOptions::new().no_return_type().no_params();
     demangle(symbol, &options).unwrap_or_else(|| symbol.to_owned())
@@ -414,7 +414,7 @@ pub fn qualified(symbol: &str) -> String {
 /// Characters of a name in a report. CUTLASS has names of thousands.
 const LONGEST_SHORT: usize = 72;
 
-/// As [`qualified`], shortened.
+/// Returns the name like [`qualified`], shortened.
 pub fn short_name(symbol: &str) -> String {
     shortened(&qualified(symbol), LONGEST_SHORT)
 }
@@ -438,7 +438,7 @@ pub fn shortened(name: &str, most: usize) -> String {
     text
 }
 
-/// For each character in how many lists of template arguments it stands.
+/// Returns for each character how many lists of template arguments it is in.
 fn depths(name: &str) -> Vec<usize> {
     let mut depth = 0_usize;
     let mut last = ' ';
@@ -457,7 +457,7 @@ fn depths(name: &str) -> Vec<usize> {
         .collect()
 }
 
-/// Writes `...` for what stands in so many lists.
+/// Returns a name in which `...` replaces everything that is in `depth` or more lists of template arguments.
 fn without_lists(name: &str, depth: usize) -> String {
     let mut text = String::new();
     let mut was_inside = false;
@@ -473,7 +473,7 @@ fn without_lists(name: &str, depth: usize) -> String {
     text
 }
 
-/// `ns::k<float, 4>(float*, int)` of a symbol; the symbol itself where it is not mangled.
+/// Returns `ns::k<float, 4>(float*, int)` for a symbol, or the symbol itself if it is not mangled.
 pub fn whole_name(symbol: &str) -> String {
     let options = DemangleOptions::new().no_return_type();
     demangle(symbol, &options).unwrap_or_else(|| symbol.to_owned())
@@ -488,7 +488,7 @@ fn demangle(symbol: &str, options: &DemangleOptions) -> Option<String> {
     Some(name.0)
 }
 
-/// Bytes of a name as it is shown. Those of CUTLASS have a tenth.
+/// The most bytes of a name that is demangled for display. Names in CUTLASS have a tenth of it.
 const LONGEST_NAME: usize = 64 << 10;
 
 /// A mangled name repeats its parts by reference: of 300 bytes from outside there could be terabytes.
@@ -504,8 +504,8 @@ impl std::fmt::Write for Bounded {
     }
 }
 
-/// `__half const*, int` of `ns::k<__half>(__half const*, int)`. `None` where the name says nothing of them, as of
-/// `extern "C"`, and of a pack (`Dp`), which cpp_demangle writes as one parameter.
+/// Returns `__half const*, int` for `ns::k<__half>(__half const*, int)`. Returns `None` if the name does not contain
+/// the parameters, as with `extern "C"`, and for a pack (`Dp`), which cpp_demangle writes as one parameter.
 pub fn parameters(symbol: &str) -> Option<Vec<String>> {
     if symbol.contains("Dp") {
         return None;
@@ -551,7 +551,7 @@ mod tests {
 
     const RMS: &str = "_ZN4vllm25fused_add_rms_norm_kernelI6__halfLi256EEEvPT_S3_PKS2_fii";
 
-    /// Of cub::DeviceTransform, which takes a pack of inputs.
+    /// A kernel of cub::DeviceTransform, which takes a pack of inputs.
     const PACK: &str = "_ZN3cub17CUB_300001_SM_9006detail9transform16transform_kernelINS2_10policy_hubILb1EN4cuda3std3__45tupleIJPfS9_EEEE10policy1000Ei2OpS9_JS9_S9_EEEvT0_iT1_T2_DpNS2_10kernel_argIT3_EE";
 
     #[test]

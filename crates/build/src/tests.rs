@@ -1,4 +1,4 @@
-//! Real nvcc over small sources; the compiler itself is replaced only where a test counts its calls.
+//! Compiles small sources with the real nvcc. Only tests that count the compiler's calls replace it.
 
 use super::*;
 use crate::toolchain::testing;
@@ -11,8 +11,9 @@ pub(super) struct Bench {
     _cache_dir: tempfile::TempDir,
 }
 
-/// Everything that most kernels here need of the toolkit's `cuda_runtime.h`. nvcc takes in a file of that name before
-/// each source, first from where it runs, and it spends three quarters of its time on the toolkit's own.
+/// The parts of the toolkit's `cuda_runtime.h` that most kernels here need. nvcc includes a file of that name before
+/// each source, and finds this one first because it searches the directory in which it runs. The toolkit's own file
+/// takes three quarters of nvcc's time.
 const RUNTIME: &str = include_str!("tests/cuda_runtime.h");
 
 impl Bench {
@@ -22,7 +23,7 @@ impl Bench {
         bench
     }
 
-    /// With the toolkit's own `cuda_runtime.h`, which host code needs.
+    /// Makes a bench with the toolkit's own `cuda_runtime.h`, which host code needs.
     pub fn with_toolkit(files: &[(&str, &str)]) -> Self {
         let cache_dir = tempfile::tempdir().unwrap();
         let bench = Self {
@@ -89,7 +90,7 @@ fn entries(name: &str) -> Callable {
     }
 }
 
-/// Returns the cubin of a unit, and its PTX where it was compiled.
+/// Returns the cubin of a unit, and its PTX if it was compiled.
 pub(super) fn files(built: &Built) -> (&Path, Option<&Path>) {
     match &built.artifact {
         Some(Artifact::Cubin { path, ptx, .. }) => (path, ptx.as_deref()),
@@ -244,7 +245,7 @@ fn a_compiler_error_is_the_compilers_own_words() {
     insta::assert_snapshot!(faults[2].1);
     insta::assert_snapshot!(faults[3].1);
     insta::assert_snapshot!(faults[4].1);
-    // Nothing of where this machine keeps its toolkit.
+    // The message does not say where this machine keeps its toolkit.
     let toolkit = &faults[5].1;
     assert!(
         toolkit.starts_with("cuda/include/cuda_fp16.h("),
@@ -305,7 +306,7 @@ fn reports_ptxas_values_for_each_architecture() {
 /// Entries with everything that a cubin says, or does not.
 const TAKES: &str = include_str!("tests/takes.cu");
 
-/// The other tests here may use the short header.
+/// Because of this, the other tests here may use the short header.
 #[test]
 fn the_toolkits_header_adds_nothing_to_a_kernel() {
     let build = |bench: Bench| {
@@ -604,7 +605,7 @@ fn a_signature_that_is_not_the_sources_is_refused() {
     insta::assert_snapshot!(unknown);
 }
 
-/// `k.cu` through a compiler that is a script.
+/// Compiles `k.cu` with a compiler that is a script.
 fn compile_with(body: &str, deadline: Duration) -> Result<compile::Outcome> {
     let bench = Bench::new(&[("k.cu", "")]);
     let dir = tempfile::tempdir().unwrap();
@@ -663,7 +664,7 @@ fn a_launcher_without_a_runtime_to_link_is_no_fault_of_the_launcher() {
         compile::compile(shop, &[&unit]).map(|mut compiled| compiled.pop().unwrap())
     };
     insta::assert_snapshot!(refuse(None).unwrap_err());
-    // Where there is one, it is the source's flags that hide it.
+    // If there is a toolkit, the source's own flags hide it.
     let fault = refuse(Some("/opt/cuda/lib64".into())).unwrap().unwrap_err();
     assert_eq!(fault.kind, FaultKind::Compile);
 }

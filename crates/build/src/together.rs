@@ -1,4 +1,5 @@
-//! Units of several modules: each module is built as a unit of its own, and a group is made of what comes of them.
+//! Builds units that consist of several modules. Each module is built as a unit of its own, and a group is made from
+//! the results.
 
 use super::{Artifact, Built};
 use model::{BuildFacts, Callable, Fault, FaultKind, ModuleEntry, Seen, Unit};
@@ -6,10 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use system::error::{Error, Result};
 
-/// Builds units of which some are groups, in the order given. `built` builds units that are none.
+/// Builds units, some of which are groups, in the given order. `built` builds units that are not groups.
 ///
 /// # Errors
-/// As `built`.
+/// Returns the errors of `built`.
 pub fn build(
     units: &[Unit],
     built: impl FnOnce(&[Unit]) -> Result<Vec<Built>>,
@@ -33,7 +34,7 @@ pub fn build(
     Ok(all)
 }
 
-/// The unit itself, or one for each module of a group.
+/// Returns the unit itself, or one unit for each module of a group.
 fn modules_of(unit: &Unit) -> Vec<Unit> {
     let Callable::Together { modules, .. } = &unit.call else {
         return vec![unit.clone()];
@@ -57,7 +58,7 @@ fn modules_of(unit: &Unit) -> Vec<Unit> {
         .collect()
 }
 
-/// The first module that was not built says why the group was not.
+/// Joins the modules of a group. If a module was not built, the group has the fault of the first such module.
 fn join(modules: Vec<Built>, steps: &[usize]) -> Built {
     let mut read = BTreeMap::new();
     for file in modules.iter().flat_map(|module| module.read.iter()) {
@@ -153,7 +154,7 @@ mod tests {
         }
     }
 
-    /// A group of the kernels `a` and `b`.
+    /// Returns a group of the kernels `a` and `b`.
     fn group(steps: &[usize]) -> Unit {
         let module = |name: &str| ModuleEntry {
             source: format!("{name}.cubin"),
@@ -169,7 +170,7 @@ mod tests {
         )
     }
 
-    /// Each unit is built, but for that of `missing`.
+    /// Builds every unit except the unit `missing`.
     fn built(units: &[Unit], missing: &str) -> Vec<Built> {
         units
             .iter()

@@ -1,4 +1,4 @@
-//! Memory and modules, by hash: in chunks, so that memory that did not change is stored once.
+//! Stores memory and modules by hash, in chunks, so that memory that did not change is stored only once.
 
 use crate::Damage;
 use ruzstd::decoding::StreamingDecoder;
@@ -41,7 +41,7 @@ pub struct Content {
     pub chunks: Vec<Hash>,
 }
 
-/// The directory with the chunks.
+/// The directory that holds the chunks.
 pub struct Contents {
     dir: PathBuf,
     /// Chunks that this process has stored or found.
@@ -59,8 +59,10 @@ impl Contents {
         }
     }
 
+    /// Stores bytes.
+    ///
     /// # Errors
-    /// Those of writing, such as a full disk.
+    /// Returns errors of writing, such as a full disk.
     pub fn put(&mut self, bytes: &[u8]) -> io::Result<Content> {
         fs::create_dir_all(&self.dir)?;
         let chunks = bytes.chunks(CHUNK).map(|chunk| self.put_chunk(chunk));
@@ -80,7 +82,8 @@ impl Contents {
             return Ok(hash);
         }
         let packed = compress_to_vec(chunk, CompressionLevel::Fastest);
-        // Another process may store the same chunk now: each writes a file of its own, and the last one stays.
+        // Another process may store the same chunk at this moment. Each writes a file of its own, and the last one
+        // stays.
         let unfinished = path.with_extension(format!("{}.part", std::process::id()));
         fs::write(&unfinished, &packed)?;
         fs::rename(&unfinished, &path)?;
@@ -88,8 +91,10 @@ impl Contents {
         Ok(hash)
     }
 
+    /// Reads bytes.
+    ///
     /// # Errors
-    /// A chunk that is missing, cannot be read, or is not what its name says.
+    /// Returns an error for a chunk that is missing, cannot be read, or does not have the hash in its name.
     pub fn get(&self, content: &Content) -> Result<Vec<u8>, Damage> {
         let mut bytes = Vec::new();
         for hash in &content.chunks {

@@ -1,4 +1,4 @@
-//! Why a capture cannot be read.
+//! The reasons for which a capture cannot be read.
 
 use std::fmt;
 use std::path::PathBuf;

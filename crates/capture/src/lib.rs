@@ -24,5 +24,5 @@ pub use lines::{
 };
 pub use request::{Request, VARIABLE};
 
-/// Stands in the first line of each file.
+/// The schema, which is in the first line of each file.
 pub const SCHEMA: &str = "gatekeeper.capture/1";

@@ -1,4 +1,4 @@
-//! The lines of a capture.
+//! The lines of a capture, and how they are written and read.
 
 use crate::{Content, Damage, SCHEMA};
 use model::TensorMap;
@@ -14,7 +14,7 @@ const LONGEST_LINE: u64 = 64 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Line {
-    /// The first line.
+    /// The first line of a file, about its process.
     Process(Process),
     Launch(Box<LaunchRecord>),
     LeftOut(LeftOut),
@@ -26,7 +26,7 @@ pub enum Line {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Launched {
-    /// Mangled.
+    /// The mangled name of the kernel.
     pub kernel: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
@@ -38,17 +38,17 @@ pub struct Launched {
 pub struct Process {
     pub schema: String,
     pub pid: u32,
-    /// The program and its arguments.
+    /// The words that started the program: its path and its arguments.
     pub command: Vec<String>,
 }
 
-/// One launch of a kernel.
+/// One launch of a kernel, with what it can reach.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LaunchRecord {
     /// Counted from 1 over the launches of this kernel in this process.
     pub number: u64,
-    /// Mangled.
+    /// The mangled name of the kernel.
     pub kernel: String,
     /// The regions of the program that it was in, outermost first, with slashes between them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,7 +56,7 @@ pub struct LaunchRecord {
     /// A cubin, a fat binary or PTX, as the program gave it to the driver.
     pub module: Content,
     pub device: String,
-    /// Compute capability: major and minor.
+    /// The compute capability: major and minor number.
     pub capability: [u8; 2],
     /// The driver's version of CUDA: 13000 is 13.0.
     pub driver: i32,
@@ -69,10 +69,10 @@ pub struct LaunchRecord {
     /// It may start before the launch ahead of it in its stream ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub programmatic: bool,
-    /// Bytes.
+    /// The size of dynamic shared memory in bytes.
     pub dynamic_shared: u32,
     pub parameters: Vec<Parameter>,
-    /// By address.
+    /// The allocations that the launch can reach, ordered by address.
     pub allocations: Vec<Allocation>,
     /// Variables of the module before the launch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -86,20 +86,20 @@ pub struct LaunchRecord {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomInputs {
-    /// Those of floats, which are random.
+    /// The bytes that belong to floats, which are replaced by random values.
     pub replaced: u64,
-    /// Those that are the program's.
+    /// The bytes that are still the program's own.
     pub kept: u64,
 }
 
-/// A `__constant__` or `__device__` variable.
+/// A `__constant__` or `__device__` variable and its content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variable {
-    /// As the linker knows it.
+    /// The name as the linker knows it.
     pub name: String,
     pub before: Content,
-    /// Tensor maps in it.
+    /// The tensor maps in the variable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub maps: Vec<PlacedMap>,
 }
@@ -109,15 +109,15 @@ pub struct Variable {
 pub struct Parameter {
     /// In bytes, in the kernel's parameters.
     pub offset: u32,
-    /// In hexadecimal digits.
+    /// The value's bytes, written in hexadecimal digits.
     pub bytes: String,
-    /// Tensor maps in it.
+    /// The tensor maps in the parameter.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub maps: Vec<PlacedMap>,
 }
 
 impl Parameter {
-    /// Returns `None` where its text is not hexadecimal.
+    /// Returns `None` if its text is not hexadecimal.
     pub fn decode(&self) -> Option<Vec<u8>> {
         self.bytes
             .as_bytes()
@@ -126,7 +126,7 @@ impl Parameter {
             .collect()
     }
 
-    /// Returns the words in it that may be addresses: its own value, or those of a struct's members.
+    /// Returns the words of a parameter that may be addresses: its own value, or the values of a struct's members.
     pub fn addresses(&self) -> impl Iterator<Item = u64> {
         let bytes = self.decode().unwrap_or_default();
         let (words, _) = bytes.as_chunks();
@@ -154,11 +154,11 @@ pub enum EncodedMap {
     },
     // The rest is known by name alone.
     Interleaved,
-    /// A CUtensorMapDataType.
+    /// The map has this CUtensorMapDataType, and nothing else of it is known.
     DataType {
         number: u32,
     },
-    /// A CUtensorMapSwizzle.
+    /// The map has this CUtensorMapSwizzle, and nothing else of it is known.
     Swizzle {
         number: u32,
     },
@@ -170,13 +170,13 @@ pub enum EncodedMap {
 pub struct Allocation {
     pub address: u64,
     pub before: Content,
-    /// `None` where it is as before.
+    /// The content after the launch, or `None` if the launch did not change it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Content>,
-    /// Tensor maps in it before.
+    /// The tensor maps in it before the launch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub maps: Vec<PlacedMap>,
-    /// Tensor maps in it after, where it is not as before.
+    /// The tensor maps in it after the launch, if the launch changed it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub maps_after: Vec<PlacedMap>,
 }
@@ -219,7 +219,7 @@ pub enum Reason {
     GraphOnDevice,
     /// Its CUDA graph was made in a way that is not followed.
     UnknownGraph,
-    /// The module cannot be read.
+    /// The module of the kernel cannot be read.
     DamagedModule { problem: String },
     /// The driver got the module in a way that is not followed.
     UnknownModule,
@@ -237,7 +237,7 @@ pub enum Reason {
     RandomInputs { code: i32 },
     /// It uses textures or surfaces, which are handles to memory in a form of the driver's own.
     Textures,
-    /// The driver lacks a function.
+    /// The driver lacks a function that capture needs.
     OldDriver { call: String },
     /// The driver refused a call of the capture itself.
     Driver { call: String, code: i32 },
@@ -248,11 +248,11 @@ pub enum Reason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryKind {
-    /// cuMemAllocManaged.
+    /// Memory that cuMemAllocManaged has allocated.
     Managed,
-    /// Pinned, or registered.
+    /// Memory of the host, pinned or registered.
     Host,
-    /// Another GPU has it.
+    /// Memory that is on another GPU.
     Peer,
     /// It is from a pool that shares its memory, or a graph's own allocation.
     Pool,
@@ -339,8 +339,10 @@ pub struct Writer {
 }
 
 impl Writer {
+    /// Creates the file of a process.
+    ///
     /// # Errors
-    /// Those of writing.
+    /// Returns errors of writing.
     pub fn create(capture: &Path, process: Process) -> io::Result<Self> {
         let name = format!("process-{}.jsonl", process.pid);
         let file = File::create(capture.join(name))?;
@@ -349,8 +351,10 @@ impl Writer {
         Ok(writer)
     }
 
+    /// Adds a line.
+    ///
     /// # Errors
-    /// Those of writing.
+    /// Returns errors of writing.
     pub fn add(&mut self, line: &Line) -> io::Result<()> {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');
@@ -359,15 +363,17 @@ impl Writer {
     }
 }
 
-/// All processes of a capture.
+/// The lines of all processes of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capture {
     pub processes: Vec<(Process, Vec<Line>)>,
 }
 
 impl Capture {
+    /// Reads a capture.
+    ///
     /// # Errors
-    /// A directory or file that cannot be read, and lines that are not a capture's.
+    /// Returns an error for a directory or file that cannot be read, and for lines that are not a capture's.
     pub fn read(dir: &Path) -> Result<Self, Damage> {
         let unreadable = |error: io::Error| Damage::Unreadable {
             path: dir.to_owned(),
@@ -533,7 +539,7 @@ mod tests {
         assert_eq!(capture.launches().count(), 1);
     }
 
-    /// Before, they were known by name alone, which says nothing of their corners.
+    /// An older capture has such a map by name alone, which says nothing of its corners.
     #[test]
     fn maps_for_images_of_an_older_capture_are_refused_by_name() {
         let dir = tempfile::tempdir().unwrap();

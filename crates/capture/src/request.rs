@@ -1,4 +1,4 @@
-//! The request to the library inside the program under capture.
+//! The request that `gatekeeper capture` passes to the library inside the program.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -11,9 +11,9 @@ pub const VARIABLE: &str = "GATEKEEPER_CAPTURE";
 pub struct Request {
     /// The directory of the capture, absolute.
     pub out: PathBuf,
-    /// Parts of kernel names, with `*`; all kernels where there is none.
+    /// Parts of kernel names, with `*`. Without any, all kernels are captured.
     pub kernels: Vec<String>,
-    /// Names of regions, with `*`; the whole program where there is none.
+    /// Names of regions, with `*`. Without any, the whole program is captured.
     pub regions: Vec<String>,
     /// How many launches of each kernel, in each region.
     pub launches: u32,
@@ -24,26 +24,26 @@ pub struct Request {
 }
 
 impl Request {
-    /// Whether a kernel is to be captured, by its mangled or its readable name.
+    /// Returns true if a kernel is to be captured, by its mangled or its readable name.
     pub fn selects(&self, symbol: &str, readable: &str) -> bool {
         let mut globs = self.kernels.iter();
         self.kernels.is_empty() || globs.any(|glob| Self::fits(glob, symbol, readable))
     }
 
-    /// Whether a glob is of a kernel, by its mangled or its readable name.
+    /// Returns true if a glob fits a kernel, by its mangled or its readable name.
     pub fn fits(glob: &str, symbol: &str, readable: &str) -> bool {
         fits(glob, symbol) || fits(glob, readable)
     }
 
-    /// Whether a launch is to be captured while these regions are open.
+    /// Returns true if a launch is to be captured while these regions are open.
     pub fn selects_in(&self, open: &[String]) -> bool {
         let is_named = |region: &String| self.regions.iter().any(|glob| fits(glob, region));
         self.regions.is_empty() || open.iter().any(is_named)
     }
 }
 
-/// `*` is any text. The names have characters that mean something to a glob for files (`[`, `{`, `?`), so no other
-/// character does here.
+/// Returns true if a glob fits a name. Only `*` has a meaning, which is any text: names contain the other characters
+/// that globs for files give a meaning (`[`, `{`, `?`).
 fn fits(glob: &str, name: &str) -> bool {
     let mut parts = glob.split('*');
     let first = parts.next().unwrap_or_default();

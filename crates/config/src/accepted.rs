@@ -1,5 +1,5 @@
-//! baselines/accepted.yaml: regressions that are intended, each with a limit, and findings that are known, each
-//! with its line; with a name and a last day.
+//! Reads baselines/accepted.yaml: intended regressions, each with a limit, and known findings, each with its line.
+//! Every acceptance has a person's name and a last day.
 
 use super::context::Context;
 use super::limit::{read_counters, read_limit};
@@ -76,7 +76,7 @@ impl Spanned<AcceptedEntry> {
     }
 }
 
-/// Reads the acceptances next to the gates of `loaded`; none where there is no such file.
+/// Reads the acceptances next to the gates of `loaded`. There are none if the file does not exist.
 ///
 /// # Errors
 /// Usage, for anything wrong with the file, with line, column and key.
@@ -90,10 +90,11 @@ pub fn load_acceptances(loaded: &Loaded) -> Result<Vec<Acceptance>> {
     parse(&text, loaded).map_err(Error::Usage)
 }
 
-/// As [`acceptances`], and each has to be of something that gates.yaml asks for.
+/// Reads the acceptances like [`load_acceptances`], and requires that each one accepts something that gates.yaml
+/// checks.
 ///
 /// # Errors
-/// Usage, as there, and for one that is of nothing.
+/// Usage, for anything wrong with the file, and for an acceptance of nothing.
 pub fn validate_acceptances(loaded: &Loaded) -> Result<Vec<Acceptance>> {
     let accepted = load_acceptances(loaded)?;
     // The kernels of compiled files are not known here.
@@ -237,7 +238,7 @@ fn matching_units(filter: &Filter, loaded: &Loaded) -> (Vec<Subject>, bool) {
     (subjects.collect(), !variants.is_subset(&built))
 }
 
-/// The rule that replaces the gate's own limit.
+/// Returns the rule that replaces the gate's own limit.
 fn resolve_rule(
     written: &Spanned<String>,
     limit: &Spanned<String>,
@@ -261,7 +262,7 @@ fn resolve_rule(
         metric,
         &Context {
             unit: metric.facet() == Facet::Resources,
-            // Which of them it is for is not known here.
+            // An acceptance does not say whether its subject is compiled by us or came as a file.
             compiled: true,
             ..Context::of_units(&scope)
         },
@@ -280,7 +281,7 @@ fn resolve_rule(
     }
 }
 
-/// A day that there is, in the form that sorts as text.
+/// Returns the date if the day exists. Its form sorts as text.
 fn check_date(spot: &Spanned<String>) -> std::result::Result<String, Problem> {
     let day = spot.trim();
     match humantime::parse_rfc3339(&format!("{day}T00:00:00Z")) {

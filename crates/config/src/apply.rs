@@ -1,7 +1,8 @@
-//! Writes a variant into the text of gates.yaml, and changes nothing else of it.
+//! Writes a variant into the text of gates.yaml, and changes nothing else in it.
 //!
-//! The text is edited where the variant belongs, and every other byte stays. Whether the new text means the old file
-//! and the variant is asked of the reader and not of the edit: what it would change besides is refused.
+//! The text is edited where the variant belongs, and every other byte stays. Afterwards the new text is read again, and
+//! its tree compared with the old tree plus the variant. If the edit changed anything else, for example through an
+//! alias, it is refused. So the edit may be simple, and an error in it cannot damage a file.
 
 use super::layout::{self, Node, NodeKind, Style};
 use super::raw::{self, DEFAULT};
@@ -17,7 +18,7 @@ use system::error::Diagnostic;
 #[derive(Clone, Copy, Debug)]
 pub struct VariantChange<'a> {
     pub kernel: &'a str,
-    /// Is added after the others where there is none of this name.
+    /// The name of the variant. If there is none of this name, it is added after the others.
     pub variant: &'a str,
     /// The variant that a new one takes everything else from: its other macros, its launch, its gates.
     pub like: &'a str,
@@ -25,12 +26,13 @@ pub struct VariantChange<'a> {
     pub define: &'a BTreeMap<String, String>,
 }
 
-/// The text of the file with the variant in it, each comment and line of the rest as it was. `file` is its name in
-/// messages.
+/// Returns the text of the file with the variant in it. Every comment and line of the rest is as it was. `file` is its
+/// name in messages.
 ///
 /// # Errors
-/// A text that is no file of gates, a kernel or variant that is not there, and what cannot be written without changing
-/// something else: a place that is an alias or merged in, a variant that others share.
+/// Returns an error for a text that is no file of gates, for a kernel or variant that does not exist, and for a change
+/// that cannot be written without changing something else: in an alias, in merged keys, or in a variant that others
+/// share.
 pub fn apply_variant(
     file: &str,
     text: &str,
@@ -78,7 +80,7 @@ fn check_names(change: &VariantChange<'_>) -> Result<(), String> {
     }
 }
 
-/// As generators mark what they write, in the comment at its top.
+/// Returns true if the comment at the top of a file says that a generator wrote it.
 fn is_generated(text: &str) -> bool {
     text.lines()
         .map(str::trim_start)
@@ -94,7 +96,7 @@ fn write_by_hand(change: &VariantChange<'_>) -> String {
     )
 }
 
-/// The tree that the file has to mean afterwards.
+/// Returns the tree that the edited file must have.
 fn expect_tree(old: &Tree, change: &VariantChange<'_>) -> Result<Tree, String> {
     let mut tree = old.clone();
     let kernel = get_mut(&mut tree, "kernels")
@@ -160,7 +162,7 @@ fn set(tree: &mut Tree, name: &str, value: Tree) {
     }
 }
 
-/// The path of the first thing that is not the same in both. The order of keys means nothing.
+/// Returns the path of the first difference between two trees. The order of keys does not matter.
 fn find_difference(left: &Tree, right: &Tree) -> Option<String> {
     let below = |name: &str, path: String| match path.as_str() {
         "" => name.to_owned(),
@@ -242,7 +244,7 @@ impl Writer<'_> {
         self.edit_variant(there, tree)
     }
 
-    /// For a kernel that has only the variant without a name: it stays.
+    /// Inserts `variants:` into a kernel that has only the variant without a name, and keeps that variant.
     fn insert_variants(&self, kernel: &Node) -> Result<Edit, String> {
         let (variant, define) = (self.change.variant, write_define(self.change.define));
         let after = ["define", "flags", "include_dirs", "entry", "source"]
@@ -258,7 +260,8 @@ impl Writer<'_> {
         self.insert_entry(kernel, after, &entry)
     }
 
-    /// A variant with what the one that it is like has: `like` says its macros, merged ones too.
+    /// Returns the text of a variant with the keys of the variant that it is based on. `like` has that variant's
+    /// macros, including merged ones.
     fn write_variant(&self, variants: &Node, around: Style, like: &Tree) -> Result<String, String> {
         let (name, like_name) = (self.change.variant, self.change.like);
         let define = write_define(&self.all_macros(Some(like)));
@@ -347,7 +350,7 @@ impl Writer<'_> {
         Ok(edits)
     }
 
-    /// Those of a variant, and over them those of the change.
+    /// Returns the macros of a variant, replaced or completed by the macros of the change.
     fn all_macros(&self, variant: Option<&Tree>) -> BTreeMap<String, String> {
         let mut all = BTreeMap::new();
         if let Some(Tree::Map(define)) = variant.and_then(|variant| variant.get("define")) {
@@ -361,7 +364,7 @@ impl Writer<'_> {
         all
     }
 
-    /// After the entry with this key, else after the last.
+    /// Inserts after the entry with this key, or after the last entry.
     fn insert_entry(&self, map: &Node, after: Option<&str>, entry: &str) -> Result<Edit, String> {
         let NodeKind::Map(style, entries) = &map.kind else {
             return Err("an alias stands where a mapping is needed".to_owned());
@@ -386,7 +389,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The text before the first key of a block.
+    /// Returns the text before the first key of a block.
     fn indent(&self, map: &Node) -> Result<&str, String> {
         let first = match &map.kind {
             NodeKind::Map(Style::Block, entries) => entries.first(),
@@ -400,7 +403,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Behind a comment, too, on the line of the last character of what ends at `end`.
+    /// Returns the end of the line on which something ends, behind a comment on that line. `end` is the position after
+    /// its last character, or after blank space that follows it.
     fn end_of_line(&self, end: usize) -> usize {
         let (before, _) = self.text.split_at_checked(end).unwrap_or((self.text, ""));
         let end = before.trim_end().len();
@@ -432,7 +436,8 @@ fn write_define(define: &BTreeMap<String, String>) -> String {
     format!("define: {{{}}}", macros.join(", "))
 }
 
-/// Quoted, unless it is a whole number as a program would write it, or a word that YAML has no other use for.
+/// Returns a value as YAML: quoted, unless it is a whole number as a program would write it, or a word that YAML does
+/// not read as something else.
 fn write_word(value: &str) -> String {
     let number = value
         .parse::<i64>()

@@ -1,10 +1,12 @@
-//! Lists of architectures, as `[sm_89, sm_90]`.
+//! Resolves lists of architectures, such as `[sm_89, sm_90]`.
 
 use super::yaml::{Problem, Spanned};
 use model::Arch;
 
+/// Resolves a list of architectures.
+///
 /// # Errors
-/// An empty list, a name that is no architecture, and one that stands twice.
+/// Returns an error for an empty list, a name that is no architecture, and a name that occurs twice.
 pub fn resolve_architectures(raw: &Spanned<Vec<Spanned<String>>>) -> Result<Vec<Arch>, Problem> {
     if raw.is_empty() {
         return Err(raw.problem("no architectures: nothing would be built"));

@@ -1,4 +1,5 @@
-//! `binaries:`: compiled files, and the limits that their kernels must keep. Which kernels a file has is not known here.
+//! Resolves `binaries:`, which names compiled files and the limits that their kernels must keep. It does not know which
+//! kernels a file contains.
 
 use super::architectures::resolve_architectures;
 use super::limit::read_plain_limit;
@@ -20,17 +21,17 @@ pub struct BinaryGates {
     /// Limits on how many kernels it has.
     pub count: Vec<FileLimit>,
     pub gates: Vec<KernelLimits>,
-    /// `gates.yaml:4`, where the architectures are.
+    /// The line in which the architectures are, such as `gates.yaml:4`.
     pub declared: String,
 }
 
 /// Limits on the kernels that a name fits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelLimits {
-    /// Globs; every kernel where there is none.
+    /// Globs of kernel names. Without any, every kernel is meant.
     pub kernels: Vec<Glob>,
     pub limits: Vec<FileLimit>,
-    /// `gates.yaml:7`, where the globs are.
+    /// The line in which the globs are, such as `gates.yaml:7`.
     pub declared: String,
 }
 
@@ -42,7 +43,7 @@ pub struct FileLimit {
 }
 
 impl BinaryGates {
-    /// Whether another file of gates has the same section, in whichever lines.
+    /// Returns true if another file of gates has the same section. Its lines do not matter.
     pub fn asks_the_same(&self, other: &Self) -> bool {
         self.without_places() == other.without_places()
     }
@@ -60,7 +61,8 @@ impl BinaryGates {
         all
     }
 
-    /// Whether more kernels than the baseline has are something to consent to.
+    /// Returns true if the number of kernels is compared with the baseline's, so that somebody must consent to new
+    /// kernels.
     pub fn limits_growth(&self) -> bool {
         self.count.iter().any(|limit| is_relative(&limit.rule))
     }
@@ -111,7 +113,7 @@ pub fn resolve_binary(
     })
 }
 
-/// A glob stands for one file of one directory, so that nothing is searched for.
+/// Checks the path of a file. A glob must stand for one file in one directory, so that nothing has to be searched.
 fn check_path(file: &Spanned<String>) -> Result<(), Problem> {
     let path = Path::new(file.as_str());
     let is_glob = |text: &str| text.contains(['*', '?', '[', '{']);
@@ -210,7 +212,7 @@ impl Reader<'_> {
     }
 }
 
-/// A bound, or a change against the baseline.
+/// Reads a bound, or a limit on the change from the baseline.
 fn read_file_limit(text: &Spanned<String>, metric: Metric) -> Result<Limit, Problem> {
     match read_plain_limit(text, metric, |context| context.compiled = true)? {
         None => Err(text

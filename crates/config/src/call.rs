@@ -1,4 +1,4 @@
-//! How a kernel is called: entry or launcher, arguments, launch.
+//! Resolves how a kernel is called: its entry or launcher, its arguments, and its launch.
 
 use super::image;
 use super::raw::{Formula, Launcher, RawArg, RawLaunch};
@@ -102,7 +102,8 @@ fn resolve_dynamic_shared(
     }
 }
 
-/// `scopes`: every shape of the file, selected or not, so that the unit does not depend on a filter.
+/// Resolves the launcher of a unit. `scopes` has every shape of the file, selected or not, so that the unit does not
+/// depend on a filter.
 pub fn resolve_launcher(
     raw: &Spanned<Launcher>,
     args: &[Arg],
@@ -167,7 +168,7 @@ pub fn resolve_launcher(
     })
 }
 
-/// `of`: what it is the name of.
+/// Checks the name of an entry. `of` says for the message what has this name.
 pub fn check_entry_name(name: &Spanned<String>, of: &str) -> Result<String, Problem> {
     let trimmed = name.trim();
     if trimmed.is_empty() || trimmed.contains(['\n', ';', '{', '"', '\\']) {
@@ -199,7 +200,7 @@ pub fn check_c_name(name: &Spanned<String>) -> Result<String, Problem> {
     Err(name.problem(format!("`{name}` is not the name of a function")))
 }
 
-/// Who is called: not everything can be passed to everyone.
+/// The kinds of function that a step calls. Each accepts other arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Callee {
     Kernel,
@@ -345,10 +346,10 @@ fn resolve_arg(
     }
 }
 
-/// (2 - 2^-7) * 2^127
+/// The largest finite bf16: (2 - 2^-7) * 2^127.
 const BF16_MAX: f64 = 3.389_531_389_251_535_5e38;
 
-/// The tensor of this name.
+/// Returns the tensor with this name.
 pub fn find_tensor<'a>(
     name: &Spanned<String>,
     tensors: &'a [Tensor],

@@ -1,4 +1,6 @@
-//! Conditions: `registers <= 64 || occupancy >= 0.5`.
+//! Resolves conditions such as `registers <= 64
+//!
+//! occupancy >= 0.5`.
 
 use super::context::Context;
 use super::names::suggest_metric;
@@ -26,7 +28,7 @@ pub fn read_condition(spot: &Spanned<String>, context: &Context<'_>) -> Result<E
     })
 }
 
-/// Whether all that a condition refers to belongs to a unit.
+/// Returns true if everything that a condition refers to belongs to a unit.
 pub fn is_about_resources(text: &str, dims: &[&str]) -> bool {
     let resource = |name: &str| {
         Metric::from_name(name).is_none_or(|metric| metric.facet() == Facet::Resources)
@@ -39,7 +41,7 @@ pub fn is_about_resources(text: &str, dims: &[&str]) -> bool {
     })
 }
 
-/// Whose times an expression refers to: the variant, or `None` for its own.
+/// Returns the variants whose times an expression refers to. `None` is the variant's own.
 pub fn timed_variants(text: &str) -> Vec<Option<String>> {
     let is_time =
         |name: &str| Metric::from_name(name).is_some_and(|metric| metric.facet() == Facet::Times);

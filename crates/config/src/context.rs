@@ -1,4 +1,4 @@
-//! The names that limits and conditions may refer to.
+//! Knows the names that limits and conditions may refer to.
 
 use super::names::suggest_metric;
 use super::scope::Scope;
@@ -8,13 +8,13 @@ use model::expr::{Expression, Name};
 use model::{Facet, Metric, Num, Rival, Tier};
 use std::collections::BTreeMap;
 
-/// The owner of a limit.
+/// The owner of a limit, and the names that the limit may use.
 pub struct Context<'a> {
     pub scope: &'a Scope<'a>,
     /// One limit for all shapes: only resources, and no dimensions.
     pub unit: bool,
     pub variant: &'a str,
-    /// All variants of the kernel.
+    /// All variants of the kernel, including the owner.
     pub siblings: &'a [KernelVariant<'a>],
     pub dims: &'a [&'a str],
     pub rivals: &'a [Rival],

@@ -1,8 +1,8 @@
-//! Defaults of gates.yaml.
+//! The values that gates.yaml has for keys that nobody wrote.
 
 use model::{Mode, Num, Pairing, Schedule, Simulation, WarpHazards};
 
-/// Seeds 1 to this.
+/// The default number of seeds. They are 1 to this number.
 pub const SEEDS: u64 = 5;
 /// More is a mistake: one seed of a large shape takes seconds.
 pub const MAX_SEEDS: u64 = 1000;

@@ -1,4 +1,4 @@
-//! `nondeterministic`: whether launches on the same inputs may differ, and why.
+//! Resolves `nondeterministic`, which says whether launches on the same inputs may differ, and why.
 
 use super::yaml::{Problem, Spanned};
 use model::Determinism;

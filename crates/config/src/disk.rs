@@ -1,4 +1,4 @@
-//! Paths of gates.yaml, and the kinds of thing that they lead to.
+//! Finds out what the paths of gates.yaml lead to.
 
 use std::path::{Path, PathBuf};
 use system::files::{self, FileKind};
@@ -6,7 +6,7 @@ use system::files::{self, FileKind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathKind {
     File,
-    /// More than any source has.
+    /// A file that is larger than any source.
     LargeFile,
     /// A FIFO, a device or a socket.
     Special,
@@ -19,7 +19,7 @@ pub enum PathKind {
 pub enum Outside {
     /// Outside the repository, once its links are followed.
     Repository,
-    /// There is no repository.
+    /// There is no repository, so no path is inside it.
     Everything,
 }
 
@@ -43,7 +43,7 @@ pub fn on_disk<'a>(
     }
 }
 
-/// The top of the repository that a directory is in, with all links followed.
+/// Returns the top of the repository that a directory is in, with all links followed.
 pub fn find_top(root: &Path) -> Option<PathBuf> {
     let root = std::fs::canonicalize(root).ok()?;
     let mut dirs = root.ancestors();
@@ -52,7 +52,7 @@ pub fn find_top(root: &Path) -> Option<PathBuf> {
     Some(top.to_owned())
 }
 
-/// Why a path that goes up is none of the repository, if it is none.
+/// Returns why a path that goes up leaves the repository, or `None` if it stays inside.
 fn find_outside(top: Option<&Path>, path: &str, place: &Path) -> Option<Outside> {
     if path != ".." && !path.starts_with("../") {
         return None;

@@ -1,4 +1,4 @@
-//! `expect`: variants that are wrong on purpose, by the gates that catch them.
+//! Resolves `expect`, which names variants that are wrong on purpose and the gates that must catch them.
 
 use super::condition::timed_variants;
 use super::gates::expression;
@@ -6,8 +6,8 @@ use super::variant::KernelVariant;
 use super::yaml::{Problem, Spanned, suggest};
 use model::{Expected, Facet, Gate, GateName, Limit, Rule};
 
-/// Whether a variant that is to fail is asked for what a gate is about. Nobody measures how fast a wrong kernel is,
-/// and there is no baseline to hold it to.
+/// Returns true if a gate applies to a variant that must fail. Nobody measures the speed of a wrong kernel, and it has
+/// no baseline.
 pub fn is_asked(gate: &Gate) -> bool {
     let is_untimed =
         expression(&gate.rule).is_none_or(|expr| timed_variants(&expr.text).is_empty());
@@ -29,7 +29,7 @@ pub fn is_asked(gate: &Gate) -> bool {
     }
 }
 
-/// `gates`: those that the variant is asked for.
+/// Resolves the expectation of a variant. `gates` are the gates that apply to it.
 pub fn resolve(
     kernel: &KernelVariant<'_>,
     names: &Spanned<Vec<Spanned<String>>>,

@@ -1,10 +1,10 @@
-//! `fallback`: another variant that can stand in for one, as it computes the same.
+//! Resolves `fallback`, which names another variant that can replace this one because it computes the same.
 
 use super::variant::KernelVariant;
 use super::yaml::{Problem, Spanned};
 use model::{Case, Fallback, Reference, Tensor};
 
-/// `cases`: of all variants.
+/// Resolves the fallbacks of all variants. `cases` are the cases of all variants.
 pub fn resolve(
     kernels: &[KernelVariant<'_>],
     cases: &[Case],
@@ -75,7 +75,7 @@ fn check(
     }
 }
 
-/// Whether the line of fallbacks leads back to where it began.
+/// Returns true if the chain of fallbacks leads back to its first variant.
 fn comes_back(first: &KernelVariant<'_>, kernels: &[KernelVariant<'_>]) -> bool {
     let mut next = first.fallback;
     for _ in kernels {
@@ -91,7 +91,8 @@ fn comes_back(first: &KernelVariant<'_>, kernels: &[KernelVariant<'_>]) -> bool 
     false
 }
 
-/// The same outputs by the same reference, or by each other: what is held against the other one computes what that does.
+/// Returns true if both cases compute the same: their outputs are the same, and either their references are the same or
+/// `other` is the reference of `own`.
 fn compute_the_same(own: &Case, other: &Case) -> bool {
     let outputs = |case: &Case| -> Vec<Tensor> {
         case.tensors

@@ -1,11 +1,11 @@
-//! How the values of a tensor, or of a field of its structs, are filled.
+//! Resolves how a tensor, or a field of its structs, is filled with values.
 
 use super::raw::{Formula, RawFill, RawSpecial};
 use super::scope::Scope;
 use super::yaml::{Position, Problem, Spanned};
 use model::{ElemType, Fill, Num, Special, SpecialShares};
 
-/// The result of a fill.
+/// The values of a fill, as they are drawn.
 #[derive(Clone, Copy)]
 pub struct Drawn {
     pub elem: ElemType,
@@ -13,7 +13,7 @@ pub struct Drawn {
     pub floats: bool,
     pub is_coded: bool,
     pub elements: u64,
-    /// The last extent.
+    /// The extent of the last dimension.
     pub width: u64,
 }
 
@@ -54,7 +54,8 @@ pub fn resolve_fill_of_input(
     }
 }
 
-/// A buffer that the caller prepares does not depend on a seed; one that does is an input.
+/// Checks the fill of a scratch buffer. The caller prepares such a buffer, so its content cannot depend on a seed. A
+/// buffer with random content is an input.
 pub fn check_fill_of_scratch(
     name: &Spanned<String>,
     fill: &Spanned<RawFill>,

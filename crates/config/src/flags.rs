@@ -1,8 +1,9 @@
-//! Flags for compilers: which of them contradict a key of gates.yaml, leave nothing built, or run programs.
+//! Checks flags for compilers. Refuses flags that contradict a key of gates.yaml, that leave nothing built, or that run
+//! programs.
 
 use super::yaml::{Problem, Spanned};
 
-/// For nvcc. Refuses flags that repeat or contradict what has a key of its own.
+/// Checks a flag for nvcc. Refuses flags that repeat or contradict a setting that has a key of its own.
 pub(super) fn check_nvcc_flag(flag: &Spanned<String>) -> Result<String, Problem> {
     let owned = [
         (&["-D", "--define-macro"][..], "use the key `define`"),
@@ -40,7 +41,7 @@ pub(super) fn check_nvcc_flag(flag: &Spanned<String>) -> Result<String, Problem>
     check_programs(flag)
 }
 
-/// For the host compiler of a reference.
+/// Checks a flag for the host compiler of a reference.
 pub(super) fn check_host_flag(flag: &Spanned<String>) -> Result<String, Problem> {
     if listed(include_str!("flags/host.txt")).any(|known| known == name(flag))
         || flag.trim().is_empty()
@@ -50,8 +51,8 @@ pub(super) fn check_host_flag(flag: &Spanned<String>) -> Result<String, Problem>
     check_programs(flag)
 }
 
-/// A compiler that runs programs of the tree runs code of its author, and its result depends on more
-/// than what it is kept under.
+/// Refuses flags that make a compiler run programs. Such a program is code of its author, and the result would depend
+/// on more than the key under which it is kept.
 fn check_programs(flag: &Spanned<String>) -> Result<String, Problem> {
     // `-Xcompiler=-fplugin=x.so`, `-Xcompiler -Wall,-B.`, `-Wl,-plugin,x.so`.
     let parts = flag.split([',', '=', ' ', '\t', '"', '\'']);

@@ -1,4 +1,4 @@
-//! A tolerance of memory that has no types.
+//! Resolves the tolerance of floats in memory that has no types.
 
 use model::ElemType;
 use std::fmt;

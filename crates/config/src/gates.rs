@@ -1,4 +1,4 @@
-//! From what was written under `gates` to gates, one for each unit or case.
+//! Turns what was written under `gates` into gates, one for each unit or case.
 
 use super::condition::{is_about_resources, read_condition, timed_variants};
 use super::context::Context;
@@ -18,10 +18,10 @@ use std::collections::BTreeMap;
 /// The scope in which limits of a variant are read.
 pub struct Writer<'a> {
     pub kernel: &'a KernelVariant<'a>,
-    /// All variants of the kernel.
+    /// All variants of the kernel, including this one.
     pub siblings: &'a [KernelVariant<'a>],
     pub architectures: &'a [Arch],
-    /// All of the kernel.
+    /// All shapes of the kernel, selected or not.
     pub shapes: &'a [NamedShape],
     pub rivals: &'a [Rival],
     pub dims: &'a [&'a str],
@@ -45,8 +45,10 @@ impl<'a> Writer<'a> {
         Ok(gates)
     }
 
+    /// Returns the gates of a case.
+    ///
     /// # Errors
-    /// Fails as for a unit, and for an output without a limit on its error.
+    /// Fails like the gates of a unit, and for an output without a limit on its error.
     pub fn case_gates(&self, case: &Case, shape: &NamedShape) -> Result<Vec<Gate>, Problem> {
         let scope = Scope::new(&shape.name, &shape.dims, &self.kernel.defines);
         let context = self.make_context(&scope, false);
@@ -75,7 +77,8 @@ impl<'a> Writer<'a> {
         Ok(gates)
     }
 
-    /// Those on resources for a unit, all others for a case; `limits` picks the texts that are for it.
+    /// Returns the gates on resources for a unit, and all other gates for a case. `limits` selects the texts that apply
+    /// to it.
     fn written_gates(
         &self,
         subject: &Subject,

@@ -1,4 +1,4 @@
-//! Textures and surfaces: a tensor of one to three dimensions as an image, and whether CUDA has such a one.
+//! Resolves textures and surfaces: a tensor of one to three dimensions as an image. Knows which images CUDA supports.
 
 use super::raw::{RawSurface, RawTexture};
 use super::yaml::{Position, Problem, Spanned};
@@ -205,7 +205,7 @@ fn resolve_image(
 /// CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": from 7.5 on.
 const MOST_LAYERS: u32 = 2048;
 
-/// The largest x, y and z.
+/// Returns the largest x, y and z that CUDA supports for this kind of image.
 fn most(kind: Kind, memory: ImageMemory, layered: bool, rank: usize) -> [u32; 3] {
     match (rank, layered, memory, kind) {
         (1, _, ImageMemory::Linear, _) => [1 << 28, 1, 1],
@@ -217,8 +217,8 @@ fn most(kind: Kind, memory: ImageMemory, layered: bool, rank: usize) -> [u32; 3]
     }
 }
 
-/// An array is memory of its own: a tensor that is in one is reached in no other way, and is the same image to all
-/// that read or write it. `args`: of all steps.
+/// Checks the arrays of a case. An array is memory of its own, so a tensor in an array cannot be reached in any other
+/// way, and all that read or write it must see the same image. `args` are the arguments of all steps.
 pub fn check_together(args: &[&Arg], at: Position) -> Result<(), Problem> {
     let mut seen: Vec<(&str, Option<Image>)> = Vec::new();
     let mut written: Vec<&str> = Vec::new();
@@ -251,7 +251,7 @@ pub fn check_together(args: &[&Arg], at: Position) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The tensors that are in an array and that no surface reaches: a kernel cannot write them.
+/// Returns the tensors that are in an array and that no surface reaches. A kernel cannot write them.
 pub fn only_read<'a>(args: &[&'a Arg]) -> Vec<&'a str> {
     let (mut seen, mut written) = (Vec::new(), Vec::new());
     collect(args.iter().copied(), &mut seen, &mut written);
@@ -262,7 +262,8 @@ pub fn only_read<'a>(args: &[&'a Arg]) -> Vec<&'a str> {
         .collect()
 }
 
-/// Each tensor with its array, or none where it is the memory itself; and those that a surface reaches.
+/// Collects each tensor with its array, or with `None` if the image is the memory itself, and the tensors that a
+/// surface reaches.
 fn collect<'a>(
     args: impl Iterator<Item = &'a Arg>,
     seen: &mut Vec<(&'a str, Option<Image>)>,

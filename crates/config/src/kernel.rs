@@ -1,4 +1,4 @@
-//! One kernel: its variants, its shapes, and from them units, cases and gates.
+//! Resolves one kernel: its variants and shapes, and from these its units, cases and gates.
 
 use super::call::{self, Callee};
 use super::defaults;
@@ -93,8 +93,8 @@ fn names_of_dims(shapes: &[NamedShape]) -> Vec<&str> {
     })
 }
 
-/// A variant with other values of some macros, under a name of its own: what `tune` tries. It is held to what can be
-/// said of it alone.
+/// Resolves a variant with other values of some macros, under a name of its own, as `tune` tries it. Keeps only the
+/// gates that can be decided from this variant alone.
 pub fn resolve_candidate(
     (name, raw): (&Spanned<String>, &Spanned<raw::Kernel>),
     (variant, candidate): (&str, &str),
@@ -153,8 +153,8 @@ fn resolve_one(writer: &Writer<'_>, shared: &Shared<'_>) -> Result<ResolvedVaria
     })
 }
 
-/// Returns the entries of a variant: of each step, or where they differ by shape, all of them. The steps of its cases then
-/// say which one they launch.
+/// Returns the entries of a variant: the entry of each step, or all entries if they differ between shapes. In the
+/// latter case the steps of its cases say which one they launch.
 fn resolve_entries(kernel: &KernelVariant<'_>, cases: &mut [Case]) -> Result<Vec<String>, Problem> {
     let Call::Steps(steps) = &kernel.call else {
         return Ok(Vec::new());
@@ -181,7 +181,7 @@ fn resolve_entries(kernel: &KernelVariant<'_>, cases: &mut [Case]) -> Result<Vec
     Ok(entries)
 }
 
-/// In an expression one name has one meaning.
+/// Refuses macros with the name of a metric or of a dimension. In an expression, each name must have only one meaning.
 fn check_names(kernel: &KernelVariant<'_>, shapes: &[NamedShape]) -> Result<(), Problem> {
     let dims = shapes.first().map(|shape| &shape.dims);
     for name in kernel.defines.keys() {
@@ -316,7 +316,7 @@ fn resolve_reference(
     }
 }
 
-/// Every tensor is there for something: a kernel gets it, or the reference alone reads it and says so.
+/// Checks that every tensor has a use: a kernel gets it, or only the reference reads it and says so.
 fn check_use(
     kernel: &KernelVariant<'_>,
     tensors: &[Tensor],
@@ -387,7 +387,7 @@ fn resolve_steps(
     }
 }
 
-/// A constant is filled before the first launch, from what is known by then.
+/// Checks constants. They are filled before the first launch, from what is known by then.
 fn check_constants(kernel: &KernelVariant<'_>, tensors: &[Tensor]) -> Result<(), Problem> {
     if let (Some((name, _)), Call::Launcher { .. }) = (kernel.constants.first(), &kernel.call) {
         return Err(name
@@ -501,7 +501,8 @@ fn check_made(kernel: &KernelVariant<'_>, made: Precompiled) -> Result<(), Probl
     }
 }
 
-/// A variant that others are compared with is itself compared with something computed, and is alike.
+/// Checks that a variant that others are compared with is itself compared with a computed reference, and has the same
+/// outputs.
 fn check_variant_references(kernels: &[KernelVariant<'_>], cases: &[Case]) -> Result<(), Problem> {
     let outputs = |case: &Case| -> Vec<Tensor> {
         case.tensors

@@ -1,6 +1,7 @@
-//! Where each key and value of a YAML text stands, and how it is written: what an edit of the text needs.
+//! Finds where each key and value of a YAML text is, and how it is written. An edit of the text needs this.
 //!
-//! Values are read in `yaml`. Here an alias stays an alias, and a merge (`<<`) an entry like others.
+//! `yaml` reads values and resolves aliases and merges. Here an alias stays an alias, and a merge (`<<`) is an entry
+//! like others.
 
 use serde_yaml::granit_parser::{Event, Parser, Span, StructureStyle};
 use std::iter::Peekable;
@@ -9,7 +10,7 @@ use system::error::Diagnostic;
 
 /// A value as it was written. Places are bytes of the text.
 pub struct Node {
-    /// From its first character to its last. An anchor or tag stands before it.
+    /// The bytes from its first character to its last. An anchor or tag is before them.
     pub at: Range<usize>,
     pub anchor: Option<String>,
     pub kind: NodeKind,
@@ -24,21 +25,21 @@ pub enum NodeKind {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// A key a line.
+    /// Each key has a line of its own.
     Block,
-    /// Between braces.
+    /// Keys and values are written between braces.
     Flow,
 }
 
 pub struct Entry {
     pub key: String,
-    /// The place of the key.
+    /// The bytes in which the key is written.
     pub at: Range<usize>,
     pub value: Node,
 }
 
 impl Node {
-    /// The value of a key that is written in this mapping, and not merged into it.
+    /// Returns the value of a key that is written in this mapping. Merged keys are not found.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|entry| &entry.value)
     }
@@ -50,7 +51,7 @@ impl Node {
         }
     }
 
-    /// Whether something in it has a name that can be used elsewhere.
+    /// Returns true if this node or one below it has an anchor, which can be used elsewhere.
     pub fn holds_anchor(&self) -> bool {
         let within = |node: &Node| node.anchor.is_some() || node.holds_anchor();
         match &self.kind {
@@ -61,8 +62,10 @@ impl Node {
     }
 }
 
+/// Reads the layout of a text.
+///
 /// # Errors
-/// Text that is no YAML, and keys that are no single words.
+/// Returns an error for a text that is no YAML, and for keys that are not single words.
 pub fn read(text: &str) -> Result<Node, Diagnostic> {
     let refused = || Diagnostic::new("this YAML is written in a way that cannot be edited");
     let options = serde_yaml::granit_parser::options! { emit_anchor_events: true };
@@ -148,7 +151,8 @@ where
     })
 }
 
-/// A block ends with the last thing in it: its own end is where the next line begins.
+/// Returns the end of a node. A block ends with its last entry, although YAML's own end is at the start of the next
+/// line.
 fn end_of(style: StructureStyle, end: Span, last: Option<&Node>) -> Option<usize> {
     match (style, last) {
         (StructureStyle::Block, Some(last)) => Some(last.at.end),

@@ -1,12 +1,12 @@
-//! gates.yaml: what was written (`raw`) to a plan and its gates, with every expression evaluated.
+//! gates.yaml: resolves what was written (`raw`) into a plan and its gates, with every expression evaluated.
 //!
-//! The whole file is resolved before anything is selected, so a mistake is found whatever is run. Knows
-//! nothing of compilers, devices or evidence; from the disk it wants only whether a path is there.
+//! The whole file is resolved before anything is selected, so a mistake is found whatever is run. Knows nothing of
+//! compilers, devices or evidence. From the disk it needs only whether a path exists.
 //!
-//! A variant may only add to its kernel or replace: its `gates` win metric by metric, and none can be
-//! taken away. A limit on resources may be a mapping by architecture (all of them, or with a `default`),
-//! any other limit a mapping by shape (a shape that is not named has no such limit). A limit that refers
-//! to a variant outside the selection pulls nothing in; what is not run is judged as not run.
+//! A variant may only add to its kernel or replace something: its `gates` win metric by metric, and none can be taken
+//! away. A limit on resources may be a mapping by architecture (all of them, or with a `default`), and any other limit
+//! a mapping by shape (a shape that is not named has no such limit). A limit that refers to a variant outside the
+//! selection does not select that variant; its value is judged as not run.
 
 // Outside of tests every file is read through `system::files`.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -79,7 +79,7 @@ pub use tuning::{Tuning, load_tuning};
 use model::Schedule;
 use source::Source;
 
-/// Whether a text is a file of gates, by what it says: whatever its name, and right or wrong.
+/// Returns true if a text is a file of gates, by its content. Its name does not matter, nor whether it has mistakes.
 pub fn is_gates(text: &str) -> bool {
     let source = Source::parse("", text);
     source.is_ok_and(|source| {
@@ -90,19 +90,20 @@ pub fn is_gates(text: &str) -> bool {
     })
 }
 
-/// How times are taken without a gates.yaml.
+/// Returns how times are taken if there is no gates.yaml.
 pub fn default_timing() -> Schedule {
     defaults::TIMING
 }
 
-/// JSON Schema of gates.yaml, for editors.
+/// Returns the JSON Schema of gates.yaml, for editors.
 pub fn schema() -> serde_json::Value {
     let mut schema = schemars::schema_for!(raw::GatesFile).to_value();
     describe_alternatives(&mut schema);
     schema
 }
 
-/// A value of an enum is an object with one key, and its description belongs to the object. Editors show that of the key.
+/// Moves the description of each enum value to its key. Such a value is an object with one key, and schemars describes
+/// the object, but editors show the description of the key.
 fn describe_alternatives(schema: &mut serde_json::Value) {
     let Some(definitions) = schema
         .get_mut("$defs")

@@ -1,8 +1,8 @@
-//! One limit as people write it: `128`, `48KiB`, `1.5ms`, `25%`, `+2%`, `+2`, `<= 0.90 * stage1.p50`.
+//! Reads one limit as people write it: `128`, `48KiB`, `1.5ms`, `25%`, `+2%`, `+2`, `<= 0.90 * stage1.p50`.
 //!
-//! A bare value is the worst one allowed: at most, or at least where more is better. A value that can only be a mistake
-//! is refused: a limit in the wrong direction (a worse kernel would pass and a better one fail),
-//! a time without its unit, a limit that nothing can break. Conditions can say anything.
+//! A bare value is the worst that is allowed: an upper bound, or a lower bound if more is better. A value that can only
+//! be a mistake is refused: a limit in the wrong direction (a worse kernel would pass and a better one fail), a time
+//! without its unit, a limit that nothing can break. Conditions may say anything.
 
 use super::context::{Context, Reference};
 use super::scope::{self, Scope};
@@ -20,15 +20,15 @@ pub struct ProgramLimit {
 }
 
 impl ProgramLimit {
-    /// Whether it is for a kernel, and not for each of its launches.
+    /// Returns true if the limit is for a kernel and not for each of its launches.
     pub fn is_of_kernels(&self) -> bool {
         let metric = self.rule.metric();
         metric.is_some_and(|metric| metric.facet() == Facet::Resources)
     }
 }
 
-/// A limit where there are neither dimensions nor macros; `None` where its bound is an expression. `adapt` says what the limit
-/// is of.
+/// Reads a limit where neither dimensions nor macros exist. Returns `None` if its bound is an expression. `adapt` sets
+/// in the context what the limit is on.
 pub fn read_plain_limit(
     text: &Spanned<String>,
     metric: Metric,
@@ -106,7 +106,8 @@ pub fn read_limit(
     check_breakable(spot, metric, op, value)
 }
 
-/// `+2%`, and what it is of: `+0.5% of base`, `+5% of v1.0`. `None` where this is no change.
+/// Splits a change into its margin and the value that it refers to, such as `+0.5% of base` or `+5% of v1.0`. Returns
+/// `None` if the text is no change.
 fn split_change(text: &str, metric: Metric) -> Option<(&str, Option<&str>)> {
     let (amount, of) = match text.split_once("of ") {
         Some((amount, of)) => (amount.trim_end(), Some(of.trim())),
@@ -182,7 +183,7 @@ fn read_change(
     })
 }
 
-/// `+2.5%`, or `+2` of a metric that is a whole number; `-` where more is better.
+/// Parses `+2.5%`, or `+2` for a metric that is a whole number. The sign is `-` if more is better.
 pub fn parse_margin(text: &str, metric: Metric) -> Option<Margin> {
     let sign = if metric.larger_is_better() { '-' } else { '+' };
     let number = text.strip_prefix(sign)?;
@@ -196,7 +197,7 @@ pub fn parse_margin(text: &str, metric: Metric) -> Option<Margin> {
 /// Values are floating-point numbers, which count up to here without a gap.
 const MOST_AMOUNT: u64 = 1 << 53;
 
-/// 0.025 of `+2.5%`: one sign, a number, and the unit.
+/// Returns 0.025 for `+2.5%`: one sign, a number, and the unit.
 pub fn parse_change(text: &str, sign: char) -> Option<Num> {
     let number = text.strip_prefix(sign)?.strip_suffix('%')?;
     let percent: f64 = number
@@ -207,13 +208,13 @@ pub fn parse_change(text: &str, sign: char) -> Option<Num> {
         .then_some(Num(percent / 100.0))
 }
 
-/// Whether git can be given this name: it must not read as an option.
+/// Returns true if git can be given this name. It must not look like an option.
 fn is_revision(name: &str) -> bool {
     let fits = |c: char| !c.is_whitespace() && !c.is_control();
     !name.is_empty() && !name.starts_with('-') && name.chars().all(fits)
 }
 
-/// How much more than its baseline any counter may be.
+/// Reads how far any counter may be above its baseline.
 pub fn read_counters(spot: &Spanned<String>) -> Result<Num, Problem> {
     let text = spot.trim();
     parse_change(text, '+').ok_or_else(|| {
@@ -256,7 +257,7 @@ fn split_operator(text: &str, metric: Metric) -> (Op, &str) {
         .unwrap_or((default_operator(metric), text))
 }
 
-/// At most, or at least where more is better.
+/// Returns `<=`, or `>=` if more is better.
 fn default_operator(metric: Metric) -> Op {
     if metric.larger_is_better() {
         Op::Ge
@@ -320,7 +321,7 @@ fn check_unit(spot: &Spanned<String>, text: &str, metric: Metric) -> Result<(), 
     }
 }
 
-/// The limit, where a kernel can break it and another can hold it.
+/// Returns the limit if some kernel can break it and another can hold it.
 fn check_breakable(
     spot: &Spanned<String>,
     metric: Metric,

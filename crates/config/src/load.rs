@@ -1,4 +1,4 @@
-//! Reads a gates file from the disk, resolves it to a plan and its gates, and selects.
+//! Loads a gates file from the disk, resolves it to a plan and its gates, and selects cases.
 
 use super::architectures::resolve_architectures;
 use super::binaries;
@@ -44,10 +44,10 @@ pub fn load(path: &Path, selection: &Selection) -> error::Result<Loaded> {
     load_file(&file, top.as_deref(), selection)
 }
 
-/// The same for a file in a tree that need not be a repository, as the files of another revision are none.
+/// Loads a file in a tree that need not be a repository. The files of another revision are such a tree.
 ///
 /// # Errors
-/// As above.
+/// Returns the errors of [`load`].
 pub fn load_in_tree(top: &Path, path: &Path, selection: &Selection) -> error::Result<Loaded> {
     let top = std::fs::canonicalize(top).ok();
     load_file(&File::read(path)?, top.as_deref(), selection)
@@ -65,7 +65,7 @@ fn load_file(file: &File, top: Option<&Path>, selection: &Selection) -> error::R
 
 /// A gates file as it is written.
 pub struct File {
-    /// Its directory.
+    /// The directory that contains the gates file.
     root: PathBuf,
     pub name: String,
     pub text: String,
@@ -125,7 +125,7 @@ pub fn check(root: &Path, text: &str) -> error::Result<()> {
     load_file(&file, find_top(root).as_deref(), &Selection::default()).map(drop)
 }
 
-/// Before anything else: another version may have other keys.
+/// Checks the version first, because a file of another version may have other keys.
 pub fn check_version(source: &Source<'_>) -> Result<(), Problem> {
     let first = source.first_entry();
     let help = format!("the first line must be `version: {VERSION}`");
@@ -217,7 +217,7 @@ pub fn resolve_file(
     Ok(loaded)
 }
 
-/// A limit that these could never decide is an error before anything is measured.
+/// Refuses a limit that this number of single launches could never decide, before anything is measured.
 fn check_singles<'a>(
     singles: &Spanned<u32>,
     rules: impl Iterator<Item = &'a Rule>,

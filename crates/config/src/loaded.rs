@@ -1,4 +1,4 @@
-//! The result of reading a gates file: its plan, its gates, and where they were written.
+//! The result of loading a gates file: its plan, its gates, and the lines in which they were written.
 
 use super::binaries::BinaryGates;
 use super::places::Places;
@@ -19,13 +19,13 @@ pub struct Loaded {
     pub toolchain: ToolchainPin,
     /// Every case of the file, selected or not.
     pub all: Vec<CaseId>,
-    /// As if no filter had been asked for.
+    /// The whole file, without the filters of this run.
     pub whole: Whole,
     /// Whether the selection has other seeds than the file.
     pub reseeded: bool,
     /// Everything that can be tuned, selected or not.
     pub tunes: Vec<Tune>,
-    /// Compiled files, of which nothing is selected.
+    /// The compiled files. Filters do not select among them.
     pub binaries: Vec<BinaryGates>,
     /// The programs that the selection names. Their cases are not known before they ran.
     pub programs: Vec<Program>,
@@ -71,6 +71,6 @@ pub struct Whole {
 /// The compiler that the file asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolchainPin {
-    /// CUDA release: `13.0` or `13.0.2`.
+    /// The CUDA release, such as `13.0` or `13.0.2`.
     pub cuda: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Steps of a sequence that are no kernel: what the stream sets or copies between launches.
+//! Resolves the steps of a sequence that launch no kernel: values that the stream sets or copies between launches.
 
 use super::call::find_tensor;
 use super::raw::{RawCopy, RawMemset, RawStep};
@@ -6,14 +6,14 @@ use super::scope::Scope;
 use super::yaml::{Problem, Spanned};
 use model::{MemoryStep, Role, Tensor};
 
-/// As it stands in the file.
+/// A step as the file writes it.
 #[derive(Clone, Copy)]
 pub enum Written<'a> {
     Memset(&'a Spanned<RawMemset>),
     Copy(&'a Spanned<RawCopy>),
 }
 
-/// The entry of a step that is a kernel; any other goes to the end of `open`.
+/// Returns the entry of a step that launches a kernel. Adds any other step to the end of `open`.
 pub fn read<'a>(
     step: &'a Spanned<RawStep>,
     open: &mut Vec<Written<'a>>,
@@ -98,7 +98,8 @@ pub fn resolve(
     }
 }
 
-/// A tensor in the memory of the device, without gaps: what lies between strides is nobody's to write.
+/// Returns a tensor in the device's memory that has no gaps. What lies between strides belongs to nobody, and no step
+/// may write it.
 fn find_placed<'a>(name: &Spanned<String>, tensors: &'a [Tensor]) -> Result<&'a Tensor, Problem> {
     let tensor = find_tensor(name, tensors)?;
     if !tensor.role.is_placed() {
@@ -118,7 +119,7 @@ fn find_placed<'a>(name: &Spanned<String>, tensors: &'a [Tensor]) -> Result<&'a 
     Ok(tensor)
 }
 
-/// The same, that a step may write.
+/// Returns a tensor like [`find_placed`] that a step may write.
 fn find_target<'a>(name: &Spanned<String>, tensors: &'a [Tensor]) -> Result<&'a Tensor, Problem> {
     let tensor = find_placed(name, tensors)?;
     match tensor.role {

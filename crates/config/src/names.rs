@@ -1,4 +1,4 @@
-//! The names that may be given, and those that may be meant by an unknown one.
+//! Checks names, and suggests what an unknown name may mean.
 
 use super::yaml::{Problem, Spanned, Suggestion, suggest};
 use model::expr::is_identifier;
@@ -24,8 +24,8 @@ pub fn check_identifier(name: &Spanned<String>, what: &str) -> Result<(), Proble
     )))
 }
 
-/// Suggests metrics for an unknown name: one like it, else all, except those of compiled
-/// files, and the counters of the simulator and of profiles, which docs/gates.md lists.
+/// Suggests metrics for an unknown name: a similar one, or else all of them. The metrics of compiled files and the
+/// counters of the simulator and of profiles are left out, because docs/gates.md lists them.
 pub fn suggest_metric<'a>(name: &str, others: &[&'a str]) -> Suggestion<'a> {
     let others = others.iter().copied();
     let close = suggest(

@@ -1,5 +1,5 @@
-//! `outputs:` of a program: which memory of a captured launch is which tensor, and the reference of its outputs. Sizes and
-//! scalars may be in the parameters of a launch, so the rest is resolved launch by launch.
+//! Resolves `outputs:` of a program, which says what memory of a captured launch is which tensor, and which reference
+//! its outputs have. Sizes and scalars may be in the parameters of a launch, so the rest is resolved for each launch.
 
 use super::determinism::resolve_determinism;
 use super::disk::PathKind;
@@ -24,10 +24,10 @@ pub struct ProgramOutput {
     pub kernels: String,
     /// `max_err`, for the share of elements beyond it.
     pub tolerance: Option<Num>,
-    /// Limits on errors.
+    /// The limits on errors of the outputs.
     pub limits: Vec<ProgramLimit>,
     pub determinism: Determinism,
-    /// `gates.yaml:9`, where the glob is.
+    /// The line in which the glob is, such as `gates.yaml:9`.
     pub declared: String,
     written: Arc<RawOutput>,
     file: String,
@@ -53,15 +53,15 @@ pub struct TypedLaunch {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TypedTensor {
     pub tensor: Tensor,
-    /// `gates.yaml:12`, where it is.
+    /// The line in which it is, such as `gates.yaml:12`.
     pub declared: String,
 }
 
 impl ProgramOutput {
-    /// `parameters`: the bytes of each parameter of a launch.
+    /// Resolves the tensors of one launch. `parameters` are the bytes of each parameter.
     ///
     /// # Errors
-    /// A parameter that the launch does not have or that is too short, and sizes that do not fit each other.
+    /// Returns an error for a parameter that is missing or too short, and for sizes that do not fit each other.
     pub fn resolve(&self, parameters: &[Vec<u8>]) -> Result<TypedLaunch, Diagnostic> {
         self.resolve_launch(parameters).map_err(|problem| {
             let mut diagnostic = Diagnostic::new(&problem.message).at(self.place(&problem));

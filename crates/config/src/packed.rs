@@ -1,4 +1,4 @@
-//! Tensors of structs: where fields lie, what fills them, and codecs that put scales next to codes.
+//! Resolves tensors of structs: where fields are, what fills them, and codecs that put scales next to codes.
 
 use super::fill::{Drawn, resolve_fill_of_input};
 use super::names::check_identifier;
@@ -129,7 +129,7 @@ impl Struct<'_> {
         }
     }
 
-    /// `dims`: how many structs there are.
+    /// Resolves the codec of a tensor. `dims` says how many structs it has.
     pub fn resolve_codec(
         &self,
         spot: &Spanned<RawCodec>,

@@ -1,4 +1,4 @@
-//! Paths that a gates file names: those of its repository, and directories of this machine.
+//! Checks the paths that a gates file names: paths of its repository, and directories of this machine.
 
 use super::disk::{Outside, PathKind};
 use super::yaml::{Problem, Spanned};
@@ -15,7 +15,8 @@ pub struct Shared<'a> {
     pub environment: &'a dyn Fn(&str) -> Option<String>,
 }
 
-/// A directory of the repository, or one of this machine. The latter is recorded as it was written.
+/// Checks a directory of headers, in the repository or on this machine. A directory of the machine is recorded as it
+/// was written.
 pub fn check_include_dir(spot: &Spanned<String>, shared: &Shared<'_>) -> Result<String, Problem> {
     if !sources::is_outside(spot) {
         return check_path(spot, PathKind::Directory, shared);
@@ -48,7 +49,8 @@ pub fn check_include_dir(spot: &Spanned<String>, shared: &Shared<'_>) -> Result<
     }
 }
 
-/// A path of the repository: relative, inside it, with forward slashes, and there. It may begin with `..`.
+/// Returns a path of the repository. It must be relative, inside the repository, written with forward slashes, and
+/// exist. It may begin with `..`.
 pub fn check_path(
     spot: &Spanned<String>,
     wanted: PathKind,

@@ -1,4 +1,5 @@
-//! Where in gates.yaml something of a case was written, for what is asked once the file is resolved.
+//! Finds where in gates.yaml something of a case was written, for problems that are found only after the file is
+//! resolved.
 
 use super::source::Source;
 use super::tree::Tree;
@@ -20,7 +21,8 @@ pub struct Owner<'a> {
 }
 
 impl Places {
-    /// `gates.yaml:17` of an argument of a unit, or of the list of them; the file where the text does not say.
+    /// Returns the line of an argument of a unit, or of its list of arguments, such as `gates.yaml:17`. Returns the
+    /// file if the text does not say.
     pub fn argument(&self, unit: &UnitId, step: usize, argument: Option<usize>) -> String {
         let owner = Owner {
             kernel: &unit.kernel,
@@ -31,12 +33,13 @@ impl Places {
         found.unwrap_or_else(|| self.file.clone())
     }
 
-    /// `gates.yaml:17` of a key, as in `["tensors", "x"]`; `None` where nobody wrote it.
+    /// Returns the line of a key such as `["tensors", "x"]`, as `gates.yaml:17`, or `None` if nobody wrote the key.
     pub fn key(&self, owner: Owner, path: &[&str]) -> Option<String> {
         self.line(owner, |node| descend(node, path))
     }
 
-    /// The same of a launch, which stands in a sequence or is the kernel itself; `item` of a list.
+    /// Returns the line of a key of a launch. The launch is in a sequence, or it is the kernel itself. `item` is an
+    /// item of a list.
     pub fn of_step(
         &self,
         owner: Owner,
@@ -79,7 +82,7 @@ fn descend<'a>(node: &'a Spanned<Tree>, path: &[&str]) -> Option<&'a Spanned<Tre
     })
 }
 
-/// Among the steps of a sequence, those that are not kernels left out.
+/// Returns the n-th kernel among the steps of a sequence.
 fn nth_kernel(node: &Spanned<Tree>, at: usize) -> Option<&Spanned<Tree>> {
     match &node.value {
         Tree::List(items) => items

@@ -1,5 +1,5 @@
-//! `programs:`: commands whose launches are captured, and the limits of what they launch. Which kernels a program has is not
-//! known here.
+//! Resolves `programs:`: commands whose launches are captured, and the limits on these launches. It does not know which
+//! kernels a program has.
 
 use super::defaults;
 use super::floats::FloatTolerance;
@@ -18,11 +18,11 @@ use model::{CaseId, Facet, Limit, Metric, Rule};
 #[derive(Clone, Debug)]
 pub struct Program {
     pub name: String,
-    /// The program and its arguments.
+    /// The words that run the program: its path and its arguments.
     pub command: Vec<String>,
-    /// The command that makes it.
+    /// The command that builds the program.
     pub build: Option<Vec<String>>,
-    /// Globs; all where there is none.
+    /// Globs of kernel names. Without any, all kernels are meant.
     pub kernels: Vec<String>,
     pub regions: Vec<String>,
     /// For each kernel, in each region and process.
@@ -33,12 +33,12 @@ pub struct Program {
     pub outputs: Vec<ProgramOutput>,
     /// How outputs without a reference are compared; `None`: bit for bit.
     pub floats: Option<FloatTolerance>,
-    /// `gates.yaml:4`, where the command is.
+    /// The line in which the command is, such as `gates.yaml:4`.
     pub declared: String,
 }
 
 impl Program {
-    /// `decode/*@*`, which is a filter, too.
+    /// Returns the filter `decode/*@*`, which takes every launch of the program.
     pub fn every_launch(&self) -> CaseId {
         CaseId::new(&self.name, "*", "*")
     }
@@ -147,7 +147,7 @@ fn metrics() -> String {
         .join(", ")
 }
 
-/// A bound, or a change against the baseline or the base.
+/// Resolves a bound, or a limit on the change from the baseline or the base.
 fn resolve_limit(text: &Spanned<String>, metric: Metric) -> Result<Limit, Problem> {
     let is_unit = metric.facet() == Facet::Resources;
     let limit = read_plain_limit(text, metric, |context| context.unit = is_unit)?;

@@ -1,4 +1,5 @@
-//! References of one case: names that exist, extents that agree, outputs that are all covered.
+//! Resolves the references of one case. Checks that their names exist, that extents agree, and that every output has a
+//! reference.
 
 use super::call::{self, Callee};
 use super::flags::check_host_flag;
@@ -7,7 +8,7 @@ use super::scope::Scope;
 use super::yaml::{Problem, Spanned};
 use model::{Compare, Reference, Tensor};
 
-/// `path` checks and normalises the path of a source file.
+/// Resolves a reference. `path` checks and normalises the path of a source file.
 pub fn resolve_reference(
     spot: &Spanned<RawReference>,
     tensors: &[Tensor],
@@ -246,7 +247,7 @@ pub fn resolve_reference(
     Ok(resolved)
 }
 
-/// An output that no reference computes would be accepted whatever it holds.
+/// Requires a reference for every output. Without one, an output would be accepted whatever it holds.
 fn check_coverage(
     spot: &Spanned<RawReference>,
     reference: &Reference,
@@ -378,7 +379,7 @@ impl<'a> Names<'a> {
         )
     }
 
-    /// Leading dimensions, rows and columns, after transposition.
+    /// Returns the leading dimensions, the rows and the columns of a tensor, after transposition.
     fn find_matrix(
         &self,
         name: &Spanned<String>,
@@ -393,7 +394,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Length of the last dimension of `x`, where `out` is as `x`.
+    /// Returns the length of the last dimension of `x`, after it has checked that `out` has the extents of `x`.
     fn check_rows(&self, x: &Spanned<String>, out: &Spanned<String>) -> Result<usize, Problem> {
         let dims = self.find_input(x)?.value_dims();
         self.check_output(out, dims)?;

@@ -1,4 +1,4 @@
-//! Rivals: other programs that do the work of a kernel.
+//! Resolves rivals: other programs that do the work of a kernel.
 
 use super::names::check_identifier;
 use super::raw::{self, RawRival};

@@ -1,4 +1,4 @@
-//! The meaning of names at one shape, and the value of a formula there.
+//! Gives names their meaning at one shape, and evaluates formulas there.
 
 use super::raw::Formula;
 use super::yaml::{Problem, Spanned, suggest};
@@ -20,7 +20,7 @@ pub struct Scope<'a> {
 /// The keys that declare the names of a scope.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NamesOf {
-    /// Shapes and macros.
+    /// The names are shapes and macros of a kernel.
     Kernel,
     /// The scalars of a captured launch.
     Launch,
@@ -69,7 +69,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Its name; `None` where formulas belong to no shape.
+    /// Returns the name of the shape, or `None` if the formulas belong to no shape.
     pub fn shape(&self) -> Option<&str> {
         (!self.shape.is_empty()).then_some(self.shape)
     }
@@ -102,7 +102,7 @@ impl<'a> Scope<'a> {
             .map(Num)
     }
 
-    /// An integer within a range; `what` it is, for the message.
+    /// Returns an integer within a range. `what` names the integer in the message.
     pub fn eval_integer_in(
         &self,
         formula: &Spanned<Formula>,
@@ -123,7 +123,7 @@ impl<'a> Scope<'a> {
         ))
     }
 
-    /// A problem that says at which shape.
+    /// Returns a problem that names the shape.
     pub fn problem<T>(&self, spot: &Spanned<T>, message: impl Into<String>) -> Problem {
         let mut message = message.into();
         if !self.shape.is_empty() {
@@ -145,7 +145,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// A name that has no value here.
+    /// Returns the problem of a name that has no value here.
     pub fn explain_unknown<T>(&self, spot: &Spanned<T>, name: &Name) -> Problem {
         let text = name.to_string();
         if let Some(value) = self.opaque.get(text.as_str()) {
@@ -182,7 +182,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// `text`, as the scalar at `spot` has it somewhere.
+/// Parses `text`, which is a part of the scalar at `spot`.
 pub fn parse_expression<T>(spot: &Spanned<T>, text: &str) -> Result<Expression, Problem> {
     Expression::parse(text).map_err(|error| {
         let problem = spot.problem(format!("`{text}`: {error}"));
@@ -198,13 +198,13 @@ pub fn parse_expression<T>(spot: &Spanned<T>, text: &str) -> Result<Expression, 
 const QUOTE: &str =
     "a comma ends an item of a list: quote an expression that has one, as \"ceil_div(a, b)\"";
 
-/// Whether YAML has taken the rest of it for the next item: `[ceil_div(N, 256)]` is a list of two.
+/// Returns true if YAML has cut the text at a comma: `[ceil_div(N, 256)]` is a list of two items.
 pub fn is_cut_at_a_comma(text: &str) -> bool {
     let count = |c| text.matches(c).count();
     count('(') != count(')')
 }
 
-/// A duration with its unit (`200us`), in ns.
+/// Returns a duration in ns, from text with a unit such as `200us`.
 pub fn parse_duration(
     formula: &Spanned<Formula>,
     what: &str,
@@ -228,7 +228,8 @@ pub fn parse_duration(
     }
 }
 
-/// The letters behind a plain number: `KiB` of `48KiB`, `` of `48`. `None` for anything else.
+/// Returns the letters behind a plain number: `KiB` of `48KiB`, the empty text of `48`. Returns `None` for anything
+/// else.
 pub fn unit_suffix(text: &str) -> Option<&str> {
     let number = text.trim_end_matches(|char: char| char.is_alphabetic());
     let is_number = number.starts_with(|char: char| char.is_ascii_digit())

@@ -1,4 +1,4 @@
-//! Filters: which cases of a resolved file are run.
+//! Filters: selects the cases of a resolved file that are run.
 
 use super::binaries::BinaryGates;
 use super::loaded::{Loaded, Whole};
@@ -17,11 +17,11 @@ pub struct Selection {
     pub filters: Vec<String>,
     /// Cases that are selected, too, though the file does not have them: a base has to answer what became of them.
     pub gone: Vec<CaseId>,
-    /// Instead of those of the file.
+    /// The seeds that replace those of the file.
     pub seeds: Option<Vec<u64>>,
-    /// Batched samples of each process, instead of those of the file.
+    /// The number of batched samples of each process, which replaces the file's.
     pub iters: Option<u32>,
-    /// Warp instructions that a case may be given to be simulated, instead of those of the file.
+    /// The number of warp instructions that the simulator may spend on a case, which replaces the file's.
     pub sim_budget: Option<u64>,
 }
 
@@ -140,12 +140,12 @@ pub(super) fn parse_filter(text: &str) -> Result<Filter, Diagnostic> {
     })
 }
 
-/// Whether a filter can fit a launch of a program. Which launches there are is known when it ran.
+/// Returns true if a filter can fit a launch of a program. The launches are known only after the program ran.
 fn may_fit(filter: &Filter, program: &Program) -> bool {
     filter.kernel.is_match(&program.name)
 }
 
-/// Names the part that matches nothing, or both where no case has the two together.
+/// Names the part that matches nothing, or both parts if each matches but no case has the two together.
 fn explain_no_match(filter: &Filter, all: &[CaseId], programs: &[Program]) -> Diagnostic {
     let diagnostic = Diagnostic::new(format!("the filter `{filter}` matches nothing"));
     if all.is_empty() && programs.is_empty() {
@@ -182,7 +182,7 @@ fn explain_no_match(filter: &Filter, all: &[CaseId], programs: &[Program]) -> Di
     }
 }
 
-/// A filter picks kernels that are built: whoever names one of a compiled file wants another command.
+/// Explains to a user who names a kernel of a compiled file that filters select only kernels that are built.
 fn explain_files(problem: Diagnostic, binaries: &[BinaryGates]) -> Diagnostic {
     let names: Vec<_> = binaries.iter().map(|binary| binary.name.as_str()).collect();
     if names.is_empty() {
@@ -195,7 +195,7 @@ fn explain_files(problem: Diagnostic, binaries: &[BinaryGates]) -> Diagnostic {
     }
 }
 
-/// The pattern, where it matches none of the names.
+/// Returns the pattern if it matches none of the names.
 fn unmatched<'a, 'b>(
     glob: &'a Option<GlobMatcher>,
     mut names: impl Iterator<Item = &'b str>,
@@ -205,8 +205,10 @@ fn unmatched<'a, 'b>(
     unmatched.then(|| glob.glob().glob())
 }
 
+/// Parses filters.
+///
 /// # Errors
-/// The first that is none, or that fits none of all cases.
+/// Returns the first text that is no filter, or a filter that fits none of the cases.
 pub fn parse_filters(all: &[CaseId], written: &[String]) -> Result<Vec<Filter>, Diagnostic> {
     find_filters(all, &[], written)
 }
@@ -231,7 +233,7 @@ fn find_filters(
     }
 }
 
-/// `kernel: did you mean ...?`, each name once, in the order of the file.
+/// Suggests names, as in `kernel: did you mean ...?`. Each name occurs once, in the order of the file.
 fn suggest_names<'a>(what: &str, name: &str, names: impl Iterator<Item = &'a str>) -> String {
     let mut distinct = Vec::new();
     for name in names {

@@ -1,4 +1,4 @@
-//! Shapes of a kernel, and their seeds.
+//! Resolves the shapes of a kernel and their seeds.
 
 use super::defaults;
 use super::names::{check_file_name, check_identifier};
@@ -58,8 +58,8 @@ pub fn resolve_shapes(raw: &raw::Kernel) -> Result<Vec<NamedShape>, Problem> {
     Ok(shapes)
 }
 
-/// The integers of one shape. A formula may use the other dimensions in any order, and no macro: those differ by
-/// variant.
+/// Returns the integers of one shape. A formula may use the other dimensions in any order, but no macro, because macros
+/// differ between variants.
 fn resolve_dims(
     shape: &str,
     written: &raw::Dims,
@@ -94,7 +94,8 @@ fn resolve_dims(
     Ok(dims)
 }
 
-/// Each dimension that has no value yet uses another that has none: along them one comes back.
+/// Returns the problem of dimensions that depend on each other. Each dimension without a value uses another without a
+/// value, so following them must lead around a cycle.
 fn explain_cycle(
     formulas: &[(&str, &Spanned<raw::Formula>, Vec<String>)],
     known: &BTreeMap<String, i64>,
@@ -129,7 +130,7 @@ fn explain_cycle(
     )
 }
 
-/// Those of the kernel's that a variant names; all of them where it names none.
+/// Returns the kernel's shapes that a variant names, or all shapes if it names none.
 pub fn choose_shapes(
     all: &[NamedShape],
     names: Option<&Spanned<Vec<Spanned<String>>>>,

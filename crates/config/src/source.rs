@@ -1,4 +1,4 @@
-//! Reads YAML text, and names places in it.
+//! Reads YAML text, and finds the places of its keys and values.
 
 use super::tree::Tree;
 use super::yaml::{Place, Position, Problem, Spanned, suggest};
@@ -17,8 +17,10 @@ pub struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
+    /// Parses a text.
+    ///
     /// # Errors
-    /// Text that is not one YAML document, or has a key without a value.
+    /// Returns an error for text that is not one YAML document, and for a key without a value.
     pub fn parse(file: &'a str, text: &'a str) -> Result<Self, Diagnostic> {
         // The typed reading refuses duplicates; here both have to be found, to name the second.
         let tree = serde_yaml::from_str_with_options(
@@ -67,7 +69,7 @@ impl<'a> Source<'a> {
         Ok(source)
     }
 
-    /// A limit that was written as `+2` and read as 2.
+    /// Returns a limit that was written as `+2` and that YAML read as 2.
     fn find_lost_sign(&self) -> Option<Spanned<&str>> {
         fn walk<'t>(
             node: &'t Spanned<Tree>,
@@ -94,15 +96,18 @@ impl<'a> Source<'a> {
         walk(&self.tree, false, &lines)
     }
 
+    /// Reads the text as a type.
+    ///
     /// # Errors
-    /// Unknown, missing and duplicate keys, and values of the wrong type.
+    /// Returns an error for unknown, missing and duplicate keys, and for values of the wrong type.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         let options = reader_options(self.text, DuplicateKeyPolicy::Error);
         serde_yaml::from_str_with_options(self.text, options)
             .map_err(|error| self.place(&error, explain_error(&error)))
     }
 
-    /// The reader names a key where it means the key, its value, or the mapping that it is in.
+    /// Moves a problem to the place that it is about. serde names the same key for the key, for its value, and for the
+    /// mapping that it is in.
     fn place(&self, error: &serde_yaml::Error, mut problem: Problem) -> Problem {
         use serde_yaml::Error as E;
         let place = problem.at.written;
@@ -120,8 +125,8 @@ impl<'a> Source<'a> {
                     problem.at = value;
                 }
             }
-            // Where a single word stands for a word and its keys (`reference: softmax`), the place is behind it,
-            // where the next key is or nothing.
+            // Where a single word can replace a mapping (`reference: softmax`), serde's place is behind the word, at
+            // the next key or at the end.
             E::Unexpected { .. } => {
                 let value =
                     |at: Position, node: Option<&Tree>| node.is_some() && at.written == place;
@@ -136,7 +141,7 @@ impl<'a> Source<'a> {
         problem
     }
 
-    /// The last single value that begins before `place`.
+    /// Returns the last scalar that begins before `place`.
     fn scalar_before(&self, place: Place) -> Option<Position> {
         fn walk(node: &Spanned<Tree>, place: Place, last: &mut Option<Position>) {
             let order = |place: Place| (place.line, place.column);
@@ -153,7 +158,7 @@ impl<'a> Source<'a> {
         last
     }
 
-    /// The first key of the file, and its value where that is a single one.
+    /// Returns the first key of the file, and its value if that is a scalar.
     pub fn first_entry(&self) -> Option<(&Spanned<String>, Option<Spanned<&str>>)> {
         let Tree::Map(map) = &self.tree.value else {
             return None;
@@ -169,7 +174,7 @@ impl<'a> Source<'a> {
         Some((key, text))
     }
 
-    /// Whether the file is a mapping that has this key, however it is quoted.
+    /// Returns true if the file is a mapping with this key. Quotes around the key do not matter.
     pub fn has(&self, key: &str) -> bool {
         matches!(&self.tree.value, Tree::Map(map) if map.get(key).is_some())
     }
@@ -182,7 +187,7 @@ impl<'a> Source<'a> {
         &self.tree
     }
 
-    /// The name of the file.
+    /// Returns the name of the file.
     pub fn name(&self) -> &'a str {
         self.file
     }
@@ -225,14 +230,15 @@ impl<'a> Source<'a> {
     fn offset(&self, problem: &Problem) -> u64 {
         let lines: Vec<&str> = self.text.lines().collect();
         match char_at(&lines, problem.at.written) {
-            // Blocks keep their text on other lines; an anchor or tag stands before its value.
+            // The text of a block scalar is on other lines, and an anchor or tag is before its value.
             Some('|' | '>' | '&' | '!') | None => 0,
             Some('"' | '\'') if problem.offset > 0 => 1 + problem.offset as u64,
             Some(_) => problem.offset as u64,
         }
     }
 
-    /// The first place, from the root, that `wanted` is true of, and its key path. Keys have no node.
+    /// Returns the first place from the root for which `wanted` is true, with its key path. Keys have no node of their
+    /// own.
     fn find(&self, wanted: impl Fn(Position, Option<&Tree>) -> bool) -> Option<(Position, String)> {
         fn walk(
             node: &Spanned<Tree>,
@@ -262,7 +268,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Keys with limits below them.
+/// The keys that have limits below them.
 const HAVE_LIMITS: [&str; 3] = ["gates", "target", "count"];
 
 fn char_at(lines: &[&str], place: Place) -> Option<char> {
@@ -273,7 +279,7 @@ fn char_at(lines: &[&str], place: Place) -> Option<char> {
         .nth(index(place.column))
 }
 
-/// The mapping whose key is at `place`, and the value of that key.
+/// Returns the mapping whose key is at `place`, and the value of that key.
 fn find_entry(node: &Spanned<Tree>, place: Place) -> Option<(Position, Position)> {
     match &node.value {
         Tree::Null | Tree::Scalar(_) => None,
@@ -306,7 +312,8 @@ fn reader_options(text: &str, duplicate_keys: DuplicateKeyPolicy) -> serde_yaml:
         budget: serde_yaml::budget! {
             max_depth: 32,
             max_nodes: nodes,
-            // A list or mapping has an end, too, and an alias is no value.
+            // Lists and mappings have an end event in addition to their beginning, and an alias has an event without a
+            // value.
             max_events: 3 * MOST_NODES,
         },
     }
@@ -329,7 +336,7 @@ fn is_named<T: DeserializeOwned>(name: &str) -> bool {
     T::deserialize(StrDeserializer::<serde::de::value::Error>::new(name)).is_ok()
 }
 
-/// The reader's errors in the words of this file.
+/// Explains an error of the YAML reader in words that fit a file of gates.
 fn explain_error(error: &serde_yaml::Error) -> Problem {
     use serde_yaml::Error as E;
     let place = root_error(error)
@@ -430,7 +437,7 @@ fn explain_error(error: &serde_yaml::Error) -> Problem {
 /// The description of the key `reference`.
 pub const REFERENCE: &str = "what outputs are compared with: a built-in like {rms_norm: {x: x, out: y}}, or a C or Python function like {user: {source: FILE.c, function: NAME, args: [...]}}";
 
-/// How a key that has no default may look, where its name says too little.
+/// Returns an example of a required key whose name says too little.
 fn key_example(field: &str) -> Option<&'static str> {
     Some(match field {
         "version" => "version: 1",

@@ -1,4 +1,4 @@
-//! `target`: figures to be reached, as limits are written. They are reported, and are no gates.
+//! Resolves `target`: values to be reached, written like limits. They are reported, and are no gates.
 
 use super::gates::Writer;
 use super::limit::read_limit;
@@ -8,7 +8,7 @@ use super::yaml::{Problem, Spanned};
 use model::{Case, Facet, Limit, Subject, Target};
 use std::collections::BTreeMap;
 
-/// `cases`: those of this variant, in the order of its own shapes.
+/// Resolves the targets of a variant. `cases` are the cases of this variant, in the order of its shapes.
 pub fn resolve(
     writer: &Writer<'_>,
     written: &[WrittenTargets<'_>],

@@ -1,4 +1,4 @@
-//! Tensors of one case: extents, strides, and how they are coded and compared.
+//! Resolves the tensors of one case: their extents and strides, how they are encoded, and how they are compared.
 
 use super::call::find_tensor;
 use super::fill::{Drawn, check_fill_of_scratch, resolve_fill, resolve_fill_of_input};
@@ -169,7 +169,7 @@ fn resolve_tensor(
     })
 }
 
-/// Converts the shape of structs to that of their bytes.
+/// Converts the shape of a tensor of structs to the shape of its bytes.
 fn in_bytes(
     mut dims: Vec<usize>,
     strides: Option<Vec<usize>>,
@@ -243,7 +243,7 @@ fn resolve_compare(
     }
 }
 
-/// In a condition one name has one meaning.
+/// Resolves the names of a tensor's indices in a condition. Each name must have only one meaning there.
 fn resolve_index(
     raw: &RawCompare,
     condition: &Spanned<String>,
@@ -323,7 +323,8 @@ fn resolve_condition(
     })
 }
 
-/// Each element has a place of its own: an input filled twice would not be what the reference sees.
+/// Resolves strides. Each element must have a place of its own: if an input were filled twice, the reference would not
+/// see what the kernel sees.
 fn resolve_strides(
     raw: &Spanned<Vec<Spanned<Formula>>>,
     dims: &[usize],

@@ -1,4 +1,4 @@
-//! Tensor maps: a tensor as the boxes that TMA copies, and whether the driver makes such a map.
+//! Resolves tensor maps: a tensor as the boxes that TMA copies. Checks whether the driver would make such a map.
 
 use super::raw::{Formula, MapFill, RawIm2col, RawTensorMap};
 use super::scope::Scope;
@@ -157,7 +157,7 @@ fn resolve_view(
     Ok((extents, strides))
 }
 
-/// The part of so many dimensions that one copy takes, the innermost first.
+/// Resolves what one copy takes of each dimension, the innermost first: a box, or the pixels of an im2col map.
 fn resolve_boxes(
     raw: &Spanned<RawTensorMap>,
     dimensions: usize,
@@ -251,7 +251,8 @@ fn resolve_im2col(
     })
 }
 
-/// Whether one of such a name can have so many bytes.
+/// Checks the bytes of a row. TMA needs a multiple of 16, and a swizzle limits the row to its own width. `name` says
+/// for the message which row it is.
 fn check_row(
     raw: &RawTensorMap,
     spot: &Spanned<Formula>,

@@ -1,4 +1,4 @@
-//! Whole files: what they resolve to, and the messages for mistakes.
+//! Resolves whole files, and compares results and messages.
 
 use super::*;
 use disk::PathKind;
@@ -15,7 +15,7 @@ mod schema;
 mod selection;
 mod tune;
 
-/// A disk where what has an extension is a file.
+/// Returns a disk on which every path with an extension is a file.
 fn disk(path: &str) -> Option<PathKind> {
     match path {
         "missing.cu" => None,
@@ -51,7 +51,7 @@ fn read(text: &str) -> Result<Loaded, String> {
 /// A small file that is right; tests change one line of it.
 const RIGHT: &str = include_str!("tests/edits/scale.yaml");
 
-/// The message for a file that is wrong.
+/// Returns the message for a file that is wrong.
 fn said_of(text: &str) -> String {
     match read(text) {
         Err(said) => said,

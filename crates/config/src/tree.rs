@@ -1,4 +1,4 @@
-//! Structure of a YAML text without types: what key paths are made of.
+//! The structure of a YAML text without types. Key paths are made from it.
 
 use super::yaml::{Ordered, Spanned};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -6,7 +6,7 @@ use std::fmt;
 
 #[derive(Clone)]
 pub enum Tree {
-    /// Nothing was written.
+    /// A key whose value was not written.
     Null,
     Scalar(String),
     List(Vec<Spanned<Tree>>),
@@ -14,7 +14,7 @@ pub enum Tree {
 }
 
 impl Tree {
-    /// The value of a key, where this is a mapping that has it.
+    /// Returns the value of a key if this is a mapping that has it.
     pub fn get(&self, key: &str) -> Option<&Tree> {
         match self {
             Self::Map(map) => map.get(key).map(|value| &value.value),

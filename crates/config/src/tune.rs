@@ -1,4 +1,4 @@
-//! `tune`: which macros of a variant can be searched, what is valid, and what is to be small.
+//! Resolves `tune`: which macros of a variant are searched, which configurations are valid, and what is minimised.
 
 use super::expect;
 use super::gates::expression;
@@ -17,7 +17,7 @@ use std::str::FromStr;
 use std::time::Duration;
 use system::sources::Precompiled;
 
-/// Combinations that are looked at whenever the file is read. A larger space is looked at where it is searched.
+/// The most combinations that are examined whenever the file is read. A larger space is examined when it is searched.
 const MOST_AT_ONCE: usize = 10_000;
 
 const BUDGET: Budget = Budget::Evaluations(100);
@@ -45,7 +45,7 @@ struct Constraint {
     expression: Expression,
 }
 
-/// Where a search ends.
+/// The limit at which a search ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Budget {
     Evaluations(usize),
@@ -88,8 +88,8 @@ impl fmt::Display for Budget {
     }
 }
 
-/// Whether a configuration is held to a gate: to what is known of it alone, without a baseline, a base or another
-/// variant, and to no time. The search itself is about time.
+/// Returns true if a gate applies to a configuration. It must be decidable from the configuration alone, without a
+/// baseline, a base or another variant, and it must not be about time, because the search itself compares times.
 pub fn is_asked(gate: &Gate) -> bool {
     let is_alone = |text: &str| {
         Expression::parse(text).is_ok_and(|expression| {
@@ -285,7 +285,7 @@ fn read_objective(
 }
 
 impl Tune {
-    /// The valid configurations: at least one.
+    /// Returns the valid configurations, of which there is at least one.
     pub(super) fn space(&self) -> Result<Space, Problem> {
         let mut broken = None;
         // For each constraint, how many combinations hold it; and it and all before it.
@@ -377,7 +377,7 @@ impl Tune {
         words.join(" and ")
     }
 
-    /// As written.
+    /// Returns the constraints as they were written.
     pub fn constraints(&self) -> impl Iterator<Item = &str> {
         self.constraints
             .iter()

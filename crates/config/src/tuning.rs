@@ -1,4 +1,4 @@
-//! A variant to be tuned: its space, its candidates, and the file with another configuration of it.
+//! Loads a variant to be tuned: its space, its candidates, and the file with another configuration of it.
 
 use super::apply::{VariantChange, apply_variant};
 use super::architectures::resolve_architectures;
@@ -22,18 +22,18 @@ use system::sources;
 
 /// A variant to be tuned, and all that is needed to say what another configuration of it is.
 pub struct Tuning {
-    /// The variant alone.
+    /// The file with this variant as its only selection.
     pub loaded: Loaded,
     pub tune: Tune,
-    /// Its own macros.
+    /// The macros that the variant itself defines.
     pub macros: BTreeMap<String, String>,
     raw: GatesFile,
 }
 
-/// `name`: the kernel, or `kernel/variant`.
+/// Loads a variant to be tuned. `name` is the kernel, or `kernel/variant`.
 ///
 /// # Errors
-/// Usage, as [`load`], and where there is no such variant or nothing of it can be tuned.
+/// Usage, for the errors of [`load`], and if there is no such variant or nothing of it can be tuned.
 pub fn load_tuning(path: &Path, name: &str, sim_budget: Option<u64>) -> Result<Tuning> {
     let mut loaded = load(path, &Selection::default())?;
     let tune = find(&loaded, name).map_err(Error::Usage)?.clone();
@@ -123,13 +123,15 @@ fn find<'a>(whole: &'a Loaded, name: &str) -> std::result::Result<&'a Tune, Diag
 }
 
 impl Tuning {
+    /// Returns the space of configurations.
+    ///
     /// # Errors
-    /// Usage, where the constraints leave nothing, or the space is too large.
+    /// Usage, if the constraints leave nothing, or if the space is too large.
     pub fn space(&self) -> Result<Space> {
         self.tune.space().map_err(|problem| self.refuse(&problem))
     }
 
-    /// The variant with these values, under a name of its own.
+    /// Resolves the variant with these values, under a name of its own.
     ///
     /// # Errors
     /// An impossible configuration: a launch of no threads.
@@ -174,10 +176,11 @@ impl Tuning {
             .map_err(|problem| self.diagnose(&problem))
     }
 
-    /// The text of the file with these values as a variant of this name.
+    /// Returns the text of the file with these values as a variant of this name.
     ///
     /// # Errors
-    /// Usage, where it cannot be written without changing anything else, or the file is another by now.
+    /// Usage, if the variant cannot be written without changing anything else, or if the file was changed in the
+    /// meantime.
     pub fn with_variant(
         &self,
         path: &Path,

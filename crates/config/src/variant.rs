@@ -1,4 +1,4 @@
-//! A kernel as each of its variants has it: what the variant replaces, and the call, as written.
+//! A kernel as one of its variants sees it: with what the variant replaces, and with the call as it was written.
 
 use super::determinism::resolve_determinism;
 use super::memory;
@@ -18,13 +18,13 @@ pub struct KernelVariant<'a> {
     pub raw: &'a raw::Kernel,
     pub defines: BTreeMap<String, String>,
     pub call: Call<'a>,
-    /// Which tensor fills which constant.
+    /// The constants, each with the tensor that fills it.
     pub constants: Vec<(&'a Spanned<String>, &'a Spanned<String>)>,
     pub tensors: Vec<Declared<'a>>,
-    /// `None` where nothing is an output.
+    /// `None` if nothing is an output.
     pub reference: Option<&'a Spanned<RawReference>>,
     pub determinism: Determinism,
-    /// Those of the kernel's that it is run at.
+    /// The kernel's shapes that this variant is run at.
     pub shapes: Vec<NamedShape>,
     pub gates: Vec<WrittenGate<'a>>,
     pub targets: Vec<WrittenTargets<'a>>,
@@ -36,7 +36,7 @@ pub struct KernelVariant<'a> {
     pub tune: Option<&'a Spanned<raw::RawTune>>,
 }
 
-/// The call, as written.
+/// The call as it was written.
 pub enum Call<'a> {
     /// One after the other; at least one.
     Steps(Vec<WrittenStep<'a>>),
@@ -204,7 +204,7 @@ fn resolve_call<'a>(
     }
 }
 
-/// Each launch with what happens to memory before it, and the last one with what happens behind it.
+/// Returns each launch with the changes of memory before it, and the last launch also with the changes after it.
 fn resolve_sequence(
     sequence: &Spanned<Vec<Spanned<raw::RawStep>>>,
 ) -> Result<Vec<WrittenStep<'_>>, Problem> {
@@ -268,7 +268,7 @@ impl<'a> KernelVariant<'a> {
         }
     }
 
-    /// Whether another variant can be held against it at a shape; `named`: where it is named.
+    /// Checks that another variant can be a reference for this one at a shape. `named` is the place where it is named.
     pub fn check_measure(
         &self,
         named: &Spanned<String>,

@@ -1,4 +1,4 @@
-//! Limits as they are written under `gates` and `target`: the kernel's and the variant's, merged by key.
+//! Limits as they are written under `gates` and `target`. The kernel's and the variant's are merged by key.
 
 use super::names::suggest_metric;
 use super::raw::{self, BECAUSE, CONDITIONS, COUNTERS, DEFAULT, Limits};
@@ -81,7 +81,7 @@ pub struct WrittenGate<'a> {
     layers: Vec<&'a Spanned<Limits>>,
 }
 
-/// The kernel's gates and the variant's, in the order of the file.
+/// Returns the kernel's gates and the variant's, in the order of the file.
 pub fn merge_gates<'a>(
     kernel: &'a raw::Gates,
     variant: Option<&'a raw::Gates>,
@@ -120,8 +120,8 @@ impl WrittenGate<'_> {
         Ok(texts.concat())
     }
 
-    /// The limits for `key`, one of the architectures or shapes that are `known`: the variant's if it has any,
-    /// else the kernel's.
+    /// Returns the limits for `key`, which is one of the architectures or shapes in `known`: the variant's limits if it
+    /// has any, or else the kernel's.
     fn limits(
         &self,
         key: &str,
@@ -169,7 +169,7 @@ impl WrittenGate<'_> {
         limits.map_or_else(|| lacking(at), Ok)
     }
 
-    /// One shape may have a limit that others do not.
+    /// Returns the limits for a shape. One shape may have a limit that others do not have.
     pub fn of_shape(
         &self,
         key: &str,
@@ -187,7 +187,7 @@ pub struct WrittenTargets<'a> {
     pub because: Option<&'a str>,
 }
 
-/// The kernel's and the variant's. A reason is for the targets that it is written with.
+/// Returns the kernel's targets and the variant's. A reason belongs to the targets that it is written with.
 pub fn merge_targets<'a>(
     kernel: &'a raw::Targets,
     variant: Option<&'a raw::Targets>,

@@ -1,5 +1,4 @@
-//! Values of a YAML text, which know where they were written. With `source` and `layout` the only user of
-//! `serde_yaml`.
+//! YAML values that know where they were written. Only this module, `source` and `layout` use `serde_yaml`.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
@@ -74,7 +73,7 @@ impl Spanned<String> {
     }
 }
 
-/// Returns the first value that is in a list twice, where it is there again.
+/// Returns the second occurrence of the first value that is in a list twice.
 pub fn find_repeated<T: PartialEq>(values: &[Spanned<T>]) -> Option<&Spanned<T>> {
     values
         .iter()
@@ -106,7 +105,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spanned<T> {
                 self,
                 deserializer: D,
             ) -> Result<Self::Value, D::Error> {
-                // The answer is the same whatever is asked for. A mapping would be code for each type.
+                // The answer is the same for every type. Reading a mapping would need code for each type.
                 deserializer.deserialize_unit(self)
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
@@ -126,7 +125,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spanned<T> {
     }
 }
 
-/// Reads the next value of a mapping, whatever its key.
+/// Reads the next value of a mapping, under any key.
 fn next_value<'de, A: MapAccess<'de>, T: Deserialize<'de>>(map: &mut A) -> Result<T, A::Error> {
     map.next_entry::<IgnoredAny, T>()?
         .map(|(_, value)| value)
@@ -244,10 +243,10 @@ impl Problem {
     }
 }
 
-/// Suggestions for a wrong name.
+/// A suggestion for a wrong name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Suggestion<'a> {
-    /// One name is like it.
+    /// A single name that is similar.
     Close(&'a str),
     /// None is: all that there are.
     Known(Vec<&'a str>),
@@ -296,8 +295,7 @@ fn usual_name(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Suggests the known name that is meant: another name of it, one that is spelled almost so, or the only one that begins
-/// so. Returns all known names where there is no such name.
+/// Returns the name in `known` that is close to `name` or the only one that begins with it, or else all names.
 pub fn suggest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Suggestion<'a> {
     let known: Vec<&str> = known.collect();
     if let Some(own) = usual_name(name).filter(|own| known.contains(own)) {

@@ -1,4 +1,4 @@
-//! A launch as the program asks for it, and the values of its parameters.
+//! Reads a launch as the program requests it, and the values of its parameters.
 
 use crate::driver::{CuResult, Handle, LaunchConfig, NOT_FOUND, PER_THREAD, SUCCESS, driver};
 use capture::Reason;
@@ -23,13 +23,15 @@ pub enum Arguments {
         parameters: *mut *mut c_void,
         extra: *mut *mut c_void,
     },
-    /// Offset and bytes of each.
+    /// The offset and the bytes of each parameter.
     Copied(Vec<(usize, Vec<u8>)>),
 }
 
 impl Launch {
+    /// Reads a launch from a config.
+    ///
     /// # Safety
-    /// A config that the driver could take.
+    /// `config` must be a config that the driver can read.
     pub unsafe fn of_config(
         config: *const LaunchConfig,
         kernel: Handle,
@@ -58,7 +60,7 @@ impl Launch {
         Some(launch)
     }
 
-    /// CUlaunchAttributeID.
+    /// Adds an attribute, by its CUlaunchAttributeID.
     pub fn add(&mut self, attribute: u32, value: [u32; 16]) {
         let [x, y, z, ..] = value;
         match attribute {
@@ -70,7 +72,7 @@ impl Launch {
         }
     }
 
-    /// Offset and bytes of each parameter.
+    /// Returns the offset and the bytes of each parameter.
     pub fn read_arguments(&self, is_kernel: bool) -> Result<Vec<(usize, Vec<u8>)>, Reason> {
         let (given, extra) = match &self.arguments {
             Arguments::Given { parameters, extra } => (*parameters, *extra),
@@ -109,7 +111,7 @@ impl Launch {
     }
 }
 
-/// The buffer with all parameters: CU_LAUNCH_PARAM_BUFFER_POINTER.
+/// Returns the buffer that contains all parameters (CU_LAUNCH_PARAM_BUFFER_POINTER).
 fn find_buffer(extra: *mut *mut c_void) -> Option<*const u8> {
     if extra.is_null() {
         return None;
@@ -128,7 +130,7 @@ fn find_buffer(extra: *mut *mut c_void) -> Option<*const u8> {
     None
 }
 
-/// Whether launches into a stream are recorded into a graph, and run later.
+/// Returns true if launches into a stream are recorded into a graph, to run later.
 pub fn is_recorded(stream: Handle) -> bool {
     let mut status = 0;
     // SAFETY: the driver writes one number.
@@ -137,7 +139,7 @@ pub fn is_recorded(stream: Handle) -> bool {
     code != SUCCESS || status != 0
 }
 
-/// A stream by the name that the driver has for it in functions without `_ptsz`.
+/// Returns a stream by the name that the driver has for it in functions without `_ptsz`.
 pub fn name_stream(stream: Handle, per_thread: bool) -> Handle {
     if per_thread && stream.is_null() {
         std::ptr::without_provenance_mut(PER_THREAD)
@@ -146,7 +148,7 @@ pub fn name_stream(stream: Handle, per_thread: bool) -> Handle {
     }
 }
 
-/// Why a call of our own failed.
+/// Returns the reason for which a call of our own failed.
 pub fn refused(call: &str, code: CuResult) -> Reason {
     let call = call.to_owned();
     match code {

@@ -1,4 +1,5 @@
-//! The driver's own functions and types, as cuda.h of CUDA 13.0 has them. They are asked for by name: nothing is linked.
+//! The driver's functions and types that this library uses, as cuda.h of CUDA 13.0 declares them. They are looked up by
+//! name, and nothing is linked.
 
 use crate::symbols::driver_function;
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -6,7 +7,7 @@ use std::sync::OnceLock;
 
 pub type CuResult = c_int;
 pub type Address = u64;
-/// CUfunction, CUkernel, CUmodule, CUlibrary, CUstream.
+/// A CUfunction, CUkernel, CUmodule, CUlibrary or CUstream.
 pub type Handle = *mut c_void;
 
 pub const SUCCESS: CuResult = 0;
@@ -14,10 +15,10 @@ pub const OUT_OF_MEMORY: CuResult = 2;
 pub const INVALID_VALUE: CuResult = 1;
 /// Where the driver lacks a function that is called: CUDA_ERROR_NOT_FOUND.
 pub const NOT_FOUND: CuResult = 500;
-/// CU_STREAM_PER_THREAD.
+/// The value of CU_STREAM_PER_THREAD in cuda.h.
 pub const PER_THREAD: usize = 2;
 
-/// CUlaunchConfig.
+/// The layout of CUlaunchConfig in cuda.h.
 #[repr(C)]
 pub struct LaunchConfig {
     pub grid: [c_uint; 3],
@@ -50,7 +51,7 @@ pub struct KernelNodeParameters {
     pub context: Handle,
 }
 
-/// CUDA_GRAPH_INSTANTIATE_PARAMS.
+/// The layout of CUDA_GRAPH_INSTANTIATE_PARAMS in cuda.h.
 #[repr(C)]
 pub struct InstantiateParameters {
     pub flags: u64,
@@ -59,7 +60,7 @@ pub struct InstantiateParameters {
     pub result: c_int,
 }
 
-/// CUmemPoolProps, up to the location.
+/// The layout of CUmemPoolProps up to its location.
 #[repr(C)]
 pub struct PoolProperties {
     pub kind: c_uint,
@@ -67,7 +68,7 @@ pub struct PoolProperties {
     pub location: Location,
 }
 
-/// CUmemLocation.
+/// The layout of CUmemLocation in cuda.h.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Location {
@@ -75,7 +76,7 @@ pub struct Location {
     pub id: c_int,
 }
 
-/// CUmemAllocationProp.
+/// The layout of CUmemAllocationProp in cuda.h.
 #[repr(C)]
 pub struct Properties {
     pub kind: c_uint,
@@ -85,14 +86,15 @@ pub struct Properties {
     pub flags: [u8; 8],
 }
 
-/// CUmemAccessDesc.
+/// The layout of CUmemAccessDesc in cuda.h.
 #[repr(C)]
 pub struct Access {
     pub location: Location,
     pub flags: c_uint,
 }
 
-/// CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE.
+/// The values of CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE and CU_MEM_ACCESS_FLAGS_PROT_READWRITE in
+/// cuda.h.
 pub const PINNED: c_uint = 1;
 pub const DEVICE: c_uint = 1;
 pub const READ_WRITE: c_uint = 3;
@@ -140,41 +142,41 @@ macro_rules! driver {
 }
 
 driver! {
-    /// The function of a name.
+    /// Returns the function with a name.
     get_proc_address = cuGetProcAddress_v2(
         symbol: *const c_char, found: *mut *mut c_void, version: c_int, flags: u64, status: *mut c_int
     );
     /// Waits for all work of the context.
     synchronize = cuCtxSynchronize();
-    /// The device of the context.
+    /// Returns the device of the current context.
     current_device = cuCtxGetDevice(device: *mut c_int);
-    /// The name of a device.
+    /// Returns the name of a device.
     device_name = cuDeviceGetName(name: *mut c_char, bytes: c_int, device: c_int);
-    /// An attribute of a device.
+    /// Returns the value of a device's attribute.
     device_attribute = cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int);
-    /// The driver's version of CUDA.
+    /// Returns the version of CUDA that the driver supports.
     version = cuDriverGetVersion(version: *mut c_int);
-    /// Keeps a range of addresses.
+    /// Reserves a range of addresses without memory.
     reserve = cuMemAddressReserve(address: *mut Address, bytes: usize, alignment: usize, hint: Address, flags: u64);
-    /// Gives it back.
+    /// Releases a reserved range of addresses.
     release_range = cuMemAddressFree(address: Address, bytes: usize);
-    /// Memory without an address.
+    /// Creates memory that has no address yet.
     create = cuMemCreate(handle: *mut u64, bytes: usize, properties: *const Properties, flags: u64);
-    /// Gives it an address.
+    /// Maps memory at a reserved address.
     map = cuMemMap(address: Address, bytes: usize, offset: usize, handle: u64, flags: u64);
-    /// Makes it readable and writable.
+    /// Makes mapped memory readable and writable.
     set_access = cuMemSetAccess(address: Address, bytes: usize, access: *const Access, count: usize);
-    /// Takes the address away.
+    /// Unmaps the memory at an address.
     unmap = cuMemUnmap(address: Address, bytes: usize);
     /// Lets go of memory; it is freed once it has no address.
     release = cuMemRelease(handle: u64);
-    /// Copies to the host.
+    /// Copies memory from the device to the host.
     read = cuMemcpyDtoH_v2(to: *mut c_void, from: Address, bytes: usize);
-    /// Copies from the host.
+    /// Copies memory from the host to the device.
     write = cuMemcpyHtoD_v2(to: Address, from: *const c_void, bytes: usize);
-    /// The allocation around an address.
+    /// Returns the allocation that contains an address.
     address_range = cuMemGetAddressRange_v2(base: *mut Address, bytes: *mut usize, address: Address);
-    /// A fact on an address.
+    /// Returns a property of the memory at an address.
     pointer_attribute = cuPointerGetAttribute(value: *mut c_void, attribute: c_int, address: Address);
     /// The pool that a device starts with.
     default_pool = cuDeviceGetDefaultMemPool(pool: *mut Handle, device: c_int);
@@ -184,15 +186,15 @@ driver! {
     is_capturing = cuStreamIsCapturing(stream: Handle, status: *mut c_int);
     /// How calls of this thread affect graphs that are recorded.
     exchange_capture_mode = cuThreadExchangeStreamCaptureMode(mode: *mut c_int);
-    /// The nodes of a graph.
+    /// Returns the nodes of a graph.
     graph_nodes = cuGraphGetNodes(graph: Handle, nodes: *mut Handle, count: *mut usize);
-    /// Its edges.
+    /// Returns the edges of a graph, as pairs of nodes.
     graph_edges = cuGraphGetEdges_v2(
         graph: Handle, from: *mut Handle, to: *mut Handle, data: *mut u64, count: *mut usize
     );
     /// Its edges, before there was data on them.
     graph_plain_edges = cuGraphGetEdges(graph: Handle, from: *mut Handle, to: *mut Handle, count: *mut usize);
-    /// The type of a node.
+    /// Returns the type of a node.
     node_type = cuGraphNodeGetType(node: Handle, kind: *mut c_int);
     /// The launch of a kernel's node.
     kernel_node = cuGraphKernelNodeGetParams_v2(node: Handle, parameters: *mut KernelNodeParameters);
@@ -200,44 +202,44 @@ driver! {
     kernel_node_attribute = cuGraphKernelNodeGetAttribute(node: Handle, attribute: c_int, value: *mut [c_uint; 16]);
     /// Whether an instance of a graph runs a node.
     node_set_enabled = cuGraphNodeSetEnabled(instance: Handle, node: Handle, enabled: c_uint);
-    /// Lets go of a graph.
+    /// Destroys a graph of the program's.
     graph_destroy = cuGraphDestroy(graph: Handle);
     /// Offset and size of a parameter of a CUfunction.
     function_parameter = cuFuncGetParamInfo(function: Handle, index: usize, offset: *mut usize, bytes: *mut usize);
-    /// The same of a CUkernel.
+    /// Returns offset and size of a parameter of a CUkernel.
     kernel_parameter = cuKernelGetParamInfo(kernel: Handle, index: usize, offset: *mut usize, bytes: *mut usize);
 
-    /// An allocation by the driver.
+    /// Allocates memory as the driver does it.
     allocate = cuMemAlloc_v2(address: *mut Address, bytes: usize);
-    /// Frees it.
+    /// Frees an allocation of the driver's.
     free = cuMemFree_v2(address: Address);
-    /// An allocation of rows.
+    /// Allocates rows, each of which is aligned.
     allocate_pitch = cuMemAllocPitch_v2(
         address: *mut Address, pitch: *mut usize, width: usize, height: usize, element: c_uint
     );
-    /// A module from memory.
+    /// Loads a module from host memory.
     module_load_data = cuModuleLoadData(module: *mut Handle, image: *const c_void);
-    /// The same with options.
+    /// Loads a module from memory with options.
     module_load_data_ex = cuModuleLoadDataEx(
         module: *mut Handle, image: *const c_void, count: c_uint, options: *mut c_void, values: *mut *mut c_void
     );
-    /// The same from a fat binary.
+    /// Loads a module from a fat binary.
     module_load_fat_binary = cuModuleLoadFatBinary(module: *mut Handle, image: *const c_void);
-    /// A library from memory.
+    /// Loads a library from host memory.
     library_load_data = cuLibraryLoadData(
         library: *mut Handle, image: *const c_void,
         jit_options: *mut c_void, jit_values: *mut *mut c_void, jit_count: c_uint,
         options: *mut c_void, values: *mut *mut c_void, count: c_uint
     );
-    /// A kernel of a module.
+    /// Returns a kernel of a module.
     module_get_function = cuModuleGetFunction(function: *mut Handle, module: Handle, name: *const c_char);
-    /// A kernel of a library.
+    /// Returns a kernel of a library.
     library_get_kernel = cuLibraryGetKernel(kernel: *mut Handle, library: Handle, name: *const c_char);
-    /// A variable of a module.
+    /// Returns a variable of a module, with its size.
     module_get_global = cuModuleGetGlobal_v2(
         address: *mut Address, bytes: *mut usize, module: Handle, name: *const c_char
     );
-    /// A variable of a library.
+    /// Returns a variable of a library, with its size.
     library_get_global = cuLibraryGetGlobal(
         address: *mut Address, bytes: *mut usize, library: Handle, name: *const c_char
     );
@@ -247,14 +249,14 @@ driver! {
         extents: *const u64, strides: *const u64, box_extents: *const u32, steps: *const u32,
         interleave: c_uint, swizzle: c_uint, promotion: c_uint, fill: c_uint
     );
-    /// The same for images.
+    /// Encodes a tensor map for copies from images.
     encode_im2col = cuTensorMapEncodeIm2col(
         map: *mut c_void, data_type: c_uint, rank: c_uint, address: *mut c_void,
         extents: *const u64, strides: *const u64, lower: *const c_int, upper: *const c_int,
         channels: c_uint, pixels: c_uint, steps: *const u32,
         interleave: c_uint, swizzle: c_uint, promotion: c_uint, fill: c_uint
     );
-    /// A map of another tensor.
+    /// Changes the address in a tensor map to another tensor's.
     replace_address = cuTensorMapReplaceAddress(map: *mut c_void, address: *mut c_void);
     /// The module of a library in the current context.
     library_get_module = cuLibraryGetModule(module: *mut Handle, library: Handle);
@@ -262,7 +264,7 @@ driver! {
     kernel_get_function = cuKernelGetFunction(function: *mut Handle, kernel: Handle);
 }
 
-/// The driver, found at the first use.
+/// Returns the driver, which is looked up at the first call.
 pub fn driver() -> &'static Driver {
     static DRIVER: OnceLock<Driver> = OnceLock::new();
     DRIVER.get_or_init(Driver::find)

@@ -1,5 +1,5 @@
-//! The driver's functions that this library stands in front of, under the driver's names: programs that link the driver
-//! find these first, and those that ask `dlsym` or `cuGetProcAddress` are given them.
+//! Exports functions under the driver's names, which run before the driver's own. Programs that link the driver find
+//! these first, and programs that ask `dlsym` or `cuGetProcAddress` are given them.
 
 use crate::call::{Arguments, Launch, name_stream};
 use crate::driver::{CuResult, Handle, LaunchConfig, SUCCESS, driver};
@@ -34,7 +34,7 @@ mod memory;
 
 macro_rules! exported {
     ($($name:ident),* $(,)?) => {
-        /// The function of ours under a name of the driver's.
+        /// Returns our function with a name of the driver's.
         pub fn find(name: &[u8]) -> Option<*mut c_void> {
             $(if name == stringify!($name).as_bytes() {
                 return Some($name as *mut c_void);
@@ -63,7 +63,7 @@ exported! {
     cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col, cuTensorMapReplaceAddress,
 }
 
-/// CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM.
+/// The value of CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM in cuda.h.
 const PER_THREAD_FLAG: u64 = 2;
 
 /// Functions with another one for the default stream of each thread.
@@ -81,7 +81,7 @@ const HAVE_PER_THREAD: [&[u8]; 11] = [
     b"cuMemFreeAsync",
 ];
 
-/// The exported name of a function that `cuGetProcAddress` is asked for, which has no version in it.
+/// Returns the exported name of a function that `cuGetProcAddress` is asked for by a name without a version.
 fn exported_name(symbol: &[u8], version: c_int, flags: u64) -> Vec<u8> {
     let versioned: &[u8] = match symbol {
         b"cuMemAlloc"
@@ -149,10 +149,10 @@ unsafe extern "C" fn cuGetProcAddress(
     unsafe { cuGetProcAddress_v2(symbol, found, version, flags, &raw mut status) }
 }
 
-/// After a module was loaded.
+/// Notes a module that was loaded.
 ///
 /// # Safety
-/// As of the driver's functions that load one.
+/// The arguments must be those of the driver's functions that load a module.
 unsafe fn loaded(code: CuResult, module: *mut Handle, image: *const c_void) -> CuResult {
     if code == SUCCESS {
         quietly(|| {
@@ -289,10 +289,10 @@ unsafe extern "C" fn cuKernelGetFunction(function: *mut Handle, kernel: Handle) 
     code
 }
 
-/// After the driver has encoded a tensor map.
+/// Notes a tensor map that the driver has encoded.
 ///
 /// # Safety
-/// `map` is where the driver wrote it, and the lists are those that it read.
+/// `map` must be where the driver wrote the map, and the lists those that it read.
 unsafe fn encoded(map: *const c_void, given: &Given, boxes: &GivenBoxes) {
     quietly(|| {
         // SAFETY: as the caller says.

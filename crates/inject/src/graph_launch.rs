@@ -1,6 +1,10 @@
-//! Launches of CUDA graphs. The kernels of a graph run when an instance of it is launched. If one of them is to be
-//! captured, the nodes run one after the other in an order that the edges allow: the instance is launched once for each, with
-//! all others switched off. That gives what the whole graph gives, but for kernels that wait for each other.
+//! Captures launches of CUDA graphs. The kernels of a graph run when an instance of it is launched.
+//!
+//! If one of the kernels is to be captured, the nodes must run apart, so that memory can be read before and after that
+//! kernel. To do this the instance is launched several times: once for each captured kernel, and once for each sequence
+//! of nodes between captured kernels. All other nodes are switched off in each launch. The nodes run in an order that
+//! the edges allow, and each node runs exactly once, so the result is that of the whole graph. It would not be if
+//! kernels waited for each other while they run.
 
 use crate::call::{Arguments, Launch, is_recorded, refused};
 use crate::driver::{CuResult, Handle, KernelNodeParameters, SUCCESS, driver};
@@ -9,7 +13,7 @@ use crate::settled::{Counter, count, count_settled, generation, settle, unsettle
 use crate::state::{State, state};
 use capture::Reason;
 
-/// CUgraphNodeType.
+/// The values of CUgraphNodeType in cuda.h.
 mod kind {
     pub const KERNEL: i32 = 0;
     pub const COPY: i32 = 1;
@@ -19,14 +23,14 @@ mod kind {
     pub const CONDITION: i32 = 13;
 }
 
-/// CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH.
+/// The value of CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH in cuda.h.
 const DEVICE_LAUNCH: u64 = 4;
 
-/// CUlaunchAttributeID: cooperative, cluster, programmatic.
+/// Values of CUlaunchAttributeID: cooperative, cluster, programmatic.
 const ATTRIBUTES: [u32; 3] = [2, 4, 6];
 
 impl State {
-    /// After the driver has made an instance of a graph.
+    /// Notes an instance that the driver has made of a graph.
     pub fn add_instance(&mut self, instance: Handle, graph: Handle, flags: u64) {
         let (nodes, mut obstacle) = match self.read_graph(graph) {
             Ok(read) => read,
@@ -47,7 +51,7 @@ impl State {
         self.graphs.insert(instance, instance_);
     }
 
-    /// The nodes, and the first one that cannot run alone.
+    /// Returns the nodes, and the reason of the first node that cannot run alone.
     fn read_graph(&mut self, graph: Handle) -> Result<(Vec<Node>, Option<Reason>), Reason> {
         let mut obstacle = None;
         let mut nodes = Vec::new();
@@ -65,7 +69,7 @@ impl State {
                 kind => {
                     let reason = Reason::GraphNode { kind };
                     if matches!(kind, kind::GRAPH | kind::CONDITION) {
-                        // Whatever kernels it has in it.
+                        // Any kernels may be inside it.
                         self.name_left_out("?", reason.clone());
                     }
                     obstacle.get_or_insert(reason);
@@ -98,8 +102,10 @@ impl State {
         }
     }
 
+    /// Reads the launch of a kernel's node.
+    ///
     /// # Safety
-    /// Parameters that the driver gives or takes.
+    /// `parameters` must be parameters that the driver gave or accepts.
     unsafe fn read_node_launch(
         &mut self,
         node: Handle,
@@ -144,10 +150,10 @@ impl State {
         Ok(Work::Kernel(Box::new(launch)))
     }
 
-    /// The program gave an instance's node another launch.
+    /// Notes that the program gave another launch to a node of an instance.
     ///
     /// # Safety
-    /// Parameters that the driver took.
+    /// `parameters` must be parameters that the driver accepted.
     pub unsafe fn set_node(
         &mut self,
         instance: Handle,
@@ -173,7 +179,8 @@ impl State {
     }
 }
 
-/// `run` is the driver's launch of the instance. Each node runs exactly once, captured or not.
+/// Launches an instance. `run` is the driver's launch of it. Each node runs exactly once, whether or not it is
+/// captured.
 pub fn launch(instance: Handle, stream: Handle, run: &dyn Fn() -> CuResult) -> CuResult {
     let generation = generation();
     if count_settled(instance) {
@@ -239,7 +246,7 @@ fn switch_off<'a>(
     switches.map_err(left_out).ok()
 }
 
-/// All nodes are off. Runs of nodes between those that are captured are launched together.
+/// Runs the nodes apart, after all of them were switched off. Nodes between captured kernels are launched together.
 fn run_apart(
     state: &mut State,
     nodes: &[Node],

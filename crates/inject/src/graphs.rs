@@ -1,4 +1,4 @@
-//! CUDA graphs and their instances, as far as a launch of an instance needs them.
+//! Keeps what is known of CUDA graphs and their instances, as far as a launch of an instance needs it.
 
 use crate::call::{Launch, refused};
 use crate::driver::{CuResult, Handle, INVALID_VALUE, NOT_FOUND, SUCCESS, driver};
@@ -8,13 +8,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 #[derive(Default)]
 pub struct Graphs {
-    /// By handle (CUgraphExec).
+    /// The instances, by their handle (CUgraphExec).
     pub instances: BTreeMap<usize, Instance>,
-    /// Graphs with instances.
+    /// The graphs that have instances, by handle.
     graphs: BTreeMap<usize, Kept>,
 }
 
-/// A graph that is kept as long as an instance: its nodes are the names by which the driver knows those of the instance.
+/// A graph that is kept as long as an instance of it exists, because the driver knows the instance's nodes by the
+/// graph's nodes.
 #[derive(Default)]
 struct Kept {
     instances: u32,
@@ -39,9 +40,9 @@ pub struct Node {
 pub enum Work {
     /// A kernel that is to be captured.
     Kernel(Box<Launch>),
-    /// Whatever else can be switched off.
+    /// Other work, which can be switched off.
     Other,
-    /// It only joins others.
+    /// The node only joins other nodes.
     Nothing,
 }
 
@@ -55,7 +56,7 @@ impl Node {
 }
 
 impl Graphs {
-    /// An instance of a graph, which is kept from now on.
+    /// Adds an instance. Its graph is kept from now on.
     pub fn insert(&mut self, handle: Handle, instance: Instance) {
         self.remove(handle);
         self.graphs.entry(instance.graph).or_default().instances += 1;
@@ -63,14 +64,14 @@ impl Graphs {
         unsettle();
     }
 
-    /// The program changed an instance in another way.
+    /// Notes that the program changed an instance in a way that is not followed.
     pub fn update(&mut self, instance: Handle) {
         if let Some(known) = self.instances.get_mut(&instance.addr()) {
             known.obstacle = Some(Reason::GraphUpdated);
         }
     }
 
-    /// Before the driver destroys an instance: its graph is no longer needed.
+    /// Removes an instance before the driver destroys it. Its graph is then no longer needed.
     pub fn remove(&mut self, instance: Handle) {
         let Some(known) = self.instances.remove(&instance.addr()) else {
             return;
@@ -84,13 +85,14 @@ impl Graphs {
             self.graphs.remove(&known.graph);
             if destroyed {
                 let graph = std::ptr::without_provenance_mut(known.graph);
-                // SAFETY: the program has asked for it before.
+                // SAFETY: the program asked for it earlier.
                 unsafe { driver().graph_destroy(graph) };
             }
         }
     }
 
-    /// Whether a graph that the program destroys is kept until its last instance goes.
+    /// Marks a graph that the program destroys as kept until its last instance is destroyed. Returns what the driver
+    /// would answer, or `None` if the graph has no instance.
     pub fn keep(&mut self, graph: Handle) -> Option<CuResult> {
         let kept = self.graphs.get_mut(&graph.addr())?;
         if std::mem::replace(&mut kept.destroyed, true) {
@@ -102,7 +104,7 @@ impl Graphs {
     }
 }
 
-/// The nodes of a graph in an order that its edges allow.
+/// Returns the nodes of a graph in an order that its edges allow.
 pub fn list_nodes(graph: Handle) -> Result<Vec<Handle>, Reason> {
     let mut count = 0;
     // SAFETY: the driver writes how many there are.
@@ -149,7 +151,7 @@ fn list_edges(graph: Handle) -> Result<Vec<(Handle, Handle)>, Reason> {
     }
 }
 
-/// Each node behind those with an edge to it. Pure.
+/// Returns the nodes in an order in which each node is behind all nodes with an edge to it. Pure.
 fn order<N: Copy + Ord>(nodes: &[N], edges: &[(N, N)]) -> Vec<N> {
     let mut missing: BTreeMap<N, usize> = nodes.iter().map(|node| (*node, 0)).collect();
     let mut behind: BTreeMap<N, Vec<N>> = BTreeMap::new();

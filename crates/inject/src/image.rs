@@ -1,14 +1,14 @@
-//! How many bytes a module has that a program gives to the driver: the driver is told only where it starts.
+//! Finds the size of a module that a program gives to the driver. The program passes only the start of the module.
 
 use std::ffi::{CStr, c_char, c_void};
 
 /// fatbinary_section.h: the struct that nvcc puts before a fat binary.
 const WRAPPER: u32 = 0x466243b1;
-/// fatBinaryHeader, in cuda's fatbinary.h.
+/// The first word of fatBinaryHeader, in cuda's fatbinary.h.
 const FAT_BINARY: u32 = 0xba55ed50;
 const ELF: u32 = 0x464c457f;
 
-/// The bytes of a module; `None` of one in a form that is not known.
+/// Returns the bytes of a module, or `None` if its form is not known.
 ///
 /// # Safety
 /// `image` is what a program gives to the driver to load: it is whole.
@@ -42,7 +42,7 @@ pub unsafe fn read(image: *const c_void) -> Option<Vec<u8>> {
     Some(unsafe { std::slice::from_raw_parts(at, bytes) }.to_vec())
 }
 
-/// The end of the last section or table of a 64-bit ELF file.
+/// Returns the size of a 64-bit ELF file, which is the end of its last section or table.
 ///
 /// # Safety
 /// A whole ELF file.

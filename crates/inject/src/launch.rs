@@ -1,4 +1,4 @@
-//! A launch that is captured: the memory that it can reach is read before it, and again after it.
+//! Captures a launch: reads the memory that it can reach before the launch, and again after it.
 
 use crate::call::{Launch, is_recorded, refused};
 use crate::driver::{Address, CuResult, Handle, SUCCESS, driver};
@@ -16,7 +16,8 @@ use std::collections::BTreeMap;
 use std::ffi::{CString, c_int};
 
 impl Launch {
-    /// `run` is the driver's launch. It runs exactly once, captured or not.
+    /// Captures the launch if it is chosen. `run` is the driver's launch. It runs exactly once, whether or not the
+    /// launch is captured.
     pub fn capture(&self, stream: Handle, run: &dyn Fn() -> CuResult) -> CuResult {
         let generation = generation();
         let Some(mut state) = state() else {
@@ -83,7 +84,8 @@ impl Launch {
         })
     }
 
-    /// A launch of its own, on memory whose floats are random. Then the program has its memory again.
+    /// Records a launch of our own on memory whose floats are replaced by random values. Afterwards the program's
+    /// memory is restored.
     fn record_with_random_inputs(
         &self,
         state: &mut State,
@@ -131,7 +133,7 @@ impl Launch {
         self.after(state, (kernel, region), before)
     }
 
-    /// The parameters, and the memory that they lead to.
+    /// Returns the parameters, and the memory that they lead to.
     fn before(&self, state: &State, kernel: &Kernel) -> Result<Before, Reason> {
         if kernel.module.is_none() {
             return Err(Reason::UnknownModule);
@@ -354,21 +356,21 @@ fn read_variables(kernel: &Kernel) -> Result<Vec<ReadVariable>, Reason> {
     Ok(variables)
 }
 
-/// Whatever may be a pointer.
+/// Returns all words that may be pointers.
 fn words(bytes: &[u8]) -> impl Iterator<Item = Address> {
     let (words, _) = bytes.as_chunks::<8>();
     words.iter().map(|word| Address::from_le_bytes(*word))
 }
 
-/// CU_POINTER_ATTRIBUTE_MEMORY_TYPE, _IS_MANAGED, _DEVICE_ORDINAL, _MEMPOOL_HANDLE.
+/// Values of CU_POINTER_ATTRIBUTE_MEMORY_TYPE, _IS_MANAGED, _DEVICE_ORDINAL and _MEMPOOL_HANDLE in cuda.h.
 const MEMORY_TYPE: i32 = 2;
 const IS_MANAGED: i32 = 8;
 const ORDINAL: i32 = 9;
 const POOL: i32 = 17;
-/// CU_MEMORYTYPE_HOST.
+/// The value of CU_MEMORYTYPE_HOST in cuda.h.
 const HOST: u64 = 1;
 
-/// The kind of memory there that capture did not place; `None` where the driver knows none.
+/// Returns the kind of memory at an address that capture did not place, or `None` if the driver knows no memory there.
 fn find_other_memory(address: Address, current: Option<c_int>) -> Option<MemoryKind> {
     // Smaller numbers are sizes and strides: asking costs a call.
     if address < 1 << 32 || address >> 57 != 0 {
@@ -376,7 +378,7 @@ fn find_other_memory(address: Address, current: Option<c_int>) -> Option<MemoryK
     }
     let ask = |attribute| {
         let mut value = 0_u64;
-        // SAFETY: the driver writes at most eight bytes, and knows for any address whether it is one of its own.
+        // SAFETY: the driver writes at most eight bytes, and accepts any address, whether or not it is one of its own.
         let code =
             unsafe { driver().pointer_attribute((&raw mut value).cast(), attribute, address) };
         (code == SUCCESS).then_some(value)
@@ -411,7 +413,7 @@ fn write(address: Address, content: &[u8]) -> Result<(), Reason> {
     }
 }
 
-/// A program that has filled the host's memory must not end here.
+/// Allocates host memory, or returns a reason. A program that has filled the host's memory must not end here.
 fn allocate(bytes: usize) -> Result<Vec<u8>, Reason> {
     let mut content = Vec::new();
     let room = content.try_reserve_exact(bytes);
@@ -420,7 +422,8 @@ fn allocate(bytes: usize) -> Result<Vec<u8>, Reason> {
     Ok(content)
 }
 
-/// Another stream may be recorded into a graph meanwhile, which a wait of this thread would end.
+/// Waits for the GPU. Another stream may be recorded into a graph at this time, and a plain wait of this thread would
+/// end the recording.
 fn synchronize() -> Result<(), Reason> {
     // CU_STREAM_CAPTURE_MODE_RELAXED.
     let mut mode = 2;

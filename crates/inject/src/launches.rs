@@ -1,5 +1,5 @@
-//! How often the program launches each kernel in each region. It is written down when the program ends: a time of the launches
-//! that were captured stands for all of them only where it is known how many there are.
+//! Counts how often the program launches each kernel in each region. The counts are written when the program ends. A
+//! time of the captured launches can only represent all launches if it is known how many there are.
 
 use crate::settled::Counter;
 use capture::Launched;
@@ -13,7 +13,7 @@ type Key = (Vec<String>, Option<String>);
 pub struct Launches(BTreeMap<Key, &'static AtomicU64>);
 
 impl Launches {
-    /// For launches of these kernels in this region.
+    /// Returns the counter of launches of these kernels in this region.
     pub fn counter(&mut self, symbols: Vec<String>, region: Option<String>) -> Counter {
         let counter = self.0.entry((symbols, region));
         // A thread that has settled a handle may count at any time.

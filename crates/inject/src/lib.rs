@@ -1,9 +1,14 @@
-//! Loaded into a program by `gatekeeper capture` (LD_PRELOAD). Stands between the program and the CUDA driver: every
-//! allocation lies in a range of addresses that a later process can have again, and chosen launches are written down
-//! with the memory that they can reach.
+//! A library that `gatekeeper capture` loads into a program (LD_PRELOAD), and that stands between the program and the
+//! CUDA driver.
 //!
-//! The program must not notice: whatever is not followed goes to the driver as it came, and whatever cannot be captured
-//! is left out by name.
+//! It replaces the driver's allocations by its own, at addresses that a later process can have again, because memory
+//! may contain pointers. Before a chosen launch it reads the memory that the launch can reach, then it lets the driver
+//! run the launch, and then it reads that memory again and writes both down. It finds the memory through the parameters
+//! and the variables of the module: each word in them that lies in an allocation is taken for a pointer, and so is each
+//! such word in the memory that it leads to.
+//!
+//! The program must not notice. A call that is not followed goes to the driver as it came, and a launch that cannot be
+//! captured is left out, with its name and the reason.
 
 // The driver's own functions have up to eleven.
 #![allow(clippy::too_many_arguments)]

@@ -1,11 +1,11 @@
-//! `dlsym`, which libraries ask for the driver's functions. The names that are followed lead here, and all others to the
-//! C library.
+//! Replaces `dlsym`, with which libraries look up the driver's functions. The names that this library follows lead
+//! here, and all others to the C library.
 
 use crate::symbols::{REAL, find_real};
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 
-/// The function of ours under this name, or null. Called by `dlsym` below.
+/// Returns our function with this name, or null. Called by `dlsym` below.
 ///
 /// # Safety
 /// `symbol` is null or a C string.
@@ -19,10 +19,11 @@ unsafe extern "C" fn find_ours(_handle: *mut c_void, symbol: *const c_char) -> *
     crate::exports::find(name.to_bytes()).unwrap_or(ptr::null_mut())
 }
 
-/// A jump, not a call: `RTLD_NEXT` means the library behind the caller's, which the C library knows by the return address.
+/// Looks a symbol up. It jumps to the C library's `dlsym` and does not call it: `RTLD_NEXT` means the library behind
+/// the caller's, and the C library finds the caller by the return address.
 ///
 /// # Safety
-/// As of the C library's `dlsym`.
+/// As for the C library's `dlsym`.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 #[unsafe(no_mangle)]

@@ -1,4 +1,5 @@
-//! Addresses that the program reserves, and the memory that it maps there itself (cuMemAddressReserve, cuMemMap).
+//! Follows the addresses that the program reserves, and the memory that it maps there itself (cuMemAddressReserve,
+//! cuMemMap).
 
 use crate::driver::Address;
 use std::collections::BTreeMap;
@@ -35,7 +36,8 @@ impl Mappings {
         self.reserved.insert(address, (bytes, ordinal));
     }
 
-    /// Whether these addresses were reserved in our range; they must be free of memory.
+    /// Forgets addresses that were reserved in our range. Returns `None` for other addresses, and an error if another
+    /// size was reserved or memory is still mapped there.
     pub fn give_up(&mut self, address: Address, bytes: u64) -> Option<Result<c_int, NotFree>> {
         let (reserved, ordinal) = *self.reserved.get(&address)?;
         let mut inside = self.mapped.range(address..address + reserved);
@@ -72,8 +74,9 @@ impl Mappings {
         }
     }
 
-    /// The memory without a gap around an address, within what was reserved with it: its start and bytes. Tensors may lie
-    /// across pieces that the program mapped one by one, and so all of them have to be such that a replay can have them.
+    /// Returns the start and the size of the memory without a gap around an address, within what was reserved together.
+    /// A tensor may cover several pieces that the program mapped one by one, so a replay must be able to place all of
+    /// them.
     pub fn around(&self, address: Address) -> Option<(Address, u64)> {
         let (start, bytes, _) = self.reserved_around(address)?;
         let (&first, piece) = self.mapped.range(start..=address).next_back()?;
@@ -104,7 +107,8 @@ impl Mappings {
         (address - start < bytes).then_some((start, bytes, ordinal))
     }
 
-    /// Memory at two addresses would be two memories in a replay.
+    /// Returns true if a replay can place this piece. Memory that is mapped at two addresses would become two memories
+    /// there.
     fn can_be_placed(&self, piece: &Mapped) -> bool {
         piece.ordinal.is_some() && self.uses.get(&piece.handle) == Some(&1)
     }
@@ -117,7 +121,7 @@ pub struct NotFree;
 mod tests {
     use super::Mappings;
 
-    /// Ten bytes are reserved at 100, and pieces are mapped at 100, 102, and behind a gap at 108.
+    /// Returns ten reserved bytes at 100, with pieces mapped at 100, 102, and behind a gap at 108.
     fn mappings() -> Mappings {
         let mut mappings = Mappings::default();
         mappings.reserve(100, 10, 0);

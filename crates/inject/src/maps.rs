@@ -1,12 +1,12 @@
-//! Tensor maps that the program had the driver encode. The 128 bytes of one are the driver's alone: what they mean is
-//! known only to those that saw them made.
+//! Remembers the tensor maps that the program had the driver encode. Only the driver knows what the 128 bytes of a map
+//! mean, so their meaning must be noted when they are made.
 
 use capture::{EncodedMap, PlacedMap};
 use model::{Boxes, Im2col, MapElement, Swizzle, TensorMap};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ffi::{c_int, c_uint};
 
-/// CUtensorMap.
+/// The size of a CUtensorMap in bytes.
 pub const MAP_BYTES: usize = 128;
 pub type MapBytes = [u8; MAP_BYTES];
 /// Kernels can read a map only at multiples of this.
@@ -17,11 +17,11 @@ const FIRST: usize = 8;
 /// A program that makes a map for each launch must not fill the memory.
 const MOST: usize = 1 << 16;
 
-/// Encoded maps by their bytes.
+/// The encoded maps, by their bytes.
 #[derive(Default)]
 pub struct Maps {
     known: BTreeMap<MapBytes, EncodedMap>,
-    /// The oldest first.
+    /// The maps from the oldest to the newest.
     order: VecDeque<MapBytes>,
 }
 
@@ -38,7 +38,7 @@ impl Maps {
         }
     }
 
-    /// `cuTensorMapReplaceAddress`: the map that was there before, of another tensor.
+    /// Notes a map after `cuTensorMapReplaceAddress`. `before` is the map as it was, of another tensor.
     pub fn add_moved(&mut self, before: &MapBytes, after: MapBytes, address: u64) {
         let Some(moved) = self.known.get(before) else {
             return;
@@ -50,8 +50,8 @@ impl Maps {
         self.add(after, moved);
     }
 
-    /// The maps in a parameter of a launch, or in memory. Both are aligned as maps are; the offset of a parameter need not be, as
-    /// it is counted from where the driver puts parameters.
+    /// Returns the maps in a parameter of a launch, or in memory. Both are aligned as maps are. The offset of a map in
+    /// a parameter need not be, as it is counted from where the driver puts the parameters.
     pub fn find(&self, bytes: &[u8]) -> Vec<PlacedMap> {
         // Most programs make none, and memory is large: a word tells nearly all places that have none.
         if self.known.is_empty() {
@@ -85,7 +85,7 @@ pub struct Given {
     pub steps: *const u32,
 }
 
-/// Those in which they differ.
+/// The arguments in which the two functions that encode maps differ.
 pub enum GivenBoxes {
     Tiled(*const u32),
     Im2col {
@@ -96,8 +96,10 @@ pub enum GivenBoxes {
     },
 }
 
+/// Describes a map by the arguments with which it was encoded.
+///
 /// # Safety
-/// The lists are those that the driver has just read.
+/// The lists must be those that the driver has just read.
 pub unsafe fn describe(given: &Given, boxes: &GivenBoxes) -> EncodedMap {
     let element = match given.data_type {
         0 => MapElement::U8,
@@ -157,8 +159,10 @@ pub unsafe fn describe(given: &Given, boxes: &GivenBoxes) -> EncodedMap {
     }
 }
 
+/// Copies a list.
+///
 /// # Safety
-/// `from` has as many values, or there are none.
+/// `from` must have this many values, or `count` must be 0.
 unsafe fn list<T: Copy>(from: *const T, count: usize) -> Vec<T> {
     match count {
         0 => Vec::new(),

@@ -1,4 +1,9 @@
-//! Allocations at addresses that a later process can have again.
+//! Allocates memory at addresses that a later process can have again.
+//!
+//! A large range of addresses is reserved for each device when it first allocates. Small allocations share pieces of
+//! memory, and large ones get whole pages of their own. Memory that is freed in the order of a stream is kept for that
+//! stream, as the driver does it, until `MOST_IDLE` bytes are kept. Memory that is freed otherwise is used again only
+//! after the GPU was waited for.
 
 use crate::driver::{
     Access, Address, CuResult, DEVICE, Handle, INVALID_VALUE, Location, OUT_OF_MEMORY, PER_THREAD,
@@ -20,11 +25,11 @@ const SHARED: u64 = 32 << 20;
 /// The most bytes that are kept for a stream to use again: beyond, the GPU is waited for.
 const MOST_IDLE: u64 = 1 << 30;
 
-/// Allocations of this process.
+/// All allocations of this process, by address.
 #[derive(Default)]
 pub struct Memory {
     devices: BTreeMap<c_int, Option<Device>>,
-    /// Bytes that were asked for, and by which device they are held, by address.
+    /// The bytes of each allocation and the device that holds it, by address.
     allocations: BTreeMap<Address, (u64, c_int)>,
     pub mappings: Mappings,
     /// Pools of the program, and the device that they allocate on.
@@ -35,11 +40,11 @@ pub struct Memory {
     cached: BTreeMap<(c_int, Handle, u64), Vec<Address>>,
     /// Freed by the program, and not to be used again before the GPU was waited for: address, size, device.
     freed: Vec<(Address, u64, c_int)>,
-    /// Bytes in `cached` and `freed`.
+    /// The number of bytes in `cached` and `freed`.
     idle: u64,
 }
 
-/// The range of a device.
+/// The free addresses in the range of a device.
 struct Device {
     pages: Ranges,
     small: Ranges,
@@ -47,13 +52,13 @@ struct Device {
 
 /// The outcome of an allocation that is not placed.
 pub enum Unplaced {
-    /// The driver has to do it: the addresses are taken, or nothing was asked for.
+    /// The driver has to allocate: the addresses are taken, or the request was for nothing.
     Elsewhere,
-    /// There is no memory.
+    /// There is not enough memory for it.
     Refused(CuResult),
 }
 
-/// The bytes that an allocation takes.
+/// Returns the bytes that an allocation takes.
 fn size_of(bytes: u64) -> u64 {
     match bytes.next_multiple_of(ALIGNMENT) {
         small @ ..=SMALL => small,
@@ -62,13 +67,15 @@ fn size_of(bytes: u64) -> u64 {
 }
 
 impl Memory {
-    /// Whether the range of the current device could not be had.
+    /// Returns true if the range of the current device could not be reserved.
     pub fn is_taken(&self) -> bool {
         self.devices.values().any(Option::is_none)
     }
 
+    /// Allocates memory.
+    ///
     /// # Errors
-    /// Allocations that capture does not place.
+    /// Returns `Unplaced` for an allocation that capture does not place.
     pub fn allocate(&mut self, bytes: u64) -> Result<Address, Unplaced> {
         let ordinal = current_device().ok_or(Unplaced::Elsewhere)?;
         if bytes == 0 || bytes > RANGE {
@@ -85,10 +92,10 @@ impl Memory {
         Ok(address)
     }
 
-    /// In the order of a stream: memory that it freed before may be used at once.
+    /// Allocates memory in the order of a stream, which may at once reuse memory that it freed before.
     ///
     /// # Errors
-    /// Allocations that capture does not place.
+    /// Returns `Unplaced` for an allocation that capture does not place.
     pub fn allocate_in(&mut self, stream: Handle, bytes: u64) -> Result<Address, Unplaced> {
         let ordinal = current_device().ok_or(Unplaced::Elsewhere)?;
         let key = (ordinal, stream, size_of(bytes));
@@ -100,7 +107,7 @@ impl Memory {
         Ok(address)
     }
 
-    /// The range of a device.
+    /// Returns the range of a device, which is reserved at the first call.
     fn device(&mut self, ordinal: c_int) -> Result<&mut Device, Unplaced> {
         let device = self.devices.entry(ordinal);
         let device = device.or_insert_with(|| Device::reserve(ordinal));
@@ -118,7 +125,7 @@ impl Memory {
         Some(address)
     }
 
-    /// Whether the addresses were reserved here, and are no longer.
+    /// Releases addresses that were reserved here, or returns `None` if they were not.
     pub fn give_up(&mut self, address: Address, bytes: u64) -> Option<CuResult> {
         Some(match self.mappings.give_up(address, bytes)? {
             Ok(ordinal) => {
@@ -139,7 +146,7 @@ impl Memory {
         self.pools.remove(&pool.addr());
     }
 
-    /// Whether a pool gives memory of the current device, and can be replaced by ours.
+    /// Returns true if a pool gives memory of the current device and can be replaced by ours.
     pub fn is_replaced(&self, pool: Handle) -> bool {
         let Some(ordinal) = current_device() else {
             return false;
@@ -150,7 +157,7 @@ impl Memory {
         (code == SUCCESS && default == pool) || self.pools.get(&pool.addr()) == Some(&ordinal)
     }
 
-    /// Whether allocations without the name of a pool can be replaced by ours.
+    /// Returns true if allocations without the name of a pool can be replaced by ours.
     pub fn is_current_pool_replaced(&self) -> bool {
         let mut pool = std::ptr::null_mut();
         let code = current_device().map(|ordinal| {
@@ -173,7 +180,7 @@ impl Memory {
         unsettle();
     }
 
-    /// A stream that is gone: its handle may be that of another one soon.
+    /// Forgets a stream that is destroyed. Its handle may soon be another stream's.
     pub fn forget_stream(&mut self, stream: Handle) {
         self.recorded.remove(&stream);
         for (&(ordinal, of, size), addresses) in &mut self.cached {
@@ -183,7 +190,8 @@ impl Memory {
         }
     }
 
-    /// Whether it was placed here, and is freed now. Waits for work that may use it, as the driver does.
+    /// Frees memory that was placed here, or returns `None` if it was not. Waits for work that may use the memory, as
+    /// the driver does, unless a stream is recorded into a graph.
     pub fn free(&mut self, address: Address) -> Option<CuResult> {
         let (bytes, ordinal) = self.allocations.remove(&address)?;
         let size = size_of(bytes);
@@ -196,7 +204,7 @@ impl Memory {
         })
     }
 
-    /// Whether it was placed here, and is freed now in the order of a stream.
+    /// Frees memory that was placed here in the order of a stream, or returns `None` if it was not placed here.
     pub fn free_in(&mut self, stream: Handle, address: Address) -> Option<CuResult> {
         let (bytes, ordinal) = self.allocations.remove(&address)?;
         let size = size_of(bytes);
@@ -238,13 +246,13 @@ impl Memory {
         code
     }
 
-    /// The allocation around an address: its start and bytes.
+    /// Returns the allocation that contains an address: its start and its size in bytes.
     pub fn allocation_around(&self, address: Address) -> Option<(Address, u64)> {
         let (&start, &(bytes, _)) = self.allocations.range(..=address).next_back()?;
         (address - start < bytes).then_some((start, bytes))
     }
 
-    /// The same, and memory that the program mapped itself.
+    /// Returns the memory around an address: an allocation, or memory that the program mapped itself.
     pub fn around(&self, address: Address) -> Option<(Address, u64)> {
         // Most words are no addresses at all.
         let ordinal = c_int::try_from(ordinal_of(address)?).ok()?;
@@ -254,7 +262,7 @@ impl Memory {
     }
 }
 
-/// The current device's ordinal.
+/// Returns the ordinal of the current device.
 pub fn current_device() -> Option<c_int> {
     let mut ordinal = 0;
     // SAFETY: the driver writes one number.
@@ -263,7 +271,7 @@ pub fn current_device() -> Option<c_int> {
 }
 
 impl Device {
-    /// `None` where another has these addresses.
+    /// Reserves the range of a device. Returns `None` if something else has these addresses.
     fn reserve(ordinal: c_int) -> Option<Self> {
         let wanted = range(u64::try_from(ordinal).ok()?)?;
         let mut found = 0;
@@ -312,7 +320,7 @@ impl Device {
         self.pages.give(address, size);
     }
 
-    /// Whole pages.
+    /// Maps whole pages at free addresses.
     fn map(&mut self, bytes: u64, ordinal: c_int) -> Result<Address, CuResult> {
         let address = self.pages.take(bytes).ok_or(OUT_OF_MEMORY)?;
         let mapped = map_at(address, bytes, ordinal);

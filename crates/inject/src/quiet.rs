@@ -1,15 +1,16 @@
-//! Our own faults, which the program must not notice.
+//! Contains our own faults, which the program must not notice.
 
 use crate::driver::CuResult;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A fault of our own must not unwind into the program: `work` is then left undone.
+/// Runs `work` so that a panic of our own does not unwind into the program. After a panic the rest of `work` is left
+/// undone.
 pub fn quietly<T>(work: impl FnOnce() -> Option<T>) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok().flatten()
 }
 
-/// `run` runs exactly once, also where our own part fails: `work` may or may not have called it by then.
+/// Runs `run` exactly once, even if our own part fails. `work` may or may not have called it by then.
 pub fn run_once(
     run: &dyn Fn() -> CuResult,
     work: impl FnOnce(&dyn Fn() -> CuResult) -> CuResult,

@@ -1,5 +1,5 @@
-//! Random values in the place of floats, for captures that others may see. Memory has no types: each granule is taken for
-//! floats if all of its words can be. Pure.
+//! Replaces floats by random values, for captures that other people may see. Memory has no types, so each granule is
+//! taken for floats if all of its words can be floats. Pure.
 
 use capture::RandomInputs;
 use rand_chacha::ChaCha8Rng;
@@ -14,14 +14,14 @@ const GRANULE: usize = 256;
 /// whether there is a negative one.
 const SEED: u64 = 0x67617465_6b656570;
 
-/// One tiny float is allowed for so many common ones.
+/// The number of common floats for which one tiny float is allowed.
 const FLOATS_FOR_EACH_TINY: usize = 8;
 
-/// How floats are stored.
+/// A format in which floats are stored.
 #[derive(Debug, PartialEq, Eq)]
 struct Format {
     bytes: usize,
-    /// Bits below the exponent.
+    /// The number of bits below the exponent.
     fraction: u32,
     /// The largest exponent: infinities and NaN.
     infinite: u64,
@@ -37,7 +37,7 @@ const F16: Format = Format {
     common: 1..24,
 };
 
-/// 2^-40 to 2^24.
+/// The common floats are 2^-40 to 2^24.
 const BF16: Format = Format {
     bytes: 2,
     fraction: 7,
@@ -53,7 +53,7 @@ const F32: Format = Format {
     common: 63..151,
 };
 
-/// 2^-64 to 2^64.
+/// The common floats are 2^-64 to 2^64.
 const F64: Format = Format {
     bytes: 8,
     fraction: 52,
@@ -91,7 +91,7 @@ impl Format {
         }
     }
 
-    /// Whether a granule can have such floats and nothing else.
+    /// Returns true if a granule can have floats of this format and nothing else.
     fn fits(&self, granule: &[u8]) -> bool {
         let (mut common, mut tiny) = (0, 0);
         for word in words(granule, self.bytes) {
@@ -105,8 +105,8 @@ impl Format {
         common > 0 && tiny * FLOATS_FOR_EACH_TINY <= common
     }
 
-    /// Whether nearly all words at even places are such floats: where one at an odd place is not, the two can read as a wider
-    /// float all the same.
+    /// Returns true if nearly all words at even places are floats of this format. If one at an odd place is not, the
+    /// two words can still be a wider float.
     fn has_lower_halves(&self, granule: &[u8]) -> bool {
         let lower = words(granule, self.bytes).step_by(2);
         let (mut all, mut common) = (0, 0);
@@ -117,7 +117,7 @@ impl Format {
         common * 8 >= all * 7
     }
 
-    /// Whether all words end in zero bits, as those of small whole numbers do.
+    /// Returns true if all words end in zero bits, as small whole numbers do.
     fn is_coarse(&self, granule: &[u8]) -> bool {
         let end = match self.bytes {
             2 => return false,
@@ -131,7 +131,7 @@ impl Format {
         word >> (8 * self.bytes - 1) == 1
     }
 
-    /// A positive float of moderate size. With `is_coarse` the lower half of its bits is zero.
+    /// Returns a positive float of moderate size. With `is_coarse`, the lower half of its bits is zero.
     fn draw(&self, random: u64, is_coarse: bool) -> u64 {
         let (drawn, low) = match self.bytes {
             2 => (u64::from(draw_half(random)), 0),
@@ -168,7 +168,7 @@ pub fn count_nonzero(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|byte| **byte != 0).count() as u64
 }
 
-/// The floats of a granule.
+/// The format and the places of a granule's floats.
 struct Floats {
     format: &'static Format,
     /// Whether those that are not common are floats all the same.
@@ -184,7 +184,7 @@ impl Floats {
     }
 }
 
-/// `None` for a granule that has other things than floats.
+/// Finds the floats of a granule. Returns `None` for a granule that has anything but floats.
 fn find_floats(granule: &[u8], is_pointer: &dyn Fn(u64) -> bool) -> Option<Floats> {
     let are_zero = |width, first| {
         let mut words = words(granule, width).skip(first).step_by(2);
@@ -220,7 +220,7 @@ fn find_floats(granule: &[u8], is_pointer: &dyn Fn(u64) -> bool) -> Option<Float
     })
 }
 
-/// Little-endian.
+/// Returns the little-endian words of the bytes.
 fn words(bytes: &[u8], width: usize) -> impl Iterator<Item = u64> {
     bytes.chunks_exact(width).map(|word| {
         word.iter()
@@ -243,7 +243,7 @@ fn replace(
         .any(|word| format.read(word) == Reading::Common && format.is_negative(word));
     let mut words_of = granule.chunks_exact_mut(format.bytes);
     for bytes in &mut words_of {
-        // Each place has its draw, whatever the other places hold.
+        // Each place has a draw of its own, which does not depend on the other places.
         let bits = random.next_u64();
         let sign = u64::from(is_signed) & bits;
         let drawn = format.draw(bits, is_coarse) | sign << (8 * format.bytes - 1);
@@ -271,13 +271,13 @@ fn draw_half(random: u64) -> u16 {
     u16::from_le_bytes([0x20 | low & 0x1f, 0x3a + high % 6])
 }
 
-/// Between 0 and 1.
+/// Returns a float between 0 and 1.
 fn draw_single(random: u64) -> f32 {
     // Odd, and of the 24 bits that an f32 has.
     ((random >> 41) as f32 * 2.0 + 1.0) * 2f32.powi(-24)
 }
 
-/// Between 0 and 1.
+/// Returns a float between 0 and 1.
 fn draw_double(random: u64) -> f64 {
     ((random >> 12) as f64 * 2.0 + 1.0) * 2f64.powi(-53)
 }
@@ -290,7 +290,7 @@ mod tests {
 
     const PLACE: u64 = capture::addresses::FIRST;
 
-    /// An address that captures use.
+    /// Returns true for an address that captures use.
     fn is_pointer(word: u64) -> bool {
         (PLACE..PLACE + (80 << 30)).contains(&word)
     }
@@ -310,11 +310,11 @@ mod tests {
         values.iter().flat_map(write).collect()
     }
 
-    /// Values like those of weights, activations and gradients, at one of many scales.
+    /// Returns values like those of weights, activations and gradients, at one of many scales.
     fn floats() -> impl Strategy<Value = Vec<f64>> {
         let scale = (-12..4i32).prop_map(|power| 2f64.powi(power));
-        // A single float whose lower half is zero may be read as two halves, of which the zero one stays. A power of two
-        // leaves that half as it is.
+        // A single float whose lower half is zero may be read as two halves, and then its zero half stays. A power of
+        // two keeps that half as it is.
         let has_lower_half = |value: &f64| (*value as f32).to_bits() & 0x7fff != 0;
         let value = (0.02..1.0f64).prop_filter("its lower half is zero", has_lower_half);
         let values = prop::collection::vec((value, any::<bool>()), 512);
@@ -332,7 +332,7 @@ mod tests {
         })
     }
 
-    /// No value is left, and each new one is a plain float.
+    /// Checks that no value is left, and that each new value is a plain float.
     fn check(
         before: &[u8],
         format: &Format,

@@ -1,4 +1,4 @@
-//! Free parts of a range of addresses. Pure.
+//! Keeps the free parts of a range of addresses. Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 pub struct Ranges(BTreeMap<u64, u64>);
 
 impl Ranges {
-    /// The first free part with so many bytes. `bytes` is a multiple of the alignment that all parts have.
+    /// Takes the start of the first free part with this many bytes. `bytes` is a multiple of the alignment that all
+    /// parts have.
     pub fn take(&mut self, bytes: u64) -> Option<u64> {
         let (&start, &free) = self.0.iter().find(|(_, free)| **free >= bytes)?;
         self.0.remove(&start);

@@ -1,6 +1,6 @@
-//! Regions that the program marks: `gatekeeper.region` of the Python package calls these functions.
+//! Keeps the regions that the program marks. `gatekeeper.region` of the Python package calls these functions.
 //!
-//! They hold for the whole process: libraries launch from threads of their own.
+//! A region holds for the whole process, because libraries launch from threads of their own.
 
 use crate::settled::unsettle;
 use std::ffi::{CStr, c_char};
@@ -8,13 +8,15 @@ use std::sync::{Mutex, PoisonError};
 
 static OPEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// The names of the regions that are open, outermost first.
+/// Returns the names of the open regions, from the outermost to the innermost.
 pub fn list_open() -> Vec<String> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
+/// Opens a region.
+///
 /// # Safety
-/// `name` is a C string.
+/// `name` must be a C string.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn gatekeeper_region_begin(name: *const c_char) {
     // SAFETY: as the caller says.

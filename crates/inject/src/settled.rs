@@ -1,17 +1,22 @@
-//! Handles that there is nothing to do for: kernels and graphs of which no launch is to be captured. A program launches in
-//! a few microseconds, and looking a kernel up under a lock takes one.
+//! Remembers handles for which nothing has to be done: kernels and graphs of which no launch is to be captured.
+//!
+//! A program launches in a few microseconds, and looking a kernel up under a lock takes one. So each thread has a small
+//! table, which needs no lock. A handle counts as settled only in the generation in which it was decided. Everything
+//! that can change the decision, such as a new region, raises the generation, and thereby empties the tables of all
+//! threads at once.
 
 use crate::driver::Handle;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Raised by whatever can make a settled handle one to capture: regions, recordings, new kernels.
+/// The generation. Everything that can turn a settled handle into one to capture raises it: regions, recordings, new
+/// kernels.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 
-/// A power of two.
+/// The number of places in a table, a power of two.
 const PLACES: usize = 1024;
 
-/// Launches are counted here; nothing where nobody asks how many there are.
+/// The counter of launches, or `None` if nobody wants to know how many there are.
 pub type Counter = Option<&'static AtomicU64>;
 
 thread_local! {
@@ -20,17 +25,17 @@ thread_local! {
         const { [const { Cell::new((0, 0, None)) }; PLACES] };
 }
 
-/// To be read before the decision that settles a handle.
+/// Returns the current generation. It must be read before the decision that settles a handle.
 pub fn generation() -> u64 {
     GENERATION.load(Ordering::Acquire)
 }
 
-/// No handle is settled any more, in any thread.
+/// Makes all handles unsettled, in all threads.
 pub fn unsettle() {
     GENERATION.fetch_add(1, Ordering::Release);
 }
 
-/// Whether there is nothing to do for a launch but to count it, which is done then.
+/// Returns true if a launch only has to be counted, and counts it.
 pub fn count_settled(handle: Handle) -> bool {
     let wanted = (handle.addr(), generation());
     let found = with_place(handle, |place| {
@@ -50,14 +55,14 @@ pub fn count(counter: Counter) {
     }
 }
 
-/// `generation` is that of before the decision.
+/// Settles a handle. `generation` was read before the decision, so a change in the meantime makes the decision void.
 pub fn settle(handle: Handle, generation: u64, counter: Counter) {
     with_place(handle, |place| {
         place.set((handle.addr(), generation, counter));
     });
 }
 
-/// `None` in a thread that ends.
+/// Uses the place of a handle. Returns `None` in a thread that is ending.
 fn with_place<T>(
     handle: Handle,
     use_it: impl FnOnce(&Cell<(usize, u64, Counter)>) -> T,

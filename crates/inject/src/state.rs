@@ -1,4 +1,5 @@
-//! All that is known of the process: the request, its modules and kernels, its memory, and the capture that it writes.
+//! Everything that is known of the process: the request, its modules and kernels, its memory, and the capture that is
+//! written.
 
 use crate::driver::{Handle, SUCCESS, driver};
 use crate::graphs::Graphs;
@@ -23,22 +24,22 @@ pub struct State {
     pub maps: Maps,
     pub contents: Contents,
     writer: Writer,
-    /// Modules and libraries by handle.
+    /// The modules and libraries, by handle.
     modules: BTreeMap<usize, Rc<Vec<u8>>>,
     stored: BTreeMap<*const u8, Content>,
-    /// Kernels and functions by handle.
+    /// The kernels and functions, by handle.
     pub kernels: BTreeMap<usize, Kernel>,
-    /// Kernels whose function was asked for.
+    /// The kernels whose function was looked up.
     resolved: BTreeSet<usize>,
     pub graphs: Graphs,
-    /// All launches, captured or not.
+    /// The counts of all launches, captured or not.
     pub launches: Launches,
     /// How many launches of a kernel were captured, by symbol and region.
     taken: BTreeMap<String, BTreeMap<Option<String>, u32>>,
     left_out: BTreeSet<(String, Reason)>,
     /// How many launches of a kernel could not be captured, by symbol.
     failed: BTreeMap<String, u32>,
-    /// The process that this is the state of: a fork has none of its own, and no device either.
+    /// The process to which this state belongs. A fork of it has no state of its own, and no device either.
     pid: u32,
 }
 
@@ -63,7 +64,7 @@ const MOST_ATTEMPTS: u32 = 3;
 
 static STATE: OnceLock<Option<Mutex<State>>> = OnceLock::new();
 
-/// `None` in a process that is not under capture, or whose capture cannot be written.
+/// Locks the state. Returns `None` in a process that is not captured, or whose capture cannot be written.
 pub fn state() -> Option<MutexGuard<'static, State>> {
     let state = STATE.get_or_init(|| State::open().ok().map(Mutex::new));
     let state = state.as_ref()?;
@@ -121,8 +122,10 @@ impl State {
         })
     }
 
+    /// Adds a module.
+    ///
     /// # Safety
-    /// `image` is what the driver made the module of.
+    /// `image` must be what the driver made the module from.
     pub unsafe fn add_module(&mut self, module: Handle, image: *const c_void) {
         // SAFETY: as the caller says.
         if let Some(image) = unsafe { image::read(image) } {
@@ -130,15 +133,17 @@ impl State {
         }
     }
 
-    /// `alias` is the same module in another form.
+    /// Adds another handle of a module. `alias` is the same module in another form.
     pub fn add_alias(&mut self, alias: Handle, module: Handle) {
         if let Some(image) = self.modules.get(&module.addr()) {
             self.modules.insert(alias.addr(), Rc::clone(image));
         }
     }
 
+    /// Adds a kernel.
+    ///
     /// # Safety
-    /// `name` is a C string.
+    /// `name` must be a C string.
     pub unsafe fn add_kernel(
         &mut self,
         kernel: Handle,
@@ -164,7 +169,7 @@ impl State {
         unsettle();
     }
 
-    /// A CUkernel's CUfunction.
+    /// Adds the CUfunction of a CUkernel.
     pub fn add_function(&mut self, function: Handle, kernel: Handle) {
         if let Some(known) = self.kernels.get(&kernel.addr()) {
             let function_ = Kernel {
@@ -176,7 +181,8 @@ impl State {
         }
     }
 
-    /// A launch that is recorded into a graph comes back with the CUfunction, which the program may never have asked for.
+    /// Looks up the CUfunction of a kernel. A launch that is recorded into a graph comes back with its CUfunction, for
+    /// which the program may never have asked.
     pub fn find_function(&mut self, kernel: Handle) {
         let is_new = (self.kernels.get(&kernel.addr())).is_some_and(|kernel| kernel.is_kernel)
             && self.resolved.insert(kernel.addr());
@@ -187,7 +193,7 @@ impl State {
         }
     }
 
-    /// The kernel of this launch and its region, where it is to be captured.
+    /// Returns the kernel of this launch and its region, if the launch is to be captured.
     pub fn choose(&mut self, kernel: Handle) -> Option<(Kernel, Option<String>)> {
         let open = list_open();
         if !self.request.selects_in(&open) {
@@ -211,7 +217,8 @@ impl State {
         is_chosen.then(|| (known.clone(), region))
     }
 
-    /// For launches of these kernels, each as often as it is given; `None` where none of them is asked for here.
+    /// Returns the counter of launches of these kernels, each as often as it is given, or `None` if nobody asked for
+    /// any of them here.
     pub fn counter_of(&mut self, kernels: &[Handle]) -> Counter {
         let symbols: Vec<String> = kernels
             .iter()
@@ -227,10 +234,10 @@ impl State {
         self.launches.counter(symbols, region)
     }
 
-    /// The content of a module, stored once.
+    /// Returns the content of a module, stored once.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Returns errors of writing.
     pub fn store_module(&mut self, module: &Rc<Vec<u8>>) -> io::Result<Content> {
         let key = module.as_ptr();
         if let Some(stored) = self.stored.get(&key) {
@@ -248,41 +255,43 @@ impl State {
         taken.values().copied().map(u64::from).sum()
     }
 
+    /// Adds a line to the capture.
+    ///
     /// # Errors
-    /// Those of writing.
+    /// Returns errors of writing.
     pub fn add(&mut self, line: &Line) -> io::Result<()> {
         self.writer.add(line)
     }
 
-    /// After an attempt that was in vain.
+    /// Notes a launch that is left out after an attempt to capture it.
     pub fn leave_out(&mut self, kernel: &str, reason: Reason) {
         *self.failed.entry(kernel.to_owned()).or_default() += 1;
         self.name_left_out(kernel, reason);
     }
 
-    /// Said once for each kernel and reason.
+    /// Notes why a kernel is left out, once for each kernel and reason.
     pub fn name_left_out(&mut self, kernel: &str, reason: Reason) {
         if self.left_out.insert((kernel.to_owned(), reason.clone())) {
             let left_out = LeftOut {
                 kernel: kernel.to_owned(),
                 reason,
             };
-            // There is no other place to say that the disk is full, and the program may go on.
+            // The capture is the only place to say that the disk is full, and the program may go on.
             let _ = self.writer.add(&Line::LeftOut(left_out));
         }
     }
 }
 
-/// The current device.
+/// The facts of the current device.
 pub struct DeviceFacts {
     pub name: String,
-    /// Compute capability: major and minor.
+    /// The compute capability: major and minor number.
     pub capability: [u8; 2],
-    /// The driver's version of CUDA.
+    /// The version of CUDA that the driver supports.
     pub driver: i32,
 }
 
-/// CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR.
+/// Values of CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR in cuda.h.
 const CAPABILITY: [i32; 2] = [75, 76];
 
 pub fn device() -> DeviceFacts {

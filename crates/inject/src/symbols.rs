@@ -1,4 +1,4 @@
-//! The C library's `dlsym`, and the driver's functions by it.
+//! Finds the C library's `dlsym`, and with it the driver's functions.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -9,7 +9,7 @@ unsafe extern "C" {
     fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void;
 }
 
-/// dlfcn.h: RTLD_NEXT, RTLD_LAZY.
+/// The values of RTLD_NEXT and RTLD_LAZY in dlfcn.h.
 const NEXT: *mut c_void = ptr::without_provenance_mut(usize::MAX);
 const LAZY: c_int = 1;
 
@@ -20,7 +20,7 @@ pub static REAL: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
-/// The C library's own `dlsym`, kept in `REAL`.
+/// Returns the C library's own `dlsym`, which is kept in `REAL`.
 pub fn find_real() -> *mut c_void {
     let known = REAL.load(Ordering::Relaxed);
     if !known.is_null() {
@@ -36,7 +36,7 @@ pub fn find_real() -> *mut c_void {
     found
 }
 
-/// The driver's function under this name, and none of ours.
+/// Returns the driver's function with this name, and never one of ours.
 pub fn driver_function(name: &CStr) -> Option<*mut c_void> {
     static LIBRARY: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
     let mut library = LIBRARY.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Where and when a run takes place.
+//! Says where and when a run takes place.
 
 use model::Host;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub fn host() -> Host {
     }
 }
 
-/// RFC 3339, UTC, whole seconds.
+/// Returns the time now, by RFC 3339, in UTC and whole seconds.
 pub fn now() -> String {
     let now = std::time::SystemTime::now();
     humantime::format_rfc3339_seconds(now).to_string()

@@ -18,8 +18,8 @@ use system::error::Result;
 /// More are not disassembled: it takes up to a second for each, and nobody reads them.
 const MOST_EXPLAINED: usize = 100;
 
-/// The kernels that failed, the costliest first; if none did, those whose code differs. `base` and `head` are what the records
-/// were made of.
+/// Explains the kernels that failed, the costliest first. If none failed, explains the kernels whose code differs.
+/// `base` and `head` are the files that the records were made of.
 pub fn explain_kernels(
     base: &Path,
     head: &Path,
@@ -77,7 +77,8 @@ pub fn explain_kernels(
     })
 }
 
-/// For the newest of its architectures each kernel, in their order; then for the others. nvdisasm does not know old ones.
+/// Returns the kernels of the newest architecture in their order, then the kernels of the others, because nvdisasm does
+/// not support old architectures.
 fn newest_first<'a>(kernels: impl Iterator<Item = &'a Matched<'a>>) -> Vec<&'a Matched<'a>> {
     let mut by_kernel: Vec<Vec<&Matched>> = Vec::new();
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
@@ -114,7 +115,7 @@ fn explain_kernel(
     code: &Sides<MachineCode>,
 ) -> Explanation {
     let Matched { unit, pair, .. } = kernel;
-    // Equal code needs no disassembly: what changed are bounds, or what it takes in functions that it calls.
+    // Equal code needs no disassembly: then only launch bounds changed, or the resources of functions that it calls.
     let mut code = differs(kernel).then(|| Sides {
         base: code.base.get(pair.base),
         head: code.head.get(pair.head),

@@ -14,7 +14,7 @@ fn symbol_names_lose_hashes_of_path_and_definitions() {
             "_ZN37_INTERNAL_9178aebe_9_marker_cu_launch39_GLOBAL__N__9178aebe_9_marker_cu_launch2anE",
             "_ZN_INTERNAL__GLOBAL__N_2anE",
         ),
-        // The namespace `n3` ends in a digit of its own.
+        // The name of the namespace `n3` ends in a digit.
         (
             "_ZN2n331_GLOBAL__N__a3e553f2_4_k_cu_lut4anonEPi",
             "_ZN2n3_GLOBAL__N_4anonEPi",

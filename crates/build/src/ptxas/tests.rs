@@ -184,7 +184,7 @@ fn a_clause_that_is_not_known_is_said() {
     );
 }
 
-/// As PTXAS of CUDA 12 and 13 prints it.
+/// Returns a report as PTXAS of CUDA 12 and 13 prints it.
 fn printed(symbol: &str, arch: &str, r: &Resources) -> String {
     let mut used = format!(
         "Used {} registers, used {} barriers",

@@ -1,9 +1,10 @@
-//! Whether a compiler failed at what it was given, or broke.
+//! Tells whether a compiler refused its input, or broke.
 
 use std::os::unix::process::ExitStatusExt;
 use system::process::{Ended, how};
 
-/// Why it is the machine or the compiler that failed, in one line; `None` where it failed at its input or not at all.
+/// Returns in one line why the machine or the compiler failed, or `None` if the compiler refused its input or did not
+/// fail.
 ///
 /// nvcc and g++ start other programs and say in words what became of those; the exit code alone does not tell.
 pub fn find_breakage(ended: &Ended) -> Option<String> {

@@ -1,4 +1,4 @@
-//! A compiler as a person asks for it: a release, the directory of a toolkit, or parts of several.
+//! Describes a compiler as a person asks for it: a release, the directory of a toolkit, or parts of several.
 
 use super::releases::is_version;
 use model::Component;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 /// The compiler that one side of a change asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
-    /// `None`: whichever is found first.
+    /// The compiler that provides all other parts, or `None` for whichever is found first.
     pub whole: Option<Source>,
     /// The parts that come from elsewhere.
     pub parts: BTreeMap<Component, Source>,
@@ -19,11 +19,11 @@ pub struct Choice {
 /// Where a compiler or a part of one comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// `13.0`, as gates.yaml pins it.
+    /// A release such as `13.0`, as gates.yaml pins it.
     Pin(String),
     /// `13.0` or `13.0.88`, as the command line names it.
     Release(String),
-    /// The directory that has `bin/nvcc`.
+    /// The directory that has `bin/nvcc` in it.
     Home(PathBuf),
 }
 
@@ -35,13 +35,13 @@ impl Choice {
         }
     }
 
-    /// As the command line names it; `None` where gates.yaml names it, or nobody.
+    /// Returns the choice as the command line names it, or `None` if gates.yaml or nobody names it.
     pub fn named(&self) -> Option<String> {
         let is_named = !matches!(self.whole, None | Some(Source::Pin(_)));
         is_named.then(|| self.to_string())
     }
 
-    /// All that it names.
+    /// Returns all sources that the choice names.
     pub fn sources(&self) -> impl Iterator<Item = &Source> {
         self.whole.iter().chain(self.parts.values())
     }
@@ -69,7 +69,7 @@ impl FromStr for Source {
     }
 }
 
-/// `13.2`, `/opt/cuda`, `13.2,ptxas=13.0`
+/// Parses choices such as `13.2`, `/opt/cuda` and `13.2,ptxas=13.0`.
 impl FromStr for Choice {
     type Err = String;
 

@@ -1,4 +1,4 @@
-//! A compiler whose parts are of several toolkits: a directory of links to them.
+//! Composes a compiler from parts of several toolkits, as a directory of links to them.
 
 use super::install::{DIR, lock};
 use super::probe::{self, ToolkitLayout};
@@ -11,10 +11,10 @@ use system::cache::Cache;
 use system::error::{Error, Result};
 use system::temporary::TemporaryDir;
 
-/// `whole` with some of its parts from other compilers.
+/// Replaces some parts of `whole` with parts of other compilers.
 ///
 /// # Errors
-/// Environment, where the directory cannot be written, or nvcc does not take its parts from it.
+/// Environment, if the directory cannot be written, or nvcc does not take its parts from it.
 pub(super) fn compose(
     whole: Toolchain,
     parts: &BTreeMap<Component, Toolchain>,
@@ -52,7 +52,7 @@ pub(super) fn compose(
     probe::probe(&composed, version, &search.host_compiler()?, cache)
 }
 
-/// `13.2.86+ptxas13.0.88`
+/// Returns a version such as `13.2.86+ptxas13.0.88`.
 fn version(nvcc: &Toolchain, others: [&Toolchain; 3]) -> String {
     let mut version = nvcc.facts.version.clone();
     for (part, own) in Component::ALL.into_iter().skip(1).zip(others) {
@@ -74,9 +74,9 @@ fn nvvm_of(cicc: &Path) -> PathBuf {
     cicc.ancestors().nth(2).unwrap_or(cicc).to_owned()
 }
 
-/// Where the parts are.
+/// The directories in which the parts are.
 struct Places {
-    /// The directory with nvcc.
+    /// The directory that has nvcc in it.
     bin: PathBuf,
     include: PathBuf,
     nvvm: PathBuf,
@@ -84,7 +84,7 @@ struct Places {
 }
 
 impl Places {
-    /// The directory of links, made unless it is there.
+    /// Returns the directory of links, and makes it if it does not exist.
     fn link(&self, cache: &Cache) -> Result<PathBuf> {
         let dir = cache.dir(DIR)?;
         let mut name = blake3::Hasher::new();
@@ -112,7 +112,7 @@ impl Places {
         link_all(&self.bin, &new.join("bin"), &["ptxas"])?;
         symlink(&self.ptxas, new.join("bin/ptxas"))?;
         if let Some(top) = self.bin.parent() {
-            // Where there are `targets`, nvcc takes its headers from there.
+            // If there is a directory `targets`, nvcc takes its headers from it.
             link_all(top, &new, &["bin", "include", "nvvm", "targets"])?;
         }
         symlink(&self.include, new.join("include"))?;

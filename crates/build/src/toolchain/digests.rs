@@ -1,4 +1,4 @@
-//! Digests of programs, kept in the cache: a warm run reads neither the compiler, which has 150 MB, nor its own
+//! Keeps digests of programs in the cache, so that a warm run need not read the compiler, which has 150 MB, nor its own
 //! executable.
 
 use super::install::DIR;
@@ -22,7 +22,8 @@ pub struct ProgramDigests {
 struct FileDigest {
     size: u64,
     modified: (i64, i64),
-    /// Cannot be set back by whoever replaces a file and restores its modification time.
+    /// The time of the last change of the file's metadata. Nobody who replaces a file and restores its modification
+    /// time can set it back.
     changed: (i64, i64),
     inode: u64,
     digest: String,
@@ -31,8 +32,10 @@ struct FileDigest {
 impl ProgramDigests {
     const FILE: &str = "digests.json";
 
+    /// Loads the digests.
+    ///
     /// # Errors
-    /// Environment, where the cache cannot be written.
+    /// Environment, if the cache cannot be written.
     pub fn load(cache: &Cache) -> Result<Self> {
         // A file of digests that is missing or damaged costs one reading of the programs, nothing else.
         let read = |file: PathBuf| -> Option<Self> {
@@ -48,8 +51,10 @@ impl ProgramDigests {
         Ok(digests)
     }
 
+    /// Returns the digest of a file.
+    ///
     /// # Errors
-    /// Environment, where the file cannot be read.
+    /// Environment, if the file cannot be read.
     pub fn digest(&mut self, file: &Path) -> Result<String> {
         let unreadable = |error: std::io::Error| {
             Error::environment(format!("{} cannot be read: {error}", file.display()))
@@ -86,8 +91,10 @@ impl ProgramDigests {
         Ok(digest)
     }
 
+    /// Saves the digests.
+    ///
     /// # Errors
-    /// Environment, where the cache cannot be written.
+    /// Environment, if the cache cannot be written.
     pub fn save(&self, cache: &Cache) -> Result<()> {
         if !self.changed {
             return Ok(());

@@ -1,4 +1,4 @@
-//! nvdisasm, which takes machine code apart. Nothing that is built or judged needs it: where there is none, only
+//! Finds nvdisasm, which disassembles machine code. Nothing that is built or judged needs it: without it, only
 //! `explain` knows less.
 
 use super::{Search, compiler, install, output_of};
@@ -8,12 +8,12 @@ use system::cache::Cache;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disassembler {
     pub program: PathBuf,
-    /// `13.5.37`.
+    /// The version of the program, such as `13.5.37`.
     pub version: String,
 }
 
-/// The one that is installed with the compiler, else that of PATH, CUDA_HOME, CUDA_PATH or /usr/local/cuda. An older
-/// one than the compiler may not know the architecture, and says so itself.
+/// Returns the nvdisasm that is installed with the compiler, or else the one of PATH, CUDA_HOME, CUDA_PATH or
+/// /usr/local/cuda. If it is older than the compiler it may not know the architecture, and says so itself.
 pub fn find_disassembler(cache: &Cache) -> Option<Disassembler> {
     find_in(cache, &Search::from_environment())
 }

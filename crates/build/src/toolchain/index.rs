@@ -1,4 +1,4 @@
-//! The package index, asked through pip: which compilers it has, and the digests of one that is not known here.
+//! Asks the package index through pip which compilers it has, and for the digests of a release that is not known here.
 
 use super::install::{Installer, Package, pip};
 use super::releases::{compare_versions, is_version};
@@ -54,11 +54,11 @@ struct Hashes {
     sha256: String,
 }
 
-/// A release that is not known here: the wheels that its own `cuda-toolkit` asks for, with the index's digests. Nothing
-/// but the index vouches for those.
+/// Returns a release that is not known here: the wheels that its own `cuda-toolkit` requires, with the index's digests.
+/// Only the index vouches for these digests.
 ///
 /// # Errors
-/// Usage, where the index has no such version. Environment, where it cannot be asked.
+/// Usage, if the index has no such version. Environment, if it cannot be asked.
 pub(super) fn ask(
     version: &str,
     cache: &Cache,
@@ -126,7 +126,8 @@ fn no_such(version: &str) -> Error {
         .help("`gatekeeper toolchain list` shows those that there are")
 }
 
-/// Whether the index answered that it has no such version. Without an answer pip knows of no version at all.
+/// Returns true if the index answered that it has no such version. If the index did not answer, pip knows of no version
+/// at all.
 fn is_answer(log: &str) -> bool {
     log.contains("(from versions: ") && !log.contains("(from versions: none)")
         || log.contains("ResolutionImpossible")
@@ -139,7 +140,7 @@ fn last_lines(log: &str) -> &str {
 }
 
 impl Report {
-    /// The version of nvcc, and what to install.
+    /// Returns the version of nvcc, and the requirements to install.
     fn read(&self) -> Option<(String, String)> {
         let mut version = None;
         let mut requirements = String::new();
@@ -163,10 +164,10 @@ impl Report {
     }
 }
 
-/// The versions of nvcc that the index has, the newest first.
+/// Returns the versions of nvcc that the index has, the newest first.
 ///
 /// # Errors
-/// With the reason, where it did not answer.
+/// Returns the reason if the index did not answer.
 pub fn list_offered() -> std::result::Result<Vec<String>, String> {
     let search = Search::from_environment();
     let found = Installer::find(&search, "CUDA", "");

@@ -1,7 +1,7 @@
-//! Compilers from NVIDIA's wheels, into the cache.
+//! Installs compilers from NVIDIA's wheels into the cache.
 //!
-//! pip and uv are not confined: they need the network, and the user's settings for it. So nothing of a checkout may
-//! reach them, and whichever mirror answers, only the wheels of these digests are installed.
+//! pip and uv are not confined, because they need the network and the user's settings for it. Therefore nothing of a
+//! checkout may reach them, and whichever mirror answers, only wheels with these digests are installed.
 
 use super::releases::{self, can_be_installed, compare_versions, is_version};
 use super::{Search, Toolchain, index, output_of, probe};
@@ -25,21 +25,21 @@ pub(super) struct Package {
     version: String,
     /// Each wheel with its version and digests, as pip reads it.
     requirements: String,
-    /// Without it nothing is installed.
+    /// The program that the package must contain to count as installed.
     program: &'static str,
     size: &'static str,
-    /// The way without an installer.
+    /// How a user can get it without an installer.
     by_hand: &'static str,
 }
 
-/// Takes machine code apart, for `explain`. In a place of its own, because nothing else needs it. Its first wheel is of
-/// CUDA 13.2; each reads the machine code of all CUDA releases before it.
+/// nvdisasm, which disassembles machine code for `explain`. It has a place of its own, because nothing else needs it.
+/// Its first wheel is that of CUDA 13.2, and each reads the machine code of all CUDA releases before it.
 const DISASSEMBLER: &str = "nvidia-cuda-nvdisasm==13.5.37 \
 --hash=sha256:d3fdbdd49fa53e2e4aacd3db8259d052bd2b049ececdcb69e92e083c6728e7ca \
 --hash=sha256:a3a8248074edb9fba63b74c38a5416b712a91ab09e70b8ab37186c3d293fc605\n";
 
 impl Package {
-    /// A CUDA compiler. `version` is that of its nvcc.
+    /// Returns the package of a CUDA compiler. `version` is the version of its nvcc.
     pub(super) fn compiler(version: String, requirements: String) -> Self {
         Self {
             what: "CUDA",
@@ -67,7 +67,7 @@ impl Package {
 
 /// How the directories of compilers begin.
 const COMPILER: &str = "cuda";
-/// A directory in the cache.
+/// The directory of compilers in the cache.
 pub(super) const DIR: &str = "toolchains";
 /// Where the wheels put the toolkit.
 const TOOLKIT: &str = "nvidia/cu13";
@@ -81,12 +81,12 @@ struct Complete {
 }
 
 impl Package {
-    /// The name of its directory.
+    /// Returns the name of its directory.
     fn home_name(&self) -> String {
         format!("{}-{}", self.name, self.version)
     }
 
-    /// Its program, if it is there and whole.
+    /// Returns its program if it is installed completely.
     fn installed(&self, cache: &Cache) -> Result<Option<PathBuf>> {
         let dir = cache.layered(DIR)?;
         let whole = dir
@@ -117,15 +117,15 @@ impl Package {
 
 /// A compiler in the cache that is whole.
 pub struct Installed {
-    /// The version of its nvcc.
+    /// The version of the compiler's nvcc.
     pub version: String,
     pub nvcc: PathBuf,
 }
 
-/// Those whose version is meant, the newest first.
+/// Lists the installed compilers for which `is_meant` is true, the newest first.
 ///
 /// # Errors
-/// Environment, where the cache cannot be read.
+/// Environment, if the cache cannot be read.
 pub fn list_installed(cache: &Cache, is_meant: &dyn Fn(&str) -> bool) -> Result<Vec<Installed>> {
     let mut versions = Vec::new();
     for dir in cache.layered(DIR)?.places("") {
@@ -151,16 +151,16 @@ pub fn list_installed(cache: &Cache, is_meant: &dyn Fn(&str) -> bool) -> Result<
     Ok(all)
 }
 
-/// nvdisasm, if it is there and whole.
+/// Returns nvdisasm if it is installed completely.
 pub(super) fn installed_disassembler(cache: &Cache) -> Result<Option<PathBuf>> {
     Package::disassembler().installed(cache)
 }
 
-/// Installs the newest CUDA compiler of this version into the cache unless it is there. Two at once wait for each other.
-/// `progress` gets one line at a time.
+/// Installs the newest CUDA compiler of this version into the cache unless it is there. If two processes install at
+/// once, one waits for the other. `progress` gets one line at a time.
 ///
 /// # Errors
-/// Usage, where there is no such version. Environment: no host compiler, no python3, no pip, pip failed, or the cache
+/// Usage, if there is no such version. Environment: no host compiler, no python3, no pip, pip failed, or the cache
 /// cannot be written.
 pub fn install(version: &str, cache: &Cache, progress: &dyn Fn(&str)) -> Result<Toolchain> {
     install_in(version, cache, progress, &Search::from_environment())
@@ -211,7 +211,7 @@ pub fn install_disassembler(cache: &Cache, progress: &dyn Fn(&str)) -> Result<()
     Package::disassembler().install(cache, progress, &Search::from_environment())
 }
 
-/// Held until dropped; the kernel releases it where a process dies.
+/// Locks a directory until the file is dropped. The kernel releases the lock if the process dies.
 pub(super) fn lock(dir: &Path, what: &str, progress: &dyn Fn(&str)) -> Result<File> {
     let file = dir.join("install.lock");
     let unusable = |error: std::io::Error| {
@@ -235,7 +235,7 @@ impl Package {
         if self.installed(cache)?.is_none() {
             let dir = cache.dir(DIR)?;
             let lock = lock(&dir, self.what, progress)?;
-            // Whoever held the lock may have done it.
+            // Another process may have installed it while this one waited for the lock.
             if self.installed(cache)?.is_none() {
                 self.fetch(&dir, progress, search)?;
             }
@@ -324,16 +324,16 @@ fn list(root: &Path, dir: &Path, files: &mut BTreeMap<String, u64>) -> std::io::
     Ok(())
 }
 
-/// The program that fetches wheels.
+/// The program that downloads and unpacks wheels.
 pub(super) enum Installer {
-    /// A python that has it.
+    /// The path of a python that has pip.
     Pip(PathBuf),
     Uv(PathBuf),
 }
 
 impl Installer {
-    /// The environments that uv makes have a python without pip, and are the first on PATH in what it runs (`uvx`): then
-    /// another python has one, or uv is there.
+    /// Finds an installer. An environment made by uv has a python without pip, which is first on PATH in programs that
+    /// uv runs (`uvx`). In that case another python has pip, or uv itself is used.
     pub(super) fn find(search: &Search, what: &str, by_hand: &str) -> Result<Self> {
         let mut first = None;
         for python in search.all_of("python3") {
@@ -375,7 +375,7 @@ impl Installer {
         }
     }
 
-    /// Where one sets a mirror.
+    /// Returns the advice that names the installer's settings for a mirror.
     pub(super) fn mirrors(&self) -> &'static str {
         match self {
             Self::Pip(_) => "check the network, or set PIP_INDEX_URL or PIP_FIND_LINKS to a mirror",
@@ -385,8 +385,9 @@ impl Installer {
         }
     }
 
-    /// With the user's own settings for the network: how this machine finds its packages (index, proxy, certificates)
-    /// is the user's to say. All that would change what is installed, or by what, is left out.
+    /// Returns a command with the user's own settings for the network, because only the user knows how this machine
+    /// finds its packages (index, proxy, certificates). Settings that would change what is installed, or by what, are
+    /// left out.
     fn command(&self) -> Command {
         let wheels_alone = ["--no-deps", "--only-binary", ":all:", "--require-hashes"];
         match self {
@@ -405,7 +406,7 @@ impl Installer {
                 command
                     .args(["pip", "install"])
                     .args(wheels_alone)
-                    // Its settings of a project would be those of the checkout.
+                    // uv's settings of a project would be the checkout's.
                     .args(["--no-config", "--no-cache", "--no-progress"]);
                 command
             }
@@ -441,7 +442,7 @@ const UV_SETTINGS: [&str; 12] = [
     "UV_NATIVE_TLS",
     "UV_NO_INDEX",
     "UV_OFFLINE",
-    // Where it keeps its own pythons.
+    // The directory in which uv keeps its own pythons.
     "UV_PYTHON_",
     "UV_SYSTEM_CERTS",
 ];
@@ -460,7 +461,7 @@ fn told(command: &mut Command, program: &str, kept: &[&str]) {
     }
 }
 
-/// pip with the user's settings for the network and no others.
+/// Returns a command for pip with the user's settings for the network and no other settings.
 pub(super) fn pip(python: &Path) -> Command {
     let mut command = isolated(python);
     told(&mut command, "PIP_", &PIP_SETTINGS);
@@ -472,15 +473,15 @@ pub(super) fn pip(python: &Path) -> Command {
     command
 }
 
-/// A python that imports nothing from where it starts, from `PYTHONPATH` or from the user's own packages, and writes no
-/// bytecode.
+/// Returns a command for a python that imports nothing from its working directory, from `PYTHONPATH` or from the user's
+/// own packages, and writes no bytecode.
 fn isolated(python: &Path) -> Command {
     let mut command = helper::command(python);
     command.args(["-I", "-B"]);
     command
 }
 
-/// The progress that a line of pip's output shows.
+/// Returns the progress that a line of pip's output shows.
 fn step(line: &str, downloads: &mut usize, of: usize) -> Option<String> {
     if line.starts_with("Installing collected") {
         return Some("unpacking".to_owned());

@@ -1,6 +1,6 @@
-//! Where nvcc, its host compiler and the profiler are, which they are, and how a machine without a compiler gets one.
+//! Finds nvcc, its host compiler and the profiler, identifies them, and installs a compiler on a machine that has none.
 //!
-//! May know nothing of gates.yaml beyond the pinned version, and nothing of kernels.
+//! It may know nothing of gates.yaml except the pinned version, and nothing of kernels.
 
 mod breakage;
 mod choice;
@@ -44,7 +44,7 @@ pub struct Toolchain {
     pub nvcc: PathBuf,
     pub host_compiler: PathBuf,
     pub facts: CompilerFacts,
-    /// The toolkit's own headers.
+    /// The directory of the toolkit's own headers.
     pub include: PathBuf,
     /// Where libcudart_static.a is; nvcc itself looks only in `lib64`, which the wheels do not have.
     pub library_dir: Option<PathBuf>,
@@ -75,13 +75,13 @@ impl Toolchain {
     }
 }
 
-/// The CUDA release that is installed for whoever names none.
+/// The CUDA release that is installed if nobody names one.
 pub const PROVIDED: &str = "13.0";
 
 /// Where to look; from the environment, or made up by a test.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Search {
-    /// Directories of PATH.
+    /// The directories that PATH names, in order.
     pub path: Vec<PathBuf>,
     /// Roots of CUDA toolkits, in the order of preference.
     pub homes: Vec<PathBuf>,
@@ -131,8 +131,10 @@ impl Search {
         )
     }
 
+    /// Returns the host compiler.
+    ///
     /// # Errors
-    /// Environment, where there is none.
+    /// Environment, if there is none.
     pub fn host_compiler(&self) -> Result<PathBuf> {
         if let Some(wanted) = &self.host_compiler {
             let is_name = wanted.components().count() == 1 && wanted.is_relative();
@@ -171,9 +173,9 @@ impl Search {
     }
 }
 
-/// The provisioned compiler if it is installed, else nvcc of PATH, CUDA_HOME, CUDA_PATH or
-/// /usr/local/cuda; of these the first whose version is the pinned one. `pin` is a version or the
-/// beginning of one (`13`, `13.0`, `13.0.88`).
+/// Returns the first compiler whose version is the pinned one. The provisioned release comes first, and nvcc of PATH,
+/// CUDA_HOME, CUDA_PATH or /usr/local/cuda after it. Other installed releases come between the two if a version is
+/// pinned, and last if not. `pin` is a version or the beginning of one (`13`, `13.0`, `13.0.88`).
 ///
 /// # Errors
 /// Environment: no nvcc, none of the pinned version, an incomplete one, or no host compiler.
@@ -185,7 +187,7 @@ pub(crate) fn find_in(pin: Option<&str>, cache: &Cache, search: &Search) -> Resu
     find_version(pin, cache, search)?.map_err(|others| Error::Environment(missing(pin, &others)))
 }
 
-/// The first compiler of a version, or those that are there instead.
+/// Returns the first compiler of a version, or the compilers that exist instead.
 fn find_version(
     version: Option<&str>,
     cache: &Cache,
@@ -200,7 +202,7 @@ fn find_version(
     let mut candidates: Vec<PathBuf> = installed(&is_provided)?.collect();
     let others = installed(&|own| !is_provided(own))?;
     let found = search.programs("nvcc");
-    // A run that names no version stays with its compiler, whatever another run has installed.
+    // A run that names no version keeps using its compiler, even if another run has installed a newer one.
     match version {
         Some(_) => candidates.extend(others.chain(found)),
         None => candidates.extend(found.chain(others)),
@@ -247,10 +249,10 @@ fn missing(pin: Option<&str>, others: &[String]) -> Diagnostic {
     }
 }
 
-/// The compiler that one side of a change asks for.
+/// Returns the compiler that one side of a change asks for.
 ///
 /// # Errors
-/// Environment: it is not there, is incomplete, or its parts are not to be put together.
+/// Environment: it does not exist, is incomplete, or its parts cannot be combined.
 pub fn find_choice(choice: &Choice, cache: &Cache) -> Result<Toolchain> {
     let search = Search::from_environment();
     let whole = match &choice.whole {
@@ -288,10 +290,10 @@ fn find_source(source: &Source, cache: &Cache, search: &Search) -> Result<Toolch
     }
 }
 
-/// As [`find_choice`], and installs what is missing.
+/// Finds a compiler like [`find_choice`], and installs what is missing.
 ///
 /// # Errors
-/// As of [`find_choice`] and [`install`].
+/// Returns the errors of [`find_choice`] and [`install`].
 pub fn provide(choice: &Choice, cache: &Cache, progress: &dyn Fn(&str)) -> Result<Toolchain> {
     let search = Search::from_environment();
     if choice.whole.is_none() && find_in(None, cache, &search).is_err() {
@@ -313,15 +315,15 @@ pub fn provide(choice: &Choice, cache: &Cache, progress: &dyn Fn(&str)) -> Resul
     find_choice(choice, cache)
 }
 
-/// `13.0` matches 13.0.88 and not 13.05.
+/// Returns true if the version begins with the pinned one: `13.0` matches 13.0.88 and not 13.05.
 fn matches_pin(version: &str, pin: &str) -> bool {
     let mut version = version.split('.');
     pin.split('.').all(|part| version.next() == Some(part))
 }
 
-/// A helper whose environment is its own. Variables that steer nvcc or gcc (NVCC_APPEND_FLAGS,
-/// NVCC_PREPEND_FLAGS, CPATH, CPLUS_INCLUDE_PATH, LIBRARY_PATH, ...) would change the artifact behind the
-/// cache's back, so only what a compiler needs in order to start is passed on.
+/// Returns a command with a clean environment. Variables that steer nvcc or gcc (NVCC_APPEND_FLAGS, NVCC_PREPEND_FLAGS,
+/// CPATH, CPLUS_INCLUDE_PATH, LIBRARY_PATH, ...) would change the artifact without changing its key in the cache, so
+/// only what a compiler needs in order to start is passed on.
 pub fn clean_command(program: &Path) -> Command {
     let mut command = helper::command(program);
     // A compiler that is a front end of ccache would write to its cache.
@@ -343,7 +345,7 @@ pub fn clean_command(program: &Path) -> Command {
 const DEADLINE: Duration = Duration::from_secs(120);
 const MOST_OUTPUT: u64 = 1 << 20;
 
-/// The output of a short-lived tool, both streams: nvcc writes its dry run to stderr.
+/// Returns the output of a tool that ends quickly, both streams, because nvcc writes its dry run to stderr.
 fn output_of(command: Command) -> std::result::Result<String, String> {
     match process::run(command, DEADLINE, MOST_OUTPUT) {
         Ok(Some(ended)) if ended.status.success() => Ok(ended.log),

@@ -1,4 +1,5 @@
-//! The release of each part of a compiler: parts of two releases may not fit, and a record names one.
+//! Finds the release of each part of a compiler. Parts of two releases may not fit together, and a record names only
+//! one release.
 
 use super::probe::ToolkitLayout;
 use super::{Toolchain, compiler, output_of};
@@ -7,11 +8,11 @@ use std::path::Path;
 use system::error::Result;
 use system::files;
 
-/// Beside nvcc itself.
+/// A part of a compiler besides nvcc itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Part {
     pub name: &'static str,
-    /// `13.0.88`, of the headers `13.0`; `None` where it does not say.
+    /// The version, such as `13.0.88`, or `13.0` for the headers. `None` if the part does not say.
     pub version: Option<String>,
 }
 
@@ -24,16 +25,17 @@ impl Part {
     }
 }
 
-/// `13.0` of `13.0.88`.
+/// Returns the release `13.0` for `13.0.88`, as its two numbers.
 fn release(version: &str) -> (Option<&str>, Option<&str>) {
     let mut parts = version.split('.');
     (parts.next(), parts.next())
 }
 
-/// cicc is not among them: it names its release only in the PTX that it writes.
+/// Returns the parts with their releases. cicc is not among them, because it names its release only in the PTX that it
+/// writes.
 ///
 /// # Errors
-/// Environment, where nvcc does not tell where its parts are.
+/// Environment, if nvcc does not tell where its parts are.
 pub fn find_parts(toolchain: &Toolchain) -> Result<Vec<Part>> {
     let layout = ToolkitLayout::ask(&toolchain.nvcc)?;
     let programs = ["ptxas", "cudafe++", "fatbinary", "nvlink"].map(|name| Part {
@@ -71,7 +73,7 @@ pub fn version_in(text: &str) -> Option<String> {
     is_version.then(|| version.to_owned())
 }
 
-/// Reads `#define CUDART_VERSION  13000`.
+/// Reads the version from `#define CUDART_VERSION  13000`.
 fn version_of_headers(include: &Path) -> Option<String> {
     let text = files::read_text(&include.join("cuda_runtime_api.h"), files::SOURCE).ok()?;
     let number: u32 = text

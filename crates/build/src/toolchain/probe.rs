@@ -1,4 +1,4 @@
-//! Identifies a compiler: its version, its parts, and a digest of them.
+//! Identifies a compiler by its version, its parts, and a digest of them.
 
 use super::digests::ProgramDigests;
 use super::releases::{SUPPORTED, is_supported};
@@ -9,7 +9,7 @@ use system::cache::Cache;
 use system::error::{Error, Result};
 use system::process::helper::is_executable;
 
-/// `13.0.88`.
+/// Returns the version of nvcc, such as `13.0.88`.
 pub(super) fn nvcc_version(nvcc: &Path) -> Result<String> {
     let broken = |why: String| {
         Error::environment(format!("{} does not work: {why}", nvcc.display()))
@@ -27,8 +27,10 @@ pub(super) fn nvcc_version(nvcc: &Path) -> Result<String> {
         .ok_or_else(|| broken(format!("no version in `nvcc --version`: {}", text.trim())))
 }
 
+/// Identifies the compiler.
+///
 /// # Errors
-/// Environment, where the compiler is too old, or a part of it is missing or cannot be read.
+/// Environment, if the compiler is too old, or if a part of it is missing or cannot be read.
 pub(super) fn probe(
     nvcc: &Path,
     version: String,
@@ -169,7 +171,7 @@ impl ToolkitLayout {
         find_program(name, &self.path, &self.here)
     }
 
-    /// Everything of the toolkit that ends up in an artifact and is not seen as an included header.
+    /// Returns all files of the toolkit that influence an artifact and are not found as included headers.
     fn parts(&self, nvcc: &Path) -> Vec<(&'static str, PathBuf)> {
         let mut parts = vec![
             ("nvcc", nvcc.to_owned()),

@@ -1,4 +1,4 @@
-//! Where Nsight Compute is, and which it is.
+//! Finds Nsight Compute, and identifies it.
 
 use super::{Search, clean_command, output_of};
 use std::path::{Path, PathBuf};
@@ -10,17 +10,17 @@ use system::process::helper::is_executable;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profiler {
     pub program: PathBuf,
-    /// `2025.3.1.0`.
+    /// The version of the program, such as `2025.3.1.0`.
     pub version: String,
 }
 
-/// A few dozen lines.
+/// The most bytes of the driver's list of parameters, which has a few dozen lines.
 const MOST_PARAMS: u64 = 1 << 20;
 
 /// Where NVIDIA's packages put it, a directory for each version.
 const PACKAGES: &str = "/opt/nvidia/nsight-compute";
 
-/// ncu of PATH, CUDA_HOME, CUDA_PATH, /usr/local/cuda, or the newest of NVIDIA's packages.
+/// Returns ncu of PATH, CUDA_HOME, CUDA_PATH or /usr/local/cuda, or the newest of NVIDIA's packages.
 ///
 /// # Errors
 /// Environment: there is none, or it does not work.
@@ -84,7 +84,7 @@ fn newest_first(packages: &Path) -> Vec<PathBuf> {
     all.into_iter().rev().map(|(_, path)| path).collect()
 }
 
-/// Whether the driver lets this user read the GPU's counters; `None` where it does not say.
+/// Returns true if the driver lets this user read the GPU's counters, or `None` if it does not say.
 pub fn may_read_counters() -> Option<bool> {
     use std::os::unix::fs::MetadataExt;
     let params = Path::new("/proc/driver/nvidia/params");
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    /// As ncu 2025.3.1 says it.
+    /// The output of `ncu --version`, as ncu 2025.3.1 prints it.
     const SAID: &str = "NVIDIA (R) Nsight Compute Command Line Profiler\nCopyright (c) 2018-2025 NVIDIA Corporation\nVersion 2025.3.1.0 (build 36398880) (public-release)\n";
 
     fn ncu(dir: &Path, version: &str) {
@@ -132,7 +132,7 @@ mod tests {
             missing.contains("neither on PATH") && missing.contains("install"),
             "{missing}"
         );
-        // 2025.10 is newer than 2025.3, whatever letters say.
+        // By numbers, 2025.10 is newer than 2025.3. Compared as text, it would be older.
         ncu(&at("packages/2025.3.1"), "2025.3.1.0");
         ncu(&at("packages/2025.10.0"), "2025.10.0.0");
         assert_eq!(found(&search).unwrap().version, "2025.10.0.0");

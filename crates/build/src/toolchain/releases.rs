@@ -1,5 +1,5 @@
-//! The releases of CUDA that can be installed: those that are known here, by the digests of their wheels, and any other
-//! that the package index has.
+//! Knows the releases of CUDA that can be installed: some by the digests of their wheels, and any other that the
+//! package index has.
 
 use super::matches_pin;
 use std::cmp::Ordering;
@@ -7,16 +7,16 @@ use std::cmp::Ordering;
 /// The wheels of each release that is known, as pip reads them.
 const KNOWN: &str = include_str!("releases.txt");
 
-/// A CUDA compiler on PyPI.
+/// A release of the CUDA compiler on PyPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
     /// The version of its nvcc: `13.0.88`.
     pub version: &'static str,
-    /// Its wheels, a line each.
+    /// The wheels of the release, one on each line.
     pub(super) requirements: &'static str,
 }
 
-/// The newest first.
+/// Returns the known releases, the newest first.
 pub fn known_releases() -> Vec<Release> {
     let mut releases: Vec<_> = KNOWN
         .split("\n\n")
@@ -35,14 +35,14 @@ pub fn known_releases() -> Vec<Release> {
     releases
 }
 
-/// The newest known release of `version`, which can be the beginning of one.
+/// Returns the newest known release of `version`, which can be the beginning of one.
 pub(super) fn newest(version: &str) -> Option<Release> {
     known_releases()
         .into_iter()
         .find(|release| matches_pin(release.version, version))
 }
 
-/// Whether PyPI can have it: there is no nvcc among the wheels of CUDA 12.
+/// Returns true if PyPI can have the release. The wheels of CUDA 12 do not include nvcc.
 pub(super) fn can_be_installed(version: &str) -> bool {
     let major = version.split('.').next().unwrap_or_default();
     major.parse().is_ok_and(|major: u32| major >= 13)
@@ -57,7 +57,7 @@ pub(super) fn is_supported(version: &str) -> bool {
     version == "11" || compare_versions(version, "11.8").is_ge()
 }
 
-/// `13.2`, `13.2.78`: numbers, so that nothing else gets into a requirement.
+/// Returns true for `13.2` or `13.2.78`. Only numbers are allowed, so that nothing else gets into a requirement.
 pub fn is_version(text: &str) -> bool {
     let parts: Vec<_> = text.split('.').collect();
     let is_number = |part: &&str| {
@@ -66,7 +66,7 @@ pub fn is_version(text: &str) -> bool {
     (2..=4).contains(&parts.len()) && parts.iter().all(is_number)
 }
 
-/// By numbers: 13.10 is newer than 13.9.
+/// Compares versions by their numbers: 13.10 is newer than 13.9.
 pub fn compare_versions(a: &str, b: &str) -> Ordering {
     let numbers = |text: &str| -> Vec<u64> {
         text.split('.')
@@ -76,7 +76,7 @@ pub fn compare_versions(a: &str, b: &str) -> Ordering {
     numbers(a).cmp(&numbers(b))
 }
 
-/// The newest first.
+/// Sorts versions so that the newest is first.
 pub fn sort_versions(versions: &mut [String]) {
     versions.sort_by(|a, b| compare_versions(b, a));
 }

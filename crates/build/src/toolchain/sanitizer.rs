@@ -1,4 +1,5 @@
-//! compute-sanitizer. Gatekeeper never starts it on a kernel: it is there to look into a finding by hand, on a GPU.
+//! Finds compute-sanitizer. Gatekeeper never runs it on a kernel. It is for people who examine a finding by hand on a
+//! GPU.
 
 use super::profiler::version_in;
 use super::{Search, clean_command, output_of};
@@ -7,11 +8,11 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sanitizer {
     pub program: PathBuf,
-    /// `2025.3.0.0`.
+    /// The version of the program, such as `2025.3.0.0`.
     pub version: String,
 }
 
-/// The first of PATH, CUDA_HOME, CUDA_PATH or /usr/local/cuda that says its version.
+/// Returns the first compute-sanitizer of PATH, CUDA_HOME, CUDA_PATH or /usr/local/cuda that prints its version.
 pub fn find_sanitizer() -> Option<Sanitizer> {
     find_in(&Search::from_environment())
 }

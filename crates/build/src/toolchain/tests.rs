@@ -1,10 +1,10 @@
-//! Every way in which there is no compiler has its own message. No test here downloads anything: python3
+//! Tests every way in which there is no compiler. Each has its own message. No test here downloads anything: python3
 //! and nvcc are scripts.
 
 use super::*;
 use model::Component;
 
-/// A machine made of scripts.
+/// A machine whose programs are scripts.
 struct Machine {
     dir: tempfile::TempDir,
     cache: Cache,
@@ -39,7 +39,7 @@ impl Machine {
         self.dir.path().join(name)
     }
 
-    /// A toolkit in `dir` whose nvcc has this version.
+    /// Makes a toolkit in `dir` whose nvcc has this version.
     fn toolkit(&self, dir: &str, version: &str) {
         toolkit(&self.path(dir), version);
     }
@@ -52,7 +52,7 @@ impl Machine {
         install::install_in(PROVIDED, &self.cache, &|_| {}, &self.search)
     }
 
-    /// The message without this test's directories.
+    /// Returns the message without this test's directories.
     fn says(&self, result: Result<Toolchain>) -> String {
         let error = result.unwrap_err();
         assert!(matches!(error, Error::Environment(_)), "{error}");
@@ -64,8 +64,8 @@ impl Machine {
     }
 }
 
-/// Another process writes it: a program that a test that runs at the same time starts inherits what is open for writing
-/// here, until it executes, and the script could not be run as long ("Text file busy").
+/// Writes a script in another process. Otherwise a program that a concurrent test starts would inherit the file that is
+/// open for writing here, until it executes, and in the meantime the script could not be run ("Text file busy").
 pub(crate) fn write_script(path: &Path, body: &str) {
     use std::process::Command;
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -96,7 +96,8 @@ fn toolkit(home: &Path, version: &str) {
     write_nvcc(&bin.join("nvcc"), version, &says);
 }
 
-/// CUDA 11.8 to 12.4 as NVIDIA installs them: cicc is found by PATH, and the headers are below `targets`.
+/// Makes a toolkit of CUDA 11.8 to 12.4 as NVIDIA installs it: cicc is found by PATH, and the headers are below
+/// `targets`.
 fn toolkit_before_12_5(home: &Path, version: &str) {
     toolkit(home, version);
     let bin = home.join("bin");
@@ -117,7 +118,8 @@ fn toolkit_before_12_5(home: &Path, version: &str) {
     write_nvcc(&home.join("bin/nvcc"), version, &says);
 }
 
-/// CUDA 11.8 to 12.4 as Debian installs them: spread over `usr`, with cicc beside the nvcc that a wrapper starts.
+/// Makes a toolkit of CUDA 11.8 to 12.4 as Debian installs it: spread over `usr`, with cicc next to the nvcc that a
+/// wrapper starts.
 fn toolkit_of_debian(usr: &Path, version: &str) {
     let own = usr.join("lib/nvidia-cuda-toolkit");
     write_parts(&own, &["libdevice/libdevice.10.bc", "bin/nvcc.profile"]);
@@ -151,7 +153,7 @@ fn write_parts(dir: &Path, parts: &[&str]) {
     }
 }
 
-/// An nvcc that says these lines of where its parts are.
+/// Makes an nvcc that prints these lines to say where its parts are.
 fn write_nvcc(nvcc: &Path, version: &str, says: &[String]) {
     let says: String = says.iter().map(|line| format!("#$ {line}\n")).collect();
     write_script(
@@ -165,7 +167,7 @@ fn write_nvcc(nvcc: &Path, version: &str, says: &[String]) {
     );
 }
 
-/// A pip that installs a fake toolkit, and counts how often.
+/// Makes a pip that installs a fake toolkit, and counts its calls.
 fn pip(machine: &Machine, install: &str) {
     let new = machine.path("wheel/nvidia/cu13");
     toolkit(&new, "13.0.88");
@@ -239,7 +241,7 @@ fn path_then_homes_and_the_pin_wins() {
     // PATH first; a pin passes it over.
     assert_eq!(machine.find(None).unwrap().facts.version, "12.8.93");
     assert_eq!(machine.find(Some("13.0")).unwrap().facts.version, "13.0.88");
-    // The wrapper's toolkit was asked for, not guessed from the wrapper's place.
+    // The wrapper's toolkit was found by asking the wrapper, not guessed from its path.
     assert!(
         machine
             .find(Some("12"))
@@ -472,7 +474,7 @@ fn an_install_is_made_once_and_stays_in_the_cache() {
     assert_eq!(machine.find(None).unwrap(), toolchain);
 }
 
-/// `uvx gatekeeper run --provision`: the first python on PATH is one that uv has made, without pip.
+/// Runs the equivalent of `uvx gatekeeper run --provision`: the first python on PATH was made by uv, without pip.
 #[test]
 fn installs_with_another_python_or_uv_if_the_first_has_no_pip() {
     let mut machine = Machine::with_gxx();

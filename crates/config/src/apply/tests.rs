@@ -27,7 +27,7 @@ fn apply(
     apply_variant("gates.yaml", text, &change).map_err(|diagnostic| diagnostic.to_string())
 }
 
-/// A file with this kernel, of which only the variants matter here.
+/// Returns a file with this kernel. Only its variants matter here.
 fn file(kernel: &str) -> String {
     format!(
         "version: 1
@@ -47,8 +47,9 @@ kernels:
     )
 }
 
-/// Each variant of `variants.edits` is written as its lines with `+` and `-` say, or refused as those with `!` do. A
-/// case begins with the variant that the new one is like, and with the macros to set.
+/// Checks that each variant of `variants.edits` is written as the lines with `+` and `-` say, or refused with the
+/// message of its lines with `!`. A case begins with the variant that the new one is based on, and with the macros to
+/// set.
 #[test]
 fn variants_are_written_or_refused_as_listed() {
     let text = include_str!("variants.edits");
@@ -169,7 +170,7 @@ fn files() -> Vec<(String, String)> {
                     .skip(1)
                     .filter_map(|rest| rest.split("```").next())
                     .filter(|block| crate::is_gates(block));
-                // A kernel that is merged into another takes no variant of its own; `apply` refuses it.
+                // A variant cannot be added to a kernel that is merged into another, and `apply` refuses it.
                 let whole = whole.filter(|block| !block.contains("<<: *"));
                 found.extend(whole.map(|block| (name.clone(), block.to_owned())));
             }
@@ -187,8 +188,8 @@ fn resolve(text: &str) -> Option<Loaded> {
     parse("gates.yaml", text, &disk, &|_| Some("/opt".to_owned())).ok()
 }
 
-/// Adds a variant to every file, based on an existing one. The plan for the new one equals that of the old one, with
-/// the macro; and nothing else in the file differs.
+/// Adds a variant to every file, based on an existing one. The plan of the new variant equals that of the old one,
+/// except for the macro, and nothing else in the file differs.
 #[test]
 fn files_of_this_repository_take_a_variant() {
     let files = files();
@@ -255,7 +256,8 @@ fn is_insertion(old: &str, new: &str) -> bool {
 }
 
 proptest! {
-    /// Whatever a macro is set to is what the file then says. Control characters may be refused.
+    /// Sets a macro to any text, and requires that the file then has exactly this text. Control characters may be
+    /// refused.
     #[test]
     fn a_value_is_written_as_it_is(value in "\\PC{0,12}|[-0-9xe.+~]{0,6}|true|Null|on|#.*|'.*|\".*") {
         let text = file("    variants:\n      a: {define: {T: 1}}\n");

@@ -1,4 +1,4 @@
-//! baselines/accepted.yaml beside a small file.
+//! Tests baselines/accepted.yaml next to a small file.
 
 use super::*;
 use crate::accepted::parse as read_accepted;

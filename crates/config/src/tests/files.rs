@@ -1,4 +1,4 @@
-//! `load`, with a disk.
+//! Tests `load` with files on a disk.
 
 use super::super::{Selection, load};
 use super::RIGHT;
@@ -43,7 +43,7 @@ fn a_file_that_cannot_be_read() {
     assert_eq!(said(&path), "gates.yaml:2: not valid UTF-8");
 }
 
-/// Every gates.yaml of the repository, from disk.
+/// Loads every gates.yaml of the repository from disk.
 #[test]
 fn files_of_this_repository_load() {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));

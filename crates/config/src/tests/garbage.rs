@@ -1,4 +1,4 @@
-//! Whatever is in the file, the answer is a message.
+//! Reads damaged files. The answer is always a message.
 
 use super::super::context::Context;
 use super::super::limit::read_limit;
@@ -52,7 +52,7 @@ proptest! {
         let _ = read(&text);
     }
 
-    /// One piece of a right file replaced by another piece of it, or by something odd.
+    /// Replaces one piece of a correct file with another piece of it, or with something odd.
     #[test]
     fn shuffled_files_never_panic(
         from in 0..RIGHT.len(),
@@ -75,7 +75,7 @@ proptest! {
         }
     }
 
-    /// A limit that is accepted can be held and can be broken.
+    /// Checks that a limit that is accepted can be held and can be broken.
     #[test]
     fn arbitrary_limits_are_refused_or_sound(
         metric in proptest::sample::select(Metric::ALL.to_vec()),

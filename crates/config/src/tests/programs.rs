@@ -1,4 +1,4 @@
-//! `programs:`, and the messages for mistakes in it.
+//! Tests `programs:`, and the messages for mistakes in it.
 
 use super::*;
 use model::{Limit, Metric, Num, Rule};

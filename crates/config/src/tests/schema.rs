@@ -1,4 +1,4 @@
-//! The schema that editors read.
+//! Tests the schema that editors read.
 
 use super::super::schema;
 
@@ -16,7 +16,7 @@ fn the_schema_file_is_the_schema_of_the_types() {
     );
 }
 
-/// Editors show it for each key and complete by it.
+/// Requires a description for every key, because editors show it and complete by it.
 #[test]
 fn every_property_of_the_schema_has_a_description() {
     fn find(at: &str, schema: &serde_json::Value, all: &mut Vec<(String, bool)>) {

@@ -63,7 +63,8 @@ fn cases(selection: &Selection) -> Vec<String> {
     cases
 }
 
-/// The base is held against head's whole file, whatever is run of it.
+/// Requires the whole file and a selection without filters to be equal: the base is compared with head's whole file,
+/// whatever is run.
 #[test]
 fn the_whole_file_equals_a_selection_without_filters() {
     let asked = Selection {
@@ -133,7 +134,7 @@ fn a_plan_that_leaves_out_cases_says_so() {
         shape: "small".into(),
         ..gone
     }));
-    // A kernel that is there whole is whole, whatever else is missing.
+    // A kernel with all of its cases is whole, even if other kernels are missing.
     assert_eq!(left_out(&filters(&["copy"])), ["scale"]);
     assert_eq!(left_out(&filters(&["scale/wide"])), ["copy", "scale"]);
 }

@@ -1,4 +1,4 @@
-//! `tune`: what it resolves to.
+//! Tests what `tune` resolves to.
 
 use super::accepted;
 use crate::Budget;

@@ -1,4 +1,4 @@
-//! Functions for CUDA graphs.
+//! Exported functions for CUDA graphs.
 
 use crate::call::{is_recorded, name_stream};
 use crate::driver::{
@@ -8,7 +8,7 @@ use crate::quiet::{quietly, run_once};
 use crate::state::state;
 use std::ffi::{c_int, c_uint, c_void};
 
-/// After a call that begins or ends the recording of a stream.
+/// Notes that the recording of a stream has begun or ended.
 fn note_recording(stream: Handle) {
     quietly(|| {
         let is_recorded = is_recorded(stream);
@@ -17,10 +17,10 @@ fn note_recording(stream: Handle) {
     });
 }
 
-/// After an instance was made of a graph.
+/// Notes an instance that was made of a graph.
 ///
 /// # Safety
-/// As of the driver's functions that make one.
+/// The arguments must be those of the driver's functions that make an instance.
 unsafe fn instantiated(code: CuResult, instance: *mut Handle, graph: Handle, flags: u64) {
     if code == SUCCESS {
         quietly(|| {
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn cuGraphExecDestroy(instance: Handle) -> CuResult {
     code
 }
 
-/// After an instance was changed in a way that is not followed.
+/// Notes that an instance was changed in a way that is not followed.
 fn updated(code: CuResult, instance: Handle) -> CuResult {
     quietly(|| {
         state()?.graphs.update(instance);
@@ -204,10 +204,10 @@ pub unsafe extern "C" fn cuGraphNodeSetEnabled(
     updated(code, instance)
 }
 
-/// After a node of an instance was given another launch.
+/// Notes that a node of an instance was given another launch.
 ///
 /// # Safety
-/// As of the driver's functions that give one.
+/// The arguments must be those of the driver's functions that change a node.
 unsafe fn set(code: CuResult, instance: Handle, node: Handle, parameters: &KernelNodeParameters) {
     if code == SUCCESS {
         quietly(|| {
@@ -218,7 +218,7 @@ unsafe fn set(code: CuResult, instance: Handle, node: Handle, parameters: &Kerne
     }
 }
 
-/// `parameters` ends before the CUkernel.
+/// The older structure of `parameters` ends before the CUkernel.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams(
     instance: Handle,

@@ -1,4 +1,4 @@
-//! Functions for memory.
+//! Exported functions for memory.
 
 use crate::call::{is_recorded, name_stream};
 use crate::driver::{
@@ -10,7 +10,7 @@ use crate::state::{State, state};
 use std::ffi::c_uint;
 use std::sync::MutexGuard;
 
-/// Hands the program an address that was placed; `None` where the driver has to do it.
+/// Hands the program an address that was placed; `None` if the driver has to do it.
 ///
 /// # Safety
 /// Null, or a place for an address.
@@ -95,7 +95,8 @@ pub unsafe extern "C" fn cuMemGetAddressRange_v2(
     SUCCESS
 }
 
-/// The state, for a call in the order of a stream. A graph that is recorded has allocations of its own.
+/// Returns the state, for a call in the order of a stream, or `None` if the stream is recorded. A graph that is
+/// recorded has allocations of its own.
 fn state_in(stream: Handle) -> Option<MutexGuard<'static, State>> {
     let state = state()?;
     if state.memory.is_recording() && is_recorded(stream) {
@@ -227,7 +228,7 @@ pub unsafe extern "C" fn cuStreamDestroy_v2(stream: Handle) -> CuResult {
     unsafe { real!(cuStreamDestroy_v2, Function)(stream) }
 }
 
-/// Any addresses will do for the program unless it wants certain ones.
+/// Reserves addresses in our range, unless the program wants certain addresses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemAddressReserve(
     address: *mut Address,

@@ -1,4 +1,4 @@
-//! Arguments of a call as bytes, laid out as C lays them out. Pure.
+//! Packs the arguments of a call into bytes, laid out as C does it. Pure.
 
 use super::{Address, Failure, MapBytes, Result};
 use model::{Arg, FaultKind, ScalarType, ScalarValue};
@@ -28,7 +28,7 @@ impl PackedArg {
         }
     }
 
-    /// Aligned to 8 bytes.
+    /// Returns a pointer to the bytes, aligned to 8 bytes.
     pub fn as_ptr(&self) -> *const u64 {
         self.words.as_ptr()
     }
@@ -49,21 +49,23 @@ pub trait Pointers {
     fn tensor(&self, name: &str) -> Option<Address>;
     fn scales(&self, tensor: &str) -> Option<Address>;
     fn zero_points(&self, tensor: &str) -> Option<Address>;
-    /// The handle of a texture or a surface.
+    /// Returns the handle of a texture or a surface.
     fn object(&self, arg: &Arg) -> Option<u64>;
     fn tensor_map(&self, arg: &Arg) -> Option<MapBytes>;
     fn stream(&self) -> u64;
 }
 
+/// Packs arguments.
+///
 /// # Errors
-/// `LaunchRefused`, where an argument names nothing or its value does not fit its type.
+/// `LaunchRefused`, if an argument names nothing or its value does not fit its type.
 pub fn pack(args: &[Arg], pointers: &dyn Pointers) -> Result<Vec<PackedArg>> {
     args.iter()
         .map(|arg| encode(arg, pointers).map(|field| PackedArg::new(&field.bytes)))
         .collect()
 }
 
-/// Bytes of each argument, whatever it points to; 0 of one that cannot be passed at all.
+/// Returns the bytes of each argument, not of what it points to. An argument that cannot be passed at all has 0.
 pub fn sizes(args: &[Arg]) -> Vec<usize> {
     struct Anywhere;
     impl Pointers for Anywhere {
@@ -275,7 +277,7 @@ mod tests {
         }
     }
 
-    /// `struct { uint8_t a; double b; struct { float x; int16_t y; } c; uint8_t d; const float* e; }`
+    /// Packs `struct { uint8_t a; double b; struct { float x; int16_t y; } c; uint8_t d; const float* e; }`.
     #[test]
     fn structs_are_laid_out_as_c_does() {
         let arg = Arg::Struct {

@@ -1,4 +1,4 @@
-//! Which device a run was told to use, and what the machine has. No CUDA here.
+//! Parses which device a run should use, and finds out what the machine has. It never calls CUDA.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -8,7 +8,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceChoice {
-    /// The first CUDA device; a machine that has none is no fault.
+    /// The first CUDA device. It is no error if the machine has none.
     #[default]
     Auto,
     /// This CUDA device, which has to be there.
@@ -21,7 +21,7 @@ pub enum DeviceChoice {
 }
 
 impl DeviceChoice {
-    /// The ordinal of the device that is opened first.
+    /// Returns the ordinal of the device that is opened first.
     pub fn ordinal(self) -> u32 {
         match self {
             Self::Auto | Self::CudaAll | Self::Sim => 0,
@@ -29,10 +29,10 @@ impl DeviceChoice {
         }
     }
 
-    /// For a command that only measures times, which are taken on one GPU.
+    /// Parses the device of a command that only measures times, which are taken on one GPU.
     ///
     /// # Errors
-    /// A text that names no single device.
+    /// Returns an error for a text that does not name a single device.
     pub fn of_one(text: &str) -> Result<Self, BadDevice> {
         match text.parse()? {
             Self::CudaAll => Err(BadDevice::Several),
@@ -83,7 +83,7 @@ impl fmt::Display for DeviceChoice {
 pub struct Traces {
     /// Device nodes: `/dev/nvidia0`, or `/dev/dxg` under WSL 2.
     pub nodes: bool,
-    /// `libcuda.so.1` can be loaded.
+    /// True if `libcuda.so.1` can be loaded.
     pub library: bool,
 }
 
@@ -111,7 +111,7 @@ impl Traces {
         }
     }
 
-    /// `init` is asked only where there is a library to ask.
+    /// Judges what is present. `init` is called only if there is a library to ask.
     pub fn judge(self, init: impl FnOnce() -> Init) -> Presence {
         match (self.library, self.nodes) {
             (false, false) => Presence::Absent(
@@ -153,10 +153,11 @@ fn device_nodes(dev: &Path) -> bool {
     })
 }
 
-/// Why cubins of this compiler do not load with a driver that supports CUDA `driver` (13000 for 13.0).
+/// Returns why a driver that supports CUDA `driver` (13000 for 13.0) does not load cubins of this compiler, or `None`
+/// if it does.
 ///
-/// Within one major version any driver loads any cubin (CUDA minor version compatibility); across major
-/// versions only the newer driver does.
+/// Within one major version any driver loads any cubin (CUDA minor version compatibility); across major versions only
+/// the newer driver does.
 pub fn driver_problem(compiler: &str, driver: u32) -> Option<String> {
     let major: u32 = compiler.split('.').next()?.parse().ok()?;
     (driver / 1000 < major).then(|| {

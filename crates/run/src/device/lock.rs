@@ -1,6 +1,7 @@
-//! One GPU, many processes: times are taken by one gatekeeper at a time, checks by several.
+//! Shares one GPU among many processes: one gatekeeper at a time measures, and several may check at once.
 //!
-//! The lock is advisory and ends with the process that holds it.
+//! The lock is a file that is locked exclusively to measure, and shared to check. It is advisory, and ends with the
+//! process that holds it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -13,7 +14,7 @@ use system::files;
 /// Where the locks of all users stand: two users share a GPU, and neither a home nor a cache.
 pub const SHARED: &str = "/tmp";
 
-/// A longer wait is announced.
+/// The time after which a wait is announced.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Characters of a command that are shown.
@@ -22,13 +23,13 @@ const COMMAND: usize = 120;
 /// The purpose for which the GPU is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// Together with other checks.
+    /// The GPU is shared with other checks.
     Check,
-    /// Alone.
+    /// The GPU is used by one process alone.
     Measure,
 }
 
-/// Released when dropped.
+/// A lock of a GPU, which is released when dropped.
 #[derive(Debug)]
 pub struct GpuLock {
     _file: File,
@@ -38,7 +39,7 @@ impl GpuLock {
     /// Waits for the GPU of this UUID; `waiting` gets a message where that takes longer than [`PATIENCE`].
     ///
     /// # Errors
-    /// Environment, where the file cannot be made or locked.
+    /// Environment, if the file cannot be made or locked.
     pub fn acquire(
         dir: &Path,
         uuid: &str,
@@ -75,18 +76,18 @@ impl GpuLock {
     }
 }
 
-/// How the lock of a GPU stands.
+/// The state of a GPU's lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Nobody measures: at most others check.
     Free,
-    /// Held alone, by whom.
+    /// Another process holds the lock alone. The text describes the holder.
     Held(String),
     /// It cannot be made, opened or locked.
     Unusable(String),
 }
 
-/// As [`GpuLock::acquire`] would find it for a check.
+/// Returns the state in which [`GpuLock::acquire`] would find the lock for a check.
 pub fn look(dir: &Path, uuid: &str) -> (PathBuf, Standing) {
     let path = path_of(dir, uuid);
     let standing = match open(&path) {
@@ -136,7 +137,8 @@ fn tried_for(
     }
 }
 
-/// `pid 4711 (gatekeeper run --base main)`, or the number alone of a process that does not show its command.
+/// Returns a text such as `pid 4711 (gatekeeper run --base main)`, or only the number if the process does not show its
+/// command.
 fn described(pid: &str) -> String {
     let command =
         files::read(Path::new(&format!("/proc/{pid}/cmdline")), files::WRITTEN).unwrap_or_default();
@@ -152,9 +154,9 @@ fn described(pid: &str) -> String {
     }
 }
 
-/// The numbers of everyone who holds the file, by the kernel's own list: nothing has to be written into a file
-/// that belongs to another user, and nothing in it can be stale. Empty where the holder's process is not
-/// visible from here (another container).
+/// Returns the process ids of everyone who holds the file, by the kernel's list of locks. So nothing has to be written
+/// into a file that belongs to another user, and nothing in it can be stale. The list is empty if the holder's process
+/// is not visible from here (another container).
 fn holders(locks: &str, file: &File) -> Vec<String> {
     let Ok(about) = file.metadata() else {
         return Vec::new();
@@ -189,7 +191,7 @@ fn open(path: &PathBuf) -> io::Result<File> {
         .open(path);
     match made {
         Ok(file) => {
-            // Whatever the umask: others only have to open it for reading.
+            // The umask does not matter: others only have to open the file for reading.
             file.set_permissions(std::fs::Permissions::from_mode(0o644))?;
             Ok(file)
         }

@@ -1,6 +1,6 @@
 //! Devices run kernels. They may not know of gates, references, processes or reports.
 //!
-//! `cuda` alone names cudarc. A simulated device has the same trait and no timer.
+//! Only `cuda` names cudarc. A simulated device has the same trait and no timer.
 
 pub mod args;
 pub mod choice;
@@ -72,12 +72,12 @@ pub enum Failure {
         /// The process can do nothing more with the device and has to end.
         sticky: bool,
     },
-    /// This device cannot do it, whatever the kernel.
+    /// This device cannot do it, whichever kernel it is given.
     Unsupported(Unsupported),
 }
 
 impl Failure {
-    /// A fault of the case alone: the device goes on.
+    /// Returns a failure of the case alone, after which the device can go on.
     pub fn of_case(kind: FaultKind, message: impl Into<String>) -> Self {
         Self::Fault {
             fault: Fault::new(kind, message),
@@ -86,7 +86,7 @@ impl Failure {
     }
 }
 
-/// Gatekeeper's own mistake: the build has found it.
+/// Returns the failure of a missing variable, which is gatekeeper's own mistake, because the build found the variable.
 fn no_variable(symbol: &str) -> Failure {
     Failure::of_case(
         FaultKind::EntryNotFound,
@@ -96,15 +96,15 @@ fn no_variable(symbol: &str) -> Failure {
 
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// Whatever executes device code. Work is queued in order; `sync` waits for it and reports its faults.
+/// Something that executes device code. Work is queued in order; `sync` waits for it and reports its faults.
 pub trait Device {
-    /// The value that an `Arg::Stream` stands for.
+    /// Returns the value of an `Arg::Stream`.
     fn stream(&self) -> u64;
 
     fn load(&mut self, artifact: &Artifact) -> Result<Program>;
 
-    /// Where a `__constant__` or `__device__` variable lies, and how many bytes it has. `module` is its module's place
-    /// among those of the program.
+    /// Returns the address of a `__constant__` or `__device__` variable and its size in bytes. `module` is the number
+    /// of its module in the program.
     fn variable(
         &mut self,
         program: Program,
@@ -112,35 +112,35 @@ pub trait Device {
         symbol: &str,
     ) -> Result<(Address, usize)>;
 
-    /// The variables of the program that its kernels can write, and so leave for a later launch: symbol, place and
-    /// bytes.
+    /// Returns the variables of the program that its kernels can write, and whose values a later launch therefore
+    /// finds: symbol, address and bytes.
     fn variables(&mut self, program: Program) -> Result<Vec<(String, Address, usize)>>;
 
-    /// Uninitialised memory, aligned to 256 bytes. The name is for messages.
+    /// Allocates uninitialised memory, aligned to 256 bytes. The name is for messages.
     fn alloc(&mut self, name: &str, bytes: usize) -> Result<Address>;
 
-    /// The same at an address of its own, which it had in another process.
+    /// Allocates memory at the given address, which it had in another process.
     fn place(&mut self, name: &str, at: Address, bytes: usize) -> Result<()>;
 
     /// Bytes to keep on both sides of a buffer, so that a stray write is seen; none where the device
     /// looks at every access itself.
     fn guard(&self) -> usize;
 
-    /// The handle of a texture over the tensor at an address, of a surface without a sampler.
+    /// Returns the handle of a texture over the tensor at an address, or of a surface if there is no sampler.
     fn bind(&mut self, at: Address, image: &Image, sampler: Option<&Sampler>) -> Result<u64>;
 
-    /// The tensor map of the tensor at an address.
+    /// Returns the tensor map of the tensor at an address.
     fn tensor_map(&mut self, at: Address, map: &TensorMap) -> Result<MapBytes>;
 
-    /// Frees all memory and programs.
+    /// Frees all memory and all programs.
     fn reset(&mut self) -> Result<()>;
 
     fn write(&mut self, to: Address, bytes: &[u8]) -> Result<()>;
 
-    /// `pattern`, of 1, 2, 4 or 8 bytes, `count` times: poison, and no value that a kernel may rely on.
+    /// Writes `pattern`, of 1, 2, 4 or 8 bytes, `count` times. This is poison, and no value that a kernel may rely on.
     fn fill(&mut self, to: Address, pattern: &[u8], count: usize) -> Result<()>;
 
-    /// Waits for all queued work.
+    /// Reads memory after all queued work is done.
     fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<()>;
 
     /// Queues one call, all of its steps.
@@ -148,10 +148,10 @@ pub trait Device {
 
     fn sync(&mut self) -> Result<()>;
 
-    /// The driver's facts on the entries that this call launches: step by step for those of a cubin.
+    /// Returns the driver's facts on the entries that this call launches, step by step for the entries of a cubin.
     fn describe(&mut self, call: &Call) -> Result<DriverFacts>;
 
-    /// `None` where there is no clock to trust.
+    /// Returns a timer, or `None` if the device has no clock that can be trusted.
     fn timer<'a>(&'a mut self, targets: Targets<'a>) -> Option<Result<Box<dyn Timer + 'a>>>;
 }
 
@@ -162,7 +162,7 @@ pub struct Targets<'a> {
     pub base: Option<Target<'a>>,
 }
 
-/// Which of the two calls. A call that is timed alone is the head.
+/// One of the two timed calls. A call that is timed alone is the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     Head,
@@ -202,36 +202,37 @@ pub struct Restore {
 
 /// The GPU's own clock around calls. All times are GPU time in ns.
 pub trait Timer {
-    /// Whether launches may follow one another in a batch: on both sides, nothing has to be restored between them.
+    /// Returns true if launches may follow one another in a batch: on both sides, nothing has to be restored between
+    /// them.
     fn can_batch(&self) -> bool;
 
     /// Launches that are not timed, and waits for them.
     fn warm_up(&mut self, side: Side, launches: u32) -> Result<()>;
 
-    /// One launch between the marks that a profiler around this process goes by.
+    /// Launches once between the marks that tell a profiler around this process what to profile.
     fn profiled(&mut self, side: Side) -> Result<()>;
 
     /// Prepares `launches` calls back to back that can be run without the host between them.
     fn batch(&mut self, side: Side, launches: u32) -> Result<()>;
 
-    /// One run of the prepared batch.
+    /// Returns the time of one run of the prepared batch.
     fn batched(&mut self, side: Side) -> Result<u64>;
 
-    /// One launch alone; with the L2 cache flushed first where `cold`.
+    /// Returns the time of one launch alone. If `cold`, flushes the L2 cache first.
     fn single(&mut self, side: Side, cold: bool) -> Result<u64>;
 
-    /// The median time of a batch that holds nothing, measured once in a process.
+    /// Returns the median time of an empty batch, measured once in a process.
     fn empty(&mut self) -> Result<u64>;
 
-    /// The smallest step that the clock was seen to make, measured once in a process.
+    /// Returns the smallest step that the clock was seen to make, measured once in a process.
     fn tick(&mut self) -> Result<u64>;
 
-    /// Clock of the multiprocessors right now, counted by themselves.
+    /// Returns the clock of the multiprocessors right now, which they count themselves.
     fn sm_mhz(&mut self) -> Result<f64>;
 
-    /// Whether a thermal or hardware slowdown is active; `None` where the device does not tell.
+    /// Returns true if a thermal or hardware slowdown is active, or `None` if the device does not tell.
     fn slowed(&mut self) -> Option<bool>;
 
-    /// The device's own report while it works on this many launches; `sm_mhz_*` stay empty.
+    /// Returns the device's own report while it works on this many launches. `sm_mhz_*` stay empty.
     fn state(&mut self, side: Side, launches: u32) -> Result<GpuState>;
 }

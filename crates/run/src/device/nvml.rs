@@ -1,6 +1,6 @@
-//! The management library's view of a GPU: driver version, clocks, temperature, power, throttling.
+//! Reads a GPU's state from NVIDIA's management library: driver version, clocks, temperature, power, throttling.
 //!
-//! It is loaded at run time; where it is absent or refuses, facts are `None`, never an error.
+//! The library is loaded at run time. If it is missing or refuses, facts are `None`, never an error.
 
 use model::{GpuState, Num, OtherProcess};
 use nvml_wrapper::Nvml;
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 pub struct Monitor {
     nvml: Nvml,
-    /// `00000000:1B:00.0`
+    /// The address on the PCI bus, such as `00000000:1B:00.0`.
     pci: String,
 }
 
@@ -30,7 +30,7 @@ impl Monitor {
         self.nvml.device_by_pci_bus_id(self.pci.as_str()).ok()
     }
 
-    /// `580.159.04`
+    /// Returns the version of the driver, such as `580.159.04`.
     pub fn driver(&self) -> Option<String> {
         self.nvml.sys_driver_version().ok()
     }
@@ -39,8 +39,8 @@ impl Monitor {
         self.device()?.max_clock_info(Clock::SM).ok()
     }
 
-    /// `locked` where the application clocks are not the default ones. NVML has no query for clocks
-    /// locked with `nvidia-smi -lgc`: those show in the measured clock only.
+    /// Returns `locked` if the application clocks are not the default ones. NVML has no query for clocks that were
+    /// locked with `nvidia-smi -lgc`; those show only in the measured clock.
     pub fn clock_policy(&self) -> &'static str {
         let set = self.device().and_then(|device| {
             let now = device.applications_clock(Clock::SM).ok()?;
@@ -53,7 +53,7 @@ impl Monitor {
         }
     }
 
-    /// Whether clocks are lowered right now because of heat or by hardware.
+    /// Returns true if clocks are lowered right now because of heat or by hardware.
     pub fn slowed(&self) -> Option<bool> {
         let reasons = self.device()?.current_throttle_reasons().ok()?;
         Some(reasons.intersects(slowdowns()))
@@ -80,10 +80,10 @@ impl Monitor {
     }
 }
 
-/// The state of a GPU on which nothing of this process runs. `None` is what NVML does not tell.
+/// The state of a GPU on which nothing of this process runs. `None` is a value that NVML does not tell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Condition {
-    /// The id of the whole GPU, where this one is a slice of it.
+    /// The id of the whole GPU, if this one is a slice of it.
     pub uuid: Option<String>,
     pub sm_mhz: Option<u32>,
     pub max_sm_mhz: Option<u32>,
@@ -92,11 +92,11 @@ pub struct Condition {
     pub temperature_c: Option<u32>,
     pub power_w: Option<f64>,
     pub power_limit_w: Option<f64>,
-    /// Why the clock is not higher, whatever it is.
+    /// All reasons for which the clock is not higher.
     pub throttle_reasons: Option<Vec<String>>,
-    /// Those of them that are heat or hardware.
+    /// The reasons among them that are heat or hardware.
     pub slowdowns: Option<Vec<String>>,
-    /// By process id.
+    /// The processes that have the GPU open, by their ids.
     pub other_processes: Option<Vec<OtherProcess>>,
     pub ecc: Option<Ecc>,
     pub mig: Option<bool>,
@@ -108,7 +108,7 @@ pub struct Condition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Ecc {
     pub enabled: bool,
-    /// After the next reboot.
+    /// The setting after the next reboot.
     pub pending: bool,
     pub corrected: Option<u64>,
     pub uncorrected: Option<u64>,
@@ -123,10 +123,10 @@ pub enum ComputeMode {
     Prohibited,
 }
 
-/// `None` where there is no NVML, or it does not know the GPU of this UUID.
+/// Returns the condition of a GPU, or `None` if there is no NVML or it does not know the GPU of this UUID.
 pub fn condition_of(uuid: &str) -> Option<Condition> {
     let nvml = Nvml::init().ok()?;
-    // CUDA writes the UUID of a slice as that of a GPU.
+    // CUDA writes the UUID of a slice in the same form as the UUID of a GPU.
     let device = nvml.device_by_uuid(uuid).or_else(|_| {
         let slice = nvml.device_by_uuid(uuid.replacen("GPU-", "MIG-", 1))?;
         slice.mig_parent_device()
@@ -182,18 +182,19 @@ fn computing(nvml: &Nvml, device: &nvml_wrapper::Device<'_>) -> Option<Vec<Other
     )
 }
 
-/// Bytes.
+/// The most bytes of a name that NVML writes.
 const LONGEST_NAME: usize = 256;
 
-/// `python3` of `/usr/bin/python3 train.py`: paths and arguments of others are none of a record's business.
+/// Returns `python3` for `/usr/bin/python3 train.py`. Paths and arguments of other people's programs do not belong in a
+/// record.
 fn program(command: &str) -> Option<String> {
     let path = command.split_whitespace().next()?;
     let name = path.rsplit('/').next()?;
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// All but this process, which computes itself. Where it is not in the list by its id, the ids are of
-/// another namespace (a container's own): one of them is still this one, and it is unknown which.
+/// Returns all processes except this one. If this process is not in the list by its id, the ids are of another
+/// namespace (a container's own): one of them is still this process, and it is unknown which one.
 fn others(mut all: Vec<OtherProcess>, own: u32) -> Vec<OtherProcess> {
     let listed = all.len();
     all.retain(|process| process.pid != Some(own));
@@ -208,7 +209,7 @@ fn others(mut all: Vec<OtherProcess>, own: u32) -> Vec<OtherProcess> {
     all
 }
 
-/// Where there is no NVML.
+/// Returns the state of a GPU without NVML, in which nothing is known.
 pub fn unknown_state() -> GpuState {
     GpuState {
         sm_mhz_before: None,
@@ -261,7 +262,7 @@ fn slowdowns() -> ThrottleReasons {
         | ThrottleReasons::SW_THERMAL_SLOWDOWN
 }
 
-/// Sorted. That the GPU was idle is left out: it is idle between our own samples.
+/// Returns the names of the reasons, sorted. An idle GPU is left out, because the GPU is idle between our own samples.
 fn names(reasons: ThrottleReasons) -> Vec<String> {
     let known = [
         (

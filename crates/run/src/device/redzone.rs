@@ -1,4 +1,4 @@
-//! Guard regions around each buffer, so that a write past its end is seen where it does not fault.
+//! Places guard regions around each buffer, so that a write past its end is found even if it does not fault.
 
 use super::{Address, Device, Result};
 
@@ -10,7 +10,7 @@ pub const BYTES: usize = 16 * 1024;
 pub enum RedzonePattern {
     /// NaN in every float type: what a kernel reads past an input shows in its output.
     NotANumber,
-    /// Around what the kernel writes.
+    /// Guards around what the kernel writes.
     Mark,
 }
 
@@ -23,7 +23,7 @@ impl RedzonePattern {
     }
 }
 
-/// A buffer between two guards.
+/// A buffer with a guard on each side.
 #[derive(Clone, Copy, Debug)]
 pub struct Guarded {
     pub address: Address,
@@ -59,7 +59,8 @@ impl Guarded {
         Ok(guarded)
     }
 
-    /// At the address that it had in another process; others of that process's allocations are around it.
+    /// Describes a buffer at the address that it had in another process. The allocations of that process are around it,
+    /// and no guards.
     pub fn placed(at: Address, bytes: usize) -> Self {
         Self {
             address: at,
@@ -74,7 +75,7 @@ impl Guarded {
         self.address + self.bytes as u64
     }
 
-    /// Where the guards were written to, in words, or `None`.
+    /// Returns in words where the guards were overwritten, or `None` if they are intact.
     pub fn overrun(&self, device: &mut dyn Device) -> Result<Option<String>> {
         let mut read = |from: Address, bytes: usize| {
             let mut guard = vec![0; bytes];

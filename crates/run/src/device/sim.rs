@@ -1,5 +1,5 @@
-//! PTX on the CPU, through ptxsim: what executes kernels where there is no GPU. Every access is checked,
-//! so nothing is kept around buffers, and no clock can be trusted, so there is no timer.
+//! Runs PTX on the CPU with ptxsim, where there is no GPU. The simulator checks every access, so buffers need no
+//! guards. Its clock would say nothing, so it has no timer.
 
 use super::{
     Address, Call, Device, Failure, MapBytes, MemoryWork, PackedStep, Program, Result, Targets,
@@ -46,7 +46,7 @@ const MATRIX_COST: u64 = 16;
 /// Blocks that a sample of a launch has, at most.
 const SAMPLE: u32 = 4;
 
-/// Why a case is larger than the simulator takes, if it is.
+/// Returns why a case is larger than the simulator takes, or `None` if it is not.
 pub fn too_large(case: &Case) -> Option<NotRun> {
     let bytes = case
         .tensors
@@ -70,9 +70,9 @@ pub struct SimDevice {
     /// By path and where their variables lie; kept from job to job.
     modules: HashMap<(PathBuf, Option<Turn>), Arc<Module>>,
     programs: Vec<Loaded>,
-    /// Whose variables are in memory.
+    /// The program whose variables are in memory.
     selected: Option<Program>,
-    /// The bytes that the host reads where no kernel has written.
+    /// The bytes that the host reads from memory that no kernel has written.
     poison: BTreeMap<Address, Poison>,
     /// The facts of the last launch.
     shown: Option<SimulationFacts>,
@@ -119,8 +119,8 @@ impl Default for SimDevice {
 }
 
 impl SimDevice {
-    /// Launches from here on stop after this many warp instructions, and use as many threads where that
-    /// changes nothing.
+    /// Stops launches from here on after this many warp instructions, and lets them use this many threads if that
+    /// changes no result.
     pub fn limit(&mut self, instructions: u64, threads: usize) {
         self.limit = instructions;
         self.threads = threads;
@@ -155,10 +155,11 @@ impl SimDevice {
         &self.arose
     }
 
-    /// The circumstances that a call reads and no result may depend on, each with the entry of a sequence.
+    /// Returns the circumstances that a call reads and on which no result may depend, each with the entry if the call
+    /// is a sequence.
     ///
     /// # Errors
-    /// As a launch that is refused.
+    /// Fails like a launch that is refused.
     pub fn looks(&mut self, call: &Call) -> Result<Vec<(Option<String>, Look)>> {
         let code = self.loaded(call)?;
         let several = call.steps.len() > 1;
@@ -180,7 +181,7 @@ impl SimDevice {
         Ok(all)
     }
 
-    /// The first place in the entries of a call that writes to a variable, as far as the code says.
+    /// Returns the first place in the entries of a call that writes to a variable, as far as the code says.
     pub fn writer(&self, call: &Call, symbol: &str) -> Option<Place> {
         let code = &self.programs.get(call.program.0)?.code;
         code.entries
@@ -189,7 +190,7 @@ impl SimDevice {
             .find_map(|kernel| kernel.writer(symbol))
     }
 
-    /// Sets what the host reads from now on where no kernel has written. Leaves memory as it is.
+    /// Sets what the host reads from now on from memory that no kernel has written. Memory itself is left as it is.
     pub fn show_poison(&mut self, at: Address, pattern: &[u8], count: usize) {
         let poison = Poison {
             pattern: pattern.to_owned(),
@@ -198,16 +199,17 @@ impl SimDevice {
         self.poison.insert(at, poison);
     }
 
-    /// The facts of the last launch besides its outputs; `None` before it.
+    /// Returns the facts of the last launch besides its outputs, or `None` before the first launch.
     pub fn shown(&self) -> Option<SimulationFacts> {
         self.shown.clone()
     }
 
-    /// Warp instructions of a whole launch, by a sample of its blocks, a matrix product as [`MATRIX_COST`] of
-    /// them; `None` where the sample alone passes the limit. Leaves memory as the sample does.
+    /// Estimates the warp instructions of a whole launch from a sample of its blocks. A matrix product counts as
+    /// [`MATRIX_COST`] instructions. Returns `None` if the sample alone passes the limit. Memory is left as the sample
+    /// leaves it.
     ///
     /// # Errors
-    /// As a launch.
+    /// Fails like a launch.
     pub fn estimate(&mut self, call: &Call) -> Result<Option<u64>> {
         let code = self.loaded(call)?;
         let mut whole = 0_u64;
@@ -262,7 +264,8 @@ impl SimDevice {
         }
     }
 
-    /// The program of a call, with an entry for each of its steps; its variables are then in memory.
+    /// Returns the program of a call, with an entry for each of its steps, after it has placed the program's variables
+    /// in memory.
     fn loaded(&mut self, call: &Call) -> Result<Arc<Code>> {
         self.select(call.program)?;
         match self.programs.get(call.program.0) {
@@ -273,7 +276,8 @@ impl SimDevice {
         }
     }
 
-    /// On a GPU each loaded module has its variables; here they all have the same addresses.
+    /// Makes the variables of a program current. On a GPU each loaded module has its own variables; here all of them
+    /// have the same addresses.
     fn select(&mut self, program: Program) -> Result<()> {
         if self.selected == Some(program) {
             return Ok(());
@@ -291,7 +295,7 @@ impl SimDevice {
         Ok(())
     }
 
-    /// Every step, each over what those before it left in memory.
+    /// Runs every step on what the steps before it left in memory.
     fn launch_steps(&mut self, call: &Call) -> Result<SimulationFacts> {
         let code = self.loaded(call)?;
         let several = call.steps.len() > 1;
@@ -317,7 +321,7 @@ impl SimDevice {
         Ok(shown.facts())
     }
 
-    /// A copy hands on what has no value, too.
+    /// Does the work between launches. A copy also copies memory that has no value.
     fn work(&mut self, works: &[MemoryWork]) -> Result<()> {
         for work in works {
             match *work {
@@ -396,7 +400,7 @@ impl Shown {
     }
 }
 
-/// The start of all texts, up to a character that does not fit.
+/// Returns the start of all texts, up to a character that does not fit.
 fn printed(texts: &[String]) -> Option<Printed> {
     let all = texts.iter().map(String::len).sum::<usize>();
     let mut text = String::new();
@@ -419,7 +423,8 @@ enum Stopped {
 }
 
 impl Stopped {
-    /// As a failure of the whole launch, which may take `limit` warp instructions. `entry` of a sequence.
+    /// Returns this as a failure of the whole launch, which may take `limit` warp instructions. `entry` is that of a
+    /// step in a sequence.
     fn of_entry(self, entry: Option<&str>, limit: u64) -> Failure {
         let failure = match self {
             Self::Failed(failure) => failure,
@@ -491,8 +496,8 @@ fn not_loaded() -> Failure {
     )
 }
 
-/// The arguments where the kernel looks for them. This checks what a driver cannot: that there are as
-/// many as the kernel has parameters, and of the same sizes.
+/// Returns the arguments where the kernel looks for them. This checks what a driver cannot check: the kernel has as
+/// many parameters as there are arguments, and of the same sizes.
 fn parameters(kernel: &Kernel, step: &PackedStep) -> Result<Vec<u8>> {
     let places = kernel.parameters();
     let refused = |what: String| Err(Failure::of_case(FaultKind::LaunchRefused, what));
@@ -524,7 +529,7 @@ fn parameters(kernel: &Kernel, step: &PackedStep) -> Result<Vec<u8>> {
     Ok(params)
 }
 
-/// A line for each; a C name says no types, so that sizes are all there is.
+/// Returns a line for each parameter. A C name has no types, so only sizes can be compared.
 fn side_by_side(places: &[(u32, u32)], args: &[PackedArg]) -> String {
     let bytes = |size: Option<usize>| match size {
         Some(size) => format!("{size} bytes"),
@@ -548,7 +553,7 @@ fn load(path: &Path, moved: Option<Turn>) -> Result<Module> {
     Module::load_moved(&text, |file| !is_of_system(file), moved).map_err(|error| refused(&error))
 }
 
-/// ptxas has taken it: what is not understood here is what the simulator does not know.
+/// Returns a failure of loading. ptxas has accepted the code, so the simulator does not know something in it.
 fn refused(error: &LoadError) -> Failure {
     Failure::Unsupported(Unsupported::Ptx {
         problem: match error {
@@ -607,7 +612,7 @@ fn own_sampler(sampler: &Sampler) -> own::Sampler {
     }
 }
 
-/// An address that no buffer of ours has: gatekeeper's own mistake.
+/// Returns the failure of an address outside all of our buffers, which is gatekeeper's own mistake.
 fn stray(error: ptxsim::memory::MemoryError) -> Failure {
     Failure::of_case(FaultKind::Environment, error.to_string())
 }
@@ -727,7 +732,7 @@ impl Device for SimDevice {
         self.memory.write(to, bytes).map_err(stray)
     }
 
-    /// Memory has no value then, so that a kernel that reads it is found out.
+    /// Leaves the memory without a value, so that a kernel that reads it is found.
     fn fill(&mut self, to: Address, pattern: &[u8], count: usize) -> Result<()> {
         self.show_poison(to, pattern, count);
         self.memory.forget(to, pattern.len() * count).map_err(stray)

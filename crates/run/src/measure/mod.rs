@@ -1,8 +1,8 @@
-//! One timing process of one case, alone or against its base (`pair`): what is sampled, in which order. The device's `Timer` takes the
-//! samples; no statistics and no limits here.
+//! Measures one case in one timing process, alone or against its base (`pair`). Decides what is sampled in which order.
+//! The device's `Timer` takes the samples. No statistics and no limits are here.
 //!
-//! Data that the kernel overwrites is restored before each sample, never inside one: within a batch the kernel works on
-//! its own results. Where no launch may follow another without that, every sample is of one launch.
+//! Data that the kernel overwrites is restored before each sample, never inside one: within a batch, the kernel works
+//! on its own results. If no launch may follow another without this, every sample is of one launch.
 
 mod pair;
 
@@ -15,18 +15,20 @@ use model::{Mode, Num, Schedule, TimeFacts};
 /// The most launches in one graph: more make instantiating it slower, and no sample better.
 const MAX_BATCH: u32 = 2000;
 
-/// Launches from which the time of one is estimated, where one alone is short.
+/// The number of launches from which the time of one is estimated, if a single launch is short.
 const PILOT: u32 = 16;
 
 /// Clocks rise with load: batches run untimed until two readings in a row differ by less than this share.
 const SETTLED: f64 = 0.005;
 const MAX_SETTLING: u32 = 50;
 
-/// The GPU is asked for its state while it works for about this long.
+/// The time for which the GPU works while it reports its state, in ns.
 const STATE_NS: u64 = 1_000_000;
 
+/// Measures a case alone.
+///
 /// # Errors
-/// The kernel's faults; `Unsupported`, where this device or launcher cannot be timed.
+/// Returns the kernel's faults, and `Unsupported` if this device or launcher cannot be timed.
 pub fn measure(
     timer: &mut dyn Timer,
     schedule: &Schedule,
@@ -86,7 +88,8 @@ fn sample(timer: &mut dyn Timer, cold: bool) -> Result<u64> {
     }
 }
 
-/// One launch alone reads longer than one of many, so a short kernel is estimated from a small batch.
+/// Prepares a batch that lasts `batch_ns`. A single launch takes longer than one in a batch, so a short kernel is
+/// estimated from a small batch first.
 fn prepare_batch(timer: &mut dyn Timer, one: u64, batch_ns: u64) -> Result<u32> {
     let each = if launches_for(one, batch_ns) > 1 {
         timer.batch(Side::Head, PILOT)?;
@@ -99,13 +102,13 @@ fn prepare_batch(timer: &mut dyn Timer, one: u64, batch_ns: u64) -> Result<u32> 
     Ok(launches)
 }
 
-/// The least number of launches that last `total_ns` together.
+/// Returns the smallest number of launches that together last `total_ns`.
 fn launches_for(each_ns: u64, total_ns: u64) -> u32 {
     let launches = total_ns.div_ceil(each_ns.max(1));
     u32::try_from(launches).map_or(MAX_BATCH, |launches| launches.clamp(1, MAX_BATCH))
 }
 
-/// Runs untimed samples until the clock stands still; answers with the clock.
+/// Runs untimed samples until the clock no longer changes, and returns the clock.
 fn settle(timer: &mut dyn Timer, cold: bool) -> Result<f64> {
     let mut clock = timer.sm_mhz()?;
     for _ in 0..MAX_SETTLING {
@@ -131,7 +134,7 @@ mod tests {
     use crate::device::nvml::unknown_state;
     use model::{FaultKind, GpuState};
 
-    /// A GPU on which one launch takes `each_ns`, 400 ns more where it is alone.
+    /// A GPU on which a launch takes `each_ns`, and 400 ns more if it is alone.
     struct Fake {
         each_ns: u64,
         batch: Option<u32>,

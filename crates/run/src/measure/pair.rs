@@ -1,6 +1,8 @@
-//! One timing process of head and base side by side: samples in blocks of four, ABBA or BAAB, so that
-//! what drifts evenly (clock, heat) cancels inside each block, and a seeded order, so that nothing that
-//! depends on who comes first falls on one side. The device's `Timer` takes the samples.
+//! Measures head and base of one case side by side in one timing process.
+//!
+//! Samples are taken in blocks of four, ABBA or BAAB, so that a linear drift (of the clock or the temperature) cancels
+//! inside each block. The order is drawn from a seed, so that an effect on whoever comes first does not always fall on
+//! one side. The device's `Timer` takes the samples.
 
 use super::{MAX_SETTLING, PILOT, STATE_NS, launches_for, settled};
 use crate::device::{Failure, Result, Side, Timer};
@@ -16,7 +18,7 @@ use wording::reasons;
 pub struct Dice(ChaCha8Rng);
 
 impl Dice {
-    /// `what` tells apart the cases and processes of one run.
+    /// Makes dice. `what` distinguishes the cases and processes of one run.
     pub fn new(seed: u64, what: &str) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&seed.to_le_bytes());
@@ -28,7 +30,8 @@ impl Dice {
         self.0.next_u32() & 1 == 1
     }
 
-    /// Below `bound`, which is small compared with 2^32.
+    /// Returns a number below `bound`, which must be small compared with 2^32, or the numbers would not be equally
+    /// likely.
     pub fn below(&mut self, bound: u32) -> u32 {
         self.0.next_u32() % bound.max(1)
     }
@@ -39,20 +42,21 @@ impl Dice {
 const WARM_NS: u64 = 2_000_000;
 const LEAST_WARM: u32 = 3;
 
-/// Blocks of launches that take milliseconds, as many as fit into a time of their own in ns. Where 4 % of the launches are
-/// slow, 8 % of the blocks are: the median of seven is then wrong in 0.1 % of processes, and that of three in 1.7 %.
+/// The number of blocks for launches that take milliseconds, as far as they fit into `ROBUST_NS`. If 4 % of the
+/// launches are slow, 8 % of the blocks are: the median of seven is then wrong in 0.1 % of processes, the median of
+/// three in 1.7 %.
 const ROBUST_BLOCKS: u64 = 7;
 const ROBUST_NS: u64 = 100_000_000;
 
-/// Samples of one launch each, of each side, that only reports show: as many as p90 needs.
+/// The number of samples of one launch for each side that only reports show. A p90 needs this many.
 const SHOWN: u32 = 10;
 
-/// `step` hears what comes next, and of which side it is; where both take turns, of head: whose fault it is
-/// then is not known, and head is not passed for it.
+/// Measures a case. `step` is called with the next step and its side. While both sides take turns, the side is head: a
+/// fault then could be either's, and head must not pass because of it.
 ///
 /// # Errors
-/// The kernels' faults, those of the base as `FaultKind::Base`; `Unsupported`, where this device or
-/// launcher cannot be timed.
+/// Returns the kernels' faults, the base's faults as `FaultKind::Base`, and `Unsupported` if this device or launcher
+/// cannot be timed.
 pub fn measure_pair(
     timer: &mut dyn Timer,
     schedule: &Schedule,
@@ -120,7 +124,7 @@ pub fn measure_pair(
 
 /// Answers with the time of the last launch.
 fn warm_up(timer: &mut dyn Timer, side: Side, schedule: &Schedule) -> Result<u64> {
-    // The first one loads what is loaded lazily, and is no sample.
+    // The first launch of a side loads what is loaded lazily, and is no sample.
     timer.warm_up(side, 1)?;
     let (mut launches, mut spent) = (0, 0);
     loop {
@@ -171,7 +175,7 @@ impl Taken {
         Ok(())
     }
 
-    /// In pairs of turns, ABBA.
+    /// Samples single launches in pairs of turns, ABBA.
     fn singles(&mut self, timer: &mut dyn Timer, cold: bool, turns: u32) -> Result<()> {
         for turn in 0..turns {
             for side in order(turn % 2 == 0) {
@@ -213,8 +217,8 @@ fn blocks_for(pairing: &Pairing, sample_ns: u64) -> u32 {
     u32::try_from(fit).map_or(pairing.blocks, |fit| fit.clamp(least, pairing.blocks))
 }
 
-/// As many launches on both sides, so many that the faster one lasts `sample_ns`. Which side's graph is
-/// made first is thrown: where it lies moves its time by hundredths of a per cent.
+/// Prepares a batch of equally many launches for each side, so many that the faster one lasts `sample_ns`. Chance
+/// decides whose graph is made first, because its place in memory changes its time by hundredths of a per cent.
 fn prepare(timer: &mut dyn Timer, one: u64, sample_ns: u64, dice: &mut Dice) -> Result<u32> {
     let most = if timer.can_batch() { u32::MAX } else { 1 };
     let sides = order(dice.heads());
@@ -243,7 +247,7 @@ fn make_batches(timer: &mut dyn Timer, sides: [Side; 2], launches: u32) -> Resul
     })
 }
 
-/// Runs untimed samples of both until the clock stands still.
+/// Runs untimed samples of both sides until the clock no longer changes.
 fn settle(timer: &mut dyn Timer, cold: bool) -> Result<()> {
     let mut clock = timer.sm_mhz()?;
     for _ in 0..MAX_SETTLING {
@@ -258,7 +262,7 @@ fn settle(timer: &mut dyn Timer, cold: bool) -> Result<()> {
     Ok(())
 }
 
-/// A failure there says nothing about head.
+/// Marks a failure as the base's, so that it says nothing about head.
 pub fn of_base<T>(result: Result<T>) -> Result<T> {
     result.map_err(|failure| match failure {
         Failure::Fault { fault, sticky } => Failure::Fault {
@@ -389,7 +393,7 @@ mod tests {
         )
     }
 
-    /// By the defaults, with kernels of `base_ns`.
+    /// Measures with the default settings, and with kernels of `base_ns`.
     fn shown(base_ns: f64) -> (Drifting, PairFacts) {
         let mut timer = Drifting {
             base_ns,
@@ -469,7 +473,7 @@ mod tests {
                 BlockOrder::Abba => (Side::Head, Side::Base),
                 BlockOrder::Baab => (Side::Base, Side::Head),
             };
-            // The first one is no sample.
+            // The first launch of each block is no sample.
             assert_eq!(sides, [a, a, b, b, a]);
         }
         assert_eq!(
@@ -515,7 +519,8 @@ mod tests {
 
     #[test]
     fn a_batch_of_the_right_size_is_made_once() {
-        // 16 launches are tried of a short kernel, and then as many as fit; of a longer one those that were tried fit.
+        // For a short kernel, 16 launches are tried and then as many as fit. For a longer kernel, the launches that
+        // were tried fit already.
         for (base_ns, launches) in [(5000.0, &[16, 16, 39, 39][..]), (60_000.0, &[4, 4])] {
             let (timer, _) = shown(base_ns);
             assert_eq!(timer.launches, launches);

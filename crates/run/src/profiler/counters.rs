@@ -1,23 +1,23 @@
-//! The one table of counters: which of Nsight Compute's each metric is made of.
+//! The one table of counters: which of Nsight Compute's counters each metric is made of.
 //!
-//! Names are those of `ncu --query-metrics --chip ...` of Nsight Compute 2025.3.1, where tu102 (sm_75), ga100 (sm_80),
-//! ga102 (sm_86), ad102 (sm_89), gh100 (sm_90), gb100 (sm_100) and gb202 (sm_120) were asked; a test holds the table
-//! to these lists. Most are the same on all. Where names differ, the table has all of them: the profiler passes over
-//! a name that a chip does not have, without a word and without a value, and what has none of its counters is
+//! Names are those of `ncu --query-metrics --chip ...` of Nsight Compute 2025.3.1, which was asked for tu102 (sm_75),
+//! ga100 (sm_80), ga102 (sm_86), ad102 (sm_89), gh100 (sm_90), gb100 (sm_100) and gb202 (sm_120). A test compares the
+//! table with these lists. Most names are the same on all chips. If names differ, the table has all of them: the
+//! profiler silently ignores a name that a chip does not have. A metric that has none of its counters on a chip is
 //! unsupported.
 
 use model::{ProfileMetric, Stall};
 
-/// The source of a metric.
+/// The source of a metric's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Source {
-    /// One counter, in per cent.
+    /// A counter that is in per cent.
     Percent(&'static str),
-    /// One counter, as it is.
+    /// A counter that is used as it is.
     Value(&'static str),
     /// Counters times weights. All of them have to be there.
     Sum(&'static [(&'static str, f64)]),
-    /// Counters of which a chip has some.
+    /// Counters of which each chip has only some.
     Some(&'static [&'static str]),
     /// Instructions of the machine code: passes through shared memory beyond the fewest.
     Excess(Access),
@@ -122,7 +122,7 @@ pub fn of_stall(stall: Stall) -> Option<String> {
     (stall != Stall::WarpgroupArrive).then_some(name)
 }
 
-/// Column of the samples of a line or instruction, in the profiler's page of sources.
+/// Returns the column with the samples of a line or instruction, in the profiler's page of sources.
 pub fn samples_of(stall: Stall) -> &'static str {
     match stall {
         Stall::LongScoreboard => "stall_long_sb",
@@ -148,7 +148,7 @@ pub fn samples_of(stall: Stall) -> &'static str {
     }
 }
 
-/// All that are asked for.
+/// Returns all counters that the profiler is asked for.
 pub fn all() -> Vec<String> {
     let mut all = vec![DURATION.to_owned(), CLOCK.to_owned()];
     for metric in ProfileMetric::ALL {
@@ -180,7 +180,7 @@ mod tests {
             .collect()
     }
 
-    /// `dram__bytes` of `dram__bytes.sum`: what is listed.
+    /// Returns `dram__bytes` for `dram__bytes.sum`, which is the listed name.
     fn base(name: &str) -> &str {
         name.split('.').next().unwrap()
     }
@@ -208,7 +208,7 @@ mod tests {
         let chips = chips();
         for name in all() {
             let is_known = chips.values().any(|names| names.contains(base(&name)))
-                // A value that the host knows about a launch is no counter of a chip.
+                // A value that the host knows about a launch is not a counter of a chip.
                 || name.starts_with("launch__");
             assert!(is_known, "{name}");
         }

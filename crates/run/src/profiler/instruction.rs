@@ -1,4 +1,4 @@
-//! One instruction of a kernel's machine code, as a row of the profiler's page of sources has it.
+//! Reads one instruction of a kernel's machine code from a row of the profiler's page of sources.
 
 use model::Counter;
 use ptxsim::{Kind, Quantity, added_quantity};
@@ -11,20 +11,20 @@ pub struct Instruction {
     /// `LDG` of `@!P0 LDG.E.128 R4, ...`.
     pub operation: String,
     pub executed: u64,
-    /// `Load`, `Store` or both; nothing of an atomic or of what accesses no memory.
+    /// `Load`, `Store` or both. Empty for atomics and for instructions that access no memory.
     pub access: String,
-    /// `Global`, `Shared` or both.
+    /// The memory that is accessed: `Global`, `Shared` or both.
     space: String,
-    /// Lanes whose predicate holds.
+    /// The number of lanes whose predicate holds.
     lanes: Option<u64>,
     divergent: Option<u64>,
     /// Sectors of global memory, as the addresses ask for them: before L1, and in 32 bytes.
     sectors: Option<u64>,
     sectors_ideal: Option<u64>,
-    /// Passes through shared memory.
+    /// The number of passes through shared memory.
     wavefronts: Option<u64>,
     wavefronts_ideal: Option<u64>,
-    /// Those beyond the fewest.
+    /// The number of passes beyond the fewest possible.
     pub excess: Option<u64>,
 }
 
@@ -55,7 +55,7 @@ impl Instruction {
             WgmmaWavefronts,
         };
         match (counter, self.kind()) {
-            // Unlike in the simulator, a copy is no load here: whoever wants both adds the two counters.
+            // Unlike in the simulator, a copy does not count as a load here. Add the two counters to get both.
             (GlobalLoadRequests | GlobalLoadSectors | GlobalLoadSectorsIdeal, Kind::AsyncCopy) => {
                 Some(0)
             }
@@ -75,7 +75,7 @@ impl Instruction {
         self.space.contains("Shared") || names.contains(&self.operation.as_str())
     }
 
-    /// The kind of PTX instruction that it comes from; of `stmatrix`, a store.
+    /// Returns the kind of PTX instruction that it comes from. `stmatrix` is a store.
     fn kind(&self) -> Kind {
         let is_global = self.space.contains("Global");
         let is_shared = self.space.contains("Shared");
@@ -112,7 +112,8 @@ impl Instruction {
     }
 }
 
-/// The simulator's counters of PTX, counted on machine code. Without those that the page has no column for.
+/// Returns the simulator's counters of PTX, counted on machine code. Counters for which the page has no column are left
+/// out.
 pub fn counters<'a>(
     instructions: impl Iterator<Item = &'a Instruction> + Clone,
 ) -> BTreeMap<Counter, u64> {
@@ -124,7 +125,7 @@ pub fn counters<'a>(
         .collect()
 }
 
-/// `1,309,440` and `0.25`; `None` of `n/a` and of words.
+/// Reads numbers such as `1,309,440` and `0.25`. Returns `None` for `n/a` and for words.
 pub fn number(text: &str) -> Option<f64> {
     let digits = text.replace(',', "");
     digits.parse().ok().filter(|value: &f64| value.is_finite())

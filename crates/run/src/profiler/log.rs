@@ -1,17 +1,18 @@
-//! Reads the profiler's log: the words by which its troubles are known.
+//! Reads the profiler's log, and recognises known problems by their words.
 
 use model::{Fault, FaultKind};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// How much of a log stands in a message.
+/// The number of lines of a log that a message has.
 const LINES: usize = 6;
 
-/// Below the directory of temporary files; the first is that of versions before 2025.
+/// Lock files below the directory of temporary files. The first is that of versions before 2025.
 const LOCKS: [&str; 2] = ["nsight-compute-lock", "nvidia/nsight_compute/lock"];
 
-/// A lock that is there and that this user cannot take: whatever the log says, it is why nothing was profiled.
+/// Returns the fault of a lock that exists and that this user cannot take. Whatever the log says, this is why nothing
+/// was profiled.
 pub fn find_lock(temporary: &Path) -> Option<Fault> {
     let locks = LOCKS.iter().map(|lock| temporary.join(lock));
     let is_closed = |path: &PathBuf| match File::options().write(true).open(path) {
@@ -30,7 +31,7 @@ pub fn find_lock(temporary: &Path) -> Option<Fault> {
     ))
 }
 
-/// The trouble that kept it from profiling, where there was any.
+/// Returns the problem that kept the profiler from profiling, if there was one.
 pub fn find_trouble(log: &str) -> Option<Fault> {
     let said = |words: &[&str]| {
         log.lines()
@@ -54,7 +55,7 @@ pub fn find_trouble(log: &str) -> Option<Fault> {
     Some(Fault::new(kind, message))
 }
 
-/// The remedy, besides the problem itself: the reader has the machine at hand.
+/// Returns the remedy of a problem. The reader has the machine at hand.
 fn mend(kind: FaultKind) -> &'static str {
     match kind {
         FaultKind::CountersLocked => {
@@ -67,7 +68,7 @@ fn mend(kind: FaultKind) -> &'static str {
     }
 }
 
-/// The end of a log, for a message.
+/// Returns the end of a log, for a message.
 pub fn end(log: &str) -> String {
     let lines: Vec<&str> = log
         .lines()
@@ -84,7 +85,7 @@ pub fn end(log: &str) -> String {
 mod tests {
     use super::*;
 
-    /// As ncu 2025.3.1 wrote it on an H100: every word of it is no trouble.
+    /// A log that ncu 2025.3.1 wrote on an H100. None of its words is a problem.
     const GOOD: &str = include_str!("captured/good.log");
     const NOTHING: &str = include_str!("captured/nothing.log");
 
@@ -100,7 +101,7 @@ mod tests {
         assert_eq!(fault.message, "No kernels were profiled.");
     }
 
-    /// From memory of NVIDIA's words: a machine with locked counters was not at hand.
+    /// These are NVIDIA's words from memory, because no machine with locked counters was at hand.
     #[test]
     fn troubles_of_the_machine_have_their_mend() {
         let log = "==PROF== Connected to process 12 (/usr/bin/gatekeeper)\n\
@@ -133,7 +134,8 @@ mod tests {
         std::fs::create_dir_all(lock.parent().unwrap()).unwrap();
         std::fs::write(&lock, "").unwrap();
         assert_eq!(find_lock(dir.path()), None);
-        // Tests run as root, too, whom no mode keeps out: what is no file keeps out everyone.
+        // Tests may run as root, for whom file modes do not matter. A directory in place of the lock file keeps
+        // everyone out.
         std::fs::remove_file(&lock).unwrap();
         std::fs::create_dir(&lock).unwrap();
         let fault = find_lock(dir.path()).unwrap();

@@ -1,10 +1,10 @@
-//! Nsight Compute around a worker: its options, and its output. Alone knows its options, its columns and
-//! its names of counters. Knows nothing of gates.
+//! Runs Nsight Compute around a worker. Only this module knows its options, its columns and its names of counters. It
+//! knows nothing of gates.
 //!
-//! The profiler starts the worker and hands on its standard input and output, so that the host speaks with the worker
-//! as ever. The worker prepares a case as for timing, and marks one launch by the driver's cuProfilerStart and
-//! cuProfilerStop: that one is profiled, kernel by kernel, each run again for every group of counters that fits in
-//! one pass. The counters go to a file, which is read back when the worker has ended.
+//! The profiler starts the worker and passes on its standard input and output, so that the host talks to the worker as
+//! always. The worker prepares a case as for timing, and marks one launch by the driver's cuProfilerStart and
+//! cuProfilerStop. This launch is profiled kernel by kernel, and each kernel is run again for every group of counters
+//! that fits in one pass. The counters go to a file, which is read after the worker has ended.
 
 mod counters;
 mod instruction;
@@ -22,10 +22,10 @@ use std::time::Duration;
 use system::files;
 use system::process::{self, helper};
 
-/// A report of one launch, as text. That of a kernel with ten thousand instructions has 4 MB.
+/// The most bytes of a report of one launch, as text. A kernel with ten thousand instructions has 4 MB.
 const MOST_TEXT: u64 = 256 << 20;
 
-/// The profiler's own words.
+/// The most bytes of the profiler's own output.
 const MOST_LOG: u64 = 16 << 20;
 
 /// For reading a report back: a second, of large kernels some.
@@ -35,7 +35,7 @@ const READING: Duration = Duration::from_secs(120);
 /// memory, and runs the launch some twenty times.
 const OVERHEAD: Duration = Duration::from_secs(300);
 
-/// One profile of a case, in a process of its own.
+/// Profiles a case once, in a process of its own.
 pub fn profile(profiler: &Profiler, job: TimeJob, device: &DeviceFacts) -> Seen<ProfileFacts> {
     let job = Job::Profile(Box::new(job));
     if job.has_launcher() {
@@ -103,7 +103,7 @@ fn broke<T>(message: String) -> Seen<T> {
     Seen::Fault(Fault::new(FaultKind::ProfilerBroke, message))
 }
 
-/// The command that the worker's own is the end of.
+/// Returns the command of the profiler. The worker's own command is its end.
 fn arguments(profiler: &Profiler, schedule: &Schedule, report: &Path, log: &Path) -> Vec<OsString> {
     let caches = match schedule.mode {
         // As the timings before it: what fits stays in L2.
@@ -112,7 +112,7 @@ fn arguments(profiler: &Profiler, schedule: &Schedule, report: &Path, log: &Path
     };
     let mut all: Vec<OsString> = vec![profiler.program.clone().into()];
     let mut add = |texts: &[&str]| all.extend(texts.iter().map(OsString::from));
-    // It would take options from a file where it starts, which is the checkout.
+    // It would read options from a file in its working directory, which is the checkout.
     add(&["--config-file", "off"]);
     add(&["--profile-from-start", "off", "--replay-mode", "kernel"]);
     // Clocks are the machine's: holding them is for administrators, not for a gate.
@@ -150,7 +150,7 @@ fn read(profiler: &Profiler, report: &Path) -> Result<Vec<model::KernelProfile>,
     };
     let raw = page(&["--page", "raw", "--print-units", "base"])?;
     let code = page(&["--page", "source", "--print-source", "sass"])?;
-    // Without line tables or sources this page has nothing, which is no fault of the profile.
+    // Without line tables or sources this page is empty, which is no fault of the profile.
     let lines = page(&["--page", "source", "--print-source", "cuda,sass"]).unwrap_or_default();
     page::kernels(&raw, &code, &lines)
 }

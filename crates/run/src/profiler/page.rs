@@ -1,8 +1,8 @@
-//! The profiler's pages, as it writes them with `--csv`: the raw one with a row for each kernel, and those of its
-//! machine code and sources. Pure.
+//! Parses the pages that the profiler writes with `--csv`: the raw page with a row for each kernel, and the pages of
+//! its machine code and sources. Pure.
 //!
-//! It does not escape what it quotes: a source line with a quotation mark breaks its row. So rows are read one by
-//! one, and columns of sources are counted from the end.
+//! The profiler does not escape what it quotes, so a source line with a quotation mark breaks its row. Therefore rows
+//! are read one by one, and columns of sources are counted from the end.
 
 use super::counters::{self, Access, CLOCK, DURATION, Source, samples_of, source};
 use super::instruction;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// Combines the three pages for each kernel. Without lines where their page has none.
 ///
 /// # Errors
-/// Where the first two cannot be read, or are not of the same kernels.
+/// Returns an error if the first two cannot be read, or are not of the same kernels.
 pub fn kernels(raw: &str, code: &str, lines: &str) -> Result<Vec<KernelProfile>, String> {
     let raw = read_raw(raw)?;
     let code = read_code(code);
@@ -40,7 +40,7 @@ struct Raw {
     entry: String,
     grid: [u32; 3],
     block: [u32; 3],
-    /// Those that are numbers, by their names.
+    /// The values that are numbers, by their names.
     values: BTreeMap<String, f64>,
 }
 
@@ -70,7 +70,7 @@ fn read_raw(text: &str) -> Result<Vec<Raw>, String> {
     .collect()
 }
 
-/// `(132, 1, 1)`.
+/// Parses dimensions such as `(132, 1, 1)`.
 fn dimensions(text: &str) -> Result<[u32; 3], String> {
     let inner = text.trim_start_matches('(').trim_end_matches(')');
     let parts: Result<Vec<u32>, _> = inner.split(',').map(|part| part.trim().parse()).collect();
@@ -80,7 +80,7 @@ fn dimensions(text: &str) -> Result<[u32; 3], String> {
         .ok_or_else(|| format!("the raw page of its report has a size of `{text}`"))
 }
 
-/// Splits one line of text.
+/// Splits one line of text into its cells.
 fn row(line: &str) -> Vec<String> {
     let mut reader = csv::ReaderBuilder::new();
     let mut reader = reader
@@ -197,7 +197,7 @@ struct Line {
     place: String,
     executed: u64,
     samples: BTreeMap<Stall, u64>,
-    /// By their addresses.
+    /// The instructions, ordered by their addresses.
     instructions: BTreeMap<String, Instruction>,
 }
 
@@ -254,7 +254,7 @@ impl Raw {
         self.values.get(name).copied()
     }
 
-    /// `None` where the chip has no counter for it.
+    /// Returns the value of a metric, or `None` if the chip has no counter for it.
     fn metric(&self, metric: ProfileMetric, code: &[Instruction]) -> Option<f64> {
         match source(metric) {
             Source::Percent(name) => Some(self.value(name)? / 100.0),
@@ -381,7 +381,8 @@ mod tests {
         assert_eq!(count("diverge", C::DivergentBranches), warps);
         let lanes = count("diverge", C::LaneInstructions) as f64;
         assert!(lanes / (count("diverge", C::Instructions) as f64) < 20.0);
-        // 264 blocks of 4 warps, each of which copies 4 times 512 bytes. Rows of 128 bytes are 8 times in the same banks.
+        // There are 264 blocks of 4 warps, and each warp copies 512 bytes 4 times. Rows of 128 bytes are 8 times in the
+        // same banks.
         let warps = 264 * 4;
         assert_eq!(count("matrix", C::AsyncCopySectors), warps * 4 * 16);
         assert_eq!(count("matrix", C::MatrixLoads), warps);
@@ -392,7 +393,7 @@ mod tests {
         assert_eq!(count("matrix", C::SharedLoadRequests), 0);
     }
 
-    /// The hardware counts the same.
+    /// Compares the sums over instructions with the hardware's counters of the launch.
     #[test]
     fn accesses_are_those_of_the_counters_over_the_launch() {
         let raw = read_raw(ACCESSES_RAW).unwrap();
@@ -429,7 +430,7 @@ mod tests {
         assert!(!counters.contains_key(&Counter::SharedLoadRequests));
     }
 
-    /// An older profiler.
+    /// An older profiler does not have these columns.
     #[test]
     fn missing_columns_do_not_count_as_zero() {
         let without = ACCESSES.replace("L2 Theoretical Sectors Global\"", "another\"");

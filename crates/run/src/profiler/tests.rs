@@ -1,5 +1,5 @@
-//! The whole way of a profile against a script in the profiler's place: it speaks as a worker would, and gives back
-//! what Nsight Compute wrote.
+//! Profiles with a script instead of the profiler. The script answers as a worker would, and returns what Nsight
+//! Compute wrote.
 
 use super::*;
 use build::Artifact;
@@ -24,7 +24,7 @@ struct Script<'a> {
     writes_report: bool,
 }
 
-/// A profiler in a directory, and where it notes its arguments.
+/// Returns a profiler in a directory, and the file in which it notes its arguments.
 fn profiler(dir: &Path, script: &Script) -> Profiler {
     let write = |name: &str, text: &str| std::fs::write(dir.join(name), text).unwrap();
     write("raw", RAW);

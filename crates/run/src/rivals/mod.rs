@@ -1,11 +1,11 @@
-//! Rivals: other programs that do the work of a kernel. Each of their processes is started confined, loads, and is sent
-//! its tasks a line each; every answer has a deadline and is checked. Knows nothing of gates; what a message is is in
-//! `protocol`.
+//! Runs rivals: other programs that do the work of a kernel. Each of their processes is started confined, loads, and
+//! then gets its tasks, one on each line. Every answer has a deadline and is checked. This module knows nothing of
+//! gates, and `protocol` knows the messages.
 //!
-//! A process does one turn, as the process is what the statistics count. Loading a library takes seconds, so the process
-//! of the next turn loads while this one is on the GPU, and then waits. It may not use the GPU before its turn begins,
-//! and is gone when the turn ends: while kernels of ours are timed, no rival is on the GPU. A program could not load once
-//! and fork: the driver has to write below /proc/self, and a confined process may do so for no process but itself.
+//! A process does one turn, because statistics count processes. Loading a library takes seconds, so the process of the
+//! next turn loads while this one is on the GPU, and then waits. It may not use the GPU before its turn begins, and has
+//! ended when its turn is over, so no rival is on the GPU while our kernels are timed. A program could not load once
+//! and fork: the driver has to write below /proc/self, and a confined process may write there only for itself.
 
 mod protocol;
 
@@ -26,7 +26,7 @@ const MOST_BREAKS: u32 = 3;
 /// How long a program may take to be gone once it has closed its output.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// The rivals of one run.
+/// The rivals of one run, with their processes.
 #[derive(Default)]
 pub struct Rivals {
     /// Before `scratch`, which they write to: they end first.
@@ -35,7 +35,7 @@ pub struct Rivals {
     scratch: Option<TemporaryDir>,
 }
 
-/// A task for a rival.
+/// A task that a rival is asked to do.
 #[derive(Clone, Copy)]
 pub struct Asked<'a> {
     pub rival: &'a Rival,
@@ -47,15 +47,16 @@ pub struct Asked<'a> {
 /// Where rivals run, and for what.
 #[derive(Clone, Copy)]
 pub struct Setting<'a> {
-    /// The directory of gates.yaml.
+    /// The directory that contains gates.yaml.
     pub root: &'a Path,
     pub device: &'a DeviceFacts,
     pub plan: &'a Plan,
 }
 
 impl Rivals {
-    /// One turn: each program does these tasks in one process, one after another. `on_answer` gets the place of a task
-    /// among them, and what came of it; a fault is a [`FaultKind::Rival`], whatever breaks: no kernel is wrong for it.
+    /// Takes one turn: each program does these tasks in one process, one after another. `on_answer` gets the number of
+    /// a task and its result. Every fault is a [`FaultKind::Rival`], because a broken rival does not make a kernel
+    /// wrong.
     pub fn take_turn(
         &mut self,
         setting: Setting,
@@ -201,7 +202,7 @@ impl Program {
         facts
     }
 
-    /// Another process does the next task, unless too many of them broke.
+    /// Notes a broken process. Another process does the next task, unless too many of them broke.
     fn broke(&mut self, problem: &str) {
         self.breaks += 1;
         if self.breaks >= MOST_BREAKS {
@@ -356,8 +357,8 @@ pub const TOLD: [&str; 17] = [
     "TRITON_",
 ];
 
-/// A rival is a stranger's code as much as a launcher: it reaches the GPU and its services, and writes what it compiles
-/// to a directory of the run.
+/// Sets the environment of a rival. It is a stranger's code like a launcher, so it sees few variables, and writes what
+/// it compiles to a directory of the run.
 fn prepare(command: &mut Command, scratch: &Path) {
     confine::tell(command, &TOLD);
     for name in [
@@ -372,7 +373,8 @@ fn prepare(command: &mut Command, scratch: &Path) {
     command.env("PYTHONDONTWRITEBYTECODE", "1");
 }
 
-/// This GPU alone, by the name that whoever started us gave it: an instance of a divided GPU has another.
+/// Returns the name of this GPU for CUDA_VISIBLE_DEVICES. It is the name that the caller's environment has for it,
+/// because an instance of a divided GPU has a name of its own.
 fn visible(listed: Option<&str>, device: &DeviceFacts) -> String {
     let own = listed.and_then(|all| all.split(',').nth(device.ordinal as usize));
     match own.map(str::trim) {

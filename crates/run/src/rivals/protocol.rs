@@ -1,4 +1,5 @@
-//! Messages to a rival and its answers: a line of JSON each. docs/gates.md describes them for authors of rivals. Pure.
+//! Messages to a rival and its answers, each of them a line of JSON. docs/gates.md describes them for authors of
+//! rivals. Pure.
 
 use model::{
     Case, Contest, DeviceFacts, Mode, Plan, Rival, RivalFacts, RivalTimes, Schedule, Task,
@@ -12,12 +13,12 @@ pub const SCHEMA: &str = "gatekeeper.rival/2";
 const SAMPLE_BYTES: u64 = 32;
 const OTHER_BYTES: u64 = 1 << 20;
 
-/// A longer text is cut.
+/// The length at which a text is cut.
 const MOST_CHARACTERS: usize = 500;
 const MOST_VERSIONS: usize = 20;
 
 const MOST_LAUNCHES: u32 = 1_000_000;
-/// An hour.
+/// The longest time that is believed, an hour.
 const MOST_NS: u64 = 3_600_000_000_000;
 
 #[derive(Serialize)]
@@ -42,12 +43,12 @@ pub struct Gpu<'a> {
 #[derive(Clone, Copy, Serialize)]
 pub struct Sampling {
     mode: Mode,
-    /// Calls before the first sample.
+    /// The number of calls before the first sample.
     warmup: u32,
     /// Batched samples, each of as many calls as last at least `batch_ns`.
     iterations: u32,
     batch_ns: u64,
-    /// Samples of one call each.
+    /// The number of samples of a single call.
     singles: u32,
 }
 
@@ -61,7 +62,7 @@ pub struct AskedTask<'a> {
     task: Task,
 }
 
-/// The answer to `Begin`.
+/// The answer of a rival to `Begin`.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Begun {
     Ready {
@@ -108,14 +109,16 @@ impl<'a> Message<'a> {
         }
     }
 
+    /// Returns the message as a line.
+    ///
     /// # Errors
-    /// A value that JSON cannot express.
+    /// Returns an error for a value that JSON cannot express.
     pub fn line(&self) -> Result<Vec<u8>, String> {
         serde_json::to_vec(self).map_err(|error| error.to_string())
     }
 }
 
-/// In bytes: the longest line of any rival of a plan.
+/// Returns the longest line of any rival of a plan, in bytes.
 pub fn longest_line(plan: &Plan) -> u64 {
     let sampling = Sampling::of(plan);
     let samples = u64::from(sampling.iterations) + u64::from(sampling.singles);
@@ -124,8 +127,10 @@ pub fn longest_line(plan: &Plan) -> u64 {
     OTHER_BYTES.saturating_add(contests.saturating_mul(backends.max().unwrap_or(0)))
 }
 
+/// Reads an answer to `Begin`.
+///
 /// # Errors
-/// Anything but an answer to `Begin`.
+/// Returns an error for anything else.
 pub fn read_begun(line: &[u8]) -> Result<Begun, String> {
     let answer: AnsweredBegin = parse(line)?;
     if answer.schema != SCHEMA {
@@ -153,7 +158,7 @@ fn parse<'de, T: Deserialize<'de>>(line: &'de [u8]) -> Result<T, String> {
     })
 }
 
-/// Every backend of a rival that does nothing here.
+/// Returns facts in which every backend of a rival is skipped, with the reason.
 pub fn skip_all(rival: &Rival, because: &str) -> RivalFacts {
     let backends = rival.backends.iter().map(|name| {
         let because = because.to_owned();
@@ -204,8 +209,10 @@ pub struct Expected<'a> {
 }
 
 impl Expected<'_> {
+    /// Reads the answer to a task.
+    ///
     /// # Errors
-    /// Anything but an answer to all that was asked, and to nothing else.
+    /// Returns an error for anything but an answer to exactly what was asked.
     pub fn read(&self, line: &[u8]) -> Result<BTreeMap<String, Contest>, String> {
         let AnsweredTask { id, backends } = parse(line)?;
         if id != self.id {
@@ -310,7 +317,7 @@ fn reason(because: &str) -> Result<String, String> {
     }
 }
 
-/// A rival's output as one short line that cannot move a cursor.
+/// Returns a rival's output as one short line that cannot move a cursor.
 pub fn scrubbed(text: &str) -> String {
     let plain: String = text
         .chars()

@@ -1,4 +1,4 @@
-//! Programs are shell scripts; tasks and device are those of the judge's fixture.
+//! Tests rivals that are shell scripts, with tasks and a device from the judge's fixture.
 
 use super::*;
 use judge::fixture;
@@ -34,7 +34,7 @@ fn program(begin: &str, task: &str, end: &str) -> Rival {
 const BEGINS: &str = r#"echo '{"schema":"gatekeeper.rival/2","versions":{"torch":"2.9.0"}}'"#;
 const ENDS: &str = "exit 0";
 
-/// Four batched samples and four singles, as the fixture's schedule has them.
+/// Returns an answer with four batched samples and four singles, as the fixture's schedule requires.
 fn right() -> Value {
     json!({
         "id": "ID",
@@ -49,19 +49,19 @@ fn right() -> Value {
     })
 }
 
-/// The shell that answers a task so, with the task's own id for `ID`.
+/// Returns shell code that gives this answer, with the id of the task instead of `ID`.
 fn says(answer: &Value) -> String {
     format!("printf '%s\\n' '{answer}' | sed \"s|ID|$id|\"")
 }
 
-/// The shell that answers each task as it should.
+/// Returns shell code that answers each task correctly.
 fn works() -> String {
     says(&right())
 }
 
 type Answers = Vec<Result<RivalFacts, String>>;
 
-/// One turn over tasks of the fixture, a variant and a shape each, after which others follow.
+/// Takes one turn with tasks of the fixture, each of a variant and a shape, after which other turns follow.
 fn turn(rivals: &mut Rivals, asked: &[(&Rival, &str, &str)]) -> Answers {
     let (plan, device) = (fixture::plan(), fixture::device());
     let tasks: Vec<_> = asked
@@ -96,7 +96,7 @@ fn turn(rivals: &mut Rivals, asked: &[(&Rival, &str, &str)]) -> Answers {
     answers.into_iter().map(Option::unwrap).collect()
 }
 
-/// Three tasks in one turn.
+/// Does three tasks in one turn.
 fn three(rivals: &mut Rivals, rival: &Rival) -> Answers {
     let asked = [("direct", "small"), ("direct", "large"), ("fast", "small")];
     turn(
@@ -308,7 +308,7 @@ fn everything_skipped_is_every_backend_skipped() {
     }
 }
 
-/// The answer with what is at a JSON pointer replaced.
+/// Returns the answer with a replaced value at a JSON pointer.
 fn with(pointer: &str, value: Value) -> Value {
     let mut answer = right();
     *answer.pointer_mut(pointer).unwrap() = value;
@@ -406,7 +406,7 @@ fn answers_that_break_the_protocol_are_refused() {
     assert!(endless.contains("its answer is longer than"), "{endless}");
 }
 
-/// The script fails unless each of these is in what it is given.
+/// The script fails unless each of these texts is in its input or environment.
 #[test]
 fn a_rival_gets_its_tasks_and_its_gpu() {
     let holds = |told: &[&str]| {
@@ -458,7 +458,7 @@ fn a_rival_writes_to_its_scratch_alone_and_sees_no_token() {
     }
 }
 
-/// The script for PyTorch, with this module in the place of PyTorch.
+/// Returns the script for PyTorch, with this module instead of PyTorch.
 fn torch_script(modules: &tempfile::TempDir, torch: &str) -> Rival {
     std::fs::create_dir_all(modules.path().join("torch/nn")).unwrap();
     std::fs::write(modules.path().join("torch/__init__.py"), torch).unwrap();

@@ -1,5 +1,9 @@
-//! Workers one after another: a fault ends one, a known-good kernel in a fresh one tells whether it was
-//! the kernel or the machine, and the next job goes on there.
+//! Runs jobs on one GPU in workers, one worker after another.
+//!
+//! A fault ends its worker, because it may have poisoned the process. A fresh worker then runs a known-good kernel. If
+//! that works, the fault was the job's, and the next job goes to the fresh worker. If it fails too, the machine is
+//! broken, and nothing more is tried. Jobs with a launcher run in a confined worker, because a launcher is the user's
+//! code on the CPU.
 
 use super::host::{FAREWELL, Lost, Sent, Worker};
 use super::protocol::{CheckJob, Frame, Job, PairJob, Ready, TimeJob};
@@ -31,7 +35,7 @@ const MOST_STANDBY: usize = 4;
 /// A profiler writes its report at the end.
 const WRITING: Duration = Duration::from_secs(60);
 
-/// Wall time of workers.
+/// The wall time that workers took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkerCosts {
     pub workers: u32,
@@ -42,7 +46,7 @@ pub struct WorkerCosts {
 }
 
 impl WorkerCosts {
-    /// The costs since `before`.
+    /// Returns the costs that were added since `before`.
     pub(super) fn since(self, before: Self) -> Self {
         Self {
             workers: self.workers.saturating_sub(before.workers),
@@ -70,13 +74,13 @@ pub struct CheckAnswer {
 pub struct Crew<'a> {
     command: Box<dyn Fn() -> Command + Send>,
     worker: Option<Worker>,
-    /// Open and idle: the workers of the next uses, none of which has done anything.
+    /// Workers that are open and idle, for the next uses. None of them has done anything yet.
     standby: Vec<(Worker, DeviceFacts)>,
     /// Started ahead of time, and not heard of yet.
     starting: Vec<Worker>,
     /// Idle for good. They end together, when the next ones start.
     done: Vec<Worker>,
-    /// It may do no more than a user's launcher should.
+    /// True if the worker may do no more than a user's launcher should.
     is_confined: bool,
     /// Facts of the first worker's device. Without one there is nothing to run jobs on.
     device: Option<Seen<DeviceFacts>>,
@@ -87,7 +91,7 @@ pub struct Crew<'a> {
     /// A known-good kernel failed: nothing is tried any more.
     broken: Option<Fault>,
     costs: WorkerCosts,
-    /// The job after the next.
+    /// The job after the next one.
     announced: Option<Job>,
     /// How long a worker may take to end.
     farewell: Duration,
@@ -96,10 +100,10 @@ pub struct Crew<'a> {
 }
 
 impl<'a> Crew<'a> {
-    /// Workers are this executable, with the hidden subcommand.
+    /// Makes a crew whose workers are this executable, with the hidden subcommand.
     ///
     /// # Errors
-    /// Environment, where the system does not tell where this executable is.
+    /// Environment, if the system does not tell where this executable is.
     pub fn new(choice: DeviceChoice) -> system::error::Result<Self> {
         Ok(Self::of_program(this_program()?, choice))
     }
@@ -117,10 +121,11 @@ impl<'a> Crew<'a> {
         Self::of(command, SHARED.into())
     }
 
-    /// Workers are this executable, started by another program that hands on standard input and output.
+    /// Makes a crew whose workers are this executable, started by another program that passes on standard input and
+    /// output.
     ///
     /// # Errors
-    /// Environment, where the system does not tell where this executable is.
+    /// Environment, if the system does not tell where this executable is.
     pub fn wrapped(wrapper: Vec<OsString>, ordinal: u32) -> system::error::Result<Self> {
         let program = this_program()?;
         let command = move || {
@@ -159,14 +164,14 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// `say` gets a message where the crew waits for another gatekeeper.
+    /// Sets a function that gets a message when the crew waits for another gatekeeper.
     #[must_use]
     pub fn on_waiting(mut self, say: impl Fn(&str) + Send + 'a) -> Self {
         self.waiting = Box::new(say);
         self
     }
 
-    /// The device, asked for once: `NotRun` where there is none, `Fault` where it is broken.
+    /// Returns the device, which is asked for only once: `NotRun` if there is none, `Fault` if it is broken.
     pub fn device(&mut self) -> Seen<DeviceFacts> {
         if self.device.is_none() {
             // Not confined: the driver of a machine that was just booted makes its device files now.
@@ -179,10 +184,10 @@ impl<'a> Crew<'a> {
             .unwrap_or(Seen::NotRun(NotRun::DeviceNotAsked))
     }
 
-    /// How many devices the machine has, this one among them, as the worker sees it.
+    /// Returns the number of devices that the worker sees, including this one.
     ///
     /// # Errors
-    /// Environment, where there is no worker to ask or it does not tell.
+    /// Environment, if there is no worker to ask or it does not tell.
     pub fn count(&mut self) -> Result<u32, Fault> {
         let counted = self
             .worker
@@ -201,13 +206,13 @@ impl<'a> Crew<'a> {
         ))
     }
 
-    /// Said before a job: which one is asked for after it, of the same use. The worker then gets both at
-    /// once, and reads what the second needs while the device works on the first.
+    /// Announces, before a job, which job of the same use is asked for after it. The worker then gets both at once, and
+    /// reads the second job's files while the device works on the first.
     pub fn announce(&mut self, next: Option<Job>) {
         self.announced = next;
     }
 
-    /// Its deadline is the case's.
+    /// Checks one seed of a case. The deadline is the case's.
     pub fn check(&mut self, job: CheckJob) -> CheckAnswer {
         let deadline = deadline(&job.case);
         let mut driver = None;
@@ -226,7 +231,7 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// Its deadline is the case's. For a fresh timing process call `retire` first.
+    /// Times a case. The deadline is the case's. Call `retire` first to get a fresh timing process.
     pub fn time(&mut self, job: TimeJob) -> Seen<TimeFacts> {
         let deadline = deadline(&job.case);
         let end = self.run(Use::Measure, &Job::Time(Box::new(job)), deadline, |_| {});
@@ -240,7 +245,7 @@ impl<'a> Crew<'a> {
         })
     }
 
-    /// One launch for the profiler that wraps the worker. For a fresh process call `retire` first.
+    /// Launches once for the profiler that wraps the worker. Call `retire` first to get a fresh process.
     pub fn profile(&mut self, job: TimeJob, deadline: Duration) -> Seen<()> {
         let job = Job::Profile(Box::new(job));
         let end = self.run(Use::Measure, &job, deadline, |_| {});
@@ -250,7 +255,7 @@ impl<'a> Crew<'a> {
         })
     }
 
-    /// As `time`, of head and base side by side.
+    /// Times head and base side by side, like `time`.
     pub fn pair(&mut self, job: PairJob) -> Seen<PairFacts> {
         let deadline = deadline(&job.head.case);
         let mut at_base = false;
@@ -279,8 +284,8 @@ impl<'a> Crew<'a> {
         })
     }
 
-    /// Idle workers have the GPU open, too, and compute nothing. Where ids are of another namespace, as many are left
-    /// out as there are idle workers.
+    /// Removes idle workers from the list of the GPU's processes. They have the GPU open and compute nothing. If
+    /// process ids are of another namespace, as many unnamed processes are removed as there are idle workers.
     fn leave_out_idle(&self, gpu: &mut GpuState) {
         let Some(others) = &mut gpu.other_processes else {
             return;
@@ -311,9 +316,9 @@ impl<'a> Crew<'a> {
         self.lock = None;
     }
 
-    /// Lets go of the GPU, and has a fresh worker for the next job. `ahead` is how many of those are going to be asked
-    /// for, this one included: where none stands by they start side by side, before anything is measured, which
-    /// takes about as long as to start one.
+    /// Releases the GPU, and prepares a fresh worker for the next job. `ahead` is the number of fresh workers that will
+    /// be needed, including this one. If none is standing by, they start side by side before anything is measured,
+    /// which takes about as long as starting one.
     pub fn renew(&mut self, ahead: usize) {
         self.sent = None;
         self.done.extend(self.worker.take());
@@ -340,7 +345,7 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// All of them, before any is waited for.
+    /// Starts all of them before it waits for any.
     fn spawn(&mut self, count: usize) {
         for _ in 0..count.min(MOST_STANDBY) {
             let Ok(worker) = Worker::spawn((self.command)(), None) else {
@@ -351,7 +356,7 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// No worker starts while another one measures.
+    /// Waits until all workers have started, because no worker may start while another one measures.
     fn await_starting(&mut self) {
         let began = Instant::now();
         let Ok(deadline) = start_deadline() else {
@@ -380,7 +385,7 @@ impl<'a> Crew<'a> {
         self.costs.process += began.elapsed();
     }
 
-    /// Whether it holds the GPU for timings: the worker is idle then, and another program may be timed.
+    /// Returns true if the crew holds the GPU for timings. Its worker is idle then, and another program may be timed.
     pub fn is_measuring(&self) -> bool {
         self.broken.is_none() && matches!(self.lock, Some((Use::Measure, _)))
     }
@@ -524,7 +529,7 @@ impl<'a> Crew<'a> {
         fault
     }
 
-    /// For a job with a launcher, confined.
+    /// Starts a worker, or takes one that stands by. A job with a launcher gets a confined worker.
     fn start(&mut self, launcher: Option<&Job>) -> Seen<DeviceFacts> {
         let deadline = match start_deadline() {
             Ok(deadline) => deadline,
@@ -581,8 +586,8 @@ fn start_deadline() -> std::result::Result<Duration, String> {
     }
 }
 
-/// A launcher is a stranger's code, with the driver in its process: it can reach the GPU and its services, write what
-/// the run was asked to dump, and sees few environment variables.
+/// Starts a confined worker. A launcher is a stranger's code with the driver in its process: it can reach the GPU and
+/// its services, can write what the run was asked to dump, and sees few environment variables.
 fn spawn_confined(mut command: Command, job: &Job) -> std::io::Result<Worker> {
     let writes: Vec<&Path> = [Path::new("/dev")].into_iter().chain(job.dump()).collect();
     let told = [
@@ -609,10 +614,10 @@ fn spawn_confined(mut command: Command, job: &Job) -> std::io::Result<Worker> {
     Worker::spawn(command, Some(&rules))
 }
 
-/// Workers are this executable.
+/// Returns the path of this executable, which workers are started from.
 ///
 /// # Errors
-/// Environment, where the system does not tell where it is.
+/// Environment, if the system does not tell it.
 pub fn this_program() -> system::error::Result<PathBuf> {
     std::env::current_exe().map_err(|error| {
         Error::environment(format!(
@@ -632,7 +637,7 @@ fn fault_of(lost: Lost) -> Fault {
     }
 }
 
-/// A fault that kept a worker from answering while it was at the base says nothing about head.
+/// Turns a fault that happened while the worker was at the base into the base's fault, which says nothing about head.
 fn of_base(fault: Fault) -> Fault {
     let kind = match fault.kind {
         FaultKind::Hang | FaultKind::WorkerDied => FaultKind::Base,
@@ -645,7 +650,7 @@ fn environment<T>(message: String) -> Seen<T> {
     Seen::Fault(Fault::new(FaultKind::Environment, message))
 }
 
-/// The frame that `pick` accepts; another one is a worker that answers another question.
+/// Returns what `pick` accepts of the last frame. Another frame means that the worker answered another question.
 fn answer<T>(end: Seen<Frame>, pick: impl FnOnce(Frame) -> Result<T, Box<Frame>>) -> Seen<T> {
     match end.map(pick) {
         Seen::Got(Ok(facts)) => Seen::Got(facts),
@@ -659,7 +664,7 @@ fn answer<T>(end: Seen<Frame>, pick: impl FnOnce(Frame) -> Result<T, Box<Frame>>
     }
 }
 
-/// The driver was not heard of before the check ended: for the same reason.
+/// Returns why the driver's facts are missing: the check ended before them, and its reason is theirs.
 fn absent_driver(check: &Seen<CheckFacts>) -> Seen<DriverFacts> {
     match check {
         Seen::Got(_) => Seen::NotRun(NotRun::DriverNotAsked),

@@ -1,5 +1,5 @@
-//! A crew for each GPU of the machine. Checks are dealt to all of them; times are the first one's alone, as
-//! GPUs of one model differ by more than what is gated.
+//! Runs a crew for each GPU of the machine. Checks are distributed to all of them. Times are taken on the first GPU
+//! alone, because GPUs of one model differ by more than what gates limit.
 
 use super::crew::{CheckAnswer, Crew, WorkerCosts, this_program};
 use super::protocol::{CheckJob, Job};
@@ -23,11 +23,11 @@ pub struct Crews<'a> {
 }
 
 impl<'a> Crews<'a> {
-    /// One crew, or with `CudaAll` one for each GPU that `open` finds. `waiting` hears where another
+    /// Makes one crew, or with `CudaAll` one for each GPU that `open` finds. `waiting` is called when another
     /// gatekeeper has to be waited for.
     ///
     /// # Errors
-    /// Environment, where the system does not tell where this executable is.
+    /// Environment, if the system does not tell where this executable is.
     pub fn new(
         choice: DeviceChoice,
         waiting: &'a (dyn Fn(&str) + Sync),
@@ -51,8 +51,8 @@ impl<'a> Crews<'a> {
         }
     }
 
-    /// The first device, once all that were asked for are open and known to be alike. `NotRun` where there is
-    /// none, `Fault` where one of them is broken or another kind of GPU.
+    /// Returns the first device, after all requested devices are open and are known to be alike. Returns `NotRun` if
+    /// there is none, and `Fault` if one of them is broken or of another kind.
     pub fn open(&mut self) -> Seen<DeviceFacts> {
         let first = self.first.device();
         match &first {
@@ -96,22 +96,22 @@ impl<'a> Crews<'a> {
         }
     }
 
-    /// GPUs that jobs may be dealt to.
+    /// Returns the number of GPUs that jobs may go to.
     pub fn gpus(&self) -> usize {
         1 + self.others.len()
     }
 
-    /// That of the GPU on which times are taken.
+    /// Returns the crew of the GPU on which times are taken.
     pub fn first(&mut self) -> &mut Crew<'a> {
         &mut self.first
     }
 
-    /// Does all jobs: those of one case in their order and on one GPU, cases begun in their order by whichever
-    /// GPU is free. Answers stand as the jobs do. `on_done` hears the number of the case as each job ends, and
-    /// how long that took.
+    /// Does all jobs. The jobs of one case run in their order and on one GPU. Cases begin in their order, each on
+    /// whichever GPU is free. Answers are in the order of the jobs. `on_done` is called when a job ends, with the
+    /// number of the case and the time that the job took.
     ///
-    /// A crew that had a fault of the environment finishes its case, which then reports it, and is dealt no
-    /// other while there is another crew. The last one goes on, whatever it meets.
+    /// A crew that had a fault of the environment finishes its case, which then reports the fault, and gets no other
+    /// case while there is another crew. The last crew goes on after any fault.
     pub fn check(
         &mut self,
         cases: &[Vec<CheckJob>],
@@ -139,7 +139,7 @@ impl<'a> Crews<'a> {
             let seats = crews.len();
             let (fit, round) = side_by_side(&mut crews, |crew| {
                 let fit = table.serve(crew, seats);
-                // Nothing of it is needed any more, least of all its share of the GPU.
+                // The crew is not needed any more, and must not keep its share of the GPU.
                 crew.retire();
                 fit
             });
@@ -175,8 +175,8 @@ impl<'a> Crews<'a> {
         self.first_beside = self.first_beside.and(self.first.costs().since(before));
     }
 
-    /// Workers of all crews. Wall time is that of the busiest where several worked side by side, so that it
-    /// is part of the run's.
+    /// Returns the costs of the workers of all crews. If several worked side by side, the wall time is that of the
+    /// busiest, so that it is a part of the run's.
     pub fn costs(&self) -> WorkerCosts {
         let others = self.others.iter().map(|crew| crew.costs().workers);
         WorkerCosts {
@@ -204,7 +204,7 @@ impl Table<'_> {
         held(&self.queue).is_empty()
     }
 
-    /// The next case, if there are at least so many.
+    /// Returns the next case if the queue has at least `least` cases.
     fn deal(&self, least: usize) -> Option<usize> {
         let mut queue = held(&self.queue);
         (queue.len() >= least).then(|| queue.pop_front()).flatten()
@@ -214,7 +214,7 @@ impl Table<'_> {
         self.cases.get(number).map_or(&[], Vec::as_slice)
     }
 
-    /// Until no case is left. False once the crew had a fault of the environment, if it is one of several.
+    /// Does cases until none is left. Returns false after a fault of the environment if there are other crews.
     fn serve(&self, crew: &mut Crew, seats: usize) -> bool {
         let mut dealt = self.deal(1);
         while let Some(number) = dealt {
@@ -258,7 +258,7 @@ fn is_environment(answer: &CheckAnswer) -> bool {
     )
 }
 
-/// The same work by each, and what the busiest of them spent on it.
+/// Lets each crew do the same work at the same time, and adds what the busiest of them spent on it.
 fn side_by_side<T: Send>(
     crews: &mut [&mut Crew],
     work: impl Fn(&mut Crew) -> T + Sync,
@@ -292,7 +292,7 @@ fn side_by_side<T: Send>(
     (done, busiest.unwrap_or_default())
 }
 
-/// The properties that all devices must share: an observation on one of them then stands for the others.
+/// Returns the properties that all devices must share, so that an observation on one of them holds for the others.
 fn kind(device: &DeviceFacts) -> (&str, u8, u8, u32, &str) {
     (
         &device.name,

@@ -1,5 +1,5 @@
-//! One child process: orders in, frames out, each order with a deadline. Knows nothing of what the
-//! orders mean beyond which frame ends one.
+//! Drives one child process: sends orders, receives frames, and gives each order a deadline. It knows nothing of what
+//! orders mean, except which frame ends one.
 
 use super::protocol::{Frame, Job, Line, Order};
 use std::io;
@@ -20,7 +20,7 @@ pub(super) const FAREWELL: Duration = Duration::from_secs(5);
 pub enum Lost {
     /// It did not answer in time and was killed.
     Hang(String),
-    /// It ended, or said what is no frame and was killed.
+    /// It ended, or it wrote a line that is no frame and was killed.
     Died(String),
 }
 
@@ -41,12 +41,12 @@ impl Worker {
         })
     }
 
-    /// The process id.
+    /// Returns the process id of the worker.
     pub fn id(&self) -> u32 {
         self.dialogue.id()
     }
 
-    /// The frame that a worker starts with.
+    /// Waits for the frame with which a worker starts.
     pub fn greeting(&mut self, deadline: Duration) -> Result<Frame, Lost> {
         self.wait_for(
             0,
@@ -158,7 +158,7 @@ impl Worker {
         Lost::Died(format!("the worker {what} and was killed{}", self.quoted()))
     }
 
-    /// Its output is closed: it is gone, or will be.
+    /// Waits for the end of a worker that has closed its output, and says how it ended.
     fn died(&mut self, what: &str) -> Lost {
         let how = match self.dialogue.end(FAREWELL) {
             Some(status) => process::how(status),
@@ -173,7 +173,7 @@ impl Worker {
         self.quoted()
     }
 
-    /// For the end of a message: empty, or `; stderr: ...`. Called when the process is gone.
+    /// Returns the end of a message: empty, or `; stderr: ...`. The process must have ended.
     fn quoted(&self) -> String {
         match self.dialogue.last_words() {
             empty if empty.is_empty() => empty,

@@ -1,4 +1,4 @@
-//! Messages between the host and a worker.
+//! Messages between the host and a worker, as lines of JSON. The module `worker` describes the protocol.
 
 use crate::device::Failure;
 use build::Artifact;
@@ -20,9 +20,9 @@ pub struct Order {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Job {
-    /// Is the device still sane?
+    /// Asks whether the device still works, by a known-good kernel.
     KnownGood,
-    /// How many devices are there?
+    /// Asks for the number of devices.
     Count,
     Check(Box<CheckJob>),
     Time(Box<TimeJob>),
@@ -34,7 +34,7 @@ pub enum Job {
 }
 
 impl Job {
-    /// Whether it runs a user's code in the worker itself, and not on the device alone.
+    /// Returns true if the job runs a user's code in the worker itself, and not only on the device.
     pub fn has_launcher(&self) -> bool {
         let is_launcher = |artifact: &Artifact| matches!(artifact, Artifact::Launcher { .. });
         match self {
@@ -49,7 +49,7 @@ impl Job {
         }
     }
 
-    /// Where it writes files.
+    /// Returns the directory to which the job writes files.
     pub fn dump(&self) -> Option<&Path> {
         match self {
             Self::Check(job) => job.dump.as_deref(),
@@ -68,7 +68,7 @@ impl CheckJob {
     }
 }
 
-/// One seed of one case.
+/// A check of one seed of one case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckJob {
     pub case: Case,
@@ -138,7 +138,7 @@ pub struct SimulateJob {
     pub check: CheckJob,
     /// Warp instructions after which it stops.
     pub limit: u64,
-    /// Cores that it may use.
+    /// The number of cores that it may use.
     pub threads: usize,
 }
 
@@ -149,7 +149,7 @@ pub struct Simulated {
     pub simulation: SimulationFacts,
 }
 
-/// One line of the worker.
+/// One line that the worker writes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     /// The order that it answers; 0 for what comes before the first.
@@ -166,7 +166,7 @@ pub enum Frame {
     Step(String),
     /// As `Step`, with the base revision alone: a worker that is never heard of again is then its doing.
     BaseStep(String),
-    /// Comes before the launches of a check, so that it stays where they fault.
+    /// Facts of the driver. They come before the launches of a check, so that they are known even if a launch faults.
     Driver(Seen<DriverFacts>),
     /// Right before the end of a job: how long it used the device, in us.
     Spent {
@@ -174,14 +174,14 @@ pub enum Frame {
     },
     // The rest end a job.
     Sane,
-    /// Devices of the machine.
+    /// The number of devices of the machine.
     Counted(u32),
     Checked(Box<CheckFacts>),
     Timed(Box<TimeFacts>),
     Paired(Box<PairFacts>),
     /// The launch is over. The profiler has the counters.
     Profiled,
-    /// Warp instructions of the whole launch; `None` where a sample of its blocks alone passed the limit.
+    /// Warp instructions of the whole launch; `None` if a sample of its blocks alone passed the limit.
     Estimated(Option<u64>),
     Simulated(Box<Simulated>),
     Failed(Failure),
@@ -192,7 +192,7 @@ pub enum Frame {
 pub enum Ready {
     Device(DeviceFacts),
     Simulator(Simulator),
-    /// No device, and none was asked for by name.
+    /// There is no device, and the user named none.
     Absent(String),
     Broken(String),
 }

@@ -1,5 +1,5 @@
-//! Workers without a GPU, side by side: each simulates one job at a time in a process of its own, so that
-//! whatever a job does to its process is a fault of that job alone.
+//! Runs workers without a GPU side by side. Each simulates one job at a time in a process of its own, so that a job
+//! that breaks its process is a fault of that job alone.
 
 use super::host::{Lost, Worker};
 use super::protocol::{Frame, Job, Ready};
@@ -19,23 +19,23 @@ const DEADLINE: Duration = Duration::from_secs(900);
 
 pub struct Simulators {
     command: Box<dyn Fn() -> Command + Sync>,
-    /// Those that wait for work.
+    /// The workers that wait for work.
     idle: Mutex<Vec<Worker>>,
     side_by_side: usize,
     started: AtomicU32,
 }
 
-/// Worker processes that were started.
+/// The cost of the worker processes that were started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spent {
     pub workers: u32,
 }
 
 impl Simulators {
-    /// One for each core; none is started before there is work.
+    /// Allows one worker for each core. No worker is started before there is work.
     ///
     /// # Errors
-    /// Environment, where the system does not tell where this executable is.
+    /// Environment, if the system does not tell where this executable is.
     pub fn new() -> Result<Self> {
         let program = super::crew::this_program()?;
         let command = move || {
@@ -72,8 +72,8 @@ impl Simulators {
         }
     }
 
-    /// Does all jobs, begun in their order; answers are in the same order. `on_done` hears the number of
-    /// each job as it ends, its answer, and how long it took.
+    /// Does all jobs. They begin in their order, and answers are in that order. `on_done` is called when a job ends,
+    /// with its number, its answer, and the time that it took.
     pub fn run(
         &self,
         jobs: &[Job],

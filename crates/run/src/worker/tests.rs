@@ -1,4 +1,4 @@
-//! The host against children that misbehave: shell scripts in place of workers.
+//! Tests the host with children that misbehave: shell scripts instead of workers.
 
 mod base;
 
@@ -55,7 +55,7 @@ fn ready() -> String {
     format!("echo '{}'\n", line(0, Frame::Ready(Ready::Device(facts()))))
 }
 
-/// A worker that has greeted and then does `script` with its first order.
+/// Returns a worker that has greeted, and then does `script` with its first order.
 fn worker(script: &str) -> Worker {
     let mut worker =
         Worker::spawn(shell(&format!("{}read order\n{script}", ready())), None).unwrap();
@@ -532,7 +532,7 @@ fn workers_ahead_are_started_together_and_each_is_used_once() {
     for ahead in [3, 2, 1] {
         assert!(check(&mut scripts.crew).got().is_some());
         assert_eq!(workers(&scripts.started), 3);
-        // Those that stand by are used up before others start.
+        // Workers that stand by are used up before others start.
         scripts.crew.renew(ahead);
     }
     assert_eq!(
@@ -619,7 +619,8 @@ pub(super) fn time_job() -> TimeJob {
     }
 }
 
-/// A GPU's list of processes during a timing, while three workers have it open.
+/// Returns the list of a GPU's processes during a timing, as it is after workers that are idle were left out. Three
+/// workers have the GPU open.
 fn seen_beside_idle_workers(listed: Vec<OtherProcess>) -> Vec<OtherProcess> {
     let dir = tempfile::tempdir().unwrap();
     let ids = dir.path().join("ids").display().to_string();

@@ -1,11 +1,11 @@
-//! The driver's error codes as failures of a case, of the process, or of the machine.
+//! Turns the driver's error codes into failures of a case, of the process, or of the machine.
 
 use crate::device::{Failure, Result};
 use cudarc::driver::sys::{self, CUresult};
 use model::{Fault, FaultKind};
 use std::ffi::CStr;
 
-/// `CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered`
+/// Returns a text such as `CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered`.
 pub fn describe(code: CUresult) -> String {
     let text = |get: unsafe fn(CUresult, *mut *const std::ffi::c_char) -> CUresult| {
         let mut text = std::ptr::null();
@@ -20,7 +20,7 @@ pub fn describe(code: CUresult) -> String {
     format!("{name} ({}): {meaning}", code as u32)
 }
 
-/// The fault that an error of queued device work means for the process.
+/// Returns the fault that the process has after this error of queued device work, or `None` if the process can go on.
 fn sticky(code: CUresult) -> Option<FaultKind> {
     use CUresult as E;
     match code {
@@ -51,7 +51,8 @@ fn sticky(code: CUresult) -> Option<FaultKind> {
     }
 }
 
-/// `code` as the answer to `what`; an error that says nothing of the device's state is `otherwise`.
+/// Returns the failure for `code` as the answer to `what`. `otherwise` is the fault of an error that says nothing about
+/// the device's state.
 pub fn failure(what: &str, code: CUresult, otherwise: FaultKind) -> Failure {
     let kind = sticky(code);
     Failure::Fault {
@@ -63,12 +64,12 @@ pub fn failure(what: &str, code: CUresult, otherwise: FaultKind) -> Failure {
     }
 }
 
-/// For calls that fail only where the device or its driver does.
+/// Checks a call that fails only if the device or its driver does.
 pub fn check(what: &str, code: CUresult) -> Result<()> {
     checked(what, code, FaultKind::Environment)
 }
 
-/// For calls whose refusal is about the kernel.
+/// Checks a call whose refusal is about the kernel.
 pub fn checked(what: &str, code: CUresult, otherwise: FaultKind) -> Result<()> {
     match code {
         CUresult::CUDA_SUCCESS => Ok(()),

@@ -1,5 +1,5 @@
-//! Streams captured into graphs: to run many launches without the host between them, and to read back
-//! what a launcher launches.
+//! Captures streams into graphs, to run many launches without the host between them, and to find out what a launcher
+//! launches.
 
 use super::error::{check, describe};
 use crate::device::{Failure, Result};
@@ -18,7 +18,7 @@ impl Graph {
     /// Captures the work that `queue` puts on the stream, without running it.
     ///
     /// # Errors
-    /// `Unsupported` where it does what cannot be captured, such as waiting for the stream.
+    /// `Unsupported` if it does what cannot be captured, such as waiting for the stream.
     pub fn capture(stream: sys::CUstream, queue: impl FnOnce() -> Result<()>) -> Result<Self> {
         // Relaxed: a launcher may allocate or set attributes while it is captured.
         // SAFETY: the stream is ours and not being captured.
@@ -30,7 +30,7 @@ impl Graph {
         })?;
         let queued = queue();
         let mut graph = null_mut();
-        // SAFETY: ends the capture begun above, whatever happened in it.
+        // SAFETY: ends the capture that was begun above, even if it failed.
         let ended = unsafe { sys::cuStreamEndCapture(stream, &raw mut graph) };
         let graph = Self(graph);
         match (ended, queued) {
@@ -66,7 +66,7 @@ impl Graph {
         }
     }
 
-    /// Every kernel in it, with its name in the device code and its launch.
+    /// Returns every kernel in the graph, with its name in the device code and its launch.
     pub fn kernels(&self, facts: &DeviceFacts) -> Result<Vec<(sys::CUfunction, String, Launch)>> {
         if facts.cuda_driver_version < NAMES_SINCE {
             return Err(Failure::Unsupported(Unsupported::DriverLacks {

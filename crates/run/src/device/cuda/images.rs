@@ -1,7 +1,7 @@
-//! Arrays, and the texture and surface objects over them or over linear memory.
+//! Makes arrays, and texture and surface objects over arrays or over linear memory.
 //!
-//! A tensor stays where all tensors are, between its guards. An array is a copy of it, made when it is bound.
-//! A tensor that surfaces write is copied to the array before a launch and back after it; neither copy is timed.
+//! A tensor stays between its guards, where all tensors are. An array is a copy of it, made when it is bound. A tensor
+//! that surfaces write is copied to the array before a launch and back after it. Neither copy is timed.
 
 use super::error::{check, checked};
 use crate::device::{Address, Failure, Result};
@@ -77,7 +77,7 @@ impl Images {
         Ok(object)
     }
 
-    /// The array of a tensor, filled with it; made once.
+    /// Returns the array of a tensor, with the tensor's content. It is made only once.
     fn array(&mut self, of: Address, image: &Image, stream: sys::CUstream) -> Result<sys::CUarray> {
         let known = self
             .arrays
@@ -104,12 +104,12 @@ impl Images {
         Ok(handle)
     }
 
-    /// Queued: what these tensors hold goes to their arrays.
+    /// Queues copies of these tensors to their arrays.
     pub fn fill(&self, tensors: &[Address], stream: sys::CUstream) -> Result<()> {
         self.copy_all(tensors, Way::ToArray, stream)
     }
 
-    /// Queued: back again.
+    /// Queues copies of the arrays back to these tensors.
     pub fn empty(&self, tensors: &[Address], stream: sys::CUstream) -> Result<()> {
         self.copy_all(tensors, Way::ToMemory, stream)
     }
@@ -121,7 +121,7 @@ impl Images {
             .try_for_each(|array| copy(array, way, stream))
     }
 
-    /// The stream is idle.
+    /// Frees all arrays. The stream must be idle.
     pub fn free(&mut self) -> Result<()> {
         for object in self.textures.drain(..) {
             // SAFETY: made by `bind`, destroyed once.
@@ -244,14 +244,14 @@ fn texture(sampler: &Sampler, image: &Image) -> sys::CUDA_TEXTURE_DESC {
     if sampler.normalized {
         texture.flags |= sys::CU_TRSF_NORMALIZED_COORDINATES;
     }
-    // The driver reads integers of 8 and 16 bits as floats unless it is told not to.
+    // Without this flag, the driver reads integers of 8 and 16 bits as floats.
     if sampler.read == TextureRead::Element && !image.elem.is_float() {
         texture.flags |= sys::CU_TRSF_READ_AS_INTEGER;
     }
     texture
 }
 
-/// Between a tensor, which is contiguous, and its array.
+/// Copies between a tensor, which is contiguous, and its array.
 fn copy(array: &Array, way: Way, stream: sys::CUstream) -> Result<()> {
     use sys::CUmemorytype_enum as Memory;
     let [row, rows, planes] = extents(&array.image);

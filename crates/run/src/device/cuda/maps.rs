@@ -1,4 +1,4 @@
-//! Tensor maps: only the driver writes them as the hardware reads them.
+//! Encodes tensor maps. Only the driver knows how the hardware reads them.
 
 use super::error::{check, checked};
 use crate::device::{Address, Failure, MapBytes, Result};
@@ -8,8 +8,10 @@ use model::{Boxes, FaultKind, MapElement, Swizzle, TensorMap, Unsupported};
 /// The first driver that makes tensor maps, as `cuDriverGetVersion` has it.
 const FIRST_DRIVER: i32 = 12_000;
 
+/// Encodes a map of the tensor at an address.
+///
 /// # Errors
-/// `Unsupported` where the driver is older; `LaunchRefused` where it refuses this map.
+/// `Unsupported` if the driver is too old; `LaunchRefused` if it refuses this map.
 pub fn encode(at: Address, map: &TensorMap) -> Result<MapBytes> {
     let mut version = 0;
     // SAFETY: the driver writes the number.

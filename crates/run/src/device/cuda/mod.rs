@@ -1,8 +1,8 @@
-//! An NVIDIA GPU through its driver. Only a worker may open one: a fault poisons the whole process.
+//! Runs kernels on an NVIDIA GPU through its driver. Only a worker may open a GPU, because a fault poisons the whole
+//! process.
 //!
-//! The primary context is used, so that the CUDA runtime inside a launcher's library shares it.
-//! Unsafe calls rest on two things: every handle comes from the driver, and all of this runs on one
-//! thread.
+//! The primary context is used, so that the CUDA runtime inside a launcher's library shares it. Unsafe calls rely on
+//! two facts: every handle comes from the driver, and all of this runs on one thread.
 
 mod error;
 mod graph;
@@ -49,7 +49,7 @@ impl CudaDevice {
         &self.facts
     }
 
-    /// How many CUDA devices there are, this one among them.
+    /// Returns the number of CUDA devices, including this one.
     pub fn devices(&self) -> u32 {
         self.devices
     }

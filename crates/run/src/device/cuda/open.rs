@@ -1,4 +1,4 @@
-//! From a choice to an open device, or the reason why there is none.
+//! Opens the chosen device, or returns the reason why there is none.
 
 use super::CudaDevice;
 use super::error::{check, describe};
@@ -16,7 +16,7 @@ use wording::reasons;
 
 pub enum Opened {
     Device(Box<CudaDevice>),
-    /// No NVIDIA device, and none was asked for by name.
+    /// There is no NVIDIA device, and the user named none.
     Absent(String),
     /// There is one, and it or its driver does not work.
     Broken(String),
@@ -49,8 +49,8 @@ pub fn open(choice: DeviceChoice) -> Opened {
     }
 }
 
-/// CUDA 12.0, driver branch 525: the oldest that knows every driver function called here. cudarc panics
-/// where one is missing.
+/// CUDA 12.0, driver branch 525: the oldest that has every driver function called here. cudarc panics if one is
+/// missing.
 const OLDEST: i32 = 12_000;
 
 fn broken<T>(message: String) -> Result<T> {
@@ -120,7 +120,7 @@ fn open_ordinal(ordinal: u32) -> Result<CudaDevice> {
     // SAFETY: as above.
     let pci = text(|buffer, len| unsafe { sys::cuDeviceGetPCIBusId(buffer, len, device) })?;
     let mut uuid = sys::CUuuid_st { bytes: [0; 16] };
-    // SAFETY: the driver writes 16 bytes, as many as there are.
+    // SAFETY: the driver writes 16 bytes, and the array has 16.
     check("cuDeviceGetUuid", unsafe {
         sys::cuDeviceGetUuid_v2(&raw mut uuid, device)
     })?;
@@ -171,7 +171,7 @@ fn text(get: impl FnOnce(*mut std::ffi::c_char, i32) -> CUresult) -> Result<Stri
         .unwrap_or_default())
 }
 
-/// As nvidia-smi writes it.
+/// Returns a UUID as nvidia-smi writes it.
 fn uuid_text(bytes: &[u8; 16]) -> String {
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     format!(
@@ -184,7 +184,7 @@ fn uuid_text(bytes: &[u8; 16]) -> String {
     )
 }
 
-/// Where there is no NVML: the kernel module's own word.
+/// Returns the driver's version as the kernel module says it, for a machine without NVML.
 fn kernel_module_version() -> Option<String> {
     files::read_text(
         std::path::Path::new("/sys/module/nvidia/version"),

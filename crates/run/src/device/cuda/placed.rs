@@ -1,4 +1,5 @@
-//! Memory at addresses that a captured program had. Allocations shared pages there, and so they do here.
+//! Places memory at the addresses that a captured program had. Its allocations shared pages, and they share them here,
+//! too.
 
 use super::error::check;
 use crate::device::{Address, Failure, Result};
@@ -40,7 +41,8 @@ impl PlacedPages {
             .any(|&(start, bytes)| (start..start + bytes as Address).contains(&page))
     }
 
-    /// Keeps the whole range around an address: the driver does not give a small one where it is asked for.
+    /// Reserves the whole range around an address, because the driver does not give a small range at the address that
+    /// is wanted.
     fn reserve(&mut self, at: Address) -> Result<()> {
         let taken = || {
             let message = format!(

@@ -1,4 +1,4 @@
-//! Loading and calling: entries of a cubin, and launchers of a shared library.
+//! Loads and calls programs: entries of a cubin, and launchers of a shared library.
 
 use super::error::{checked, failure};
 use super::graph::Graph;
@@ -23,11 +23,11 @@ type LauncherFunction = unsafe extern "C" fn(*mut *mut c_void) -> c_int;
 pub enum LoadedArtifact {
     Modules {
         modules: Vec<Module>,
-        /// The entry of each step.
+        /// The entries, one for each step.
         entries: Vec<Entry>,
     },
     Launcher {
-        /// Keeps `function` alive.
+        /// The library, which has to stay loaded for `function`.
         library: libloading::Library,
         function: LauncherFunction,
         name: String,
@@ -146,9 +146,9 @@ impl LoadedArtifact {
         Ok((address, bytes))
     }
 
-    /// Symbol, place and bytes of each variable that kernels can write. Those behind a launcher belong to the CUDA
-    /// runtime in its library, and are not known. Neither are those that the driver does not find by name: texts of
-    /// `printf`, which no kernel writes.
+    /// Returns symbol, address and bytes of each variable that kernels can write. Variables behind a launcher belong to
+    /// the CUDA runtime in its library, and are not known. Variables that the driver does not find by name are left
+    /// out: they are texts of `printf`, which no kernel writes.
     pub fn variables(&self) -> Result<Vec<(String, Address, usize)>> {
         let Self::Modules { modules, .. } = self else {
             return Ok(Vec::new());
@@ -245,8 +245,8 @@ impl LoadedArtifact {
                     return Err(misfit(1, call));
                 };
                 let mut args = pointers(&step.args);
-                // SAFETY: the shim reads one value through each pointer. Anything that the user's code does
-                // beyond that is the reason why this runs in a process of its own.
+                // SAFETY: the shim reads one value through each pointer. The user's code may do anything else, and for
+                // that reason it runs in a process of its own.
                 match unsafe { function(args.as_mut_ptr()) } {
                     0 => Ok(()),
                     code => Err(Failure::of_case(
@@ -259,9 +259,9 @@ impl LoadedArtifact {
     }
 }
 
-/// Both can be captured into a graph.
+/// Queues a copy or a value for memory. Both can be captured into a graph.
 fn queue(work: &MemoryWork, stream: sys::CUstream) -> Result<()> {
-    // SAFETY: the addresses are of allocations of at least so many bytes, which outlive the stream's work.
+    // SAFETY: the addresses belong to allocations with at least this many bytes, which outlive the stream's work.
     let (name, code) = unsafe {
         match *work {
             MemoryWork::Set { to, value, bytes } => (
@@ -306,7 +306,7 @@ fn entry_steps<'a>(entries: &'a [Entry], call: &'a Call) -> Result<Vec<EntryStep
         .collect()
 }
 
-/// Gatekeeper's own mistake.
+/// Returns the failure of a call whose steps do not match the program, which is gatekeeper's own mistake.
 fn misfit(functions: usize, call: &Call) -> Failure {
     Failure::of_case(
         FaultKind::LaunchRefused,
@@ -317,7 +317,8 @@ fn misfit(functions: usize, call: &Call) -> Failure {
     )
 }
 
-/// A launcher's number is its own; most return a cudaError_t, whose numbers are mostly the driver's.
+/// Explains the number that a launcher returned. Its meaning is the launcher's own, but most launchers return a
+/// cudaError_t, whose numbers are mostly the driver's.
 fn meaning(code: c_int) -> String {
     match code {
         1 => " (cudaErrorInvalidValue, if it is a cudaError_t)".to_owned(),
@@ -521,8 +522,8 @@ fn get(function: sys::CUfunction, attribute: Attribute) -> Result<u32> {
     Ok(value as u32)
 }
 
-/// The driver's facts on every kernel that the call launches, step by step. A launcher is captured into a
-/// graph for that, and none of it runs.
+/// Returns the driver's facts on every kernel that the call launches, step by step. For this, a launcher's launches are
+/// captured into a graph that never runs.
 pub fn describe(
     loaded: &LoadedArtifact,
     call: &Call,

@@ -1,5 +1,5 @@
-//! The GPU's clock: event pairs around launches that wait, queued, behind a spinning kernel, so that the
-//! host's part of a launch is never in a sample.
+//! Measures times with the GPU's clock, between two events around queued launches. The launches wait behind a spinning
+//! kernel until all of them are queued, so that the host's part of a launch is never in a sample.
 
 use super::CudaDevice;
 use super::error::check;
@@ -27,7 +27,7 @@ const CLOCK_NS: u64 = 100_000;
 /// Event pairs from which the clock's step is read.
 const TICK_PAIRS: usize = 64;
 
-/// Empty graphs, of which the median is kept.
+/// The number of empty graphs, of which the median counts.
 const EMPTY: usize = 21;
 
 /// Times of the timer itself, in ns. They are the same for all cases of a process.
@@ -129,10 +129,10 @@ impl<'a> CudaTimer<'a> {
             .launch(target.call, self.device.stream)
     }
 
-    /// GPU time between two events around what `queue` puts on the stream.
+    /// Returns the GPU's time between two events around what `queue` puts on the stream.
     ///
-    /// Where the host needed longer than the GPU spun, the GPU waited for it inside the sample: that is
-    /// known without looking at the time measured, and the sample is taken again.
+    /// Where the host needed longer than the GPU spun, the GPU waited for it inside the sample: that is known without
+    /// looking at the time measured, and the sample is taken again.
     fn sample(
         &mut self,
         before: Option<Target>,
@@ -335,7 +335,7 @@ fn nanoseconds(since: Instant) -> u64 {
 struct Event(sys::CUevent);
 
 impl Event {
-    /// With timing, which is the default of the driver and not of cudarc.
+    /// Makes an event that records times. That is the driver's default, but not cudarc's.
     fn new() -> Result<Self> {
         let mut event = null_mut();
         // SAFETY: the driver writes the handle.
@@ -355,7 +355,7 @@ impl Event {
         })
     }
 
-    /// In ns; both have to have happened.
+    /// Returns the time in ns from this event to a later one. Both must have happened.
     fn until(&self, later: &Self) -> Result<u64> {
         let mut milliseconds = 0f32;
         // SAFETY: both handles are live.
@@ -372,7 +372,7 @@ impl Drop for Event {
         unsafe { sys::cuEventDestroy_v2(self.0) };
     }
 }
-/// Gatekeeper's own mistake.
+/// Returns the failure of something that must exist, which is gatekeeper's own mistake.
 fn lost(what: &str) -> Failure {
     Failure::of_case(FaultKind::Environment, what)
 }

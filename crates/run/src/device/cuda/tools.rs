@@ -1,4 +1,5 @@
-//! gatekeeper's own kernels, compiled by the driver itself: a spin with a clock, and a known-good one.
+//! Provides gatekeeper's own kernels, which the driver compiles: a kernel that spins by a clock, and a known-good
+//! kernel.
 
 use super::error::{check, describe};
 use crate::device::{Address, Failure, Result};
@@ -16,7 +17,7 @@ const PTX: &CStr =
 const KNOWN_GOOD_THREADS: u32 = 256;
 pub const KNOWN_GOOD_BYTES: usize = KNOWN_GOOD_THREADS as usize * 4;
 
-/// The value that the known-good kernel writes at `i`.
+/// Returns the value that the known-good kernel writes at `i`.
 pub fn known_good(i: u32) -> u32 {
     i.wrapping_mul(2_654_435_761).wrapping_add(12345)
 }
@@ -28,8 +29,10 @@ pub struct Tools {
 }
 
 impl Tools {
+    /// Loads the kernels.
+    ///
     /// # Errors
-    /// `Unsupported` where the driver comes without its PTX compiler.
+    /// `Unsupported` if the driver comes without its PTX compiler.
     pub fn load() -> Result<Self> {
         let mut module = null_mut();
         // SAFETY: the text ends with a zero byte.

@@ -1,4 +1,4 @@
-//! Memory for what is read from the device, used again: fresh memory costs more than the copy into it.
+//! Reuses memory for what is read from the device. Fresh memory costs more than the copy into it.
 
 /// The size of buffers that wait to be used again.
 const MOST_BYTES: usize = 256 << 20;
@@ -10,7 +10,7 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// `length` bytes of whatever content.
+    /// Returns `length` bytes with any content.
     pub fn take(&mut self, length: usize) -> Vec<u8> {
         let mut buffer = self.spare.pop().unwrap_or_default();
         self.bytes -= buffer.capacity();

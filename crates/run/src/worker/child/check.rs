@@ -1,5 +1,5 @@
-//! One seed of one case: launched several times over poisoned outputs, its outputs compared with one
-//! another and with what is expected, its inputs and the memory around all of them looked at afterwards.
+//! Checks one seed of one case. The case is launched several times over poisoned outputs. Its outputs are compared with
+//! one another and with the expected values, and afterwards its inputs and the memory around all tensors are examined.
 
 use super::buffers::Buffers;
 use super::job_cache::JobCache;
@@ -42,8 +42,10 @@ impl Want {
     }
 }
 
+/// Checks one seed.
+///
 /// # Errors
-/// The faults of the kernel, and of its reference as `FaultKind::Reference`.
+/// Returns the faults of the kernel, and the faults of its reference as `FaultKind::Reference`.
 pub fn check(
     device: &mut dyn Device,
     cache: &mut JobCache,
@@ -120,7 +122,7 @@ impl After {
     }
 }
 
-/// Each launch is compared on a thread of its own while the next ones run.
+/// Launches, and compares each launch on a thread of its own while the next ones run.
 fn launch_and_compare<'a>(
     device: &mut dyn Device,
     cache: &mut JobCache,
@@ -130,8 +132,8 @@ fn launch_and_compare<'a>(
     say: &mut dyn FnMut(Frame),
 ) -> Result<(Runs<'a>, After, Vec<KeptVariable>)> {
     std::thread::scope(|scope| {
-        // Bounded, as outputs may be large. Comparing the first launch takes longer than a launch does,
-        // and the others less: where they fit, no launch waits for it.
+        // The queue is bounded, because outputs may be large. Comparing the first launch takes longer than a launch,
+        // and comparing the others takes less time. If all of them fit, no launch waits for a comparison.
         let waiting =
             (MOST_WAITING_BYTES / stage.output_bytes().max(1)).clamp(1, launches as usize);
         let (launched, arrived) = mpsc::sync_channel::<(u32, OutputImages)>(waiting);
@@ -213,7 +215,7 @@ pub(super) struct Runs<'a> {
     want: &'a Want,
     compared: ComparedElements,
     pub first: Option<OutputImages>,
-    /// The worst of all launches.
+    /// The largest error of all launches.
     pub error: Option<ErrorFacts>,
     original: Option<ErrorFacts>,
     /// The error of the expected values before quantisation against those after it.
@@ -291,7 +293,7 @@ impl<'a> Runs<'a> {
                 self.first_unwritten = self.first_unwritten.take().or(found.first);
             }
         }
-        // The simulator looks twice where it launches again.
+        // The simulator looks twice if it launches again.
         self.unwritten = self.unwritten.max(unwritten_here);
         // A launch that differs may be the one that is wrong, also where differing is allowed.
         if differs {
@@ -324,7 +326,7 @@ impl<'a> Runs<'a> {
         Ok(())
     }
 
-    /// All of it together, and the outputs of the first launch.
+    /// Returns all facts together, and the outputs of the first launch.
     pub fn facts(self, launches: u32, after: After) -> Result<(CheckFacts, Option<OutputImages>)> {
         let mut overruns = self.overruns;
         overruns.extend(after.overruns);
@@ -351,7 +353,7 @@ impl<'a> Runs<'a> {
         Ok((facts, self.first))
     }
 
-    /// Where outputs are not those of the first launch, bit for bit.
+    /// Returns where outputs differ from those of the first launch in any bit.
     pub fn differs_from_first(&self, outputs: &OutputImages) -> Result<Option<Difference>> {
         let Some(first) = &self.first else {
             return Ok(None);
@@ -455,7 +457,7 @@ fn of_the_reference(variant: &str, failure: Failure) -> Failure {
     }
 }
 
-/// The error of a kernel without outputs.
+/// Returns the error of a kernel without outputs.
 fn nothing_compared() -> ErrorFacts {
     let unknown = Num(f64::NAN);
     ErrorFacts {
@@ -470,7 +472,7 @@ fn nothing_compared() -> ErrorFacts {
     }
 }
 
-/// The facts that remain where outputs were only required to be numbers.
+/// Returns the facts that remain if outputs were only required to be numbers.
 fn without_distances(facts: ErrorFacts) -> ErrorFacts {
     let unknown = Num(f64::NAN);
     ErrorFacts {
@@ -524,7 +526,7 @@ fn wrong_bytes(wrong: WrongBytes) -> Failure {
     Failure::of_case(FaultKind::Environment, wrong.to_string())
 }
 
-/// Everything of one seed as .npy, where it was asked for, in a directory of the case and the seed
+/// All data of one seed as .npy, if the user wants it, in a directory of the case and the seed
 /// (`softmax/warp@long/seed-1`): `x.npy`, `x.original.npy` for inputs, `y.got.npy`, `y.want.npy`, `y.want.original.npy`
 /// for outputs.
 pub(super) struct Dump<'a> {

@@ -1,5 +1,5 @@
-//! A worker keeps inputs and expected outputs from one job for the next, as variants of a kernel
-//! and seeds come back to the same ones. While the device works on one job, files of the next are read.
+//! Keeps inputs and expected outputs from one job for the next, because variants of a kernel often need the same ones.
+//! While the device works on one job, the files of the next are read.
 
 use super::buffers::Buffers;
 use super::orders::Orders;
@@ -20,8 +20,8 @@ const MOST_BYTES: usize = 1 << 30;
 pub struct JobCache {
     pub buffers: Buffers,
     shared: Arc<Shared>,
-    /// One thread, also for what is parallel by itself, so that samples are not disturbed. `None` where
-    /// the system gives no thread: then nothing is read ahead.
+    /// One thread, also for what is parallel by itself, so that samples are not disturbed. `None` if the system gives
+    /// no thread: then nothing is read ahead.
     reader: Option<ThreadPool>,
     orders: Arc<Orders>,
     job_began: Instant,
@@ -35,8 +35,8 @@ struct Shared {
 }
 
 impl JobCache {
-    /// With files in the cache that the host has opened too: where it cannot be, that is said there, and
-    /// here inputs are just made again.
+    /// Opens the cache with the files of the build cache, which the host has opened too. If it cannot be opened, the
+    /// host reports that, and inputs are made again here.
     pub fn open(orders: Arc<Orders>) -> Self {
         let inputs = Cache::open().and_then(|cache| cache.layered("inputs")).ok();
         Self::new(inputs, orders)
@@ -79,13 +79,14 @@ impl JobCache {
             .map_err(|error| reference(format!("the inputs cannot be made: {error}")))
     }
 
-    /// ExpectedOutput outputs that the host wrote.
+    /// Returns expected outputs that the host wrote.
     pub fn expected(&mut self, path: &Path) -> Result<Arc<Outputs>> {
         self.on_host(|cache| cache.shared.expected(path))
             .map_err(|error| reference(error.to_string()))
     }
 
-    /// Called once a job has all that it needs, so that it does not wait for what the next one needs.
+    /// Reads files of the next job. Call it once a job has all that it needs, so that it does not wait for the next
+    /// one.
     pub fn read_ahead(&mut self) {
         if let Some(reader) = &self.reader {
             let (shared, orders) = (Arc::clone(&self.shared), Arc::clone(&self.orders));
@@ -110,7 +111,7 @@ impl Shared {
         Ok(kept.put(path.to_owned(), outputs, bytes))
     }
 
-    /// A file that cannot be read is reported by the job that asks for it, which tries again.
+    /// Reads files of a job. An unreadable file is reported later, by the job that needs it and tries again.
     fn read_ahead(&self, next: &Job) {
         let (case, seed) = match next {
             Job::KnownGood | Job::Count => return,

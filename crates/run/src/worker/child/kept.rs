@@ -1,8 +1,8 @@
-//! Checks what launches leave in variables of the module, and whether later launches compute the same on it: a counter
-//! that is not reset, a table of results or a flag makes a kernel that is right in its first launch only.
+//! Checks what launches leave in variables of the module, and whether later launches still compute the same. A counter
+//! that is not reset, a table of results or a flag can make a kernel that is right in its first launch only.
 //!
-//! Launches on the same data are compared with the first one. Launches on other data, which a table of results gets
-//! wrong, are compared with a launch on that data over the variables as they were loaded.
+//! Launches on the same data are compared with the first launch. A table of results is wrong only on other data, so
+//! launches on other data are compared with a launch on that data over the variables as they were loaded.
 
 use super::check::{Runs, Want, decoded, launch_once};
 use super::job_cache::JobCache;
@@ -47,14 +47,14 @@ impl Variables {
         ))
     }
 
-    /// As the first launch found them.
+    /// Restores the variables as the first launch found them.
     pub fn restore(&self, device: &mut dyn Device) -> Result<()> {
         self.loaded
             .iter()
             .try_for_each(|module| device.write(module.address, &module.content))
     }
 
-    /// Those that are not as they were; `place` of the symbol of one.
+    /// Returns the variables that have changed. `place` returns where the code writes to a symbol.
     pub fn changed(
         before: &Contents,
         after: &Contents,
@@ -92,8 +92,9 @@ pub struct Later {
     pub error: Option<ErrorFacts>,
 }
 
-/// After the launches on the same data: whether what was left explains that they differ, or else what a launch on
-/// other data makes of it. The stage is on that data afterwards.
+/// Examines the variables after the launches on the same data. Says whether the values that were left explain a
+/// difference between the launches, or else what they change in a launch on other data. Afterwards the stage has that
+/// other data.
 pub fn look(
     device: &mut dyn Device,
     cache: &mut JobCache,
@@ -158,7 +159,7 @@ fn names(kept: &[KeptVariable]) -> String {
         .join(", ")
 }
 
-/// A failure of a launch that found what an earlier one had left.
+/// Adds to a failure that the launch found values that an earlier launch had left.
 pub fn later(failure: Failure, launch: &str, kept: &str) -> Failure {
     match failure {
         Failure::Fault { fault, sticky } => Failure::Fault {
@@ -175,7 +176,7 @@ pub fn later(failure: Failure, launch: &str, kept: &str) -> Failure {
     }
 }
 
-/// As [`later`], of launch number `launch` on the same data.
+/// Adds to a failure what [`later`] adds, for launch number `launch` on the same data.
 pub fn in_launch(failure: Failure, launch: u32, kept: &[KeptVariable]) -> Failure {
     if kept.is_empty() {
         return failure;

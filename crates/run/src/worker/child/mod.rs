@@ -1,4 +1,7 @@
-//! The worker's own side: opens the device, takes orders one by one, and ends with its parent.
+//! The worker's side: opens the device, does orders one by one, and ends with its parent.
+//!
+//! Standard output belongs to the protocol, so everything that kernels and launchers print is redirected to standard
+//! error.
 
 mod buffers;
 mod check;
@@ -101,8 +104,8 @@ fn run(device: &mut CudaDevice, cache: &mut JobCache, job: &Job, frames: &mut Fr
     }
 }
 
-/// Reads orders on a thread of its own, which sees the parent's end also while a kernel hangs: then
-/// standard input is closed, and nothing here is worth finishing.
+/// Reads orders on a thread of its own. This thread also notices the parent's end while a kernel hangs: standard input
+/// is closed then, and the worker leaves at once.
 fn listen(orders: Arc<Orders>) {
     std::thread::spawn(move || {
         for line in io::stdin().lock().lines() {
@@ -115,8 +118,8 @@ fn listen(orders: Arc<Orders>) {
     });
 }
 
-/// Buffers as large as tensors come and go with every launch. Given back to the system each time, they
-/// would be zeroed by it, page by page, before each use.
+/// Keeps freed memory in the process. Buffers as large as tensors are allocated and freed with every launch, and if
+/// they were returned to the system, it would zero them page by page before each use.
 #[cfg(target_env = "gnu")]
 fn keep_memory() {
     use nix::libc::{M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, mallopt};
@@ -128,7 +131,8 @@ fn keep_memory() {
     }
 }
 
-/// Without destructors and exit handlers: the CUDA runtime's own would wait for a kernel that hangs.
+/// Ends the process without destructors and exit handlers, because those of the CUDA runtime would wait for a kernel
+/// that hangs.
 fn leave(code: i32) -> ! {
     if ENDS_IN_ORDER.load(Ordering::Relaxed) {
         std::process::exit(code);

@@ -1,4 +1,4 @@
-//! Orders as they arrive, which may be before the one in work is done.
+//! Queues orders as they arrive. They may arrive before the current one is done.
 
 use crate::worker::protocol::{Job, Order};
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ impl Orders {
         self.more.notify_all();
     }
 
-    /// The oldest; waits until there is one.
+    /// Takes the oldest order, and waits until there is one.
     pub fn take(&self) -> Order {
         loop {
             let mut waiting = self.wait();

@@ -1,4 +1,4 @@
-//! One case of head and of base in one timing process, on the same buffers.
+//! Times head and base of one case in one timing process, on the same buffers.
 
 use super::job_cache::JobCache;
 use super::stage::StagedCase;
@@ -13,9 +13,11 @@ use model::Unsupported;
 const SHIFTS: u32 = 256;
 const SHIFT_BYTES: usize = 512;
 
+/// Times head and base.
+///
 /// # Errors
-/// The kernel's faults, and those of the base as `FaultKind::Base`; `Unsupported` where the device has no
-/// clock to trust.
+/// Returns the kernel's faults, the base's faults as `FaultKind::Base`, and `Unsupported` if the device has no clock
+/// that can be trusted.
 pub fn pair(
     device: &mut dyn Device,
     cache: &mut JobCache,
@@ -99,7 +101,7 @@ pub fn pair(
     })
 }
 
-/// A launcher's library may do anything while it is loaded.
+/// Loads the base's program under the base's name, because a launcher's library may do anything while it is loaded.
 fn load_base(
     device: &mut dyn Device,
     job: &PairJob,

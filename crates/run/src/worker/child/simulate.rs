@@ -1,6 +1,6 @@
-//! One seed of one case in the simulator: launched once, as every launch of it is the same to the bit. Again where
-//! the first one leaves something in variables of the module, and where it looks at what is otherwise on another
-//! machine or at another moment.
+//! Checks one seed of one case in the simulator. It is launched once, because every launch in the simulator is the same
+//! to the bit. It is launched again if the first launch leaves something in variables of the module, and if it reads
+//! what differs on another machine or at another moment.
 
 use super::Frames;
 use super::check::{After, Dump, Runs, launch_once, launch_prepared, want};
@@ -42,7 +42,7 @@ pub fn serve(frames: &mut Frames, orders: &Arc<Orders>) -> ! {
     }
 }
 
-/// Beyond it memory is refused, and the process ends with a message.
+/// Limits the memory of this process. Beyond the limit, memory is refused and the process ends with a message.
 fn limit_memory() {
     use nix::libc::{RLIMIT_DATA, rlimit, setrlimit};
     let limit = rlimit {
@@ -111,8 +111,8 @@ fn simulate(
     runs.look_between_strides(&stage.gaps(&outputs, 1)?);
     runs.take(1, outputs)?;
     dump.after(runs.first.as_ref())?;
-    // Memory that the kernel did not write reads as whatever the host put there: the poison of a second launch shows
-    // it, without that launch.
+    // Memory that the kernel did not write reads as the poison that the host put there. The poison of a second launch
+    // therefore shows it without that launch.
     stage.poison(2, |address, pattern, count| {
         device.show_poison(address, pattern, count);
         Ok(())
@@ -151,7 +151,7 @@ fn simulate(
     Ok(Simulated { check, simulation })
 }
 
-/// Launches once more, and returns where the first infinity and the first NaN arise; none where that launch stops.
+/// Launches once more, and returns where the first infinity and the first NaN arise, or nothing if that launch stops.
 fn arose(device: &mut SimDevice, cache: &mut JobCache, job: &CheckJob) -> Result<Vec<Arose>> {
     device.begin(usual_place(job.seed), Circumstances::default());
     let stage = StagedCase::set(device, cache, &job.case, &job.artifact, job.seed)?;
@@ -169,8 +169,8 @@ fn shown(device: &SimDevice) -> Result<SimulationFacts> {
         .ok_or_else(|| Failure::of_case(FaultKind::Environment, "the simulator reported nothing"))
 }
 
-/// On the same data, as long as each launch finds what none before it has found: from then on all repeats.
-/// Gives the number of launches, and which variables the first one changed.
+/// Launches on the same data until a launch finds variables as an earlier launch found them, because everything repeats
+/// from then on. Returns the number of launches, and the variables that the first launch changed.
 fn launch_again(
     device: &mut SimDevice,
     cache: &mut JobCache,
@@ -202,7 +202,7 @@ fn launch_again(
     Ok((launches, changed))
 }
 
-/// Those that no launch before has shown.
+/// Adds the findings that no earlier launch has shown.
 fn add_findings(simulation: &mut SimulationFacts, found: Vec<Finding>, launch: u32) {
     for finding in found {
         let is_known = simulation.findings.iter().any(|known| {
@@ -218,8 +218,8 @@ fn add_findings(simulation: &mut SimulationFacts, found: Vec<Finding>, launch: u
     }
 }
 
-/// Where memory lies for a seed: elsewhere for each, so that bits of addresses that decide an output show as an
-/// output that is wrong.
+/// Returns where memory is placed for a seed. The place differs between seeds, so that an output that depends on bits
+/// of addresses is wrong for some of them.
 fn usual_place(seed: u64) -> u64 {
     seed.wrapping_sub(1)
 }
@@ -283,7 +283,7 @@ fn depend(
     Ok(())
 }
 
-/// It is none of those that are counted; its poison is that of the first.
+/// The number of the launch elsewhere. It is not counted among the launches, and its poison is that of the first.
 const LAUNCH_ELSEWHERE: u32 = 3;
 
 enum Elsewhere {
@@ -353,7 +353,7 @@ fn finding(entry: Option<&String>, look: &ptxsim::Look, (what, times): Differs) 
     }
 }
 
-/// The words for what a result depends on, and for what was varied to see that.
+/// Returns the words for what a result depends on, and for what was varied to find that out.
 fn words(at: Circumstance) -> (&'static str, &'static str) {
     match at {
         Circumstance::Multiprocessor => (

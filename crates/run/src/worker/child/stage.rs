@@ -1,4 +1,4 @@
-//! A case on a device: its program, its tensors between guards, and the call that uses them.
+//! Sets a case up on a device: its program, its tensors between guards, and the call that uses them.
 
 use super::buffers::Buffers;
 use super::job_cache::JobCache;
@@ -45,7 +45,7 @@ impl<'a> StagedCase<'a> {
         artifact: &Artifact,
         seed: u64,
     ) -> Result<Self> {
-        // A driver takes the launch, and reads whatever lies behind the arguments.
+        // A driver accepts the launch, and reads the bytes behind the arguments.
         if let Some(misfit) = artifact
             .entries()
             .into_iter()
@@ -90,7 +90,7 @@ impl<'a> StagedCase<'a> {
         })
     }
 
-    /// The call of another case over the same tensors.
+    /// Returns the call of another case over the same tensors.
     pub fn call(&self, device: &mut dyn Device, case: &Case, program: Program) -> Result<Call> {
         Ok(Call {
             program,
@@ -160,7 +160,8 @@ impl<'a> StagedCase<'a> {
         Ok(())
     }
 
-    /// Before launch number `launch`, counted from 1: outputs poisoned, what is written and was drawn as it was.
+    /// Prepares memory for launch number `launch`, counted from 1: poisons outputs, and restores what is written and
+    /// had drawn values.
     pub fn prepare(&self, device: &mut dyn Device, launch: u32) -> Result<()> {
         for placed in self.written() {
             if let Some(drawn) = self.drawn(placed) {
@@ -177,7 +178,7 @@ impl<'a> StagedCase<'a> {
         })
     }
 
-    /// `fill` puts the poison of launch number `launch` where only the kernel writes.
+    /// Poisons memory that only the kernel writes. `fill` writes the poison of launch number `launch`.
     pub fn poison(
         &self,
         launch: u32,
@@ -192,7 +193,7 @@ impl<'a> StagedCase<'a> {
         Ok(())
     }
 
-    /// Which elements of the outputs are compared.
+    /// Returns which elements of the outputs are compared.
     pub fn compared(&self, case: &Case) -> Result<ComparedElements> {
         let input = |name: &str| {
             let tensor = case.tensors.iter().find(|tensor| tensor.name == name)?;
@@ -212,12 +213,12 @@ impl<'a> StagedCase<'a> {
             .collect()
     }
 
-    /// The size of what `outputs` gives.
+    /// Returns the number of bytes that `outputs` returns.
     pub fn output_bytes(&self) -> usize {
         self.written().map(|placed| placed.data.bytes).sum()
     }
 
-    /// Lists the gaps between the strides of its outputs that launch number `launch` changed, where it must not write.
+    /// Lists the gaps between the strides of its outputs that launch number `launch` changed. It must not write there.
     pub fn gaps(&self, outputs: &OutputImages, launch: u32) -> Result<Vec<String>> {
         let mut found = Vec::new();
         for placed in self
@@ -316,7 +317,7 @@ impl<'a> StagedCase<'a> {
         })
     }
 
-    /// Whether a launch on what the launch before left does less.
+    /// Returns true if a launch does less when it finds what the launch before left.
     fn does_less_again(&self, device: &mut dyn Device) -> Result<bool> {
         let captured = self
             .written()
@@ -392,9 +393,10 @@ impl<'a> StagedCase<'a> {
     }
 }
 
-/// From memory before, after one launch and after a second one: whether the second launch changes something, and little of
-/// what the first one changed. A kernel of a program may count in memory that another one resets: matmuls of cuBLAS take
-/// tiles so, and a second launch finds none. A kernel that works in place changes all of it again, and any other nothing.
+/// Compares memory before the launches, after the first and after the second. Returns true if the second launch changes
+/// something, but little of what the first one changed. A kernel of a program may count in memory that another one
+/// resets: matmuls of cuBLAS take tiles so, and a second launch finds none. A kernel that works in place changes all of
+/// it again, and any other nothing.
 fn changes_less<'a>(images: impl Iterator<Item = [&'a [u8]; 3]>) -> bool {
     /// Blocks are compared faster than their bytes.
     const BLOCK: usize = 256;
@@ -513,7 +515,7 @@ fn has_surface(args: &[Arg], name: &str) -> bool {
     })
 }
 
-/// Memory that a kernel may only read, besides the tensors themselves.
+/// Places bytes that a kernel may only read, in addition to the tensors, between guards.
 fn constant(device: &mut dyn Device, name: &str, bytes: &[u8]) -> Result<Guarded> {
     let placed = Guarded::alloc(device, name, (0, bytes.len()), RedzonePattern::NotANumber)?;
     device.write(placed.address, bytes)?;
@@ -596,7 +598,7 @@ impl Placement<'_> {
             if self.object(arg).is_some() {
                 continue;
             }
-            // An argument without a tensor is refused where it is packed.
+            // An argument without a tensor is refused when it is packed.
             let Some(at) = self.of(tensor).map(|placed| placed.data.address) else {
                 continue;
             };

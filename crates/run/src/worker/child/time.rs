@@ -1,4 +1,4 @@
-//! One case in one timing process, or launched once under a profiler.
+//! Times one case in one timing process, or launches it once under a profiler.
 
 use super::job_cache::JobCache;
 use super::stage::StagedCase;

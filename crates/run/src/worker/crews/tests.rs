@@ -1,4 +1,4 @@
-//! Several GPUs, each a shell script in place of its workers.
+//! Tests several GPUs, with shell scripts instead of their workers.
 
 use super::*;
 use crate::device::lock::{GpuLock, Use};
@@ -43,7 +43,8 @@ fn broken(ordinal: u32) -> Gpu {
     }
 }
 
-/// A check's answer says on which GPU it was done (`unwritten`), and of which seed (`launches`).
+/// Returns a script whose answer to a check says on which GPU it was done (`unwritten`), and which seed it had
+/// (`launches`).
 fn script(ordinal: u32, gpu: &Gpu, count: u32) -> String {
     let Frame::Checked(mut facts) = checked() else {
         panic!("it is a check")
@@ -112,8 +113,8 @@ impl Machine {
         crews
     }
 
-    /// One that somebody keeps is an error, and one that was let go of may be held for a moment more: a child
-    /// that another thread starts has a copy of every open file until it runs its own program.
+    /// Returns a lock. A lock that somebody keeps is an error. A lock that was released may be held for a moment more:
+    /// a child that another thread starts has a copy of every open file until it runs its own program.
     fn lock(&self, ordinal: u32, wanted: Use) -> GpuLock {
         let dir = self.locks.path().to_owned();
         let (got, is_got) = mpsc::channel();
@@ -125,7 +126,7 @@ impl Machine {
     }
 }
 
-/// Case 3 has the seeds 3000, 3001 and so on.
+/// Returns cases. Case 3 has the seeds 3000, 3001 and so on.
 fn cases(count: u64, seeds: u64) -> Vec<Vec<CheckJob>> {
     let jobs = |number: u64| (0..seeds).map(move |position| number * 1000 + position);
     (0..count)
@@ -141,8 +142,8 @@ fn cases(count: u64, seeds: u64) -> Vec<Vec<CheckJob>> {
         .collect()
 }
 
-/// The GPU that did each case, where it is right that one did it and every answer is that of its own seed;
-/// `None` where all its seeds are faults of the environment.
+/// Returns the GPU that did each case, or `None` if all of its seeds are faults of the environment. Checks that one GPU
+/// did all seeds of a case, and that every answer belongs to its seed.
 fn done_by(cases: &[Vec<CheckJob>], answers: &[Vec<CheckAnswer>]) -> Vec<Option<u64>> {
     assert_eq!(answers.len(), cases.len());
     let one = |(jobs, answers): (&Vec<CheckJob>, &Vec<CheckAnswer>)| {
@@ -234,8 +235,8 @@ fn a_gpu_that_breaks_is_the_environment_of_one_case_and_the_others_do_the_rest()
     }
 }
 
-/// Both are dealt a case ahead of the one that they are at. The other finds the queue empty and ends long before
-/// the broken one puts its back.
+/// Both GPUs have a case in addition to their current one. The other GPU finds the queue empty, and ends long before
+/// the broken one puts its case back.
 #[test]
 fn a_case_that_is_put_back_when_the_others_have_ended_is_not_lost() {
     let mut machine = machine((0..2).map(gpu));
@@ -262,7 +263,7 @@ fn blames_the_environment_if_all_gpus_break() {
     assert_eq!(done_by(&cases, &answers), [None; 8]);
 }
 
-/// A fault of the environment need not be the GPU's: a file may have gone.
+/// A fault of the environment need not be the GPU's: a file may have been removed, for example.
 #[test]
 fn one_gpu_goes_on_after_any_failure() {
     let bad = line(
@@ -368,7 +369,7 @@ fn costs_of_gpus_side_by_side_are_part_of_the_wall_time() {
     assert!(costs.process + costs.device <= began.elapsed(), "{costs:?}");
 }
 
-/// Each holds a share of both GPUs while it checks, and wants the first one alone after that.
+/// Each run holds a share of both GPUs while it checks, and then wants the first one alone.
 #[test]
 fn two_runs_on_all_gpus_do_not_wait_for_each_other_for_ever() {
     let machine = machine((0..2).map(gpu));

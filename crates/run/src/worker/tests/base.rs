@@ -1,4 +1,4 @@
-//! A worker that breaks while it times head and base side by side: whose doing that was.
+//! Tests workers that break while they time head and base side by side, and whose fault that is.
 
 use super::*;
 use crate::worker::protocol::{Arm, PairJob};
@@ -56,7 +56,7 @@ fn a_base_that_hangs_or_dies_says_nothing_of_head() {
     }
 }
 
-/// A machine that fails is no base that does.
+/// A machine that fails is not a base that fails.
 #[test]
 fn does_not_blame_the_base_if_a_known_good_kernel_fails_too() {
     let step = say(1, Frame::BaseStep("warming up the base revision".into()));

@@ -1,4 +1,4 @@
-//! A device made of closures.
+//! A device that is made of closures.
 
 use super::N;
 use crate::device::args::PackedArg;
@@ -55,7 +55,7 @@ impl Fake {
     }
 }
 
-/// By symbol. Arguments: x, y, and for `scaled` the scales of x.
+/// Returns the kernel with this symbol. Its arguments are x, y, and for `scaled` the scales of x.
 fn kernel(symbol: &str) -> Kernel {
     fn each(memory: &mut Memory, args: &[u64], value: impl Fn(f32) -> f32) {
         for i in 0..N {
@@ -81,7 +81,7 @@ fn kernel(symbol: &str) -> Kernel {
         },
         "overruns" => |memory, args, launch| {
             kernel("double")(memory, args, launch)?;
-            // Copies what stands behind x behind y: the guards must differ for this to be seen.
+            // Copies what is behind x to what is behind y. Only if the guards differ can this be seen.
             let behind = memory.at(args[0] + 4 * N as u64, 4).to_vec();
             memory
                 .at(args[1] + 4 * N as u64, 4)
@@ -125,7 +125,7 @@ fn kernel(symbol: &str) -> Kernel {
             }
             Ok(())
         },
-        // Adds to what its third argument holds before it: right only where that is zero.
+        // Adds to the old value of its third argument, which is right only if that value is zero.
         "accumulates" => |memory, args, _| {
             for i in 0..N {
                 let sum = memory.get(args[2], i) + memory.get(args[0], i);

@@ -1,4 +1,4 @@
-//! The sequence of a check against a device made of closures: each thing that a kernel can do wrong.
+//! Tests the sequence of a check on a device of closures, with each thing that a kernel can do wrong.
 
 mod fake;
 
@@ -161,7 +161,7 @@ fn a_changed_input_is_named() {
     assert_eq!(facts("clobbers").clobbered_inputs, ["x"]);
 }
 
-/// After an even number of launches the input is as it was.
+/// After an even number of launches, the input is as it was before.
 #[test]
 fn an_input_that_every_launch_negates_is_named() {
     assert!(case("negates").launches.is_multiple_of(2));
@@ -263,7 +263,7 @@ fn expected_outputs_come_from_files_and_damaged_ones_are_no_pass() {
         other => panic!("{other:?}"),
     };
     let mut job = job("double", sum.clone(), "double");
-    // Another seed's stands for the reference before quantisation.
+    // The outputs of another seed stand in for the reference before quantisation.
     job.expected = ExpectedOutput::Files {
         seen: file(1),
         original: Some(file(2)),
@@ -290,7 +290,7 @@ fn references(dir: &std::path::Path) -> References {
     References::open(dir, &cache, None, HiddenFrom::default()).unwrap()
 }
 
-/// A case that adds its input to itself.
+/// Returns a case that adds its input to itself.
 fn sum() -> Case {
     let mut sum = case("double");
     sum.reference = Reference::Binary {
@@ -302,7 +302,7 @@ fn sum() -> Case {
     sum
 }
 
-/// A check whose expected outputs are in a file, and the file.
+/// Returns a check whose expected outputs are in a file, and that file.
 fn of_a_file(references: &References, seed: u64) -> (CheckJob, PathBuf) {
     let sum = sum();
     let Seen::Got(cache::Answer::Files { seen, .. }) = references.answer(&sum, seed) else {
@@ -459,7 +459,8 @@ fn without_a_clock_there_are_no_times() {
     assert!(matches!(times, Err(Failure::Unsupported { .. })));
 }
 
-/// The host blames the base for what ends there, so its steps begin and end with what it does alone.
+/// The host blames the base for a worker that ends during one of its steps, so these steps must begin and end with what
+/// the base does alone.
 #[test]
 fn the_base_is_named_while_it_is_loaded_and_no_longer() {
     let arm = |name: &str| Arm {
@@ -514,7 +515,7 @@ fn group(modules: &[&str], steps: &[usize]) -> Artifact {
     }
 }
 
-/// A tensor at an address, which holds one value before a launch, and what is left in it is nobody's matter.
+/// Returns a tensor at an address, with one value before a launch. The values after the launch are not compared.
 fn memory(name: &str, value: f64, address: u64) -> Tensor {
     Tensor {
         fill: Some(Fill::Constant { value: Num(value) }),
@@ -523,7 +524,7 @@ fn memory(name: &str, value: f64, address: u64) -> Tensor {
     }
 }
 
-/// One variable of a module.
+/// Returns a variable of a module.
 fn variable(symbol: &str, value: f64) -> Tensor {
     Tensor {
         fill: Some(Fill::Constant { value: Num(value) }),
@@ -558,7 +559,7 @@ fn kernels_of_several_modules_are_launched_in_their_order() {
     fake.launch(&stage.call).unwrap();
     assert_eq!(floats(&mut fake, 0xa000, N), [24.0; N]);
 
-    // It has no output to be compared, and what it leaves is no overrun.
+    // The case has no output to be compared, and what it leaves is no overrun.
     let mut job = job("double", case, "double");
     job.artifact = artifact;
     job.expected = ExpectedOutput::Variant {
