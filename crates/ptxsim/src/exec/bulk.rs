@@ -247,9 +247,9 @@ impl Machine<'_> {
                 }
             };
             let Some(stretch) = stretch else { continue };
+            let reduction = self.reduction_of(b, w, copy, &stretch, s)?;
             let Some(barriers) = &barriers else {
                 self.add_global(s, stretch.bytes, stretch.passes(false));
-                let reduction = self.reduction_of(b, w, copy, &stretch, s)?;
                 if reduction.is_none() {
                     stored.push((lane, stretch.bytes));
                 }
@@ -268,7 +268,8 @@ impl Machine<'_> {
                 passes.taken *= ranks.len() as u64;
                 self.add_global(s, stretch.bytes, passes);
             }
-            self.bulk_to_shared::<CHECKS>(b, w, &stretch, (&ranks, barriers[lane]), s)?;
+            let to = (&ranks[..], barriers[lane]);
+            self.bulk_to_shared::<CHECKS>(b, w, &stretch, to, reduction, s)?;
         }
         Ok(())
     }
@@ -425,6 +426,7 @@ impl Machine<'_> {
         w: &mut Warp,
         stretch: &Stretch,
         (ranks, barrier): (&[u32], u64),
+        reduction: Option<(AtomOp, u32)>,
         s: Site,
     ) -> Run<()> {
         let &Stretch { lane, bytes, .. } = stretch;
@@ -443,7 +445,8 @@ impl Machine<'_> {
             })
             .collect();
         for (target, barriers) in &targets {
-            self.bulk_begins::<CHECKS>(b, w, s, (target, bytes), barriers)?;
+            let reduces = reduction.is_some();
+            self.bulk_begins::<CHECKS>(b, w, s, (target, bytes), barriers, reduces)?;
         }
         let copies = match stretch.own {
             Some(from) => self.read_own::<CHECKS>(b, w, stretch, from, s),
@@ -462,7 +465,7 @@ impl Machine<'_> {
                 bytes: Some(bytes),
                 from: (!own).then_some(b.rank),
                 source,
-                reduction: None,
+                reduction,
             };
             let to = if own {
                 Some(&mut *b)
@@ -477,7 +480,9 @@ impl Machine<'_> {
                     {
                         to.layouts.note(copy.to, swizzle);
                     }
-                    to.in_flight.begin(copy.to, copy.bytes, s.pc);
+                    if reduction.is_none() {
+                        to.in_flight.begin(copy.to, copy.bytes, s.pc);
+                    }
                 }
                 to.deliveries.push(delivery);
             }
@@ -493,10 +498,11 @@ impl Machine<'_> {
         s: Site,
         (target, bytes): (&Addresses, u32),
         barriers: &Addresses,
+        reduces: bool,
     ) -> Run<()> {
         if !self.cluster.is_at_work() {
             self.at_mbarrier::<CHECKS>(b, w, s, barriers)?;
-            self.bulk_begins_here::<CHECKS>(b, w, s, target, bytes);
+            self.bulk_begins_here::<CHECKS>(b, w, s, (target, bytes), reduces);
             return Ok(());
         }
         let barriers = barriers.map(|x| x & ((1 << CLUSTER_PAGE) - 1));
@@ -506,14 +512,18 @@ impl Machine<'_> {
             (s, target, bytes),
             |m, b, w, s, target| {
                 m.at_mbarrier::<CHECKS>(b, w, s, &barriers)?;
-                m.bulk_begins_here::<CHECKS>(b, w, s, target, bytes);
+                m.bulk_begins_here::<CHECKS>(b, w, s, (target, bytes), reduces);
                 Ok(())
             },
             |m, b, w, owner, s, target| {
                 m.at_remote_mbarrier::<CHECKS>(b, w, owner, s, &barriers)?;
                 if CHECKS {
-                    let does = Remote::Write(None);
-                    m.check_remote(b, w, owner, (s, target, bytes), Scoped::WEAK, does);
+                    let (scoped, does) = if reduces {
+                        (Scoped::of(Strength::Atomic, Order::Weak), Remote::Update)
+                    } else {
+                        (Scoped::WEAK, Remote::Write(None))
+                    };
+                    m.check_remote(b, w, owner, (s, target, bytes), scoped, does);
                 }
                 Ok(())
             },
@@ -525,10 +535,12 @@ impl Machine<'_> {
         b: &mut BlockState,
         w: &Warp,
         s: Site,
-        target: &Addresses,
-        bytes: u32,
+        (target, bytes): (&Addresses, u32),
+        reduces: bool,
     ) {
-        if CHECKS {
+        if CHECKS && reduces {
+            self.check_shared_read(b, w, s, target, bytes, Strength::Atomic);
+        } else if CHECKS {
             self.copies_under_way(b, w, s, target, bytes, |m, at, earlier| {
                 let earlier = m.copy_at(earlier);
                 format!(

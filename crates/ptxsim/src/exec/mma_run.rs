@@ -6,7 +6,7 @@ use super::address::{Addresses, Site, addresses, split};
 use super::cost::Passes;
 use super::mma_exact::{doubles, integers};
 #[cfg(target_arch = "x86_64")]
-use super::mma_halves::OfHalves;
+use super::mma_singles::InSingles;
 use super::mma_sums::*;
 use super::state::*;
 #[cfg(target_arch = "x86_64")]
@@ -361,8 +361,8 @@ pub fn decode(elem: Elem, bits: u32) -> f32 {
         // tf32 has 10 fraction bits; the hardware does not look at the others.
         Elem::Tf32 => f32::from_bits(bits & 0xffff_e000),
         Elem::F32 => f32::from_bits(bits),
-        Elem::E4m3 => E4M3.decode(bits & 0xff) as f32,
-        Elem::E5m2 => E5M2.decode(bits & 0xff) as f32,
+        Elem::E4m3 => e4m3_to_f32(bits),
+        Elem::E5m2 => e5m2_to_f32(bits),
         // Those are `mma_exact`'s.
         Elem::F64 | Elem::S8 | Elem::U8 | Elem::S4 | Elem::U4 | Elem::B1 | Elem::S32 => 0.0,
     }
@@ -418,53 +418,42 @@ fn add_groups(m: &Multiply, sums: &mut [f64], products: &impl Products) {
 
 /// The factors, and the addend in the room of the sums.
 #[inline(always)]
-fn decode_operands(
+fn decode_operands<'a>(
     regs: &Regs,
     m: &Multiply,
-    Factors { a, b }: &mut Factors<f32>,
+    [a, b]: &'a mut [[f32; ROOM]; 2],
     sums: &mut [f64; ROOM],
-) {
+) -> Factors<'a, f32> {
     let [rows, columns, depth] = [m.shape.m, m.shape.n, m.shape.k].map(|x| x as usize);
-    decode_all(
-        regs,
-        &m.places[0],
-        m.ab[0],
-        &m.registers.a,
-        &mut a[..rows * depth],
-    );
-    decode_all(
-        regs,
-        &m.places[1],
-        m.ab[1],
-        &m.registers.b,
-        &mut b[..depth * columns],
-    );
+    let (a, b) = (&mut a[..rows * depth], &mut b[..depth * columns]);
+    decode_all(regs, &m.places[0], m.ab[0], &m.registers.a, a);
+    decode_all(regs, &m.places[1], m.ab[1], &m.registers.b, b);
     let mut addend = [0.0; ROOM];
     let addend = &mut addend[..rows * columns];
     decode_all(regs, &m.places[2], m.cd[0], &m.registers.c, addend);
     for (to, c) in sums.iter_mut().zip(addend) {
         *to = f64::from(*c);
     }
+    Factors {
+        a,
+        b: b.as_chunks().0,
+    }
 }
 
-/// Returns true for formats with at most the bits of f16, whose products are exact in f32.
-fn is_half_or_smaller(elem: Elem) -> bool {
-    matches!(elem, Elem::F16 | Elem::E4m3 | Elem::E5m2)
+/// Returns how `mma.sync` cuts off products of these. It computes fp8 as f16.
+#[inline(always)]
+fn precision(m: &Multiply) -> Precision {
+    match m.ab[0] {
+        Elem::F16 | Elem::E4m3 | Elem::E5m2 => Precision::OF_HALVES,
+        _ => Precision::OF_SINGLES,
+    }
 }
 
 #[inline(always)]
-fn add_in_doubles(m: &Multiply, factors: &Factors<f32>, sums: &mut [f64; ROOM]) {
-    let precision = if is_half_or_smaller(m.ab[0]) {
-        Precision::OF_HALVES
-    } else {
-        Precision::OF_SINGLES
-    };
+fn add_in_doubles(m: &Multiply, factors: Factors<f32>, sums: &mut [f64; ROOM]) {
     let elements = (m.shape.m * m.shape.n) as usize;
-    add_groups(
-        m,
-        &mut sums[..elements],
-        &InDoubles::new(factors, precision),
-    );
+    let products = InDoubles::new(factors, precision(m));
+    add_groups(m, &mut sums[..elements], &products);
 }
 
 #[inline(always)]
@@ -504,17 +493,15 @@ fn put_result(regs: &mut Regs, m: &Multiply, sums: &[f64; ROOM]) {
 
 /// Calls `add` with the fastest way to add up the products of these factors.
 pub fn add_products(
-    elem: Elem,
     precision: Precision,
-    factors: &Factors<f32>,
+    factors: Factors<f32>,
     add: &mut dyn FnMut(&dyn Products),
 ) {
     #[cfg(target_arch = "x86_64")]
-    if is_half_or_smaller(elem) && has_v3() {
-        let mut units = Factors::zeros();
+    if has_v3() {
         // SAFETY: the processor has what it was compiled for.
-        if let Some(halves) = unsafe { OfHalves::new(factors, &mut units, precision) } {
-            return add(&halves);
+        if let Some(products) = unsafe { InSingles::new(factors, precision) } {
+            return add(&products);
         }
     }
     add(&InDoubles::new(factors, precision));
@@ -522,29 +509,23 @@ pub fn add_products(
 
 #[inline(always)]
 fn multiply_any(regs: &mut Regs, m: &Multiply) {
-    let (mut factors, mut sums) = (Factors::zeros(), [0.0; ROOM]);
-    decode_operands(regs, m, &mut factors, &mut sums);
-    add_in_doubles(m, &factors, &mut sums);
+    let (mut room, mut sums) = ([[0.0; ROOM]; 2], [0.0; ROOM]);
+    let factors = decode_operands(regs, m, &mut room, &mut sums);
+    add_in_doubles(m, factors, &mut sums);
     put_result(regs, m, &sums);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,bmi2")]
 fn multiply_v3(regs: &mut Regs, m: &Multiply) {
-    let (mut factors, mut sums) = (Factors::zeros(), [0.0; ROOM]);
-    decode_operands(regs, m, &mut factors, &mut sums);
-    let mut units = Factors::zeros();
-    let halves = if is_half_or_smaller(m.ab[0]) {
-        OfHalves::new(&factors, &mut units, Precision::OF_HALVES)
-    } else {
-        None
-    };
-    match halves {
-        Some(halves) => {
+    let (mut room, mut sums) = ([[0.0; ROOM]; 2], [0.0; ROOM]);
+    let factors = decode_operands(regs, m, &mut room, &mut sums);
+    match InSingles::new(factors, precision(m)) {
+        Some(products) => {
             let elements = (m.shape.m * m.shape.n) as usize;
-            add_groups(m, &mut sums[..elements], &halves);
+            add_groups(m, &mut sums[..elements], &products);
         }
-        None => add_in_doubles(m, &factors, &mut sums),
+        None => add_in_doubles(m, factors, &mut sums),
     }
     put_result(regs, m, &sums);
 }

@@ -2,8 +2,8 @@
 //! product and the addend is cut off 25 bits below the largest exponent among them (that of a product is the sum
 //! of its factors'), and what is left is added exactly.
 //!
-//! [`InDoubles`] does so for all formats and on all processors. `OfHalves` in `mma_halves` gives the same bits in
-//! less than half the time, for f16 and fp8 where the processor has AVX2.
+//! [`InDoubles`] does so for all factors and on all processors. `InSingles` in `mma_singles` gives the same bits in less
+//! than half the time, for factors of middling size where the processor has AVX2.
 
 #[cfg(target_arch = "x86_64")]
 use crate::alu::has_v3;
@@ -36,34 +36,54 @@ impl Precision {
 pub const ROOM: usize = 512;
 
 /// A number for each element of A, by rows, and of B, by rows within strips.
-pub struct Factors<T> {
-    pub a: [T; ROOM],
-    pub b: [T; ROOM],
+#[derive(Clone, Copy)]
+pub struct Factors<'a, T> {
+    pub a: &'a [T],
+    pub b: &'a [[T; STRIP]],
 }
 
 /// A row of A, and a strip of B.
 pub type Pair<'a, T> = (&'a [T], &'a [[T; STRIP]]);
 
-impl<T: Copy + Default> Factors<T> {
-    #[inline(always)]
-    pub fn zeros() -> Self {
-        let (a, b) = ([T::default(); ROOM], [T::default(); ROOM]);
-        Factors { a, b }
-    }
-
+impl<'a, T> Factors<'a, T> {
     /// The part of a row and a strip that stands for these columns of A.
     #[inline(always)]
     pub fn pair(
-        &self,
+        self,
         row: usize,
         strip: usize,
         depth: usize,
         depths: &Range<usize>,
-    ) -> Pair<'_, T> {
+    ) -> Pair<'a, T> {
         (
             &self.a[row * depth..][depths.clone()],
-            &self.b.as_chunks().0[strip * depth..][depths.clone()],
+            &self.b[strip * depth..][depths.clone()],
         )
+    }
+}
+
+/// Numbers that are worked out from factors, once for all products of a tile.
+pub struct Derived<T> {
+    a: Vec<T>,
+    b: Vec<[T; STRIP]>,
+}
+
+impl<T> Derived<T> {
+    /// Derives a number from each factor of A, and from each of B.
+    #[inline(always)]
+    pub fn new<U: Copy>(from: Factors<U>, [of_a, of_b]: [impl Fn(U) -> T; 2]) -> Self {
+        Derived {
+            a: from.a.iter().map(|x| of_a(*x)).collect(),
+            b: from.b.iter().map(|strip| strip.map(&of_b)).collect(),
+        }
+    }
+
+    #[inline(always)]
+    pub fn factors(&self) -> Factors<'_, T> {
+        Factors {
+            a: &self.a,
+            b: &self.b,
+        }
     }
 }
 
@@ -89,35 +109,24 @@ pub fn is_usual(largest: f64, sum: f64) -> bool {
 
 /// Factors of every format.
 pub struct InDoubles {
-    values: Factors<f64>,
-    units: Factors<f64>,
+    values: Derived<f64>,
+    units: Derived<f64>,
     /// Two to the number of bits that are kept.
     below: f64,
 }
 
 impl InDoubles {
     #[inline(always)]
-    pub fn new(values: &Factors<f32>, precision: Precision) -> InDoubles {
-        let least = precision
-            .least
-            .map(|n| f64::from_bits(((1023 + n) as u64) << 52));
-        let mut all = InDoubles {
-            values: Factors::zeros(),
-            units: Factors::zeros(),
+    pub fn new(values: Factors<f32>, precision: Precision) -> InDoubles {
+        let unit_of = precision.least.map(|n| {
+            let least = f64::from_bits(((1023 + n) as u64) << 52);
+            move |x| unit(f64::from(x), least)
+        });
+        InDoubles {
+            values: Derived::new(values, [f64::from; 2]),
+            units: Derived::new(values, unit_of),
             below: (1_u64 << precision.kept) as f64,
-        };
-        let InDoubles {
-            values: v,
-            units: u,
-            ..
-        } = &mut all;
-        for (x, (v, u)) in values.a.iter().zip(v.a.iter_mut().zip(&mut u.a)) {
-            (*v, *u) = (f64::from(*x), unit(f64::from(*x), least[0]));
         }
-        for (x, (v, u)) in values.b.iter().zip(v.b.iter_mut().zip(&mut u.b)) {
-            (*v, *u) = (f64::from(*x), unit(f64::from(*x), least[1]));
-        }
-        all
     }
 }
 
@@ -143,10 +152,11 @@ impl InDoubles {
 
     #[inline(always)]
     fn add(&self, sums: &mut [f64], columns: usize, depth: usize, depths: &Range<usize>) {
+        let (values, units) = (self.values.factors(), self.units.factors());
         for (row, sums) in sums.chunks_exact_mut(columns).enumerate() {
             for (strip, to) in sums.as_chunks_mut::<STRIP>().0.iter_mut().enumerate() {
-                let values = self.values.pair(row, strip, depth, depths);
-                let units = self.units.pair(row, strip, depth, depths);
+                let values = values.pair(row, strip, depth, depths);
+                let units = units.pair(row, strip, depth, depths);
                 *to = add_doubles(*to, values, units, self.below);
             }
         }

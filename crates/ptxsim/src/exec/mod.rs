@@ -21,10 +21,10 @@ pub mod layout;
 pub mod mbarrier;
 mod mem;
 mod mma_exact;
-#[cfg(target_arch = "x86_64")]
-mod mma_halves;
 pub mod mma_run;
 mod mma_scaled;
+#[cfg(target_arch = "x86_64")]
+mod mma_singles;
 pub mod mma_sparse;
 mod mma_sums;
 mod observe;

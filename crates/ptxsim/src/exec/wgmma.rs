@@ -17,15 +17,17 @@ use super::float_ops::w as canonical;
 use super::layout::Described;
 use super::mma_exact::number;
 use super::mma_run::{add_products, cut, decode};
-use super::mma_sums::{Factors, Precision, Products};
+use super::mma_sums::{Factors, Precision};
 use super::state::*;
 use super::undefined::Origin;
 use super::warpgroup;
+#[cfg(target_arch = "x86_64")]
+use crate::alu::has_v3;
 use crate::check::race::Strength;
 use crate::isa::mma::{Elem, Part, STRIP, mma_place};
 use crate::isa::wgmma::*;
 use crate::isa::*;
-use crate::num::narrow::{F16, bf16_to_f32, f16_to_f32};
+use crate::num::narrow::{F16, bf16_to_f32, e4m3_to_f32, e5m2_to_f32, f16_to_f32};
 use crate::num::round::Round;
 use crate::regs::{ALL, Class, LANES};
 use crate::report::*;
@@ -35,8 +37,6 @@ use std::collections::VecDeque;
 /// Bytes that lie side by side whatever the layout.
 const PIECE: u32 = 16;
 const WARPS_OF_GROUP: u32 = 4;
-/// Columns of B that are added up at once.
-const COLUMNS: usize = 2 * STRIP;
 /// Bits of a sum of fp8 that are kept below the largest exponent.
 const KEPT_OF_BYTES: u32 = 13;
 /// The sign, the exponent and 13 bits of the fraction of f32: all that a sum of fp8 has.
@@ -89,26 +89,25 @@ struct Matrix {
 
 impl Matrix {
     /// Returns its elements as numbers, with the sign that the instruction gives to the first or second operand.
+    #[inline(always)]
     fn decoded(&self, m: &Wgmma, operand: usize) -> Vec<f32> {
         let sign = if m.negated[operand] { -1.0 } else { 1.0 };
         // The format is looked at once, and not for each element.
         match m.ab[operand] {
-            Elem::F16 => self
-                .values
-                .iter()
-                .map(|&bits| sign * f16_to_f32(bits))
-                .collect(),
-            Elem::Bf16 => self
-                .values
-                .iter()
-                .map(|&bits| sign * bf16_to_f32(bits))
-                .collect(),
-            elem => self
-                .values
-                .iter()
-                .map(|&bits| sign * decode(elem, bits))
-                .collect(),
+            Elem::F16 => self.numbers(sign, f16_to_f32),
+            Elem::Bf16 => self.numbers(sign, bf16_to_f32),
+            Elem::E4m3 => self.numbers(sign, e4m3_to_f32),
+            Elem::E5m2 => self.numbers(sign, e5m2_to_f32),
+            elem => self.numbers(sign, |bits| decode(elem, bits)),
         }
+    }
+
+    #[inline(always)]
+    fn numbers(&self, sign: f32, number: impl Fn(u32) -> f32) -> Vec<f32> {
+        self.values
+            .iter()
+            .map(|bits| sign * number(*bits))
+            .collect()
     }
 }
 
@@ -453,7 +452,9 @@ impl Machine<'_> {
         let is_defined = a.undefined.iter().chain(&b.undefined).all(Option::is_none);
         for (n, (&register, words)) in m.d.iter().zip(sums).enumerate() {
             let mut undefined = Vec::new();
-            for lane in 0..LANES {
+            let pending = &w.products.fragment(register).undefined;
+            let is_defined = is_defined && pending.is_empty() && w.undefined.is_none();
+            for lane in (0..LANES).filter(|_| !is_defined) {
                 let mut marks = (0_u64, None);
                 for i in (0..per_register).filter(|_| !is_defined) {
                     let (row, column) = place_of_sum(lane, n * per_register + i);
@@ -485,7 +486,7 @@ impl Machine<'_> {
             let state = w.products.fragment(register);
             state.adding += 1;
             state.product = pc;
-            state.sums = Some(Box::new(words));
+            **state.sums.get_or_insert_default() = words;
             state.undefined = undefined;
             state.added = Some(((m.shape.n, m.sum), fences));
         }
@@ -573,18 +574,43 @@ impl Machine<'_> {
     }
 }
 
-/// The sums of each register, from what they were.
+/// Returns the sums of each register, from what they were.
 fn add_floats(m: &Wgmma, a: &Matrix, b: &Matrix, held: &[[u32; LANES]]) -> Vec<[u32; LANES]> {
-    let (columns, depth) = (m.shape.n as usize, a.depth);
-    let mut factors = Factors::zeros();
-    for (to, value) in factors.a.iter_mut().zip(a.decoded(m, 0)) {
-        *to = value;
+    #[cfg(target_arch = "x86_64")]
+    if has_v3() {
+        // SAFETY: the processor has what it was compiled for.
+        return unsafe { add_floats_v3(m, a, b, held) };
     }
-    let of_b = b.decoded(m, 1);
-    let mut all = vec![0.0; ROWS as usize * columns];
-    each_sum(m, held, |row, column, bits| {
-        all[row * columns + column] = f64::from(decode(m.sum, bits));
+    add_floats_any(m, a, b, held)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,bmi2")]
+fn add_floats_v3(m: &Wgmma, a: &Matrix, b: &Matrix, held: &[[u32; LANES]]) -> Vec<[u32; LANES]> {
+    add_floats_any(m, a, b, held)
+}
+
+/// Operands and sums are converted once for the whole tile.
+#[inline(always)]
+fn add_floats_any(m: &Wgmma, a: &Matrix, b: &Matrix, held: &[[u32; LANES]]) -> Vec<[u32; LANES]> {
+    let (columns, depth) = (m.shape.n as usize, a.depth);
+    let (of_a, of_b) = (a.decoded(m, 0), b.decoded(m, 1));
+    let strips = of_b.chunks_exact(STRIP * depth).flat_map(|strip| {
+        (0..depth).map(move |k| std::array::from_fn(|column| strip[column * depth + k]))
     });
+    let mut of_b = Vec::with_capacity(columns * depth / STRIP);
+    of_b.extend(strips);
+    let factors = Factors { a: &of_a, b: &of_b };
+    let mut sums = vec![0.0; ROWS as usize * columns];
+    if m.sum == Elem::F16 {
+        each_sum(m, |at, n, lane, shift| {
+            sums[at] = f64::from(f16_to_f32(held[n][lane] >> shift & 0xffff));
+        });
+    } else {
+        each_sum(m, |at, n, lane, _| {
+            sums[at] = f64::from(f32::from_bits(held[n][lane]))
+        });
+    }
     let of_bytes = m.ab[0].bits() == 8;
     let precision = match m.ab[0] {
         Elem::F16 => Precision::OF_HALVES,
@@ -594,41 +620,24 @@ fn add_floats(m: &Wgmma, a: &Matrix, b: &Matrix, held: &[[u32; LANES]]) -> Vec<[
         },
         _ => Precision::OF_SINGLES,
     };
-    for first in (0..columns).step_by(COLUMNS) {
-        let count = COLUMNS.min(columns - first);
-        for column in 0..count {
-            let line = &of_b[(first + column) * depth..][..depth];
-            for (k, &value) in line.iter().enumerate() {
-                let place = (column / STRIP * depth + k) * STRIP + column % STRIP;
-                factors.b[place] = value;
-            }
-        }
-        let mut sums = [0.0; ROWS as usize * COLUMNS];
-        let sums = &mut sums[..ROWS as usize * count];
-        for (row, to) in sums.chunks_exact_mut(count).enumerate() {
-            to.copy_from_slice(&all[row * columns + first..][..count]);
-        }
-        let mut add = |products: &dyn Products| products.add_to(sums, count, depth, &(0..depth));
-        add_products(m.ab[0], precision, &factors, &mut add);
-        for (row, from) in sums.chunks_exact(count).enumerate() {
-            all[row * columns + first..][..count].copy_from_slice(from);
-        }
-    }
+    add_products(precision, factors, &mut |products| {
+        products.add_to(&mut sums, columns, depth, &(0..depth));
+    });
     let fraction = if of_bytes {
         FRACTION_OF_BYTES
     } else {
         u32::MAX
     };
     let words: Vec<u32> = if m.sum == Elem::F16 {
-        all.iter()
+        sums.iter()
             .map(|sum| F16.encode(*sum, Round::Nearest, false))
             .collect()
     } else {
-        all.iter()
+        sums.iter()
             .map(|sum| canonical(f32::from_bits(cut(*sum).to_bits() & fraction)))
             .collect()
     };
-    to_registers(m, |row, column| words[row * columns + column])
+    to_registers(m, &words)
 }
 
 /// The exponent of the smallest unit of a factor of fp8.
@@ -638,52 +647,52 @@ fn least_of_bytes(elem: Elem) -> i32 {
 
 fn add_integers(m: &Wgmma, a: &Matrix, b: &Matrix, held: &[[u32; LANES]]) -> Vec<[u32; LANES]> {
     let columns = m.shape.n as usize;
-    let mut all = vec![0_i32; ROWS as usize * columns];
-    each_sum(m, held, |row, column, bits| {
-        all[row * columns + column] = bits as i32;
-    });
-    to_registers(m, |row, column| {
-        let line = |of: &Matrix, n: usize, elem: Elem| -> Vec<i32> {
-            let line = &of.values[n * of.depth..][..of.depth];
-            line.iter().map(|bits| number(elem, *bits)).collect()
-        };
-        let (x, y) = (line(a, row, m.ab[0]), line(b, column, m.ab[1]));
-        let product = x.iter().zip(&y).map(|(x, y)| x * y).sum();
-        let sum = all[row * columns + column];
-        let sum = if m.saturate {
-            sum.saturating_add(product)
-        } else {
-            sum.wrapping_add(product)
-        };
-        sum as u32
-    })
+    let numbers = |of: &Matrix, elem: Elem| -> Vec<i32> {
+        of.values.iter().map(|bits| number(elem, *bits)).collect()
+    };
+    let (of_a, of_b) = (numbers(a, m.ab[0]), numbers(b, m.ab[1]));
+    let mut words = vec![0; ROWS as usize * columns];
+    each_sum(m, |at, n, lane, _| words[at] = held[n][lane]);
+    for (x, row) in of_a
+        .chunks_exact(a.depth)
+        .zip(words.chunks_exact_mut(columns))
+    {
+        for (y, word) in of_b.chunks_exact(b.depth).zip(row) {
+            let product: i32 = x.iter().zip(y).map(|(x, y)| x * y).sum();
+            let sum = *word as i32;
+            let sum = if m.saturate {
+                sum.saturating_add(product)
+            } else {
+                sum.wrapping_add(product)
+            };
+            *word = sum as u32;
+        }
+    }
+    to_registers(m, &words)
 }
 
-/// Row, column and bits of each sum.
-fn each_sum(m: &Wgmma, held: &[[u32; LANES]], mut each: impl FnMut(usize, usize, u32)) {
+/// Calls `each` with the place of each sum in the tile, by rows, and with its register, lane and first bit there.
+#[inline(always)]
+fn each_sum(m: &Wgmma, mut each: impl FnMut(usize, usize, usize, u32)) {
     let per_register = m.sum.per_register() as usize;
-    let mask = u32::MAX >> (32 - m.sum.bits());
-    for (n, words) in held.iter().enumerate() {
-        for (lane, word) in words.iter().enumerate() {
-            for i in 0..per_register {
+    for n in 0..m.d.len() {
+        for i in 0..per_register {
+            for lane in 0..LANES {
                 let (row, column) = place_of_sum(lane, n * per_register + i);
-                each(row, column, word >> (i as u32 * m.sum.bits()) & mask);
+                let at = row * m.shape.n as usize + column;
+                each(at, n, lane, i as u32 * m.sum.bits());
             }
         }
     }
 }
 
-fn to_registers(m: &Wgmma, sum: impl Fn(usize, usize) -> u32) -> Vec<[u32; LANES]> {
-    let per_register = m.sum.per_register() as usize;
-    let word = |n: usize, lane: usize| {
-        (0..per_register).fold(0, |all, i| {
-            let (row, column) = place_of_sum(lane, n * per_register + i);
-            all | sum(row, column) << (i as u32 * m.sum.bits())
-        })
-    };
-    (0..m.d.len())
-        .map(|n| std::array::from_fn(|lane| word(n, lane)))
-        .collect()
+#[inline(always)]
+fn to_registers(m: &Wgmma, words: &[u32]) -> Vec<[u32; LANES]> {
+    let mut registers = vec![[0; LANES]; m.d.len()];
+    each_sum(m, |at, n, lane, shift| {
+        registers[n][lane] |= words[at] << shift
+    });
+    registers
 }
 
 #[cfg(test)]

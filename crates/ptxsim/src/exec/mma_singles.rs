@@ -1,4 +1,5 @@
-//! Sums of products as `mma_sums` defines them, for finite factors of at most 11 significant bits (f16 and fp8).
+//! Sums of products as `mma_sums` defines them, for factors of at most 11 significant bits (all formats but f32 and f64)
+//! that are neither very large nor very small.
 //!
 //! Their products are exact in f32. Scaled, so that the bits to be kept lie before the point, they fit i32. So a vector
 //! holds eight of them and not four, and one instruction cuts off.
@@ -8,45 +9,40 @@ use crate::isa::mma::STRIP;
 use std::arch::x86_64::*;
 use std::ops::Range;
 
+/// Factors are 0, or their magnitude is at least this and less than its reciprocal. Products then lie where f32 has all of
+/// its bits, and so do the scales. All numbers of f16 and fp8 are in between.
+const SMALLEST: f32 = f32::from_bits((127 - 40) << 23);
+
 /// It can only be made on processors with AVX2.
-pub struct OfHalves<'a> {
-    values: &'a Factors<f32>,
-    units: &'a Factors<f32>,
+pub struct InSingles<'a> {
+    values: Factors<'a, f32>,
+    units: Derived<f32>,
     /// Two to the number of bits that are kept.
     below: f32,
 }
 
-impl<'a> OfHalves<'a> {
-    /// Returns nothing where a factor is not finite. `units` has room for what is worked out.
+impl<'a> InSingles<'a> {
+    /// Returns nothing where a factor is not finite, or too large or too small.
     #[target_feature(enable = "avx2,fma,bmi2")]
-    pub fn new(
-        values: &'a Factors<f32>,
-        units: &'a mut Factors<f32>,
-        precision: Precision,
-    ) -> Option<OfHalves<'a>> {
-        let [least_of_a, least_of_b] = precision
-            .least
-            .map(|exponent| f32::from_bits(((127 + exponent) as u32) << 23));
-        let mut finite = true;
-        for (values, units, least) in [
-            (&values.a, &mut units.a, least_of_a),
-            (&values.b, &mut units.b, least_of_b),
-        ] {
-            for (x, unit) in values.iter().zip(units) {
-                finite &= x.is_finite();
-                *unit = unit_of_single(*x, least);
-            }
-        }
-        let below = (1_u32 << precision.kept) as f32;
-        finite.then_some(OfHalves {
+    pub fn new(values: Factors<'a, f32>, precision: Precision) -> Option<InSingles<'a>> {
+        let unit_of = precision.least.map(|exponent| {
+            let least = f32::from_bits(((127 + exponent) as u32) << 23);
+            move |x| unit_of_single(x, least)
+        });
+        let all = values.a.iter().chain(values.b.as_flattened());
+        let fits = all.fold(true, |fit, x| {
+            let is_between = (x.abs() >= SMALLEST) & (x.abs() < 1.0 / SMALLEST);
+            fit & (is_between | (*x == 0.0))
+        });
+        fits.then(|| InSingles {
             values,
-            units,
-            below,
+            units: Derived::new(values, unit_of),
+            below: (1_u32 << precision.kept) as f32,
         })
     }
 }
 
-impl Products for OfHalves<'_> {
+impl Products for InSingles<'_> {
     #[inline(always)]
     fn add_to(&self, sums: &mut [f64], columns: usize, depth: usize, depths: &Range<usize>) {
         // SAFETY: whoever made `self` had what the function was compiled for.
@@ -82,15 +78,16 @@ fn integers(x: __m256i) -> [i32; STRIP] {
     unsafe { std::mem::transmute(x) }
 }
 
-impl OfHalves<'_> {
-    /// Adds to sums that f32 can hold. There are at most 16 columns of A of f16: that many products, each smaller than
+impl InSingles<'_> {
+    /// Adds to sums that f32 can hold. There are at most 16 columns of A of 16 bits or more: that many products, each smaller than
     /// four times the largest unit and cut off 25 bits below it, stay below 2^31. 32 products of fp8 have room to spare.
     #[target_feature(enable = "avx2,fma,bmi2")]
     fn add(&self, sums: &mut [f64], columns: usize, depth: usize, depths: &Range<usize>) {
+        let (values, units) = (self.values, self.units.factors());
         for (row, sums) in sums.chunks_exact_mut(columns).enumerate() {
             for (strip, to) in sums.as_chunks_mut::<STRIP>().0.iter_mut().enumerate() {
-                let values = self.values.pair(row, strip, depth, depths);
-                let units = self.units.pair(row, strip, depth, depths);
+                let values = values.pair(row, strip, depth, depths);
+                let units = units.pair(row, strip, depth, depths);
                 *to = add_halves(*to, values, units, self.below);
             }
         }
@@ -120,7 +117,7 @@ fn add_halves(to: [f64; STRIP], values: Pair<f32>, units: Pair<f32>, below: f32)
         sum = _mm256_add_epi32(sum, term);
     }
     let (largest, sum) = (singles(largest), integers(sum));
-    // A product that is not 0 has a unit of at least 2^-28. Where all are 0, the scale may be infinite.
+    // A product that is not 0 has a unit of at least 2^-80. Where all are 0, the scale may be infinite.
     let usual = |largest: f32| (1e-30..=f32::MAX).contains(&largest);
     let (mut all_usual, mut result) = (true, [0.0; STRIP]);
     for l in 0..STRIP {
@@ -167,6 +164,13 @@ mod tests {
         bits.prop_map(f16_to_f32)
     }
 
+    /// Numbers of tf32 that are neither too large nor too small.
+    fn single() -> impl Strategy<Value = f32> {
+        let bits = (any::<u32>(), 127 - 40..127 + 40_u32);
+        let some = bits.prop_map(|(bits, exponent)| bits & 0x807f_e000 | exponent << 23);
+        prop_oneof![5 => some.prop_map(f32::from_bits), 5 => half()]
+    }
+
     fn addend() -> impl Strategy<Value = f32> {
         let special = vec![
             0,
@@ -185,38 +189,43 @@ mod tests {
         ]
     }
 
-    fn factors(some: &[f32], zeros: bool) -> Factors<f32> {
-        let mut all = Factors::zeros();
+    /// The first half of the numbers as A, and the second half as B.
+    fn factors(some: &[f32]) -> Factors<'_, f32> {
         let (a, b) = some.split_at(some.len() / 2);
-        for (to, from) in [(&mut all.a, a), (&mut all.b, b)] {
-            for (to, from) in to.iter_mut().zip(from) {
-                *to = if zeros { 0.0 * from } else { *from };
-            }
+        Factors {
+            a,
+            b: b.as_chunks().0,
         }
-        all
     }
 
     proptest! {
         /// Bit for bit the sums of the definition.
         #[test]
         fn the_same_bits_as_in_doubles(
-            some in prop::collection::vec(half(), 512),
+            halves in prop::collection::vec(half(), 512),
+            singles in prop::collection::vec(single(), 512),
             addends in prop::collection::vec(addend(), 256),
             (columns, depths) in prop::sample::select(vec![(8, 0..16), (16, 0..16), (16, 4..12)]),
             zeros in prop::bool::weighted(0.1),
             kept in prop::sample::select(vec![25, 13]),
+            is_half in any::<bool>(),
         ) {
-            let precision = Precision { kept, ..Precision::OF_HALVES };
-            let values = factors(&some, zeros);
-            let mut units = Factors::zeros();
+            let (some, precision) = if is_half {
+                (halves, Precision { kept, ..Precision::OF_HALVES })
+            } else {
+                (singles, Precision::OF_SINGLES)
+            };
+            let some: Vec<f32> = some.iter().map(|x| if zeros { 0.0 * x } else { *x }).collect();
+            let values = factors(&some);
             if has_v3() {
                 // SAFETY: the processor has what it was compiled for.
-                let halves = unsafe { OfHalves::new(&values, &mut units, precision) };
-                let halves = halves.expect("all are finite");
-                let mut sums: Vec<f64> = addends.iter().map(|c| f64::from(*c)).collect();
+                let halves = unsafe { InSingles::new(values, precision) };
+                let halves = halves.expect("all fit");
+                let addends = addends.iter().take(16 * columns);
+                let mut sums: Vec<f64> = addends.map(|c| f64::from(*c)).collect();
                 let mut expected = sums.clone();
                 halves.add_to(&mut sums, columns, 16, &depths);
-                InDoubles::new(&values, precision).add_to(&mut expected, columns, 16, &depths);
+                InDoubles::new(values, precision).add_to(&mut expected, columns, 16, &depths);
                 for (sum, expected) in sums.iter().zip(&expected) {
                     let both_nan = sum.is_nan() && expected.is_nan();
                     prop_assert!(both_nan || sum.to_bits() == expected.to_bits(), "{sum:e} {expected:e}");
@@ -230,27 +239,26 @@ mod tests {
         if !has_v3() {
             return;
         }
-        let values = factors(&[f16_to_f32(0x7bff); 512], false);
-        let mut units = Factors::zeros();
+        let some = [f16_to_f32(0x7bff); 512];
+        let values = factors(&some);
         // SAFETY: as above.
-        let halves = unsafe { OfHalves::new(&values, &mut units, Precision::OF_HALVES) };
-        let halves = halves.expect("all are finite");
+        let halves = unsafe { InSingles::new(values, Precision::OF_HALVES) };
+        let halves = halves.expect("all fit");
         let mut sums = [f64::from(f32::from_bits(0x4eff_ffff)); 8];
         let mut expected = sums;
         halves.add_to(&mut sums, 8, 16, &(0..16));
-        InDoubles::new(&values, Precision::OF_HALVES).add_to(&mut expected, 8, 16, &(0..16));
+        InDoubles::new(values, Precision::OF_HALVES).add_to(&mut expected, 8, 16, &(0..16));
         assert_eq!(sums, expected);
     }
 
     #[test]
-    fn factors_that_are_not_finite_are_not_for_it() {
-        for bits in [0x7c00, 0xfc00, 0x7e00] {
-            let mut values = factors(&[1.0; 512], false);
-            values.b[17] = f16_to_f32(bits);
-            let mut units = Factors::zeros();
+    fn factors_that_are_too_large_or_too_small_are_not_for_it() {
+        for factor in [f32::INFINITY, f32::NAN, -1.0 / SMALLEST, SMALLEST / 2.0] {
+            let mut some = [1.0; 512];
+            some[256 + 17] = factor;
             if has_v3() {
                 // SAFETY: as above.
-                let halves = unsafe { OfHalves::new(&values, &mut units, Precision::OF_HALVES) };
+                let halves = unsafe { InSingles::new(factors(&some), Precision::OF_HALVES) };
                 assert!(halves.is_none());
             }
         }
