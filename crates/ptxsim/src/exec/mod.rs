@@ -1,25 +1,23 @@
 //! Execution: registers and arithmetic of a warp, its memory accesses, its schedule.
 
-mod address;
+pub mod access;
 mod arising;
 pub mod async_copy;
-mod atomics;
+pub mod atomics;
 mod barrier;
 pub mod bulk;
 pub mod cluster;
 pub mod cmp_ops;
 pub mod convert_ops;
-pub mod cost;
 mod exchange;
 pub mod float_ops;
 pub mod frames;
 pub mod half_ops;
+pub mod handing;
 mod heap;
 mod images;
 pub mod int_ops;
-pub mod layout;
 pub mod mbarrier;
-mod mem;
 mod mma_exact;
 #[cfg(target_arch = "x86_64")]
 mod mma_halves;
@@ -27,16 +25,14 @@ pub mod mma_run;
 mod mma_scaled;
 pub mod mma_sparse;
 mod mma_sums;
-mod observe;
+pub mod observe;
 pub mod packed_ops;
-pub mod pattern;
 mod print;
 mod provenance;
 pub mod registers;
 mod remote;
 mod sequence;
 pub mod state;
-mod steady;
 pub mod stream;
 mod tensor;
 pub mod tensormap;
@@ -44,8 +40,6 @@ pub mod tensormap;
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests;
 pub mod undefined;
-mod visits;
 pub mod warp;
 pub mod warpgroup;
-mod watch;
 mod wgmma;
