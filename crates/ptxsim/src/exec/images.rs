@@ -145,11 +145,7 @@ impl Machine<'_> {
                 continue;
             }
             let site = Site { mask: inside, ..s };
-            let transfer = if t.store {
-                Transfer::Store(&t.access)
-            } else {
-                Transfer::Load(&t.access)
-            };
+            let transfer = Transfer::new(&t.access, t.store);
             let x = LaneAccess::new(site, &at, bytes, transfer.direction());
             self.within_allocation::<CHECKS>(b, w, transfer, &x, i);
         }

@@ -2,7 +2,7 @@
 //! align and cut off inside, and cut off again where the result is f32. Integers and f64 are in
 //! `mma_exact`.
 
-use super::access::address::{Addresses, Site, addresses, split};
+use super::access::address::{Site, addresses, split};
 use super::access::transfer::Transfer;
 use super::access::{Counting, LaneAccess, Target};
 use super::mma_exact::{doubles, integers};
@@ -65,17 +65,7 @@ impl Machine<'_> {
                 self.with_undefined(w, inst, s.mask, |regs| op.compute(regs));
                 Ok(())
             }
-            Mma::Matrices(m) => {
-                let all = addresses(&w.regs, m.address, m.offset);
-                self.ldmatrix::<CHECKS>(
-                    b,
-                    w,
-                    (m.transpose, &m.registers, m.space),
-                    &all,
-                    s,
-                    !m.stores,
-                )
-            }
+            Mma::Matrices(m) => self.matrices::<CHECKS>(b, w, m, s),
         }
     }
 
@@ -104,11 +94,7 @@ impl Machine<'_> {
             let counted = self.costs[s.pc as usize];
             let again = |(_, earlier): &Step| (0..LANES).all(|l| earlier[l].1 == place[l].1);
             let again = t.stride_is_0 && t.steps[..n].iter().any(again);
-            let transfer = if store {
-                Transfer::Store(access)
-            } else {
-                Transfer::Load(access)
-            };
+            let transfer = Transfer::new(access, store);
             if whole {
                 self.access::<CHECKS>(b, w, transfer, s)?;
                 if again && !store {
@@ -204,22 +190,22 @@ impl Machine<'_> {
 
     /// Lane 8 i + j gives the address of row j of matrix i. Lane l then holds elements 2 (l % 4) and
     /// the next of row l / 4 (PTX ISA 9.7.15.5.15).
-    fn ldmatrix<const CHECKS: bool>(
+    fn matrices<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
         w: &mut Warp,
-        (transpose, registers, space): (bool, &[u32], AddressSpace),
-        all: &Addresses,
+        m: &Matrices,
         s: Site,
-        load: bool,
     ) -> Run<()> {
+        let (registers, load) = (&m.registers, !m.stores);
+        let all = addresses(&w.regs, m.address, m.offset);
         let used = if registers.len() == 4 {
             ALL
         } else {
             (1_u32 << (8 * registers.len())) - 1
         };
         let mut room = [0; LANES];
-        let (space, same, a) = split(space, all, used, &mut room);
+        let (space, same, a) = split(m.space, &all, used, &mut room);
         if space != AddressSpace::Shared || same != used {
             return self.fault(
                 FaultKind::OutOfBounds,
@@ -254,7 +240,7 @@ impl Machine<'_> {
             for l in 0..LANES {
                 for half in 0..2 {
                     let (r, c) = (l / 4, 2 * (l % 4) + half);
-                    let (r, c) = if transpose { (c, r) } else { (r, c) };
+                    let (r, c) = if m.transpose { (c, r) } else { (r, c) };
                     let at = a[8 * i + r] as usize + 2 * c;
                     let shift = 16 * half;
                     let value = &mut w.regs.r32[register as usize].0[l];

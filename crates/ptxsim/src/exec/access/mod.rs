@@ -238,10 +238,11 @@ impl Machine<'_> {
     ) {
         let values = transfer.values::<CHECKS>(&w.regs);
         let values = values.as_ref();
-        let seen = self.observe_global::<CHECKS>(b, w, i, &LaneAccess { values, ..*x });
+        let x = LaneAccess { values, ..*x };
+        let seen = self.observe_global::<CHECKS>(b, w, i, &x);
         let content = &mut self.memory.at_mut(i).content;
-        self.progress += transfer.run(&mut w.regs, content, seen, x, false);
-        self.follow::<CHECKS>(b, w, transfer, x, Target::Global(i));
+        self.progress += transfer.run(&mut w.regs, content, seen, &x, false);
+        self.follow::<CHECKS>(b, w, transfer, &x, Target::Global(i));
     }
 
     /// As [`Self::within_allocation`], in the shared memory of a block: of `owner`, or of the block at work.
@@ -256,11 +257,11 @@ impl Machine<'_> {
     ) {
         let values = transfer.values::<CHECKS>(&w.regs);
         let values = values.as_ref();
-        let described = LaneAccess { values, ..*x };
-        let seen = self.observe_shared::<CHECKS>(b, w, owner.as_deref_mut(), &described);
+        let x = LaneAccess { values, ..*x };
+        let seen = self.observe_shared::<CHECKS>(b, w, owner.as_deref_mut(), &x);
         let of = owner.unwrap_or(b);
-        self.progress += transfer.run(&mut w.regs, &mut of.shared, seen, x, true);
-        self.follow::<CHECKS>(of, w, transfer, x, Target::Shared);
+        self.progress += transfer.run(&mut w.regs, &mut of.shared, seen, &x, true);
+        self.follow::<CHECKS>(of, w, transfer, &x, Target::Shared);
     }
 
     fn in_local<const CHECKS: bool>(

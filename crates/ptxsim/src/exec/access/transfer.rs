@@ -21,6 +21,14 @@ pub enum Transfer<'a> {
 }
 
 impl<'a> Transfer<'a> {
+    pub fn new(access: &'a Access, stores: bool) -> Self {
+        if stores {
+            Transfer::Store(access)
+        } else {
+            Transfer::Load(access)
+        }
+    }
+
     #[inline(always)]
     pub fn access(self) -> &'a Access {
         match self {
@@ -72,7 +80,9 @@ impl<'a> Transfer<'a> {
             if let Transfer::Update(atom) = self {
                 changes += u64::from(update(regs, atom, slot, lane, shared));
             } else {
-                slot.copy_from_slice(&collect(regs, self.access(), lane)[..bytes]);
+                let own = || collect(regs, self.access(), lane);
+                let value = x.values.map_or_else(own, |values| values[lane]);
+                slot.copy_from_slice(&value[..bytes]);
             }
         }
         changes
@@ -81,9 +91,12 @@ impl<'a> Transfer<'a> {
 
 #[inline(always)]
 pub fn word(bytes: &[u8], width: u32) -> u64 {
-    let mut all = [0; 8];
-    all[..width as usize].copy_from_slice(&bytes[..width as usize]);
-    u64::from_le_bytes(all)
+    match width {
+        1 => u64::from(bytes[0]),
+        2 => u64::from(u16::from_le_bytes(bytes_at(bytes, 0))),
+        4 => u64::from(u32::from_le_bytes(bytes_at(bytes, 0))),
+        _ => u64::from_le_bytes(bytes_at(bytes, 0)),
+    }
 }
 
 /// Fills the registers of one lane from the start of `bytes`.

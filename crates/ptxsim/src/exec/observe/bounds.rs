@@ -1,5 +1,5 @@
 //! Accesses that are not aligned, lie in no memory, or lie outside of the variable that their address was computed from
-//! (`origins` has how far that is known). On a GPU the first two are faults, and they end a launch here, too; so does the last.
+//! (`origins` has how far that is known). Each of them ends the launch with a fault.
 
 use crate::exec::access::LaneAccess;
 use crate::exec::access::address::{Addresses, Site};
