@@ -295,7 +295,8 @@ fn usual_name(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns the name in `known` that is close to `name` or the only one that begins with it, or else all names.
+/// Returns the name in `known` that means the same, is close to `name`, or is the only one that begins with it, or else
+/// all names.
 pub fn suggest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Suggestion<'a> {
     let known: Vec<&str> = known.collect();
     if let Some(own) = usual_name(name).filter(|own| known.contains(own)) {

@@ -4,10 +4,10 @@ use crate::analysis::AnalysedProgram;
 use crate::check::global::{Clustered, GlobalShadow};
 use crate::circumstance::Circumstances;
 use crate::exec::cluster::Cluster;
-use crate::exec::cost::Issues;
+use crate::exec::observe::cost::Issues;
+use crate::exec::observe::initialisation::Left;
 use crate::exec::state::Machine;
 use crate::exec::stream::Known;
-use crate::exec::undefined::Left;
 use crate::memory::Memory;
 use crate::quick::QuickMap;
 use crate::report::{Cost, Findings};
@@ -126,6 +126,7 @@ impl<'a> Job<'a> {
             grid: self.grid,
             cluster: self.cluster,
         };
+        memory.forget_origins();
         Machine {
             program: self.program,
             origins: self.program.origins(),
@@ -145,7 +146,6 @@ impl<'a> Job<'a> {
             issues: Issues::new(code.len()),
             findings: Findings::default(),
             ways: Known::new(self.program),
-            global_origins: QuickMap::default(),
             left: Left::new(),
             followed: QuickMap::default(),
             instructions_left: self.limits.instructions,

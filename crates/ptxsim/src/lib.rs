@@ -6,8 +6,9 @@
 //! It knows nothing of gates, files or the clock.
 //!
 //! The way through: `parse` (text to syntax tree), `decode` (names to register numbers, words to
-//! operations), `isa` (what each instruction is), `exec` (a warp's lanes side by side), `launch` (what fits), `schedule` (blocks and
-//! warps in turn), `parallel` (blocks on several threads), `check` (races), `report`.
+//! operations), `isa` (what each instruction is), `exec` (a warp's lanes side by side; `exec::access`, the one path to memory, and
+//! `exec::observe`, the checks on it), `launch` (what fits), `schedule` (blocks and warps in turn), `parallel` (blocks on several
+//! threads), `check` (what races are), `report`.
 //!
 //! # Where the ISA leaves the result open
 //! - The `.approx` functions are within an ulp of exact (`num::approx`); a GPU's last bits differ.

@@ -4,10 +4,15 @@
 use crate::heap::Heap;
 use crate::image::{Bound, Image};
 use crate::isa::{HEAP_BASE, HOST_BASE, IMAGE_BASE, MODULE_BASE};
+use crate::tensor_map::MAP_BYTES;
 use crate::turn::{Turn, mixed};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
+
+mod content;
+
+use content::Known;
+pub(crate) use content::{Content, Missing, Origin, SharedBytes, Unwritten, Witness};
 
 /// Bytes between allocations, at least.
 const GAP: u64 = 1 << 16;
@@ -16,8 +21,7 @@ const GAP: u64 = 1 << 16;
 pub struct Allocation {
     pub name: String,
     pub base: u64,
-    pub data: Bytes,
-    known: Known,
+    pub(crate) content: Content<SharedBytes>,
     pub read_only: bool,
     /// Bytes that it had in the beginning.
     reserved: usize,
@@ -26,131 +30,6 @@ pub struct Allocation {
 /// Variables of a module that are not in memory now.
 #[derive(Clone, Debug)]
 pub struct Variables(Vec<Allocation>);
-
-/// Bytes of which copies are cheap until one of them is written.
-#[derive(Clone, Debug)]
-pub struct Bytes(Arc<Vec<u8>>);
-
-impl std::ops::Deref for Bytes {
-    type Target = [u8];
-    #[inline(always)]
-    fn deref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl std::ops::DerefMut for Bytes {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut [u8] {
-        Arc::<Vec<u8>>::make_mut(&mut self.0)
-    }
-}
-
-/// Which bytes something wrote: one bit each.
-#[derive(Clone, Debug)]
-pub struct Known {
-    bits: Vec<u64>,
-    /// Nothing is missing: no need to look.
-    pub all: bool,
-}
-
-/// The words that hold the bits of a stretch, and which of their bits.
-#[inline(always)]
-fn words(offset: usize, bytes: usize, mut each: impl FnMut(usize, u64)) {
-    let (mut at, end) = (offset, offset + bytes);
-    while at < end {
-        let here = (64 - at % 64).min(end - at);
-        each(at / 64, (u64::MAX >> (64 - here)) << (at % 64));
-        at += here;
-    }
-}
-
-impl Known {
-    pub fn none(bytes: usize) -> Known {
-        Known {
-            bits: vec![0; bytes.div_ceil(64)],
-            all: bytes == 0,
-        }
-    }
-
-    /// `bytes` is at most 16 and nothing here crosses a multiple of 16.
-    #[inline(always)]
-    fn bits_of(offset: usize, bytes: usize) -> (usize, u64) {
-        (offset / 64, ((1_u64 << bytes) - 1) << (offset % 64))
-    }
-
-    #[inline(always)]
-    pub fn set(&mut self, offset: usize, bytes: usize) {
-        if self.all {
-            return;
-        }
-        if offset % 16 + bytes <= 16 {
-            let (word, bits) = Self::bits_of(offset, bytes);
-            self.bits[word] |= bits;
-        } else {
-            (offset..offset + bytes).for_each(|i| self.bits[i / 64] |= 1 << (i % 64));
-        }
-    }
-
-    /// A byte has no value any more.
-    pub fn unset(&mut self, offset: usize) {
-        if self.all {
-            (self.all, _) = (false, self.bits.fill(u64::MAX));
-        }
-        self.put(offset, false);
-    }
-
-    pub fn put(&mut self, offset: usize, known: bool) {
-        if !self.all {
-            let bit = 1 << (offset % 64);
-            let word = &mut self.bits[offset / 64];
-            *word = if known { *word | bit } else { *word & !bit };
-        }
-    }
-
-    /// Whether all of a stretch has values; `bytes` may be any number.
-    #[inline(always)]
-    pub fn holds(&self, offset: usize, bytes: usize) -> bool {
-        let mut there = true;
-        if !self.all {
-            words(offset, bytes, |word, bits| {
-                there &= self.bits[word] & bits == bits
-            });
-        }
-        there
-    }
-
-    /// All of a stretch gets values; `bytes` may be any number.
-    #[inline(always)]
-    pub fn cover(&mut self, offset: usize, bytes: usize) {
-        if !self.all {
-            words(offset, bytes, |word, bits| self.bits[word] |= bits);
-        }
-    }
-
-    /// The first byte without a value.
-    #[inline(always)]
-    pub fn missing(&self, offset: usize, bytes: usize) -> Option<usize> {
-        if self.all {
-            return None;
-        }
-        if offset % 16 + bytes <= 16 {
-            let (word, bits) = Self::bits_of(offset, bytes);
-            if self.bits[word] & bits == bits {
-                return None;
-            }
-        }
-        (offset..offset + bytes).find(|&i| self.bits[i / 64] >> (i % 64) & 1 == 0)
-    }
-
-    fn set_range(&mut self, offset: usize, bytes: usize, total: usize) {
-        if offset == 0 && bytes == total {
-            self.all = true;
-        } else {
-            (offset..offset + bytes).for_each(|i| self.set(i, 1));
-        }
-    }
-}
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -260,10 +139,10 @@ impl Memory {
             .ok_or_else(|| MemoryError(self.near(address)))?;
         let a = &mut self.allocations[i];
         let at = (address - a.base) as usize;
-        if at == 0 && bytes == a.data.len() {
-            a.known = Known::none(bytes);
+        if at == 0 && bytes == a.len() {
+            a.content.known = Known::none(bytes);
         } else {
-            (at..at + bytes).for_each(|offset| a.known.unset(offset));
+            (at..at + bytes).for_each(|offset| a.content.forget(offset));
         }
         Ok(())
     }
@@ -273,8 +152,8 @@ impl Memory {
         let first = self.allocations.partition_point(|a| a.base < HEAP_BASE);
         self.allocations[first..]
             .iter()
-            .filter(|a| !a.data.is_empty())
-            .map(|a| (a.name.as_str(), a.base, a.data.len()))
+            .filter(|a| a.len() > 0)
+            .map(|a| (a.name.as_str(), a.base, a.len()))
     }
 
     /// Returns the device address: aligned to 256 bytes, as cudaMalloc promises. The bytes have no
@@ -360,17 +239,16 @@ impl Memory {
         known: bool,
         read_only: bool,
     ) {
-        let mut bits = Known::none(data.len());
         let reserved = data.len();
-        bits.all |= known;
+        let mut content = Content::new(SharedBytes::new(data));
+        content.known.all |= known;
         let at = self.allocations.partition_point(|a| a.base < base);
         self.allocations.insert(
             at,
             Allocation {
                 name: name.into(),
                 base,
-                data: Bytes(Arc::new(data)),
-                known: bits,
+                content,
                 read_only,
                 reserved,
             },
@@ -391,7 +269,7 @@ impl Memory {
 
     /// The content of each allocation.
     pub(crate) fn contents(&self) -> impl Iterator<Item = &[u8]> {
-        self.allocations.iter().map(|a| &*a.data)
+        self.allocations.iter().map(|a| &*a.content.bytes)
     }
 
     /// A block behind all others: numbers of allocations stay what they are.
@@ -411,9 +289,7 @@ impl Memory {
     /// Nothing can be read or written at `base` any more.
     pub(crate) fn empty(&mut self, base: u64) {
         if let Some(i) = self.find(base, 0) {
-            let a = &mut self.allocations[i];
-            a.data = Bytes(Arc::default());
-            a.known = Known::none(0);
+            self.allocations[i].content = Content::new(SharedBytes::default());
         }
     }
 
@@ -422,7 +298,7 @@ impl Memory {
     pub(crate) fn holding(&self, hint: usize, address: u64, bytes: usize) -> Option<usize> {
         let holds = |a: &Allocation| {
             let at = address.wrapping_sub(a.base);
-            at <= a.data.len() as u64 && bytes <= a.data.len() - at as usize
+            at <= a.len() as u64 && bytes <= a.len() - at as usize
         };
         if self.allocations.get(hint).is_some_and(holds) {
             return Some(hint);
@@ -430,25 +306,39 @@ impl Memory {
         self.find(address, bytes as u64)
     }
 
+    /// Writes as the host does, before a launch or after it: no observer is asked.
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
         let i = self
             .find(address, bytes.len() as u64)
             .ok_or_else(|| MemoryError(self.near(address)))?;
         let a = &mut self.allocations[i];
         let at = (address - a.base) as usize;
-        a.data[at..at + bytes.len()].copy_from_slice(bytes);
-        let total = a.data.len();
-        a.known.set_range(at, bytes.len(), total);
+        a.content.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        let total = a.len();
+        a.content.known.set_range(at, bytes.len(), total);
         Ok(())
     }
 
+    /// Reads as the host does: no observer is asked.
     pub fn read(&self, address: u64, bytes: usize) -> Result<&[u8], MemoryError> {
         let i = self
             .find(address, bytes as u64)
             .ok_or_else(|| MemoryError(self.near(address)))?;
         let a = &self.allocations[i];
         let at = (address - a.base) as usize;
-        Ok(&a.data[at..at + bytes])
+        Ok(&a.content.bytes[at..at + bytes])
+    }
+
+    /// Returns a text that `printf` or a failed assertion names, up to its end or 1000 bytes. No instruction of the program
+    /// reads it.
+    pub(crate) fn text(&self, start: u64) -> Vec<u8> {
+        let byte = |i: u64| self.read(start.wrapping_add(i), 1).ok().map(|b| b[0]);
+        (0..1000).map_while(byte).take_while(|&b| b != 0).collect()
+    }
+
+    /// Returns the bytes of a tensor map. A copy reads it by a proxy of its own, and `check_map` asks for its fence.
+    pub(crate) fn tensor_map(&self, address: u64) -> Option<&[u8]> {
+        self.read(address, MAP_BYTES).ok()
     }
 
     /// Copies from one allocation to another. A byte without a value has none afterwards either.
@@ -460,7 +350,7 @@ impl Memory {
             let a = &mut self.allocations[i];
             let at = (to - a.base) as usize;
             for gap in gaps.into_iter().flatten() {
-                a.known.unset(at + gap);
+                a.content.forget(at + gap);
             }
         }
         Ok(())
@@ -478,22 +368,22 @@ impl Memory {
         self.allocations
             .iter()
             .zip(&from.allocations)
-            .filter(|(a, b)| !Arc::ptr_eq(&a.data.0, &b.data.0))
-            .map(|(a, _)| a.data.len() as u64)
+            .filter(|(a, b)| !a.content.bytes.is_same(&b.content.bytes))
+            .map(|(a, _)| a.len() as u64)
             .sum()
     }
 
     /// The allocations that a copy of this memory wrote, by number; the rest is let go.
-    pub(crate) fn into_apart(self, from: &Memory) -> Vec<Option<Bytes>> {
+    pub(crate) fn into_apart(self, from: &Memory) -> Vec<Option<SharedBytes>> {
         self.allocations
             .into_iter()
             .zip(&from.allocations)
-            .map(|(a, b)| (!Arc::ptr_eq(&a.data.0, &b.data.0)).then_some(a.data))
+            .map(|(a, b)| (!a.content.bytes.is_same(&b.content.bytes)).then_some(a.content.bytes))
             .collect()
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        self.allocations.iter().map(|a| a.data.len() as u64).sum()
+        self.allocations.iter().map(|a| a.len() as u64).sum()
     }
 
     /// Where in a range nothing has written yet, by offsets from `address`, in order.
@@ -508,7 +398,7 @@ impl Memory {
         let a = &self.allocations[i];
         let at = (address - a.base) as usize;
         let mut found: Vec<Range<usize>> = Vec::new();
-        if a.known.all {
+        if a.content.known.all {
             return Ok(found);
         }
         let mut offset = 0;
@@ -517,12 +407,12 @@ impl Memory {
             // A word of bits at a time, as outputs are mostly written whole.
             if place.is_multiple_of(64)
                 && bytes - offset >= 64
-                && a.known.bits[place / 64] == u64::MAX
+                && a.content.known.bits[place / 64] == u64::MAX
             {
                 offset += 64;
                 continue;
             }
-            if a.known.bits[place / 64] >> (place % 64) & 1 == 0 {
+            if a.content.known.bits[place / 64] >> (place % 64) & 1 == 0 {
                 match found.last_mut() {
                     Some(last) if last.end == offset => last.end = offset + 1,
                     _ => found.push(offset..offset + 1),
@@ -550,13 +440,28 @@ impl Memory {
         self.allocations.iter().any(|a| a.base == base)
     }
 
+    /// A launch begins: see [`Content::forget_origins`].
+    pub(crate) fn forget_origins(&mut self) {
+        self.allocations
+            .iter_mut()
+            .for_each(|a| a.content.forget_origins());
+    }
+
+    /// Takes over what another copy of this memory holds: blocks that ran on a thread of their own wrote it there, where
+    /// the observers were asked.
+    pub(crate) fn take_over(&mut self, number: usize, from: &SharedBytes, at: Range<usize>) {
+        let content = &mut self.allocations[number].content;
+        content.cover(at.start, at.len());
+        content.bytes[at.clone()].copy_from_slice(&from[at]);
+    }
+
     /// Which allocation holds all of the range.
     #[inline]
     pub(crate) fn find(&self, address: u64, bytes: u64) -> Option<usize> {
         let after = self.allocations.partition_point(|a| a.base <= address);
         let i = after.checked_sub(1)?;
         let a = &self.allocations[i];
-        (address - a.base + bytes <= a.data.len() as u64).then_some(i)
+        (address - a.base + bytes <= a.len() as u64).then_some(i)
     }
 
     #[inline(always)]
@@ -580,7 +485,7 @@ impl Memory {
         match self.nearest(address).map(|i| self.at(i)) {
             None => format!("address {address:#x}: there are no allocations"),
             Some(a) => {
-                let (end, size) = (a.base + a.data.len() as u64, a.data.len());
+                let (end, size) = (a.base + a.len() as u64, a.len());
                 let place = if far(a) > WILD {
                     "in no allocation; the nearest is".to_owned()
                 } else if address < a.base {
@@ -605,43 +510,19 @@ impl Memory {
 }
 
 impl Allocation {
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.content.len()
+    }
+
     /// Bytes between an address and the nearest byte.
     fn far(&self, address: u64) -> u64 {
-        let end = self.base + self.data.len() as u64;
+        let end = self.base + self.len() as u64;
         if address < self.base {
             self.base - address
         } else {
             address.saturating_add(1).saturating_sub(end)
         }
-    }
-
-    #[inline(always)]
-    pub fn all_known(&self) -> bool {
-        self.known.all
-    }
-
-    #[inline(always)]
-    pub fn missing(&self, offset: usize, bytes: usize) -> Option<usize> {
-        self.known.missing(offset, bytes)
-    }
-
-    #[inline(always)]
-    pub fn holds(&self, offset: usize, bytes: usize) -> bool {
-        self.known.holds(offset, bytes)
-    }
-
-    #[inline(always)]
-    pub fn cover(&mut self, offset: usize, bytes: usize) {
-        self.known.cover(offset, bytes);
-    }
-
-    pub fn unmark(&mut self, offset: usize) {
-        self.known.unset(offset);
-    }
-
-    #[inline(always)]
-    pub fn mark(&mut self, offset: usize, bytes: usize) {
-        self.known.set(offset, bytes);
     }
 }
 
@@ -682,38 +563,5 @@ mod tests {
         assert!(m.without_value(a, 301).is_err());
         m.write(a, &[0; 300]).unwrap();
         assert!(m.without_value(a, 300).unwrap().is_empty());
-    }
-
-    #[test]
-    fn bytes_without_a_value() {
-        let mut k = Known::none(100);
-        assert_eq!(k.missing(3, 2), Some(3));
-        k.set(3, 2);
-        assert_eq!((k.missing(3, 2), k.missing(3, 3)), (None, Some(5)));
-        k.set(60, 8);
-        assert_eq!((k.missing(60, 8), k.missing(56, 8)), (None, Some(56)));
-        k.set_range(0, 100, 100);
-        assert!(k.all);
-    }
-
-    #[test]
-    fn stretches_of_values() {
-        for (offset, bytes) in [
-            (0, 1),
-            (3, 61),
-            (3, 62),
-            (63, 2),
-            (64, 64),
-            (1, 300),
-            (10, 0),
-        ] {
-            let (mut one, mut other) = (Known::none(400), Known::none(400));
-            one.cover(offset, bytes);
-            (offset..offset + bytes).for_each(|i| other.set(i, 1));
-            assert_eq!(one.bits, other.bits);
-            assert!(one.holds(offset, bytes) && one.missing(offset, bytes).is_none());
-            assert!(!one.holds(offset, bytes + 1));
-            assert!(offset == 0 || !one.holds(offset - 1, bytes + 1));
-        }
     }
 }

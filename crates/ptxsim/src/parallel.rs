@@ -14,7 +14,7 @@ use crate::exec::state::Machine;
 use crate::isa::{AddressSpace, Order};
 use crate::isa::{MemoryAccess, Object};
 use crate::job::{Job, Outcome};
-use crate::memory::{Bytes, Memory};
+use crate::memory::{Memory, SharedBytes};
 use crate::report::{Cost, Finding, Findings, MAX_PRINTED};
 use crate::schedule::Share;
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ struct Shard {
     costs: Vec<Cost>,
     global: GlobalShadow,
     instructions: u64,
-    written: Vec<Option<Bytes>>,
+    written: Vec<Option<SharedBytes>>,
 }
 
 /// Returns the outcome, and what is reached of each allocation. `None`: the blocks have to run one after the other.
@@ -208,9 +208,7 @@ fn join(job: &Job, memory: &mut Memory, shares: Vec<Shard>) -> Outcome {
         parts.extend(share.parts);
         share.global.written(|i, at, bytes| {
             if let Some(Some(from)) = share.written.get(i) {
-                let to = memory.at_mut(i);
-                to.data[at..at + bytes].copy_from_slice(&from[at..at + bytes]);
-                to.cover(at, bytes);
+                memory.take_over(i, from, at..at + bytes);
             }
         });
     }

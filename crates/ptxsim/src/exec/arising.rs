@@ -5,7 +5,7 @@
 //! arithmetic slow. What is loaded or set as a constant has not arisen, and so a `-inf` that a kernel begins with is none.
 //! A product of tensor cores that overflows is missed.
 
-use super::address::Site;
+use super::access::address::Site;
 use super::state::*;
 use crate::isa::{Inst, Op};
 use crate::num::narrow::{bf16_to_f32, f16_to_f32};

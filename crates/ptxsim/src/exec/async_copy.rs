@@ -1,33 +1,17 @@
 //! cp.async and its groups (PTX ISA 9.7.9.25). Several copies may be under way to one place, and each has to
 //! be waited for: there is no order between them (9.7.9.25.3.1).
 
-use super::address::{Addresses, Site, addresses};
+use super::access::address::{Site, addresses};
+use super::access::transfer::word;
+use super::access::{Counting, LaneAccess, Target};
 use super::atomics::combine;
-use super::cost::{Way, whole_sectors};
-use super::mem::word;
+use super::observe::cost::whole_sectors;
 use super::state::*;
-use crate::check::global::Scoped;
-use crate::check::race::{Strength, Who};
+use crate::check::race::Who;
 use crate::isa::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
-use crate::switch::{Observer, is_off};
 use std::collections::VecDeque;
-use std::ops::Range;
-
-/// Names that messages have for asynchronous instructions. A longer name comes before its beginning.
-const NAMES: [&str; 10] = [
-    "cp.reduce.async.bulk.tensor",
-    "cp.reduce.async.bulk",
-    "cp.async.bulk.prefetch",
-    "cp.async.bulk.tensor",
-    "cp.async.bulk",
-    "tensormap.replace",
-    "tensormap.cp_fenceproxy",
-    "wgmma.mma_async",
-    "st.async",
-    "red.async",
-];
 
 impl Machine<'_> {
     /// Reads now, arrives at the wait: a kernel that reads too early sees the old bytes.
@@ -43,158 +27,97 @@ impl Machine<'_> {
     ) -> Run<()> {
         let target = addresses(&w.regs, to.address, to.offset);
         let source = addresses(&w.regs, from.address, from.offset);
+        let sizes = w.regs.r32[size as usize].0;
+        let write = LaneAccess {
+            counting: Counting::Lanes,
+            ..LaneAccess::new(s, &target, bytes, Direction::Write)
+        };
         self.aligned(b, w, s, (AddressSpace::Shared, &target), bytes)?;
-        self.in_window(
-            b,
-            w,
-            s,
-            &target,
-            bytes,
-            b.shared.len(),
-            AddressSpace::Shared,
-        )?;
-        self.count_shared(s, &target, bytes, Way::Store);
-        let mut reading = 0;
-        for l in lanes(s.mask) {
-            reading |= u32::from(w.regs.r32[size as usize].0[l] != 0) << l;
-        }
+        self.in_window(b, w, &write, b.shared.len(), AddressSpace::Shared)?;
+        let reading = lanes(s.mask).filter(|l| sizes[*l] != 0);
+        let reading = reading.fold(0, |all, l| all | 1 << l);
+        let read = LaneAccess::new(Site { mask: reading, ..s }, &source, bytes, Direction::Read);
+        self.count_shared(&write);
         if reading != 0 {
-            let s = Site { mask: reading, ..s };
-            self.aligned(b, w, s, (AddressSpace::Global, &source), bytes)?;
-            self.count_global(s, &source, bytes);
-            let cost = &mut self.costs[s.pc as usize];
-            cost.requests -= u64::from(!is_off(Observer::Cost, s.pc));
-            let sizes = &w.regs.r32[size as usize].0;
+            self.aligned(b, w, read.site, (AddressSpace::Global, &source), bytes)?;
+            self.count_global(&read);
             let whole = lanes(reading).all(|l| sizes[l] == bytes)
                 && (bytes < 16 || whole_sectors(&target, &source, reading));
-            cost.split_copies += u64::from(!whole);
+            if let Some(cost) = self.cost(s.pc) {
+                cost.requests -= 1;
+                cost.split_copies += u64::from(!whole);
+            }
         }
-        let mut data = [[0; 16]; LANES];
+        let mut data = [[0; 32]; LANES];
         let mut undefined = [None; LANES];
-        let at_once = self.copied_at_once::<CHECKS>(w, &source, (bytes, size), s);
-        if let Some((i, at)) = &at_once {
-            if CHECKS {
-                self.watch_reads(b, w, s, (*i, at), bytes);
-            }
-            let from = &self.memory.at(*i).data;
-            for l in lanes(s.mask) {
-                let some = &from[at[l] as usize..][..bytes as usize];
-                data[l][..bytes as usize].copy_from_slice(some);
-            }
+        let mut together = None;
+        if lanes(s.mask).all(|l| sizes[l] == bytes) {
+            together = self.in_one(&read);
         }
-        for l in lanes(if at_once.is_some() { 0 } else { s.mask }) {
-            let wanted = w.regs.r32[size as usize].0[l];
-            if wanted > bytes {
-                return self.fault(
-                    FaultKind::Undefined,
-                    At::lane(b, w, s.pc, l as u32).address(source[l]),
-                    &format!("cp.async of {wanted} of {bytes} bytes"),
-                );
-            }
-            if wanted > 0 {
-                let (i, at) = self.locate(b, w, s, (l, source[l]), wanted, false)?;
-                let from = &self.memory.at(i).data[at..at + wanted as usize];
-                data[l][..wanted as usize].copy_from_slice(from);
+        let mut rest = s.mask;
+        while rest != 0 {
+            let lane = rest.trailing_zeros() as usize;
+            let wanted = sizes[lane];
+            let (i, at, mask) = match together.take() {
+                Some((i, at)) => (i, at, rest),
+                None if wanted > bytes => {
+                    return self.fault(
+                        FaultKind::Undefined,
+                        At::lane(b, w, s.pc, lane as u32).address(source[lane]),
+                        &format!("cp.async of {wanted} of {bytes} bytes"),
+                    );
+                }
+                None if wanted == 0 => {
+                    rest &= rest - 1;
+                    continue;
+                }
+                None => {
+                    let read = LaneAccess {
+                        bytes: wanted,
+                        ..read
+                    };
+                    let (i, at) = self.locate(b, w, &read, lane)?;
+                    (i, [at as u64; LANES], 1 << lane)
+                }
+            };
+            rest &= !mask;
+            let read = LaneAccess::new(Site { mask, ..s }, &at, wanted, Direction::Read);
+            let seen = self.observe_global::<CHECKS>(b, w, i, &read);
+            for l in lanes(mask) {
+                let (at, n) = (at[l] as usize, wanted as usize);
+                let held = &self.memory.at(i).content.bytes(seen)[at..at + n];
+                data[l][..n].copy_from_slice(held);
                 if CHECKS {
-                    self.watch_lane(b, w, s, (i, at, l), wanted, false, Scoped::WEAK);
-                    undefined[l] = self
-                        .undefined_in_global((i, at), wanted, s.pc)
-                        .map(|origin| {
-                            let missing =
-                                |n: &u32| self.memory.at(i).missing(at + *n as usize, 1).is_some();
-                            let bytes = (0..wanted)
-                                .filter(missing)
-                                .fold(0, |all, n| all | 1_u32 << n);
-                            (bytes, origin)
-                        });
+                    undefined[l] = self.missing(b, Target::Global(i), (at, wanted), s.pc);
                 }
             }
         }
-        if CHECKS {
-            // The write may happen from here on: what others still read, and what another copy still
-            // writes, is in danger now.
-            self.copies_under_way(b, w, s, &target, bytes, |m, at, earlier| {
-                format!(
-                    "shared memory {at:#x} is overwritten by this cp.async while the one from {} is still in flight",
-                    m.place(earlier)
-                )
-            });
-            self.sources_under_way(b, w, s, &target, bytes);
-            if !self.steady_race(b, w, to, s) {
-                self.race_on_shared(b, w, s, &target, bytes, Strength::Weak, &data);
-            }
-        }
+        // The write may happen from here on: what others still read, and what another copy still
+        // writes, is in danger now.
+        let write = LaneAccess {
+            values: Some(&data),
+            lowest: if CHECKS {
+                self.arranged(&w.regs, to, s)
+            } else {
+                None
+            },
+            counting: Counting::Apart,
+            ..write
+        };
+        let seen = self.observe_shared::<CHECKS>(b, w, None, &write);
         for l in lanes(s.mask) {
             b.in_flight.begin(target[l] as u32, bytes, s.pc);
             w.copies.add(CopyOp {
                 lane: l as u32,
                 undefined: undefined[l],
+                seen,
                 to: target[l] as u32,
                 bytes,
-                data: data[l],
+                data: std::array::from_fn(|n| data[l][n]),
                 instruction: s.pc,
             });
         }
         Ok(())
-    }
-
-    /// Where all lanes copy so many bytes from one allocation, which all have values: its number, and offsets in it.
-    fn copied_at_once<const CHECKS: bool>(
-        &mut self,
-        w: &Warp,
-        source: &Addresses,
-        (bytes, size): (u32, u32),
-        s: Site,
-    ) -> Option<(usize, Addresses)> {
-        let sizes = &w.regs.r32[size as usize].0;
-        if lanes(s.mask).any(|l| sizes[l] != bytes) {
-            return None;
-        }
-        let (i, at) = self.in_one(source, s, bytes, false)?;
-        let from = self.memory.at(i);
-        let known = |l: usize| from.holds(at[l] as usize, bytes as usize);
-        (!CHECKS || from.all_known() || lanes(s.mask).all(known)).then_some((i, at))
-    }
-
-    /// Tells of lanes that access what a copy is still writing; `what` says it of an address and a copy.
-    pub fn copies_under_way(
-        &mut self,
-        b: &BlockState,
-        w: &Warp,
-        s: Site,
-        a: &Addresses,
-        bytes: u32,
-        what: impl Fn(&Self, u64, u32) -> String,
-    ) {
-        if b.in_flight.is_empty() || is_off(Observer::Copies, s.pc) {
-            return;
-        }
-        for l in lanes(s.mask) {
-            if let Some(copy) = b.in_flight.to(a[l] as usize, bytes as usize) {
-                self.find(
-                    FindingKind::AsyncBeforeWait,
-                    At::lane(b, w, s.pc, l as u32).address(a[l]),
-                    Some(Other::instruction(copy)),
-                    |m| what(m, a[l], copy),
-                );
-            }
-        }
-    }
-
-    /// A copy as messages name it.
-    pub fn copy_at(&self, instruction: u32) -> String {
-        let name = self.name_of(instruction);
-        format!("{name} from {}", self.place(instruction))
-    }
-
-    /// Returns the name of what works asynchronously.
-    pub fn name_of(&self, instruction: u32) -> &'static str {
-        let inst = self.program.code.get(instruction as usize);
-        let form = inst.map_or("", |inst| self.program.form(inst));
-        NAMES
-            .into_iter()
-            .find(|name| form.starts_with(name))
-            .unwrap_or("cp.async")
     }
 
     /// Completes, for each lane, all but its last `keep` groups.
@@ -277,70 +200,14 @@ impl<T: OfLane> Groups<T> {
     }
 }
 
-/// Copies under way to each 4-byte word of shared memory.
-#[derive(Default)]
-pub struct InFlight {
-    /// Up to the last one that a copy went to.
-    words: Vec<Pending>,
-    /// Words with at least one.
-    busy: u32,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Pending {
-    copies: u32,
-    /// The instruction of the copy that began last.
-    instruction: u32,
-}
-
-impl InFlight {
-    #[inline(always)]
-    pub fn is_empty(&self) -> bool {
-        self.busy == 0
-    }
-
-    fn words(at: usize, bytes: usize) -> Range<usize> {
-        at / 4..(at + bytes).div_ceil(4)
-    }
-
-    pub fn begin(&mut self, at: u32, bytes: u32, instruction: u32) {
-        let words = Self::words(at as usize, bytes as usize);
-        if self.words.len() < words.end {
-            self.words.resize(words.end, Pending::default());
-        }
-        for word in &mut self.words[words] {
-            self.busy += u32::from(word.copies == 0);
-            word.copies += 1;
-            word.instruction = instruction;
-        }
-    }
-
-    pub fn end(&mut self, at: u32, bytes: u32) {
-        for word in &mut self.words[Self::words(at as usize, bytes as usize)] {
-            word.copies -= 1;
-            self.busy -= u32::from(word.copies == 0);
-        }
-    }
-
-    /// The instruction of a copy that is still writing to one of these bytes.
-    #[inline(always)]
-    pub fn to(&self, at: usize, bytes: usize) -> Option<u32> {
-        let Range { start, end } = Self::words(at, bytes);
-        let words = self.words.get(start..end.min(self.words.len()))?;
-        let busy = words.iter().find(|word| word.copies > 0);
-        busy.map(|word| word.instruction)
-    }
-}
-
 impl BlockState {
     /// The bytes of a copy arrive.
     pub fn place_copy(&mut self, copy: &CopyOp) {
-        let at = copy.to as usize;
-        self.shared[at..at + copy.bytes as usize]
-            .copy_from_slice(&copy.data[..copy.bytes as usize]);
-        self.shared_known.set(at, copy.bytes as usize);
-        if let Some(what) = copy.undefined {
-            self.leave_undefined_in_shared(at, what);
+        let (at, n) = (copy.to as usize, copy.bytes as usize);
+        self.shared.bytes_mut(copy.seen)[at..at + n].copy_from_slice(&copy.data[..n]);
+        self.shared.mark(at, n);
+        if let Some(missing) = copy.undefined {
+            self.shared.leave(at, missing);
         }
         self.in_flight.end(copy.to, copy.bytes);
     }
@@ -349,7 +216,8 @@ impl BlockState {
     pub fn reduce(&mut self, copy: &CopyOp, (op, width): (AtomOp, u32)) {
         let (at, n) = (copy.to as usize, width as usize);
         let operands = copy.data[..copy.bytes as usize].chunks_exact(n);
-        let places = self.shared[at..at + copy.bytes as usize].chunks_exact_mut(n);
+        let bytes = self.shared.bytes_mut(copy.seen);
+        let places = bytes[at..at + copy.bytes as usize].chunks_exact_mut(n);
         for (place, operand) in places.zip(operands) {
             let new = combine(op, width, word(place, width), word(operand, width));
             place.copy_from_slice(&new.to_le_bytes()[..n]);

@@ -1,124 +1,16 @@
 //! Atomics and reductions (PTX ISA 9.7.13.15 and 16). Lane after lane, so the result is the same on
 //! every run.
 
-use super::address::{Addresses, Site, addresses, split};
-use super::cost::Way;
+use super::access::transfer::word;
 use super::half_ops::{MaxB, MaxH, MinB, MinH};
-use super::mem::word;
-use super::state::*;
-use super::watch::Does;
 use crate::alu::Fn2;
-use crate::check::global::Scoped;
-use crate::check::race::Strength;
 use crate::isa::*;
 use crate::num::narrow::*;
 use crate::num::round::Round;
-use crate::regs::{Class, Regs, lanes};
-use crate::report::*;
-
-impl Machine<'_> {
-    pub fn atomic<const CHECKS: bool>(
-        &mut self,
-        b: &mut BlockState,
-        w: &mut Warp,
-        atom: &Atomic,
-        s: Site,
-    ) -> Run<()> {
-        let access = &atom.access;
-        let all = addresses(&w.regs, access.address, access.offset);
-        let bytes = access.bytes();
-        let mut room = [0; crate::regs::LANES];
-        let mut rest = s.mask;
-        while rest != 0 {
-            let (space, mask, a) = split(access.space, &all, rest, &mut room);
-            rest &= !mask;
-            let s = Site { mask, ..s };
-            self.aligned(b, w, s, (space, a), bytes)?;
-            match space {
-                AddressSpace::Shared => {
-                    self.atomic_shared::<CHECKS>(b, w, atom, s, a)?;
-                    continue;
-                }
-                AddressSpace::Cluster => {
-                    self.atomic_in_cluster::<CHECKS>(b, w, atom, s, a)?;
-                    continue;
-                }
-                AddressSpace::Global | AddressSpace::Generic => self.count_global(s, a, bytes),
-                _ => {
-                    let l = mask.trailing_zeros();
-                    return self.fault(
-                        FaultKind::Undefined,
-                        At::lane(b, w, s.pc, l).address(a[l as usize]),
-                        "an atomic outside global and shared memory",
-                    );
-                }
-            }
-            if CHECKS {
-                self.meet(b, w, a, s, false, access.order, Does::Exchange);
-            }
-            // Lanes in the order of their numbers: any order is allowed, this one is the same always.
-            for l in lanes(mask) {
-                let (i, at) = self.locate(b, w, s, (l, a[l]), bytes, true)?;
-                if CHECKS && let Some(origin) = self.undefined_in_global((i, at), bytes, s.pc) {
-                    let by = At::lane(b, w, s.pc, l as u32);
-                    self.depends(by, origin, "the result of this");
-                }
-                if CHECKS {
-                    let scoped = Scoped {
-                        answers: atom.answers,
-                        ..Scoped::of(Strength::Atomic, access.order)
-                    };
-                    self.watch_lane(b, w, s, (i, at, l), bytes, true, scoped);
-                }
-                let allocation = self.memory.at_mut(i);
-                allocation.mark(at, bytes as usize);
-                let slot = &mut allocation.data[at..at + bytes as usize];
-                self.progress += u64::from(update(&mut w.regs, atom, slot, l, false));
-            }
-        }
-        Ok(())
-    }
-
-    /// In the block's own shared memory.
-    pub fn atomic_shared<const CHECKS: bool>(
-        &mut self,
-        b: &mut BlockState,
-        w: &mut Warp,
-        atom: &Atomic,
-        s: Site,
-        a: &Addresses,
-    ) -> Run<()> {
-        let bytes = atom.access.bytes();
-        self.in_window(b, w, s, a, bytes, b.shared.len(), AddressSpace::Shared)?;
-        self.count_shared(s, a, bytes, Way::Store);
-        if CHECKS {
-            self.check_shared_read(b, w, s, a, bytes, Strength::Atomic);
-            self.meet(b, w, a, s, true, atom.access.order, Does::Exchange);
-        }
-        self.update_shared(b, w, atom, s, a);
-        Ok(())
-    }
-
-    /// Lanes in the order of their numbers, as above.
-    pub fn update_shared(
-        &mut self,
-        of: &mut BlockState,
-        w: &mut Warp,
-        atom: &Atomic,
-        s: Site,
-        a: &Addresses,
-    ) {
-        let bytes = atom.access.bytes() as usize;
-        for l in lanes(s.mask) {
-            of.shared_known.set(a[l] as usize, bytes);
-            let slot = &mut of.shared[a[l] as usize..][..bytes];
-            self.progress += u64::from(update(&mut w.regs, atom, slot, l, true));
-        }
-    }
-}
+use crate::regs::{Class, Regs};
 
 /// Applies one lane's update to its place in memory; returns whether the value there changed.
-fn update(regs: &mut Regs, atom: &Atomic, slot: &mut [u8], lane: usize, shared: bool) -> bool {
+pub fn update(regs: &mut Regs, atom: &Atomic, slot: &mut [u8], lane: usize, shared: bool) -> bool {
     let width = atom.access.width;
     let read = |regs: &Regs, r: u32| match atom.class {
         Class::R64 => regs.r64[r as usize].0[lane],

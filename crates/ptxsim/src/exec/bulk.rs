@@ -11,22 +11,20 @@
 //! fence is invented. Nothing asks for fences before a copy *writes* (libcu++ has none there), behind
 //! `mbarrier.init`, or in global memory.
 
-use super::address::{Addresses, Site, addresses};
+use super::access::address::{Addresses, Site, addresses};
+use super::access::transfer::word;
+use super::access::{LaneAccess, Observed, Target};
 use super::async_copy::OfLane;
 use super::atomics::combine;
-use super::cost::Passes;
 use super::mbarrier::Delivery;
-use super::mem::{missing_of, word};
+use super::observe::cost::Passes;
 use super::state::*;
 use super::tensor::BOX_ALIGN;
-use super::undefined::Origin;
-use super::visits::Remote;
-use crate::check::global::Scoped;
 use crate::check::race::{Strength, Who};
 use crate::isa::*;
+use crate::memory::Missing;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
-use crate::switch::{Observer, is_off};
 use model::{MapElement, Swizzle};
 use std::mem;
 use std::ops::Range;
@@ -36,6 +34,9 @@ pub const PIECE: u32 = 16;
 /// Bytes of shared memory that a GPU copies by itself, and bytes that global memory is read and written by.
 const LINE: u32 = 128;
 const SECTOR: u32 = 32;
+
+/// The bytes of a piece, those outside of a tensor filled in.
+type PieceBytes = [u8; PIECE as usize];
 
 /// A stretch of shared memory that a copy still has to read.
 pub struct BulkRead {
@@ -58,9 +59,8 @@ struct PieceWrite {
     /// Allocation and offset.
     to: (usize, usize),
     bytes: u32,
-    data: [u8; PIECE as usize],
-    /// Bytes that hold no value, and where those came from.
-    undefined: Option<(u32, Origin)>,
+    data: PieceBytes,
+    undefined: Option<Missing>,
 }
 
 impl OfLane for BulkRead {
@@ -215,6 +215,11 @@ impl Machine<'_> {
         } else {
             to
         };
+        let direction = if barriers.is_none() {
+            Direction::Write
+        } else {
+            Direction::Read
+        };
         // Lanes that store, and how many bytes.
         let mut stored: Vec<(usize, u32)> = Vec::new();
         for lane in lanes(s.mask) {
@@ -233,17 +238,16 @@ impl Machine<'_> {
                 continue;
             }
             let stretch = match &copy.global {
-                BulkGlobal::Line(place) => {
+                BulkGlobal::Line(place) | BulkGlobal::Shared(place) => {
+                    let space = match copy.global {
+                        BulkGlobal::Shared(_) => AddressSpace::Shared,
+                        _ => AddressSpace::Global,
+                    };
                     let bytes = w.regs.r32[size as usize].0[lane];
-                    self.find_line(b, w, s, &shared, place, bytes, barriers.is_none())?
+                    self.find_line(b, w, s, &shared, (space, place), bytes, direction)?
                 }
                 BulkGlobal::Box { map, at, walk } => {
-                    let write = barriers.is_none();
-                    Some(self.find_box(b, w, s, shared[lane], (map, at, walk), write)?)
-                }
-                BulkGlobal::Shared(place) => {
-                    let bytes = w.regs.r32[size as usize].0[lane];
-                    self.find_own(b, w, s, &shared, place, bytes)?
+                    Some(self.find_box(b, w, s, shared[lane], (map, at, walk), direction)?)
                 }
             };
             let Some(stretch) = stretch else { continue };
@@ -329,39 +333,6 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// As `find_line`, in the block's own shared memory; to another one's.
-    fn find_own(
-        &mut self,
-        b: &BlockState,
-        w: &Warp,
-        s: Site,
-        shared: &Addresses,
-        place: &BulkPlace,
-        bytes: u32,
-    ) -> Run<Option<Stretch>> {
-        let from = addresses(&w.regs, place.address, place.offset);
-        self.aligned(b, w, s, (AddressSpace::Shared, &from), PIECE)?;
-        let lane = s.mask.trailing_zeros() as usize;
-        self.in_pieces(b, w, s, (bytes, from[lane]))?;
-        for at in [shared, &from] {
-            self.in_window(b, w, s, at, bytes, b.shared.len(), AddressSpace::Shared)?;
-        }
-        let piece = |n: u32| Piece {
-            shared: shared[lane] as u32 + n,
-            global: None,
-        };
-        Ok((bytes > 0).then(|| Stretch {
-            lane,
-            shared: shared[lane] as u32,
-            bytes,
-            own: Some(from[lane] as u32),
-            row: bytes,
-            pieces: (0..bytes).step_by(PIECE as usize).map(piece).collect(),
-            fill: [0; PIECE as usize],
-            tensor: None,
-        }))
-    }
-
     /// Bytes that a lane moves from or to an address.
     fn in_pieces(
         &self,
@@ -379,39 +350,49 @@ impl Machine<'_> {
         self.fault(FaultKind::Undefined, at, &what)
     }
 
-    /// `None`: there is nothing to copy.
+    /// A line between shared memory and global memory, or from the block's own shared memory to another one's. `None`: there
+    /// is nothing to copy.
     fn find_line(
         &mut self,
         b: &BlockState,
         w: &Warp,
         s: Site,
         shared: &Addresses,
-        place: &BulkPlace,
+        (space, place): (AddressSpace, &BulkPlace),
         bytes: u32,
-        write: bool,
+        direction: Direction,
     ) -> Run<Option<Stretch>> {
-        let global = addresses(&w.regs, place.address, place.offset);
-        self.aligned(b, w, s, (AddressSpace::Global, &global), PIECE)?;
+        let other = addresses(&w.regs, place.address, place.offset);
+        self.aligned(b, w, s, (space, &other), PIECE)?;
         let lane = s.mask.trailing_zeros() as usize;
-        self.in_pieces(b, w, s, (bytes, shared[lane]))?;
-        if bytes == 0 {
+        let from = shared[lane] as u32;
+        let is_own = space == AddressSpace::Shared;
+        let named = if is_own { other[lane] } else { shared[lane] };
+        self.in_pieces(b, w, s, (bytes, named))?;
+        if bytes == 0 && !is_own {
             return Ok(None);
         }
-        self.in_window(b, w, s, shared, bytes, b.shared.len(), AddressSpace::Shared)?;
-        let (i, at) = self.locate(b, w, s, (lane, global[lane]), bytes, write)?;
-        let from = shared[lane] as u32;
+        let x = LaneAccess::new(s, shared, bytes, direction);
+        self.in_window(b, w, &x, b.shared.len(), AddressSpace::Shared)?;
+        let x = LaneAccess { at: &other, ..x };
+        let global = if is_own {
+            self.in_window(b, w, &x, b.shared.len(), AddressSpace::Shared)?;
+            None
+        } else {
+            Some(self.locate(b, w, &x, lane)?)
+        };
         let piece = |n: u32| Piece {
             shared: from + n,
-            global: Some(InGlobal {
+            global: global.map(|(i, at)| InGlobal {
                 at: (i, at + n as usize),
                 bytes: 0..PIECE,
             }),
         };
-        Ok(Some(Stretch {
+        Ok((bytes > 0).then(|| Stretch {
             lane,
             shared: from,
             bytes,
-            own: None,
+            own: is_own.then_some(other[lane] as u32),
             row: bytes,
             pieces: (0..bytes).step_by(PIECE as usize).map(piece).collect(),
             fill: [0; PIECE as usize],
@@ -444,14 +425,41 @@ impl Machine<'_> {
                 ([at; LANES], [page(*rank, barrier); LANES])
             })
             .collect();
+        let mut seen = None;
         for (target, barriers) in &targets {
-            let reduces = reduction.is_some();
-            self.bulk_begins::<CHECKS>(b, w, s, (target, bytes), barriers, reduces)?;
+            let x = if reduction.is_some() {
+                let update = LaneAccess::new(s, target, bytes, Direction::Update);
+                update.with_strength(Strength::Atomic)
+            } else {
+                LaneAccess::new(s, target, bytes, Direction::Write)
+            };
+            let barriers = if self.cluster.is_at_work() {
+                barriers.map(|x| x & ((1 << CLUSTER_PAGE) - 1))
+            } else {
+                *barriers
+            };
+            self.by_owner(b, w, AddressSpace::Cluster, &x, |m, b, w, mut owner, x| {
+                m.at_mbarrier::<CHECKS>(b, w, owner.as_deref_mut(), x.site, &barriers)?;
+                seen = Some(m.observe_shared::<CHECKS>(b, w, owner, x));
+                Ok(())
+            })?;
         }
-        let copies = match stretch.own {
+        let pieces = match stretch.own {
             Some(from) => self.read_own::<CHECKS>(b, w, stretch, from, s),
             None => self.read_pieces::<CHECKS>(b, w, stretch, s),
         };
+        // None where it goes to no block at all.
+        let Some(seen) = seen else { return Ok(()) };
+        let copy = |(piece, (data, undefined)): (&Piece, (PieceBytes, Option<Missing>))| CopyOp {
+            lane: lane as u32,
+            undefined,
+            seen,
+            to: piece.shared,
+            bytes: PIECE,
+            data,
+            instruction: s.pc,
+        };
+        let copies: Vec<CopyOp> = stretch.pieces.iter().zip(pieces).map(copy).collect();
         for rank in ranks {
             let own = *rank == b.rank;
             let source = stretch
@@ -475,10 +483,8 @@ impl Machine<'_> {
             };
             if let Some(to) = to {
                 for copy in &copies {
-                    if let Some((_, swizzle)) = stretch.tensor
-                        && !is_off(Observer::Layouts, s.pc)
-                    {
-                        to.layouts.note(copy.to, swizzle);
+                    if let Some((_, swizzle)) = stretch.tensor {
+                        to.note_layout(copy, swizzle);
                     }
                     if reduction.is_none() {
                         to.in_flight.begin(copy.to, copy.bytes, s.pc);
@@ -490,144 +496,74 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// The checks of the shared side of a copy to shared memory.
-    fn bulk_begins<const CHECKS: bool>(
-        &mut self,
-        b: &mut BlockState,
-        w: &mut Warp,
-        s: Site,
-        (target, bytes): (&Addresses, u32),
-        barriers: &Addresses,
-        reduces: bool,
-    ) -> Run<()> {
-        if !self.cluster.is_at_work() {
-            self.at_mbarrier::<CHECKS>(b, w, s, barriers)?;
-            self.bulk_begins_here::<CHECKS>(b, w, s, (target, bytes), reduces);
-            return Ok(());
-        }
-        let barriers = barriers.map(|x| x & ((1 << CLUSTER_PAGE) - 1));
-        self.by_block(
-            b,
-            w,
-            (s, target, bytes),
-            |m, b, w, s, target| {
-                m.at_mbarrier::<CHECKS>(b, w, s, &barriers)?;
-                m.bulk_begins_here::<CHECKS>(b, w, s, (target, bytes), reduces);
-                Ok(())
-            },
-            |m, b, w, owner, s, target| {
-                m.at_remote_mbarrier::<CHECKS>(b, w, owner, s, &barriers)?;
-                if CHECKS {
-                    let (scoped, does) = if reduces {
-                        (Scoped::of(Strength::Atomic, Order::Weak), Remote::Update)
-                    } else {
-                        (Scoped::WEAK, Remote::Write(None))
-                    };
-                    m.check_remote(b, w, owner, (s, target, bytes), scoped, does);
-                }
-                Ok(())
-            },
-        )
-    }
-
-    fn bulk_begins_here<const CHECKS: bool>(
-        &mut self,
-        b: &mut BlockState,
-        w: &Warp,
-        s: Site,
-        (target, bytes): (&Addresses, u32),
-        reduces: bool,
-    ) {
-        if CHECKS && reduces {
-            self.check_shared_read(b, w, s, target, bytes, Strength::Atomic);
-        } else if CHECKS {
-            self.copies_under_way(b, w, s, target, bytes, |m, at, earlier| {
-                let earlier = m.copy_at(earlier);
-                format!(
-                    "shared memory {at:#x} is overwritten by this cp.async.bulk while {earlier} is still in flight"
-                )
-            });
-            self.sources_under_way(b, w, s, target, bytes);
-            self.race_on_shared(b, w, s, target, bytes, Strength::Weak, &[[]; LANES]);
-        }
-    }
-
-    /// The bytes of a copy from global memory.
+    /// The bytes of a copy from global memory, piece by piece.
     fn read_pieces<const CHECKS: bool>(
         &mut self,
         b: &BlockState,
         w: &Warp,
         stretch: &Stretch,
         s: Site,
-    ) -> Vec<CopyOp> {
-        let lane = stretch.lane;
-        let mut copies = Vec::with_capacity(stretch.pieces.len());
+    ) -> Vec<(PieceBytes, Option<Missing>)> {
+        let mut all = Vec::with_capacity(stretch.pieces.len());
         for piece in &stretch.pieces {
-            let mut data = stretch.fill;
-            let mut undefined = None;
+            let (mut data, mut undefined) = (stretch.fill, None);
             if let Some(InGlobal { at: (i, at), bytes }) = &piece.global {
                 let (i, at, n) = (*i, *at, bytes.len());
+                let places = [at as u64; LANES];
+                let read = LaneAccess::new(s, &places, n as u32, Direction::Read);
+                let seen = self.observe_global::<CHECKS>(b, w, i, &read);
+                let held = &self.memory.at(i).content.bytes(seen)[at..at + n];
                 let to = data.iter_mut().skip(bytes.start as usize);
-                for (to, from) in to.zip(&self.memory.at(i).data[at..at + n]) {
+                for (to, from) in to.zip(held) {
                     *to = *from;
                 }
                 if CHECKS {
-                    self.watch_lane(b, w, s, (i, at, lane), n as u32, false, Scoped::WEAK);
-                    let origin = self.undefined_in_global((i, at), n as u32, s.pc);
-                    undefined = origin.map(|origin| {
-                        let allocation = self.memory.at(i);
-                        let missing = |k| allocation.missing(at + k, 1).is_some();
-                        (missing_of(n as u32, missing) << bytes.start, origin)
-                    });
+                    let missing = self.missing(b, Target::Global(i), (at, n as u32), s.pc);
+                    undefined = missing.map(|(bits, origin)| (bits << bytes.start, origin));
                 }
             }
-            copies.push(CopyOp {
-                lane: lane as u32,
-                undefined,
-                to: piece.shared,
-                bytes: PIECE,
-                data,
-                instruction: s.pc,
-            });
+            all.push((data, undefined));
         }
-        copies
+        all
     }
 
-    /// The bytes of a copy from the block's own shared memory.
+    /// Up to a piece of what a copy reads of the block's own shared memory, and what of it has no value.
+    fn read_piece<const CHECKS: bool>(
+        &self,
+        b: &BlockState,
+        (from, bytes): (u32, usize),
+        seen: Observed,
+        s: Site,
+    ) -> (PieceBytes, Option<Missing>) {
+        let from = from as usize;
+        let mut data = [0; PIECE as usize];
+        data[..bytes].copy_from_slice(&b.shared.bytes(seen)[from..from + bytes]);
+        let missing = if CHECKS {
+            self.missing(b, Target::Shared, (from, bytes as u32), s.pc)
+        } else {
+            None
+        };
+        (data, missing)
+    }
+
+    /// The bytes of a copy from the block's own shared memory, piece by piece.
     fn read_own<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
-        w: &Warp,
+        w: &mut Warp,
         stretch: &Stretch,
         from: u32,
         s: Site,
-    ) -> Vec<CopyOp> {
-        let &Stretch { lane, bytes, .. } = stretch;
-        if CHECKS {
-            let source = [u64::from(from); LANES];
-            self.check_shared_read(b, w, s, &source, bytes, Strength::Weak);
-            self.check_proxy_fence(b, w, s, (from, bytes));
-        }
-        let copy = |piece: &Piece| {
-            let at = (from + (piece.shared - stretch.shared)) as usize;
-            let mut data = [0; PIECE as usize];
-            data.copy_from_slice(&b.shared[at..at + PIECE as usize]);
-            let origin = if CHECKS {
-                b.undefined_in_shared(at, PIECE as usize, s.pc)
-            } else {
-                None
-            };
-            let missing = |k| b.shared_known.missing(at + k, 1).is_some();
-            CopyOp {
-                lane: lane as u32,
-                undefined: origin.map(|origin| (missing_of(PIECE, missing), origin)),
-                to: piece.shared,
-                bytes: PIECE,
-                data,
-                instruction: s.pc,
-            }
-        };
-        stretch.pieces.iter().map(copy).collect()
+    ) -> Vec<(PieceBytes, Option<Missing>)> {
+        let source = [u64::from(from); LANES];
+        let read = LaneAccess::new(s, &source, stretch.bytes, Direction::Read);
+        let seen = self.observe_shared::<CHECKS>(b, w, None, &read);
+        let at = |piece: &Piece| (from + (piece.shared - stretch.shared), PIECE as usize);
+        stretch
+            .pieces
+            .iter()
+            .map(|piece| self.read_piece::<CHECKS>(b, at(piece), seen, s))
+            .collect()
     }
 
     fn bulk_to_global<const CHECKS: bool>(
@@ -639,33 +575,21 @@ impl Machine<'_> {
         s: Site,
     ) {
         let &Stretch { lane, bytes, .. } = stretch;
-        if CHECKS {
-            let source = [u64::from(stretch.shared); LANES];
-            self.check_shared_read(b, w, s, &source, bytes, Strength::Weak);
-            self.check_proxy_fence(b, w, s, (stretch.shared, bytes));
-        }
+        let source = [u64::from(stretch.shared); LANES];
+        let read = LaneAccess::new(s, &source, bytes, Direction::Read);
+        let seen = self.observe_shared::<CHECKS>(b, w, None, &read);
         let mut pieces = Vec::new();
         for piece in &stretch.pieces {
             let Some(inside) = &piece.global else {
                 continue;
             };
-            let (from, n) = (
-                (piece.shared + inside.bytes.start) as usize,
-                inside.bytes.len(),
-            );
-            let mut data = [0; PIECE as usize];
-            data[..n].copy_from_slice(&b.shared[from..from + n]);
-            let origin = if CHECKS {
-                b.undefined_in_shared(from, n, s.pc)
-            } else {
-                None
-            };
-            let missing = |k| b.shared_known.missing(from + k, 1).is_some();
+            let (from, n) = (piece.shared + inside.bytes.start, inside.bytes.len());
+            let (data, undefined) = self.read_piece::<CHECKS>(b, (from, n), seen, s);
             pieces.push(PieceWrite {
                 to: inside.at,
                 bytes: n as u32,
                 data,
-                undefined: origin.map(|origin| (missing_of(n as u32, missing), origin)),
+                undefined,
             });
         }
         let read = BulkRead::begin(b, (lane as u32, s.pc), (stretch.shared, bytes));
@@ -676,94 +600,33 @@ impl Machine<'_> {
             pieces,
             reduction,
         };
-        if CHECKS {
-            self.watch_bulk_write(b, w, &write);
+        for piece in &write.pieces {
+            self.observe_piece::<CHECKS>(b, w, &write, piece);
         }
         w.bulk_writes.add(write);
     }
 
-    /// Tells of a stretch of shared memory that the async proxy reads and may not see as threads wrote it.
-    pub fn check_proxy_fence(
+    /// As a write by its thread, at this moment, or as relaxed updates of the device (PTX ISA,
+    /// "cp.reduce.async.bulk"). What an update reads is asked when it is done.
+    fn observe_piece<const CHECKS: bool>(
         &mut self,
         b: &BlockState,
         w: &Warp,
-        s: Site,
-        (shared, bytes): (u32, u32),
-    ) {
-        if is_off(Observer::SharedRaces, s.pc) {
-            return;
-        }
-        let program = self.program;
-        let seen = |instruction: u32, warp: u32, epoch: u32| {
-            let proxy = program.proxies.get(instruction as usize);
-            proxy.is_some_and(|proxy| *proxy != Proxy::Generic) || epoch <= b.proxied[warp as usize]
-        };
-        let shadow = b.shadow.as_ref();
-        let unseen = shadow.and_then(|shadow| shadow.unseen_write((shared, bytes), seen));
-        let Some((write, thread)) = unseen else {
-            return;
-        };
-        let at = At::lane(b, w, s.pc, s.mask.trailing_zeros()).address(u64::from(shared));
-        self.find(FindingKind::SharedRace, at, Some(Other::by(write, thread)), |m| {
-            format!(
-                "no fence.proxy.async orders this {}, which reads shared memory, and the write at {} by \
-                 thread {:?}",
-                m.name_of(s.pc),
-                m.place(write),
-                m.thread(thread)
-            )
-        });
-    }
-
-    /// As a write by its thread, at this moment, or as relaxed updates of the device (PTX ISA,
-    /// "cp.reduce.async.bulk").
-    fn watch_bulk_write(&mut self, b: &BlockState, w: &Warp, write: &BulkWrite) {
+        write: &BulkWrite,
+        piece: &PieceWrite,
+    ) -> Observed {
         let s = Site {
             pc: write.instruction,
             mask: 1 << write.lane,
         };
-        for piece in &write.pieces {
-            let ((i, at), lane) = (piece.to, write.lane as usize);
-            let scoped = match write.reduction {
-                None => Scoped::WEAK,
-                Some(_) => Scoped {
-                    strength: Strength::Atomic,
-                    ..Scoped::WEAK
-                },
-            };
-            self.watch_lane(b, w, s, (i, at, lane), piece.bytes, true, scoped);
-        }
-    }
-
-    /// Tells of lanes that write what a copy may still read.
-    pub fn sources_under_way(
-        &mut self,
-        b: &BlockState,
-        w: &Warp,
-        s: Site,
-        a: &Addresses,
-        bytes: u32,
-    ) {
-        if b.being_read.is_empty() || is_off(Observer::Copies, s.pc) {
-            return;
-        }
-        for l in lanes(s.mask) {
-            if let Some(copy) = b.being_read.to(a[l] as usize, bytes as usize) {
-                let at = At::lane(b, w, s.pc, l as u32).address(a[l]);
-                self.find(
-                    FindingKind::AsyncBeforeWait,
-                    at,
-                    Some(Other::instruction(copy)),
-                    |m| {
-                        let copy = m.copy_at(copy);
-                        format!(
-                            "shared memory {:#x} is written while {copy} may still read it",
-                            a[l]
-                        )
-                    },
-                );
-            }
-        }
+        let (i, at) = piece.to;
+        let at = [at as u64; LANES];
+        let x = LaneAccess::new(s, &at, piece.bytes, Direction::Write);
+        let x = match write.reduction {
+            None => x,
+            Some(_) => x.with_strength(Strength::Atomic),
+        };
+        self.observe_global::<CHECKS>(b, w, i, &x)
     }
 
     /// Completes, for each lane, all but its last `keep` groups, or what they read.
@@ -792,20 +655,9 @@ impl Machine<'_> {
         s: Site,
     ) {
         for read in w.bulk_reads.take(s.mask) {
-            if CHECKS && !is_off(Observer::Copies, read.instruction) {
-                let at = At::lane(b, w, s.pc, read.lane).address(u64::from(read.from));
-                self.find(
-                    FindingKind::AsyncBeforeWait,
-                    at,
-                    Some(Other::instruction(read.instruction)),
-                    |m| {
-                        let copy = m.copy_at(read.instruction);
-                        format!(
-                            "the thread ends while {copy} may still read shared memory {:#x}",
-                            read.from
-                        )
-                    },
-                );
+            if CHECKS {
+                let at = At::lane(b, w, s.pc, read.lane);
+                self.tell_unfinished_read(at, read.instruction, read.from);
             }
             read.end(b, w.index);
         }
@@ -814,54 +666,42 @@ impl Machine<'_> {
         }
     }
 
-    fn bulk_lands<const CHECKS: bool>(&mut self, b: &BlockState, w: &Warp, write: BulkWrite) {
-        if CHECKS {
-            self.watch_bulk_write(b, w, &write);
-        }
+    fn bulk_lands<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &Warp,
+        mut write: BulkWrite,
+    ) {
+        let pieces = mem::take(&mut write.pieces);
+        let seen: Vec<Observed> = pieces
+            .iter()
+            .map(|piece| self.observe_piece::<CHECKS>(b, w, &write, piece))
+            .collect();
         self.progress += 1;
         let s = Site {
             pc: write.instruction,
             mask: 1 << write.lane,
         };
-        for mut piece in write.pieces {
+        for (mut piece, seen) in pieces.into_iter().zip(seen) {
             let ((i, at), n) = (piece.to, piece.bytes as usize);
+            let target = Target::Global(i);
             if let Some(reduction) = write.reduction {
-                if CHECKS && let Some(origin) = self.undefined_in_global((i, at), piece.bytes, s.pc)
-                {
-                    let by = At::lane(b, w, s.pc, write.lane);
-                    self.depends(by, origin, "the result of this");
+                let places = [at as u64; LANES];
+                let x = LaneAccess::new(s, &places, piece.bytes, Direction::Update);
+                if CHECKS {
+                    self.check_updated(b, w, None, target, &x);
                 }
-                piece.combine(&self.memory.at(i).data[at..at + n], reduction);
+                piece.combine(
+                    &self.memory.at(i).content.bytes(seen)[at..at + n],
+                    reduction,
+                );
             }
-            let allocation = self.memory.at_mut(i);
-            allocation.data[at..at + n].copy_from_slice(&piece.data[..n]);
-            allocation.cover(at, n);
-            if let Some(what) = piece.undefined {
-                self.leave_undefined(b, w, s, (i, at, write.lane as usize), what);
+            let content = &mut self.memory.at_mut(i).content;
+            content.bytes_mut(seen)[at..at + n].copy_from_slice(&piece.data[..n]);
+            content.cover(at, n);
+            if let Some(missing) = piece.undefined {
+                self.leave_undefined(b, w, s, (target, at, write.lane as usize), missing);
             }
-        }
-    }
-
-    /// Reports copies to shared memory that are still on their way when their block ends: no thread is left to wait.
-    pub fn tell_unawaited_copies(&mut self, b: &BlockState) {
-        for d in b
-            .deliveries
-            .iter()
-            .filter(|d| d.bytes.is_some() && d.from.is_none())
-        {
-            let Some(copy) = d.copies.first() else {
-                continue;
-            };
-            if is_off(Observer::Copies, copy.instruction) {
-                continue;
-            }
-            let at = At::thread(b.id, d.warp * LANES as u32 + d.lane, copy.instruction);
-            let at = at.address(u64::from(copy.to));
-            self.find(FindingKind::AsyncBeforeWait, at, None, |m| {
-                let to = copy.to;
-                let name = m.name_of(copy.instruction);
-                format!("the block ends before anybody has waited for the {name} to shared memory {to:#x}")
-            });
         }
     }
 }

@@ -4,10 +4,11 @@
 //! blocks and strong accesses whose scope is at least the cluster make it so. What comes back to a block by way of
 //! another one orders its own warps, too.
 
-use super::address::{Addresses, Site};
+use super::access::LaneAccess;
+use super::access::address::Site;
+use super::handing::of_block;
 use super::state::*;
 use super::warp::{Current, Next};
-use super::watch::{Does, of_block};
 use crate::check::global::{Clustered, GlobalShadow};
 use crate::check::order::{Inter, Sparse};
 use crate::check::race::{Clock, WARPS};
@@ -321,40 +322,39 @@ impl Machine<'_> {
         &mut self,
         b: &mut BlockState,
         w: &mut Warp,
-        (rank, a): (Option<u32>, &Addresses),
-        s: Site,
-        order: Order,
-        does: Does,
+        rank: Option<u32>,
+        x: &LaneAccess,
     ) {
         let Order::Strong {
             release,
             acquire,
             scope: Scope::Cluster | Scope::Device,
             ..
-        } = order
+        } = x.order
         else {
             return;
         };
         let page = rank.map_or(0, |rank| u64::from(rank + 1) << CLUSTER_PAGE);
         let mut last = None;
-        for l in lanes(s.mask) {
-            if last.replace(a[l]) == Some(a[l]) {
+        for l in lanes(x.site.mask) {
+            let at = x.at[l];
+            if last.replace(at) == Some(at) {
                 continue;
             }
-            let handed = self.cluster.handed.get(&(page | a[l])).cloned();
-            if let Some(handed) = handed.filter(|_| does != Does::Write) {
+            let handed = self.cluster.handed.get(&(page | at)).cloned();
+            if let Some(handed) = handed.filter(|_| x.direction != Direction::Write) {
                 if acquire {
                     learn(b, w.index, &mut w.inter, &handed)
                 } else {
                     w.near.seen.join(&handed)
                 }
             }
-            let ready = match does {
-                Does::Read => Sparse::default(),
-                Does::Write | Does::Exchange => w.handed_on(b, !release),
+            let ready = match x.direction {
+                Direction::Read => Sparse::default(),
+                Direction::Write | Direction::Update => w.handed_on(b, !release),
             };
             if !ready.is_empty() {
-                let place = self.cluster.handed.entry(page | a[l]);
+                let place = self.cluster.handed.entry(page | at);
                 place.or_default().join(&ready);
             }
         }

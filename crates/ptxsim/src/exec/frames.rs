@@ -51,7 +51,7 @@ impl Machine<'_> {
             words.extend(w.regs.r64[d].iter().map(|x| x.0[l]));
             let thread = w.first_thread + l as u32;
             let local = self.places(f, thread);
-            let local = local.map(|at| (b.local[at], b.local_known.missing(at, 1).is_none()));
+            let local = local.map(|at| b.local.put_aside(at));
             let saved = Saved {
                 words,
                 local: local.collect(),
@@ -89,7 +89,7 @@ impl Machine<'_> {
         }
         let base = (thread * self.program.local_bytes) as usize;
         for at in first..end {
-            b.local_known.put(base + at as usize, false);
+            b.local.forget(base + at as usize);
         }
         Ok(())
     }
@@ -125,8 +125,7 @@ impl Machine<'_> {
                 };
                 for i in 0..result.bytes as usize {
                     let at = base + from as usize + i;
-                    let known = b.local_known.missing(at, 1).is_none();
-                    kept.push((base + result.to as usize + i, b.local[at], known));
+                    kept.push((base + result.to as usize + i, b.local.put_aside(at)));
                 }
             }
             if let Some(stack) = self.program.stack {
@@ -145,9 +144,25 @@ impl Machine<'_> {
                 x.0[l] = v;
             }
             let back = self.places(f, thread).zip(saved.local);
-            for (at, byte, known) in back.map(|(at, (v, k))| (at, v, k)).chain(kept) {
-                b.local[at] = byte;
-                b.local_known.put(at, known);
+            for (at, aside) in back.chain(kept) {
+                b.local.put_back(at, aside);
+            }
+        }
+    }
+
+    /// Hands over arguments or a result of a call.
+    pub fn copy_local(
+        &mut self,
+        b: &mut BlockState,
+        w: &Warp,
+        (from, to, bytes): (u32, u32, u32),
+        mask: u32,
+    ) {
+        for l in lanes(mask) {
+            let base = (w.first_thread as usize + l) * self.program.local_bytes as usize;
+            for i in 0..bytes as usize {
+                b.local
+                    .hand_over(base + from as usize + i, base + to as usize + i);
             }
         }
     }

@@ -2,18 +2,17 @@
 //! and so the checks of global memory see who reads and writes them. The counts of hardware for them were
 //! never compared: see `doubt`.
 
-use super::address::{Site, addresses};
-use super::mem::{collect, deposit_element};
+use super::access::address::{Site, addresses};
+use super::access::transfer::{Transfer, deposit};
+use super::access::{LaneAccess, Target};
 use super::state::*;
-use super::undefined::Origin;
-use crate::check::global::Scoped;
 use crate::image::{
     Bound, Filter, Image, Layout, Outside, Sampler, along, corners, footprint, inside,
 };
 use crate::isa::*;
+use crate::memory::Origin;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
-use crate::switch::{Observer, is_off};
 
 /// A texel's number along each axis.
 type Place = [i64; 3];
@@ -26,7 +25,7 @@ impl Machine<'_> {
         t: &TextureFetch,
         s: Site,
     ) -> Run<()> {
-        self.costs[s.pc as usize].requests += u64::from(!is_off(Observer::Cost, s.pc));
+        self.count_request(s);
         let handles = addresses(&w.regs, t.access.address, 0);
         for l in lanes(s.mask) {
             let at = At::lane(b, w, s.pc, l as u32).address(handles[l]);
@@ -91,9 +90,9 @@ impl Machine<'_> {
             for (to, value) in bytes.chunks_exact_mut(4).zip(found) {
                 to.copy_from_slice(&value.to_le_bytes());
             }
-            (0..4).for_each(|e| deposit_element(&mut w.regs, &t.access, &bytes, e, l));
+            deposit(&mut w.regs, &t.access, &bytes, l);
             if let Some(origin) = reader.origin {
-                self.read_undefined(w, &t.access, l, origin, 0xffff);
+                self.read_undefined(w, &t.access, l, (0xffff, origin));
             }
         }
         Ok(())
@@ -106,7 +105,7 @@ impl Machine<'_> {
         t: &SurfaceAccess,
         s: Site,
     ) -> Run<()> {
-        self.costs[s.pc as usize].requests += u64::from(!is_off(Observer::Cost, s.pc));
+        self.count_request(s);
         let bytes = t.access.bytes();
         let handles = addresses(&w.regs, t.access.address, 0);
         // By allocation: what all lanes do there is looked at as one access.
@@ -137,47 +136,18 @@ impl Machine<'_> {
                     (at[l], inside) = (base + offset, inside | 1 << l);
                 }
             }
-            let s = Site { mask: inside, ..s };
-            if CHECKS && inside != 0 {
-                self.watch(b, w, &t.access, s, (i, &at), bytes, t.store);
-            }
-            for l in lanes(together) {
-                if inside >> l & 1 == 0 {
-                    if !t.store {
-                        let nothing = [0; 32];
-                        let elements = 0..t.access.registers.len();
-                        elements.for_each(|e| {
-                            deposit_element(&mut w.regs, &t.access, &nothing, e, l);
-                        });
-                    }
-                    continue;
-                }
-                let from = at[l] as usize;
-                let range = from..from + bytes as usize;
-                if t.store {
-                    let value = collect(&w.regs, &t.access, l);
-                    let allocation = self.memory.at_mut(i);
-                    allocation.data[range].copy_from_slice(&value[..bytes as usize]);
-                    allocation.mark(from, bytes as usize);
-                    if CHECKS && let Some(what) = Self::stored_undefined(w, &t.access, l) {
-                        self.leave_undefined(b, w, s, (i, from, l), what);
-                    }
-                    continue;
-                }
-                let mut value = [0; 32];
-                value[..bytes as usize].copy_from_slice(&self.memory.at(i).data[range]);
-                let elements = 0..t.access.registers.len();
-                elements.for_each(|e| deposit_element(&mut w.regs, &t.access, &value, e, l));
-                if CHECKS && let Some(origin) = self.undefined_in_global((i, from), bytes, s.pc) {
-                    let missing = |n: &u32| {
-                        let at = from + *n as usize;
-                        self.memory.at(i).missing(at, 1).is_some()
-                    };
-                    let missing = (0..bytes).filter(missing);
-                    let missing = missing.fold(0, |all, n| all | 1_u32 << n);
-                    self.read_undefined(w, &t.access, l, origin, missing);
+            if !t.store {
+                for l in lanes(together & !inside) {
+                    deposit(&mut w.regs, &t.access, &[0; 32], l);
                 }
             }
+            if inside == 0 {
+                continue;
+            }
+            let site = Site { mask: inside, ..s };
+            let transfer = Transfer::new(&t.access, t.store);
+            let x = LaneAccess::new(site, &at, bytes, transfer.direction());
+            self.within_allocation::<CHECKS>(b, w, transfer, &x, i);
         }
         Ok(())
     }
@@ -396,16 +366,23 @@ impl Reader {
         }
         let bytes = self.image.texel_bytes();
         let address = self.image.address + self.image.offset(found, self.layer);
-        let lane = (self.lane, address);
-        let (i, at) = m.locate(b, w, self.site, lane, bytes, false)?;
+        let address = [address; LANES];
+        let x = LaneAccess::new(self.site, &address, bytes, Direction::Read);
+        let (i, at) = m.locate(b, w, &x, self.lane)?;
+        let place = [at as u64; LANES];
+        let site = Site {
+            mask: 1 << self.lane,
+            ..self.site
+        };
+        let x = LaneAccess::new(site, &place, bytes, Direction::Read);
+        let seen = m.observe_global::<CHECKS>(b, w, i, &x);
         if CHECKS {
-            let place = (i, at, self.lane);
-            m.watch_lane(b, w, self.site, place, bytes, false, Scoped::WEAK);
-            let undefined = m.undefined_in_global((i, at), bytes, self.site.pc);
-            self.origin = self.origin.or(undefined);
+            let missing = m.missing(b, Target::Global(i), (at, bytes), site.pc);
+            self.origin = self.origin.or(missing.map(|(_, origin)| origin));
         }
         let mut texel = [0; 16];
-        texel[..bytes as usize].copy_from_slice(&m.memory.at(i).data[at..at + bytes as usize]);
+        let held = m.memory.at(i).content.bytes(seen);
+        texel[..bytes as usize].copy_from_slice(&held[at..at + bytes as usize]);
         Ok(Some(texel))
     }
 

@@ -3,7 +3,8 @@
 //! The 8 bytes in shared memory are the state, in a layout of this library's own. A `try_wait` waits
 //! for as long as it takes: its loop turns once, on every run.
 
-use super::address::{Addresses, Site, addresses, split};
+use super::access::LaneAccess;
+use super::access::address::{Addresses, Site, addresses, split};
 use super::bulk::BulkRead;
 use super::cluster::{learn, number_of};
 use super::state::*;
@@ -12,6 +13,9 @@ use crate::check::race::{Clock, Strength, WARPS};
 use crate::isa::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
+
+/// Bytes of an mbarrier object in shared memory.
+const BYTES: u32 = 8;
 
 const COUNT: u64 = (1 << 20) - 1;
 
@@ -115,11 +119,7 @@ pub struct Delivery {
 }
 
 fn state_at(b: &BlockState, address: u32) -> State {
-    let bytes = b
-        .shared
-        .get(address as usize..)
-        .and_then(|s| s.first_chunk::<8>());
-    State::of(bytes.map_or(0, |w| u64::from_le_bytes(*w)))
+    State::of(b.shared.mbarrier(address as usize))
 }
 
 /// Whether the phase that somebody waits to end has ended.
@@ -199,17 +199,25 @@ impl Machine<'_> {
             );
         }
         if m.op == MbarrierOp::Init {
-            self.aligned(b, w, s, (AddressSpace::Shared, a), 8)?;
-            self.in_window(b, w, s, a, 8, b.shared.len(), AddressSpace::Shared)?;
+            // All lanes of a warp may make the same one.
+            let counts = &w.regs.r32[o[1] as usize].0;
+            let values = counts.map(|count| {
+                let mut value = [0; 32];
+                value[..4].copy_from_slice(&count.to_le_bytes());
+                value
+            });
+            let x = LaneAccess {
+                values: Some(&values),
+                ..LaneAccess::new(s, a, BYTES, Direction::Write)
+            };
+            self.aligned(b, w, s, (AddressSpace::Shared, a), BYTES)?;
+            self.in_window(b, w, &x, b.shared.len(), AddressSpace::Shared)?;
+            self.observe_shared::<CHECKS>(b, w, None, &x);
             if CHECKS {
-                // All lanes of a warp may make the same one.
-                let counts = &w.regs.r32[o[1] as usize].0;
-                let values = counts.map(|count| u64::from(count).to_le_bytes());
-                self.check_shared_write(b, w, s, a, 8, Strength::Weak, &values);
                 self.note_inits(b, w, s, a);
             }
         } else {
-            self.at_mbarrier::<CHECKS>(b, w, s, a)?;
+            self.at_mbarrier::<CHECKS>(b, w, None, s, a)?;
         }
         let mut done = 0;
         let mut wait = None;
@@ -222,21 +230,27 @@ impl Machine<'_> {
         Ok((done, wait))
     }
 
-    /// Lanes use mbarriers that are there already, at these addresses of shared memory.
+    /// Lanes use mbarriers that are there already, at these addresses of shared memory: of `owner`, or of the block at work.
     pub fn at_mbarrier<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
-        w: &Warp,
+        w: &mut Warp,
+        owner: Option<&mut BlockState>,
         s: Site,
         a: &Addresses,
     ) -> Run<()> {
-        self.aligned(b, w, s, (AddressSpace::Shared, a), 8)?;
-        self.in_window(b, w, s, a, 8, b.shared.len(), AddressSpace::Shared)?;
-        if CHECKS {
-            // libcu++ lets one lane end an mbarrier after no more than a `match.sync` with those
-            // that used it, so that is not held against anybody.
-            self.check_shared_read(b, w, s, a, 8, Strength::Atomic);
+        // libcu++ lets one lane end an mbarrier after no more than a `match.sync` with those
+        // that used it, so that is not held against anybody.
+        let x = LaneAccess::new(s, a, BYTES, Direction::Update).with_strength(Strength::Atomic);
+        self.aligned(b, w, s, (AddressSpace::Shared, a), BYTES)?;
+        let size = owner.as_deref().unwrap_or(b).shared.len();
+        self.in_window(b, w, &x, size, AddressSpace::Shared)?;
+        if let (true, Some(owner)) = (CHECKS, &owner) {
+            for l in lanes(s.mask) {
+                self.check_init(b, w, owner, s, (l, a[l]));
+            }
         }
+        self.observe_shared::<CHECKS>(b, w, owner, &x);
         Ok(())
     }
 
@@ -271,7 +285,7 @@ impl Machine<'_> {
             }
             MbarrierOp::Inval => {
                 b.meetings.remove(&address);
-                b.shared[address as usize..][..8].fill(0);
+                b.shared.set_mbarrier(address as usize, 0);
             }
             MbarrierOp::Arrive { .. } | MbarrierOp::ExpectTx | MbarrierOp::CompleteTx => {
                 let arrives = matches!(m.op, MbarrierOp::Arrive { .. });
@@ -413,16 +427,19 @@ impl Machine<'_> {
         s: Site,
         a: &Addresses,
     ) -> Run<()> {
-        self.by_block(
+        let x = LaneAccess::new(s, a, BYTES, Direction::Update);
+        self.by_owner(
             b,
             w,
-            (s, a, 8),
-            |machine, b, w, s, a| {
-                machine.at_mbarrier::<CHECKS>(b, w, s, a)?;
-                lanes(s.mask).try_for_each(|l| machine.mbarrier_lane(b, w, m, o, s, a, l).map(drop))
-            },
-            |machine, b, w, owner, s, a| {
-                machine.at_remote_mbarrier::<CHECKS>(b, w, owner, s, a)?;
+            AddressSpace::Cluster,
+            &x,
+            |machine, b, w, mut owner, x| {
+                let (s, a) = (x.site, x.at);
+                machine.at_mbarrier::<CHECKS>(b, w, owner.as_deref_mut(), s, a)?;
+                let Some(owner) = owner else {
+                    return lanes(s.mask)
+                        .try_for_each(|l| machine.mbarrier_lane(b, w, m, o, s, a, l).map(drop));
+                };
                 for l in lanes(s.mask) {
                     let r32 = |n: usize| u64::from(w.regs.r32[o[n] as usize].0[l]);
                     let address = a[l] as u32;
@@ -492,9 +509,8 @@ fn count_at(
 }
 
 fn put(b: &mut BlockState, address: u32, state: State) {
-    let at = address as usize;
-    b.shared[at..at + 8].copy_from_slice(&state.word().to_le_bytes());
-    b.shared_known.set(at, 8);
+    b.shared.set_mbarrier(address as usize, state.word());
+    b.shared.mark(address as usize, BYTES as usize);
 }
 
 fn hand_on(b: &mut BlockState, warp: u32, inter: &Inter, address: u32) {

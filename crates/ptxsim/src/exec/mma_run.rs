@@ -2,18 +2,19 @@
 //! align and cut off inside, and cut off again where the result is f32. Integers and f64 are in
 //! `mma_exact`.
 
-use super::address::{Addresses, Site, addresses, split};
-use super::cost::Passes;
+use super::access::address::{Site, addresses, split};
+use super::access::transfer::Transfer;
+use super::access::{Counting, LaneAccess, Target};
 use super::mma_exact::{doubles, integers};
 #[cfg(target_arch = "x86_64")]
 use super::mma_singles::InSingles;
 use super::mma_sums::*;
+use super::observe::cost::Passes;
 use super::state::*;
 #[cfg(target_arch = "x86_64")]
 use crate::alu::has_v3;
-use crate::check::race::Strength;
 use crate::isa::mma::*;
-use crate::isa::{AddressSpace, Inst};
+use crate::isa::{AddressSpace, Direction, Inst};
 use crate::num::narrow::*;
 use crate::num::round::Round;
 use crate::regs::{ALL, LANES, Regs, lanes};
@@ -64,17 +65,7 @@ impl Machine<'_> {
                 self.with_undefined(w, inst, s.mask, |regs| op.compute(regs));
                 Ok(())
             }
-            Mma::Matrices(m) => {
-                let all = addresses(&w.regs, m.address, m.offset);
-                self.ldmatrix::<CHECKS>(
-                    b,
-                    w,
-                    (m.transpose, &m.registers, m.space),
-                    &all,
-                    s,
-                    !m.stores,
-                )
-            }
+            Mma::Matrices(m) => self.matrices::<CHECKS>(b, w, m, s),
         }
     }
 
@@ -103,14 +94,11 @@ impl Machine<'_> {
             let counted = self.costs[s.pc as usize];
             let again = |(_, earlier): &Step| (0..LANES).all(|l| earlier[l].1 == place[l].1);
             let again = t.stride_is_0 && t.steps[..n].iter().any(again);
+            let transfer = Transfer::new(access, store);
             if whole {
-                if store {
-                    self.store::<CHECKS>(b, w, access, s)?;
-                } else {
-                    self.load::<CHECKS>(b, w, access, s)?;
-                    if again {
-                        self.costs[s.pc as usize] = counted;
-                    }
+                self.access::<CHECKS>(b, w, transfer, s)?;
+                if again && !store {
+                    self.costs[s.pc as usize] = counted;
                 }
                 continue;
             }
@@ -120,10 +108,10 @@ impl Machine<'_> {
             if store {
                 w.regs.set32(0, |l| held[l] >> shift);
                 Self::move_undefined(w, 0, register, -(shift as i32), false);
-                self.store::<CHECKS>(b, w, access, s)?;
+                self.access::<CHECKS>(b, w, transfer, s)?;
             } else {
                 Self::move_undefined(w, 0, 0, 32, false);
-                self.load::<CHECKS>(b, w, access, s)?;
+                self.access::<CHECKS>(b, w, transfer, s)?;
                 if again {
                     self.costs[s.pc as usize] = counted;
                 }
@@ -193,28 +181,31 @@ impl Machine<'_> {
             .collect();
         for some in matrices.chunks(t.matrices()) {
             let of = |l: usize| some.get(l / 8).map_or(0, |m| m + (l % 8) as u64 * pitch);
-            self.count_matrices(s, &std::array::from_fn(of), some.len());
+            let at = std::array::from_fn(of);
+            let x = LaneAccess::new(s, &at, 16, Direction::Read);
+            let counting = Counting::Matrices(some.len());
+            self.count_shared(&LaneAccess { counting, ..x });
         }
     }
 
     /// Lane 8 i + j gives the address of row j of matrix i. Lane l then holds elements 2 (l % 4) and
     /// the next of row l / 4 (PTX ISA 9.7.15.5.15).
-    fn ldmatrix<const CHECKS: bool>(
+    fn matrices<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
         w: &mut Warp,
-        (transpose, registers, space): (bool, &[u32], AddressSpace),
-        all: &Addresses,
+        m: &Matrices,
         s: Site,
-        load: bool,
     ) -> Run<()> {
+        let (registers, load) = (&m.registers, !m.stores);
+        let all = addresses(&w.regs, m.address, m.offset);
         let used = if registers.len() == 4 {
             ALL
         } else {
             (1_u32 << (8 * registers.len())) - 1
         };
         let mut room = [0; LANES];
-        let (space, same, a) = split(space, all, used, &mut room);
+        let (space, same, a) = split(m.space, &all, used, &mut room);
         if space != AddressSpace::Shared || same != used {
             return self.fault(
                 FaultKind::OutOfBounds,
@@ -232,39 +223,45 @@ impl Machine<'_> {
             }
         }
         let s = Site { mask: used, ..s };
-        self.in_window(b, w, s, a, 16, b.shared.len(), AddressSpace::Shared)?;
-        self.count_matrices(s, a, registers.len());
-        if CHECKS {
-            if load {
-                self.check_shared_read(b, w, s, a, 16, Strength::Weak)
-            } else {
-                self.check_shared_write(b, w, s, a, 16, Strength::Weak, &[[]; LANES])
-            }
-        }
-        let whole = |l: usize| b.shared_known.holds(a[l] as usize, 16);
+        let direction = if load {
+            Direction::Read
+        } else {
+            Direction::Write
+        };
+        let x = LaneAccess {
+            counting: Counting::Matrices(registers.len()),
+            ..LaneAccess::new(s, a, 16, direction)
+        };
+        self.in_window(b, w, &x, b.shared.len(), AddressSpace::Shared)?;
+        let seen = self.observe_shared::<CHECKS>(b, w, None, &x);
+        let whole = |l: usize| b.shared.holds(a[l] as usize, 16);
         let unknown = CHECKS && load && !lanes(used).all(whole);
         for (i, &register) in registers.iter().enumerate() {
             for l in 0..LANES {
                 for half in 0..2 {
                     let (r, c) = (l / 4, 2 * (l % 4) + half);
-                    let (r, c) = if transpose { (c, r) } else { (r, c) };
+                    let (r, c) = if m.transpose { (c, r) } else { (r, c) };
                     let at = a[8 * i + r] as usize + 2 * c;
                     let shift = 16 * half;
                     let value = &mut w.regs.r32[register as usize].0[l];
                     if load {
-                        let h = u32::from(b.shared[at]) | u32::from(b.shared[at + 1]) << 8;
+                        let held = b.shared.bytes(seen);
+                        let h = u32::from(held[at]) | u32::from(held[at + 1]) << 8;
                         *value = *value & !(0xffff << shift) | h << shift;
-                        if unknown && let Some(origin) = b.undefined_in_shared(at, 2, s.pc) {
+                        if unknown
+                            && let Some((_, origin)) =
+                                self.missing(b, Target::Shared, (at, 2), s.pc)
+                        {
                             Self::add_undefined(w, register, l, 0xffff << shift, origin);
                         }
                     } else {
-                        b.shared[at..at + 2]
+                        b.shared.bytes_mut(seen)[at..at + 2]
                             .copy_from_slice(&((*value >> shift) as u16).to_le_bytes());
-                        b.shared_known.set(at, 2);
+                        b.shared.mark(at, 2);
                         if let Some((bits, origin)) = Self::undefined_bits(w, register, l)
                             && bits >> shift & 0xffff != 0
                         {
-                            b.leave_undefined_in_shared(at, (3, origin));
+                            b.shared.leave(at, (3, origin));
                         }
                     }
                 }

@@ -34,8 +34,8 @@ impl Machine<'_> {
                     .rev()
                     .fold(0, |n, byte| n << 8 | u64::from(*byte))
             };
-            let string = |address: u64| self.text(address);
-            let (line, used) = format(&self.text(pointer(text)), argument, string);
+            let string = |address: u64| self.memory.text(address);
+            let (line, used) = format(&self.memory.text(pointer(text)), argument, string);
             w.regs.r32[count as usize].0[l] = used;
             if self.printed.len() < MAX_PRINTED {
                 self.printed.push(line);

@@ -68,7 +68,7 @@ impl Machine<'_> {
             .iter()
             .map(|i| {
                 let a = self.memory.at(*i);
-                format!("`{}` ({} bytes at {:#x})", a.name, a.data.len(), a.base)
+                format!("`{}` ({} bytes at {:#x})", a.name, a.len(), a.base)
             })
             .collect();
         format!(

@@ -2,7 +2,7 @@
 //! others have released as many. The launch gives each warp as many as ptxas found at entry, and the block none besides.
 //! Those of a warp that has ended do not come back: PTX ISA does not say that they do.
 
-use super::address::Site;
+use super::access::address::Site;
 use super::state::*;
 use crate::isa::*;
 use crate::regs::LANES;

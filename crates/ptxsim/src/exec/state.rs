@@ -1,14 +1,19 @@
 //! The state of a launch, of its blocks and of its warps.
 
-use super::async_copy::{Groups, InFlight};
+use super::access::Observed;
+use super::access::pattern::Pattern;
+use super::async_copy::Groups;
 use super::bulk::{BulkRead, BulkWrite};
 use super::cluster::{Arrived, Cluster, Near};
-use super::layout::Layouts;
 use super::mbarrier::{Delivery, Meeting};
+use super::observe::copies::InFlight;
+use super::observe::cost::Issues;
+use super::observe::initialisation::Left;
+use super::observe::layouts::Layouts;
 use super::registers::RegisterPool;
 use super::sequence;
 use super::tensormap::MapChanges;
-use super::undefined::{Followed, Left, Origin, Undefined};
+use super::undefined::{Followed, Undefined};
 use super::warpgroup::Warpgroup;
 use super::wgmma::AsyncProducts;
 use crate::check::global::{Clustered, GlobalShadow};
@@ -16,7 +21,7 @@ use crate::check::order::{Handed, Inter};
 use crate::check::race::{Clock, Shadow, WARPS};
 use crate::circumstance::Circumstances;
 use crate::isa::*;
-use crate::memory::{Known, Memory};
+use crate::memory::{Content, Memory, Missing};
 use crate::origins::Origins;
 use crate::parse::lines::LineId;
 use crate::program::*;
@@ -104,8 +109,9 @@ pub struct Group {
 #[derive(Clone)]
 pub struct CopyOp {
     pub lane: u32,
-    /// Bytes that hold no value, and where those came from.
-    pub undefined: Option<(u32, Origin)>,
+    pub undefined: Option<Missing>,
+    /// It was observed when it was issued.
+    pub seen: Observed,
     pub to: u32,
     pub bytes: u32,
     pub data: [u8; 16],
@@ -169,11 +175,7 @@ pub struct BlockState {
     /// Its rank in the cluster.
     pub rank: u32,
     pub warps: Vec<Option<Warp>>,
-    pub shared: Vec<u8>,
-    pub shared_known: Known,
-    /// For bytes of shared and of local memory that hold undefined values: where those came from.
-    pub shared_origins: QuickMap<usize, Origin>,
-    pub local_origins: QuickMap<usize, Origin>,
+    pub shared: Content<Vec<u8>>,
     pub in_flight: InFlight,
     /// Shared memory that bulk copies to global memory and products may still read.
     pub being_read: InFlight,
@@ -187,8 +189,8 @@ pub struct BlockState {
     pub atomics: HashMap<u64, (Clock, Inter)>,
     pub meetings: HashMap<u32, Meeting>,
     pub deliveries: Vec<Delivery>,
-    pub local: Vec<u8>,
-    pub local_known: Known,
+    /// The local memory of its threads, one after another.
+    pub local: Content<Vec<u8>>,
     pub barriers: Vec<Barrier>,
     pub registers: RegisterPool,
     /// None in a kernel without `wgmma`.
@@ -217,16 +219,14 @@ pub struct Machine<'a> {
     pub named: Vec<u32>,
     /// Issues and lanes are counted in `issues`.
     pub costs: Vec<Cost>,
-    pub issues: super::cost::Issues,
+    pub issues: Issues,
     pub findings: Findings,
     pub ways: super::stream::Known<'a>,
-    /// As `shared_origins`, by allocation and offset.
-    pub global_origins: QuickMap<(usize, usize), Origin>,
     pub left: Left,
     pub followed: QuickMap<LineId, Followed>,
     pub instructions_left: u64,
     /// By instruction.
-    pub patterns: Vec<Option<Box<super::pattern::Pattern>>>,
+    pub patterns: Vec<Option<Box<Pattern>>>,
     /// The fragment that an instruction loaded or stored last.
     pub fragments: Vec<Option<super::mma_run::Counted>>,
     /// The allocation that the last global access hit.
@@ -289,31 +289,17 @@ impl Machine<'_> {
     /// Up to 8 bytes of a thread's local memory.
     pub fn local_number(&self, b: &BlockState, thread: u32, at: u32, bytes: usize) -> u64 {
         let base = (thread * self.program.local_bytes) as usize;
-        let all = b
-            .local
-            .get(base + at as usize..)
-            .and_then(|l| l.get(..bytes));
+        let all = b.local.argument(base + at as usize, bytes);
         all.into_iter()
             .flatten()
             .rev()
             .fold(0_u64, |n, byte| n << 8 | u64::from(*byte))
     }
 
-    /// Text in global memory, up to its end or 1000 bytes.
-    pub fn text(&self, start: u64) -> Vec<u8> {
-        let byte = |i: u64| {
-            self.memory
-                .read(start.wrapping_add(i), 1)
-                .ok()
-                .map(|b| b[0])
-        };
-        (0..1000).map_while(byte).take_while(|&b| b != 0).collect()
-    }
-
     /// The message of a failed `assert`.
     pub fn assertion(&self, b: &BlockState, thread: u32, told: Option<[u32; 4]>) -> String {
         let number = |at: u32, bytes: usize| self.local_number(b, thread, at, bytes);
-        let text = |at: u32| String::from_utf8_lossy(&self.text(number(at, 8))).into_owned();
+        let text = |at: u32| String::from_utf8_lossy(&self.memory.text(number(at, 8))).into_owned();
         match told {
             None => "assertion failed".into(),
             Some([what, file, function, line]) => format!(
@@ -408,9 +394,9 @@ impl Machine<'_> {
         let warps = threads.div_ceil(32);
         let local = threads as usize * p.local_bytes as usize;
         let [gx, gy, _] = self.grid.grid;
-        let mut shared_known = Known::none(self.shared_bytes as usize);
+        let mut shared = Content::new(vec![0; self.shared_bytes as usize]);
         // The system's part begins as zeros.
-        shared_known.cover(0, p.reserved_shared as usize);
+        shared.cover(0, p.reserved_shared as usize);
         BlockState {
             id,
             number: id[0] + gx * (id[1] + gy * id[2]),
@@ -418,10 +404,7 @@ impl Machine<'_> {
             warps: (0..warps)
                 .map(|w| Some(self.new_warp(id, w, threads)))
                 .collect(),
-            shared: vec![0; self.shared_bytes as usize],
-            shared_known,
-            shared_origins: QuickMap::default(),
-            local_origins: QuickMap::default(),
+            shared,
             in_flight: InFlight::default(),
             being_read: InFlight::default(),
             layouts: Layouts::default(),
@@ -432,8 +415,7 @@ impl Machine<'_> {
             atomics: HashMap::new(),
             meetings: HashMap::new(),
             deliveries: Vec::new(),
-            local: vec![0; local],
-            local_known: Known::none(local),
+            local: Content::new(vec![0; local]),
             registers: RegisterPool::new(p.entry_registers, warps),
             warpgroups: self.new_warpgroups(warps as usize),
             barriers: vec![

@@ -1,7 +1,8 @@
 //! Boxes of tensors that bulk copies move (PTX ISA 5.5, "Tensors"): where the pieces of a box lie in shared and in
 //! global memory. What then becomes of them is as with any bulk copy.
 
-use super::address::{Site, addresses};
+use super::access::LaneAccess;
+use super::access::address::{Site, addresses};
 use super::bulk::{InGlobal, PIECE, Piece, Stretch};
 use super::state::*;
 use crate::isa::*;
@@ -22,7 +23,7 @@ impl Machine<'_> {
         s: Site,
         shared: u64,
         (place, at, walk): (&BulkPlace, &[u32], &Walk),
-        write: bool,
+        direction: Direction,
     ) -> Run<Stretch> {
         let lane = s.mask.trailing_zeros() as usize;
         let (map, base) = self.map_of_box(b, w, s, (place, at.len(), walk))?;
@@ -33,20 +34,16 @@ impl Machine<'_> {
             addresses(&w.regs, place.address, place.offset)[lane],
         );
         let start = start_of(w, s, at);
+        let write = direction == Direction::Write;
         self.check_start(b, w, s, &map, &start, write)?;
         let row = row_bytes(&map);
         let rows = rows(&map);
         // More than there is shared memory, where it does not fit.
         let bytes = u32::try_from(row.saturating_mul(rows)).unwrap_or(u32::MAX);
-        self.in_window(
-            b,
-            w,
-            s,
-            &[shared; LANES],
-            bytes,
-            b.shared.len(),
-            AddressSpace::Shared,
-        )?;
+        let size = b.shared.len();
+        let all = [shared; LANES];
+        let x = LaneAccess::new(s, &all, bytes, direction);
+        self.in_window(b, w, &x, size, AddressSpace::Shared)?;
         let mut pieces = Vec::with_capacity((bytes / PIECE) as usize);
         let lines = match (&map.boxes, walk) {
             (Boxes::Im2col(im2col), Walk::Pixels(offsets)) => {
@@ -59,23 +56,19 @@ impl Machine<'_> {
             for n in (0..row).step_by(PIECE as usize) {
                 let to = (shared + number * row + n) as u32;
                 let to = exchange_pieces(map.swizzle, to, 0);
-                if u64::from(to) + u64::from(PIECE) > b.shared.len() as u64 {
-                    self.in_window(
-                        b,
-                        w,
-                        s,
-                        &[u64::from(to); LANES],
-                        PIECE,
-                        b.shared.len(),
-                        AddressSpace::Shared,
-                    )?;
+                if u64::from(to) + u64::from(PIECE) > size as u64 {
+                    let all = [u64::from(to); LANES];
+                    let x = LaneAccess::new(s, &all, PIECE, direction);
+                    self.in_window(b, w, &x, size, AddressSpace::Shared)?;
                 }
                 let inside = line.and_then(|line| in_row(&map, line, start[0], n, write));
                 let global = match inside {
                     None => None,
                     Some((address, bytes)) => {
                         let n = bytes.end - bytes.start;
-                        let at = self.locate(b, w, s, (lane, address), n, write)?;
+                        let all = [address; LANES];
+                        let x = LaneAccess::new(s, &all, n, direction);
+                        let at = self.locate(b, w, &x, lane)?;
                         Some(InGlobal { at, bytes })
                     }
                 };
@@ -226,7 +219,7 @@ impl Machine<'_> {
                 let from = self.params.get(offset as usize..);
                 from.and_then(|from| from.get(..MAP_BYTES))
             }
-            _ => self.memory.read(address, MAP_BYTES).ok(),
+            _ => self.memory.tensor_map(address),
         };
         let Some(bytes) = bytes else {
             let what = format!("a tensor map at {address:#x}, where no parameter or buffer is");

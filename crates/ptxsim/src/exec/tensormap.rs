@@ -2,10 +2,9 @@
 //! memory only behind a `fence.proxy.tensormap::generic.acquire` of that map (PTX ISA, "Proxies"), by any thread of
 //! their block. Changes by `tensormap.replace` and `tensormap.cp_fenceproxy` are known; plain stores to a map are not.
 
-use super::address::{Site, addresses, split};
+use super::access::address::{Site, addresses, split};
+use super::access::{LaneAccess, Observed, Target};
 use super::state::*;
-use crate::check::global::Scoped;
-use crate::check::race::Strength;
 use crate::isa::*;
 use crate::regs::{Class, LANES, lanes};
 use crate::report::*;
@@ -31,7 +30,7 @@ impl Machine<'_> {
     pub fn replace_field<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
-        w: &Warp,
+        w: &mut Warp,
         r: &ReplaceField,
         s: Site,
     ) -> Run<()> {
@@ -50,13 +49,14 @@ impl Machine<'_> {
             let field = r.field.bytes(r.dimension).unwrap_or_default();
             let slot = match space {
                 AddressSpace::Shared => {
-                    self.map_in_shared(b, w, one, a[lane])?;
-                    if CHECKS {
-                        self.check_shared_write(b, w, one, a, BYTES, Strength::Weak, &[[]; LANES]);
-                    }
-                    &mut b.shared[a[lane] as usize..][..MAP_BYTES]
+                    let x = LaneAccess::new(one, a, BYTES, Direction::Write);
+                    let seen = self.map_in_shared::<CHECKS>(b, w, &x)?;
+                    &mut b.shared.bytes_mut(seen)[a[lane] as usize..][..MAP_BYTES]
                 }
-                _ => self.map_in_global::<CHECKS>(b, w, one, a[lane])?,
+                _ => {
+                    let (i, at, seen) = self.map_in_global::<CHECKS>(b, w, one, a[lane])?;
+                    &mut self.memory.at_mut(i).content.bytes_mut(seen)[at..at + MAP_BYTES]
+                }
             };
             let number = r.field.stored(value).to_le_bytes();
             let to = &mut slot[field];
@@ -70,7 +70,7 @@ impl Machine<'_> {
     pub fn publish_map<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
-        w: &Warp,
+        w: &mut Warp,
         [to, from]: [&BulkPlace; 2],
         s: Site,
     ) -> Run<()> {
@@ -81,27 +81,31 @@ impl Machine<'_> {
         };
         let source = addresses(&w.regs, from.address, from.offset);
         let target = addresses(&w.regs, to.address, to.offset);
-        self.map_in_shared(b, w, one, source[lane])?;
-        if CHECKS {
-            self.check_shared_read(b, w, one, &source, BYTES, Strength::Weak);
-            if let Some(origin) = b.undefined_in_shared(source[lane] as usize, MAP_BYTES, s.pc) {
-                let at = At::lane(b, w, s.pc, lane as u32).address(source[lane]);
-                self.depends(at, origin, "the tensor map that is published");
-            }
+        let x = LaneAccess::new(one, &source, BYTES, Direction::Read);
+        let seen = self.map_in_shared::<CHECKS>(b, w, &x)?;
+        let from = source[lane] as usize;
+        if CHECKS && let Some((_, origin)) = self.missing(b, Target::Shared, (from, BYTES), s.pc) {
+            let at = At::lane(b, w, s.pc, lane as u32).address(source[lane]);
+            self.depends(at, origin, "the tensor map that is published");
         }
-        let mut bytes = [0; MAP_BYTES];
-        bytes.copy_from_slice(&b.shared[source[lane] as usize..][..MAP_BYTES]);
-        self.map_in_global::<CHECKS>(b, w, one, target[lane])?
-            .copy_from_slice(&bytes);
-        let (i, at) = self.locate(b, w, one, (lane, target[lane]), BYTES, true)?;
-        self.memory.at_mut(i).cover(at, MAP_BYTES);
+        let (i, at, to) = self.map_in_global::<CHECKS>(b, w, one, target[lane])?;
+        let content = &mut self.memory.at_mut(i).content;
+        let bytes = &b.shared.bytes(seen)[from..from + MAP_BYTES];
+        content.bytes_mut(to)[at..at + MAP_BYTES].copy_from_slice(bytes);
+        content.cover(at, MAP_BYTES);
         Ok(())
     }
 
-    fn map_in_shared(&self, b: &BlockState, w: &Warp, s: Site, address: u64) -> Run<()> {
-        self.at_map(b, w, s, address)?;
-        let a = [address; LANES];
-        self.in_window(b, w, s, &a, BYTES, b.shared.len(), AddressSpace::Shared)
+    fn map_in_shared<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        x: &LaneAccess,
+    ) -> Run<Observed> {
+        let address = x.at[x.site.mask.trailing_zeros() as usize];
+        self.at_map(b, w, x.site, address)?;
+        self.in_window(b, w, x, b.shared.len(), AddressSpace::Shared)?;
+        Ok(self.observe_shared::<CHECKS>(b, w, None, x))
     }
 
     /// Where a map may begin.
@@ -114,19 +118,22 @@ impl Machine<'_> {
         self.fault(FaultKind::Misaligned, at, &what)
     }
 
-    /// The bytes of a map that is about to be changed.
+    /// The allocation and the offset of a map that is about to be changed.
     fn map_in_global<const CHECKS: bool>(
         &mut self,
         b: &BlockState,
         w: &Warp,
         s: Site,
         address: u64,
-    ) -> Run<&mut [u8]> {
+    ) -> Run<(usize, usize, Observed)> {
         self.at_map(b, w, s, address)?;
         let lane = s.mask.trailing_zeros() as usize;
-        let (i, at) = self.locate(b, w, s, (lane, address), BYTES, true)?;
+        let all = [address; LANES];
+        let x = LaneAccess::new(s, &all, BYTES, Direction::Write);
+        let (i, at) = self.locate(b, w, &x, lane)?;
+        let places = [at as u64; LANES];
+        let seen = self.observe_global::<CHECKS>(b, w, i, &LaneAccess { at: &places, ..x });
         if CHECKS {
-            self.watch_lane(b, w, s, (i, at, lane), BYTES, true, Scoped::WEAK);
             let before = self
                 .map_changes
                 .get(&address)
@@ -139,7 +146,7 @@ impl Machine<'_> {
             self.map_changes.insert(address, change);
         }
         self.progress += 1;
-        Ok(&mut self.memory.at_mut(i).data[at..at + MAP_BYTES])
+        Ok((i, at, seen))
     }
 
     pub fn acquire_map(&self, b: &mut BlockState, w: &Warp, place: &BulkPlace, mask: u32) {

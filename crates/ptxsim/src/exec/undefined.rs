@@ -14,26 +14,11 @@
 //! those of a source line that is known to be at fault are followed for a while only: the report has the
 //! finding, and its count is a lower bound.
 
-use super::address::Site;
 use super::state::*;
 use crate::isa::*;
+use crate::memory::{Missing, Origin, Unwritten};
 use crate::regs::{Class, LANES, Regs, lanes};
 use crate::report::{At, FindingKind};
-
-/// Where the first read was that brought undefined bits in, and of what.
-#[derive(Clone, Copy, Debug)]
-pub struct Origin {
-    pub instruction: u32,
-    pub from: Unwritten,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub enum Unwritten {
-    /// Allocation and offset.
-    Global(usize, usize),
-    Shared(u32),
-    Local(u32),
-}
 
 /// A bit for each of 32 lanes; for a predicate the lowest bit.
 type Bits = [u64; LANES];
@@ -249,7 +234,7 @@ pub struct Followed {
     tries: u32,
     told: bool,
     /// Stores to global memory.
-    left: u32,
+    pub left: u32,
 }
 
 /// Operations that are tried on undefined values of one line, once it is known to be at fault, and stores
@@ -264,7 +249,7 @@ impl Followed {
 }
 
 impl Machine<'_> {
-    fn followed(&mut self, origin: Origin) -> &mut Followed {
+    pub fn followed(&mut self, origin: Origin) -> &mut Followed {
         let inst = self.program.code.get(origin.instruction as usize);
         let source = inst.and_then(|i| self.program.sources.get(i.source as usize));
         let line = source.map(|s| s.loc).unwrap_or_default();
@@ -277,8 +262,7 @@ impl Machine<'_> {
         w: &mut Warp,
         access: &Access,
         lane: usize,
-        origin: Origin,
-        missing: u32,
+        (missing, origin): Missing,
     ) {
         if self.followed(origin).is_enough() {
             return;
@@ -307,7 +291,7 @@ impl Machine<'_> {
     }
 
     /// The undefined bytes that a lane stores by an access, and where they came from.
-    pub fn stored_undefined(w: &Warp, access: &Access, lane: usize) -> Option<(u32, Origin)> {
+    pub fn stored_undefined(w: &Warp, access: &Access, lane: usize) -> Option<Missing> {
         let undefined = w.undefined.as_ref()?;
         let (mut bytes, mut origin) = (0_u32, None);
         for (e, &register) in access.registers.iter().enumerate() {
@@ -521,46 +505,4 @@ impl Machine<'_> {
             },
         );
     }
-
-    /// A lane leaves undefined bytes in global memory. Whether that matters is known at the end.
-    pub fn leave_undefined(
-        &mut self,
-        b: &BlockState,
-        w: &Warp,
-        s: Site,
-        (i, at, lane): (usize, usize, usize),
-        (bytes, origin): (u32, Origin),
-    ) {
-        let offsets = (0..32).filter(|n| bytes >> n & 1 == 1);
-        let allocation = self.memory.at_mut(i);
-        offsets.clone().for_each(|n| allocation.unmark(at + n));
-        self.global_origins
-            .extend(offsets.map(|n| ((i, at + n), origin)));
-        self.followed(origin).left += 1;
-        let group = self.left.entry((s.pc, origin.instruction)).or_default();
-        if group.len() < MOST_LEFT {
-            let by = At::lane(b, w, s.pc, lane as u32);
-            group.push((i, at + bytes.trailing_zeros() as usize, by, origin));
-        }
-    }
-
-    /// At the end of a launch: undefined values that nobody has overwritten.
-    pub fn tell_what_is_left(&mut self) {
-        let left = std::mem::take(&mut self.left);
-        for (i, at, by, origin) in left.into_values().flatten() {
-            let allocation = self.memory.at(i);
-            if allocation.missing(at, 1).is_some() {
-                let address = allocation.base + at as u64;
-                let what = format!("what is stored to `{}` at byte {at}", allocation.name);
-                self.depends(by.address(address), origin, &what);
-            }
-        }
-    }
 }
-
-/// Places of one store that are remembered to be looked at when the launch has ended. Places beyond
-/// those read as never written.
-const MOST_LEFT: usize = 1 << 16;
-
-/// By store and origin: places in global memory that hold undefined values.
-pub type Left = std::collections::BTreeMap<(u32, u32), Vec<(usize, usize, At, Origin)>>;

@@ -5,7 +5,8 @@
 //! earliest place that the code's layout allows. A group that branches backwards many times while
 //! others could run makes way for them for a while: it may be waiting for what they do.
 
-use super::address::Site;
+use super::access::address::Site;
+use super::access::transfer::Transfer;
 use super::state::*;
 use crate::isa::*;
 use crate::regs::{LANES, lanes};
@@ -331,14 +332,14 @@ impl Machine<'_> {
             }
             _ if mask == 0 => return Ok(Next::Step),
             Op::Load(a) => {
-                self.load::<CHECKS>(b, w, a, s)?;
+                self.access::<CHECKS>(b, w, Transfer::Load(a), s)?;
                 if a.order != Order::Weak && w.look() {
                     return Ok(Next::Yield);
                 }
             }
             Op::Store(a) => {
                 self.progress += u64::from(a.space != AddressSpace::Local);
-                self.store::<CHECKS>(b, w, a, s)?;
+                self.access::<CHECKS>(b, w, Transfer::Store(a), s)?;
             }
             Op::CopyResult { from, to, bytes } => {
                 let from = self.targets(b, w, from, o[1], mask, now.pc)?;
@@ -350,7 +351,7 @@ impl Machine<'_> {
             Op::Restore { frame, results } => self.restore(b, w, *frame, (results, o[1]), mask),
             Op::CopyLocal { from, to, bytes } => self.copy_local(b, w, (*from, *to, *bytes), mask),
             Op::Atom(a) => {
-                self.atomic::<CHECKS>(b, w, a, s)?;
+                self.access::<CHECKS>(b, w, Transfer::Update(a), s)?;
                 if !a.destinations.is_empty() && w.look() {
                     return Ok(Next::Yield);
                 }

@@ -10,23 +10,23 @@
 //! fp8 keeps fewer bits: 13 below the largest exponent, and 13 of the fraction of an f32. The results are those of an
 //! H200 to the bit (CALIBRATION.md).
 
-use super::address::Site;
+use super::access::address::Site;
+use super::access::{LaneAccess, Target};
 use super::bulk::BulkRead;
-use super::cost::Passes;
 use super::float_ops::w as canonical;
-use super::layout::Described;
 use super::mma_exact::number;
 use super::mma_run::{add_products, cut, decode};
 use super::mma_sums::{Factors, Precision};
+use super::observe::cost::Passes;
+use super::observe::layouts::Described;
 use super::state::*;
-use super::undefined::Origin;
 use super::warpgroup;
 #[cfg(target_arch = "x86_64")]
 use crate::alu::has_v3;
-use crate::check::race::Strength;
 use crate::isa::mma::{Elem, Part, STRIP, mma_place};
 use crate::isa::wgmma::*;
 use crate::isa::*;
+use crate::memory::Origin;
 use crate::num::narrow::{F16, bf16_to_f32, e4m3_to_f32, e5m2_to_f32, f16_to_f32};
 use crate::num::round::Round;
 use crate::regs::{ALL, Class, LANES};
@@ -81,10 +81,19 @@ struct Matrix {
     /// Lines (rows of A, columns of B) by K.
     values: Vec<u32>,
     depth: usize,
-    /// Where its pieces lie, in order, those side by side joined: address and bytes.
-    stretches: Vec<(u32, u32)>,
     /// The first undefined value of each line.
     undefined: Vec<Option<Origin>>,
+}
+
+/// Where a descriptor says that a part lies.
+struct Tile {
+    lines: std::ops::Range<u32>,
+    depth: usize,
+    transposed: bool,
+    /// Its pieces, in the order of the lines along which elements lie side by side.
+    places: Vec<u32>,
+    /// The pieces in the order of their addresses, those side by side joined: address and bytes.
+    stretches: Vec<(u32, u32)>,
 }
 
 impl Matrix {
@@ -178,27 +187,25 @@ impl Machine<'_> {
         }
         self.count_wgmma(w, m, s);
         let rows = w.index % WARPS_OF_GROUP * ROWS;
-        let a = match &m.a {
-            OperandA::Registers(registers) => self.in_registers(w, m.ab[0], registers),
+        let lines = rows..rows + ROWS;
+        let of_a = match &m.a {
+            OperandA::Registers(_) => None,
             OperandA::Descriptor(register) => {
-                self.in_shared::<CHECKS>(b, w, m, (Part::A, *register), rows..rows + ROWS, s)?
+                let operand = (Part::A, *register);
+                Some(self.find_tile::<CHECKS>(b, w, m, operand, lines, s)?)
             }
         };
-        let columns = 0..m.shape.n;
-        let of_b = self.in_shared::<CHECKS>(b, w, m, (Part::B, m.b), columns, s)?;
+        let of_b = self.find_tile::<CHECKS>(b, w, m, (Part::B, m.b), 0..m.shape.n, s)?;
         if CHECKS {
             self.check_fragments(b, w, m, s);
         }
         let mut reads = Vec::new();
-        for &(from, bytes) in a.stretches.iter().chain(&of_b.stretches) {
-            if CHECKS {
-                let one = Site { mask: 1, ..s };
-                let address = [u64::from(from); LANES];
-                self.check_shared_read(b, w, one, &address, bytes, Strength::Weak);
-                self.check_proxy_fence(b, w, one, (from, bytes));
-            }
-            reads.push(BulkRead::begin(b, (0, s.pc), (from, bytes)));
-        }
+        let a = match (&m.a, &of_a) {
+            (OperandA::Registers(registers), _) => self.in_registers(w, m.ab[0], registers),
+            (_, Some(tile)) => self.read_tile::<CHECKS>(b, w, (tile, m.ab[0]), &mut reads, s),
+            (OperandA::Descriptor(_), None) => return Ok(()),
+        };
+        let of_b = self.read_tile::<CHECKS>(b, w, (&of_b, m.ab[1]), &mut reads, s);
         self.begin_sums(w, m, &a, &of_b, s.pc);
         w.products.reads.extend(reads);
         w.products.open.push(Product { instruction: s.pc });
@@ -229,12 +236,12 @@ impl Machine<'_> {
         Matrix {
             values,
             depth,
-            stretches: Vec::new(),
             undefined,
         }
     }
 
-    fn in_shared<const CHECKS: bool>(
+    /// The places of a part that a descriptor leads to.
+    fn find_tile<const CHECKS: bool>(
         &mut self,
         b: &BlockState,
         w: &Warp,
@@ -242,7 +249,7 @@ impl Machine<'_> {
         (part, register): (Part, u32),
         lines: std::ops::Range<u32>,
         s: Site,
-    ) -> Run<Matrix> {
+    ) -> Run<Tile> {
         let (name, which) = match part {
             Part::A => ("A", 0),
             _ => ("B", 1),
@@ -261,10 +268,7 @@ impl Machine<'_> {
         let bytes = elem.bits() / 8;
         let each = PIECE / bytes;
         let depth = (DEPTH_BYTES / bytes) as usize;
-        let count = lines.len();
-        let mut values = vec![0; count * depth];
-        let mut undefined = vec![None; count];
-        let mut places = Vec::with_capacity(count * 2);
+        let mut places = Vec::with_capacity(lines.len() * 2);
         // Elements lie side by side along `along`, which `across` is not.
         let (along, across) = if transposed {
             (lines.clone(), 0..depth as u32)
@@ -276,42 +280,22 @@ impl Machine<'_> {
                 let offset = descriptor.place(first * bytes, line, transposed);
                 let at = descriptor.start.wrapping_add(offset);
                 let at = exchange_pieces(descriptor.swizzle, at, descriptor.first_line);
-                let Some(piece) = b.shared.get(at as usize..at as usize + PIECE as usize) else {
+                if at as usize + PIECE as usize > b.shared.len() {
                     let what = format!(
                         "the descriptor of {name} leads to shared address {at:#x} of {} bytes",
                         b.shared.len()
                     );
                     let at = At::lane(b, w, s.pc, 0).address(u64::from(at));
                     return self.fault(FaultKind::OutOfBounds, at, &what);
-                };
-                places.push(at);
-                let origin = if CHECKS {
-                    b.undefined_in_shared(at as usize, PIECE as usize, s.pc)
-                } else {
-                    None
-                };
-                for (n, element) in piece.chunks_exact(bytes as usize).enumerate() {
-                    let bits = element
-                        .iter()
-                        .rev()
-                        .fold(0, |all, x| all << 8 | u32::from(*x));
-                    let (row, column) = if transposed {
-                        (first + n as u32, line)
-                    } else {
-                        (line, first + n as u32)
-                    };
-                    let row = (row - lines.start) as usize;
-                    values[row * depth + column as usize] = bits;
-                    if origin.is_some() {
-                        undefined[row] = origin;
-                    }
                 }
+                places.push(at);
             }
         }
-        places.sort_unstable();
-        places.dedup();
+        let mut sorted = places.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
         let mut stretches: Vec<(u32, u32)> = Vec::new();
-        for at in places {
+        for at in sorted {
             match stretches.last_mut() {
                 Some((from, bytes)) if *from + *bytes == at => *bytes += PIECE,
                 _ => stretches.push((at, PIECE)),
@@ -337,12 +321,70 @@ impl Machine<'_> {
             };
             self.check_layout(b, w, &described, s);
         }
-        Ok(Matrix {
-            values,
+        Ok(Tile {
+            lines,
             depth,
+            transposed,
+            places,
             stretches,
-            undefined,
         })
+    }
+
+    /// Reads a part, which may be read until somebody has waited for the product.
+    fn read_tile<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        (tile, elem): (&Tile, Elem),
+        reads: &mut Vec<BulkRead>,
+        s: Site,
+    ) -> Matrix {
+        let (depth, count) = (tile.depth, tile.lines.len());
+        let mut matrix = Matrix {
+            values: vec![0; count * depth],
+            depth,
+            undefined: vec![None; count],
+        };
+        let mut seen = None;
+        for &(from, bytes) in &tile.stretches {
+            let address = [u64::from(from); LANES];
+            let one = Site { mask: 1, ..s };
+            let x = LaneAccess::new(one, &address, bytes, Direction::Read);
+            seen = Some(self.observe_shared::<CHECKS>(b, w, None, &x));
+            reads.push(BulkRead::begin(b, (0, s.pc), (from, bytes)));
+        }
+        let Some(seen) = seen else { return matrix };
+        let bytes = (elem.bits() / 8) as usize;
+        let each = PIECE as usize / bytes;
+        // Pieces of a line of `along`.
+        let along = if tile.transposed { count } else { depth } / each;
+        for (number, &at) in tile.places.iter().enumerate() {
+            let at = at as usize;
+            let origin = if CHECKS {
+                let missing = self.missing(b, Target::Shared, (at, PIECE), s.pc);
+                missing.map(|(_, origin)| origin)
+            } else {
+                None
+            };
+            let (line, first) = (number / along, number % along * each);
+            let piece = &b.shared.bytes(seen)[at..at + PIECE as usize];
+            for (n, element) in piece.chunks_exact(bytes).enumerate() {
+                let bits = element
+                    .iter()
+                    .rev()
+                    .fold(0, |all, x| all << 8 | u32::from(*x));
+                let (row, column) = if tile.transposed {
+                    (first + n, line)
+                } else {
+                    (line, first + n)
+                };
+                matrix.values[row * depth + column] = bits;
+                if origin.is_some() {
+                    matrix.undefined[row] = origin;
+                }
+            }
+        }
+        matrix
     }
 
     /// Whether fences order what else accesses the registers of a product.

@@ -10,7 +10,7 @@
 //! 1. its variant of [`Op`], with the operands that are no registers of `Inst::o`;
 //! 2. its registers in `operands`, each with its role;
 //! 3. its row in `table`;
-//! 4. what it does, in `exec::warp` and the module that it belongs to;
+//! 4. what it does, in `exec::warp` and the module that it belongs to; memory that it accesses it describes to `exec::access`;
 //! 5. its forms, in `decode`, and a case of each in `tests/launches/cases`.
 
 mod circumstance;

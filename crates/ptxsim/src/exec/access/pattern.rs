@@ -4,8 +4,8 @@
 //!
 //! A pattern is only a memory of results: whether it is there changes no count and no finding.
 
-use super::cost::{Passes, Way, wavefronts};
 use crate::check::cells::{BLOCK, Touch};
+use crate::exec::observe::cost::{Passes, Way, wavefronts};
 use crate::regs::{ALL, Class, LANES, Regs, lanes};
 
 /// Lanes that access the same bytes. Accesses are aligned to their size, so two units never overlap.
@@ -249,7 +249,7 @@ impl Pattern {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::cost;
+    use crate::exec::observe::cost;
     use crate::regs::Block;
     use proptest::prelude::*;
 

@@ -6,69 +6,20 @@
 //! A block's shared memory ends with the block. An access from elsewhere that nothing orders before the end of one of its
 //! threads is reported, whichever comes first here.
 
-use super::address::{Addresses, Site};
-use super::cluster::{Init, Visit, Visitor, number_of};
-use super::mbarrier::Delivery;
-use super::state::*;
 use crate::check::global::{Accessor, Conflict, Scoped};
 use crate::check::order::{Inter, Sparse};
 use crate::check::race::Strength;
+use crate::exec::access::LaneAccess;
+use crate::exec::access::address::{Addresses, Site};
+use crate::exec::cluster::{Init, Visit, Visitor, number_of};
+use crate::exec::mbarrier::Delivery;
+use crate::exec::observe::global_races::accessor;
+use crate::exec::state::*;
 use crate::isa::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
-use crate::switch::{Observer, is_off};
-
-/// An access to shared memory of another block.
-#[derive(Clone, Copy)]
-pub enum Remote<'a> {
-    Read,
-    /// The values of each lane, if others may write the same.
-    Write(Option<&'a [[u8; 32]; LANES]>),
-    /// Nothing of it stays in flight.
-    Update,
-}
 
 impl Machine<'_> {
-    /// Checks of an access to shared memory of another block that lies within it.
-    pub fn check_remote(
-        &mut self,
-        b: &BlockState,
-        w: &Warp,
-        owner: &BlockState,
-        (s, a, bytes): (Site, &Addresses, u32),
-        scoped: Scoped,
-        does: Remote,
-    ) {
-        self.visit(b, w, owner, s);
-        let writes = !matches!(does, Remote::Read);
-        for l in lanes(s.mask) {
-            let (at, n) = (a[l] as usize, bytes as usize);
-            let by = At::lane(b, w, s.pc, l as u32).address(a[l]);
-            let way = if writes { "written" } else { "read" };
-            let sees_copies = !is_off(Observer::Copies, s.pc);
-            if let Some(copy) = owner.in_flight.to(at, n).filter(|_| sees_copies) {
-                let other = Some(Other::instruction(copy));
-                self.find(FindingKind::AsyncBeforeWait, by, other, |m| {
-                    let (owner, copy) = (owner.id, m.copy_at(copy));
-                    format!("shared memory {at:#x} of block {owner:?} is {way} while {copy} is still in flight")
-                });
-            }
-            if let Some(copy) = owner.being_read.to(at, n).filter(|_| writes && sees_copies) {
-                let other = Some(Other::instruction(copy));
-                self.find(FindingKind::AsyncBeforeWait, by, other, |m| {
-                    let (owner, copy) = (owner.id, m.copy_at(copy));
-                    format!("shared memory {at:#x} of block {owner:?} is written while {copy} may still read it")
-                });
-            }
-            if matches!(does, Remote::Update)
-                && let Some(origin) = owner.undefined_in_shared(at, n, s.pc)
-            {
-                self.depends(by, origin, "the result of this");
-            }
-        }
-        self.watch_shared(b, w, owner, (s, a, bytes), scoped, does);
-    }
-
     /// Tells of an access to the shared memory of a block that has ended. Whether it ends before is looked at when it
     /// does.
     pub fn visit(&mut self, b: &BlockState, w: &Warp, owner: &BlockState, s: Site) {
@@ -183,56 +134,41 @@ impl Machine<'_> {
         }
     }
 
-    /// Records an access of the block at work to its own shared memory or that of another block, and tells of races
-    /// between blocks.
-    pub fn watch_shared(
+    /// Records an access to shared memory of the block at work, or of `owner`, and looks for races between blocks. Within a
+    /// block `shared_races` tells of them.
+    pub fn check_cluster_races(
         &mut self,
         b: &BlockState,
         w: &Warp,
-        owner: &BlockState,
-        (s, a, bytes): (Site, &Addresses, u32),
-        scoped: Scoped,
-        does: Remote,
+        owner: Option<&BlockState>,
+        x: &LaneAccess,
     ) {
-        if is_off(Observer::SharedRaces, s.pc) {
-            return;
-        }
         let Some(clocks) = &b.shadow else { return };
         let Some(mut shadow) = self.cluster.shadow.take() else {
             return;
         };
-        let write = !matches!(does, Remote::Read);
+        let of = owner.unwrap_or(b);
+        let s = x.site;
         let me = Accessor {
-            block: b.number,
-            warp: w.index,
-            instruction: s.pc,
-            // No scope is smaller than the cluster but the block.
             scoped: Scoped {
-                scope: match scoped.scope {
-                    Scope::Block => Scope::Block,
-                    Scope::Cluster | Scope::Device => Scope::Device,
+                // No scope is smaller than the cluster but the block. Whatever an access to the block's own memory says, it
+                // takes in the others.
+                scope: match x.scoped.scope {
+                    Scope::Block if owner.is_some() => Scope::Block,
+                    _ => Scope::Device,
                 },
-                ..scoped
+                strength: x.scoped.strength,
+                answers: false,
             },
-            clocks,
-            inter: &w.inter,
-            warps: b.warps.len() as u32,
-            together: 0,
             grave: &|c| c.block != b.number,
+            ..accessor(b, clocks, w.index, &w.inter, s.pc)
         };
         let mut found = Vec::new();
-        let (i, size) = (owner.rank as usize, owner.shared.len());
+        let (i, size) = (of.rank as usize, of.shared.len());
         for l in lanes(s.mask) {
-            let each = pieces(a[l], bytes).map(|at| (l as u32, at));
-            shadow.access(
-                &me,
-                i,
-                size,
-                each,
-                bytes.min(PIECE),
-                write,
-                Some(&mut found),
-            );
+            let each = pieces(x.at[l], x.bytes).map(|at| (l as u32, at));
+            let bytes = x.bytes.min(PIECE);
+            shadow.access(&me, i, size, each, bytes, x.writes(), Some(&mut found));
         }
         self.cluster.shadow = Some(shadow);
         for c in found.into_iter().filter(|c| c.block != b.number) {
@@ -247,17 +183,10 @@ impl Machine<'_> {
             let l = c.lane as usize;
             // As within a block: `if (bad) flag = 1;`.
             let again = c.was_write && c.instruction == s.pc;
-            if let Remote::Write(Some(values)) = does
-                && again
-                && owner
-                    .shared
-                    .get(a[l] as usize..)
-                    .and_then(|held| held.get(..bytes as usize))
-                    == values[l].get(..bytes as usize)
-            {
+            if owner.is_some() && again && x.is_held(l, &of.shared) {
                 continue;
             }
-            self.race_in_cluster(b, w, owner, (s, a[l]), write, c);
+            self.race_in_cluster(b, w, of, (s, x.at[l]), x.writes(), c);
         }
     }
 
@@ -272,20 +201,14 @@ impl Machine<'_> {
             None => Strength::Weak,
             Some(_) => Strength::Atomic,
         };
+        let nothing = Inter::default();
         for copy in &d.copies {
             let me = Accessor {
-                block: from.number,
-                warp: d.warp,
-                instruction: copy.instruction,
                 scoped: Scoped {
                     strength,
                     ..Scoped::WEAK
                 },
-                clocks,
-                inter: &Inter::default(),
-                warps: from.warps.len() as u32,
-                together: 0,
-                grave: &|_| true,
+                ..accessor(from, clocks, d.warp, &nothing, copy.instruction)
             };
             // Races were told of when it was issued.
             let (mut told, size) = (Vec::new(), b.shared.len());

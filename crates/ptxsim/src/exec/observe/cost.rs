@@ -1,7 +1,9 @@
 //! Counts memory accesses in the units that hardware counters use.
 
-use super::address::{Addresses, Site};
-use super::state::Machine;
+use crate::exec::access::address::{Addresses, Site};
+use crate::exec::access::{Counting, LaneAccess};
+use crate::exec::state::Machine;
+use crate::isa::Direction;
 use crate::regs::{LANES, lanes};
 use crate::report::Cost;
 use crate::switch::{Observer, is_off};
@@ -186,43 +188,63 @@ impl Issues {
 }
 
 impl Machine<'_> {
-    pub fn count_global(&mut self, s: Site, a: &Addresses, bytes: u32) {
-        self.add_global(s, bytes, sectors(a, s.mask, bytes));
+    /// The cost of an instruction; `None` where nobody counts.
+    #[inline(always)]
+    pub fn cost(&mut self, pc: u32) -> Option<&mut Cost> {
+        if is_off(Observer::Cost, pc) {
+            return None;
+        }
+        self.costs.get_mut(pc as usize)
     }
 
-    pub fn count_shared(&mut self, s: Site, a: &Addresses, bytes: u32, way: Way) {
+    /// An access whose passes nobody knows.
+    pub fn count_request(&mut self, s: Site) {
+        if let Some(cost) = self.cost(s.pc) {
+            cost.requests += 1;
+        }
+    }
+
+    pub fn count_global(&mut self, x: &LaneAccess) {
+        self.add_global(x.site, x.bytes, sectors(x.at, x.site.mask, x.bytes));
+    }
+
+    #[inline(always)]
+    pub fn count_shared(&mut self, x: &LaneAccess) {
         // The counted addresses lie in shared memory, which is smaller than 4 GiB.
-        let passes = wavefronts(&a.map(|x| x as u32), s.mask, bytes, way);
-        self.add_shared(s, passes);
-    }
-
-    pub fn count_matrices(&mut self, s: Site, rows: &Addresses, matrices: usize) {
-        let passes = matrix_wavefronts(&rows.map(|x| x as u32), matrices);
-        self.add_shared(s, passes);
+        let at = || x.at.map(|address| address as u32);
+        let passes = match x.counting {
+            Counting::Apart => return,
+            Counting::Matrices(matrices) => matrix_wavefronts(&at(), matrices),
+            Counting::Lanes => {
+                let way = if x.direction == Direction::Read {
+                    Way::Load
+                } else {
+                    Way::Store
+                };
+                wavefronts(&at(), x.site.mask, x.bytes, way)
+            }
+        };
+        self.add_shared(x.site, passes);
     }
 
     #[inline(always)]
     pub fn add_shared(&mut self, s: Site, passes: Passes) {
-        if is_off(Observer::Cost, s.pc) {
-            return;
+        if let Some(cost) = self.cost(s.pc) {
+            cost.requests += 1;
+            cost.wavefronts += passes.taken;
+            cost.ideal_wavefronts += passes.ideal;
         }
-        let cost = &mut self.costs[s.pc as usize];
-        cost.requests += 1;
-        cost.wavefronts += passes.taken;
-        cost.ideal_wavefronts += passes.ideal;
     }
 
     #[inline(always)]
     pub fn add_global(&mut self, s: Site, bytes: u32, passes: Passes) {
-        if is_off(Observer::Cost, s.pc) {
-            return;
+        if let Some(cost) = self.cost(s.pc) {
+            cost.requests += 1;
+            cost.global_requests += 1;
+            cost.global_bytes += u64::from(bytes) * u64::from(s.mask.count_ones());
+            cost.sectors += passes.taken;
+            cost.ideal_sectors += passes.ideal;
         }
-        let cost = &mut self.costs[s.pc as usize];
-        cost.requests += 1;
-        cost.global_requests += 1;
-        cost.global_bytes += u64::from(bytes) * u64::from(s.mask.count_ones());
-        cost.sectors += passes.taken;
-        cost.ideal_sectors += passes.ideal;
     }
 }
 

@@ -1,8 +1,8 @@
 //! Whether a descriptor of `wgmma` fits the tile that it leads to: in what a compiler calls one variable, rows side by
 //! side, and in the swizzle with which TMA brought it. A GPU reads whatever lies there.
 
-use super::address::Site;
-use super::state::*;
+use crate::exec::access::address::Site;
+use crate::exec::state::*;
 use crate::isa::Proxy;
 use crate::isa::wgmma::Descriptor;
 use crate::report::*;
@@ -17,7 +17,7 @@ const PIECE: u32 = 16;
 pub struct Layouts(Vec<Option<Swizzle>>);
 
 impl Layouts {
-    pub fn note(&mut self, at: u32, swizzle: Swizzle) {
+    fn note(&mut self, at: u32, swizzle: Swizzle) {
         let piece = (at / PIECE) as usize;
         if self.0.len() <= piece {
             self.0.resize(piece + 1, None);
@@ -48,6 +48,15 @@ fn bytes_of(swizzle: Swizzle) -> &'static str {
         Swizzle::Bytes32 => "a swizzle of 32 bytes",
         Swizzle::Bytes64 => "a swizzle of 64 bytes",
         Swizzle::Bytes128 => "a swizzle of 128 bytes",
+    }
+}
+
+impl BlockState {
+    /// A tensor copy is to bring this piece of a box.
+    pub fn note_layout(&mut self, copy: &CopyOp, swizzle: Swizzle) {
+        if !is_off(Observer::Layouts, copy.instruction) {
+            self.layouts.note(copy.to, swizzle);
+        }
     }
 }
 

@@ -1,85 +1,14 @@
-//! Where a warp's accesses go: addresses of lanes, the window and the allocation that they lie in, and
-//! what is wrong with those that lie nowhere.
+//! Accesses that are not aligned, lie in no memory, or lie outside of the variable that their address was computed from
+//! (`origins` has how far that is known). Each of them ends the launch with a fault.
 
-use super::state::*;
-use super::undefined::{Origin, Unwritten};
+use crate::exec::access::LaneAccess;
+use crate::exec::access::address::{Addresses, Site};
+use crate::exec::state::*;
 use crate::isa::*;
 use crate::program::SharedVariable;
-use crate::regs::{Class, LANES, Regs, lanes};
+use crate::regs::lanes;
 use crate::report::*;
-use crate::switch::{Observer, is_off};
 use model::AccessKind;
-
-pub type Addresses = [u64; LANES];
-
-/// Who accesses, for checks and messages.
-#[derive(Clone, Copy)]
-pub struct Site {
-    pub pc: u32,
-    pub mask: u32,
-}
-
-#[inline(always)]
-pub fn addresses(regs: &Regs, (class, register): (Class, u32), offset: i64) -> Addresses {
-    match class {
-        Class::R64 => {
-            std::array::from_fn(|l| regs.r64[register as usize].0[l].wrapping_add(offset as u64))
-        }
-        // A 32-bit address with a negative offset must not become a 64-bit one.
-        _ => std::array::from_fn(|l| {
-            u64::from(regs.r32[register as usize].0[l].wrapping_add(offset as u32))
-        }),
-    }
-}
-
-/// Splits generic addresses: the space of the first lane, its lanes, and addresses in the window.
-#[inline(always)]
-pub fn split<'a>(
-    space: AddressSpace,
-    a: &'a Addresses,
-    mask: u32,
-    room: &'a mut Addresses,
-) -> (AddressSpace, u32, &'a Addresses) {
-    if space != AddressSpace::Generic || mask == 0 {
-        return (space, mask, a);
-    }
-    let (space, mask, inside) = split_generic(a, mask);
-    *room = inside;
-    (space, mask, room)
-}
-
-fn split_generic(a: &Addresses, mask: u32) -> (AddressSpace, u32, Addresses) {
-    let window = |x: u64| match x >> 32 {
-        1 if x as u32 >> CLUSTER_PAGE == 0 => (AddressSpace::Shared, SHARED_WINDOW),
-        1 => (AddressSpace::Cluster, SHARED_WINDOW),
-        2 => (AddressSpace::Local, LOCAL_WINDOW),
-        3 => (AddressSpace::Param, PARAM_WINDOW),
-        _ => (AddressSpace::Global, 0),
-    };
-    let (space, base) = window(a[mask.trailing_zeros() as usize]);
-    let mut same = 0;
-    for l in lanes(mask) {
-        if window(a[l]).0 == space {
-            same |= 1 << l;
-        }
-    }
-    (
-        space,
-        same,
-        std::array::from_fn(|l| a[l].wrapping_sub(base)),
-    )
-}
-
-/// The distance between the addresses of neighbouring lanes, where it is always the same.
-#[inline(always)]
-pub fn step_of(a: &Addresses) -> Option<u64> {
-    let step = a[1].wrapping_sub(a[0]);
-    let mut same = true;
-    for pair in a.windows(2) {
-        same &= pair[1].wrapping_sub(pair[0]) == step;
-    }
-    same.then_some(step)
-}
 
 /// Lowest and highest address of the lanes.
 #[inline(always)]
@@ -168,37 +97,30 @@ impl Machine<'_> {
 
     /// The allocation that the last access hit, and offsets in it, if it holds all lanes' accesses.
     #[inline(always)]
-    pub fn in_one(
-        &mut self,
-        a: &Addresses,
-        s: Site,
-        bytes: u32,
-        write: bool,
-    ) -> Option<(usize, Addresses)> {
-        let (low, high) = span(a, s.mask);
-        let from = self.origins;
-        if !from.hold(
-            s.pc,
-            AddressSpace::Global,
-            low,
-            (high - low).saturating_add(u64::from(bytes)),
-        ) {
+    pub fn in_one(&mut self, x: &LaneAccess) -> Option<(usize, Addresses)> {
+        let (low, high) = span(x.at, x.site.mask);
+        let bytes = u64::from(x.bytes);
+        let reach = (high - low).saturating_add(bytes);
+        if !self
+            .origins
+            .hold(x.site.pc, AddressSpace::Global, low, reach)
+        {
             return None;
         }
         let holds = |m: &Self, i: usize| {
-            let x = m.memory.at(i);
-            low >= x.base
-                && high.saturating_add(u64::from(bytes)) <= x.base + x.data.len() as u64
-                && !(write && x.read_only)
+            let held = m.memory.at(i);
+            low >= held.base
+                && high.saturating_add(bytes) <= held.base + held.len() as u64
+                && !(x.writes() && held.read_only)
         };
         if self.hint == usize::MAX || !holds(self, self.hint) {
-            self.hint = self.memory.find(low, u64::from(bytes))?;
+            self.hint = self.memory.find(low, bytes)?;
             if !holds(self, self.hint) {
                 return None;
             }
         }
         let base = self.memory.at(self.hint).base;
-        Some((self.hint, std::array::from_fn(|l| a[l].wrapping_sub(base))))
+        Some((self.hint, x.at.map(|address| address.wrapping_sub(base))))
     }
 
     /// A lane's access of global memory: its allocation, and the offset there.
@@ -207,11 +129,10 @@ impl Machine<'_> {
         &mut self,
         b: &BlockState,
         w: &Warp,
-        s: Site,
-        (lane, address): (usize, u64),
-        bytes: u32,
-        write: bool,
+        x: &LaneAccess,
+        lane: usize,
     ) -> Run<(usize, usize)> {
+        let (s, address, bytes, write) = (x.site, x.at[lane], x.bytes, x.writes());
         let hint = self.hint;
         let in_origin = self
             .origins
@@ -219,10 +140,8 @@ impl Machine<'_> {
         if hint != usize::MAX && in_origin {
             let a = self.memory.at(hint);
             let at = address.wrapping_sub(a.base);
-            if at < a.data.len() as u64
-                && at + u64::from(bytes) <= a.data.len() as u64
-                && !(write && a.read_only)
-            {
+            let size = a.len() as u64;
+            if at < size && at + u64::from(bytes) <= size && !(write && a.read_only) {
                 return Ok((hint, at as usize));
             }
         }
@@ -254,36 +173,16 @@ impl Machine<'_> {
         Ok((found, (address - allocation.base) as usize))
     }
 
-    /// Where what is undefined in a stretch of global memory came from, if anything is; `pc` reads it now.
-    #[inline(always)]
-    pub fn undefined_in_global(
-        &self,
-        (i, at): (usize, usize),
-        bytes: u32,
-        pc: u32,
-    ) -> Option<Origin> {
-        let missing = self.memory.at(i).missing(at, bytes as usize)?;
-        if is_off(Observer::Initialisation, pc) {
-            return None;
-        }
-        let unwritten = Origin {
-            instruction: pc,
-            from: Unwritten::Global(i, missing),
-        };
-        let origin = self.global_origins.get(&(i, missing)).copied();
-        Some(origin.unwrap_or(unwritten))
-    }
-
+    /// Whether lanes access a memory of `size` bytes within it, and within the variable that an address was computed from.
     pub fn in_window(
         &self,
         b: &BlockState,
         w: &Warp,
-        s: Site,
-        a: &Addresses,
-        bytes: u32,
+        x: &LaneAccess,
         size: usize,
         space: AddressSpace,
     ) -> Run<()> {
+        let (s, a, bytes) = (x.site, x.at, x.bytes);
         let (low, high) = span(a, s.mask);
         let in_all = high
             .checked_add(u64::from(bytes))

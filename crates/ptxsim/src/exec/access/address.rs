@@ -1,0 +1,64 @@
+//! Where a warp's accesses go: addresses of lanes, and the window that they lie in.
+
+use crate::isa::*;
+use crate::regs::{Class, LANES, Regs, lanes};
+
+pub type Addresses = [u64; LANES];
+
+/// Who accesses, for checks and messages.
+#[derive(Clone, Copy)]
+pub struct Site {
+    pub pc: u32,
+    pub mask: u32,
+}
+
+#[inline(always)]
+pub fn addresses(regs: &Regs, (class, register): (Class, u32), offset: i64) -> Addresses {
+    match class {
+        Class::R64 => {
+            std::array::from_fn(|l| regs.r64[register as usize].0[l].wrapping_add(offset as u64))
+        }
+        // A 32-bit address with a negative offset must not become a 64-bit one.
+        _ => std::array::from_fn(|l| {
+            u64::from(regs.r32[register as usize].0[l].wrapping_add(offset as u32))
+        }),
+    }
+}
+
+/// Splits generic addresses: the space of the first lane, its lanes, and addresses in the window.
+#[inline(always)]
+pub fn split<'a>(
+    space: AddressSpace,
+    a: &'a Addresses,
+    mask: u32,
+    room: &'a mut Addresses,
+) -> (AddressSpace, u32, &'a Addresses) {
+    if space != AddressSpace::Generic || mask == 0 {
+        return (space, mask, a);
+    }
+    let (space, mask, inside) = split_generic(a, mask);
+    *room = inside;
+    (space, mask, room)
+}
+
+fn split_generic(a: &Addresses, mask: u32) -> (AddressSpace, u32, Addresses) {
+    let window = |x: u64| match x >> 32 {
+        1 if x as u32 >> CLUSTER_PAGE == 0 => (AddressSpace::Shared, SHARED_WINDOW),
+        1 => (AddressSpace::Cluster, SHARED_WINDOW),
+        2 => (AddressSpace::Local, LOCAL_WINDOW),
+        3 => (AddressSpace::Param, PARAM_WINDOW),
+        _ => (AddressSpace::Global, 0),
+    };
+    let (space, base) = window(a[mask.trailing_zeros() as usize]);
+    let mut same = 0;
+    for l in lanes(mask) {
+        if window(a[l]).0 == space {
+            same |= 1 << l;
+        }
+    }
+    (
+        space,
+        same,
+        std::array::from_fn(|l| a[l].wrapping_sub(base)),
+    )
+}

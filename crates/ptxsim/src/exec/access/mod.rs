@@ -1,0 +1,430 @@
+//! The one path of an access to memory.
+//!
+//! An access is described by a [`LaneAccess`]: which lanes, where, how many bytes, in which direction, how strong. It is
+//! resolved to the memory that it lies in ([`Target`], `address`), the observers are asked (`observe`), the bytes move
+//! (`transfer`), and what has no value is followed. Loads, stores and atomics take the whole way ([`Machine::access`]). Instructions that move bytes in a way of their own (copies, matrices, textures) describe what they access,
+//! and get an [`Observed`] for it; without one no memory hands out its bytes.
+//!
+//! `steady` is a cache in front of the lanes: where they lie as they did when the instruction ran before (`pattern`), it
+//! gives what was resolved then, and the observers look at whole stretches.
+
+pub mod address;
+pub mod pattern;
+mod steady;
+pub mod transfer;
+
+use crate::check::global::Scoped;
+use crate::check::race::Strength;
+use crate::exec::state::*;
+use crate::isa::*;
+use crate::memory::{Content, Witness};
+use crate::regs::{LANES, lanes};
+use crate::report::*;
+use address::{Addresses, Site, addresses, split};
+use std::ops::DerefMut;
+use transfer::{Transfer, Values};
+
+/// Shows that the observers were asked about an access. Memory hands out its bytes for one.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed(());
+
+impl Witness for Observed {}
+
+/// The memory that an access lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Global memory: the number of an allocation.
+    Global(usize),
+    Shared,
+    Local,
+}
+
+/// The way in which an access to shared memory is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counting {
+    /// Lane by lane, as loads and stores are.
+    Lanes,
+    /// By matrices of 8 rows of 16 bytes, as `ldmatrix` is.
+    Matrices(usize),
+    /// Not here: the instruction counts by itself.
+    Apart,
+}
+
+/// An access by lanes of a warp to one memory.
+#[derive(Clone, Copy)]
+pub struct LaneAccess<'a> {
+    pub site: Site,
+    /// The offset of each lane in that memory.
+    pub at: &'a Addresses,
+    pub bytes: u32,
+    pub direction: Direction,
+    pub scoped: Scoped,
+    pub order: Order,
+    /// The bytes that each lane writes, where those that write the same do not race.
+    pub values: Option<&'a Values>,
+    pub counting: Counting,
+    /// The lowest offset, where the lanes lie in the pattern of the instruction.
+    pub lowest: Option<u64>,
+}
+
+impl<'a> LaneAccess<'a> {
+    /// Returns a weak access that is counted by its instruction.
+    pub fn new(site: Site, at: &'a Addresses, bytes: u32, direction: Direction) -> Self {
+        Self {
+            site,
+            at,
+            bytes,
+            direction,
+            scoped: Scoped::WEAK,
+            order: Order::Weak,
+            values: None,
+            counting: Counting::Apart,
+            lowest: None,
+        }
+    }
+
+    /// Returns the same with another strength, and the scope that it has without an order.
+    pub fn with_strength(self, strength: Strength) -> Self {
+        Self {
+            scoped: Scoped::of(strength, Order::Weak),
+            ..self
+        }
+    }
+
+    pub fn writes(&self) -> bool {
+        self.direction != Direction::Read
+    }
+
+    /// Returns true if memory holds already what a lane writes.
+    pub fn is_held<B: DerefMut<Target = [u8]>>(&self, lane: usize, content: &Content<B>) -> bool {
+        let value = self
+            .values
+            .and_then(|all| all[lane].get(..self.bytes as usize));
+        value.is_some_and(|value| content.is_equal(self.at[lane] as usize, value))
+    }
+}
+
+/// The strength of a load or a store. A guess goes with atomics as if it were one.
+fn strength(access: &Access) -> Strength {
+    match access.order {
+        Order::Weak if !access.guess => Strength::Weak,
+        Order::Strong { volatile: true, .. } => Strength::Volatile,
+        Order::Weak | Order::Strong { .. } => Strength::Strong,
+    }
+}
+
+impl Machine<'_> {
+    /// The whole path of a load, a store or an atomic.
+    pub fn access<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        transfer: Transfer,
+        s: Site,
+    ) -> Run<()> {
+        let is_done = match transfer {
+            Transfer::Load(access) => self.steady::<CHECKS, false>(b, w, access, s),
+            Transfer::Store(access) => {
+                !(CHECKS && Self::may_store_undefined(w, access))
+                    && self.steady::<CHECKS, true>(b, w, access, s)
+            }
+            Transfer::Update(_) => false,
+        };
+        if is_done {
+            return Ok(());
+        }
+        let access = transfer.access();
+        let all = addresses(&w.regs, access.address, access.offset);
+        let mut room = [0; LANES];
+        let mut rest = s.mask;
+        while rest != 0 {
+            let (space, mask, at) = split(access.space, &all, rest, &mut room);
+            rest &= !mask;
+            let x = LaneAccess {
+                site: Site { mask, ..s },
+                at,
+                bytes: access.bytes(),
+                direction: transfer.direction(),
+                scoped: match transfer {
+                    Transfer::Update(atom) => Scoped {
+                        answers: atom.answers,
+                        ..Scoped::of(Strength::Atomic, access.order)
+                    },
+                    _ => Scoped::of(strength(access), access.order),
+                },
+                order: access.order,
+                values: None,
+                counting: Counting::Lanes,
+                lowest: None,
+            };
+            self.aligned(b, w, x.site, (space, at), x.bytes)?;
+            match (space, transfer) {
+                (AddressSpace::Global | AddressSpace::Generic, _) => {
+                    self.in_global::<CHECKS>(b, w, transfer, &x)?;
+                }
+                (AddressSpace::Shared | AddressSpace::Cluster, _) => {
+                    self.by_owner(b, w, space, &x, |m, b, w, owner, x| {
+                        m.in_shared::<CHECKS>(b, w, owner, transfer, x);
+                        Ok(())
+                    })?;
+                }
+                (AddressSpace::Local | AddressSpace::Param, Transfer::Update(_)) => {
+                    let what = "an atomic outside global and shared memory";
+                    return self.fault(FaultKind::Undefined, x.first(b, w), what);
+                }
+                (AddressSpace::Local, _) => self.in_local::<CHECKS>(b, w, transfer, &x)?,
+                (AddressSpace::Param, Transfer::Load(_)) => {
+                    self.in_window(b, w, &x, self.params.len(), AddressSpace::Param)?;
+                    transfer::deposit_all(&mut w.regs, access, self.params, at, mask);
+                }
+                (AddressSpace::Param, _) => {
+                    let what = "write to a kernel parameter";
+                    return self.fault(FaultKind::ReadOnly, x.first(b, w), what);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn in_global<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        transfer: Transfer,
+        x: &LaneAccess,
+    ) -> Run<()> {
+        self.count_global(x);
+        if CHECKS {
+            self.meet(b, w, None, x);
+        }
+        // Lanes of an atomic one after another, in the order of their numbers: any order is allowed, this one is the same
+        // always.
+        let mut together = match transfer {
+            Transfer::Update(_) => None,
+            _ => self.in_one(x),
+        };
+        let mut rest = x.site.mask;
+        while rest != 0 {
+            let (i, at, mask) = match together.take() {
+                Some((i, at)) => (i, at, rest),
+                None => {
+                    let lane = rest.trailing_zeros() as usize;
+                    let (i, at) = self.locate(b, w, x, lane)?;
+                    (i, [at as u64; LANES], 1 << lane)
+                }
+            };
+            rest &= !mask;
+            let site = Site { mask, ..x.site };
+            let x = LaneAccess {
+                site,
+                at: &at,
+                ..*x
+            };
+            self.within_allocation::<CHECKS>(b, w, transfer, &x, i);
+        }
+        Ok(())
+    }
+
+    /// Makes an access whose offsets lie in one allocation: asks, moves the bytes, and follows what has no value.
+    #[inline(always)]
+    pub fn within_allocation<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        transfer: Transfer,
+        x: &LaneAccess,
+        i: usize,
+    ) {
+        let values = transfer.values::<CHECKS>(&w.regs);
+        let values = values.as_ref();
+        let x = LaneAccess { values, ..*x };
+        let seen = self.observe_global::<CHECKS>(b, w, i, &x);
+        let content = &mut self.memory.at_mut(i).content;
+        self.progress += transfer.run(&mut w.regs, content, seen, &x, false);
+        self.follow::<CHECKS>(b, w, transfer, &x, Target::Global(i));
+    }
+
+    /// As [`Self::within_allocation`], in the shared memory of a block: of `owner`, or of the block at work.
+    #[inline(always)]
+    fn in_shared<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        mut owner: Option<&mut BlockState>,
+        transfer: Transfer,
+        x: &LaneAccess,
+    ) {
+        let values = transfer.values::<CHECKS>(&w.regs);
+        let values = values.as_ref();
+        let x = LaneAccess { values, ..*x };
+        let seen = self.observe_shared::<CHECKS>(b, w, owner.as_deref_mut(), &x);
+        let of = owner.unwrap_or(b);
+        self.progress += transfer.run(&mut w.regs, &mut of.shared, seen, &x, true);
+        self.follow::<CHECKS>(of, w, transfer, &x, Target::Shared);
+    }
+
+    fn in_local<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        transfer: Transfer,
+        x: &LaneAccess,
+    ) -> Run<()> {
+        let size = self.program.local_bytes as usize;
+        self.in_window(b, w, x, size, AddressSpace::Local)?;
+        let base = |lane: usize| (w.first_thread as usize + lane) * size;
+        let at = std::array::from_fn(|lane| x.at[lane].wrapping_add(base(lane) as u64));
+        let x = LaneAccess { at: &at, ..*x };
+        // No other thread comes here: there is nothing to ask before.
+        let changes = transfer.run(&mut w.regs, &mut b.local, Observed(()), &x, false);
+        self.progress += changes;
+        self.follow::<CHECKS>(b, w, transfer, &x, Target::Local);
+        Ok(())
+    }
+
+    /// The bytes have moved: undefined values go with them. `of`: the block whose memory it is.
+    #[inline(always)]
+    fn follow<const CHECKS: bool>(
+        &mut self,
+        of: &mut BlockState,
+        w: &mut Warp,
+        transfer: Transfer,
+        x: &LaneAccess,
+        target: Target,
+    ) {
+        match transfer {
+            Transfer::Load(access) if CHECKS && !self.is_all_known(target) => {
+                for lane in lanes(x.site.mask) {
+                    let at = x.at[lane] as usize;
+                    if let Some(missing) = self.missing(of, target, (at, x.bytes), x.site.pc) {
+                        self.read_undefined(w, access, lane, missing);
+                    }
+                }
+            }
+            Transfer::Store(access) if CHECKS && Self::may_store_undefined(w, access) => {
+                for lane in lanes(x.site.mask) {
+                    if let Some(missing) = Self::stored_undefined(w, access, lane) {
+                        let place = (target, x.at[lane] as usize, lane);
+                        self.leave_undefined(of, w, x.site, place, missing);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Asks the observers about an access within an allocation.
+    #[inline(always)]
+    pub fn observe_global<const CHECKS: bool>(
+        &mut self,
+        b: &BlockState,
+        w: &Warp,
+        i: usize,
+        x: &LaneAccess,
+    ) -> Observed {
+        if CHECKS {
+            self.check_updated(b, w, None, Target::Global(i), x);
+            self.check_global_races(b, w, i, x);
+        }
+        Observed(())
+    }
+
+    /// Asks the observers about an access within the shared memory of a block: of `owner`, or of the block at work.
+    #[inline(always)]
+    pub fn observe_shared<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        owner: Option<&mut BlockState>,
+        x: &LaneAccess,
+    ) -> Observed {
+        self.count_shared(x);
+        if !CHECKS {
+            return Observed(());
+        }
+        let owner = owner.as_deref();
+        // A block's own atomic takes order over once it is done, and everything else before it begins.
+        let late = owner.is_none() && x.direction == Direction::Update;
+        let rank = owner.map_or(b.rank, |owner| owner.rank);
+        if !late {
+            self.meet(b, w, Some(rank), x);
+        }
+        if let Some(owner) = owner {
+            self.visit(b, w, owner, x.site);
+        }
+        self.check_copies(b, w, owner, x);
+        self.check_updated(b, w, owner, Target::Shared, x);
+        self.check_shared_races(b, w, owner, x);
+        if late {
+            self.meet(b, w, Some(rank), x);
+        }
+        Observed(())
+    }
+
+    /// Divides lanes by the block whose shared memory they access, and calls back for each with addresses in its memory:
+    /// without an owner where that is the block at work.
+    pub fn by_owner(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        space: AddressSpace,
+        x: &LaneAccess,
+        mut each: impl FnMut(
+            &mut Self,
+            &mut BlockState,
+            &mut Warp,
+            Option<&mut BlockState>,
+            &LaneAccess,
+        ) -> Run<()>,
+    ) -> Run<()> {
+        if space == AddressSpace::Shared || !self.cluster.is_at_work() {
+            self.in_window(b, w, x, b.shared.len(), AddressSpace::Shared)?;
+            return each(self, b, w, None, x);
+        }
+        let at = x.at.map(|address| address & ((1 << CLUSTER_PAGE) - 1));
+        let mut rest = x.site.mask;
+        while rest != 0 {
+            let lane = rest.trailing_zeros();
+            let address = x.at[lane as usize];
+            let rank = rank_of(address, b.rank);
+            let same = |l: &usize| rank_of(x.at[*l], b.rank) == rank;
+            let mask = lanes(rest).filter(same).fold(0, |all, l| all | 1 << l);
+            rest &= !mask;
+            let site = Site { mask, ..x.site };
+            let x = LaneAccess {
+                site,
+                at: &at,
+                ..*x
+            };
+            if rank == b.rank {
+                self.in_window(b, w, &x, b.shared.len(), AddressSpace::Shared)?;
+                each(self, b, w, None, &x)?;
+                continue;
+            }
+            let place = self.cluster.blocks.get_mut(rank as usize);
+            let Some(mut owner) = place.and_then(Option::take) else {
+                let at = At::lane(b, w, x.site.pc, lane).address(address);
+                let what = format!(
+                    "access out of bounds: address {address:#x} of shared::cluster, in a cluster of {} blocks,",
+                    self.cluster.blocks.len()
+                );
+                return self.fault(FaultKind::OutOfBounds, at, &what);
+            };
+            let done = self
+                .in_window(b, w, &x, owner.shared.len(), AddressSpace::Shared)
+                .and_then(|()| each(self, b, w, Some(&mut owner), &x));
+            self.cluster.blocks[rank as usize] = Some(owner);
+            done?;
+        }
+        Ok(())
+    }
+}
+
+impl LaneAccess<'_> {
+    /// Returns where the first lane accesses what.
+    fn first(&self, b: &BlockState, w: &Warp) -> At {
+        let lane = self.site.mask.trailing_zeros();
+        At::lane(b, w, self.site.pc, lane).address(self.at[lane as usize])
+    }
+}

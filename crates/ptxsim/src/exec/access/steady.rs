@@ -1,0 +1,223 @@
+//! Loads and stores whose lanes lie as they did when the same instruction ran before (`pattern`).
+//!
+//! What was resolved then holds again, for another lowest address: one window, and stretches in it. Each observer has a
+//! quick form for stretches, which only says yes: nothing is wrong. Where one says no, or the lanes lie in several windows,
+//! are not aligned or out of bounds, nothing has been done, and the path goes lane by lane, where the observers know what to
+//! say.
+
+use super::Observed;
+use super::address::{Site, addresses};
+use super::pattern::{Pattern, Stretch};
+use super::transfer::{collect_pattern, deposit_pattern};
+#[cfg(target_arch = "x86_64")]
+use crate::alu::has_v3;
+use crate::exec::observe::cost::Way;
+use crate::exec::observe::{copies, global_races, shared_races};
+use crate::exec::state::*;
+use crate::isa::*;
+use crate::memory::Content;
+use crate::regs::Regs;
+use crate::switch::is_any_off;
+use std::ops::DerefMut;
+
+/// Where an access goes: the space, and its lowest address there.
+#[derive(Clone, Copy)]
+struct Place {
+    space: AddressSpace,
+    lowest: u64,
+}
+
+impl Machine<'_> {
+    /// Makes the access if nothing about it is new or wrong. Returns false where nothing was done.
+    #[inline(always)]
+    pub fn steady<const CHECKS: bool, const WRITE: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        access: &Access,
+        s: Site,
+    ) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if has_v3() {
+            // SAFETY: the processor has what the function was compiled for.
+            return unsafe { self.steady_v3::<CHECKS, WRITE>(b, w, access, s) };
+        }
+        self.steady_any::<CHECKS, WRITE>(b, w, access, s)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma,bmi2")]
+    fn steady_v3<const CHECKS: bool, const WRITE: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        access: &Access,
+        s: Site,
+    ) -> bool {
+        self.steady_any::<CHECKS, WRITE>(b, w, access, s)
+    }
+
+    #[inline(always)]
+    fn steady_any<const CHECKS: bool, const WRITE: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        access: &Access,
+        s: Site,
+    ) -> bool {
+        if access.order != Order::Weak || access.guess || is_any_off(s.pc) {
+            return false;
+        }
+        let bytes = access.bytes();
+        let Some(lowest) = self.arranged(&w.regs, access, s) else {
+            return false;
+        };
+        let Some(p) = &mut self.patterns[s.pc as usize] else {
+            return false;
+        };
+        let Some(place) = place(access.space, lowest, p, bytes) else {
+            return false;
+        };
+        let span = p.span as usize;
+        if !self
+            .origins
+            .hold(s.pc, place.space, place.lowest, u64::from(p.span))
+        {
+            return false;
+        }
+        match place.space {
+            AddressSpace::Shared => {
+                let from = place.lowest as usize;
+                if place.lowest > b.shared.len() as u64 || span > b.shared.len() - from {
+                    return false;
+                }
+                if CHECKS {
+                    if !copies::are_far(b, p, from) || !WRITE && !are_whole(&b.shared, p, from) {
+                        return false;
+                    }
+                    let (at, by) = ((from as u32, bytes), (w.index, s.pc));
+                    if let Some(shadow) = &mut b.shadow
+                        && !shared_races::are_known::<WRITE>(shadow, p, at, by, &mut self.findings)
+                    {
+                        return false;
+                    }
+                }
+                let way = if WRITE { Way::Store } else { Way::Load };
+                let passes = p.wavefronts(place.lowest, bytes, way);
+                run::<_, WRITE>(&mut w.regs, access, &mut b.shared, (p, from), s.mask);
+                self.add_shared(s, passes);
+            }
+            AddressSpace::Global => {
+                let Some(i) = self.memory.holding(p.allocation, place.lowest, span) else {
+                    return false;
+                };
+                p.allocation = i;
+                let allocation = self.memory.at(i);
+                if WRITE && allocation.read_only {
+                    return false;
+                }
+                let from = (place.lowest - allocation.base) as usize;
+                if CHECKS {
+                    if !WRITE && !are_whole(&allocation.content, p, from) {
+                        return false;
+                    }
+                    let (held, at) = ((i, allocation), (from, bytes));
+                    let global = &mut self.global;
+                    if !global_races::are_ordered::<WRITE>(global, b, w, p, held, at, s.pc) {
+                        return false;
+                    }
+                }
+                let passes = p.sectors(place.lowest, bytes);
+                let content = &mut self.memory.at_mut(i).content;
+                run::<_, WRITE>(&mut w.regs, access, content, (p, from), s.mask);
+                self.add_global(s, bytes, passes);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// The lowest address of the access; its pattern is that of the instruction afterwards.
+    #[inline(always)]
+    pub fn arranged(&mut self, regs: &Regs, access: &Access, s: Site) -> Option<u64> {
+        let slot = &mut self.patterns[s.pc as usize];
+        if let Some(p) = slot
+            && let Some(lowest) = p.lowest(regs, access.address, access.offset, s.mask)
+        {
+            return Some(lowest);
+        }
+        // Accesses of a cluster to shared memory are looked at place by place.
+        let with_others = self.cluster.shadow.is_some()
+            && !matches!(access.space, AddressSpace::Global | AddressSpace::Local);
+        if with_others {
+            return None;
+        }
+        learn(slot, regs, access, s.mask)
+    }
+}
+
+#[inline(never)]
+fn learn(slot: &mut Option<Box<Pattern>>, regs: &Regs, access: &Access, mask: u32) -> Option<u64> {
+    let a = addresses(regs, access.address, access.offset);
+    let p = Pattern::of(&a, mask, access.bytes())?;
+    let lowest = p.lowest(regs, access.address, access.offset, mask);
+    match slot {
+        Some(old) => **old = p,
+        None => *slot = Some(Box::new(p)),
+    }
+    lowest
+}
+
+/// `None` for accesses that are not aligned or lie in several windows.
+#[inline(always)]
+fn place(space: AddressSpace, lowest: u64, p: &Pattern, bytes: u32) -> Option<Place> {
+    if lowest & u64::from(bytes - 1) != 0 {
+        return None;
+    }
+    if space != AddressSpace::Generic {
+        return Some(Place { space, lowest });
+    }
+    let (first, last) = (
+        lowest >> 32,
+        lowest.checked_add(u64::from(p.span - 1))? >> 32,
+    );
+    let (space, base) = match first {
+        1 => (AddressSpace::Shared, SHARED_WINDOW),
+        2 => (AddressSpace::Local, LOCAL_WINDOW),
+        3 => (AddressSpace::Param, PARAM_WINDOW),
+        _ => (AddressSpace::Global, 0),
+    };
+    let one = first == last || base == 0 && !(1..=3).contains(&last);
+    one.then_some(Place {
+        space,
+        lowest: lowest.wrapping_sub(base),
+    })
+}
+
+/// Returns true if all bytes of the pattern have values.
+#[inline(always)]
+fn are_whole<B: DerefMut<Target = [u8]>>(content: &Content<B>, p: &Pattern, from: usize) -> bool {
+    let is_whole = |t: &Stretch| content.holds(from + t.at as usize, t.bytes as usize);
+    content.is_all_known() || p.stretches.iter().all(is_whole)
+}
+
+/// Moves the bytes of all lanes of a pattern that begins at `from`.
+#[inline(always)]
+fn run<B: DerefMut<Target = [u8]>, const WRITE: bool>(
+    regs: &mut Regs,
+    access: &Access,
+    content: &mut Content<B>,
+    (p, from): (&Pattern, usize),
+    mask: u32,
+) {
+    let seen = Observed(());
+    let places = from..from + p.span as usize;
+    if WRITE {
+        for t in &p.stretches {
+            content.cover(from + t.at as usize, t.bytes as usize);
+        }
+        collect_pattern(regs, access, &mut content.bytes_mut(seen)[places], p, mask);
+    } else {
+        deposit_pattern(regs, access, &content.bytes(seen)[places], p, mask);
+    }
+}

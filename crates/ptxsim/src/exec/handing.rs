@@ -1,0 +1,106 @@
+//! The order that warps hand on: by flags that they access strongly, and by fences.
+
+use super::access::LaneAccess;
+use super::cluster::fence_in_cluster;
+use super::state::*;
+use crate::check::order::{Inter, Sparse};
+use crate::check::race::WARPS;
+use crate::isa::{Direction, Fence, Order, Scope};
+use crate::regs::lanes;
+
+impl Machine<'_> {
+    /// The order that lanes hand on and take over at places that they access strongly, in shared memory of the block of a
+    /// rank or in global memory; none for weak accesses. Within a block a flag orders without a fence: the block's warps share
+    /// a cache.
+    pub fn meet(&mut self, b: &mut BlockState, w: &mut Warp, rank: Option<u32>, x: &LaneAccess) {
+        let Order::Strong {
+            release,
+            acquire,
+            scope,
+            ..
+        } = x.order
+        else {
+            return;
+        };
+        let (s, a) = (x.site, x.at);
+        let (reads, writes) = (x.direction != Direction::Write, x.writes());
+        if self.cluster.is_at_work() {
+            self.meet_in_cluster(b, w, rank, x);
+        }
+        if rank.is_some_and(|rank| rank != b.rank) {
+            return;
+        }
+        let shared = rank.is_some();
+        self.crossed |= !shared;
+        let Some(clocks) = &mut b.shadow else { return };
+        if writes && release {
+            w.fenced = clocks.epoch(w.index);
+        }
+        let mut last = None;
+        for l in lanes(s.mask) {
+            if last.replace(a[l]) == Some(a[l]) {
+                // Lanes that met here hand on to one another what was fenced.
+                clocks.lanes_know(w.index, if writes { w.fenced } else { 0 });
+                continue;
+            }
+            let key = a[l] << 1 | u64::from(shared);
+            if !writes && !b.atomics.contains_key(&key) && (shared || self.handed.is_empty()) {
+                continue;
+            }
+            let (clock, inter) = b
+                .atomics
+                .entry(key)
+                .or_insert_with(|| ([0; WARPS], Inter::default()));
+            let own = clock[w.index as usize % WARPS];
+            clocks.acquire(w.index, clock, false);
+            clocks.lanes_know(w.index, own.min(w.fenced));
+            w.inter.join(inter);
+            if writes {
+                clocks.release(w.index, clock);
+                inter.join(&w.inter);
+            }
+            if shared || scope != Scope::Device {
+                continue;
+            }
+            if let (true, Some(handed)) = (reads, self.handed.get(&a[l])) {
+                w.inter.see(handed, acquire, s.pc);
+            }
+            if writes && release {
+                let all = of_block(b.number, b.warps.len(), clocks.knowledge(w.index));
+                let handed = w.inter.handed_by_release(&all);
+                self.handed.entry(a[l]).or_default().join(&handed);
+            }
+            if writes && !w.inter.ready.is_empty() {
+                self.handed.entry(a[l]).or_default().join(&w.inter.ready);
+            }
+        }
+    }
+
+    /// Work that the warp has done so far may be handed on from here.
+    pub fn fence(&mut self, b: &mut BlockState, w: &mut Warp, fence: Fence) {
+        if self.cluster.is_at_work() && fence.scope != Scope::Block {
+            fence_in_cluster(b, w, fence);
+        }
+        let Some(clocks) = &mut b.shadow else { return };
+        w.fenced = clocks.epoch(w.index);
+        if fence.scope == Scope::Device {
+            let all = of_block(b.number, b.warps.len(), clocks.knowledge(w.index));
+            w.inter.fence(fence, &all);
+        }
+        clocks.tick(w.index);
+    }
+}
+
+/// All that a warp knows of its block.
+pub fn of_block(block: u32, warps: usize, knows: &[u32; WARPS]) -> Sparse {
+    let first = u64::from(block) * warps as u64;
+    Sparse::of(
+        knows
+            .iter()
+            .take(warps)
+            .enumerate()
+            .filter(|(_, epoch)| **epoch != 0)
+            .map(|(i, epoch)| (first + i as u64, *epoch))
+            .collect(),
+    )
+}

@@ -1,0 +1,215 @@
+//! Asynchronous copies that are still under way: lanes that touch what one still writes, or write what one may still read.
+//!
+//! A copy is under way from its instruction until its thread has waited for its group, or somebody for the phase of the
+//! mbarrier that its bytes end. Where several write to one place, the one that began last is named.
+
+use crate::exec::access::LaneAccess;
+use crate::exec::access::pattern::{Pattern, Stretch};
+use crate::exec::state::*;
+use crate::isa::{Direction, Op};
+use crate::regs::{LANES, lanes};
+use crate::report::{At, FindingKind};
+use crate::switch::{Observer, is_off};
+use std::ops::Range;
+
+/// Names that messages have for asynchronous instructions. A longer name comes before its beginning.
+const NAMES: [&str; 10] = [
+    "cp.reduce.async.bulk.tensor",
+    "cp.reduce.async.bulk",
+    "cp.async.bulk.prefetch",
+    "cp.async.bulk.tensor",
+    "cp.async.bulk",
+    "tensormap.replace",
+    "tensormap.cp_fenceproxy",
+    "wgmma.mma_async",
+    "st.async",
+    "red.async",
+];
+
+/// Returns true if no copy is under way to or from the places of an access.
+#[inline(always)]
+pub fn are_far(b: &BlockState, p: &Pattern, from: usize) -> bool {
+    [&b.in_flight, &b.being_read].into_iter().all(|copies| {
+        let far = |t: &Stretch| copies.to(from + t.at as usize, t.bytes as usize).is_none();
+        copies.is_empty() || p.stretches.iter().all(far)
+    })
+}
+
+impl Machine<'_> {
+    /// Reports an access to shared memory that a copy still writes to, or a write where one may still read. `owner`: the
+    /// block that has the memory, if it is another one.
+    #[inline(always)]
+    pub fn check_copies(
+        &mut self,
+        b: &BlockState,
+        w: &Warp,
+        owner: Option<&BlockState>,
+        x: &LaneAccess,
+    ) {
+        let of = owner.unwrap_or(b);
+        if of.in_flight.is_empty() && of.being_read.is_empty()
+            || is_off(Observer::Copies, x.site.pc)
+        {
+            return;
+        }
+        for (copies, writes) in [(&of.in_flight, true), (&of.being_read, false)] {
+            if copies.is_empty() || !(writes || x.writes()) {
+                continue;
+            }
+            for lane in lanes(x.site.mask) {
+                let Some(copy) = copies.to(x.at[lane] as usize, x.bytes as usize) else {
+                    continue;
+                };
+                let at = At::lane(b, w, x.site.pc, lane as u32).address(x.at[lane]);
+                let kind = FindingKind::AsyncBeforeWait;
+                self.find(kind, at, Some(Other::instruction(copy)), |m| {
+                    m.say_copy(x, x.at[lane], owner, (copy, writes))
+                });
+            }
+        }
+    }
+
+    /// Puts into words that an access meets a copy, which `writes` there or reads.
+    #[cold]
+    fn say_copy(
+        &self,
+        x: &LaneAccess,
+        address: u64,
+        owner: Option<&BlockState>,
+        (copy, writes): (u32, bool),
+    ) -> String {
+        let place = match owner {
+            None => format!("shared memory {address:#x}"),
+            Some(owner) => format!("shared memory {address:#x} of block {:?}", owner.id),
+        };
+        let name = self.copy_at(copy);
+        if !writes {
+            return format!("{place} is written while {name} may still read it");
+        }
+        let op = self
+            .program
+            .code
+            .get(x.site.pc as usize)
+            .map(|inst| &inst.op);
+        let way = match (owner, x.direction, op) {
+            (None, Direction::Write, Some(Op::CpAsync { .. })) => {
+                let earlier = self.place(copy);
+                return format!(
+                    "{place} is overwritten by this cp.async while the one from {earlier} is still in flight"
+                );
+            }
+            (None, Direction::Write, Some(Op::Bulk(_))) => "overwritten by this cp.async.bulk",
+            (None, Direction::Read | Direction::Update, _) | (_, Direction::Read, _) => "read",
+            _ => "written",
+        };
+        format!("{place} is {way} while {name} is still in flight")
+    }
+
+    /// A thread ends while a copy of its own may still read shared memory.
+    #[cold]
+    pub fn tell_unfinished_read(&mut self, at: At, copy: u32, from: u32) {
+        if is_off(Observer::Copies, copy) {
+            return;
+        }
+        let at = at.address(u64::from(from));
+        let kind = FindingKind::AsyncBeforeWait;
+        self.find(kind, at, Some(Other::instruction(copy)), |m| {
+            let copy = m.copy_at(copy);
+            format!("the thread ends while {copy} may still read shared memory {from:#x}")
+        });
+    }
+
+    /// Reports copies to shared memory that are still on their way when their block ends: no thread is left to wait.
+    pub fn tell_unawaited_copies(&mut self, b: &BlockState) {
+        for d in b
+            .deliveries
+            .iter()
+            .filter(|d| d.bytes.is_some() && d.from.is_none())
+        {
+            let Some(copy) = d.copies.first() else {
+                continue;
+            };
+            if is_off(Observer::Copies, copy.instruction) {
+                continue;
+            }
+            let at = At::thread(b.id, d.warp * LANES as u32 + d.lane, copy.instruction);
+            let at = at.address(u64::from(copy.to));
+            self.find(FindingKind::AsyncBeforeWait, at, None, |m| {
+                let to = copy.to;
+                let name = m.name_of(copy.instruction);
+                format!("the block ends before anybody has waited for the {name} to shared memory {to:#x}")
+            });
+        }
+    }
+
+    /// A copy as messages name it.
+    pub fn copy_at(&self, instruction: u32) -> String {
+        let name = self.name_of(instruction);
+        format!("{name} from {}", self.place(instruction))
+    }
+
+    /// Returns the name of what works asynchronously.
+    pub fn name_of(&self, instruction: u32) -> &'static str {
+        let inst = self.program.code.get(instruction as usize);
+        let form = inst.map_or("", |inst| self.program.form(inst));
+        NAMES
+            .into_iter()
+            .find(|name| form.starts_with(name))
+            .unwrap_or("cp.async")
+    }
+}
+
+/// Copies under way to each 4-byte word of shared memory.
+#[derive(Default)]
+pub struct InFlight {
+    /// Up to the last one that a copy went to.
+    words: Vec<Pending>,
+    /// Words with at least one.
+    busy: u32,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Pending {
+    copies: u32,
+    /// The instruction of the copy that began last.
+    instruction: u32,
+}
+
+impl InFlight {
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.busy == 0
+    }
+
+    fn words(at: usize, bytes: usize) -> Range<usize> {
+        at / 4..(at + bytes).div_ceil(4)
+    }
+
+    pub fn begin(&mut self, at: u32, bytes: u32, instruction: u32) {
+        let words = Self::words(at as usize, bytes as usize);
+        if self.words.len() < words.end {
+            self.words.resize(words.end, Pending::default());
+        }
+        for word in &mut self.words[words] {
+            self.busy += u32::from(word.copies == 0);
+            word.copies += 1;
+            word.instruction = instruction;
+        }
+    }
+
+    pub fn end(&mut self, at: u32, bytes: u32) {
+        for word in &mut self.words[Self::words(at as usize, bytes as usize)] {
+            word.copies -= 1;
+            self.busy -= u32::from(word.copies == 0);
+        }
+    }
+
+    /// The instruction of a copy that is still writing to one of these bytes.
+    #[inline(always)]
+    pub fn to(&self, at: usize, bytes: usize) -> Option<u32> {
+        let Range { start, end } = Self::words(at, bytes);
+        let words = self.words.get(start..end.min(self.words.len()))?;
+        let busy = words.iter().find(|word| word.copies > 0);
+        busy.map(|word| word.instruction)
+    }
+}

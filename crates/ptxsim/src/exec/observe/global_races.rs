@@ -1,0 +1,232 @@
+//! Races in global memory: within a block, and between blocks.
+//!
+//! A race is two accesses to a byte of which one writes, that causality order does not order, and that are not morally
+//! strong (`check::global` has what is kept of a place, `check::order` what orders blocks, and both what may be missed).
+//! Two weak writes of the same value are not reported, in whatever order: programs set flags so.
+
+use crate::check::global::{Accessor, Conflict, GlobalShadow, Scoped};
+use crate::check::order::Inter;
+use crate::check::page::MANY;
+use crate::check::race::Shadow;
+use crate::exec::access::LaneAccess;
+use crate::exec::access::address::Site;
+use crate::exec::access::pattern::Pattern;
+use crate::exec::observe::shared_races::Between;
+use crate::exec::state::*;
+use crate::exec::stream::Streams;
+use crate::memory::Allocation;
+use crate::regs::{LANES, lanes};
+use crate::report::{At, FindingKind};
+use crate::switch::{Observer, is_off};
+
+/// Notes a weak access in the arrangement `p`, from an offset of allocation `i` on. False where it may race: then its lanes
+/// have to be looked at.
+#[inline(always)]
+pub fn are_ordered<const WRITE: bool>(
+    global: &mut Option<GlobalShadow>,
+    b: &BlockState,
+    w: &Warp,
+    p: &Pattern,
+    (i, allocation): (usize, &Allocation),
+    (from, bytes): (usize, u32),
+    pc: u32,
+) -> bool {
+    let (Some(global), Some(clocks), false) = (global, &b.shadow, allocation.read_only) else {
+        return true;
+    };
+    // Two lanes that write one place race with one another.
+    if WRITE && p.shared {
+        return false;
+    }
+    // Each conflict counts: the access has to come again, lane by lane.
+    let me = accessor(b, clocks, w.index, &w.inter, pc);
+    let places = p
+        .units
+        .iter()
+        .map(|u| (first_of(u.lanes), from + u.at as usize));
+    global.access(&me, i, allocation.len(), places, bytes, WRITE, None)
+}
+
+/// Returns a weak access by a warp of a block, with the knowledge that it has of other warps.
+#[inline(always)]
+pub fn accessor<'a>(
+    b: &BlockState,
+    clocks: &'a Shadow,
+    warp: u32,
+    inter: &'a Inter,
+    instruction: u32,
+) -> Accessor<'a> {
+    Accessor {
+        block: b.number,
+        warp,
+        instruction,
+        scoped: Scoped::WEAK,
+        clocks,
+        inter,
+        warps: b.warps.len() as u32,
+        together: 0,
+        grave: &|_| true,
+    }
+}
+
+/// The first of lanes at one place, marked where it stands for others.
+#[inline(always)]
+fn first_of(lanes: u32) -> u32 {
+    let first = lanes.trailing_zeros();
+    if lanes.is_power_of_two() {
+        first
+    } else {
+        first | MANY
+    }
+}
+
+impl Machine<'_> {
+    /// Looks for races of an access within allocation `i`, before it happens.
+    pub fn check_global_races(&mut self, b: &BlockState, w: &Warp, i: usize, x: &LaneAccess) {
+        let s = x.site;
+        let allocation = self.memory.at(i);
+        if is_off(Observer::GlobalRaces, s.pc) || allocation.read_only {
+            return;
+        }
+        let (Some(global), Some(clocks)) = (&mut self.global, &b.shadow) else {
+            return;
+        };
+        let streams = w.streams(&self.ways, s.pc);
+        let grave = |c: &Conflict| between(&streams, b, w, s, c).is_grave();
+        let groups = grouped(x);
+        let me = Accessor {
+            scoped: x.scoped,
+            together: groups.together(),
+            grave: &grave,
+            ..accessor(b, clocks, w.index, &w.inter, s.pc)
+        };
+        let (size, mut found) = (allocation.len(), Vec::new());
+        let places = groups
+            .iter()
+            .map(|(first, lanes)| (first_of(lanes), x.at[first] as usize));
+        global.access(&me, i, size, places, x.bytes, x.writes(), Some(&mut found));
+        for c in found {
+            let l = c.lane as usize;
+            if let (Some(values), true) = (x.values, c.was_write) {
+                // Whoever comes last, the value is the same: `*found = true`.
+                let n = x.bytes as usize;
+                let now = c.instruction == s.pc && c.block == b.number && c.warp == w.index;
+                let together = c.other_lane.filter(|l| now && s.mask >> l & 1 == 1);
+                let same = match together {
+                    Some(other) => values[l][..n] == values[other as usize][..n],
+                    None => x.is_held(l, &self.memory.at(i).content),
+                };
+                if same {
+                    continue;
+                }
+            }
+            self.global_race(b, w, s, (i, x.at[l] as usize), x.writes(), c);
+        }
+    }
+
+    /// `c`: of an access at `at` of allocation `i`.
+    #[cold]
+    fn global_race(
+        &mut self,
+        b: &BlockState,
+        w: &Warp,
+        s: Site,
+        (i, at): (usize, usize),
+        write: bool,
+        c: Conflict,
+    ) {
+        let between = between(&w.streams(&self.ways, s.pc), b, w, s, &c);
+        let kind = between.kind().unwrap_or(FindingKind::GlobalRace);
+        let within = kind != FindingKind::GlobalRace;
+        let address = self.memory.at(i).base + at as u64;
+        let here = At::lane(b, w, s.pc, c.lane).address(address);
+        let other = Other {
+            instruction: c.instruction,
+            thread: c.other_lane.map(|lane| c.warp * 32 + lane),
+            block: Some(self.grid.place(c.block)),
+        };
+        self.find(kind, here, Some(other), |m| {
+            let name = |w: bool| if w { "write" } else { "read" };
+            let (this, was) = (name(write), name(c.was_write));
+            let block = m.grid.place(c.block);
+            let warp = if within { " of the same warp" } else { "" };
+            let by = match c.other_lane {
+                Some(lane) => format!("thread {:?}{warp}", m.thread(c.warp * 32 + lane)),
+                None => format!("another thread{warp}"),
+            };
+            let buffer = &m.memory.at(i).name;
+            let place = m.place(c.instruction);
+            if within {
+                return format!(
+                    "{} on `{buffer}` at byte {at}: {} orders this {this} and the {was} at {place} by {by}",
+                    between.title(),
+                    between.nothing(),
+                );
+            }
+            let fence = match c.unfenced {
+                Some(flag) => format!(
+                    "; the read of the flag at {} is neither an acquire nor followed by a fence",
+                    m.place(flag)
+                ),
+                None => String::new(),
+            };
+            format!(
+                "race on `{buffer}` at byte {at}: this {this} and the {was} at {place} by block {block:?}, {by} \
+                 are not ordered{fence}"
+            )
+        });
+    }
+}
+
+fn between(streams: &Streams, b: &BlockState, w: &Warp, s: Site, c: &Conflict) -> Between {
+    let at_once = c.instruction == s.pc && c.other_lane.is_some_and(|l| s.mask >> l & 1 == 1);
+    if c.block != b.number || c.warp != w.index || at_once {
+        return Between::Unordered;
+    }
+    let lanes = c.other_lane.filter(|_| !c.many).map(|lane| 1 << lane);
+    Between::within(streams, c.instruction, lanes, c.epoch)
+}
+
+/// Lanes that access as one, each such group with its first lane.
+pub struct Groups {
+    all: [(usize, u32); LANES],
+    count: usize,
+}
+
+impl Groups {
+    pub fn iter(&self) -> impl Iterator<Item = (usize, u32)> {
+        self.all[..self.count].iter().copied()
+    }
+
+    /// Returns the lanes that are not alone.
+    fn together(&self) -> u32 {
+        self.iter()
+            .filter(|(_, lanes)| !lanes.is_power_of_two())
+            .fold(0, |all, (_, lanes)| all | lanes)
+    }
+}
+
+/// Groups lanes that write one value to one place. Where values are unknown, each lane is alone.
+pub fn grouped(x: &LaneAccess) -> Groups {
+    let mut groups = Groups {
+        all: [(0, 0); LANES],
+        count: 0,
+    };
+    let n = x.bytes as usize;
+    for l in lanes(x.site.mask) {
+        let earlier = &mut groups.all[..groups.count];
+        let same = x.values.and_then(|values| {
+            earlier.iter_mut().find(|(first, _)| {
+                x.at[*first] == x.at[l] && values[l].get(..n) == values[*first].get(..n)
+            })
+        });
+        match same {
+            Some((_, all)) => *all |= 1 << l,
+            None => {
+                groups.all[groups.count] = (l, 1 << l);
+                groups.count += 1;
+            }
+        }
+    }
+    groups
+}

@@ -1,0 +1,121 @@
+//! Values that nothing wrote: which bytes have none when they are read or updated, and those that stores leave behind.
+//!
+//! A read of such a byte is no fault. Its bits are followed through registers, and a finding says where something depends
+//! on them (`exec::undefined`). An update depends on them at once: the memory that it leaves does. A byte that a copy is on
+//! its way to is not held against a reader as well: `copies` tells of that.
+
+use crate::exec::access::address::Site;
+use crate::exec::access::{LaneAccess, Target};
+use crate::exec::state::*;
+use crate::isa::Direction;
+use crate::memory::{Missing, Origin, Unwritten};
+use crate::regs::lanes;
+use crate::report::At;
+use crate::switch::{Observer, is_off};
+use std::collections::BTreeMap;
+
+impl Machine<'_> {
+    #[inline(always)]
+    pub fn is_all_known(&self, target: Target) -> bool {
+        matches!(target, Target::Global(i) if self.memory.at(i).content.is_all_known())
+    }
+
+    /// Returns the bytes without a value of a stretch that `pc` reads now. `of`: the block whose memory it is.
+    #[inline(always)]
+    pub fn missing(
+        &self,
+        of: &BlockState,
+        target: Target,
+        (at, bytes): (usize, u32),
+        pc: u32,
+    ) -> Option<Missing> {
+        let bytes = bytes as usize;
+        let origin = |from| Origin {
+            instruction: pc,
+            from,
+        };
+        let missing = match target {
+            Target::Global(i) => {
+                let content = &self.memory.at(i).content;
+                content.missing(at, bytes, |first| origin(Unwritten::Global(i, first)))
+            }
+            Target::Shared => of
+                .shared
+                .missing(at, bytes, |first| origin(Unwritten::Shared(first as u32)))
+                .filter(|_| of.in_flight.to(at, bytes).is_none()),
+            Target::Local => of.local.missing(at, bytes, |first| {
+                origin(Unwritten::Local(first as u32 % self.program.local_bytes))
+            }),
+        };
+        missing.filter(|_| !is_off(Observer::Initialisation, pc))
+    }
+
+    /// Reports an update of bytes without a value. `of`: the block whose memory it is, if it is another one.
+    #[inline(always)]
+    pub fn check_updated(
+        &mut self,
+        b: &BlockState,
+        w: &Warp,
+        of: Option<&BlockState>,
+        target: Target,
+        x: &LaneAccess,
+    ) {
+        if x.direction != Direction::Update {
+            return;
+        }
+        for lane in lanes(x.site.mask) {
+            let place = (x.at[lane] as usize, x.bytes);
+            if let Some((_, origin)) = self.missing(of.unwrap_or(b), target, place, x.site.pc) {
+                let mut at = At::lane(b, w, x.site.pc, lane as u32);
+                if of.is_some() {
+                    at = at.address(x.at[lane]);
+                }
+                self.depends(at, origin, "the result of this");
+            }
+        }
+    }
+
+    /// A lane leaves undefined bytes in memory. Whether that matters in global memory is known at the end.
+    pub fn leave_undefined(
+        &mut self,
+        b: &mut BlockState,
+        w: &Warp,
+        s: Site,
+        (target, at, lane): (Target, usize, usize),
+        (missing, origin): Missing,
+    ) {
+        match target {
+            Target::Shared => b.shared.leave(at, (missing, origin)),
+            Target::Local => b.local.leave(at, (missing, origin)),
+            Target::Global(i) => {
+                self.memory.at_mut(i).content.leave(at, (missing, origin));
+                self.followed(origin).left += 1;
+                let group = self.left.entry((s.pc, origin.instruction)).or_default();
+                if group.len() < MOST_LEFT {
+                    let by = At::lane(b, w, s.pc, lane as u32);
+                    group.push((i, at + missing.trailing_zeros() as usize, by, origin));
+                }
+            }
+        }
+    }
+
+    /// At the end of a launch: undefined values that nobody has overwritten.
+    pub fn tell_what_is_left(&mut self) {
+        let left = std::mem::take(&mut self.left);
+        for (i, at, by, origin) in left.into_values().flatten() {
+            let allocation = self.memory.at(i);
+            if !allocation.content.holds(at, 1) {
+                let address = allocation.base + at as u64;
+                let what = format!("what is stored to `{}` at byte {at}", allocation.name);
+                self.depends(by.address(address), origin, &what);
+            }
+        }
+    }
+}
+
+/// Places of one store that are remembered to be looked at when the launch has ended. Places beyond
+/// those read as never written.
+const MOST_LEFT: usize = 1 << 16;
+
+/// By store and origin: places in global memory that hold undefined values.
+pub type Left = BTreeMap<(u32, u32), Vec<(usize, usize, At, Origin)>>;

@@ -1,0 +1,264 @@
+//! Races in the shared memory of a block, and order that the async proxy lacks.
+//!
+//! A race is two accesses to a byte of which one writes, that happens-before does not order (vector clocks: `check::race`
+//! has the source and what it may miss), and that are not both strong. Lanes that write one value to one place do not race
+//! with one another, and neither does who writes what the same store wrote there before: `if (bad) flag = 1;`. Lanes of one
+//! warp that nothing but their running in step orders are told apart as a hazard ([`Between`]).
+//!
+//! An instruction of the async proxy that reads shared memory sees writes of threads only behind a `fence.proxy.async`. One
+//! by any warp that knew of the write will do, so one that comes too late can be missed, and none is invented.
+
+use crate::branches::Apart;
+use crate::check::race::{Past, Plain, Shadow, Who};
+use crate::exec::access::LaneAccess;
+use crate::exec::access::address::Site;
+use crate::exec::access::pattern::Pattern;
+use crate::exec::observe::global_races::grouped;
+use crate::exec::state::*;
+use crate::exec::stream::{Earlier, Streams};
+use crate::isa::{Op, Proxy};
+use crate::report::{At, FindingKind, Findings};
+use crate::switch::{Observer, is_off};
+
+/// Notes an access in the arrangement `p`, and counts races that have been told before. False where there may be others:
+/// then its lanes have to be looked at.
+#[inline(always)]
+pub fn are_known<const WRITE: bool>(
+    shadow: &mut Shadow,
+    p: &mut Pattern,
+    (from, bytes): (u32, u32),
+    (warp, pc): (u32, u32),
+    findings: &mut Findings,
+) -> bool {
+    // Two lanes that write one place race with one another.
+    if WRITE && p.shared {
+        return false;
+    }
+    let touches = p.touches(from, bytes, shadow.shift());
+    match shadow.plainly(from, touches, (warp, pc), WRITE, findings) {
+        Plain::No => return false,
+        Plain::InOrder => {}
+        Plain::Told => {
+            for (other, lanes) in &shadow.racing {
+                let times = u64::from(lanes.count_ones());
+                findings.count((FindingKind::SharedRace, pc, *other), times);
+            }
+        }
+    }
+    true
+}
+
+impl Machine<'_> {
+    /// Looks for races of an access to shared memory, before it happens. `owner`: the block that has the memory, if it is
+    /// another one of the cluster.
+    pub fn check_shared_races(
+        &mut self,
+        b: &mut BlockState,
+        w: &Warp,
+        owner: Option<&BlockState>,
+        x: &LaneAccess,
+    ) {
+        if is_off(Observer::SharedRaces, x.site.pc) {
+            return;
+        }
+        if self.cluster.shadow.is_some() {
+            self.check_cluster_races(b, w, owner, x);
+        }
+        if owner.is_some()
+            || x.lowest
+                .is_some_and(|lowest| self.is_known(b, w, lowest, x))
+        {
+            return;
+        }
+        let Some(mut shadow) = b.shadow.take() else {
+            return;
+        };
+        let (s, strength) = (x.site, x.scoped.strength);
+        let inst = self.program.code.get(s.pc as usize);
+        let stores = inst.is_some_and(|i| matches!(i.op, Op::Store(_)));
+        for (l, all) in grouped(x).iter() {
+            let who = Who {
+                warp: w.index,
+                lane: l as u32,
+                instruction: s.pc,
+            };
+            let streams = w.streams(&self.ways, s.pc);
+            let between = |past: &Past| Between::of(&streams, w, past);
+            let grave = |past: &Past| between(past).is_grave();
+            let place = x.at[l] as u32;
+            let past = if x.writes() {
+                shadow.write(place, x.bytes, who, strength, all, grave)
+            } else {
+                shadow.read(place, x.bytes, who, strength, grave)
+            };
+            let Some(past) = past else { continue };
+            let within = u32::from(past.warp) == w.index;
+            let again = x.writes() && past.was_write && past.instruction == s.pc;
+            // Another lane of this very access: memory does not have its value yet, and no
+            // `__syncwarp()` could come between.
+            let other = usize::from(past.lane);
+            let at_once = again && within && s.mask >> other & 1 == 1 && x.at[other] == x.at[l];
+            if stores && again && !at_once && x.is_held(l, &b.shared) || at_once && past.is_volatile
+            {
+                continue;
+            }
+            let between = if at_once {
+                Between::Unordered
+            } else {
+                between(&past)
+            };
+            let at = At::lane(b, w, s.pc, l as u32).address(x.at[l]);
+            self.race(at, between, x.writes(), past);
+        }
+        b.shadow = Some(shadow);
+        let proxy = self.program.proxies.get(x.site.pc as usize);
+        if !x.writes() && proxy.is_some_and(|proxy| *proxy != Proxy::Generic) {
+            let from = x.at[x.site.mask.trailing_zeros() as usize] as u32;
+            self.check_proxy_fence(b, w, x.site, (from, x.bytes));
+        }
+    }
+
+    /// Looks at a write whose lanes lie as before, from `lowest` on.
+    fn is_known(&mut self, b: &mut BlockState, w: &Warp, lowest: u64, x: &LaneAccess) -> bool {
+        let Some(p) = &mut self.patterns[x.site.pc as usize] else {
+            return false;
+        };
+        let place = (lowest as u32, x.bytes);
+        let by = (w.index, x.site.pc);
+        b.shadow
+            .as_mut()
+            .is_some_and(|shadow| are_known::<true>(shadow, p, place, by, &mut self.findings))
+    }
+
+    /// Tells of a stretch of shared memory that the async proxy reads and may not see as threads wrote it.
+    fn check_proxy_fence(
+        &mut self,
+        b: &BlockState,
+        w: &Warp,
+        s: Site,
+        (shared, bytes): (u32, u32),
+    ) {
+        let program = self.program;
+        let seen = |instruction: u32, warp: u32, epoch: u32| {
+            let proxy = program.proxies.get(instruction as usize);
+            proxy.is_some_and(|proxy| *proxy != Proxy::Generic) || epoch <= b.proxied[warp as usize]
+        };
+        let shadow = b.shadow.as_ref();
+        let unseen = shadow.and_then(|shadow| shadow.unseen_write((shared, bytes), seen));
+        let Some((write, thread)) = unseen else {
+            return;
+        };
+        let at = At::lane(b, w, s.pc, s.mask.trailing_zeros()).address(u64::from(shared));
+        self.find(FindingKind::SharedRace, at, Some(Other::by(write, thread)), |m| {
+            format!(
+                "no fence.proxy.async orders this {}, which reads shared memory, and the write at {} by \
+                 thread {:?}",
+                m.name_of(s.pc),
+                m.place(write),
+                m.thread(thread)
+            )
+        });
+    }
+
+    #[cold]
+    fn race(&mut self, at: At, between: Between, write: bool, past: Past) {
+        let name = |w: bool| if w { "write" } else { "read" };
+        let kind = between.kind().unwrap_or(FindingKind::SharedRace);
+        let thread = u32::from(past.warp) * 32 + u32::from(past.lane);
+        self.find(kind, at, Some(Other::by(past.instruction, thread)), |m| {
+            let other = m.thread(thread);
+            let place = m.place(past.instruction);
+            let address = at.address.unwrap_or(0);
+            let (this, was) = (name(write), name(past.was_write));
+            match kind {
+                FindingKind::SharedRace => format!(
+                    "race on shared memory {address:#x}: this {this} and the {was} at {place} by thread \
+                     {other:?} are not ordered"
+                ),
+                _ => format!(
+                    "{} on shared memory {address:#x}: {} orders this {this} and the {was} at {place} by \
+                     thread {other:?} of the same warp",
+                    between.title(),
+                    between.nothing(),
+                ),
+            }
+        });
+    }
+}
+
+/// How two accesses without order stand to one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Between {
+    /// By different warps, or by one instruction at once: no `__syncwarp()` would order them.
+    Unordered,
+    /// By lanes of one warp, in different streams.
+    Apart(Apart),
+    /// By lanes of one warp, in one stream.
+    Together,
+}
+
+impl Between {
+    fn of(streams: &Streams, w: &Warp, past: &Past) -> Between {
+        if u32::from(past.warp) != w.index {
+            return Between::Unordered;
+        }
+        // They do not race, whatever becomes of the lanes.
+        if past.is_volatile {
+            return Between::Together;
+        }
+        // Where several instructions made the access, one of them may have been in a branch.
+        if past.several {
+            Between::Apart(Apart::Branches)
+        } else {
+            Between::within(streams, past.instruction, Some(past.lanes), past.epoch)
+        }
+    }
+
+    /// The relation between accesses by lanes of one warp.
+    pub fn within(streams: &Streams, instruction: u32, lanes: Option<u32>, epoch: u32) -> Between {
+        let earlier = Earlier {
+            instruction,
+            lanes,
+            epoch,
+        };
+        streams
+            .apart(earlier)
+            .map_or(Between::Together, Between::Apart)
+    }
+
+    pub fn is_grave(self) -> bool {
+        self != Between::Together
+    }
+
+    /// `None`: a race between warps or of one instruction.
+    pub fn kind(self) -> Option<FindingKind> {
+        match self {
+            Between::Unordered => None,
+            Between::Apart(_) => Some(FindingKind::WarpRace),
+            Between::Together => Some(FindingKind::WarpHazard),
+        }
+    }
+
+    pub fn title(self) -> &'static str {
+        match self {
+            Between::Unordered => "race",
+            Between::Apart(_) => "race within a warp",
+            Between::Together => "hazard within a warp",
+        }
+    }
+
+    /// Says what is missing, as the subject of "orders this access".
+    pub fn nothing(self) -> &'static str {
+        match self {
+            Between::Unordered => "nothing",
+            Between::Together => "no __syncwarp()",
+            Between::Apart(Apart::Branches) => {
+                "its lanes can be in different branches, and no __syncwarp()"
+            }
+            Between::Apart(Apart::Iterations) => {
+                "its lanes can be in different iterations, and no __syncwarp()"
+            }
+            Between::Apart(Apart::Decides) => "what is read decides a branch, and no __syncwarp()",
+        }
+    }
+}
