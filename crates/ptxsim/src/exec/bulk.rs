@@ -223,10 +223,7 @@ impl Machine<'_> {
         // Lanes that store, and how many bytes.
         let mut stored: Vec<(usize, u32)> = Vec::new();
         for lane in lanes(s.mask) {
-            let s = Site {
-                mask: 1 << lane,
-                ..s
-            };
+            let s = s.only(lane);
             let same = stored
                 .iter()
                 .find(|(first, _)| copies_the_same(w, copy, size, [*first, lane]));
@@ -312,10 +309,7 @@ impl Machine<'_> {
         s: Site,
     ) -> Run<()> {
         for lane in lanes(s.mask) {
-            let s = Site {
-                mask: 1 << lane,
-                ..s
-            };
+            let s = s.only(lane);
             match &prefetch.0 {
                 BulkGlobal::Line(place) => {
                     let global = addresses(&w.regs, place.address, place.offset);
@@ -615,10 +609,7 @@ impl Machine<'_> {
         write: &BulkWrite,
         piece: &PieceWrite,
     ) -> Observed {
-        let s = Site {
-            pc: write.instruction,
-            mask: 1 << write.lane,
-        };
+        let s = Site::new(write.instruction, write.lane as usize);
         let (i, at) = piece.to;
         let at = [at as u64; LANES];
         let x = LaneAccess::new(s, &at, piece.bytes, Direction::Write);
@@ -678,10 +669,7 @@ impl Machine<'_> {
             .map(|piece| self.observe_piece::<CHECKS>(b, w, &write, piece))
             .collect();
         self.progress += 1;
-        let s = Site {
-            pc: write.instruction,
-            mask: 1 << write.lane,
-        };
+        let s = Site::new(write.instruction, write.lane as usize);
         for (mut piece, seen) in pieces.into_iter().zip(seen) {
             let ((i, at), n) = (piece.to, piece.bytes as usize);
             let target = Target::Global(i);

@@ -370,10 +370,7 @@ impl Reader {
         let x = LaneAccess::new(self.site, &address, bytes, Direction::Read);
         let (i, at) = m.locate(b, w, &x, self.lane)?;
         let place = [at as u64; LANES];
-        let site = Site {
-            mask: 1 << self.lane,
-            ..self.site
-        };
+        let site = self.site.only(self.lane);
         let x = LaneAccess::new(site, &place, bytes, Direction::Read);
         let seen = m.observe_global::<CHECKS>(b, w, i, &x);
         if CHECKS {

@@ -37,10 +37,7 @@ impl Machine<'_> {
         let all = addresses(&w.regs, r.place.address, r.place.offset);
         let mut room = [0; LANES];
         for lane in lanes(s.mask) {
-            let one = Site {
-                mask: 1 << lane,
-                ..s
-            };
+            let one = s.only(lane);
             let (space, _, a) = split(r.space, &all, one.mask, &mut room);
             let value = match r.value {
                 (Class::R64, register) => w.regs.r64[register as usize].0[lane],
@@ -75,10 +72,7 @@ impl Machine<'_> {
         s: Site,
     ) -> Run<()> {
         let lane = s.mask.trailing_zeros() as usize;
-        let one = Site {
-            mask: 1 << lane,
-            ..s
-        };
+        let one = s.only(lane);
         let source = addresses(&w.regs, from.address, from.offset);
         let target = addresses(&w.regs, to.address, to.offset);
         let x = LaneAccess::new(one, &source, BYTES, Direction::Read);

@@ -12,6 +12,18 @@ pub struct Site {
     pub mask: u32,
 }
 
+impl Site {
+    pub fn new(pc: u32, lane: usize) -> Self {
+        let mask = 1 << lane;
+        Self { pc, mask }
+    }
+
+    /// Returns the same instruction, by one lane alone.
+    pub fn only(self, lane: usize) -> Self {
+        Self::new(self.pc, lane)
+    }
+}
+
 #[inline(always)]
 pub fn addresses(regs: &Regs, (class, register): (Class, u32), offset: i64) -> Addresses {
     match class {

@@ -91,6 +91,15 @@ impl<'a> LaneAccess<'a> {
         }
     }
 
+    /// Returns the part of some lanes, at offsets in another memory.
+    pub fn part<'b>(&self, mask: u32, at: &'b Addresses) -> LaneAccess<'b>
+    where
+        'a: 'b,
+    {
+        let site = Site { mask, ..self.site };
+        LaneAccess { site, at, ..*self }
+    }
+
     pub fn writes(&self) -> bool {
         self.direction != Direction::Read
     }
@@ -215,13 +224,8 @@ impl Machine<'_> {
                 }
             };
             rest &= !mask;
-            let site = Site { mask, ..x.site };
-            let x = LaneAccess {
-                site,
-                at: &at,
-                ..*x
-            };
-            self.within_allocation::<CHECKS>(b, w, transfer, &x, i);
+            let part = x.part(mask, &at);
+            self.within_allocation::<CHECKS>(b, w, transfer, &part, i);
         }
         Ok(())
     }
@@ -391,12 +395,7 @@ impl Machine<'_> {
             let same = |l: &usize| rank_of(x.at[*l], b.rank) == rank;
             let mask = lanes(rest).filter(same).fold(0, |all, l| all | 1 << l);
             rest &= !mask;
-            let site = Site { mask, ..x.site };
-            let x = LaneAccess {
-                site,
-                at: &at,
-                ..*x
-            };
+            let x = x.part(mask, &at);
             if rank == b.rank {
                 self.in_window(b, w, &x, b.shared.len(), AddressSpace::Shared)?;
                 each(self, b, w, None, &x)?;

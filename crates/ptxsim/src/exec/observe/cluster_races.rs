@@ -6,7 +6,7 @@
 //! A block's shared memory ends with the block. An access from elsewhere that nothing orders before the end of one of its
 //! threads is reported, whichever comes first here.
 
-use crate::check::global::{Accessor, Conflict, Scoped};
+use crate::check::global::{Accessor, Conflict, GlobalShadow, Scoped};
 use crate::check::order::{Inter, Sparse};
 use crate::check::race::Strength;
 use crate::exec::access::LaneAccess;
@@ -164,11 +164,9 @@ impl Machine<'_> {
             ..accessor(b, clocks, w.index, &w.inter, s.pc)
         };
         let mut found = Vec::new();
-        let (i, size) = (of.rank as usize, of.shared.len());
         for l in lanes(s.mask) {
-            let each = pieces(x.at[l], x.bytes).map(|at| (l as u32, at));
-            let bytes = x.bytes.min(PIECE);
-            shadow.access(&me, i, size, each, bytes, x.writes(), Some(&mut found));
+            let place = (l as u32, x.at[l] as usize, x.bytes);
+            record(&mut shadow, &me, of, place, x.writes(), &mut found);
         }
         self.cluster.shadow = Some(shadow);
         for c in found.into_iter().filter(|c| c.block != b.number) {
@@ -211,18 +209,8 @@ impl Machine<'_> {
                 ..accessor(from, clocks, d.warp, &nothing, copy.instruction)
             };
             // Races were told of when it was issued.
-            let (mut told, size) = (Vec::new(), b.shared.len());
-            let each = pieces(u64::from(copy.to), copy.bytes).map(|at| (copy.lane, at));
-            let bytes = copy.bytes.min(PIECE);
-            shadow.access(
-                &me,
-                b.rank as usize,
-                size,
-                each,
-                bytes,
-                true,
-                Some(&mut told),
-            );
+            let place = (copy.lane, copy.to as usize, copy.bytes);
+            record(shadow, &me, b, place, true, &mut Vec::new());
         }
     }
 
@@ -312,9 +300,17 @@ impl Machine<'_> {
 /// Bytes that are recorded at once.
 const PIECE: u32 = 16;
 
-/// Where the pieces of an access begin.
-fn pieces(from: u64, bytes: u32) -> impl Iterator<Item = usize> {
-    (0..bytes)
-        .step_by(PIECE as usize)
-        .map(move |n| from as usize + n as usize)
+/// Records an access by a lane to shared memory of a block, piece by piece, and finds what has no order with it.
+fn record(
+    shadow: &mut GlobalShadow,
+    me: &Accessor,
+    of: &BlockState,
+    (lane, at, bytes): (u32, usize, u32),
+    write: bool,
+    found: &mut Vec<Conflict>,
+) {
+    let pieces = (0..bytes).step_by(PIECE as usize);
+    let places = pieces.map(|n| (lane, at + n as usize));
+    let (rank, size) = (of.rank as usize, of.shared.len());
+    shadow.access(me, rank, size, places, bytes.min(PIECE), write, Some(found));
 }
