@@ -120,7 +120,7 @@ pub fn update(
     })
 }
 
-/// Values that are worse than the agreed ones, before all that was accepted without a question.
+/// Prints the values that are worse than the agreed ones, before everything that was accepted without a question.
 fn print_worse(worse: &[BaselineChange], treatment: WorseValues) -> Result<()> {
     let rows = worse.iter().filter_map(|change| {
         let (agreed, now) = (change.old?, change.new?);
