@@ -337,7 +337,7 @@ fn gates_of_head(trees: &Trees) -> Result<Vec<String>> {
     Ok(gates_among(trees.head, names))
 }
 
-/// Every file of gates has one of these.
+/// The keys of a file of gates. Every such file has one of them.
 const KEYS: &[&str] = &["kernels", "binaries", "programs"];
 const ENDINGS: &[&str] = &["yaml", "yml"];
 
