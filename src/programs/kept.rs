@@ -1,8 +1,8 @@
 //! Keeps what a side built, for later runs on the same files in the same surroundings.
 //!
 //! [`find_key`] names everything that is known to change what a side builds. A later run with the same key copies the
-//! kept build and does not build again. Each key has a directory of its own in the cache, which one run at a time holds by
-//! its `lock`:
+//! kept build and does not build again. Each key has a directory of its own in the cache, which one run at a time holds
+//! by its `lock`:
 //!
 //! - `run` is the side's directory while it runs, always at the same path, because builds write paths down. Its programs
 //!   write here and nowhere else.
@@ -11,8 +11,8 @@
 //! - `seal` has the whole key and the digest of `kept`, and is written last.
 //!
 //! A kept build is ignored unless its digest and the whole key are those in the seal. So a run that was killed while it
-//! wrote, and two keys whose directories have one name, cost a build and nothing else. The key names the side, so that the
-//! base never takes what ran as head.
+//! wrote, and two keys whose directories have one name, cost a build and nothing else. The key names the side, so that
+//! the base never takes what ran as head.
 
 use super::Setting;
 use super::side::Side;
