@@ -19,7 +19,7 @@ pub const SCHEMA: &str = "gatekeeper.tune/1";
 pub enum Event {
     Began(Began),
     Evaluated(Evaluation),
-    /// The configuration became the best.
+    /// The configuration became the best one so far.
     Best {
         number: u32,
     },

@@ -7,7 +7,7 @@ use super::scope::Scope;
 use super::yaml::{Ordered, Problem, Spanned};
 use model::{Blocks, Codec, CodecScheme, ElemType, Field, Fill, FilledField, Num, Role};
 
-/// The largest struct, in bytes.
+/// The size of the largest struct in bytes.
 const MAX_BYTES: usize = 1 << 20;
 
 /// The fields of a struct, laid out as C does it.

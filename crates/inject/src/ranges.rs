@@ -18,7 +18,7 @@ impl Ranges {
         Some(start)
     }
 
-    /// Makes a part free again.
+    /// Makes a part free again that was taken.
     pub fn give(&mut self, start: u64, bytes: u64) {
         let mut joined = (start, bytes);
         if let Some((&before, &free)) = self.0.range(..start).next_back()

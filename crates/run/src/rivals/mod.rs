@@ -48,7 +48,7 @@ pub struct Asked<'a> {
 /// The surroundings in which rivals run.
 #[derive(Clone, Copy)]
 pub struct Setting<'a> {
-    /// The directory that contains gates.yaml.
+    /// The directory in which gates.yaml is.
     pub root: &'a Path,
     pub device: &'a DeviceFacts,
     pub plan: &'a Plan,

@@ -68,7 +68,7 @@ pub enum Begun {
     Ready {
         versions: BTreeMap<String, String>,
     },
-    /// All tasks are skipped.
+    /// All tasks of the turn are skipped.
     Skipped {
         because: String,
     },
