@@ -1,5 +1,5 @@
-//! Captured launches as cases: the module is the source, the memory of the program is the inputs, and the memory after the
-//! launch is the expected output. `pipeline` and the judge treat them like cases of gates.yaml.
+//! Makes cases of captured launches. The module is the source, the memory of the program is the inputs, and the memory
+//! after the launch is the expected output. `pipeline` and the judge treat them like cases of gates.yaml.
 
 mod floats;
 mod outputs;
@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use system::cache::write_atomically;
 use system::error::{Error, Result};
 
-/// The share that a launch may be slower than the base's.
+/// The share by which a launch may be slower than the base's.
 const MOST_SLOWER: f64 = 0.01;
 
 /// The deadline of a captured launch in milliseconds, which is the default of a case of gates.yaml.
@@ -38,7 +38,7 @@ const SEEDS: [u64; 1] = [1];
 /// The form of a kernel's code that is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As the program ran it; PTX where the module has nothing else.
+    /// Machine code, as the program ran it, or PTX if the module has nothing else.
     Machine,
     /// PTX, which the simulator can run.
     Ptx,
@@ -53,11 +53,11 @@ impl Form {
     }
 }
 
-/// Makes cases of all launches of a capture. The code of each kernel is written next to it, under `modules`. Launches that
-/// cannot run in this form are gaps of the plan.
+/// Makes cases of all launches of a capture. The code of each kernel is written next to it, under `modules`. Launches
+/// that cannot run in this form are gaps of the plan.
 ///
 /// # Errors
-/// A capture that cannot be read or is damaged, and one without launches that can run.
+/// Returns an error for a capture that cannot be read or is damaged, and for a capture without launches that can run.
 pub fn load(dir: &Path, form: Form) -> Result<Loaded> {
     let loaded = load_all(dir, form, None)?.loaded;
     if loaded.all.is_empty() {
@@ -105,13 +105,13 @@ pub struct LoadedLaunches {
     pub origins: Vec<Origin>,
 }
 
-/// Where a program launched a case.
+/// The place in a program from which a case was launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     pub pid: u32,
     pub region: Option<String>,
-    /// Launches of the kernel in this region and process: those that are cases, and all, which is not known of a process
-    /// that did not end by itself.
+    /// The number of launches of the kernel in this region and process: those that are cases, and all of them. The
+    /// latter is not known if the process did not end by itself.
     pub captured: u64,
     pub launched: Option<u64>,
 }
@@ -220,7 +220,7 @@ pub fn select(loaded: &mut Loaded, filters: &[String]) -> Result<()> {
 /// A capture as the base of another one.
 pub struct AgainstBase {
     pub side: BaseSide,
-    /// Launches that both have, on memory that differs: neither output nor time can be compared.
+    /// Launches that both sides have, on different memory. Neither output nor time can be compared.
     pub other_inputs: Vec<CaseId>,
 }
 
@@ -366,7 +366,7 @@ fn share_outputs(ours: &mut Case, theirs: &mut Case) {
         };
         let after = match (base.get(&tensor.name), own.get(&tensor.name)) {
             (Some(after), _) => after,
-            // Only head writes it.
+            // Only head's launch changes it.
             (None, Some(_)) => before,
             (None, None) => continue,
         };
@@ -388,7 +388,7 @@ struct Maker {
     names: Names,
     /// The program of gates.yaml that launched the kernels.
     program: Option<String>,
-    /// Where launches that cannot run are declared: `gates.yaml:42`, or the capture.
+    /// The place where launches that cannot run are declared, such as `gates.yaml:42`, or the capture.
     declared: String,
     codes: HashMap<Key, Code>,
     units: Vec<Unit>,
@@ -396,12 +396,12 @@ struct Maker {
     gaps: Vec<Uncaptured>,
 }
 
-/// Launches of one unit have the same.
+/// The properties that all launches of one unit have in common.
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
     module: Vec<String>,
     kernel: String,
-    /// Variables of the module that are not as loading makes them.
+    /// The variables of the module that differ from what loading makes of them.
     variables: Vec<String>,
 }
 
@@ -437,9 +437,9 @@ struct Code {
     name: String,
     /// The number of its launches so far.
     launches: u32,
-    /// The file that holds it, relative to the capture. Or why no launch of it can run in this form.
+    /// The file that holds it, relative to the capture, or why no launch of it can run in this form.
     file: std::result::Result<(String, Arch), String>,
-    /// Whether a launch of it can run.
+    /// True if a launch of it can run.
     is_unit: bool,
 }
 
@@ -532,7 +532,7 @@ impl Maker {
             let mut bytes = parameter.bytes.clone().into_bytes();
             for (at, encoded) in encode_all(&parameter.maps)? {
                 let digits: String = encoded.iter().map(|byte| format!("{byte:02x}")).collect();
-                // Two digits for each byte.
+                // A byte has two digits.
                 put(&mut bytes, at.saturating_mul(2), digits.as_bytes())?;
             }
             parameter.bytes = String::from_utf8(bytes).map_err(|_| misplaced())?;
@@ -636,7 +636,7 @@ impl Maker {
         for allocation in &launch.allocations {
             let name = format!("at_{:x}", allocation.address);
             let bytes = allocation.before.bytes;
-            // Words take less room than bytes while they are compared, and their differences are exact.
+            // Words need less memory than bytes during a comparison, and their differences are exact.
             let (elem, count) = match bytes % 4 {
                 0 => (ElemType::U32, bytes / 4),
                 _ => (ElemType::U8, bytes),
@@ -732,7 +732,7 @@ fn changes_maps(ptx: &[u8], kernel: &str) -> bool {
     body.contains("tensormap.replace.")
 }
 
-/// Why a launch has no form for the simulator.
+/// The reasons for which a launch has no form for the simulator.
 enum Untranslated {
     /// The simulator has no such map.
     Lacking(String),
@@ -841,7 +841,7 @@ fn gates_of(case: &Case) -> Vec<Gate> {
             bound: Bound::Value(case.tolerance.unwrap_or(Num(0.0))),
         },
     };
-    // A reference has limits that are written.
+    // The limits of a reference are written in gates.yaml.
     let is_captured = matches!(case.reference, Reference::Captured { .. });
     let of_outputs = [Rule::Written, Rule::Deterministic];
     let of_outputs = of_outputs.into_iter().chain(is_captured.then_some(same));
@@ -888,7 +888,7 @@ pub fn unqualified(symbol: &str) -> String {
     name.rsplit("::").next().unwrap_or(name).to_owned()
 }
 
-/// Short names of kernels, each given once.
+/// The short names of kernels. Each is given only once.
 #[derive(Default)]
 struct Names(BTreeMap<String, u32>);
 

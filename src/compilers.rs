@@ -10,14 +10,14 @@ use std::path::Path;
 use system::cache::Cache;
 use system::error::Result;
 
-/// The compilers of the command line, in the place of those that gates.yaml pins.
+/// The compilers that the command line names instead of those that gates.yaml pins.
 #[derive(Clone, Debug)]
 pub struct CompilerRequest {
     /// The compiler of both sides, unless the base is given another one.
     pub toolchain: Option<Choice>,
-    /// Makes the same files the base.
+    /// The compiler that makes the same files the base.
     pub base: Option<Choice>,
-    /// Whether gates that are looser than the base's fail.
+    /// Says whether gates that are looser than the base's fail.
     pub loosening: Loosening,
 }
 
@@ -53,7 +53,7 @@ impl CompilerRequest {
     /// Returns the files of head unchanged, with all their gates, as the base of a change of compiler.
     fn same_files(&self, change: &Change, compiler: &Choice) -> Result<BaseSide> {
         let head = &change.head;
-        // Files that are broken are head's to report.
+        // A broken file of baselines is reported for head.
         let (baselines, _) = store::load_baselines(&head.root)?;
         Ok(BaseSide {
             spec: Base {
@@ -68,7 +68,7 @@ impl CompilerRequest {
                     head.whole.gates.clone(),
                 )
             },
-            // Files that are compiled already are the same on both sides.
+            // Files that are compiled already are the same for both compilers.
             binaries: Vec::new(),
             programs: Vec::new(),
             compiler: compiler.clone(),
@@ -79,7 +79,7 @@ impl CompilerRequest {
     }
 }
 
-/// A step on the way from one compiler to another: one more part is the other's.
+/// One step from one compiler to another, in which one more part is the other's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     pub change: PartChange,

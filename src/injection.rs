@@ -1,4 +1,4 @@
-//! The library that captures launches, inside another program.
+//! Finds the library that captures launches, and loads it into another program.
 
 use capture::{Capture, Request, VARIABLE};
 use std::ffi::OsString;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use system::error::{Error, Result};
 
-/// Next to the program, or where a wheel has it.
+/// The library's directories relative to this program: next to it, or where a wheel has it.
 const PLACES: [&str; 2] = ["", "../lib/gatekeeper"];
 const LIBRARY: &str = "libgatekeeper_inject.so";
 

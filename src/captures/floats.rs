@@ -1,10 +1,10 @@
-//! Outputs that are compared as floats. Captured memory has no types, so the user says which floats there are, and words
-//! that are no such floats have to be the same.
+//! Compares outputs of captured launches as floats. Captured memory has no types, so the user says which floats it
+//! holds. Words that are not such floats must be the same.
 
 use config::{FloatTolerance, Loaded, Whole};
 use model::{Case, Determinism, ElemType, Num};
 
-/// Compares the outputs of all cases so. Their launches may differ from each other by as much.
+/// Compares the outputs of all cases as floats. Their launches may also differ from each other by this tolerance.
 pub fn compare_as_floats(loaded: &mut Loaded, by: FloatTolerance) {
     for case in &mut loaded.plan.cases {
         set(case, by, format!("--tolerance {by}"));

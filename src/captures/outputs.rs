@@ -1,5 +1,5 @@
-//! Outputs of captured launches that have a reference. The allocation that a pointer leads to becomes a typed tensor and
-//! the memory around it, which is held to what the launch left there.
+//! Gives outputs of captured launches a reference. The allocation that a pointer leads to is split into a typed tensor
+//! and the memory around it, and this memory is compared with what the launch left there.
 
 use config::{Program, ProgramOutput, TypedTensor};
 use model::{
@@ -13,7 +13,7 @@ use system::error::{Diagnostic, Error, Result};
 /// Gives the launches of a program the references of its `outputs`. Returns the limits on their errors.
 ///
 /// # Errors
-/// Usage, at a line of gates.yaml: two globs that fit one kernel, and tensors that are not in the memory of a launch.
+/// Usage, at a line of gates.yaml, if two globs fit one kernel, or if a tensor is not in the memory of a launch.
 pub fn add_references(
     plan: &mut Plan,
     program: &Program,
@@ -140,7 +140,7 @@ fn split(
                 ..part
             });
         }
-        // One that was passed by lies in no allocation.
+        // A tensor that was passed by is in no allocation.
         if let Some(next) = typed.next_if(|output| range(&output.tensor).start < whole.start) {
             return Err(leads_nowhere(&next));
         }
@@ -195,7 +195,7 @@ fn check(typed: &TypedTensor, allocation: &Tensor) -> std::result::Result<(), Di
     Ok(())
 }
 
-/// Addresses. Empty for variables of a module, which have none.
+/// Returns the addresses of a tensor. Variables of a module have no address, and an empty range.
 fn range(tensor: &Tensor) -> Range<u64> {
     let Some(start) = tensor.address else {
         return 0..0;

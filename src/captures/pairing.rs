@@ -12,10 +12,10 @@ use super::{called, name, with_name};
 use model::{Callable, Case, CaseId, Plan, Unit, UnitId};
 use std::collections::BTreeSet;
 
-/// Sizes of what a launch can reach, in bytes, in the order of the addresses.
+/// The sizes of the memory that a launch can reach, in bytes, ordered by address.
 type Sizes = Vec<usize>;
 
-/// Whether a kernel of head's is near to one of the base's.
+/// Tells whether a kernel of head's is near to one of the base's.
 type Nearness<'a> = dyn Fn(&Kernel, &Kernel) -> bool + 'a;
 
 /// A kernel of a capture, with its launches.
@@ -25,8 +25,8 @@ struct Kernel<'a> {
     launches: Vec<(&'a Case, Sizes)>,
 }
 
-/// Gives the units and cases of a base the ids of head's that they are to be compared with. Those that head has none for get
-/// ids that head does not have.
+/// Gives units and cases of a base the ids of those of head's that they are to be compared with. Units and cases
+/// without a partner get ids that head does not have.
 pub fn use_ids_of_head(head: &Plan, base: &mut Plan) {
     let (ours, theirs) = (kernels(head), kernels(base));
     let partners = pair(&ours, &theirs);
@@ -121,7 +121,7 @@ fn sizes(case: &Case) -> Sizes {
 fn pair(ours: &[Kernel], theirs: &[Kernel]) -> Vec<Option<usize>> {
     let is_one =
         |a: &Kernel, b: &Kernel| binary::normal_name(&a.symbol) == binary::normal_name(&b.symbol);
-    // Another instance of a template.
+    // The names are equal without the arguments of a template, so these are instances of the same one.
     let is_called_alike = |a: &Kernel, b: &Kernel| name(&a.symbol) == name(&b.symbol);
     let has_sizes = |a: &Kernel, b: &Kernel| {
         let all = |kernel: &Kernel| {
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn instances_of_a_template_are_paired_by_their_whole_names() {
-        // Head has the second alone, and so it is the first of this name there.
+        // Head has only the second kernel, which is therefore the first of this name there.
         let head = plan(&[("reduce", REDUCE_I, &[4])]);
         let base = plan(&[("reduce", REDUCE_F, &[4]), ("reduce-2", REDUCE_I, &[4])]);
         let (units, cases) = paired(&head, base);

@@ -120,8 +120,8 @@ pub fn update(
     })
 }
 
-/// Prints values that are worse than their baselines, before those that are updated without a question.
-fn print_worse(worse: &[Change], treatment: WorseValues) -> Result<()> {
+/// Prints the values that are worse than their baselines, before those that are updated without a question.
+fn print_worse(worse: &[BaselineChange], treatment: WorseValues) -> Result<()> {
     let rows = worse.iter().filter_map(|change| {
         let (agreed, now) = (change.old?, change.new?);
         let value = |value: f64| words::quantity(change.metric, value);

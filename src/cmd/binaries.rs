@@ -1,4 +1,4 @@
-//! `binaries:` of gates.yaml: what `binary` and `run` judge of compiled files, and how their baselines are written.
+//! `binaries:` of gates.yaml: judges compiled files for `binary` and `run`, and writes their baselines.
 
 use super::judge::render;
 use super::{command_line, counted, print, remark, say, terminal_options};
@@ -59,7 +59,7 @@ pub fn run(args: &BinaryArgs) -> Result<Exit> {
     Ok(judgement.conclusion.into())
 }
 
-/// Lines of what is printed about compiled files.
+/// The most lines that a terminal shows about compiled files.
 const MOST_LINES: usize = 40;
 
 /// Shortens the text for a terminal, unless the user wants all of it.
@@ -75,7 +75,7 @@ pub fn fitting(text: String, verbosity: Verbosity) -> String {
 fn lay_out<'a>(library: &Library) -> Option<Vec<Section<'a>>> {
     let matching = library.matching()?;
     let pairs = library.rank(&matching);
-    // Lost architectures of its libraries have verdicts of their own.
+    // Architectures that its libraries lost have verdicts of their own.
     Some(lay_out_pairs(&matching, &[], &pairs))
 }
 
@@ -129,7 +129,7 @@ pub fn open_all(loaded: &Loaded) -> Result<Vec<Library>> {
         .collect()
 }
 
-/// Acceptances without the kernels that are built, which another command judges.
+/// Leaves out the acceptances of kernels that are built, because another command judges those.
 fn of_files(mut accepted: Vec<Acceptance>) -> Vec<Acceptance> {
     for acceptance in &mut accepted {
         acceptance.left_out |= !acceptance.subjects.is_empty();
@@ -156,7 +156,7 @@ impl Asked {
     /// files.
     pub fn of(args: &RunArgs, loaded: &Loaded) -> Result<Self> {
         if loaded.binaries.is_empty() && args.filters.is_empty() {
-            // The base may have had some.
+            // The base may still have compiled files.
             return Ok(Self::All(Vec::new()));
         }
         if !args.filters.is_empty() || args.changed.is_some() {
@@ -189,7 +189,7 @@ impl Asked {
         }
     }
 
-    /// Adds them to the record of what was run.
+    /// Adds the compiled files to the record of what was run.
     pub fn add_to(&self, record: &mut Record, base: Option<&BaseBinaries>) {
         match self {
             Self::All(libraries) => artifact::add_libraries(record, libraries, base),
@@ -207,7 +207,7 @@ fn names(binaries: &[BinaryGates]) -> String {
 /// Returns the base's compiled files, as long as they exist.
 pub fn of_base(side: &BaseSide) -> BaseBinaries {
     let with_baseline = side.binaries.iter().map(|gates| {
-        // One that is damaged there is not this change's doing.
+        // A baseline that is damaged at the base is not the fault of this change.
         let baseline = artifact::read_baseline(&side.root, &gates.name);
         (gates.clone(), baseline.ok().flatten())
     });

@@ -1,5 +1,5 @@
-//! `binary`: which GPU kernels a compiled file has, or a wheel or directory of such files, and how they stand to an older
-//! one.
+//! `binary`: lists the GPU kernels of a compiled file, of a wheel or of a directory with such files, and compares them
+//! with an older one.
 
 mod why;
 
@@ -60,8 +60,8 @@ pub fn run(args: &BinaryArgs) -> Result<Exit> {
         }
     };
     let [ours, theirs] = [&compilers.head, &compilers.base].map(Option::as_ref);
-    // A mistake in what is named leaves the results of an earlier comparison as they are. Where PTX is assembled, which
-    // takes a while, they go before that.
+    // A mistake in the arguments leaves the results of an earlier comparison as they are. If PTX has to be assembled,
+    // which takes a while, these results are removed before that.
     let make_ready = || args.out.as_deref().map_or(Ok(()), empty_out);
     let are_there = args.base.iter().chain([file]).all(|path| path.exists());
     if ours.is_some() && are_there {
@@ -98,9 +98,9 @@ pub fn run(args: &BinaryArgs) -> Result<Exit> {
 
 /// The compilers whose ptxas assembles each side.
 struct Compilers {
-    /// `None`: files are read as they are.
+    /// The compiler of head, or `None` if files are read as they are.
     head: Option<Toolchain>,
-    /// The one that makes the same PTX the base.
+    /// The compiler that assembles the same PTX as the base.
     base: Option<Toolchain>,
 }
 

@@ -8,7 +8,7 @@ use model::{BlamedGate, Evidence, Exchange, GateAnswer, Outcome, Subject, Verdic
 use std::collections::BTreeSet;
 use system::error::Result;
 
-/// Verdicts of a run with another compiler of head, of these cases alone.
+/// Runs these cases again with another compiler of head, and returns the verdicts.
 pub type Rerun<'a> = &'a dyn Fn(&Step, Vec<String>) -> Result<Vec<Verdict>>;
 
 /// Returns the answers of the gates that failed, after each step.
@@ -28,7 +28,7 @@ pub fn exchange_parts(steps: &[Step], verdicts: &[Verdict], rerun: Rerun) -> Res
     let mut exchanges = Vec::new();
     for (at, Step { change, .. }) in steps.iter().enumerate() {
         let mut answers = Vec::new();
-        // The last step gives head.
+        // The compiler after the last step is head's.
         if let (Some(step), true) = (steps.get(at), at + 1 < steps.len()) {
             let [from, to] = &change.versions;
             remark(&format!("to blame a part: {} {from} -> {to}", change.part));

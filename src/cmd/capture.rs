@@ -1,4 +1,4 @@
-//! `capture`: runs a program with the library that sees its launches.
+//! `capture`: runs a program with the library that captures its launches.
 
 use super::{make_empty, remark, say};
 use crate::cli::CaptureArgs;

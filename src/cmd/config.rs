@@ -1,4 +1,4 @@
-//! `validate` and `schema`: facts on gates.yaml without building anything.
+//! `validate` and `schema`: state facts about gates.yaml without building anything.
 
 use super::{counted, print, say};
 use crate::cli::{ProfileFormat, SchemaOf, ValidateArgs};

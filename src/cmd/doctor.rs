@@ -1,4 +1,4 @@
-//! `doctor`: what a run needs of this machine, and what to do about what is not there.
+//! `doctor`: checks what a run needs of this machine, and says what to do about what is missing.
 
 use super::{print, say};
 use crate::cli::{DoctorArgs, ProfileFormat};

@@ -1,4 +1,4 @@
-//! `explain`: why the cases of a record are not what they were.
+//! `explain`: explains why the cases of two records differ.
 
 use super::print;
 use crate::cli::{ExplainArgs, ExplainFormat};
@@ -145,7 +145,7 @@ fn code_of(
     let (Some(unit), Some(facts)) = (record.plan.unit(id), built(record, id)) else {
         return Ok(Seen::NotRun(NotRun::NoArtifact));
     };
-    // A build is kept under the compiler that made it.
+    // A build is kept under the key of the compiler that made it.
     let version = record
         .environment
         .compiler

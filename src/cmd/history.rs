@@ -1,4 +1,4 @@
-//! `history`: how the committed baselines moved, from git's log. Pages of records show it, too.
+//! `history`: shows how the committed baselines changed, from git's log. Pages of records show it, too.
 
 use super::{print, remark, terminal_options};
 use crate::cli::{HistoryArgs, HistoryFormat};

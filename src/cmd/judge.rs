@@ -1,4 +1,4 @@
-//! `judge`, `compare` and `report`: stored records in, verdicts out. No GPU, no compiler.
+//! `judge`, `compare` and `report`: read stored records, and write verdicts. They need no GPU and no compiler.
 
 use super::{history, print, remark, terminal_options};
 use crate::cli::{CompareArgs, Format, JudgeArgs, OutputArgs, ReportArgs};
@@ -92,11 +92,11 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
     let mut head = store::read(&args.head)?;
     alike(args, &base, &head)?;
     if let Some(change) = args.p50 {
-        // For the base, too: a case that head does not have is then a gate that is gone.
+        // The base gets the gate, too, so that a case that head lacks shows as a gate that is gone.
         hold_p50(&mut base, change);
         hold_p50(&mut head, change);
     }
-    // Every case would be `new`, and nothing would be compared.
+    // Otherwise every case would be `new`, and nothing would be compared.
     if !head
         .plan
         .cases
@@ -138,8 +138,8 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
     Ok(judgement.conclusion.into())
 }
 
-/// Measurements of gatekeeper and of another program are never compared; and for the other program's,
-/// somebody has to say what is to hold.
+/// Refuses to compare measurements of gatekeeper with those of another program. For the other program's measurements,
+/// the user must say which limit applies.
 fn alike(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
     let others = [base, head].map(|record| record.environment.other_program());
     match (others[0], others[1]) {

@@ -1,4 +1,5 @@
-//! `list`: the cases and programs of gates.yaml, without building anything. Each line is a filter that `run` takes.
+//! `list`: lists the cases and programs of gates.yaml, without building anything. Each line is a filter that `run`
+//! accepts.
 
 use super::{counted, print, remark, say};
 use crate::cli::{ListArgs, ProfileFormat};
@@ -15,7 +16,7 @@ const SCHEMA: &str = "gatekeeper.list/1";
 struct List<'a> {
     schema: &'static str,
     cases: Vec<&'a CaseId>,
-    /// The cases of a program are known when it ran.
+    /// The programs. Their cases are known only after they ran.
     programs: Vec<&'a str>,
 }
 

@@ -1,4 +1,5 @@
-//! `merge`: the shards of a run judged as one, and runs on several GPU models side by side. No GPU, no compiler.
+//! `merge`: judges the shards of a run as one, and shows runs on several GPU models side by side. It needs no GPU and
+//! no compiler.
 
 use super::run::{HTML, JSON, MARKDOWN, RECORD, empty_out, shown, write_out};
 use super::{counted, history, print, remark, say, terminal_options, write_file};

@@ -1,5 +1,5 @@
-//! One file per subcommand, thin: arguments in, calls, output, exit. The only place besides `progress`
-//! that prints.
+//! One file for each subcommand. Each reads its arguments, calls the crates, prints, and returns the exit code. Only
+//! these files and `progress` print.
 
 pub mod baseline;
 mod binaries;
@@ -90,9 +90,9 @@ fn remark(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", escape::lines(text));
 }
 
-/// Moves to the nearest directory above this one that has a gates.yaml, where the command reads it and there is none here.
-/// All paths are then relative to that directory. One that has another owner than this directory is not entered: its
-/// gates.yaml may start programs.
+/// Moves to the nearest directory above this one that has a gates.yaml, if the command reads that file and this
+/// directory has none. All paths are then relative to that directory. A directory with another owner than this one is
+/// not entered, because its gates.yaml may start programs.
 pub fn enter_project(command: &Command) {
     let default = Path::new(DEFAULT_CONFIG);
     let last_record = Path::new(LAST_RECORD);

@@ -1,4 +1,4 @@
-//! `profile`: what the GPU's own counters say of correct cases. Judges nothing and writes no record.
+//! `profile`: reports the GPU's own counters for correct cases. It judges nothing and writes no record.
 
 use super::progress::Progress;
 use super::{command_line, print, say};
@@ -22,7 +22,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         ..Selection::default()
     };
     let loaded = config::load(&args.config.config, &selection)?;
-    // Said before anything is built.
+    // A missing profiler is reported before anything is built.
     toolchain::find_profiler()?;
     let config = &args.config.config;
     let request = Request {

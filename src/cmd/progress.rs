@@ -1,4 +1,4 @@
-//! Progress on stderr: on a terminal a bar with the time left, in a log a line now and then.
+//! Prints progress to standard error: a bar with the time left on a terminal, a line from time to time in a log.
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use pipeline::event::{Event, Phase};
@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use wording::escape;
 
-/// In a log, a phase that takes longer says how far it is, so often.
+/// The time after which a phase that goes on says in a log how far it is.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// One line at a time: phases overlap, and the latest one is what the run is waiting for.
+/// Shows one phase at a time. Phases overlap, and the run waits for the latest one.
 pub struct Progress {
     running: Arc<Mutex<Vec<Running>>>,
     shown: Shown,
@@ -32,9 +32,9 @@ struct Running {
     /// The name of the last step that was done.
     what: String,
     began: Instant,
-    /// When the last of its steps was done.
+    /// The time at which its last step was done.
     ended: Option<Instant>,
-    /// When a log last heard of it.
+    /// The time of its latest line in a log.
     said: Instant,
 }
 
@@ -116,7 +116,7 @@ impl Progress {
         }
     }
 
-    /// Clears what is left, of aborted phases, too.
+    /// Clears the remaining bars, including those of aborted phases.
     pub fn clear(&self) {
         self.end(&mut held(&self.running), |_| true);
     }
@@ -281,7 +281,7 @@ mod tests {
             steps: 2,
         });
         assert_eq!(bars(&progress), [(check, 0, 2)]);
-        // Phases overlap: one that is not done stays.
+        // Phases overlap, and a phase that is not done stays.
         progress.on(Event::Began {
             phase: build,
             steps: 1,

@@ -1,4 +1,4 @@
-//! `run`: the main job.
+//! `run`: builds, checks, times and judges, which is what gatekeeper is for.
 
 use super::binaries::{self, Asked};
 use super::progress::Progress;
@@ -34,7 +34,7 @@ pub(super) const MARKDOWN: &str = "report.md";
 pub(super) const HTML: &str = "report.html";
 const JUNIT: &str = "junit.xml";
 
-/// All that a run leaves in `--out`.
+/// All files that a run leaves in `--out`.
 const WRITTEN: [&str; 5] = [RECORD, JSON, MARKDOWN, HTML, JUNIT];
 
 pub fn run(args: &RunArgs) -> Result<Exit> {
@@ -95,7 +95,7 @@ enum Printed {
     Blame,
 }
 
-/// A run as the command line asks for it.
+/// A run as the command line describes it.
 struct Run<'a> {
     args: &'a RunArgs,
     selection: Selection,
@@ -178,7 +178,7 @@ impl<'a> Run<'a> {
         };
         let mut filters = changed_cases(revision, &loaded, self.args, &self.cache)?;
         let gone = self.find_gone(&loaded)?;
-        // The launches of a program are known when it ran.
+        // The launches of a program are known only after it ran.
         filters.extend(loaded.programs.into_iter().map(|program| program.name));
         if filters.is_empty() && gone.is_empty() {
             return Ok(None);
@@ -191,8 +191,8 @@ impl<'a> Run<'a> {
         config::load(&self.args.config.config, &changed).map(Some)
     }
 
-    /// Finds the cases of the base, as far as filters of the command line pick them, that head does not have. No kernel of
-    /// head's differs by them.
+    /// Finds the cases of the base that head does not have, as far as the filters of the command line select them. None
+    /// of them changes a kernel of head's.
     fn find_gone(&self, head: &Loaded) -> Result<Vec<CaseId>> {
         let Some(request) = &self.base else {
             return Ok(Vec::new());
@@ -214,8 +214,9 @@ impl<'a> Run<'a> {
             .collect())
     }
 
-    /// Empties `--out` once everything that the command line names was found. A mistake in it leaves the results of an
-    /// earlier run as they are, and a run that ends early leaves nothing that could be taken for its own.
+    /// Empties `--out` after everything that the command line names was found. So a mistake in the command line leaves
+    /// the results of an earlier run as they are, and a run that ends early leaves nothing that could be taken for its
+    /// own results.
     fn make_ready(&self) -> Result<()> {
         if !self.args.provision {
             self.compilers.find(&self.cache)?;
@@ -297,8 +298,8 @@ impl<'a> Run<'a> {
         ))
     }
 
-    /// Runs what failed again with one more part of the compiler exchanged each time, and returns what the gates say of it.
-    /// `pin` is the compiler that gates.yaml asks for.
+    /// Runs what failed again with one more part of the compiler exchanged each time, and returns the answers of the
+    /// gates. `pin` is the compiler that gates.yaml pins.
     fn blame(&self, record: &Record, judgement: &Judgement, pin: &Choice) -> Result<Vec<Evidence>> {
         let Some(theirs) = &self.compilers.base else {
             return Ok(Vec::new());
@@ -313,11 +314,11 @@ impl<'a> Run<'a> {
                 ..self.compilers.clone()
             };
             let loaded = config::load(&self.args.config.config, &selection)?;
-            // The results that are there are of this run.
+            // The results in `--out` are this run's, and stay.
             let record = self.execute(&compilers, loaded, &|| Ok(()))?;
             Ok(Index::new(&record).judge().verdicts)
         };
-        // No compiler of this run built what was compiled already.
+        // No compiler of this run built files that were compiled already.
         let mut built = judgement.verdicts.clone();
         built.retain(|verdict| !record.plan.is_compiled(&verdict.subject));
         let ours = self.compilers.toolchain.as_ref().unwrap_or(pin);
@@ -411,7 +412,7 @@ fn changed_cases(
 ) -> Result<Vec<String>> {
     let request = BaseRequest {
         revision: revision.to_owned(),
-        // Nothing is judged against it.
+        // Nothing is compared with this base, so gates cannot be looser.
         loosening: Loosening::Allowed,
         instead: Selection {
             filters: Vec::new(),

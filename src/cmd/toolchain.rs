@@ -1,4 +1,4 @@
-//! `toolchain`: install a compiler, list those that there are, or say which one `run` would take.
+//! `toolchain`: installs a compiler, lists the installed ones, or says which one `run` would use.
 
 use super::{has_no_gates, remark, say};
 use crate::cli::ConfigArg;
@@ -62,7 +62,7 @@ pub fn list() -> Result<Exit> {
 }
 
 pub fn show(config: &ConfigArg) -> Result<Exit> {
-    // Without a gates.yaml nothing is pinned; a broken one is an error, because it may hold a pin.
+    // Without a gates.yaml nothing is pinned. A broken gates.yaml is an error, because it may contain a pin.
     let pin = if has_no_gates(config) {
         None
     } else {

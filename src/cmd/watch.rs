@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime};
 use system::error::Result;
 use system::files::FileKind;
 
-/// How often files are looked at. Asked, and not told by the system: that works on every file system, however an
-/// editor saves, and takes milliseconds for thousands of files.
+/// The time between two looks at the files. Polling works on every file system and with every editor, and takes
+/// milliseconds for thousands of files.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// The extensions of files that make a kernel, its reference or its gates.
@@ -21,17 +21,17 @@ const WATCHED: [&str; 17] = [
 
 const DEPTH: usize = 16;
 
-/// Runs, and runs again; until a signal ends the program.
+/// Runs, and runs again after each change, until a signal ends the program.
 ///
 /// # Errors
-/// None: a mistake is reported, and mended by the next change.
+/// Never returns an error: a mistake is reported, and the next change may correct it.
 pub fn watch(args: &RunArgs) -> Result<Exit> {
     let root = match args.config.config.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
     loop {
-        // Looked at before: what is saved during a run is run next.
+        // The files are read before the run, so that a file that is saved during the run starts the next one.
         let before = look(root);
         if let Err(error) = run::run(args) {
             complain(&error);
@@ -75,7 +75,7 @@ fn look(root: &Path) -> Files {
             if path.file_name().is_none_or(is_hidden) {
                 continue;
             }
-            // Not following links: a directory may be linked into itself.
+            // Links are not followed, because a directory may be linked into itself.
             let Ok(about) = entry.metadata() else {
                 continue;
             };
@@ -88,7 +88,7 @@ fn look(root: &Path) -> Files {
                     files.insert(path, (written, about.len()));
                 }
                 FileKind::Directory | FileKind::File => {}
-                // A link: what it leads to may be saved elsewhere.
+                // The target of a link may be saved, too.
                 FileKind::Special => {
                     if let (true, Ok(about)) = (is_watched(&path), std::fs::metadata(&path)) {
                         let written = about.modified().unwrap_or(SystemTime::UNIX_EPOCH);

@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use system::error::{Error, Result};
 use wording::reasons;
 
-/// The directory of their sources in the cache.
+/// The directory in the cache that holds their sources.
 pub const CACHE: &str = "builtin";
 
 /// The number of threads in a block.
 pub const BLOCK: u32 = 256;
 
-/// Long enough for a millisecond of memory traffic, samples and settling.
+/// The deadline in ms, long enough for a millisecond of memory traffic, for samples and for settling.
 const DEADLINE_MS: u64 = 60_000;
 
 pub fn tensor(name: &str, len: usize) -> Tensor {
@@ -53,7 +53,7 @@ pub fn case(kernel: &str, shape: &str, blocks: u32, tensors: Vec<Tensor>, args: 
             }),
         )],
         seeds: vec![1],
-        // Never checked: only its time is of interest.
+        // The outputs are never checked, because only the time is of interest.
         reference: Reference::Unary {
             x: "in".to_owned(),
             out: "out".to_owned(),

@@ -29,7 +29,7 @@ pub struct DoctorOptions<'a> {
     pub peaks: bool,
 }
 
-/// For what takes no longer than a moment where all is well.
+/// The deadline for questions that take only a moment on a healthy machine.
 const MOMENT: Duration = Duration::from_secs(10);
 
 /// The deadline for compiling an empty kernel.

@@ -1,5 +1,5 @@
-//! Checks a machine's fitness for a run, as a checklist: from what was seen ([`Machine`]) to items with their problems.
-//! Pure but for `look`, which sees; the sentences are report/doctor's.
+//! Checks whether a machine is fit for a run, and lists the results. Turns what was seen ([`Machine`]) into items with
+//! their problems. Only `look` touches the machine; the rest is pure. The sentences are in report/doctor.
 
 pub mod builtin;
 pub mod layout;
@@ -24,7 +24,7 @@ use system::error::Diagnostic;
 use system::process::confine::Support;
 use wording::reasons;
 
-/// Everything that was looked at, as it was found.
+/// Everything that was examined, as it was found.
 pub struct Machine {
     pub cache: Result<CacheSeen, Diagnostic>,
     pub output: OutputSeen,
@@ -67,7 +67,7 @@ pub const UNUSED_DAYS: u64 = 30;
 pub struct OutputSeen {
     pub directory: String,
     pub free_bytes: Option<u64>,
-    /// Why nothing can be written there.
+    /// The reason for which nothing can be written there.
     #[serde(skip)]
     pub unwritable: Option<String>,
 }
@@ -77,7 +77,7 @@ pub enum GatesSeen {
         file: String,
         cases: usize,
     },
-    /// There is none, and none was named.
+    /// There is no gates file, and the user named none.
     Absent {
         file: String,
     },
@@ -110,7 +110,7 @@ pub struct GpusSeen {
     pub cuda_driver_version: u32,
     /// All GPUs that were seen, at least one.
     pub all: Vec<GpuSeen>,
-    /// Why there may be more than these.
+    /// The reason for which there may be more GPUs than these.
     pub uncounted: Option<String>,
 }
 
@@ -171,12 +171,12 @@ pub enum Facts<'a> {
     Peak(&'a Measured),
 }
 
-/// How far a run gets, the worst last.
+/// How far a run gets. The worst state is the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     Good,
-    /// It lacks a part, or times are worth less.
+    /// The run lacks a part, or its times are less reliable.
     Limited,
     /// A run on this machine would fail.
     Broken,
@@ -185,7 +185,7 @@ pub enum State {
 /// The directories that need free space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disk {
-    /// With what of it was not used for long.
+    /// The cache, with the part of it that was not used for long.
     Cache(Option<Amount>),
     Output,
 }
@@ -200,7 +200,7 @@ macro_rules! problems {
         }
 
         impl Problem {
-            /// In the order of the documentation.
+            /// All codes, in the order of the documentation.
             pub const CODES: &[(&str, State)] = &[$(($code, State::$state)),*];
 
             fn about(&self) -> (&'static str, State) {
@@ -287,7 +287,7 @@ pub fn exit(items: &[Item]) -> Exit {
 
 /// Bytes below which a build, a reference or a record may find no place.
 const NO_SPACE: u64 = 64 << 20;
-/// Below which the first one that is larger does not: the pinned compiler takes 400 MB while it is installed.
+/// Bytes below which something larger may find no place: the pinned compiler takes 400 MB while it is installed.
 const LITTLE_SPACE: u64 = 1 << 30;
 
 impl Machine {

@@ -1,4 +1,4 @@
-//! Measures what the tables of peaks say of this GPU: built-in kernels that keep one resource busy each.
+//! Measures the peaks of this GPU that the tables list, with built-in kernels that keep one resource busy each.
 
 use super::builtin::{BLOCK, CACHE, case, got, integer, pointer, tensor, time};
 use build::toolchain::Toolchain;
@@ -15,7 +15,7 @@ use system::error::{Error, Result};
 const SOURCE: &str = include_str!("peaks.cu");
 const FILE: &str = "peaks.cu";
 
-/// The unit that a kernel keeps busy.
+/// The unit of the GPU that a kernel keeps busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kernel {
@@ -25,7 +25,7 @@ pub enum Kernel {
     L2,
 }
 
-/// One peak as measured, and as the tables have it.
+/// One peak, as it was measured and as the tables have it.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Measured {
     pub kernel: Kernel,
@@ -66,14 +66,14 @@ impl Kernel {
         match self {
             Self::Fp32 => work(8, 0, 16_384),
             Self::Tensor => work(4, 0, 8_192),
-            // 256 MiB read, and as much written: no L2 holds that.
+            // The kernel reads and writes 256 MiB each, which no L2 holds.
             Self::Dram => work(8, 16 << 20, 1),
-            // 4 MiB, which the smallest L2 holds.
+            // The kernel uses 4 MiB, which the smallest L2 holds.
             Self::L2 => work(8, 1 << 18, 256),
         }
     }
 
-    /// Operations or bytes of one launch.
+    /// Returns the number of operations or bytes of one launch.
     fn amount(self, device: &DeviceFacts) -> f64 {
         let work = self.work();
         let threads = f64::from(device.multiprocessors * work.blocks * BLOCK);
@@ -195,7 +195,7 @@ mod tests {
             let facts = got(built.facts, &unit.id.to_string()).unwrap();
             let resources = facts.entries[0].resources.as_ref().unwrap();
             assert_eq!(resources.spill_stores, Some(0), "{}", unit.id);
-            // Eight chains are in registers of their own: nothing was folded away.
+            // Eight chains have registers of their own, so nothing was folded away.
             let least = match unit.id.kernel.as_str() {
                 "fp32" => 12,
                 "tensor" => 34,
@@ -211,7 +211,7 @@ mod tests {
         let peaks = Peaks::for_device(&device).unwrap();
         for kernel in Kernel::ALL {
             let ns = kernel.amount(&device) / kernel.peak(&peaks).unwrap() * 1e9;
-            // Compared with that, the start of a launch is about a hundredth.
+            // The start of a launch takes about a hundredth of this time.
             assert!((1e5..1e7).contains(&ns), "{kernel:?}: {ns}");
         }
     }

@@ -1,4 +1,4 @@
-//! Machines for tests.
+//! Descriptions of machines for tests.
 
 use super::*;
 use crate::doctor::peaks::Kernel;

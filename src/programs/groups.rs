@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The name of the shape that each group has.
 const TOGETHER: &str = "together";
 
-/// The kernels of a region that only head launches, and those that only the base does.
+/// The kernels of a region that only head launches, and those that only the base launches.
 pub struct Group {
     pub id: CaseId,
     pub kernels: OtherKernels,
@@ -25,8 +25,8 @@ pub struct Group {
     pub gone: Vec<Place>,
 }
 
-/// A launch of a plan, which its base's names do not tell before they are head's: the place of its unit, and its number among
-/// the launches of that.
+/// The place of a launch in a plan: the number of its unit, and its number among the launches of that unit. The base's
+/// names cannot identify a launch before they are head's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     unit: usize,
@@ -289,8 +289,8 @@ fn join(id: &CaseId, launches: &[Member]) -> Option<(Unit, Case)> {
         }
     }
     let mut tensors: Vec<Tensor> = memory.0.into_iter().map(|memory| memory.tensor).collect();
-    // Where a program freed memory and allocated other memory there, both overlap. The last one is written last, and what the
-    // first launch needs has to be that.
+    // If a program freed memory and allocated other memory there, both overlap. The last one that is written counts,
+    // and it must be the one that the first launch needs.
     tensors.reverse();
     let mut taken: BTreeSet<String> = BTreeSet::new();
     for tensor in &mut tensors {
@@ -323,7 +323,7 @@ fn join(id: &CaseId, launches: &[Member]) -> Option<(Unit, Case)> {
     Some((unit, case))
 }
 
-/// The memory that launches of a group reach, in the order in which they do.
+/// The memory that launches of a group reach, in the order of their first use.
 #[derive(Default)]
 struct Memory(Vec<Reached>);
 
@@ -331,7 +331,7 @@ struct Reached {
     /// The memory as the first launch that can reach it found it. If others wrote to it between the launches, it is as
     /// the last launch found it, because a launch may depend on what they wrote, such as an index.
     tensor: Tensor,
-    /// As the latest launch left it.
+    /// The content after the latest launch.
     left: Option<Fill>,
 }
 
@@ -376,7 +376,7 @@ fn module_of(unit: &Unit) -> Option<ModuleEntry> {
     })
 }
 
-/// Modules may have variables of one name.
+/// Returns a name with the variant, because modules may have variables of the same name.
 fn of_module(variable: &str, variant: &str) -> String {
     format!("{variable} of {variant}")
 }
@@ -402,7 +402,7 @@ mod tests {
     use crate::captures::testing;
     use model::{Arch, Arg, CapturedContent, ElemType, Launch, Num, Step, UnitId};
 
-    /// A kernel, its region, and how many of how many launches of it were captured there.
+    /// A kernel, its region, and two numbers: its captured launches there, and all its launches.
     type Written = (&'static str, Option<&'static str>, u64, Option<u64>);
 
     fn program(limit: Limit) -> Program {

@@ -1,6 +1,8 @@
 //! Keeps what a side built, for later runs on the same files in the same surroundings.
 //!
-//! Each key has a directory of its own in the cache. One run at a time holds it, by its `lock`:
+//! [`find_key`] names everything that is known to change what a side builds. A later run with the same key copies the
+//! kept build and does not build again. Each key has a directory of its own in the cache, which one run at a time holds
+//! by its `lock`:
 //!
 //! - `run` is the side's directory while it runs, always at the same path, because builds write paths down. Its programs
 //!   write here and nowhere else.
@@ -8,7 +10,9 @@
 //!   after the programs.
 //! - `seal` has the whole key and the digest of `kept`, and is written last.
 //!
-//! The key names the side, so that the base never takes what ran as head. See [`find_key`] for the rest.
+//! A kept build is ignored unless its digest and the whole key are those in the seal. So a run that was killed while it
+//! wrote, and two keys whose directories have one name, cost a build and nothing else. The key names the side, so that
+//! the base never takes what ran as head.
 
 use super::Setting;
 use super::side::Side;
@@ -33,7 +37,7 @@ use system::temporary::{TemporaryDir, sweep};
 /// than without.
 const PRODUCTS: [&str; 3] = ["cache/cuda", "cache/torch-extensions", "cache/triton"];
 
-/// Variables with directories of libraries and headers.
+/// Variables that name directories of libraries and headers.
 const NAMED: [&str; 5] = [
     "LD_LIBRARY_PATH",
     "CPATH",
@@ -42,7 +46,7 @@ const NAMED: [&str; 5] = [
     "CUDA_PATH",
 ];
 
-/// Places that compilers and linkers know.
+/// Directories that compilers and linkers know.
 const USUAL: [&str; 4] = [
     "/usr/include",
     "/usr/local/include",
@@ -50,7 +54,7 @@ const USUAL: [&str; 4] = [
     "/etc/ld.so.cache",
 ];
 
-/// Programs that builds start, besides those that gates.yaml or a variable names.
+/// Programs that builds start, in addition to those that gates.yaml or a variable names.
 const TOOLS: &str = "python python3 nvcc cc c++ gcc g++ clang clang++ ld cmake make ninja";
 
 const GPUS: [&str; 3] = [
@@ -109,7 +113,7 @@ pub fn find_key(
             places.extend(about.lines().skip(1).map(PathBuf::from));
             seen += &about;
         }
-        // A word that is a path is itself in each directory.
+        // Joining an absolute path to a directory gives that path.
         path.iter().for_each(|dir| note(&dir.join(word), &mut seen));
     }
     note(&this_program()?, &mut seen);
@@ -127,8 +131,8 @@ fn is_python(word: &str) -> bool {
         .is_some_and(|version| version.chars().all(|c| c == '.' || c.is_ascii_digit()))
 }
 
-/// Notes what is at a place, also that there is nothing, and all below it. The checkout is left out: what counts of it is in the
-/// key by its content, and a run writes there.
+/// Notes what is at a place, including that there is nothing, and everything below it. The checkout is left out: the
+/// parts of it that matter are in the key by their content, and a run writes there.
 fn look(place: &Path, checkout: &Path, seen: &mut String) {
     note(place, seen);
     let is_own = place.starts_with(checkout) && !place.iter().any(|name| name == "site-packages");
@@ -161,7 +165,7 @@ fn note(place: &Path, seen: &mut String) {
     let _ = writeln!(seen, "{place:?} {facts:?}");
 }
 
-/// The directory of a key, which nobody else uses meanwhile.
+/// The directory of a key. Nobody else uses it at the same time.
 pub struct Kept {
     dir: PathBuf,
     key: String,
@@ -171,14 +175,14 @@ pub struct Kept {
 impl Kept {
     /// Returns the directory of a key, and in it an empty one to run in. `None` if another run has it.
     pub fn open(cache: &Cache, key: String) -> Option<(Self, TemporaryDir)> {
-        // The path of a socket has at most 107 letters.
+        // The path of a socket may have at most 107 characters.
         let dir = cache.dir(PROGRAMS).ok()?.join(key.get(..16)?);
         fs::create_dir_all(&dir).ok()?;
         let lock = File::create(dir.join("lock")).ok()?;
         lock.try_lock().ok()?;
         sweep(&dir);
         let run = dir.join("run");
-        // A run that was killed leaves it.
+        // A run that was killed has left its directory.
         if run.is_dir() {
             fs::remove_dir_all(&run).ok()?;
         }
@@ -209,7 +213,7 @@ impl Kept {
         if is_whole {
             for name in tree::names(&content)? {
                 let to = run.join(&name);
-                // The tree, which the builds changed.
+                // The builds may have changed the tree.
                 if to.is_dir() {
                     fs::remove_dir_all(&to)?;
                 }
@@ -237,7 +241,7 @@ impl Kept {
         Ok(staged)
     }
 
-    /// Keeps what was staged and what the programs compiled, in place of what was kept before.
+    /// Keeps what was staged and what the programs compiled, and replaces what was kept before.
     ///
     /// # Errors
     /// As [`Self::stage`].
@@ -246,7 +250,7 @@ impl Kept {
         let content = staged.path().join("kept");
         for place in PRODUCTS {
             let (from, to) = (run.join(place), content.join(place));
-            // One that the builds used stays as they left it.
+            // A directory that the builds used stays as they left it.
             let is_used = tree::names(&to).is_ok_and(|names| !names.is_empty());
             if is_used || tree::names(&from)?.is_empty() {
                 continue;
@@ -269,7 +273,7 @@ impl Kept {
     }
 }
 
-/// Refuses a link in place of one of these directories: what is copied to it would be written elsewhere.
+/// Refuses a link in place of one of these directories, because what is copied to it would be written elsewhere.
 fn check_places(run: &Path) -> io::Result<()> {
     for place in ["cache"].iter().chain(&PRODUCTS) {
         if !fs::symlink_metadata(run.join(place))?.is_dir() {

@@ -1,4 +1,4 @@
-//! `programs:` of gates.yaml: builds and runs each program of head, and of the base, and makes cases of what it launched.
+//! `programs:` of gates.yaml: builds and runs each program, of head and of the base, and makes cases of its launches.
 //! From there on `pipeline` and the judge treat them like cases of kernels.
 
 mod groups;
@@ -32,7 +32,7 @@ pub struct Setting<'a> {
     pub form: Form,
     /// False if programs are confined like rivals; true if the user said that they can be trusted.
     pub trusted: bool,
-    /// Nothing is taken of what earlier runs built.
+    /// True if nothing is reused that earlier runs built.
     pub fresh: bool,
     pub cache: &'a Cache,
     pub on: &'a (dyn Fn(Event) + Sync),
@@ -68,7 +68,7 @@ pub fn add(change: &mut Change, setting: &Setting) -> Result<Kept> {
         let mut theirs = add_to_base(base, head, &ours, is_base, setting)?;
         let groups = match setting.form {
             Form::Machine => find_groups(&head.programs, &ours, &theirs),
-            // Nothing takes times.
+            // Nothing is timed in this form.
             Form::Ptx => Vec::new(),
         };
         let others = captures::share_inputs(&mut ours.plan, &mut theirs.plan);
@@ -117,7 +117,7 @@ fn find_groups(programs: &[Program], ours: &Launches, theirs: &Launches) -> Vec<
         .collect()
 }
 
-/// Puts the groups in the place of the base's launches that head does not have.
+/// Replaces those launches of the base that head does not have by the groups.
 fn add_groups(
     groups: Vec<Group>,
     programs: &[Program],
@@ -176,7 +176,7 @@ fn add_to_base(
 ) -> Result<Launches> {
     let apart = base.file_isolation.as_ref().filter(|_| !is_base);
     let Some(apart) = apart else {
-        // Under another compiler, which builds no program, the files are the same, too.
+        // A change of compiler does not build programs, so the files are the same.
         base.programs.clone_from(&head.programs);
         return Ok(ours.clone());
     };
@@ -185,7 +185,7 @@ fn add_to_base(
         head.plan.filters.is_empty() || filters.any(|filter| filter.kernel.is_match(&program.name))
     };
     base.programs.retain(is_asked);
-    // One that broke at head is compared with nothing.
+    // A program that broke at head is not compared with anything.
     let has_broken = |program: &Program| ours.plan.gap(&program.every_launch()).is_some();
     base.programs.retain(|program| !has_broken(program));
     let (both, gone): (Vec<_>, Vec<_>) = base
@@ -215,9 +215,9 @@ fn add_to_base(
 #[derive(Clone)]
 struct Launches {
     plan: Plan,
-    /// One for each case, as the capture has them.
+    /// The origins of the cases, in the order of the capture.
     origins: Vec<Origin>,
-    /// By program, what every launch is called: mangled and readable.
+    /// The names of all launched kernels for each program: mangled and readable.
     seen: BTreeMap<String, BTreeSet<(String, String)>>,
     /// Limits on the errors of outputs that have a reference.
     limits: Vec<Gate>,
@@ -248,8 +248,8 @@ impl Launches {
         gaps.any(|gap| matches!(gap.why, CaptureGap::Broke(_)))
     }
 
-    /// Notes that a program does not launch the same kernels on both sides, where a limit is on times. Where XLA chose them,
-    /// each one that is gone fails without that, too.
+    /// Notes that a program does not launch the same kernels on both sides, if a limit is on times. If XLA chose the
+    /// kernels, each kernel that is gone fails even without this note.
     fn note_other_kernels(&mut self, programs: &[Program], head: &Self, groups: &[Group]) {
         for program in programs {
             let is_timed = program.limits.iter().any(|limit| !limit.is_of_kernels());
@@ -325,7 +325,7 @@ impl Launches {
         Ok(())
     }
 
-    /// Gives launches what gates.yaml has for their outputs: tolerances, and references.
+    /// Applies what gates.yaml says about the outputs of launches: tolerances and references.
     fn set_outputs(&mut self, programs: &[Program]) -> Result<()> {
         for program in programs {
             let seen = self.seen.get(&program.name);
@@ -382,7 +382,7 @@ impl Launches {
         Ok(())
     }
 
-    /// Leaves what the filters of a plan take in.
+    /// Keeps the part of a plan that the filters select.
     fn narrow(&mut self, plan: &mut Plan) {
         let Plan {
             units,
@@ -390,7 +390,7 @@ impl Launches {
             uncaptured,
             ..
         } = &mut self.plan;
-        // Filters name launches, and a gap may be of all of a kernel or program.
+        // Filters name launches, but a gap may concern all launches of a kernel or program.
         let may_fit = |filter: &Filter, gap: &CaseId| {
             let mut variant = filter.variant.iter();
             let mut shape = filter.shape.iter();
@@ -417,7 +417,7 @@ impl Launches {
         plan.left_out.extend(left_out);
     }
 
-    /// Moves them to a plan, with what they are held to.
+    /// Moves the launches to a plan, with their gates.
     fn file(mut self, programs: &[Program], plan: &mut Plan, gates: &mut Vec<Gate>) {
         for case in &mut self.plan.cases {
             case.timed = programs
@@ -472,8 +472,8 @@ fn request(program: &Program, out: &Path, kernels: Vec<String>) -> Request {
     }
 }
 
-/// Makes a side and runs its programs there. If they fail with what an earlier run built, it may be that which is wrong, and
-/// they are built and run once more.
+/// Makes a side and runs its programs there. If they fail with a kept build, the kept build may be the reason, so
+/// everything is built and run once more.
 fn run_side(
     make: &dyn Fn(&Setting) -> Result<Side>,
     programs: &[Program],
@@ -484,7 +484,7 @@ fn run_side(
     if !side.is_taken || !launches.has_broken() {
         return Ok((side, launches));
     }
-    // Two sides cannot be in one directory.
+    // The two sides would use the same directory, so the first one goes.
     drop(side);
     let fresh = Setting {
         fresh: true,
@@ -542,7 +542,7 @@ fn broken(program: &Program, message: String) -> Launches {
     launches
 }
 
-/// Follows launches that can reach too much memory.
+/// Words that follow a launch that can reach too much memory.
 const ALLOCATION_OF_JAX: &str = "\nJAX takes most of the GPU's memory in one allocation: turn that off with `command: [env, \
      XLA_PYTHON_CLIENT_PREALLOCATE=false, python, ...]`";
 

@@ -1,5 +1,5 @@
-//! The surroundings of one side's programs: a directory of its own with its tree, with everything that they make, and with its
-//! own Python. Neither side finds what the other made.
+//! The surroundings of one side's programs: a directory with the side's tree, with everything that its programs make,
+//! and with its own Python. Neither side can find what the other made.
 
 use super::Setting;
 use super::kept::{self, Kept};
@@ -21,10 +21,11 @@ use system::process::confine::{self, Hidden, Metadata, Rules, Sockets};
 use system::temporary::TemporaryDir;
 use wording::escape::PRINTED;
 
-/// Variables that a program may see in addition to what a rival may: which compilers build it, and how.
+/// Variables that a program may see in addition to those that a rival may see. They say which compilers build it, and
+/// how.
 const TOLD_TO_BUILDS: [&str; 6] = ["CC", "CXX", "CUDAHOSTCXX", "CMAKE_", "MAX_JOBS", "NVCC_"];
 
-/// The directory of one side, for what a build wants to keep apart.
+/// The variable that names the directory of a side, for builds that want to keep things apart.
 const DIRECTORY: &str = "GATEKEEPER_PROGRAM_DIR";
 
 /// Caches of compilers and libraries, by the variables that place them.
@@ -41,19 +42,20 @@ const CACHES: [(&str, &str); 7] = [
 /// The tree in the directory of a side.
 const TREE: &str = "tree";
 
-/// How long a program of the machine may take to say what it is.
+/// The time that a program of the machine may take to say what it is, in ms.
 const MOMENT_MS: u64 = 30_000;
 
-/// How much of the end of a program's output is read for its error.
+/// The number of bytes at the end of a program's output in which its error is searched.
 const LOG: u64 = 64 << 10;
 
-/// Lines of it that are shown.
+/// The most lines of a program's output that are shown.
 const MOST_LINES: usize = 12;
 
 /// The largest file that it may write.
 const LARGEST_FILE: u64 = 64 << 30;
 
-/// An environment over the one that runs this: it has all of its packages, and what a build installs goes into it alone.
+/// A Python script that makes an environment over the one that runs it. The new one sees all packages of the old one,
+/// and what a build installs goes into the new one alone.
 const ENVIRONMENT: &str = r#"
 import pathlib, sys, venv
 target = pathlib.Path(sys.argv[1])
@@ -67,12 +69,12 @@ for name in "pip", "pip3":
     pip.chmod(0o755)
 "#;
 
-/// How a command ended that is not right.
+/// The ways in which a command fails.
 #[derive(Clone)]
 pub enum Failure {
     /// The program of the command does not exist.
     Missing(String),
-    /// `failed (exit code 1): ImportError: no x`, and the last lines of its output.
+    /// The reason and the last lines of output, such as `failed (exit code 1): ImportError: no x`.
     Ended(String),
 }
 
@@ -85,23 +87,23 @@ impl fmt::Display for Failure {
     }
 }
 
-/// How a command ended, and what it printed if that was right.
+/// The output of a command that succeeded, or how it failed.
 pub type Ended = std::result::Result<String, Failure>;
 
 pub struct Side {
     name: &'static str,
-    /// Its tree, and all that its programs make.
+    /// The directory with its tree and with everything that its programs make.
     dir: TemporaryDir,
     /// The directory of gates.yaml in the tree.
     below: PathBuf,
-    /// The digest of the tree, as it was copied.
+    /// The digest of the tree at the time of copying.
     pub tree: String,
     /// For the base: head's tree, which its programs must not read.
     hidden: Option<Hidden>,
     trusted: bool,
-    /// Where what it builds is kept for later runs, unless another run is there.
+    /// The place where builds are kept for later runs, or `None` if another run uses it.
     kept: Option<Kept>,
-    /// An earlier run built all of it.
+    /// True if an earlier run built everything.
     pub is_taken: bool,
 }
 
@@ -166,7 +168,7 @@ impl Side {
         setting: &Setting,
         fill: impl FnOnce(&Path) -> Result<()>,
     ) -> Result<Self> {
-        // The one place that belongs to neither tree.
+        // The scratch directory is the only place that belongs to neither tree.
         let scratch = setting.cache.dir("scratch")?;
         let dir = TemporaryDir::new_in(&scratch).map_err(|error| cannot_write(&scratch, &error))?;
         let tree = dir.path().join(TREE);
@@ -200,7 +202,7 @@ impl Side {
         tree::digest(other).is_ok_and(|digest| digest == self.tree)
     }
 
-    /// Copies what the builds made, for later runs. A cache that cannot be written costs the next run its time.
+    /// Copies what the builds made, for later runs. If the cache cannot be written, the next run has to build again.
     pub fn stage(&self, is_built: bool) -> Option<TemporaryDir> {
         let kept = self.kept.as_ref().filter(|_| !self.is_taken)?;
         kept.stage(self.dir.path(), is_built).ok()
@@ -281,7 +283,7 @@ impl Side {
             command.env(variable, self.dir.path().join(place));
         }
         command.env(DIRECTORY, self.dir.path());
-        // As for our own workers: it would put the host into the times.
+        // With this variable, the host's part of a launch would be in the times.
         command.env_remove("CUDA_LAUNCH_BLOCKING");
         let environment = self.environment();
         if environment.is_dir() {
@@ -308,7 +310,7 @@ impl Side {
             hidden: self.hidden.as_ref(),
             sockets: Sockets::Local,
             metadata: Metadata::Changed,
-            // A CUDA process reserves more than the machine has.
+            // The memory is not limited, because a CUDA process reserves more than the machine has.
             memory: None,
             file: Some(LARGEST_FILE),
         };
@@ -337,7 +339,7 @@ impl Side {
 /// Says how a program ended and its error, and then its last lines as it printed them.
 fn describe(ended: &process::Ended) -> String {
     let how = process::how(ended.status);
-    // A bar that shows progress is written over itself.
+    // A progress bar overwrites its own line.
     let lines: Vec<&str> = ended
         .log
         .trim_end()

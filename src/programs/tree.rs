@@ -11,20 +11,21 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use system::files;
 
-/// How old the copied files are.
+/// The age of the copied files.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Age {
-    /// All are of one day long ago. Builds compare times, and what was built of the same files in an earlier run has to be
-    /// newer than they are.
+    /// All files are of the same day long ago. Builds compare times, and what an earlier run built from the same files
+    /// has to be newer than they are.
     Old,
     Kept,
-    /// As they were, and without those in which Triton keeps the times that it measured: with them a program launches less.
+    /// Files keep their times. The files in which Triton keeps measured times are left out, because with them a program
+    /// launches less.
     OfProducts,
 }
 
 const MEASURED: &[u8] = b".autotune.json";
 
-/// 2000-01-01: an archive of zip knows no time before 1980.
+/// The date 2000-01-01. Archives of zip cannot have times before 1980.
 const OLD: Duration = Duration::from_secs(946_684_800);
 
 /// Returns the digest of a tree: its files with their permission to be executed, and its links.
@@ -78,7 +79,7 @@ pub fn copy(from: &Path, to: &Path, age: Age) -> io::Result<()> {
             .filter(|name| age != Age::OfProducts || !name.as_bytes().ends_with(MEASURED))
             .try_for_each(|name| copy(&from.join(name), &to.join(name), age));
     }
-    // A pipe would be waited for.
+    // Opening a pipe would wait for its other end.
     drop(files::open(from)?);
     fs::copy(from, to)?;
     File::open(to)?.set_modified(match age {
@@ -87,7 +88,7 @@ pub fn copy(from: &Path, to: &Path, age: Age) -> io::Result<()> {
     })
 }
 
-/// Copies those files of a checkout that are there.
+/// Copies those files of a checkout that exist.
 ///
 /// # Errors
 /// As [`copy`].
@@ -97,7 +98,7 @@ pub fn copy_these(from: &Path, files: &BTreeSet<PathBuf>, to: &Path) -> io::Resu
         let place = to.join(file);
         fs::create_dir_all(place.parent().unwrap_or(to))?;
         match copy(&from.join(file), &place, Age::Old) {
-            // Git knows it, and it was removed.
+            // Git knows the file, but it was removed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             copied => copied?,
         }

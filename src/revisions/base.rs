@@ -1,4 +1,4 @@
-//! The base of a change, from a revision: its files, and what it asks under head's names.
+//! Finds the base of a change from a revision: its files, and its gates under head's names.
 
 use super::BaseRequest;
 use super::moved::{self, Lost, Moves};
@@ -51,13 +51,13 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
         None => {
             let loaded = config::load_in_tree(&tree.top, &path, &asked.instead);
             let loaded = loaded.map_err(|error| of_base(&error, &asked.revision))?;
-            // A file that is broken there accepts nothing, and all of head's is new.
+            // A file that is broken at the base accepts nothing, and everything that head accepts is new.
             let accepted = config::load_acceptances(&loaded).unwrap_or_default();
             programs = loaded.programs;
             binaries = moved::seen_from(&own, &was, loaded.binaries);
             (loaded.plan, loaded.gates, accepted, loaded.toolchain.cuda)
         }
-        // The change that brings gates.yaml has nothing to be held against: every case is new.
+        // The change that adds gates.yaml has no base, so every case is new.
         Some(_) => (
             Plan::empty(config::default_timing()),
             Vec::new(),
@@ -66,7 +66,7 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
         ),
     };
     no_files_of_head(&plan, &programs, &top)?;
-    // A file that is broken there is not this change's doing.
+    // A file that is broken at the base is not the fault of this change.
     let (baselines, _) = store::load_baselines(&root_of_base)?;
     let mut base = Base {
         baselines,
@@ -174,7 +174,7 @@ fn no_files_of_head(base: &Plan, programs: &[Program], top: &Path) -> Result<()>
         .help("name directories relative to gates.yaml, under `include_dirs`")
         .help(MENDS))
     };
-    // A definition names a place and reads nothing.
+    // A definition may name a path, but reads nothing.
     let reads = |flag: &&String| !flag.starts_with("-D") && names(flag);
     let references = base.cases.iter().filter_map(|case| match &case.reference {
         Reference::User { flags, .. } => Some(flags.as_slice()),

@@ -24,7 +24,7 @@ pub struct BaseRequest {
     /// Any name of a revision that git accepts.
     pub revision: String,
     pub loosening: Loosening,
-    /// Values of the command line in the place of those in gates.yaml, for both sides: no change of the sources.
+    /// Values of the command line that replace those in gates.yaml, on both sides. They are no change of the sources.
     pub instead: Selection,
 }
 
@@ -39,8 +39,7 @@ pub fn find_change(
     cache: &Cache,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Change> {
-    // Before the cases are dealt: all shards have the same.
-    // Compiled files have no inputs.
+    // The seed is drawn before the cases are divided, so that all shards have the same. Compiled files have no inputs.
     if asked.is_some() && !head.reseeded && !head.plan.cases.is_empty() {
         draw_seed(&mut head);
     }

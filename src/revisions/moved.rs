@@ -21,11 +21,11 @@ pub struct Trees<'a> {
     pub head: &'a Path,
 }
 
-/// The fate of the base's files of gates, as the run of one file of head's sees it.
+/// The fate of the base's files of gates, from the view of a run of one file of head's.
 pub struct Moves {
-    /// The file that became this run's own file, where the base has none at its path.
+    /// The file that became this run's own file, if the base has none at its path.
     pub origin: Option<Origin>,
-    /// Where the base has none at its path and none became it: files of the base with gates for the same.
+    /// Files of the base with gates for the same things, if the base has no file at this path and none became it.
     pub elsewhere: Vec<String>,
     pub gone: Vec<GoneGates>,
     /// The files that have gone and that cannot be loaded at the base.
@@ -33,13 +33,13 @@ pub struct Moves {
 }
 
 pub struct Origin {
-    /// From the top of the repository.
+    /// The path from the top of the repository.
     pub file: PathBuf,
-    /// Where head has that file too, what it lost: this run answers for nothing else of it.
+    /// The lost part, if head still has the file. This run answers for nothing else in it.
     pub part: Option<Part>,
 }
 
-/// Names of what a file of gates lost.
+/// The names of what a file of gates lost.
 pub struct Part {
     pub kernels: BTreeSet<String>,
     pub binaries: BTreeSet<String>,
@@ -88,7 +88,7 @@ pub fn find(trees: &Trees, revision: &str, own: &Path, head: &Loaded) -> Result<
         Vec::new()
     };
     gone.retain(|gone_gates| Some(&gone_gates.file) != origin.as_ref());
-    // Its contents stand in new files: the run of each of those holds it against what it was.
+    // Its contents are in new files, and the runs of those compare them with what they were.
     let successors = successors(trees, own, &lost)?;
     gone.retain(|gone_gates| {
         let now: Vec<GoneGates> = successors
@@ -137,8 +137,8 @@ fn find_gates_for(head: &Loaded, trees: &Trees, own: &Path) -> Result<Vec<String
     Ok(files)
 }
 
-/// Names of the kernels, programs and compiled files of a file of gates, and the files that they are made of, from the top
-/// of the repository.
+/// Returns the names of the kernels, programs and compiled files of a file of gates, and the files that they are made
+/// from, as paths from the top of the repository.
 fn names_of(loaded: &Loaded, file: &Path) -> BTreeSet<String> {
     let dir = file.parent().unwrap_or(Path::new(""));
     let made_of = loaded
@@ -177,7 +177,8 @@ fn lost(trees: &Trees) -> Result<Vec<GoneGates>> {
     Ok(lost.filter(|gates| !is_empty(gates)).collect())
 }
 
-/// Files that head alone has, apart from the run's own, each with the file of the base that its run is held against.
+/// Returns the files that only head has, except the run's own, each with the file of the base that its run is compared
+/// with.
 fn successors(trees: &Trees, own: &Path, lost: &[GoneGates]) -> Result<Vec<(String, String)>> {
     let names = gates_of_head(trees)?.into_iter();
     let new = names.filter(|name| {
@@ -196,7 +197,7 @@ fn successors(trees: &Trees, own: &Path, lost: &[GoneGates]) -> Result<Vec<(Stri
 /// The parts of a file of gates that another revision of it does not have.
 pub struct Lost<'a> {
     pub kernels: BTreeSet<String>,
-    /// Their files as the run's own file of gates would name them.
+    /// The compiled files, with paths as the run's own file of gates would write them.
     pub binaries: Vec<&'a BinaryGates>,
 }
 
@@ -292,7 +293,7 @@ fn has_references_of(base: PlanAndGates, head: PlanAndGates, kernel: &str) -> bo
 /// Finds the file that lost most of what a new file has.
 ///
 /// # Errors
-/// The files that tie for the most.
+/// Returns the files that tie for the most.
 fn origin(gone: &[GoneGates], new: &GoneGates) -> std::result::Result<Option<String>, Vec<String>> {
     let common = |gates: &GoneGates| {
         gates
@@ -336,7 +337,7 @@ fn gates_of_head(trees: &Trees) -> Result<Vec<String>> {
     Ok(gates_among(trees.head, names))
 }
 
-/// Every file of gates has one of these.
+/// The keys of a file of gates. Every such file has one of them.
 const KEYS: &[&str] = &["kernels", "binaries", "programs"];
 const ENDINGS: &[&str] = &["yaml", "yml"];
 

@@ -1,4 +1,5 @@
-//! Reads what was agreed before: the baselines of the revisions that gates name as anchors, and the best of all.
+//! Reads what was agreed before: the baselines of the revisions that gates name as anchors, and the best baselines of
+//! all.
 
 use model::{Anchor, Facet, Gate, Limit, Rule, Since};
 use records::repo;
@@ -37,7 +38,7 @@ pub fn anchors(root: &Path, gates: &[Gate]) -> Result<Vec<Anchor>> {
     Ok(anchors)
 }
 
-/// Versions of a file of baselines that are looked at.
+/// The most versions of a file of baselines that are examined.
 const MOST: usize = 50;
 
 /// Returns the best level of all times that the kernels of this run have, whether or not a gate asks for it.
@@ -58,14 +59,14 @@ fn best(root: &Path, gates: &[Gate]) -> Result<Anchor> {
         _ => false,
     };
     let found = match store::past(root, &wanted, MOST) {
-        // An anchor that no gate rests on is worth no run.
+        // If no gate needs the anchor, its absence must not end the run.
         Err(_) if !gates.iter().any(held) => "git cannot read its history".to_owned(),
         Err(error) => return Err(error),
         Ok(None) => "no git history".to_owned(),
         Ok(Some(past)) => {
             let mut most = 0;
             for file in past.files {
-                // A version that cannot be read any more is none to be held against.
+                // A version that cannot be read any more is not compared with.
                 let kept: Vec<_> = file
                     .versions
                     .into_iter()
@@ -179,7 +180,7 @@ mod tests {
         let level = p50(&all).unwrap();
         assert!((level / 75_000.0 - 1.0).abs() < 0.002, "{level}");
 
-        // Unreadable history is not the same as none: a gate that rests on it would be skipped.
+        // History that cannot be read is not the same as no history: a gate that needs it would be skipped.
         let head = dir.path().join(".git/HEAD");
         let whole = std::fs::read(&head).unwrap();
         std::fs::write(&head, "0123456789012345678901234567890123456789").unwrap();

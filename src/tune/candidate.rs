@@ -11,10 +11,10 @@ use wording::reasons;
 
 pub struct Candidate {
     pub number: u32,
-    /// `None` of a start that is not in the space.
+    /// The point in the space, or `None` for a start that is not in it.
     pub point: Option<Point>,
     pub values: Values,
-    /// For one architecture. Or why it cannot be called.
+    /// The variant for one architecture, or why it cannot be called.
     pub asked: Result<ResolvedVariant, String>,
     /// The builds, one for each unit.
     pub built: Vec<Built>,

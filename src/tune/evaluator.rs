@@ -21,7 +21,7 @@ use system::error::{Error, Result};
 use wording::reasons;
 use wording::words;
 
-/// Compiles while other work goes on.
+/// Compiles configurations while other work goes on.
 pub trait Builder: Sync {
     /// Builds units, and returns the builds in the order of the units.
     ///
@@ -55,7 +55,7 @@ pub trait Evaluator: Track {
 /// Says that all gates of a candidate held.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Proof {
-    /// In the simulator: of one launch in ns, by shape.
+    /// The time of one launch that the simulator estimated, in ns, by shape.
     pub estimated_ns: BTreeMap<String, f64>,
     /// The shapes that were not simulated.
     pub unseen: Vec<String>,
@@ -76,7 +76,7 @@ impl Builder for CandidateBuilder<'_> {
 pub struct DeviceEvaluator<'b, 'a> {
     pub bench: &'b mut Bench<'a>,
     pub objective: &'b [(String, f64)],
-    /// The number of the process in this search: orders and placements follow from it.
+    /// The number of the process in this search, from which orders and placements follow.
     process: u32,
 }
 

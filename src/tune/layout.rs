@@ -15,7 +15,7 @@ pub const TITLE: &str = "search for a faster configuration";
 
 /// The most configurations that the table of the best has.
 const MOST_RANKED: usize = 10;
-/// Length of the message on one that was dropped, in characters.
+/// The most characters of the message of a configuration that was dropped.
 const LONGEST_EXAMPLE: usize = 240;
 
 pub fn lay_out<'a>(began: &Began, found: &SearchResult) -> Vec<Vec<Section<'a>>> {

@@ -1,4 +1,5 @@
-//! The log of a search: a line of JSON for each event, appended as it happens. Logged configurations are not tried again.
+//! Writes the log of a search: a line of JSON for each event, appended as it happens. A search that goes on does not
+//! try logged configurations again.
 
 use super::outcome::{Confirmation, Evaluation, Values};
 use records::repo::refuse_links;
@@ -18,14 +19,14 @@ pub const SCHEMA: &str = "gatekeeper.tune/1";
 pub enum Event {
     Began(Began),
     Evaluated(Evaluation),
-    /// It took the place of the best.
+    /// The configuration became the best one so far.
     Best {
         number: u32,
     },
     Confirmed(Confirmation),
 }
 
-/// The search and its settings. A log goes on only where all of it is the same.
+/// The search and its settings. A log can only be continued by a search that is the same in all of these.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Began {
@@ -95,9 +96,9 @@ impl Earlier {
     }
 }
 
-/// The complete part of a log: the line after it was being written when the process was killed.
+/// The complete lines of a log. The line after them was being written when the process was killed.
 pub struct Whole {
-    /// With the numbers of their lines. The first says what was searched.
+    /// The events with the numbers of their lines. The first event says what was searched.
     pub events: Vec<(usize, Event)>,
     bytes: u64,
 }
@@ -197,7 +198,7 @@ impl Log {
                 }
                 Event::Evaluated(evaluation) => earlier.evaluations.push(evaluation),
                 Event::Best { number } => earlier.bests.push(number),
-                // Measured once more: the search may find a better one yet.
+                // The winner is confirmed once more, because the search may still find a better one.
                 Event::Confirmed(_) => {}
             }
         }
@@ -209,7 +210,7 @@ impl Log {
             path: path.to_owned(),
             file,
         };
-        // Killed before its first line was whole.
+        // The process was killed before its first line was complete.
         if !is_of_this {
             log.write(&Event::Began(began.clone()))?;
         }

@@ -1,8 +1,9 @@
-//! `tune`: searches the macros of a variant for a faster one. A configuration is a plan over definitions, built,
-//! checked and timed as any variant is; what does not hold its gates has no time.
+//! `tune`: searches the macros of a variant for a faster configuration. A configuration is a plan with other
+//! definitions. It is built, checked and timed like any variant, and one that does not hold its gates gets no time.
 //!
-//! `candidate` is a configuration on its way, `evaluator` builds, checks and times it, `race` tells who is faster,
-//! `outcome` is the result, `log` the file that keeps it, and `sources` finds the files that it is built from. crates/search chooses the next one.
+//! `candidate` is a configuration on its way. `evaluator` builds, checks and times it. `race` tells who is faster.
+//! `outcome` is the result, `log` the file that keeps it, and `sources` finds the files that configurations are built
+//! from. crates/search chooses the next configuration.
 
 pub mod candidate;
 pub mod evaluator;
@@ -27,10 +28,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use system::error::{Error, Result};
 
-/// Configurations that are built, checked and timed together. While they are, the next ones are built.
+/// The number of configurations that are built, checked and timed together. Meanwhile the next ones are built.
 const BATCH: usize = 4;
 
-/// A process that has just started takes a while before its first kernel runs.
+/// The least time for a configuration. A process that has just started needs a while before its first kernel runs.
 const LEAST_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Which configuration comes next.
@@ -64,7 +65,7 @@ pub struct Settings {
     pub seed: u64,
     pub budget: Budget,
     pub pairing: Pairing,
-    /// The architecture to build for; `None` for the first of the file.
+    /// The architecture to build for, or `None` for the first one in the file.
     pub arch: Option<Arch>,
 }
 
@@ -91,11 +92,11 @@ pub struct SearchResult {
     /// The numbers of the configurations that became the best, in order.
     pub bests: Vec<u32>,
     pub end: End,
-    /// Parameters that never changed what executes, where two configurations differ in nothing else.
+    /// Parameters that never changed what executes, when two configurations differed in nothing else.
     pub inert: Vec<String>,
-    /// Shapes that estimates are of; none of times.
+    /// The shapes that have estimates. It is empty if times were taken.
     pub ranked_at: Vec<String>,
-    /// Shapes at which nothing was checked, as the simulator does not take them.
+    /// The shapes at which nothing was checked, because the simulator cannot run them.
     pub unseen: Vec<String>,
     pub elapsed: Duration,
 }
@@ -104,7 +105,7 @@ pub struct SearchResult {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     pub evaluations: usize,
-    /// Cost of the best, relative to the start's.
+    /// The cost of the best, relative to the start's.
     pub best: f64,
     /// `None` if nothing was tried yet.
     pub left: Option<Duration>,
@@ -225,7 +226,7 @@ struct Search<'a> {
     space: Arc<Space>,
     strategy: Box<dyn Strategy>,
     log: &'a mut Log,
-    /// The code that executes, and the first configuration that does.
+    /// The code of each configuration, with the first configuration that has it.
     known: HashMap<String, u32>,
     evaluations: Vec<Evaluation>,
     bests: Vec<u32>,
@@ -234,10 +235,10 @@ struct Search<'a> {
     best_cost: f64,
     /// The start is a valid configuration.
     has_start: bool,
-    /// How long a configuration may take over one seed: what takes longer than all of the start did is as good as
+    /// The time that a configuration may take for one seed. If it takes longer than all of the start did, it counts as
     /// one that does not end.
     patience: Duration,
-    /// Estimates of the start, by the shapes that are ranked.
+    /// The estimates of the start, by the shapes that are ranked.
     start_ns: BTreeMap<String, f64>,
     /// The number of evaluations that used a part of the budget.
     spent: usize,
@@ -286,7 +287,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Configurations that an earlier search has found are not tried again.
+    /// Adds the configurations of an earlier search, which are not tried again.
     fn replay(&mut self, earlier: Earlier, builder: &impl Builder) -> Result<()> {
         if let Some(&number) = earlier.bests.last()
             && let Some(values) = earlier.values(number)
@@ -422,7 +423,7 @@ impl Search<'_> {
         if !field.is_empty() {
             self.evaluate_new(field, start, evaluator)?;
         }
-        // Equal configurations of this batch, too: only now the outcome of the other one is known.
+        // Equal configurations of this batch are included, because the result of the other one is known only now.
         for (candidate, number) in same {
             self.file(&candidate, Outcome::Same { number })?;
         }
@@ -483,7 +484,7 @@ impl Search<'_> {
                         continue;
                     }
                     self.file(&candidate, Outcome::Timed(timed))?;
-                    // All of a batch were timed against the same one, in the same processes.
+                    // All of a batch were timed against the same configuration, in the same processes.
                     if takes_over && faster.as_ref().is_none_or(|(least, _)| cost < *least) {
                         faster = Some((cost, candidate));
                     }
@@ -513,7 +514,7 @@ impl Search<'_> {
             let own = objective.iter().find(|(known, _)| known == shape);
             own.map_or(1.0, |(_, weight)| *weight)
         };
-        // Either all shapes of the objective are ranked, or it is left aside and all count alike.
+        // If not all shapes of the objective are ranked, the weights are ignored and all shapes count the same.
         let is_objective = objective
             .iter()
             .all(|(shape, _)| self.start_ns.contains_key(shape));
@@ -599,7 +600,7 @@ fn no_estimate() -> Dropped {
     Dropped::new(DroppedBy::Estimate, "estimate", "estimate", message)
 }
 
-/// Parameters whose value never mattered to what executes, as far as two configurations differ in nothing else.
+/// Returns the parameters whose value never changed what executes, as far as two configurations differ in nothing else.
 fn inert(space: &Space, evaluations: &[Evaluation]) -> Vec<String> {
     let built: Vec<(&Values, &String)> = evaluations
         .iter()

@@ -9,10 +9,10 @@ use judge::stats::sequential::{Decision, Evidence, Rule};
 use model::Pairing;
 use std::collections::BTreeMap;
 
-/// Processes in which a configuration has to be faster on average to become the best.
+/// The number of processes in which a configuration must be faster on average to become the best.
 const PROCESSES: usize = 3;
-/// After the first process one that is slower by more than this is given up; after the others one that is slower at
-/// all. The log ratios of processes spread by a tenth of this or less (docs/timing.md).
+/// A configuration that is slower by more than this is given up after the first process, and one that is slower at all
+/// after the others. The log ratios of processes spread by a tenth of this or less (docs/timing.md).
 const CLEARLY: f64 = 0.02;
 
 /// The result of one process: a configuration against another, over all shapes of the objective.
@@ -39,7 +39,7 @@ pub trait Track {
     fn read(&mut self, head: &Candidate, base: &Candidate) -> Result<Reading, Dropped>;
 }
 
-/// Times each of a field against the best so far, whose cost is `cost`.
+/// Times each configuration of a field against the best so far, whose cost is `cost`.
 pub fn select(
     track: &mut impl Track,
     field: &[&Candidate],
@@ -117,7 +117,7 @@ pub fn confirm(
     let first = pairing.looks.first().copied().unwrap_or(2) as usize;
     let rule = Rule {
         tolerance: 0.0,
-        // Nothing is plainly unchanged against a tolerance of zero.
+        // With a tolerance of zero, nothing counts as plainly unchanged.
         quiet: Vec::new(),
         looks: pairing.looks.clone(),
         false_alarm: pairing.false_alarms.0,

@@ -1,5 +1,5 @@
-//! Finds the files that all configurations are built from: the source and the headers that it names, as far as they are
-//! next to it or in its directories. A macro whose name none of them contains changes nothing.
+//! Finds the files that all configurations are built from: the source, and the headers that it names, if they are next
+//! to it or in its directories of headers. A macro whose name is in none of them changes nothing.
 
 use config::Tuning;
 use model::Unit;
@@ -9,7 +9,7 @@ use system::error::Result;
 use system::files;
 use system::sources;
 
-/// The texts, by path, in the order in which they are met.
+/// The texts of files by their paths, in the order in which they were found.
 pub struct Texts(Vec<(PathBuf, String)>);
 
 impl Texts {
@@ -56,7 +56,7 @@ impl Texts {
 
     fn digest(&self, hasher: &mut blake3::Hasher) {
         let mut texts: Vec<&str> = self.0.iter().map(|(_, text)| text.as_str()).collect();
-        // Not by path: that differs between checkouts.
+        // The order does not depend on the paths, which differ between checkouts.
         texts.sort_unstable();
         for text in texts {
             hasher.update(&(text.len() as u64).to_le_bytes());
@@ -120,7 +120,7 @@ pub fn digest(tuning: &Tuning) -> String {
                 .collect::<Vec<_>>(),
         ),
     ] {
-        // Plain data: it can be written.
+        // Plain data can always be written.
         hasher.update(&part.unwrap_or_default());
     }
     hasher

@@ -66,14 +66,14 @@ pub fn was_touched_since(file: &Path, then: SystemTime) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reader {
     Unit(UnitId),
-    /// The user's reference in this source.
+    /// The user's reference in this source file.
     Reference(String),
 }
 
 /// The files that one side read.
 #[derive(Clone, Debug, Default)]
 pub struct Reads {
-    /// Each file with the first that read it.
+    /// Each file, with the first reader that read it.
     pub files: BTreeMap<FileRead, Reader>,
     /// The readers that could not be built without a file of the other side that no list names, each with the
     /// compiler's message.
@@ -112,10 +112,10 @@ pub struct Trees {
     /// `None` if both sides are made of one tree.
     sides: Option<Sides>,
     tools: Vec<Directory>,
-    /// Head's files that may have a second name elsewhere. Only those that git knows: package managers link what they
-    /// install to one copy of it.
+    /// Head's files that may have a second name elsewhere. Only files that git knows are listed, because package
+    /// managers link what they install to one copy of it.
     files_of_head: Vec<PathBuf>,
-    /// The ids of those that have several hard links.
+    /// The ids of those files that have several hard links.
     ids_of_head: OnceLock<BTreeSet<Id>>,
 }
 
@@ -125,7 +125,7 @@ struct Sides {
     base: Directory,
 }
 
-/// By its path, and by what it is: a mount shows it under a second path.
+/// A directory by its path and by its id, because a mount shows it under a second path.
 #[derive(Debug)]
 struct Directory {
     path: PathBuf,
@@ -240,7 +240,7 @@ impl Trees {
 
     /// Returns the first file that shows that the two sides are not isolated.
     pub fn find_crossing<'a>(&self, head: &'a Reads, base: &'a Reads) -> Option<Crossing<'a>> {
-        // By either name: a link in between can be set to another file.
+        // Both names count, because a link between them can be set to another file.
         let mut outside: BTreeMap<&Path, BTreeSet<Option<&str>>> = BTreeMap::new();
         for (file, reader) in &head.files {
             match self.owner(file) {
@@ -279,7 +279,7 @@ impl Trees {
     }
 }
 
-/// How the two sides are not apart.
+/// The ways in which two sides are not isolated.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Crossing<'a> {
     /// One side read a file of the other's tree.
@@ -406,7 +406,7 @@ mod tests {
             who(trees.find_crossing(&ours, &theirs)),
             Some((None, at("out/a.h")))
         );
-        // Nobody knows what a file held that was written while it was read.
+        // Nobody knows what was read from a file that was written at the same time.
         let before = SystemTime::UNIX_EPOCH;
         let untold = FileRead::read_since(&at("base"), &out, before);
         assert_eq!(untold.digest, None);

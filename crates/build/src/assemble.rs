@@ -74,7 +74,7 @@ impl<'a> Assembler<'a> {
     }
 }
 
-/// Lines of PTXAS's message that are shown: one cause can repeat for every instruction.
+/// The most lines of PTXAS's message that are shown. One cause can repeat for every instruction.
 const MOST_LINES: usize = 5;
 
 fn first_lines(said: &str) -> String {

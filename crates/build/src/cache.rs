@@ -35,7 +35,7 @@ pub struct Stored {
     pub ptx: Option<PathBuf>,
 }
 
-/// Earlier compilations of one request, latest first.
+/// Earlier compilations of one request, the latest first.
 #[derive(Default, Serialize, Deserialize)]
 struct Manifest {
     compilations: Vec<Compilation>,
@@ -122,7 +122,8 @@ fn seal(facts: &impl Facts, artifact: &[u8], ptx: &[u8]) -> Option<String> {
     Some(hasher.finalize().to_hex().to_string())
 }
 
-/// Branches that are switched between; older ones cost a compilation.
+/// The number of compilations that are kept for a request: branches that a user switches between. An older one costs a
+/// compilation.
 const KEPT: usize = 16;
 const SIDECAR: &str = "facts.json";
 const PTX: &str = "unit.ptx";
@@ -151,7 +152,7 @@ fn key(
     request: &NvccCall,
     toolchain: &Toolchain,
 ) -> Result<String> {
-    // Paths of the toolchain too: the headers of another place are other headers.
+    // Paths of the toolchain are included, because headers in another place are other headers.
     let everything = serde_json::to_vec(&(
         TEMPLATE,
         env!("CARGO_PKG_VERSION"),
@@ -208,7 +209,7 @@ impl Artifacts {
             })
     }
 
-    /// Copies what was compiled into its place. Without inputs no request finds it again.
+    /// Copies what was compiled to its place. Without inputs, no request would find it again.
     pub fn store(
         &self,
         key: &str,
@@ -278,7 +279,7 @@ impl Artifacts {
 
         let place = objects.join(&artifact);
         if std::fs::rename(&new, &place).is_err() {
-            // Another run was first, or what lies there is damaged.
+            // Another run was first, or the artifact there is damaged.
             if load::<F>(&place, key, &artifact).is_none() {
                 std::fs::rename(&place, staging.path().join("damaged")).map_err(failed)?;
                 std::fs::rename(&new, &place).map_err(failed)?;

@@ -16,10 +16,10 @@ use system::limits;
 use system::process::{self, confine};
 use system::temporary::TemporaryDir;
 
-/// nvdisasm takes seconds for the largest kernels there are.
+/// The deadline of nvdisasm, which takes seconds for the largest kernels.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Bytes of text: 4 MB of machine code are 60 of it.
+/// The most bytes of its output. 4 MB of machine code give 60 MB of text.
 const MOST_OUTPUT: u64 = 1 << 30;
 
 /// Disassembles machine code, and keeps the results.
@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
             text: BTreeMap::new(),
         };
         let text = serde_json::to_vec(&facts).map_err(|error| error.to_string())?;
-        // Without it the next run asks nvdisasm again.
+        // If this fails, the next run asks nvdisasm again.
         let _ = write_atomically(&self.kept.own().join(name), &text);
         Ok(facts)
     }
@@ -198,7 +198,7 @@ impl<'a> Reader<'a> {
         command
             .args(["-c", "-gi", "-fun", &indices.join(",")])
             .arg(path);
-        // Its input was made from the tree's sources, or by others.
+        // The input was made from the tree's sources, or by strangers.
         let rules = confine::Rules {
             writes: &[],
             hidden: None,

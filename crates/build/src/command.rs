@@ -5,18 +5,18 @@ use model::{Arch, CType, Callable, Constant, LaunchedEntry, Number, ScalarType, 
 use std::fmt::Write;
 use system::sources::{self, Precompiled};
 
-/// Part of every key of the cache: raise it when a change here or in how the outcome is read would make
-/// an old artifact differ from a new one.
+/// The version of this module, which is a part of every key of the cache. Raise it when a change here, or in how the
+/// outcome is read, would make an old artifact differ from a new one.
 pub const TEMPLATE: u32 = 8;
 
 /// The C function that a launcher's library exports to the worker: `int gk_call(void** args)`, where
 /// `args[i]` points to the value of argument i. Returns what the launcher returned, 0 for void.
 pub const SHIM: &str = "gk_call";
 
-/// How a unit becomes machine code.
+/// The ways in which a unit becomes machine code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// The source as it is: its entries all come of one run.
+    /// The source is compiled as it is, and all of its entries come from one run.
     Source,
     /// An instance of a template, which has to be instantiated to exist. It is compiled with others, and cut out of the
     /// result.
@@ -25,7 +25,7 @@ pub enum Way {
     Library,
     /// PTX that somebody else has compiled.
     Ptx,
-    /// Machine code that was made elsewhere: nothing is compiled.
+    /// Machine code that somebody else compiled, so that nothing is compiled here.
     Cubin,
 }
 
@@ -210,7 +210,7 @@ fn markers(names: &[&str]) -> String {
     text
 }
 
-/// The file name of generated lines: an error in them is one of gates.yaml.
+/// The file name of generated lines. An error in them is a mistake in gates.yaml.
 const LABEL: &str = "gates.yaml: ";
 
 /// Returns a name in the form that a `#line` directive needs.
@@ -267,7 +267,7 @@ fn scalar_test(scalar: ScalarType) -> (String, String) {
         format!("gk_shim::is_integer<Type, {size}>() && {sign}gk_shim::is_signed<Type>()")
     };
     let test = match scalar.number() {
-        // Named by their headers, which the source need not include.
+        // These types are named with their headers, which the source need not include.
         Number::Float(2) => {
             let test = "std::is_class_v<Type> && sizeof(Type) == 2";
             return (test.to_owned(), "a 16-bit float".to_owned());
@@ -292,7 +292,7 @@ pub fn entry_names(call: &Callable) -> Vec<&str> {
             .map(|LaunchedEntry { name, .. }| name.as_str())
             .collect(),
         Callable::Compiled { symbol } => symbol.as_deref().into_iter().collect(),
-        // Its modules are built one by one.
+        // The modules of a group are built one by one.
         Callable::Together { .. } => Vec::new(),
     }
 }

@@ -29,13 +29,13 @@ use system::limits;
 use system::process::confine::{Hidden, Metadata, Rules, Sockets};
 use system::process::{self, Ended};
 
-/// Longest time that one run of nvcc may take; heavily templated kernels take minutes.
+/// The longest time that one run of nvcc may take. Heavily templated kernels take minutes.
 pub const DEADLINE: Duration = Duration::from_secs(600);
 
-/// Bytes of what nvcc prints that are kept.
+/// The most bytes of nvcc's output that are kept.
 const MOST_OUTPUT: u64 = 64 << 20;
 
-/// The outcome for a unit, besides its facts.
+/// The result of compiling a unit, in addition to its facts.
 #[derive(Debug)]
 pub struct Compiled {
     pub facts: BuildFacts,
@@ -45,14 +45,14 @@ pub struct Compiled {
     pub ptx: Option<String>,
     /// Every file that was read, as the preprocessor printed it: relative to the root or absolute.
     pub included: Vec<String>,
-    /// Shared libraries that a launcher's brings along.
+    /// The shared libraries that a launcher's library loads.
     pub loaded: Vec<String>,
 }
 
-/// The inner error is the source's, which is evidence.
+/// The result for a unit. The inner error is the source's, and therefore evidence.
 pub type Outcome = std::result::Result<Compiled, Fault>;
 
-/// Where nvcc runs, and for how long.
+/// The place where nvcc runs, and its limits.
 #[derive(Clone, Copy)]
 pub struct Workshop<'a> {
     pub root: &'a Path,
@@ -86,7 +86,7 @@ pub fn compile(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
     }
 }
 
-/// The result of one run of nvcc on an unchanged source: every entry of it.
+/// The result of one run of nvcc on an unchanged source, with every entry of it.
 #[derive(Debug)]
 pub struct CompiledSource {
     pub output: PathBuf,
@@ -190,7 +190,7 @@ fn compile_ptx(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outc
     ))
 }
 
-/// PTXAS refused the version of the PTX and looked at nothing else.
+/// The error of PTXAS when it refuses the version of the PTX and has looked at nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooNew {
     pub asked: PtxVersion,
@@ -224,7 +224,7 @@ fn not_assembled(unit: &Unit, ptx: &str, file: &Path, refused: &Fault) -> Outcom
     };
     let names = resolve(unit, 0, &module.entries())?;
     let symbols: Vec<&str> = names.iter().map(|(_, symbol)| symbol.as_str()).collect();
-    // PTXAS has looked at nothing but the version: what the simulator does not run either stays refused.
+    // PTXAS has looked only at the version, so what the simulator does not run either stays refused.
     if let Err(why) = simulated(ptx, &symbols) {
         return Err(fault(
             FaultKind::Compile,
@@ -360,7 +360,7 @@ fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
                 .copied()
                 .filter(|name| !own.contains(name))
                 .collect();
-            // Constants that the host fills stay, read or not; those that others fill do not.
+            // Constants that the host fills stay, whether or not they are read. Constants that others fill do not.
             let known = module.constants();
             own.extend(
                 command::constants(&unit.call)
@@ -391,7 +391,8 @@ fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
         .collect()
 }
 
-/// Instances that do not compile together: whose mistake it is shows by halves, unless it is the source's own.
+/// Compiles instances that do not compile together by halves, to find out which one is wrong, unless the source itself
+/// is.
 fn compile_halves(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
     let Some(first) = units.first() else {
         return Ok(Vec::new());
@@ -417,7 +418,7 @@ fn compile_halves(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
     Ok([one?, other?].into_iter().flatten().collect())
 }
 
-/// A source compiled for what it has, and not to be run.
+/// The result of a source that was compiled to list its kernels, and not to run.
 pub struct Listed {
     pub code: ListedCode,
     /// The files that were included, as in [`Compiled::included`].
@@ -504,7 +505,7 @@ struct Ran {
     /// The compiler's output without paths of this machine.
     log: String,
     output: PathBuf,
-    /// The intermediates, but for their extensions.
+    /// The path of the intermediate files without their extensions.
     kept: PathBuf,
 }
 
@@ -522,7 +523,7 @@ impl Workshop<'_> {
         wanted: Wanted,
     ) -> Result<std::result::Result<Ran, Fault>> {
         let output = self.scratch.join(wanted.file());
-        // The intermediates of the one call: PTX for the simulator, and what a library's identity is read from.
+        // The intermediate files of the one call: PTX for the simulator, and the input of a library's identity.
         let intermediates = self.directory(KEPT)?;
         let mut command = clean_command(&self.toolchain.nvcc);
         command
@@ -568,7 +569,7 @@ impl Workshop<'_> {
                 generated
             }
         };
-        // Flags and source are the tree's: what they make the compiler do stays here.
+        // Flags and source are the tree's, so what they make the compiler do is confined.
         let rules = Rules {
             writes: &[self.scratch],
             hidden: self.hidden,
@@ -630,7 +631,7 @@ impl Workshop<'_> {
         }
     }
 
-    /// Adds the commands that bring a header which is missing.
+    /// Adds to the fault the commands that install a missing header.
     fn with_remedies(&self, mut fault: Fault) -> Fault {
         let Some(header) = missing_header(&fault.message).map(str::to_owned) else {
             return fault;
@@ -657,7 +658,7 @@ impl Workshop<'_> {
         if let Ok(real) = std::fs::canonicalize(toolkit) {
             text = text.replace(&format!("{}/", real.display()), TOOLKIT);
         }
-        // The longer of two that begin alike comes first.
+        // If one path begins with the other, the longer one is replaced first.
         self.outside
             .iter()
             .rev()
@@ -740,11 +741,11 @@ fn list_included(intermediates: &Path) -> std::io::Result<Vec<String>> {
     }
 }
 
-/// A larger one is none that nvcc makes of a kernel.
+/// The largest file that nvcc may write. It makes no larger one of a kernel.
 const LARGEST_FILE: u64 = 4 << 30;
 
 const GENERATED: &str = "gatekeeper.cu";
-/// How PTXAS's messages name PTX that belongs to no gates.yaml.
+/// The name that PTXAS's messages have for PTX that belongs to no gates.yaml.
 const ASSEMBLED: &str = "assembled.ptx";
 const KEPT: &str = "kept";
 const READ: &str = "read.d";
@@ -829,7 +830,7 @@ fn without_paths(ptx: &str, shop: &Workshop) -> String {
             text.replace(&format!("\"{root}/./"), "\"")
                 .replace(&format!("\"{root}/"), "\"")
         }
-        // It was the working directory of a command that succeeded.
+        // The path was the working directory of a command that succeeded.
         Err(_) => text,
     }
 }
@@ -951,7 +952,7 @@ impl<'a> Machine<'a> {
             }
             Some(host) => {
                 digest.update(&identity::host_identity(host, cubin)?);
-                // Host code can launch what it did not declare.
+                // Host code can launch kernels that it did not declare.
                 let mut all: Vec<[u8; 32]> = cubin
                     .entries()
                     .iter()

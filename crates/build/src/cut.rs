@@ -30,7 +30,7 @@ enum Kind {
     /// A section that holds debugging information.
     Section,
     Entry,
-    /// With a body: called, because it was not inlined.
+    /// A function with a body, which is called because it was not inlined.
     Function,
     /// A variable, or a function that the driver supplies.
     Named,
@@ -126,7 +126,7 @@ struct Scanner<'a> {
     at: usize,
 }
 
-/// A lexeme, in as much detail as it takes to find where items begin and end.
+/// A lexeme, with as much detail as is needed to find where items begin and end.
 enum Lexeme<'a> {
     /// A directive, such as `.entry` or `.func`.
     Directive(&'a str),
@@ -218,7 +218,7 @@ impl<'a> Scanner<'a> {
                 (end + 2, |_| Lexeme::Other)
             }
             b'.' => (length(1), Lexeme::Directive),
-            // Registers and special registers name no item.
+            // Registers and special registers do not name an item.
             b'%' => (length(1), |_| Lexeme::Other),
             b'0'..=b'9' => (length(0), |_| Lexeme::Other),
             b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' => (length(0), Lexeme::Word),
@@ -301,7 +301,8 @@ fn renumbered(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// As nvcc 13.0 writes two instances of a template with an `assert`, a table and a function that both call.
+    /// Two instances of a template, as nvcc 13.0 compiles them, with an `assert`, a table and a function that both
+    /// call.
     const MODULE: &str = include_str!("cut/module.ptx");
 
     fn cut(entry: &str, others: &[&str]) -> Option<String> {
@@ -322,13 +323,13 @@ mod tests {
     fn an_entry_that_shares_a_function_is_not_cut_out() {
         assert_eq!(cut("second", &["third"]), None);
         assert_eq!(cut("third", &["first", "second"]), None);
-        // The entries of one operation always go together.
+        // The entries of one operation are always cut out together.
         let module = PtxModule::parse(MODULE).unwrap();
         let both = module.cut(&["second", "third"], &["first"]).unwrap();
         assert!(both.contains(".entry second") && both.contains("called("));
         let third = cut("third", &["first"]).unwrap();
         assert!(third.contains("$L__info_string0:\n"), "{third}");
-        // A variable that the host fills.
+        // The table is a variable that the host fills.
         assert_eq!(module.constants(), ["table"]);
         let filled = module.cut(&["third", "table"], &["first"]).unwrap();
         assert!(filled.contains(".const .align 4 .b8 table[12]"), "{filled}");

@@ -8,7 +8,7 @@ use std::process::Command;
 /// the rules also name files that `-imacros` reads. Clang does not know the variable.
 pub fn ask_for_rules(compiler: &mut Command, file: &Path) {
     let file = file.display().to_string();
-    // Up to its first space gcc takes it for the name, and the rest for what is made.
+    // gcc takes the text up to the first space for the file name, and the rest for the target.
     if !file.contains(' ') {
         compiler.env("SUNPRO_DEPENDENCIES", format!("{file} made"));
     }

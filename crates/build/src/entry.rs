@@ -10,7 +10,7 @@ pub enum Named {
     Constant,
 }
 
-/// Why a name means no single symbol.
+/// The reasons for which a name does not mean a single symbol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unresolved {
     /// The names that exist, as they can be written, most similar first.
@@ -23,7 +23,7 @@ pub enum Unresolved {
     },
 }
 
-/// How many entries a message lists.
+/// The number of entries that a message lists.
 const SHOWN: usize = 8;
 
 impl fmt::Display for Unresolved {
@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(held("gk_instantiate<1, &", &entries), Some(entries[0]));
         assert_eq!(held("gk_instantiate<0, &", &entries), None);
         assert_eq!(held("gk_instantiate<1, &", &entries[1..]), None);
-        // No guess between two that C++ writes alike.
+        // Two symbols that C++ writes alike are not guessed between.
         assert_eq!(held("gk_instantiate<1, &", &[entries[0], entries[0]]), None);
     }
 

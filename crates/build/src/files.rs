@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 use system::files;
 
-/// Paths are relative to the root, or absolute.
+/// Files that were looked at. Paths are relative to the root, or absolute.
 pub struct Files {
     root: PathBuf,
     digests: Mutex<BTreeMap<String, Option<String>>>,

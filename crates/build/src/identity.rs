@@ -36,7 +36,7 @@ const STO_CUDA_ENTRY: u8 = 0x10;
 /// The section that holds `__constant__` variables.
 const CONSTANT_BANK: &str = ".nv.constant3";
 
-/// Where `__device__` variables lie, without and with a first value.
+/// The sections that hold `__device__` variables, without and with an initial value.
 const WRITTEN: [&str; 2] = [".nv.global", ".nv.global.init"];
 
 impl<'data> Cubin<'data> {
@@ -125,7 +125,7 @@ impl<'data> Cubin<'data> {
         walk.number(u64::from(header.e_machine(LittleEndian).0));
         walk.number(u64::from(header.e_flags(LittleEndian).0));
         walk.function(&symbol)?;
-        // Banks of the whole module (3: `__constant__`, 4: addresses), which code reads by offset.
+        // Banks of the whole module (3: `__constant__`, 4: addresses) are included, because code reads them by offset.
         for section in self.elf.sections() {
             let name = text(section.name())?;
             if let Some(bank) = name.strip_prefix(".nv.constant")
@@ -139,7 +139,7 @@ impl<'data> Cubin<'data> {
     }
 }
 
-/// The values that machine code states itself, where PTXAS was not asked.
+/// The values that machine code itself states, for code that PTXAS did not report on here.
 impl Cubin<'_> {
     /// Returns the compute capability that the code is for.
     ///
@@ -195,13 +195,14 @@ impl Cubin<'_> {
                 && !symbol.is_undefined()
         });
         let stack = frame.filter(|_| !calls);
-        // Nothing is spilled without a place on the stack.
+        // Nothing can be spilled without a place on the stack.
         let spilled = stack.filter(|stack| *stack == 0);
         let size_of = |kind: &str| {
             let section = self.elf.section_by_name(&format!("{kind}.{entry}"));
             section.map_or(0, |section| section.size())
         };
-        // From sm_90 on a block's first KiB is the system's. Libraries have kernels without the section that says so.
+        // From sm_90 on, the first KiB of a block's shared memory is the system's. Libraries have kernels without the
+        // section that says so.
         let is_named = self.elf.section_by_name(".nv.shared.reserved.0").is_some();
         let is_reserved = is_named || self.capability().is_ok_and(|capability| capability.0 >= 9);
         let reserved = if is_reserved { 1024 } else { 0 };
@@ -283,7 +284,7 @@ impl<'text> Renamed<'text> {
             let new = normalised(word.as_bytes());
             names.entry(word).or_insert_with(|| {
                 let new = String::from_utf8_lossy(&new);
-                // No word of PTX has a `#` in it.
+                // No word of PTX contains a `#`.
                 let new = (0..)
                     .map(|number| match number {
                         0 => new.to_string(),
@@ -427,7 +428,7 @@ impl<'cubin, 'data> Walk<'cubin, 'data> {
             self.number(u64::from(attribute.format));
             self.number(u64::from(attribute.kind));
             let value = match (attribute.kind, attribute.value.split_first_chunk::<4>()) {
-                // Begins with an index into the symbol table, where neighbours count.
+                // The value begins with an index into the symbol table, which depends on neighbours.
                 (Attribute::PARAM_CBANK, Some((_, rest))) => rest,
                 (Attribute::CUDA_RELEASE, _) => &Attribute::CUDA_13_0,
                 _ => attribute.value,
@@ -497,7 +498,7 @@ impl<'cubin, 'data> Walk<'cubin, 'data> {
             (elf::STT_FUNC, SymbolSection::Section(_)) => self.function(symbol),
             (elf::STT_SECTION, SymbolSection::Section(index)) => self.section_at(index),
             (_, SymbolSection::Section(index)) => self.variable(symbol, index),
-            // Undefined: the driver supplies it by its name (`vprintf`, `malloc`).
+            // The symbol is undefined, and the driver supplies it by its name (`vprintf`, `malloc`).
             _ => {
                 self.bytes(text(symbol.name_bytes())?);
                 Ok(())
@@ -550,7 +551,7 @@ impl<'a> Iterator for Attributes<'a> {
         let ([format, kind, low, high], rest) = self.0.split_first_chunk::<4>()?;
         let (value, rest) = if *format == Attribute::SIZED {
             let size = usize::from(u16::from_le_bytes([*low, *high]));
-            // A record that is cut off is taken as far as it goes.
+            // A truncated record is read as far as it goes.
             rest.split_at(size.min(rest.len()))
         } else {
             (self.0.get(2..4).unwrap_or_default(), rest)

@@ -18,7 +18,7 @@ use std::sync::LazyLock;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dependencies {
-    /// Digest of each file that was read.
+    /// The digest of each file that was read.
     pub files: BTreeMap<String, String>,
     /// Names that were missing, by directory. A missing directory is a missing name in its parent.
     absent: BTreeMap<String, BTreeSet<String>>,
@@ -45,7 +45,7 @@ impl Dependencies {
         names.included.extend(named.iter().cloned());
         // A file can combine any macro that is defined there with something else.
         names.read(&format!("## {definitions}"))?;
-        // A header that a flag names is looked up where the compiler runs.
+        // A header that a flag names is searched for in the compiler's working directory.
         let mut dirs = BTreeSet::from([String::new()]);
         dirs.extend(search.dirs.iter().cloned());
         for file in included {
@@ -57,7 +57,7 @@ impl Dependencies {
                 names.read(&text)?;
                 dirs.insert(parent(file));
             }
-            // Names that a macro gave.
+            // These names were made by macros.
             names.included.extend(suffixes(file).map(str::to_owned));
         }
         for dir in &search.missing {
@@ -66,7 +66,7 @@ impl Dependencies {
         for dir in &dirs {
             for name in &names.included {
                 inputs.note_absent(files, dir, name);
-                // GCC takes a precompiled header in the place of the header.
+                // GCC reads a precompiled header instead of the header.
                 inputs.note_absent(files, dir, &format!("{name}.gch"));
             }
             for name in &names.asked {
@@ -91,7 +91,7 @@ impl Dependencies {
             && self.present.iter().all(|file| files.exists(file))
     }
 
-    /// Records the topmost part of `dir/name` that is missing; false where nothing is.
+    /// Records the topmost part of `dir/name` that is missing. Returns false if nothing is missing.
     fn note_absent(&mut self, files: &Files, dir: &str, name: &str) -> bool {
         let mut at = String::new();
         let whole = join(dir, name);
@@ -102,7 +102,7 @@ impl Dependencies {
                     at = "/".to_owned();
                     continue;
                 }
-                // Neither can be missing by itself.
+                // Neither of these can be missing by itself.
                 Component::CurDir | Component::ParentDir => {
                     at = join(&at, &part);
                     continue;
@@ -200,7 +200,7 @@ impl Names {
             )
             .ok()
         });
-        // As a compiler reads it: a line may go on in the next.
+        // Joins lines as a compiler does, because a line may continue in the next.
         let text = text
             .replace("\\\r\n", "")
             .replace("\\\n", "")
@@ -213,7 +213,7 @@ impl Names {
         }
         for line in text.lines() {
             for found in ASKED.as_ref()?.captures_iter(line) {
-                // A definition hands on what somebody else asks.
+                // A definition only passes on what somebody else asks.
                 let is_definition = line
                     .trim_start()
                     .trim_start_matches('#')
@@ -271,7 +271,7 @@ static PTXAS: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// Returns the headers that flags of nvcc name. Returns `None` if a flag may use something that no preprocessor lists,
 /// such as a library, an object or a file of options, or if the flag is not known here.
 pub fn headers_in_flags(flags: &[String]) -> Option<Vec<String>> {
-    /// Flags whose value may stand behind them.
+    /// Flags whose value may follow as a separate word.
     const APART: [&str; 14] = [
         "-O",
         "-D",

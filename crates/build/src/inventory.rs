@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use system::error::Result;
 use system::files;
 
-/// The inputs for compiling a source, as gates.yaml has them.
+/// The inputs for compiling a source, in the form of gates.yaml.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compilation {
     pub include_dirs: Vec<String>,
@@ -98,7 +98,7 @@ pub enum ParameterKind {
     Scalar(ScalarType),
     /// A struct that is passed by value, with its members.
     Struct(Vec<Member>),
-    /// Not plain data, or unknown: its type as C++ writes it, or its size, and why.
+    /// A parameter that is not plain data, or not known: its type in C++ or its size, and the reason.
     Other(String),
 }
 
@@ -129,9 +129,9 @@ const POINTER: usize = 8;
 pub struct Pointee {
     pub is_const: bool,
     pub elem: ElemType,
-    /// Elements of each: 4 of a `float4`, bytes of a struct.
+    /// The number of elements in each: 4 for a `float4`, or the bytes of a struct.
     pub count: usize,
-    /// Whether `elem` is what the source says, and not bytes in its place.
+    /// True if `elem` is the type in the source, and false if it stands for bytes.
     pub is_known: bool,
 }
 
@@ -150,7 +150,7 @@ impl Compilation {
     }
 }
 
-/// A source, and all that decides how it is compiled.
+/// A source, and everything that decides how it is compiled.
 #[derive(Clone, Copy)]
 pub struct Listing<'a> {
     pub root: &'a Path,
@@ -210,7 +210,7 @@ pub fn list(listing: Listing) -> Result<std::result::Result<Inventory, Fault>> {
     Ok(Ok(inventory(listed, &described, &toolkit)))
 }
 
-/// The template that the compiler is asked with. It is never defined.
+/// The template with which the compiler is asked. It is never defined.
 const ASKED: &str = "gatekeeper_asks";
 
 /// Asks the compiler which types these names denote in a source, such as `float` for `traits<32>::input_t`. `number<N>`
@@ -246,7 +246,7 @@ pub fn name_types(listing: Listing, names: &[String]) -> Result<HashMap<String, 
     Ok(refused.message.lines().filter_map(answer).collect())
 }
 
-/// Larger files of PTX are made by no compiler.
+/// The most bytes of a file of PTX. No compiler makes a larger one.
 const MOST_PTX: u64 = 256 << 20;
 
 /// Lists the kernels of PTX that somebody else compiled, from the PTX itself. Nothing is compiled.
@@ -308,7 +308,7 @@ fn inventory(listed: Listed, described: &HashMap<String, Described>, toolkit: &P
             },
         })
         .collect();
-    // As the source has them; instances of one template by their names.
+    // Kernels are in the order of the source, and instances of one template in the order of their names.
     kernels.sort_by_cached_key(|kernel| {
         let described = described.get(&kernel.symbol);
         let place = described.map(|line| (line.file.clone(), line.line));
@@ -334,7 +334,7 @@ fn names(symbols: &[&str]) -> Vec<String> {
         .map(|(&symbol, qualified)| {
             // An entity without a name in the source is found by the rest of its name.
             let plain = qualified.replace("(anonymous namespace)::", "");
-            // Looking a name up reads all symbols, and templates have hundreds of instances.
+            // Looking up a name reads all symbols, and templates have hundreds of instances.
             let is_only = plain == *qualified && counts.get(plain.as_str()) == Some(&1);
             if is_only || resolve(Named::Entry, &plain, symbols) == Ok(symbol) {
                 plain
@@ -377,7 +377,7 @@ fn by_text(text: &str, slot: Slot) -> ParameterKind {
     }
     match (scalar_named(text), slot.kind) {
         (Some(scalar), _) => ParameterKind::Scalar(scalar),
-        // An enum.
+        // The parameter is an enum.
         (None, SlotKind::Word) if slot.bytes == 4 => ParameterKind::Scalar(ScalarType::I32),
         _ => ParameterKind::Other(text.to_owned()),
     }
@@ -432,7 +432,7 @@ impl Described {
 
 type Reader<'a> = EndianSlice<'a, LittleEndian>;
 
-/// Parameters by the symbol of their function, from DWARF; `None` of what is not to be read.
+/// Returns the parameters of each function by its symbol, from DWARF, or `None` if that cannot be read.
 fn describe(cubin: &[u8]) -> Option<HashMap<String, Described>> {
     let file = object::File::parse(cubin).ok()?;
     let section = |id: gimli::SectionId| -> std::result::Result<Reader<'_>, gimli::Error> {
@@ -498,7 +498,7 @@ struct Types<'a> {
     unit: &'a gimli::Unit<Reader<'a>>,
 }
 
-/// A type, qualifiers and other names taken off.
+/// A type without qualifiers and other names for it.
 enum Plain {
     Scalar(ScalarType),
     Pointer(Option<UnitOffset>),
@@ -515,9 +515,9 @@ enum Plain {
     Unknown,
 }
 
-/// Names of names that are followed, and structs within structs.
+/// The most names that are followed from one to the next, and the most structs inside each other.
 const MOST_NAMES: usize = 32;
-/// Members that a file of gates can be asked to list.
+/// The most members of a struct that a gates file can be asked to list.
 const MOST_MEMBERS: usize = 128;
 
 impl Types<'_> {
@@ -655,7 +655,7 @@ impl Types<'_> {
         while let Some(child) = children.next().map_err(unread)? {
             let entry = child.entry();
             let is_member = matches!(entry.tag(), dw::DW_TAG_member | dw::DW_TAG_inheritance);
-            // A static one lies elsewhere.
+            // A static member is not in the struct.
             if !is_member || entry.has_attr(dw::DW_AT_external) {
                 continue;
             }
@@ -664,7 +664,7 @@ impl Types<'_> {
             }
             let place = location(self.unit, entry).zip(self.reference(entry));
             let (offset, of) = place.ok_or("with a member that lies nobody knows where")?;
-            // Inherited members count as its own.
+            // Inherited members count as the struct's own.
             let name = match entry.tag() {
                 dw::DW_TAG_inheritance => None,
                 _ => self.text(entry, dw::DW_AT_name),
@@ -680,7 +680,7 @@ impl Types<'_> {
             Plain::Pointer(_) => POINTER,
             Plain::Struct { bytes, .. } => bytes,
             Plain::Array { of, count } => match self.plain(of).0 {
-                // DWARF has all extents of an array at one place.
+                // DWARF has all extents of an array at one place, so this is an array inside an array.
                 Plain::Array { .. } => return None,
                 _ => self.bytes(of)?.checked_mul(count)?,
             },
@@ -728,7 +728,7 @@ impl Types<'_> {
                             at = next;
                             continue;
                         }
-                        // const void
+                        // The type is const void.
                         None => Plain::Unknown,
                     }
                 }
@@ -767,7 +767,7 @@ impl Types<'_> {
     }
 }
 
-/// Where something is that a struct has.
+/// The place of something inside a struct.
 #[derive(Clone, Default)]
 struct Within {
     /// The names of what it is in, and its own: `shape_rows`.
@@ -790,7 +790,7 @@ impl Within {
     }
 }
 
-/// Bytes from the begin of the struct that it belongs to.
+/// Returns the offset of a member from the beginning of its struct, in bytes.
 fn location(unit: &gimli::Unit<Reader<'_>>, entry: &Entry<'_>) -> Option<usize> {
     match entry.attr_value(dw::DW_AT_data_member_location)? {
         AttributeValue::Exprloc(place) => match place.operations(unit.encoding()).next() {
@@ -849,7 +849,7 @@ fn of_struct(name: &str, bytes: usize) -> Option<(ElemType, usize)> {
     (count > 0 && bytes.is_multiple_of(elem.size())).then_some((elem, count))
 }
 
-/// Returns the element type of a vector of this name, and how many it has: `float4`.
+/// Returns the element type and the number of elements of a vector with this name, such as `float4`.
 pub fn vector_named(name: &str) -> Option<(ElemType, usize)> {
     if let Some(elem) = element_named(name) {
         return Some((elem, 1));

@@ -58,28 +58,28 @@ pub struct Built {
     pub facts: Seen<BuildFacts>,
     /// The artifact, which is `None` exactly if there are no facts.
     pub artifact: Option<Artifact>,
-    /// Taken from the cache: nvcc was not called.
+    /// True if it was taken from the cache, and nvcc was not called.
     pub cached: bool,
     pub millis: u64,
     /// The files that it was made of. If it does not compile, the files that are known.
     pub read: Arc<[FileRead]>,
-    /// It compiles with the hidden files alone, and what the compiler says without them.
+    /// The compiler's message without the hidden files, if the unit compiles only with them.
     pub unlisted: Option<String>,
 }
 
-/// Where the machine code is, and by which symbols.
+/// The machine code's files, and the symbols in them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Artifact {
     Cubin {
         path: PathBuf,
-        /// Name as written and symbol, for each step.
+        /// The name as written and the symbol, for each step.
         entries: Vec<(String, String)>,
         /// The source of the machine code; paths in it are relative to the root. `None` for a cubin that was
         /// made elsewhere.
         ptx: Option<PathBuf>,
         constants: Vec<FilledConstant>,
     },
-    /// PTX that the assembler does not take: the simulator alone runs it.
+    /// PTX that the assembler refuses, and that only the simulator runs.
     Ptx {
         path: PathBuf,
         /// The entries, as for a cubin.
@@ -87,16 +87,16 @@ pub enum Artifact {
     },
     /// Several cubins, whose kernels are launched one after the other.
     Together {
-        /// Each is a cubin with one entry.
+        /// The modules, each of which is a cubin with one entry.
         modules: Vec<Artifact>,
-        /// For each step the place of its module.
+        /// The number of the module for each step.
         steps: Vec<usize>,
     },
     Launcher {
         library: PathBuf,
         /// `int f(void** args)`, where `args[i]` points to the value of argument i.
         function: String,
-        /// Declared entries in their order: name as written, symbol.
+        /// The declared entries in their order: name as written, and symbol.
         entries: Vec<(String, String)>,
     },
 }
@@ -112,7 +112,7 @@ impl Artifact {
         }
     }
 
-    /// Returns it with the entries that a case launches.
+    /// Returns the artifact with the entries that a case launches.
     #[must_use]
     pub fn of_case(&self, case: &Case) -> Self {
         let mut of_case = self.clone();
@@ -173,7 +173,7 @@ pub struct Building<'a> {
 }
 
 impl<'a> Building<'a> {
-    /// Hides nothing, and compiles on all cores.
+    /// Describes a build that hides nothing, and that compiles on all cores.
     pub fn new(root: &'a Path, toolchain: &'a Toolchain, cache: &'a Cache) -> Self {
         Self {
             root,
@@ -276,7 +276,7 @@ pub fn find_all(
     let artifacts = Artifacts::open(cache)?;
     let files = Files::below(root);
     let find = |unit: &Unit| {
-        // It is found with its modules, when they are built.
+        // A group is found through its modules, when they are built.
         if unit.is_group() {
             return Ok(None);
         }
@@ -295,7 +295,7 @@ pub fn find_all(
 pub struct FoundArtifact {
     /// The content address of the artifact.
     pub artifact: String,
-    /// The files that it was made of.
+    /// The files that the artifact was made of.
     pub read: Arc<[FileRead]>,
 }
 
@@ -392,7 +392,7 @@ struct Builder<'a> {
     on_done: &'a (dyn Fn(&Unit, &Built) + Sync),
 }
 
-/// The clock by which files are stamped may lag by a tick of the operating system (at most 10 ms).
+/// The time by which the clock that stamps files may lag, a tick of the operating system (at most 10 ms).
 const TICK: Duration = Duration::from_millis(20);
 
 impl Builder<'_> {
@@ -463,15 +463,15 @@ impl Builder<'_> {
                     unlisted: None,
                 },
             };
-            // The entries of a source are one compilation.
+            // All entries of a source are one compilation.
             let is_same_run = is_known || at > 0 && Way::of(call.first.1) != Way::Instance;
             built.extend(self.hand_out(call, made, is_same_run, started));
         }
         Ok(built)
     }
 
-    /// Compiles the units that failed without the hidden files once more, with them. This only tells which files they
-    /// need.
+    /// Compiles once more the units that failed without the hidden files, but with them. This only shows which files
+    /// they need.
     fn compile_in_sight(
         &self,
         shop: Workshop,
@@ -521,7 +521,7 @@ impl Builder<'_> {
             Ok(source) => source,
             Err(fault) => return Ok((units.iter().map(|_| Err(fault.clone())).collect(), false)),
         };
-        // Without inputs nobody would find it again.
+        // Without inputs, no later run would find it.
         let inputs = self.inputs(first, &source.included, &[], before);
         if let Some(inputs) = inputs.reusable {
             self.artifacts.store_source(&key, Some(inputs), &source)?;
@@ -572,7 +572,7 @@ impl Builder<'_> {
         .collect()
     }
 
-    /// Reads the inputs of units that were compiled together once: they are the same.
+    /// Reads the inputs of units that were compiled together only once, because they are the same.
     fn inputs_once(
         &self,
         known: &mut Vec<Inputs>,
@@ -601,7 +601,7 @@ impl Builder<'_> {
         let now = Files::below(self.building.root);
         let listed = included.iter();
         let loaded = loaded.iter();
-        // One that was written while nvcc ran is read here in a state that nvcc may not have seen.
+        // A file that was written while nvcc ran is read here, but nvcc may not have seen the same content.
         let read: Arc<[FileRead]> = listed
             .map(|file| {
                 let digest = now.digest(file);
@@ -634,7 +634,7 @@ impl Builder<'_> {
 
     /// Asks the compiler where it looks for headers, once for all units with the same flags.
     fn search_list(&self, unit: &Unit) -> Option<SearchList> {
-        // Definitions name no directory.
+        // Definitions do not name directories.
         let mut args = NvccCall::of(unit).args;
         args.retain(|arg| !arg.starts_with("-D"));
         let known = || {

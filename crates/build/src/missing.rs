@@ -18,7 +18,7 @@ pub fn missing_header(message: &str) -> Option<&str> {
         .next()
 }
 
-/// The source of a header that CUDA's compiler does not bring along.
+/// The source of a header that CUDA's compiler does not contain.
 #[derive(Clone, Copy)]
 enum Package {
     /// A package of pip that NVIDIA names after the release up to CUDA 12: `nvidia-cublas-cu12`, then `nvidia-cublas`.
@@ -31,7 +31,7 @@ enum Package {
     Apt(&'static str),
 }
 
-/// The beginning of a header's name, and its package. The first that fits counts.
+/// The beginnings of headers' names, each with the package. The first that fits counts.
 const PACKAGES: [(&str, Package); 26] = [
     ("torch/", Package::Pip("torch")),
     ("ATen/", Package::Pip("torch")),
@@ -102,7 +102,7 @@ fn pip(package: &str) -> String {
     format!("python3 -m pip install {package}")
 }
 
-/// A larger one is none that a person wrote.
+/// The most bytes of `.gitmodules` that are read. No person writes a larger one.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Returns the paths of `.gitmodules` that hold nothing: `git clone` leaves them so.

@@ -13,12 +13,12 @@ use std::fmt;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PtxasReport {
     entries: Vec<EntryReport>,
-    /// Warnings and performance advisories (`(C7510) Potential Performance Loss`), and clauses of a
-    /// `Used` line that this parser does not know; one line each, in the order printed.
+    /// Warnings and performance advisories (`(C7510) Potential Performance Loss`), and clauses of a `Used` line that
+    /// this parser does not know, one on each line, in the printed order.
     pub warnings: Vec<String>,
 }
 
-/// The line after `Function properties for`. Bytes.
+/// The line after `Function properties for`, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct StackFrame {
     stack: u32,
@@ -31,7 +31,7 @@ struct EntryReport {
     symbol: String,
     arch: String,
     frame: Option<StackFrame>,
-    /// The functions that PTXAS lists behind the entry: it calls them and did not inline them.
+    /// The functions that PTXAS lists after the entry: the entry calls them, and they are not inlined.
     callees: Vec<StackFrame>,
     used: Option<Used>,
 }
@@ -46,13 +46,13 @@ struct Used {
     constant_banks: BTreeMap<u32, u32>,
 }
 
-/// Why there are no resources of an entry. None of these is zero.
+/// The reasons for which an entry has no resources. None of them means zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Absent {
     NotReported,
-    /// PTXAS began to report it and a line is missing.
+    /// PTXAS began to report the entry, and a line is missing.
     Incomplete(&'static str),
-    /// Reported more than once, with different figures.
+    /// The entry was reported more than once, with different values.
     Contradictory,
 }
 
@@ -181,7 +181,7 @@ impl PtxasReport {
                 entry.symbol
             ));
         }
-        // Said again: a source can have the host compiler print what looks like a line of PTXAS.
+        // The entry is reported again. A source can make the host compiler print what looks like a line of PTXAS.
         if entry.used.is_some() && entry.used != used {
             let again = EntryReport {
                 used,
@@ -273,14 +273,14 @@ fn used(clauses: &str, unknown: &mut Vec<String>) -> Option<Used> {
             let parsed = sum(bytes).zip(number(bank));
             parsed.is_some_and(|(bytes, bank)| used.constant_banks.insert(bank, bytes).is_none())
         } else {
-            // Counted by PTXAS and limited by nothing that is gated.
+            // PTXAS counts these, and no gate limits them.
             [" textures", " surfaces", " samplers", " bytes lmem"]
                 .iter()
                 .any(|what| clause.strip_suffix(what).and_then(sum).is_some())
         };
         if !known {
             unknown.push(clause.to_owned());
-            // A figure that cannot be read is not zero.
+            // A number that cannot be read is not zero.
             if clause.contains("registers") || clause.contains("smem") || clause.contains("barrier")
             {
                 return None;

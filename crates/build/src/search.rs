@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 use system::process;
 
-/// A preprocessor that is given an empty file takes far less.
+/// The deadline. A preprocessor with an empty file takes far less.
 const DEADLINE: Duration = Duration::from_secs(60);
 const MOST_OUTPUT: u64 = 16 << 20;
 
@@ -46,7 +46,7 @@ impl SearchList {
         })
     }
 
-    /// Asks a C++ compiler, with such flags.
+    /// Asks a C++ compiler, with flags that are known to read nothing but headers.
     pub fn of_host(compiler: &Path, root: &Path, flags: &[String]) -> Option<Self> {
         Self::ask(flags, || {
             let mut command = clean_command(compiler);

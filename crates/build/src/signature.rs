@@ -38,7 +38,7 @@ pub fn misfits(
     bytes: &[usize],
 ) -> Vec<Misfit> {
     let slots = ptx.and_then(|ptx| slots(ptx, symbol));
-    // Where the two differ in number, the code has it right.
+    // If the name and the code differ in the number of parameters, the code is right.
     let is_as_long = |named: &Vec<String>| {
         slots
             .as_ref()
@@ -112,14 +112,14 @@ fn other_count(symbol: &str, takes: &[String], args: &[Arg]) -> String {
     said
 }
 
-/// One of an entry; at least one of the two is known.
+/// One parameter of an entry. At least one of its two descriptions is known.
 struct Parameter<'a> {
     /// The type as C++ writes it.
     text: Option<&'a str>,
     slot: Option<Slot>,
 }
 
-/// Room for a parameter, as PTX has it.
+/// The room of a parameter, as PTX declares it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
     pub kind: SlotKind,
@@ -128,7 +128,7 @@ pub struct Slot {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotKind {
-    /// An integer; of 8 bytes a pointer, too.
+    /// An integer. If it has 8 bytes, it can also be a pointer.
     Word,
     Float,
     /// A struct, or a class like `__half`.
@@ -255,7 +255,7 @@ fn fits_type(known: Known, arg: &Arg, bytes: usize) -> bool {
     match (known, Given::of(arg)) {
         (Known::Pointer, Given::Pointer | Given::Zero) => true,
         (Known::Pointer, Given::Scalar(_)) => false,
-        // An address is a number to some.
+        // Some kernels take an address as a number.
         (Known::Integer(size), Given::Pointer | Given::Zero) => size == 8,
         (Known::Integer(size), Given::Scalar(elem)) => {
             !matches!(elem, F16 | Bf16 | F32 | F64) && elem.size() == size
@@ -263,7 +263,7 @@ fn fits_type(known: Known, arg: &Arg, bytes: usize) -> bool {
         (Known::Float(size), Given::Scalar(elem)) => {
             matches!(elem, F32 | F64) && elem.size() == size
         }
-        // Or its bits.
+        // The argument may also be the bits of a half.
         (Known::Half, Given::Scalar(elem)) => matches!(elem, F16 | I16 | U16),
         (Known::Bfloat, Given::Scalar(elem)) => matches!(elem, Bf16 | I16 | U16),
         (Known::Float(_) | Known::Half | Known::Bfloat, Given::Pointer | Given::Zero) => false,
@@ -411,7 +411,7 @@ pub fn qualified(symbol: &str) -> String {
     demangle(symbol, &options).unwrap_or_else(|| symbol.to_owned())
 }
 
-/// Characters of a name in a report. CUTLASS has names of thousands.
+/// The most characters of a name in a report. CUTLASS has names of thousands.
 const LONGEST_SHORT: usize = 72;
 
 /// Returns the name like [`qualified`], shortened.
@@ -491,7 +491,8 @@ fn demangle(symbol: &str, options: &DemangleOptions) -> Option<String> {
 /// The most bytes of a name that is demangled for display. Names in CUTLASS have a tenth of it.
 const LONGEST_NAME: usize = 64 << 10;
 
-/// A mangled name repeats its parts by reference: of 300 bytes from outside there could be terabytes.
+/// The text of a demangled name, which is limited. A mangled name repeats its parts by reference, so 300 bytes from
+/// outside could become terabytes.
 struct Bounded(String);
 
 impl std::fmt::Write for Bounded {

@@ -9,10 +9,10 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// The size of a chunk in bytes, but for the last one of a content: a page of device memory.
+/// The size of a chunk in bytes, which is a page of device memory. The last chunk of a content may be smaller.
 pub const CHUNK: usize = 2 << 20;
 
-/// BLAKE3 of a chunk before it is packed.
+/// The BLAKE3 hash of a chunk before it is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Hash(blake3::Hash);
@@ -115,12 +115,12 @@ impl Contents {
             path: path.clone(),
             why,
         };
-        // Opening a FIFO in its place would wait for ever.
+        // Opening a FIFO with this name would wait for ever.
         if path.exists() && !path.is_file() {
             return Err(unreadable("it is no file".to_owned()));
         }
         let file = File::open(&path).map_err(|error| unreadable(error.to_string()))?;
-        // A few bytes can unpack to many: a chunk is bounded.
+        // A few bytes can unpack to many, so the size of a chunk is limited.
         let decoder = StreamingDecoder::new(file).map_err(|error| unreadable(error.to_string()))?;
         let before = bytes.len();
         let mut bounded = decoder.take(CHUNK as u64 + 1);

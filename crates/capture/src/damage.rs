@@ -3,14 +3,14 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// Why a capture cannot be read.
+/// The reasons for which a capture cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Damage {
     Unreadable {
         path: PathBuf,
         why: String,
     },
-    /// A chunk's bytes are not those that it is named after.
+    /// The bytes of a chunk do not have the hash in its name.
     NotItsHash {
         path: PathBuf,
     },

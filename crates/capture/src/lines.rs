@@ -248,7 +248,7 @@ pub enum Reason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryKind {
-    /// Memory that cuMemAllocManaged has allocated.
+    /// Managed memory, which cuMemAllocManaged has allocated.
     Managed,
     /// Memory of the host, pinned or registered.
     Host,

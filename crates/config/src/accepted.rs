@@ -29,9 +29,9 @@ struct AcceptedFile {
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AcceptedEntry {
-    /// As a filter of `run`: each part a glob.
+    /// The cases, written like a filter of `run` in which each part is a glob.
     case: Spanned<String>,
-    /// With `limit`, or instead of both `finding`.
+    /// The metric that is accepted, with `limit`. `finding` replaces both.
     metric: Option<Spanned<String>>,
     limit: Option<Spanned<String>>,
     finding: Option<Spanned<FindingEntry>>,
@@ -106,7 +106,7 @@ pub fn validate_acceptances(loaded: &Loaded) -> Result<Vec<Acceptance>> {
         }
         Allowance::Finding(_) => false,
     };
-    // Neither are the launches of programs.
+    // The launches of programs are not known here either.
     let may_be_of_programs = |acceptance: &Acceptance| {
         let filter = acceptance.case.parse::<Filter>();
         let names = loaded.programs.iter().map(|program| program.name.as_str());

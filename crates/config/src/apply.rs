@@ -22,7 +22,7 @@ pub struct VariantChange<'a> {
     pub variant: &'a str,
     /// The variant that a new one takes everything else from: its other macros, its launch, its gates.
     pub like: &'a str,
-    /// Macros that are set. Others stay as they are.
+    /// The macros that are set. Other macros stay as they are.
     pub define: &'a BTreeMap<String, String>,
 }
 
@@ -148,7 +148,7 @@ fn get_mut<'a>(tree: &'a mut Tree, name: &str) -> Option<&'a mut Tree> {
     }
 }
 
-/// Sets a key of a mapping; for anything else the comparison that follows finds that nothing was set.
+/// Sets a key of a mapping. In anything else nothing is set, which the comparison that follows finds.
 fn set(tree: &mut Tree, name: &str, value: Tree) {
     if let Some(there) = get_mut(tree, name) {
         *there = value;
@@ -447,7 +447,7 @@ fn write_word(value: &str) -> String {
     if number || word {
         value.to_owned()
     } else {
-        // A string of JSON is one of YAML.
+        // Every string of JSON is also a string of YAML.
         serde_json::Value::from(value).to_string()
     }
 }

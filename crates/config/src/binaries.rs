@@ -11,21 +11,21 @@ use globset::Glob;
 use model::{Arch, Limit, Metric, Rule};
 use std::path::{Component, Path};
 
-/// One compiled file and what it is held to.
+/// One compiled file, with the limits that it must keep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BinaryGates {
     pub name: String,
-    /// Relative to gates.yaml; a glob in its last part.
+    /// The path relative to gates.yaml, with a glob in its last part.
     pub file: String,
     pub architectures: Vec<Arch>,
-    /// Limits on how many kernels it has.
+    /// The limits on the number of its kernels.
     pub count: Vec<FileLimit>,
     pub gates: Vec<KernelLimits>,
     /// The line in which the architectures are, such as `gates.yaml:4`.
     pub declared: String,
 }
 
-/// Limits on the kernels that a name fits.
+/// The limits on the kernels whose names fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelLimits {
     /// Globs of kernel names. Without any, every kernel is meant.

@@ -15,7 +15,7 @@ use model::{
 const MAX_GRID: [i64; 3] = [i32::MAX as i64, 65_535, 65_535];
 const MAX_BLOCK: [i64; 3] = [1024, 1024, 64];
 const MAX_THREADS: i64 = 1024;
-/// 8 is portable; 16 is the most that any device grants.
+/// The largest cluster. 8 is portable, and 16 is the most that any device allows.
 const MAX_CLUSTER: i64 = 16;
 
 pub fn resolve_launch(raw: &Spanned<RawLaunch>, scope: &Scope<'_>) -> Result<Launch, Problem> {
@@ -84,7 +84,7 @@ fn resolve_extents(
         extents.iter_mut().zip(&raw.value).zip(most).enumerate()
     {
         let what = format!("{what} {}", ["x", "y", "z"].get(index).unwrap_or(&""));
-        // At most i32::MAX: it fits.
+        // The value fits, because it is at most i32::MAX.
         *extent = scope.eval_integer_in(formula, &what, 1..=most)? as u32;
     }
     Ok(extents)

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// The owner of a limit, and the names that the limit may use.
 pub struct Context<'a> {
     pub scope: &'a Scope<'a>,
-    /// One limit for all shapes: only resources, and no dimensions.
+    /// True for a limit for all shapes, which concerns only resources and knows no dimensions.
     pub unit: bool,
     pub variant: &'a str,
     /// All variants of the kernel, including the owner.
@@ -41,7 +41,7 @@ impl Reference {
 }
 
 impl<'a> Context<'a> {
-    /// Limits on resources that refer to nothing else.
+    /// Returns the context of limits on resources that refer to nothing else.
     pub fn of_units(scope: &'a Scope<'a>) -> Self {
         Self {
             scope,
@@ -59,7 +59,7 @@ impl<'a> Context<'a> {
 }
 
 impl Context<'_> {
-    /// Refuses what no evidence will ever be for.
+    /// Refuses a metric for which there will never be evidence.
     pub fn check_measured(&self, spot: &Spanned<String>, metric: Metric) -> Result<(), Problem> {
         if self.unit && metric.facet() != Facet::Resources {
             return Err(spot
@@ -94,7 +94,7 @@ impl Context<'_> {
         }
     }
 
-    /// Metrics that the expression refers to, and the values of everything else.
+    /// Returns the metrics that the expression refers to, and the values of everything else.
     pub fn resolve_names(
         &self,
         spot: &Spanned<String>,

@@ -8,16 +8,16 @@ pub enum PathKind {
     File,
     /// A file that is larger than any source.
     LargeFile,
-    /// A FIFO, a device or a socket.
+    /// A FIFO, a device or a socket, which is never read.
     Special,
     Directory,
-    /// Something above the directory of gates.yaml that is not of its repository.
+    /// Something above the directory of gates.yaml that does not belong to its repository.
     Outside(Outside),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outside {
-    /// Outside the repository, once its links are followed.
+    /// The path is outside the repository, once its links are followed.
     Repository,
     /// There is no repository, so no path is inside it.
     Everything,
@@ -60,7 +60,7 @@ fn find_outside(top: Option<&Path>, path: &str, place: &Path) -> Option<Outside>
     let Some(top) = top else {
         return Some(Outside::Everything);
     };
-    // Where links lead to, so that none leads out.
+    // Links are followed to their end, so that none leads out of the repository.
     let is_inside = std::fs::canonicalize(place).is_ok_and(|path| path.starts_with(top));
     (!is_inside).then_some(Outside::Repository)
 }

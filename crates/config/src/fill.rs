@@ -9,7 +9,7 @@ use model::{ElemType, Fill, Num, Special, SpecialShares};
 #[derive(Clone, Copy)]
 pub struct Drawn {
     pub elem: ElemType,
-    /// Drawn as floats, whether stored so or coded.
+    /// True if values are drawn as floats, whether they are stored as floats or as codes.
     pub floats: bool,
     pub is_coded: bool,
     pub elements: u64,
@@ -220,7 +220,7 @@ pub fn resolve_fill(
     })
 }
 
-/// Reads the numbers that no expression has, as YAML writes them.
+/// Reads numbers that no expression can write, in YAML's form.
 fn special_number(formula: &Formula) -> Option<(f64, Special)> {
     match formula.0.to_ascii_lowercase().as_str() {
         ".inf" | "+.inf" => Some((f64::INFINITY, Special::Inf)),

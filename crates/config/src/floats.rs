@@ -4,7 +4,7 @@ use model::ElemType;
 use std::fmt;
 use std::str::FromStr;
 
-/// `f32:1e-5`: floats of this type may differ by this share of the larger one.
+/// A tolerance such as `f32:1e-5`: floats of this type may differ by this share of the larger one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FloatTolerance {
     pub elem: ElemType,

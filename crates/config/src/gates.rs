@@ -15,7 +15,7 @@ use model::{
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// The scope in which limits of a variant are read.
+/// The scope in which the limits of a variant are resolved to gates.
 pub struct Writer<'a> {
     pub kernel: &'a KernelVariant<'a>,
     /// All variants of the kernel, including this one.
@@ -210,7 +210,7 @@ pub fn tolerance(rule: &Rule) -> Option<Num> {
     }
 }
 
-/// Sets what follows from gates and targets: which cases are timed, and from gates alone the tolerance of each.
+/// Sets what follows from gates and targets: which cases are timed, and, from gates alone, the tolerance of each case.
 pub fn mark_cases(gates: &[Gate], targets: &[Target], cases: &mut [Case]) {
     let mut timed: Vec<CaseId> = Vec::new();
     let aims = targets

@@ -29,7 +29,7 @@ use model::{
 use std::collections::BTreeMap;
 use system::sources::Precompiled;
 
-/// Everything that is built and run for one variant, and what has to hold.
+/// Everything that is built and run for one variant, with the gates that must hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResolvedVariant {
     pub units: Vec<Unit>,
@@ -66,7 +66,7 @@ pub fn resolve_kernel(
         let targets = target::resolve(&writer, &kernel.targets, &variant.cases)?;
         match kernel.failing {
             None => all_targets.extend(targets),
-            // A wrong kernel has no good values.
+            // The metrics of a wrong kernel have no good values.
             Some(names) => {
                 variant.gates.retain(expect::is_asked);
                 let expected = expect::resolve(kernel, names, &variant.gates, shared.file)?;
@@ -467,7 +467,7 @@ fn resolve_units(
         .collect())
 }
 
-/// Refuses what only a compiler of C++ could use.
+/// Refuses keys that only a compiler of C++ could use.
 fn check_made(kernel: &KernelVariant<'_>, made: Precompiled) -> Result<(), Problem> {
     let raw = kernel.raw;
     let what = match made {

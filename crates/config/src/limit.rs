@@ -48,7 +48,7 @@ pub fn read_plain_limit(
     })
 }
 
-/// Reads the limit that the judge holds the metric to: `+2%` of something, `128`, `<= 48KiB`, `25%`, or an expression.
+/// Reads the limit for a metric: `+2%` of something, `128`, `<= 48KiB`, `25%`, or an expression.
 pub fn read_limit(
     spot: &Spanned<String>,
     metric: Metric,
@@ -113,7 +113,7 @@ fn split_change(text: &str, metric: Metric) -> Option<(&str, Option<&str>)> {
         Some((amount, of)) => (amount.trim_end(), Some(of.trim())),
         None => (text, None),
     };
-    // `-1` can be no bound, as no value is negative.
+    // `-1` cannot be a bound, because no value is negative.
     let is_fewer = || amount.ends_with('%') || metric.larger_is_better() && metric.has_amounts();
     let is_change = amount.starts_with('+') || amount.starts_with('-') && is_fewer();
     is_change.then_some((amount, of))
@@ -126,7 +126,7 @@ fn read_change(
     metric: Metric,
 ) -> Result<Limit, Problem> {
     let problem = |message: String| spot.problem(message);
-    // Against the base it is a difference of shares, in points.
+    // Compared with the base, it is a difference of shares in points.
     if !metric.has_relative() && of != Some("base") {
         return Err(problem(format!(
             "{metric} is mostly 0, so a limit relative to it means nothing"
@@ -194,7 +194,7 @@ pub fn parse_margin(text: &str, metric: Metric) -> Option<Margin> {
     (amount <= MOST_AMOUNT).then_some(Margin::Amount { amount })
 }
 
-/// Values are floating-point numbers, which count up to here without a gap.
+/// The largest amount. Values are floating-point numbers, which have all integers up to this one.
 const MOST_AMOUNT: u64 = 1 << 53;
 
 /// Returns 0.025 for `+2.5%`: one sign, a number, and the unit.
@@ -224,7 +224,7 @@ pub fn read_counters(spot: &Spanned<String>) -> Result<Num, Problem> {
     })
 }
 
-/// Reads 0.25 of `25%`: the text, and its number.
+/// Reads 0.25 from `25%`, given as the text and its number.
 fn read_share(
     spot: &Spanned<String>,
     (rest, number): (&str, &str),
@@ -290,14 +290,14 @@ fn check_direction(
         )))
 }
 
-/// Characters before `part` in the scalar.
+/// Returns the number of characters before `part` in the scalar.
 fn offset(spot: &Spanned<String>, part: &str) -> usize {
     spot.find(part)
         .and_then(|bytes| spot.get(..bytes))
         .map_or(0, |before| before.chars().count())
 }
 
-/// Literals carry the unit of their metric; expressions are in ns and bytes.
+/// Checks units: literals carry the unit of their metric, and expressions are in ns and bytes.
 fn check_unit(spot: &Spanned<String>, text: &str, metric: Metric) -> Result<(), Problem> {
     let Some(suffix) = scope::unit_suffix(text) else {
         return Ok(());
@@ -330,7 +330,7 @@ fn check_breakable(
 ) -> Result<Limit, Problem> {
     let nonsense = match metric {
         _ if value < 0.0 => Some("a limit cannot be negative"),
-        // The instruction set has 255 registers for a thread.
+        // The instruction set has at most 255 registers for a thread.
         Metric::Registers if value > 255.0 => Some("a thread has at most 255 registers"),
         Metric::Occupancy if value > 1.0 => Some("occupancy is a share: write 25% or 0.25"),
         Metric::Occupancy | Metric::BlocksPerSm if value == 0.0 => Some("every kernel passes this"),

@@ -20,10 +20,10 @@ use system::error::{self, Diagnostic, Error};
 use system::files;
 use system::sources;
 
-/// Version of the format that this program reads.
+/// The version of the format that this program reads.
 const VERSION: u32 = 1;
 
-/// Warp instructions that a case may be given to be simulated: from the least kernel to a day.
+/// The range of warp instructions that a simulated case may be given, from the smallest kernel to a day.
 const BUDGETS: RangeInclusive<u64> = 1_000..=1_000_000_000_000;
 
 /// Returns the nearest directory above this one that has a gates file, as `../..`.
@@ -34,7 +34,7 @@ pub fn find_above() -> Option<PathBuf> {
     Some(std::iter::repeat_n("..", steps).collect())
 }
 
-/// Reads, checks and resolves `path`, and selects.
+/// Reads, checks and resolves the file `path`, and selects cases.
 ///
 /// # Errors
 /// Usage, for anything wrong with the file or the selection, with line, column and key.
@@ -112,7 +112,7 @@ impl File {
     }
 }
 
-/// Checks that a text is a right file of gates in this directory.
+/// Checks that a text is a correct file of gates in this directory.
 ///
 /// # Errors
 /// Returns the first mistake in it.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// Directory of gates.yaml; paths of the plan are relative to it.
+    /// The directory of gates.yaml. Paths of the plan are relative to it.
     pub root: PathBuf,
     /// The file as it was read: its name, `gates.yaml`, and its text.
     pub places: Places,
@@ -27,7 +27,7 @@ pub struct Loaded {
     pub tunes: Vec<Tune>,
     /// The compiled files. Filters do not select among them.
     pub binaries: Vec<BinaryGates>,
-    /// The programs that the selection names. Their cases are not known before they ran.
+    /// The programs that the selection names. Their cases are known only after they ran.
     pub programs: Vec<Program>,
 }
 
@@ -61,7 +61,7 @@ impl Loaded {
     }
 }
 
-/// A file with all of its cases, and with what the selection has instead of its values.
+/// A file with all of its cases, and with the values that the selection replaces.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Whole {
     pub plan: Plan,

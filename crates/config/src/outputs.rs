@@ -179,7 +179,7 @@ fn resolve_output(
         source,
         flags,
     };
-    // Mistakes are found before anything is run, unless a launch has a say.
+    // Mistakes are found before anything runs, unless they depend on a launch.
     if raw.scalars.is_empty() {
         output.resolve_types(Env::new())?;
     }
@@ -259,7 +259,7 @@ fn resolve_tensor(
     let bytes = dims
         .iter()
         .try_fold(elem.size(), |product, dim| product.checked_mul(*dim));
-    // Its end is computed from it.
+    // The end of the tensor is computed from its bytes.
     if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
         return Err(raw.shape.problem("the tensor is too large"));
     }

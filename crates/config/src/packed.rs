@@ -7,10 +7,10 @@ use super::scope::Scope;
 use super::yaml::{Ordered, Problem, Spanned};
 use model::{Blocks, Codec, CodecScheme, ElemType, Field, Fill, FilledField, Num, Role};
 
-/// The largest that a struct may be.
+/// The size of the largest struct in bytes.
 const MAX_BYTES: usize = 1 << 20;
 
-/// Fields as C lays them out.
+/// The fields of a struct, laid out as C does it.
 pub struct Struct<'a> {
     fields: Vec<Placed<'a>>,
     pub bytes: usize,
@@ -67,7 +67,7 @@ pub fn resolve_struct<'a>(
 }
 
 impl Struct<'_> {
-    /// Rules for the fields of inputs.
+    /// Resolves the rules for the fields of inputs.
     pub fn resolve_fill(
         &self,
         name: &Spanned<String>,

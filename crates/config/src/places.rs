@@ -13,7 +13,7 @@ pub struct Places {
     pub text: String,
 }
 
-/// Whose key it is: of variants each has its own, or the kernel's.
+/// The owner of a key. A variant has keys of its own, or the kernel's.
 #[derive(Clone, Copy)]
 pub struct Owner<'a> {
     pub kernel: &'a str,

@@ -14,7 +14,7 @@ use super::written::{Key, merge_limits, read_texts};
 use super::yaml::{Ordered, Problem, Spanned};
 use model::{CaseId, Facet, Limit, Metric, Rule};
 
-/// A program, and what its launches are held to.
+/// A program, with the limits that its launches must keep.
 #[derive(Clone, Debug)]
 pub struct Program {
     pub name: String,
@@ -25,13 +25,13 @@ pub struct Program {
     /// Globs of kernel names. Without any, all kernels are meant.
     pub kernels: Vec<String>,
     pub regions: Vec<String>,
-    /// For each kernel, in each region and process.
+    /// The most launches that are captured of each kernel, in each region and process.
     pub launches: u32,
-    /// For the build, and for the program.
+    /// The deadline of the build, and of the program, in ms.
     pub deadline_ms: u64,
     pub limits: Vec<ProgramLimit>,
     pub outputs: Vec<ProgramOutput>,
-    /// How outputs without a reference are compared; `None`: bit for bit.
+    /// How outputs without a reference are compared. `None` compares bit for bit.
     pub floats: Option<FloatTolerance>,
     /// The line in which the command is, such as `gates.yaml:4`.
     pub declared: String,

@@ -13,7 +13,7 @@ pub fn resolve_rivals(kernel: &str, raw: &raw::Kernel) -> Result<Vec<Rival>, Pro
         .collect()
 }
 
-/// Returns the words of a command, which has a program at least.
+/// Returns the words of a command, which must at least name a program.
 pub fn read_command(
     words: &Spanned<Vec<Spanned<String>>>,
     example: &str,

@@ -9,10 +9,10 @@ use std::ops::RangeInclusive;
 
 /// Dimensions of one shape, and the integer macros of one variant.
 pub struct Scope<'a> {
-    /// `shape` is empty where formulas belong to no shape.
+    /// The name of the shape, which is empty if formulas belong to no shape.
     shape: &'a str,
     env: Env,
-    /// Macros that are no integers, with what they are.
+    /// Macros that are not integers, with their texts.
     opaque: BTreeMap<&'a str, &'a str>,
     of: NamesOf,
 }
@@ -59,7 +59,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Numbers that were read from the parameters of a captured launch.
+    /// Makes a scope of numbers that were read from the parameters of a captured launch.
     pub fn of_launch(env: Env) -> Self {
         Self {
             shape: "",
@@ -237,6 +237,6 @@ pub fn unit_suffix(text: &str) -> Option<&str> {
     if is_number {
         return text.get(number.len()..);
     }
-    // 1e-3: what looks like a unit is inside the number.
+    // In 1e-3, the part that looks like a unit belongs to the number.
     text.parse::<f64>().is_ok_and(f64::is_finite).then_some("")
 }

@@ -12,10 +12,10 @@ use system::error::Diagnostic;
 /// The part of the file to run. Empty means everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// `kernel`, `kernel/variant`, `kernel@shape`, `kernel/variant@shape`; each part a glob. A case is
-    /// selected by any of them.
+    /// Filters such as `kernel`, `kernel/variant`, `kernel@shape` and `kernel/variant@shape`, in which each part is a
+    /// glob. A case is selected if any filter fits it.
     pub filters: Vec<String>,
-    /// Cases that are selected, too, though the file does not have them: a base has to answer what became of them.
+    /// Cases that are selected although the file does not have them, because a base must say what became of them.
     pub gone: Vec<CaseId>,
     /// The seeds that replace those of the file.
     pub seeds: Option<Vec<u64>>,
@@ -78,7 +78,7 @@ fn replace_values(plan: &mut Plan, selection: &Selection) -> Result<(), Diagnost
     Ok(())
 }
 
-/// Leaves of a plan, and of what it is judged by, what these filters take in.
+/// Keeps the cases and gates of a plan that match these filters.
 pub fn narrow(
     plan: &mut Plan,
     gates: &mut Vec<Gate>,
@@ -122,7 +122,7 @@ pub fn narrow(
                 .filter(|(kernel, _)| *kernel == id.kernel)
                 .count();
             built.contains(&(id.kernel.as_str(), id.variant.as_str()))
-                // Alone, a variant has nothing to differ from.
+                // A variant that is alone has nothing to differ from.
                 && (gate.rule != Rule::HasEffect || siblings > 1)
         }
     });

@@ -22,7 +22,8 @@ impl<'a> Source<'a> {
     /// # Errors
     /// Returns an error for text that is not one YAML document, and for a key without a value.
     pub fn parse(file: &'a str, text: &'a str) -> Result<Self, Diagnostic> {
-        // The typed reading refuses duplicates; here both have to be found, to name the second.
+        // The typed reader refuses duplicate keys. Here both of them must be found, so that the message can name the
+        // second.
         let tree = serde_yaml::from_str_with_options(
             text,
             reader_options(text, DuplicateKeyPolicy::LastWins),
@@ -48,7 +49,7 @@ impl<'a> Source<'a> {
                 .at(file)
                 .help("write one with `gatekeeper init`"));
         }
-        // A key with nothing behind it would read as an empty list of gates.
+        // A key without a value would be read as an empty list of gates.
         if let Some((at, _)) = source.find(|_, node| matches!(node, Some(Tree::Null))) {
             return Err(source.diagnose(
                 &Problem::new(at, "the key has no value")
@@ -200,7 +201,7 @@ impl<'a> Source<'a> {
         self.tree.at
     }
 
-    /// Says in full where the problem is.
+    /// Returns the whole message of a problem, with its place.
     pub fn diagnose(&self, problem: &Problem) -> Diagnostic {
         let mut diagnostic = Diagnostic::new(&problem.message);
         diagnostic.help.clone_from(&problem.help);
@@ -226,7 +227,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Columns from the start of a scalar to the character that the problem is about.
+    /// Returns the number of columns from the start of a scalar to the character that the problem is about.
     fn offset(&self, problem: &Problem) -> u64 {
         let lines: Vec<&str> = self.text.lines().collect();
         match char_at(&lines, problem.at.written) {
@@ -308,7 +309,8 @@ fn reader_options(text: &str, duplicate_keys: DuplicateKeyPolicy) -> serde_yaml:
         with_snippet: false,
         reject_unsupported_tags: true,
         non_finite_float_policy: NonFiniteFloatPolicy::AsString,
-        // A right file is a dozen deep. Reading recurses, and a debug build needs 40 KiB of stack for each level.
+        // A correct file is a dozen levels deep. Reading recurses, and a debug build needs 40 KiB of stack for each
+        // level.
         budget: serde_yaml::budget! {
             max_depth: 32,
             max_nodes: nodes,

@@ -11,10 +11,10 @@ use model::expr::{Name, ValueKind};
 use model::{Codec, CodecScheme, Compare, ElemType, Expr, Num, Role, Tensor};
 use std::collections::BTreeMap;
 
-/// All tensors of a case together; more is a mistake rather than a kernel under test.
+/// The most bytes of all tensors of a case together. More are a mistake rather than a kernel under test.
 const MAX_BYTES: u64 = 16 << 30;
 
-/// Name, as declared, and what was declared.
+/// The name as it was declared, and the declaration.
 pub type Declared<'a> = (&'a Spanned<String>, &'a Spanned<RawTensor>);
 
 pub fn resolve_tensors(
@@ -53,7 +53,7 @@ fn resolve_tensor(
         RawType::Struct(fields) => Some(packed::resolve_struct(fields, &raw.elem, scope)?),
         _ => None,
     };
-    // Structs are bytes.
+    // The elements of structs are bytes.
     let elem = raw.elem.elem().unwrap_or(ElemType::U8);
     let each = layout.as_ref().map_or(elem.size(), |layout| layout.bytes);
     let extent = |formula: &Spanned<Formula>| {
@@ -186,7 +186,7 @@ fn in_bytes(
     (dims, strides)
 }
 
-/// The names of an element's indices, where nothing else is given.
+/// The names of an element's indices, if nothing else is given.
 const INDEX: [&str; 6] = ["i", "j", "k", "l", "m", "n"];
 
 fn resolve_compare(
@@ -371,7 +371,7 @@ fn resolve_codec(
     dims: &[usize],
     scope: &Scope<'_>,
 ) -> Result<Codec, Problem> {
-    // Largest magnitude, and the code of zero where codes are offset.
+    // These are the largest magnitude, and the code of zero if codes are offset.
     let (largest, offset) = match elem {
         ElemType::E4m3 => (448.0, 0),
         ElemType::E5m2 => (57344.0, 0),
@@ -406,7 +406,7 @@ fn resolve_codec(
             let room = elem
                 .range()
                 .map_or(largest, |(low, high)| (high - zero).min(zero - low) as f64);
-            // i8 has one code more below zero than above; -128 of 127 levels is not used.
+            // i8 has one more code below zero than above, and -128 is not one of the 127 levels.
             if count > room {
                 let at = levels.as_ref().map_or(raw.at, |levels| levels.at);
                 return Err(Problem::new(

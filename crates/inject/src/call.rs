@@ -4,7 +4,8 @@ use crate::driver::{CuResult, Handle, LaunchConfig, NOT_FOUND, PER_THREAD, SUCCE
 use capture::Reason;
 use std::ffi::c_void;
 
-/// A launch as the program asks for it, by whichever of the driver's functions.
+/// A launch as the program requests it. Several functions of the driver launch kernels, and this is what all of them
+/// say.
 pub struct Launch {
     pub kernel: Handle,
     pub grid: [u32; 3],
@@ -18,7 +19,8 @@ pub struct Launch {
 
 /// The values of a kernel's parameters.
 pub enum Arguments {
-    /// In the driver's own two ways: a pointer to each, or a buffer. They are the program's, and hold during its call.
+    /// The driver's own two forms: a pointer to each value, or a buffer. Both belong to the program, and are valid
+    /// during its call.
     Given {
         parameters: *mut *mut c_void,
         extra: *mut *mut c_void,
@@ -67,7 +69,7 @@ impl Launch {
             2 => self.cooperative = x != 0,
             4 if x != 0 => self.cluster = Some([x, y, z]),
             6 => self.programmatic = x != 0,
-            // Priorities, events and hints: none changes a result.
+            // Priorities, events and hints change no result.
             _ => {}
         }
     }
@@ -93,7 +95,7 @@ impl Launch {
             match code {
                 SUCCESS => {}
                 NOT_FOUND => return Err(refused("cuFuncGetParamInfo", code)),
-                // There are no more.
+                // The kernel has no further parameter.
                 _ => break,
             }
             let value = match (given.is_null(), find_buffer(extra)) {
@@ -116,7 +118,7 @@ fn find_buffer(extra: *mut *mut c_void) -> Option<*const u8> {
     if extra.is_null() {
         return None;
     }
-    // Pairs of a name and a value, and a NULL.
+    // The list has pairs of a name and a value, and ends with a NULL.
     for pair in 0..4 {
         // SAFETY: the driver reads the same pairs up to the NULL.
         let name = unsafe { extra.add(2 * pair).read() };
@@ -135,7 +137,7 @@ pub fn is_recorded(stream: Handle) -> bool {
     let mut status = 0;
     // SAFETY: the driver writes one number.
     let code = unsafe { driver().is_capturing(stream, &raw mut status) };
-    // The default stream says so with an error while another one is recorded.
+    // The default stream gives an error while another stream is recorded.
     code != SUCCESS || status != 0
 }
 

@@ -13,7 +13,7 @@ pub type Handle = *mut c_void;
 pub const SUCCESS: CuResult = 0;
 pub const OUT_OF_MEMORY: CuResult = 2;
 pub const INVALID_VALUE: CuResult = 1;
-/// Where the driver lacks a function that is called: CUDA_ERROR_NOT_FOUND.
+/// The code for a function that the driver lacks, CUDA_ERROR_NOT_FOUND.
 pub const NOT_FOUND: CuResult = 500;
 /// The value of CU_STREAM_PER_THREAD in cuda.h.
 pub const PER_THREAD: usize = 2;
@@ -29,7 +29,7 @@ pub struct LaunchConfig {
     pub attribute_count: c_uint,
 }
 
-/// CUlaunchAttribute: the value is a union of 64 bytes.
+/// The layout of CUlaunchAttribute in cuda.h. The value is a union of 64 bytes.
 #[repr(C)]
 pub struct LaunchAttribute {
     pub id: c_uint,
@@ -37,7 +37,7 @@ pub struct LaunchAttribute {
     pub value: [c_uint; 16],
 }
 
-/// CUDA_KERNEL_NODE_PARAMS_v2. Version 1 ends before `kernel`.
+/// The layout of CUDA_KERNEL_NODE_PARAMS_v2 in cuda.h. Version 1 ends before `kernel`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct KernelNodeParameters {
@@ -101,7 +101,7 @@ pub const READ_WRITE: c_uint = 3;
 
 macro_rules! driver {
     ($($(#[$meta:meta])* $name:ident = $symbol:ident($($argument:ident: $type:ty),*);)*) => {
-        /// Functions that this library calls itself.
+        /// The driver's functions that this library calls itself.
         pub struct Driver {
             $($name: Option<unsafe extern "C" fn($($type),*) -> CuResult>,)*
         }
@@ -126,9 +126,8 @@ macro_rules! driver {
 
             $(
                 $(#[$meta])*
-                ///
                 /// # Safety
-                /// As of the driver's function.
+                /// As for the driver's function.
                 pub unsafe fn $name(&self, $($argument: $type),*) -> CuResult {
                     match self.$name {
                         // SAFETY: the caller keeps to the driver's rules.
@@ -146,7 +145,7 @@ driver! {
     get_proc_address = cuGetProcAddress_v2(
         symbol: *const c_char, found: *mut *mut c_void, version: c_int, flags: u64, status: *mut c_int
     );
-    /// Waits for all work of the context.
+    /// Waits for all work of the current context.
     synchronize = cuCtxSynchronize();
     /// Returns the device of the current context.
     current_device = cuCtxGetDevice(device: *mut c_int);
@@ -168,7 +167,7 @@ driver! {
     set_access = cuMemSetAccess(address: Address, bytes: usize, access: *const Access, count: usize);
     /// Unmaps the memory at an address.
     unmap = cuMemUnmap(address: Address, bytes: usize);
-    /// Lets go of memory; it is freed once it has no address.
+    /// Releases memory, which is freed once it has no address.
     release = cuMemRelease(handle: u64);
     /// Copies memory from the device to the host.
     read = cuMemcpyDtoH_v2(to: *mut c_void, from: Address, bytes: usize);
@@ -178,13 +177,13 @@ driver! {
     address_range = cuMemGetAddressRange_v2(base: *mut Address, bytes: *mut usize, address: Address);
     /// Returns a property of the memory at an address.
     pointer_attribute = cuPointerGetAttribute(value: *mut c_void, attribute: c_int, address: Address);
-    /// The pool that a device starts with.
+    /// Returns the pool that a device starts with.
     default_pool = cuDeviceGetDefaultMemPool(pool: *mut Handle, device: c_int);
-    /// The pool that a device allocates from now.
+    /// Returns the pool that a device allocates from now.
     current_pool = cuDeviceGetMemPool(pool: *mut Handle, device: c_int);
-    /// Whether launches into this stream are recorded.
+    /// Returns whether launches into this stream are recorded.
     is_capturing = cuStreamIsCapturing(stream: Handle, status: *mut c_int);
-    /// How calls of this thread affect graphs that are recorded.
+    /// Exchanges the mode that says how calls of this thread affect graphs that are recorded.
     exchange_capture_mode = cuThreadExchangeStreamCaptureMode(mode: *mut c_int);
     /// Returns the nodes of a graph.
     graph_nodes = cuGraphGetNodes(graph: Handle, nodes: *mut Handle, count: *mut usize);
@@ -192,19 +191,19 @@ driver! {
     graph_edges = cuGraphGetEdges_v2(
         graph: Handle, from: *mut Handle, to: *mut Handle, data: *mut u64, count: *mut usize
     );
-    /// Its edges, before there was data on them.
+    /// Returns the edges of a graph. Older drivers have this function, which knows no data of edges.
     graph_plain_edges = cuGraphGetEdges(graph: Handle, from: *mut Handle, to: *mut Handle, count: *mut usize);
     /// Returns the type of a node.
     node_type = cuGraphNodeGetType(node: Handle, kind: *mut c_int);
-    /// The launch of a kernel's node.
+    /// Returns the launch of a kernel's node.
     kernel_node = cuGraphKernelNodeGetParams_v2(node: Handle, parameters: *mut KernelNodeParameters);
-    /// An attribute of a kernel's node.
+    /// Returns an attribute of a kernel's node.
     kernel_node_attribute = cuGraphKernelNodeGetAttribute(node: Handle, attribute: c_int, value: *mut [c_uint; 16]);
-    /// Whether an instance of a graph runs a node.
+    /// Sets whether an instance of a graph runs a node.
     node_set_enabled = cuGraphNodeSetEnabled(instance: Handle, node: Handle, enabled: c_uint);
     /// Destroys a graph of the program's.
     graph_destroy = cuGraphDestroy(graph: Handle);
-    /// Offset and size of a parameter of a CUfunction.
+    /// Returns offset and size of a parameter of a CUfunction.
     function_parameter = cuFuncGetParamInfo(function: Handle, index: usize, offset: *mut usize, bytes: *mut usize);
     /// Returns offset and size of a parameter of a CUkernel.
     kernel_parameter = cuKernelGetParamInfo(kernel: Handle, index: usize, offset: *mut usize, bytes: *mut usize);
@@ -243,7 +242,7 @@ driver! {
     library_get_global = cuLibraryGetGlobal(
         address: *mut Address, bytes: *mut usize, library: Handle, name: *const c_char
     );
-    /// A tensor map, for copies of tiles.
+    /// Encodes a tensor map for copies of tiles.
     encode_tiled = cuTensorMapEncodeTiled(
         map: *mut c_void, data_type: c_uint, rank: c_uint, address: *mut c_void,
         extents: *const u64, strides: *const u64, box_extents: *const u32, steps: *const u32,
@@ -258,9 +257,9 @@ driver! {
     );
     /// Changes the address in a tensor map to another tensor's.
     replace_address = cuTensorMapReplaceAddress(map: *mut c_void, address: *mut c_void);
-    /// The module of a library in the current context.
+    /// Returns the module of a library in the current context.
     library_get_module = cuLibraryGetModule(module: *mut Handle, library: Handle);
-    /// The function of a kernel in the current context.
+    /// Returns the function of a kernel in the current context.
     kernel_get_function = cuKernelGetFunction(function: *mut Handle, kernel: Handle);
 }
 

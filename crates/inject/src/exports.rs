@@ -11,7 +11,7 @@ use graph::*;
 use memory::*;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
-/// The driver's function under the same name, found once.
+/// Returns the driver's function with the same name, which is looked up once.
 macro_rules! real {
     ($name:ident, $type:ty) => {{
         static REAL: std::sync::OnceLock<Option<$type>> = std::sync::OnceLock::new();
@@ -66,7 +66,7 @@ exported! {
 /// The value of CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM in cuda.h.
 const PER_THREAD_FLAG: u64 = 2;
 
-/// Functions with another one for the default stream of each thread.
+/// Functions that have a second form, for the default stream of each thread.
 const HAVE_PER_THREAD: [&[u8]; 11] = [
     b"cuLaunchKernel",
     b"cuLaunchKernelEx",
@@ -105,10 +105,10 @@ fn exported_name(symbol: &[u8], version: c_int, flags: u64) -> Vec<u8> {
     name
 }
 
-/// Puts one of ours in the place of the driver's.
+/// Replaces the driver's function by ours, if we have one.
 ///
 /// # Safety
-/// As of cuGetProcAddress, which has succeeded.
+/// As for cuGetProcAddress, which must have succeeded.
 unsafe fn replace(symbol: *const c_char, found: *mut *mut c_void, version: c_int, flags: u64) {
     // SAFETY: the driver has read the name and written the pointer.
     let (name, found) = unsafe { (CStr::from_ptr(symbol), &mut *found) };
@@ -118,7 +118,7 @@ unsafe fn replace(symbol: *const c_char, found: *mut *mut c_void, version: c_int
     }
 }
 
-// Each of these has the driver's own type and rules.
+// Each of these functions has the type and the rules of the driver's own.
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuGetProcAddress_v2(
@@ -609,7 +609,7 @@ mod tests {
             name("cuGraphInstantiate", 13_000, 0),
             "cuGraphInstantiateWithFlags"
         );
-        // Five parameters, and not followed.
+        // This form has five parameters, and is not followed.
         assert_eq!(name("cuGraphInstantiate", 11_040, 0), "cuGraphInstantiate");
         let begin = name("cuStreamBeginCapture", 12_000, 2);
         assert_eq!(begin, "cuStreamBeginCapture_v2_ptsz");

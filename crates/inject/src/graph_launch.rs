@@ -136,7 +136,7 @@ impl State {
                 extra: parameters.extra,
             },
         };
-        // The program may free what the node's parameters are in.
+        // The program may free the memory that the node's parameters are in.
         launch.arguments = Arguments::Copied(launch.read_arguments(kernel.is_kernel)?);
         for attribute in ATTRIBUTES {
             let mut value = [0; 16];
@@ -189,7 +189,7 @@ pub fn launch(instance: Handle, stream: Handle, run: &dyn Fn() -> CuResult) -> C
     let Some(mut state) = state() else {
         return run();
     };
-    // It becomes a node of the graph that is recorded.
+    // The launch becomes a node of the graph that is recorded.
     if state.memory.is_recording() && is_recorded(stream) {
         drop(state);
         return run();
@@ -287,7 +287,7 @@ fn run_apart(
     }
 }
 
-/// Nodes that are switched off, and on again at the end.
+/// Nodes that are switched off. Dropping this switches them on again.
 struct Switches<'a> {
     instance: Handle,
     nodes: &'a [Node],
@@ -306,7 +306,7 @@ impl<'a> Switches<'a> {
     }
 
     fn set(&self, node: &Node, on: bool) {
-        // It worked before with the same node.
+        // The call worked before with the same node.
         let _ = self.try_set(node, on);
     }
 

@@ -24,11 +24,11 @@ struct Kept {
 
 pub struct Instance {
     pub graph: usize,
-    /// In an order that the edges allow.
+    /// The nodes in an order that the edges allow.
     pub nodes: Vec<Node>,
-    /// The kernels in them that are to be captured, each once.
+    /// The kernels among the nodes that are to be captured, each once.
     pub kernels: BTreeSet<Handle>,
-    /// Why its nodes cannot run one after the other.
+    /// The reason for which its nodes cannot run one after the other.
     pub obstacle: Option<Reason>,
 }
 
@@ -38,7 +38,7 @@ pub struct Node {
 }
 
 pub enum Work {
-    /// A kernel that is to be captured.
+    /// The launch of a kernel that is to be captured.
     Kernel(Box<Launch>),
     /// Other work, which can be switched off.
     Other,
@@ -96,7 +96,7 @@ impl Graphs {
     pub fn keep(&mut self, graph: Handle) -> Option<CuResult> {
         let kept = self.graphs.get_mut(&graph.addr())?;
         if std::mem::replace(&mut kept.destroyed, true) {
-            // As the driver says of a graph that is gone.
+            // The driver answers this for a graph that does not exist.
             Some(INVALID_VALUE)
         } else {
             Some(SUCCESS)
@@ -188,7 +188,7 @@ mod tests {
             order(&[4, 3, 2, 1], &[(1, 2), (1, 3), (2, 4), (3, 4)]),
             [1, 2, 3, 4]
         );
-        // An edge may be there twice, with other ports.
+        // An edge may occur twice, with other ports.
         assert_eq!(order(&[2, 1], &[(1, 2), (1, 2)]), [1, 2]);
     }
 }

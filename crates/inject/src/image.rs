@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
-/// fatbinary_section.h: the struct that nvcc puts before a fat binary.
+/// The first word of the struct that nvcc puts before a fat binary, in fatbinary_section.h.
 const WRAPPER: u32 = 0x466243b1;
 /// The first word of fatBinaryHeader, in cuda's fatbinary.h.
 const FAT_BINARY: u32 = 0xba55ed50;
@@ -60,7 +60,7 @@ unsafe fn elf_bytes(at: *const u8) -> Option<usize> {
         let header = sections + section * section_size;
         // SAFETY: within the table of sections.
         let kind = unsafe { at.add(header + 4).cast::<u32>().read_unaligned() };
-        // SHT_NOBITS takes no place in the file.
+        // SHT_NOBITS: the section has no bytes in the file.
         if kind != 8 {
             end = end.max(usized(word(header + 0x18))?.checked_add(usized(word(header + 0x20))?)?);
         }

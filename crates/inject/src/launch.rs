@@ -36,7 +36,7 @@ impl Launch {
         let Some((kernel, region)) = state.choose(self.kernel) else {
             let is_recording = state.memory.is_recording();
             drop(state);
-            // A launch that is recorded is none, and what is settled counts as one.
+            // A launch that is recorded does not run yet, and a settled handle would count it.
             if !is_recording {
                 settle(self.kernel, generation, counter);
             }
@@ -50,7 +50,7 @@ impl Launch {
         self.record(&mut state, (&kernel, region), run)
     }
 
-    /// Writes down a launch that was chosen. `run` runs exactly once, also where our own part fails, and once more before
+    /// Writes down a launch that was chosen. `run` runs exactly once, even if our own part fails, and once more before
     /// that if the inputs are to be random.
     pub fn record(
         &self,
@@ -194,7 +194,7 @@ impl Launch {
         })
     }
 
-    /// Stores what was before and what is now.
+    /// Reads the memory after the launch, and stores what was before and what is now.
     fn after(
         &self,
         state: &mut State,
@@ -271,11 +271,11 @@ struct Before {
     parameters: Vec<(usize, Vec<u8>)>,
     memory: BTreeMap<Address, Vec<u8>>,
     variables: Vec<ReadVariable>,
-    /// Where floats in the memory are not the program's.
+    /// The account of replaced floats, if the floats in the memory are not the program's.
     random: Option<RandomInputs>,
 }
 
-/// The program's own memory, which it gets back at the end.
+/// The program's own memory, which it gets back when this is dropped.
 #[derive(Default)]
 struct Own(Vec<(Address, Vec<u8>)>);
 
@@ -290,7 +290,7 @@ impl Own {
 
 impl Drop for Own {
     fn drop(&mut self) {
-        // After a fault nothing can be written, and the program cannot go on.
+        // After a fault nothing can be written, and the program cannot continue either.
         let _ = synchronize();
         for (address, content) in &self.0 {
             let _ = write(*address, content);
@@ -298,7 +298,7 @@ impl Drop for Own {
     }
 }
 
-/// Variables of a module may not be larger, in bytes.
+/// The largest variable of a module that is read, in bytes.
 const LARGEST_VARIABLE: u64 = 64 << 20;
 
 /// A variable of a kernel's module.
@@ -306,7 +306,7 @@ struct ReadVariable {
     name: String,
     address: Address,
     content: Vec<u8>,
-    /// Whether it is not as loading made it.
+    /// True if its content differs from what loading makes of it.
     is_set: bool,
 }
 
@@ -319,7 +319,7 @@ fn read_variables(kernel: &Kernel) -> Result<Vec<ReadVariable>, Reason> {
     let runs = |arch: model::Arch| arch.runs_on(major, minor);
     let code = binary::find_code(module, &kernel.symbol, runs).map_err(damaged)?;
     let Some(code) = code else {
-        // PTX that the driver compiled.
+        // The module is PTX that the driver compiled.
         return Err(Reason::NoCode);
     };
     let mut variables = Vec::new();
@@ -341,7 +341,7 @@ fn read_variables(kernel: &Kernel) -> Result<Vec<ReadVariable>, Reason> {
                 driver().module_get_global(at, of, owner, name.as_ptr())
             }
         };
-        // One that the driver does not know by name has not been written by name either.
+        // A variable that the driver does not know by name cannot have been written by name either.
         if code != SUCCESS {
             continue;
         }
@@ -372,7 +372,7 @@ const HOST: u64 = 1;
 
 /// Returns the kind of memory at an address that capture did not place, or `None` if the driver knows no memory there.
 fn find_other_memory(address: Address, current: Option<c_int>) -> Option<MemoryKind> {
-    // Smaller numbers are sizes and strides: asking costs a call.
+    // Smaller numbers are sizes and strides, and asking the driver about them would cost a call.
     if address < 1 << 32 || address >> 57 != 0 {
         return None;
     }

@@ -6,7 +6,7 @@ use capture::Launched;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// By symbol, each as often as one launch launches it, and by region.
+/// The symbols that one launch launches, each as often as it does, and the region.
 type Key = (Vec<String>, Option<String>);
 
 #[derive(Default)]

@@ -10,7 +10,7 @@
 //! The program must not notice. A call that is not followed goes to the driver as it came, and a launch that cannot be
 //! captured is left out, with its name and the reason.
 
-// The driver's own functions have up to eleven.
+// Some of the driver's own functions have eleven arguments.
 #![allow(clippy::too_many_arguments)]
 
 mod call;
@@ -21,7 +21,7 @@ mod graphs;
 mod image;
 mod launch;
 mod launches;
-// On other processors only programs that link the driver are seen.
+// On other processors, only programs that link the driver can be captured.
 #[cfg(target_arch = "x86_64")]
 mod lookup;
 mod mappings;

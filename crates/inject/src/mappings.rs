@@ -7,19 +7,19 @@ use std::ffi::c_int;
 
 #[derive(Default)]
 pub struct Mappings {
-    /// Memory without an address that the program made on a device, by handle.
+    /// Memory that the program made on a device and that has no address of its own, by handle.
     memory: BTreeMap<u64, c_int>,
-    /// Bytes and device of what it reserved in our range.
+    /// The size and the device of each range that it reserved in our range.
     reserved: BTreeMap<Address, (u64, c_int)>,
     mapped: BTreeMap<Address, Mapped>,
-    /// At how many addresses a handle's memory is.
+    /// The number of addresses at which a handle's memory is mapped.
     uses: BTreeMap<u64, u32>,
 }
 
 struct Mapped {
     bytes: u64,
     handle: u64,
-    /// `None` of memory that was imported, or is not the device's own.
+    /// The device, or `None` for memory that was imported or is not the device's own.
     ordinal: Option<c_int>,
 }
 
@@ -114,7 +114,7 @@ impl Mappings {
     }
 }
 
-/// Addresses that still have memory, or that are not all that was reserved.
+/// The error for addresses that still have memory, or that are not all that was reserved.
 pub struct NotFree;
 
 #[cfg(test)]
@@ -151,7 +151,8 @@ mod tests {
     #[test]
     fn memory_that_a_replay_cannot_have_is_not_placed() {
         let mut mappings = mappings();
-        // Imported, at two addresses, and on another device: a tensor may reach from the piece before into it.
+        // This piece is imported, mapped at two addresses, and on another device. A tensor may reach into it from the
+        // piece before.
         mappings.create(4, 1);
         for handle in [9, 2, 4] {
             mappings.map(104, 2, handle);

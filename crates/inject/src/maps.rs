@@ -9,12 +9,12 @@ use std::ffi::{c_int, c_uint};
 /// The size of a CUtensorMap in bytes.
 pub const MAP_BYTES: usize = 128;
 pub type MapBytes = [u8; MAP_BYTES];
-/// Kernels can read a map only at multiples of this.
+/// The alignment of maps: kernels can read a map only at multiples of this.
 const ALIGNMENT: usize = 64;
-/// Bytes of a map by which it is looked for.
+/// The number of bytes by which a map is looked for.
 const FIRST: usize = 8;
 
-/// A program that makes a map for each launch must not fill the memory.
+/// The most maps that are kept. A program that makes a map for each launch must not fill the memory.
 const MOST: usize = 1 << 16;
 
 /// The encoded maps, by their bytes.
@@ -53,7 +53,7 @@ impl Maps {
     /// Returns the maps in a parameter of a launch, or in memory. Both are aligned as maps are. The offset of a map in
     /// a parameter need not be, as it is counted from where the driver puts the parameters.
     pub fn find(&self, bytes: &[u8]) -> Vec<PlacedMap> {
-        // Most programs make none, and memory is large: a word tells nearly all places that have none.
+        // Most programs make no maps, and memory is large. A single word excludes nearly all places.
         if self.known.is_empty() {
             return Vec::new();
         }
@@ -113,7 +113,7 @@ pub unsafe fn describe(given: &Given, boxes: &GivenBoxes) -> EncodedMap {
         8 => MapElement::F64,
         9 => MapElement::Bf16,
         11 => MapElement::Tf32,
-        // f32 and tf32 whose subnormal numbers are flushed, and packed numbers of 4 and 6 bits.
+        // These are f32 and tf32 whose subnormal numbers are flushed, and packed numbers of 4 and 6 bits.
         number => return EncodedMap::DataType { number },
     };
     let swizzle = match given.swizzle {
@@ -141,7 +141,7 @@ pub unsafe fn describe(given: &Given, boxes: &GivenBoxes) -> EncodedMap {
                     channels,
                     pixels,
                 } => Boxes::Im2col(Im2col {
-                    // All dimensions but channels and images.
+                    // The lists have all dimensions except channels and images.
                     lower: list(lower, rank.saturating_sub(2)),
                     upper: list(upper, rank.saturating_sub(2)),
                     channels,

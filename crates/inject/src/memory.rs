@@ -32,13 +32,14 @@ pub struct Memory {
     /// The bytes of each allocation and the device that holds it, by address.
     allocations: BTreeMap<Address, (u64, c_int)>,
     pub mappings: Mappings,
-    /// Pools of the program, and the device that they allocate on.
+    /// The program's pools, and the device on which each allocates.
     pools: BTreeMap<usize, c_int>,
-    /// Streams that are recorded into a graph: the GPU must not be waited for meanwhile.
+    /// Streams that are recorded into a graph. While there are any, nothing may wait for the GPU.
     recorded: BTreeSet<Handle>,
-    /// Freed in the order of a stream, which may have it again: by device, stream and size.
+    /// Memory that was freed in the order of a stream, and that this stream may have again: by device, stream and size.
     cached: BTreeMap<(c_int, Handle, u64), Vec<Address>>,
-    /// Freed by the program, and not to be used again before the GPU was waited for: address, size, device.
+    /// Memory that the program freed, and that may be used again only after the GPU was waited for: address, size,
+    /// device.
     freed: Vec<(Address, u64, c_int)>,
     /// The number of bytes in `cached` and `freed`.
     idle: u64,
@@ -114,7 +115,7 @@ impl Memory {
         device.as_mut().ok_or(Unplaced::Elsewhere)
     }
 
-    /// Addresses for the program, without memory.
+    /// Reserves addresses for the program, without memory.
     pub fn reserve(&mut self, bytes: u64) -> Option<Address> {
         let ordinal = current_device()?;
         if bytes == 0 || !bytes.is_multiple_of(PAGE) {
@@ -209,7 +210,7 @@ impl Memory {
         let (bytes, ordinal) = self.allocations.remove(&address)?;
         let size = size_of(bytes);
         self.idle += size;
-        // Each thread has another stream under this name.
+        // In each thread, this name means another stream.
         if stream.addr() == PER_THREAD {
             self.freed.push((address, size, ordinal))
         } else {
@@ -223,7 +224,7 @@ impl Memory {
         })
     }
 
-    /// Waits for the GPU, and makes room of what was freed.
+    /// Waits for the GPU, and makes the freed memory available again.
     fn give_back(&mut self, also_cached: bool) -> CuResult {
         // SAFETY: asks for nothing but time.
         let code = unsafe { driver().synchronize() };
@@ -254,7 +255,7 @@ impl Memory {
 
     /// Returns the memory around an address: an allocation, or memory that the program mapped itself.
     pub fn around(&self, address: Address) -> Option<(Address, u64)> {
-        // Most words are no addresses at all.
+        // Most words are not addresses at all.
         let ordinal = c_int::try_from(ordinal_of(address)?).ok()?;
         self.devices.get(&ordinal)?;
         let allocation = self.allocation_around(address);
@@ -301,7 +302,7 @@ impl Device {
         if let Some(address) = self.small.take(size) {
             return Ok(address);
         }
-        // A GPU that is nearly full may have a page left.
+        // A GPU that is nearly full may still have a page.
         let shared = match self.map(SHARED, ordinal) {
             Err(OUT_OF_MEMORY) => (self.map(PAGE, ordinal)?, PAGE),
             shared => (shared?, SHARED),

@@ -6,12 +6,12 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::ops::Range;
 
-/// Bytes that are floats of one format or none. Allocations of CUDA are aligned to this, and tensors that PyTorch puts into
-/// one allocation to twice as much.
+/// The size in bytes of a granule, which is floats of one format or nothing. Allocations of CUDA are aligned to this,
+/// and tensors that PyTorch puts into one allocation to twice as much.
 const GRANULE: usize = 256;
 
-/// Captures of two versions of a program are to have the same values, so these depend on the address alone, and their signs on
-/// whether there is a negative one.
+/// The seed of the values. Captures of two versions of a program must have the same values, so these depend only on the
+/// address, and their signs on whether any value is negative.
 const SEED: u64 = 0x67617465_6b656570;
 
 /// The number of common floats for which one tiny float is allowed.
@@ -23,7 +23,7 @@ struct Format {
     bytes: usize,
     /// The number of bits below the exponent.
     fraction: u32,
-    /// The largest exponent: infinities and NaN.
+    /// The largest exponent, which means infinities and NaN.
     infinite: u64,
     /// Exponents, with their bias, of common floats. The smaller ones are seldom in floats, and often in integers.
     common: Range<u64>,
@@ -61,14 +61,14 @@ const F64: Format = Format {
     common: 959..1087,
 };
 
-/// How a word reads in a format.
+/// The ways in which a word can be read in a format.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reading {
     Common,
-    /// Zeros, infinities, and NaN of the wide formats: masks and padding.
+    /// Zeros, infinities, and NaN of the wide formats, which are masks and padding.
     Special,
     Tiny,
-    /// Too large, or NaN of the narrow formats, which small negative integers read as.
+    /// Words that are too large, or NaN of the narrow formats: small negative integers look like these.
     Other,
 }
 
@@ -142,7 +142,7 @@ impl Format {
     }
 }
 
-/// Replaces what can only be floats in memory that starts at an address. Zeros, infinities and tiny values stay.
+/// Replaces what can only be floats, in memory that starts at an address. Zeros, infinities and tiny values stay.
 pub fn replace_floats(
     address: u64,
     content: &mut [u8],
@@ -171,7 +171,7 @@ pub fn count_nonzero(bytes: &[u8]) -> u64 {
 /// The format and the places of a granule's floats.
 struct Floats {
     format: &'static Format,
-    /// Whether those that are not common are floats all the same.
+    /// True if the words that are not common floats are floats, too.
     has_outliers: bool,
 }
 
@@ -203,7 +203,7 @@ fn find_floats(granule: &[u8], is_pointer: &dyn Fn(u64) -> bool) -> Option<Float
     // With their lower halves zero, whole numbers read as f16.
     let half = [&F16, &BF16].into_iter().find(|bits| bits.fits(granule));
     let half = half.filter(|_| !are_zero(2, 0));
-    // Two narrow floats next to each other read as a wide one, and hardly the other way round.
+    // Two narrow floats next to each other look like a wide one. The reverse hardly happens.
     let wide = half.or(single).or(double)?;
     let narrower: &[&'static Format] = match wide.bytes {
         2 => &[],
@@ -236,9 +236,9 @@ fn replace(
     account: &mut RandomInputs,
 ) {
     let format = floats.format;
-    // Narrower floats with zeros between them may read so, and the zeros stay.
+    // Narrower floats with zeros between them may be read as this format, and the zeros stay.
     let is_coarse = format.is_coarse(granule);
-    // Probabilities, variances and numbers of steps are not negative, and roots are taken of them.
+    // Probabilities, variances and numbers of steps are never negative, and programs take roots of them.
     let is_signed = words(granule, format.bytes)
         .any(|word| format.read(word) == Reading::Common && format.is_negative(word));
     let mut words_of = granule.chunks_exact_mut(format.bytes);
@@ -273,7 +273,7 @@ fn draw_half(random: u64) -> u16 {
 
 /// Returns a float between 0 and 1.
 fn draw_single(random: u64) -> f32 {
-    // Odd, and of the 24 bits that an f32 has.
+    // The number is odd, and has the 24 bits of an f32.
     ((random >> 41) as f32 * 2.0 + 1.0) * 2f32.powi(-24)
 }
 

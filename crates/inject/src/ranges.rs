@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Free ranges: start and bytes. No two of them touch.
+/// The free ranges by their start, with their sizes in bytes. No two of them touch.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Ranges(BTreeMap<u64, u64>);
 
@@ -18,7 +18,7 @@ impl Ranges {
         Some(start)
     }
 
-    /// Makes a part free that is not.
+    /// Makes a part free again that was taken.
     pub fn give(&mut self, start: u64, bytes: u64) {
         let mut joined = (start, bytes);
         if let Some((&before, &free)) = self.0.range(..start).next_back()

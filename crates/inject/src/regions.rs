@@ -26,10 +26,10 @@ unsafe extern "C" fn gatekeeper_region_begin(name: *const c_char) {
     unsettle();
 }
 
-/// Ends the region of this name that began last: threads may end theirs in any order.
+/// Ends the region of this name that began last. Threads may end their regions in any order.
 ///
 /// # Safety
-/// `name` is a C string.
+/// `name` must be a C string.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn gatekeeper_region_end(name: *const c_char) {
     // SAFETY: as the caller says.

@@ -20,7 +20,8 @@ const PLACES: usize = 1024;
 pub type Counter = Option<&'static AtomicU64>;
 
 thread_local! {
-    /// Each at the place that its handle says, with the generation that it was settled in.
+    /// The table of a thread. Each handle is at the place that its value gives, with the generation in which it was
+    /// settled.
     static SETTLED: [Cell<(usize, u64, Counter)>; PLACES] =
         const { [const { Cell::new((0, 0, None)) }; PLACES] };
 }

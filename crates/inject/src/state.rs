@@ -34,24 +34,24 @@ pub struct State {
     pub graphs: Graphs,
     /// The counts of all launches, captured or not.
     pub launches: Launches,
-    /// How many launches of a kernel were captured, by symbol and region.
+    /// The number of captured launches of each kernel, by symbol and region.
     taken: BTreeMap<String, BTreeMap<Option<String>, u32>>,
     left_out: BTreeSet<(String, Reason)>,
-    /// How many launches of a kernel could not be captured, by symbol.
+    /// The number of failed attempts to capture each kernel, by symbol.
     failed: BTreeMap<String, u32>,
     /// The process to which this state belongs. A fork of it has no state of its own, and no device either.
     pid: u32,
 }
 
-/// A kernel as the program has it.
+/// A kernel as the program knows it.
 #[derive(Clone)]
 pub struct Kernel {
     pub symbol: String,
     pub module: Option<Rc<Vec<u8>>>,
-    /// The CUmodule or CUlibrary that it was asked of.
+    /// The CUmodule or CUlibrary from which the program got it.
     pub owner: usize,
     pub is_of_library: bool,
-    /// Whether it is a CUkernel, and not a CUfunction.
+    /// True for a CUkernel, and false for a CUfunction.
     pub is_kernel: bool,
     pub is_selected: bool,
 }
@@ -59,7 +59,8 @@ pub struct Kernel {
 // SAFETY: all of it is behind one mutex, and no `Rc` leaves it.
 unsafe impl Send for State {}
 
-/// Each attempt waits for the GPU: a kernel that cannot be captured must not slow the program down for ever.
+/// The most failed attempts for a kernel. Each waits for the GPU, and a kernel that cannot be captured must not slow
+/// the program down for ever.
 const MOST_ATTEMPTS: u32 = 3;
 
 static STATE: OnceLock<Option<Mutex<State>>> = OnceLock::new();
@@ -76,7 +77,8 @@ unsafe extern "C" {
     fn atexit(end: extern "C" fn()) -> c_int;
 }
 
-/// Writes how often kernels were launched. Nothing where a thread that waits for ever has the state: the program may end.
+/// Writes how often kernels were launched. Writes nothing if a thread that waits for ever holds the state, because the
+/// program must be able to end.
 extern "C" fn end() {
     let state = STATE.get().and_then(Option::as_ref);
     let Some(Ok(mut state)) = state.map(Mutex::try_lock) else {

@@ -13,7 +13,7 @@ unsafe extern "C" {
 const NEXT: *mut c_void = ptr::without_provenance_mut(usize::MAX);
 const LAZY: c_int = 1;
 
-/// The versions under which glibc has `dlsym`: of x86-64, of aarch64, and since 2.34 of both.
+/// The versions under which glibc has `dlsym`: on x86-64, on aarch64, and on both since 2.34.
 const VERSIONS: [&CStr; 3] = [c"GLIBC_2.2.5", c"GLIBC_2.17", c"GLIBC_2.34"];
 
 pub static REAL: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());

@@ -1,4 +1,5 @@
-//! Why kernels of two compiled files changed: their machine code, by the rules of `explain` that need no run.
+//! Explains why kernels of two compiled files changed: compares their machine code by those rules of `explain` that
+//! need no run.
 
 use artifact::{MachineCode, Matched, Records};
 use build::code::{Reader, name_files_alike};
@@ -15,7 +16,7 @@ use std::path::Path;
 use system::cache::Cache;
 use system::error::Result;
 
-/// More are not disassembled: it takes up to a second for each, and nobody reads them.
+/// The most kernels that are disassembled. Each takes up to a second, and nobody reads more.
 const MOST_EXPLAINED: usize = 100;
 
 /// Explains the kernels that failed, the costliest first. If none failed, explains the kernels whose code differs.
@@ -137,7 +138,7 @@ fn explain_kernel(
     let base = compiled(unit, &facts.base, code.map(|code| &code.base));
     let head = compiled(unit, &facts.head, code.map(|code| &code.head));
     let mut causes = explain_compiled(base, head);
-    // Where code could not be compared, that no rule knows more says nothing.
+    // If code could not be compared, it means nothing that no rule found a cause.
     causes.retain(|cause| gaps.is_empty() || cause.class != CauseClass::CodeChanged);
     Explanation {
         wrong: None,

@@ -271,7 +271,7 @@ pub unsafe extern "C" fn cuGraphExecNodeSetParams(
     parameters: *mut c_void,
 ) -> CuResult {
     type Function = unsafe extern "C" fn(Handle, Handle, *mut c_void) -> CuResult;
-    /// CUgraphNodeParams: the type, and 16 bytes behind it the parameters of that type.
+    /// The offset in CUgraphNodeParams from the type to the parameters of that type.
     const BEHIND_TYPE: usize = 16;
     const KERNEL: c_int = 0;
     // SAFETY: the program's own call, and the struct that the driver has taken.

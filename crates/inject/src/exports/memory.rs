@@ -46,7 +46,7 @@ pub unsafe extern "C" fn cuMemAllocPitch_v2(
     height: usize,
     element: c_uint,
 ) -> CuResult {
-    /// The driver's pitch on every GPU since sm_50.
+    /// The pitch that the driver uses on every GPU since sm_50.
     const ALIGNMENT: usize = 512;
     let row = width.next_multiple_of(ALIGNMENT);
     let bytes = row.checked_mul(height);
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn cuMemGetAddressRange_v2(
     bytes: *mut usize,
     address: Address,
 ) -> CuResult {
-    // Allocations that share a page would come as one.
+    // Allocations that share a page would be reported as one.
     let Some((start, length)) = quietly(|| state()?.memory.allocation_around(address)) else {
         // SAFETY: the program's own call.
         return unsafe { driver().address_range(base, bytes, address) };
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn cuMemPoolCreate(
         quietly(|| {
             // SAFETY: the driver has read them, and has written the handle.
             let (properties, pool) = unsafe { (properties.as_ref()?, pool.read()) };
-            // A pool with handles shares its memory with other processes.
+            // A pool with handles shares its memory with other processes, so it is not ours to replace.
             let is_plain = properties.kind == PINNED && properties.handle_types == 0;
             if is_plain && properties.location.kind == DEVICE {
                 state()?.memory.add_pool(pool, properties.location.id);

@@ -3,7 +3,7 @@
 use super::{Address, Failure, MapBytes, Result};
 use model::{Arg, FaultKind, ScalarType, ScalarValue};
 
-/// One argument by value. Kept in words, because a launcher reads it through a typed pointer.
+/// One argument by value. It is kept in words, because a launcher reads it through a typed pointer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackedArg {
     words: Vec<u64>,
@@ -44,7 +44,7 @@ impl PackedArg {
     }
 }
 
-/// Where the pointers of a case point to.
+/// Resolves the pointers of a case to addresses.
 pub trait Pointers {
     fn tensor(&self, name: &str) -> Option<Address>;
     fn scales(&self, tensor: &str) -> Option<Address>;
@@ -94,7 +94,7 @@ pub fn sizes(args: &[Arg]) -> Vec<usize> {
         .collect()
 }
 
-/// As CUDA 12 declares it; the driver and the PTX say where each parameter lies.
+/// The alignment of a tensor map as CUDA 12 declares it. The driver and the PTX say where each parameter is.
 const MAP_ALIGN: usize = 64;
 
 struct Field {
@@ -103,7 +103,7 @@ struct Field {
 }
 
 impl Field {
-    /// Scalars and pointers are aligned to their own size.
+    /// Aligns a scalar or pointer to its own size.
     fn natural(bytes: &[u8]) -> Self {
         Self {
             bytes: bytes.to_vec(),

@@ -11,12 +11,12 @@ pub enum DeviceChoice {
     /// The first CUDA device. It is no error if the machine has none.
     #[default]
     Auto,
-    /// This CUDA device, which has to be there.
+    /// This CUDA device, which must exist.
     Cuda { ordinal: u32 },
-    /// All CUDA devices of the machine, which have to be there and alike: cases are checked on any of them,
-    /// and timed on the first.
+    /// All CUDA devices of the machine, which must exist and be alike. Cases are checked on any of them, and timed on
+    /// the first.
     CudaAll,
-    /// PTX on the CPU, whether or not there is a GPU.
+    /// The simulator, which runs PTX on the CPU, whether or not there is a GPU.
     Sim,
 }
 
@@ -91,7 +91,7 @@ pub struct Traces {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Init {
     Ready,
-    /// CUDA_ERROR_NO_DEVICE, or a stub library as CUDA toolkits bring it.
+    /// CUDA_ERROR_NO_DEVICE, or a stub library as CUDA toolkits contain it.
     NoDevice,
     Failed(String),
 }

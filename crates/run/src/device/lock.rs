@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use system::error::{Error, Result};
 use system::files;
 
-/// Where the locks of all users stand: two users share a GPU, and neither a home nor a cache.
+/// The directory of the locks of all users. Two users share a GPU, but neither a home nor a cache.
 pub const SHARED: &str = "/tmp";
 
 /// The time after which a wait is announced.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Characters of a command that are shown.
+/// The most characters of a command that are shown.
 const COMMAND: usize = 120;
 
 /// The purpose for which the GPU is wanted.
@@ -79,11 +79,11 @@ impl GpuLock {
 /// The state of a GPU's lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Nobody measures: at most others check.
+    /// Nobody measures. Others may be checking.
     Free,
     /// Another process holds the lock alone. The text describes the holder.
     Held(String),
-    /// It cannot be made, opened or locked.
+    /// The lock cannot be made, opened or locked.
     Unusable(String),
 }
 
@@ -116,7 +116,7 @@ fn names_of_holders(file: &File) -> String {
     }
 }
 
-/// Tries again and again for as long: most of what holds a GPU is done within a moment.
+/// Tries for this long, again and again: most processes hold a GPU only for a moment.
 fn tried_for(
     file: &File,
     wanted: Use,
@@ -228,7 +228,7 @@ mod tests {
         });
         let text = says.recv_timeout(Duration::from_secs(30)).unwrap();
         let pid = std::process::id();
-        // Where /proc/locks names another device than the file has, as on some layered file systems.
+        // On some layered file systems, /proc/locks names another device than the file has.
         let unknown = "waiting for GPU GPU-1: another gatekeeper is using it";
         let known = format!(
             "waiting for GPU GPU-1: {} is using it",

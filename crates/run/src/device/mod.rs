@@ -21,18 +21,18 @@ pub use choice::DeviceChoice;
 /// An address in the device's memory.
 pub type Address = u64;
 
-/// A tensor map as a kernel takes it: CUtensorMap.
+/// A tensor map as a kernel takes it (CUtensorMap).
 pub type MapBytes = [u8; 128];
 
 /// A loaded artifact; an index into the device's own table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Program(pub usize);
 
-/// One way of calling a program: one launch of a case.
+/// One way of calling a program, which is one launch of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     pub program: Program,
-    /// One after the other; of cubins one for each of their entries, of a launcher just one.
+    /// The steps, one after the other. A cubin has one for each entry, a launcher has only one.
     pub steps: Vec<PackedStep>,
     /// The tensors that it reaches through surfaces.
     pub surfaces: Vec<Address>,
@@ -41,9 +41,9 @@ pub struct Call {
 #[derive(Clone, Debug, PartialEq)]
 pub struct PackedStep {
     pub args: Vec<PackedArg>,
-    /// `None` for a launcher, which decides for itself.
+    /// The launch, or `None` for a launcher, which decides for itself.
     pub launch: Option<Launch>,
-    /// Done right before the launch, and right behind it.
+    /// The work on memory right before the launch, and right after it.
     pub before: Vec<MemoryWork>,
     pub after: Vec<MemoryWork>,
 }
@@ -63,7 +63,7 @@ pub enum MemoryWork {
     },
 }
 
-/// Why a device did not do what it was asked.
+/// The reasons for which a device did not do what it should.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Failure {
@@ -122,8 +122,8 @@ pub trait Device {
     /// Allocates memory at the given address, which it had in another process.
     fn place(&mut self, name: &str, at: Address, bytes: usize) -> Result<()>;
 
-    /// Bytes to keep on both sides of a buffer, so that a stray write is seen; none where the device
-    /// looks at every access itself.
+    /// Returns the number of bytes to keep on both sides of a buffer, so that a stray write is seen. It is 0 if the
+    /// device checks every access itself.
     fn guard(&self) -> usize;
 
     /// Returns the handle of a texture over the tensor at an address, or of a surface if there is no sampler.
@@ -143,7 +143,7 @@ pub trait Device {
     /// Reads memory after all queued work is done.
     fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<()>;
 
-    /// Queues one call, all of its steps.
+    /// Queues one call with all of its steps.
     fn launch(&mut self, call: &Call) -> Result<()>;
 
     fn sync(&mut self) -> Result<()>;
@@ -169,11 +169,11 @@ pub enum Side {
     Base,
 }
 
-/// One call, and what it needs before each sample.
+/// A call, and what must be restored before each sample.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     pub call: &'a Call,
-    /// Done outside the timed region: what the kernel overwrites.
+    /// The copies that restore what the kernel overwrites, outside the timed region.
     pub restore: &'a Restores,
 }
 
@@ -200,19 +200,19 @@ pub struct Restore {
     pub bytes: usize,
 }
 
-/// The GPU's own clock around calls. All times are GPU time in ns.
+/// Times calls with the GPU's own clock. All times are GPU time in ns.
 pub trait Timer {
     /// Returns true if launches may follow one another in a batch: on both sides, nothing has to be restored between
     /// them.
     fn can_batch(&self) -> bool;
 
-    /// Launches that are not timed, and waits for them.
+    /// Launches without timing, and waits for the end.
     fn warm_up(&mut self, side: Side, launches: u32) -> Result<()>;
 
     /// Launches once between the marks that tell a profiler around this process what to profile.
     fn profiled(&mut self, side: Side) -> Result<()>;
 
-    /// Prepares `launches` calls back to back that can be run without the host between them.
+    /// Prepares `launches` calls back to back, which run without the host between them.
     fn batch(&mut self, side: Side, launches: u32) -> Result<()>;
 
     /// Returns the time of one run of the prepared batch.

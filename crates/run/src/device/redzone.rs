@@ -2,13 +2,13 @@
 
 use super::{Address, Device, Result};
 
-/// Bytes before and after each buffer: a row of a tile or a stray block's writes land inside.
+/// The bytes before and after each buffer. A row of a tile or the writes of a stray block end inside them.
 pub const BYTES: usize = 16 * 1024;
 
 /// The bytes around a buffer. The two differ, so that a kernel that copies past both ends is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedzonePattern {
-    /// NaN in every float type: what a kernel reads past an input shows in its output.
+    /// NaN in every float type, so that what a kernel reads past an input shows in its output.
     NotANumber,
     /// Guards around what the kernel writes.
     Mark,
@@ -28,7 +28,7 @@ impl RedzonePattern {
 pub struct Guarded {
     pub address: Address,
     pub bytes: usize,
-    /// Guarded bytes before it and behind it.
+    /// The number of guarded bytes before the buffer and after it.
     before: usize,
     behind: usize,
     pattern: RedzonePattern,

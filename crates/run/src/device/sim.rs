@@ -27,23 +27,23 @@ use std::sync::Arc;
 use system::files;
 use wording::words::instructions;
 
-/// Bytes of all buffers of a case together.
+/// The most bytes of all buffers of a case together.
 const MOST_BYTES: u64 = 4 << 30;
 
-/// Findings of one launch that are kept, by kind and source lines: more than a kernel has.
+/// The most findings of one launch that are kept, by kind and source lines. No kernel has more.
 const FINDINGS: usize = 1000;
 
-/// Lines of each counter that are kept: where to look, and not a profile.
+/// The number of lines that are kept for each counter. They show where to look, and are no profile.
 const LINES: usize = 3;
 
-/// Bytes of what a launch prints that are kept.
+/// The most bytes of a launch's output that are kept.
 const PRINTED: usize = 4 << 10;
 
 /// The cost of a matrix product in the simulator, in other instructions: a warp's 16 x 8 x 16 takes about 16 times as
 /// long (sdpa_f16/causal@long, 2026-11-22: products are 4 % of the instructions and 41 % of the time).
 const MATRIX_COST: u64 = 16;
 
-/// Blocks that a sample of a launch has, at most.
+/// The most blocks that a sample of a launch has.
 const SAMPLE: u32 = 4;
 
 /// Returns why a case is larger than the simulator takes, or `None` if it is not.
@@ -64,10 +64,10 @@ pub fn too_large(case: &Case) -> Option<NotRun> {
 
 pub struct SimDevice {
     memory: Memory,
-    /// Warp instructions after which a launch is stopped.
+    /// The number of warp instructions after which a launch is stopped.
     limit: u64,
     threads: usize,
-    /// By path and where their variables lie; kept from job to job.
+    /// The modules by path and by the place of their variables. They are kept from job to job.
     modules: HashMap<(PathBuf, Option<Turn>), Arc<Module>>,
     programs: Vec<Loaded>,
     /// The program whose variables are in memory.
@@ -78,14 +78,15 @@ pub struct SimDevice {
     shown: Option<SimulationFacts>,
     /// The circumstances that a launch sees with unusual values.
     varied: Circumstances,
-    /// Launches look where values arise that are not finite.
+    /// True if launches look for places where values arise that are not finite.
     looks_for_arising: bool,
     arose: Vec<Arose>,
 }
 
 struct Loaded {
     code: Arc<Code>,
-    /// As they were left, while another program's are in memory; `None` before they first were.
+    /// The variables of a program as its last launch left them, while another program's are in memory. `None` before
+    /// they first were.
     variables: Option<Variables>,
 }
 
@@ -145,7 +146,7 @@ impl SimDevice {
         self.arose.clear();
     }
 
-    /// Has launches look where values arise that are not finite, until memory begins anew.
+    /// Makes launches look for places where values arise that are not finite, until memory begins anew.
     pub fn look_for_arising(&mut self) {
         self.looks_for_arising = true;
     }
@@ -235,7 +236,7 @@ impl SimDevice {
                     whole = whole.saturating_add(u64::try_from(all).unwrap_or(u64::MAX));
                 }
                 Err(Stopped::Budget) => return Ok(None),
-                // It may have read what only some blocks of the steps before it have written.
+                // This step may have read what only some blocks of the steps before it have written.
                 Err(Stopped::Failed(_)) if number > 0 => break,
                 Err(Stopped::Failed(failure)) => return Err(failure),
             }
@@ -379,7 +380,7 @@ impl Shown {
     }
 
     fn facts(mut self) -> SimulationFacts {
-        // The gravest first, whichever step they are of.
+        // The gravest findings come first, whichever step they belong to.
         self.findings
             .sort_by_key(|found| (found.kind, Reverse(found.times)));
         let [counters, information] = self.counters.split(&self.withheld);
@@ -416,7 +417,7 @@ fn printed(texts: &[String]) -> Option<Printed> {
     })
 }
 
-/// Why a launch did not come to its end.
+/// The reasons for which a launch did not reach its end.
 enum Stopped {
     Budget,
     Failed(Failure),

@@ -12,13 +12,14 @@ use crate::device::nvml::worst;
 use crate::device::{Result, Side, Timer};
 use model::{Mode, Num, Schedule, TimeFacts};
 
-/// The most launches in one graph: more make instantiating it slower, and no sample better.
+/// The most launches in one graph. More of them make instantiating it slower, and no sample better.
 const MAX_BATCH: u32 = 2000;
 
 /// The number of launches from which the time of one is estimated, if a single launch is short.
 const PILOT: u32 = 16;
 
-/// Clocks rise with load: batches run untimed until two readings in a row differ by less than this share.
+/// The share by which two readings in a row may differ when the clock counts as settled. Clocks rise with load, so
+/// batches run untimed until then.
 const SETTLED: f64 = 0.005;
 const MAX_SETTLING: u32 = 50;
 

@@ -14,7 +14,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use wording::reasons;
 
-/// The seeded choices of one process.
+/// The random choices of one process, drawn from a seed.
 pub struct Dice(ChaCha8Rng);
 
 impl Dice {
@@ -37,8 +37,8 @@ impl Dice {
     }
 }
 
-/// A side is warm after the first launch and as many more as fit into this time, and after three in any case;
-/// a clock that still rises is waited for apart.
+/// The time that warming up takes. A side is warm after its first launch, as many more as fit into this time, and at
+/// least three. A clock that still rises is waited for separately.
 const WARM_NS: u64 = 2_000_000;
 const LEAST_WARM: u32 = 3;
 
@@ -101,7 +101,7 @@ pub fn measure_pair(
         taken.base_single.clone_from(&taken.base_ns);
     }
 
-    // Throttling is asked for after each block.
+    // The timer is asked about throttling after each block.
     let mut gpu = timer.state(Side::Head, launches_for(one, STATE_NS))?;
     gpu.sm_mhz_before = taken.blocks.first().map(|block| block.sm_mhz);
     gpu.sm_mhz_after = Some(Num(timer.sm_mhz()?));
@@ -122,7 +122,7 @@ pub fn measure_pair(
     })
 }
 
-/// Answers with the time of the last launch.
+/// Warms a side up, and returns the time of the last launch.
 fn warm_up(timer: &mut dyn Timer, side: Side, schedule: &Schedule) -> Result<u64> {
     // The first launch of a side loads what is loaded lazily, and is no sample.
     timer.warm_up(side, 1)?;
@@ -151,8 +151,8 @@ impl Taken {
     fn block(&mut self, timer: &mut dyn Timer, cold: bool, head_first: bool) -> Result<()> {
         let sm_mhz = Num(timer.sm_mhz()?);
         let first = order(head_first);
-        // The GPU was idle meanwhile, and the first sample after that takes up to 1.2 % longer. It would count for one
-        // side alone (kernels/NOTES.md).
+        // The GPU was idle before this sample, and the first sample after a pause takes up to 1.2 % longer. It would
+        // count for one side alone (kernels/NOTES.md).
         if let ([side, _], false) = (first, cold) {
             sample(timer, side, cold)?;
         }
@@ -288,7 +288,7 @@ mod tests {
     /// A GPU whose clock falls by 0.1 % with every sample; the base takes `base_ns`, head 1 % more.
     struct Drifting {
         base_ns: f64,
-        /// How much longer the first launch takes after the clock was read.
+        /// The extra time of the first launch after the clock was read.
         after_a_pause: f64,
         is_idle: bool,
         taken: i32,

@@ -15,11 +15,11 @@ pub enum Source {
     Percent(&'static str),
     /// A counter that is used as it is.
     Value(&'static str),
-    /// Counters times weights. All of them have to be there.
+    /// Counters times weights, all of which the chip must have.
     Sum(&'static [(&'static str, f64)]),
     /// Counters of which each chip has only some.
     Some(&'static [&'static str]),
-    /// Instructions of the machine code: passes through shared memory beyond the fewest.
+    /// The instructions of the machine code: their passes through shared memory beyond the fewest.
     Excess(Access),
 }
 
@@ -80,7 +80,7 @@ pub fn source(of: ProfileMetric) -> Source {
             ("smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", 1.0),
             ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", 2.0),
         ]),
-        // Half instructions work on pairs.
+        // An instruction for half precision works on a pair.
         M::Fp16Operations => Sum(&[
             ("smsp__sass_thread_inst_executed_op_hadd_pred_on.sum", 2.0),
             ("smsp__sass_thread_inst_executed_op_hmul_pred_on.sum", 2.0),
@@ -116,7 +116,7 @@ pub fn source(of: ProfileMetric) -> Source {
     }
 }
 
-/// Cycles of a warp in this state for each instruction that it issues. One state has samples alone.
+/// Returns the cycles that a warp spends in this state for each instruction that it issues. One state has only samples.
 pub fn of_stall(stall: Stall) -> Option<String> {
     let name = format!("smsp__average_warps_issue_stalled_{stall}_per_issue_active.ratio");
     (stall != Stall::WarpgroupArrive).then_some(name)

@@ -28,7 +28,7 @@ const MOST_TEXT: u64 = 256 << 20;
 /// The most bytes of the profiler's own output.
 const MOST_LOG: u64 = 16 << 20;
 
-/// For reading a report back: a second, of large kernels some.
+/// The deadline for reading a report. It takes a second, and some seconds for large kernels.
 const READING: Duration = Duration::from_secs(120);
 
 /// Time that the profiler may take beyond the case itself: it starts, patches the machine code, saves and restores
@@ -58,17 +58,17 @@ pub fn profile(profiler: &Profiler, job: TimeJob, device: &DeviceFacts) -> Seen<
     };
     let deadline = Duration::from_millis(job.case.deadline_ms) + OVERHEAD;
     let done = crew.profile(*job, deadline);
-    // It writes its report when the worker has ended.
+    // The profiler writes its report after the worker has ended.
     crew.retire();
     let log = files::read(&log_file, MOST_LOG).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);
     match (log::find_trouble(&log), &done) {
-        // Where the kernel broke there is nothing to profile.
+        // A kernel that broke cannot be profiled.
         (Some(trouble), Seen::Fault(fault))
             if trouble.kind == FaultKind::ProfilerBroke && fault.kind != FaultKind::Environment => {
         }
         (Some(trouble), _) => {
-            // Not every version's words for a lock are known.
+            // Not every version's message about a lock is known.
             let lock = match trouble.kind {
                 FaultKind::ProfilerBroke => log::find_lock(&std::env::temp_dir()),
                 _ => None,
@@ -115,13 +115,13 @@ fn arguments(profiler: &Profiler, schedule: &Schedule, report: &Path, log: &Path
     // It would read options from a file in its working directory, which is the checkout.
     add(&["--config-file", "off"]);
     add(&["--profile-from-start", "off", "--replay-mode", "kernel"]);
-    // Clocks are the machine's: holding them is for administrators, not for a gate.
+    // The clocks are left alone, because only administrators may hold them, and not a gate.
     add(&["--clock-control", "none", "--cache-control", caches]);
     add(&["--section", "SourceCounters", "--metrics"]);
     add(&[&counters::all().join(",")]);
     add(&["--force-overwrite", "--export"]);
     all.push(report.into());
-    // Its own words go to a file: standard output is the worker's.
+    // The profiler's messages go to a file, because standard output belongs to the worker.
     all.push("--log-file".into());
     all.push(log.into());
     all

@@ -20,18 +20,19 @@ use system::process::confine::{self, Metadata, Rules, Sockets};
 use system::process::dialogue::{Dialogue, Heard};
 use system::temporary::TemporaryDir;
 
-/// A program that breaks this often in one run is not started again.
+/// The number of times that a program may break in one run before it is not started again.
 const MOST_BREAKS: u32 = 3;
 
-/// How long a program may take to be gone once it has closed its output.
+/// The time that a program may take to end after it has closed its output.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// The rivals of one run, with their processes.
 #[derive(Default)]
 pub struct Rivals {
-    /// Before `scratch`, which they write to: they end first.
+    /// The programs. They are dropped before `scratch`, to which they write.
     programs: Vec<Program>,
-    /// The directory that they may write to: one process finds what another has compiled. Made for the first.
+    /// The directory that they may write to, in which one process finds what another has compiled. It is made for the
+    /// first process.
     scratch: Option<TemporaryDir>,
 }
 
@@ -40,14 +41,14 @@ pub struct Rivals {
 pub struct Asked<'a> {
     pub rival: &'a Rival,
     pub task: &'a CaseId,
-    /// Another process is to do it in a later turn.
+    /// True if another process will do the task in a later turn.
     pub again: bool,
 }
 
-/// Where rivals run, and for what.
+/// The surroundings in which rivals run.
 #[derive(Clone, Copy)]
 pub struct Setting<'a> {
-    /// The directory that contains gates.yaml.
+    /// The directory in which gates.yaml is.
     pub root: &'a Path,
     pub device: &'a DeviceFacts,
     pub plan: &'a Plan,
@@ -121,13 +122,13 @@ fn fault(asked: &Asked, problem: &str) -> Fault {
     Fault::new(FaultKind::Rival, message)
 }
 
-/// One program of one run: rivals of several kernels may have the same command.
+/// A program of one run. Rivals of several kernels may have the same command.
 struct Program {
     command: Vec<String>,
-    /// Loads, or waits for its turn.
+    /// The process for the next turn, which loads or waits.
     standby: Option<Running>,
     breaks: u32,
-    /// Why nothing is asked of it any more.
+    /// The reason for which it gets no more tasks.
     given_up: Option<String>,
 }
 
@@ -153,7 +154,7 @@ impl Program {
             if let (Some((_, Begun::Ready { .. })), Some((_, next)), None) =
                 (&turn, again, &self.standby)
             {
-                // One that cannot be started says so in its turn.
+                // A process that cannot be started reports it in its turn.
                 self.standby = Running::start(next.rival, setting, scratch).ok();
             }
         }
@@ -183,7 +184,7 @@ impl Program {
             None => self
                 .begin_turn(setting, scratch, asked)
                 .inspect_err(|why| {
-                    // A start knows no task: another one would end as this one did.
+                    // The start does not depend on a task, so another process would end like this one.
                     self.standby = None;
                     self.given_up = Some(why.clone());
                 })?,
@@ -239,7 +240,7 @@ impl Running {
             hidden: None,
             sockets: Sockets::Local,
             metadata: Metadata::Kept,
-            // A CUDA process reserves more than the machine has.
+            // The memory is not limited, because a CUDA process reserves more than the machine has.
             memory: None,
             file: Some(LARGEST_FILE),
         };
@@ -273,7 +274,7 @@ impl Running {
 
     /// Sends one message, and waits for the line that answers it.
     fn exchange(&mut self, message: &Message, deadline: Duration) -> Result<Vec<u8>, String> {
-        // One that takes no lines has ended, which is heard.
+        // If the process accepts no lines it has ended, and reading the answer shows that.
         self.dialogue.send(message.line()?);
         Err(match self.dialogue.hear(deadline) {
             Heard::Line(line) => return Ok(line),
@@ -287,7 +288,7 @@ impl Running {
         })
     }
 
-    /// Waits until it is gone from the GPU.
+    /// Waits until the process is gone from the GPU.
     fn end(mut self, deadline: Duration) -> Result<(), String> {
         match self.dialogue.end(deadline) {
             Some(status) if status.success() => Ok(()),
@@ -327,12 +328,12 @@ fn command(rival: &Rival, root: &Path, device: &DeviceFacts) -> Result<Command, 
     command.args(arguments).current_dir(root);
     let listed = std::env::var("CUDA_VISIBLE_DEVICES").ok();
     command.env("CUDA_VISIBLE_DEVICES", visible(listed.as_deref(), device));
-    // As for our own workers: it would put the host into the times.
+    // With this variable, the host's part of a launch would be in the times.
     command.env_remove("CUDA_LAUNCH_BLOCKING");
     Ok(command)
 }
 
-/// A larger file is none that a compiler makes of a kernel.
+/// The largest file that a rival may write. No compiler makes a larger one of a kernel.
 const LARGEST_FILE: u64 = 4 << 30;
 
 /// Variables that a rival may see, by how their names begin: where programs and libraries are, and how they use the

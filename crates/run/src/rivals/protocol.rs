@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 pub const SCHEMA: &str = "gatekeeper.rival/2";
 
-/// Bytes of one sample in an answer, and of all else: more than any rival needs.
+/// The most bytes of one sample in an answer. No rival needs more.
 const SAMPLE_BYTES: u64 = 32;
 const OTHER_BYTES: u64 = 1 << 20;
 
@@ -24,7 +24,7 @@ const MOST_NS: u64 = 3_600_000_000_000;
 #[derive(Serialize)]
 #[serde(tag = "message", rename_all = "snake_case")]
 pub enum Message<'a> {
-    /// The GPU is its own now, up to the end of its input.
+    /// Begins the turn: the GPU belongs to the rival until its input ends.
     Begin {
         schema: &'static str,
         gpu: Gpu<'a>,
@@ -39,13 +39,13 @@ pub struct Gpu<'a> {
     uuid: &'a str,
 }
 
-/// As a kernel's own samples are taken.
+/// The way in which samples are taken, which is that of the kernel's own.
 #[derive(Clone, Copy, Serialize)]
 pub struct Sampling {
     mode: Mode,
     /// The number of calls before the first sample.
     warmup: u32,
-    /// Batched samples, each of as many calls as last at least `batch_ns`.
+    /// The number of batched samples, each of enough calls to last at least `batch_ns`.
     iterations: u32,
     batch_ns: u64,
     /// The number of samples of a single call.
@@ -56,7 +56,7 @@ pub struct Sampling {
 pub struct AskedTask<'a> {
     id: String,
     rival: &'a str,
-    /// Each is to be timed, or skipped with a reason.
+    /// The backends, each of which is to be timed, or skipped with a reason.
     backends: &'a [String],
     #[serde(flatten)]
     task: Task,
@@ -68,7 +68,7 @@ pub enum Begun {
     Ready {
         versions: BTreeMap<String, String>,
     },
-    /// In the place of all tasks.
+    /// All tasks of the turn are skipped.
     Skipped {
         because: String,
     },
@@ -201,7 +201,7 @@ impl<'a> AskedTask<'a> {
     }
 }
 
-/// The part of a task that its answer is held to.
+/// The part of a task that its answer is checked against.
 pub struct Expected<'a> {
     pub id: &'a str,
     pub backends: &'a [String],

@@ -29,19 +29,20 @@ const START_VARIABLE: &str = "GATEKEEPER_DRIVER_TIMEOUT";
 const KNOWN_GOOD: Duration = Duration::from_secs(60);
 const COUNT: Duration = Duration::from_secs(60);
 
-/// Each takes some hundred megabytes of the GPU.
+/// The most workers that stand by. Each takes some hundred megabytes of the GPU.
 const MOST_STANDBY: usize = 4;
 
-/// A profiler writes its report at the end.
+/// The time in which a profiler writes its report at the end.
 const WRITING: Duration = Duration::from_secs(60);
 
 /// The wall time that workers took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkerCosts {
     pub workers: u32,
-    /// From spawning a worker until its device is open, and from telling it to end until it is gone.
+    /// The time from spawning a worker until its device is open, and from telling it to end until it is gone.
     pub process: Duration,
-    /// While jobs used the device, as workers say; of a job that broke its worker, from sending it to the end.
+    /// The time while jobs used the device, as workers report it. For a job that broke its worker, the time from
+    /// sending the job to the end.
     pub device: Duration,
 }
 
@@ -76,26 +77,26 @@ pub struct Crew<'a> {
     worker: Option<Worker>,
     /// Workers that are open and idle, for the next uses. None of them has done anything yet.
     standby: Vec<(Worker, DeviceFacts)>,
-    /// Started ahead of time, and not heard of yet.
+    /// Workers that were started ahead of time and have not greeted yet.
     starting: Vec<Worker>,
-    /// Idle for good. They end together, when the next ones start.
+    /// Workers that are idle for good. They end together, when the next ones start.
     done: Vec<Worker>,
     /// True if the worker may do no more than a user's launcher should.
     is_confined: bool,
-    /// Facts of the first worker's device. Without one there is nothing to run jobs on.
+    /// The facts of the first worker's device. Without a device, no job can run.
     device: Option<Seen<DeviceFacts>>,
     locks: PathBuf,
-    /// Held from the first job of its use until another use or `retire`.
+    /// The lock, which is held from the first job of its use until another use or `retire`.
     lock: Option<(Use, GpuLock)>,
     waiting: Box<dyn Fn(&str) + Send + 'a>,
-    /// A known-good kernel failed: nothing is tried any more.
+    /// The fault of a known-good kernel. After it, nothing more is tried.
     broken: Option<Fault>,
     costs: WorkerCosts,
     /// The job after the next one.
     announced: Option<Job>,
-    /// How long a worker may take to end.
+    /// The time that a worker may take to end.
     farewell: Duration,
-    /// The job that the worker has been sent ahead of time.
+    /// The job that the worker was sent ahead of time.
     sent: Option<(Job, Sent)>,
 }
 
@@ -108,13 +109,13 @@ impl<'a> Crew<'a> {
         Ok(Self::of_program(this_program()?, choice))
     }
 
-    /// Workers are another build of gatekeeper.
+    /// Makes a crew whose workers are another build of gatekeeper.
     pub fn of_program(program: PathBuf, choice: DeviceChoice) -> Self {
         let command = move || {
             let mut command = Command::new(&program);
             helper::keep_whole_lists(&mut command);
             command.arg(super::SUBCOMMAND).arg(choice.to_string());
-            // It would put the host between all launches, and so into the times.
+            // With this variable, the host's part of each launch would be in the times.
             command.env_remove("CUDA_LAUNCH_BLOCKING");
             command
         };
@@ -174,7 +175,8 @@ impl<'a> Crew<'a> {
     /// Returns the device, which is asked for only once: `NotRun` if there is none, `Fault` if it is broken.
     pub fn device(&mut self) -> Seen<DeviceFacts> {
         if self.device.is_none() {
-            // Not confined: the driver of a machine that was just booted makes its device files now.
+            // This worker is not confined, because on a machine that was just booted the driver creates its device
+            // files now.
             let device = self.start(None);
             self.device = Some(device.clone());
             return device;
@@ -309,7 +311,7 @@ impl<'a> Crew<'a> {
         });
     }
 
-    /// Ends all workers and lets go of the GPU; the next job starts a fresh one.
+    /// Ends all workers and releases the GPU. The next job starts a fresh worker.
     pub fn retire(&mut self) {
         self.end_worker();
         self.end_idle();
@@ -325,7 +327,7 @@ impl<'a> Crew<'a> {
         self.await_starting();
         if self.standby.is_empty() {
             self.end_idle();
-            // One is started when it is needed, and says why it cannot be.
+            // A single worker is started when it is needed, and then reports why it cannot start.
             if ahead > 1 && self.broken.is_none() {
                 self.spawn(ahead);
                 self.await_starting();
@@ -334,8 +336,9 @@ impl<'a> Crew<'a> {
         self.lock = None;
     }
 
-    /// Starts as many workers for the first `renew`, which waits for them. They can disturb another gatekeeper: none starts
-    /// while that one measures. Only where a worker is open: a GPU that takes one process alone refuses all others.
+    /// Starts as many workers for the first `renew`, which waits for them. They could disturb another gatekeeper, so
+    /// none starts while that one measures. They start only if a worker is already open, because a GPU that accepts one
+    /// process alone would refuse all others.
     pub fn start_ahead(&mut self, count: usize) {
         let Some(Seen::Got(device)) = &self.device else {
             return;
@@ -363,7 +366,7 @@ impl<'a> Crew<'a> {
             return;
         };
         for mut worker in self.starting.drain(..) {
-            // A GPU that takes one process alone refuses the others.
+            // A GPU that accepts one process alone refuses the others.
             if let Ok(Frame::Ready(Ready::Device(facts))) = worker.greeting(deadline) {
                 self.standby.push((worker, facts));
             }
@@ -446,7 +449,7 @@ impl<'a> Crew<'a> {
                 return environment("the worker is at another job".into());
             }
         };
-        // A worker that accepts no more jobs does not answer either, which shows at its next job.
+        // A worker that accepts no more jobs gives no answer either, and that shows at its next job.
         self.sent = self
             .announced
             .take()
@@ -471,7 +474,7 @@ impl<'a> Crew<'a> {
                 mut fault,
                 sticky: true,
             })) => {
-                // A failed assert says on standard error which one it was.
+                // Standard error has the message of a failed assert.
                 fault.message += &self.end_worker();
                 Seen::Fault(self.cross_examine(fault))
             }
@@ -485,7 +488,7 @@ impl<'a> Crew<'a> {
 
     fn hold(&mut self, uuid: &str, wanted: Use) -> system::error::Result<()> {
         if self.lock.as_ref().is_none_or(|(held, _)| *held != wanted) {
-            // Let go first: two processes that each hold a share would wait for each other.
+            // The lock is released first: two processes that each hold a share would wait for each other for ever.
             self.lock = None;
             let lock = GpuLock::acquire(&self.locks, uuid, wanted, &self.waiting)?;
             self.lock = Some((wanted, lock));
@@ -493,7 +496,8 @@ impl<'a> Crew<'a> {
         Ok(())
     }
 
-    /// Was it the kernel? A known-good one in a fresh worker answers; the worker then stays.
+    /// Finds out whether the kernel or the machine caused a fault: runs a known-good kernel in a fresh worker. If that
+    /// works, the fault is the kernel's, and the worker stays for the next job.
     fn cross_examine(&mut self, fault: Fault) -> Fault {
         let verdict = match self.start(None) {
             Seen::Got(_) => match self

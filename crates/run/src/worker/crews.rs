@@ -14,10 +14,10 @@ use wording::reasons;
 pub struct Crews<'a> {
     choice: DeviceChoice,
     first: Crew<'a>,
-    /// In the order of their ordinals, from 1.
+    /// The other crews in the order of their ordinals, from 1.
     others: Vec<Crew<'a>>,
     make: Box<dyn Fn(DeviceChoice) -> Crew<'a> + Send + 'a>,
-    /// While crews worked side by side: what the busiest of them spent, and what the first did.
+    /// The costs while crews worked side by side: what the busiest of them spent, and what the first spent.
     busiest: WorkerCosts,
     first_beside: WorkerCosts,
 }
@@ -134,7 +134,7 @@ impl<'a> Crews<'a> {
         let mut crews: Vec<_> = std::iter::once(&mut self.first)
             .chain(&mut self.others)
             .collect();
-        // A crew that leaves may put back a case when the others have found the queue empty: once more then.
+        // A crew that leaves may put back a case after the others have found the queue empty, so they work once more.
         while crews.len() > 1 && !table.is_empty() {
             let seats = crews.len();
             let (fit, round) = side_by_side(&mut crews, |crew| {
@@ -164,7 +164,7 @@ impl<'a> Crews<'a> {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends all workers and lets go of all GPUs.
+    /// Ends all workers and releases all GPUs.
     pub fn retire(&mut self) {
         let before = self.first.costs();
         let mut crews: Vec<_> = std::iter::once(&mut self.first)
@@ -190,10 +190,10 @@ impl<'a> Crews<'a> {
     }
 }
 
-/// The seeds to check, and the results.
+/// The cases to check, and the answers so far.
 struct Table<'a> {
     cases: &'a [Vec<CheckJob>],
-    /// Numbers of cases that nobody has begun.
+    /// The numbers of the cases that nobody has begun.
     queue: Mutex<VecDeque<usize>>,
     answers: Mutex<Vec<Vec<CheckAnswer>>>,
     on_done: &'a (dyn Fn(usize, Duration) + Sync),
@@ -223,7 +223,7 @@ impl Table<'_> {
             let mut fit = true;
             for (position, job) in jobs.iter().enumerate() {
                 let next = jobs.get(position + 1).or_else(|| {
-                    // None of the last few cases is kept from a crew that could begin it now.
+                    // One of the last few cases is not taken ahead, because another crew could begin it now.
                     ahead = self.deal(seats);
                     ahead.and_then(|ahead| self.jobs(ahead).first())
                 });

@@ -9,13 +9,13 @@ use system::process;
 use system::process::confine::Rules;
 use system::process::dialogue::{Dialogue, Heard};
 
-/// A longer line is not a frame.
+/// The most bytes of a line. A longer line is not a frame.
 const MAX_LINE: u64 = 16 << 20;
 
 /// How long a worker may take to end once its input is closed.
 pub(super) const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Why a worker sends no more frames. The message is complete.
+/// The reason for which a worker sends no more frames. The message is complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lost {
     /// It did not answer in time and was killed.
@@ -24,7 +24,7 @@ pub enum Lost {
     Died(String),
 }
 
-/// A running child. Killed and reaped when dropped.
+/// A running child process, which is killed and reaped when dropped.
 pub struct Worker {
     dialogue: Dialogue,
     orders: u64,
@@ -58,7 +58,7 @@ impl Worker {
         )
     }
 
-    /// Sends one job and waits for its end.
+    /// Sends one job and waits until it ends.
     pub fn run(
         &mut self,
         job: &Job,
@@ -167,7 +167,7 @@ impl Worker {
         Lost::Died(format!("the worker {what}: {how}{}", self.quoted()))
     }
 
-    /// Ends it, and returns what it left on standard error: empty, or `; stderr: ...`.
+    /// Ends the worker, and returns what it left on standard error: empty, or `; stderr: ...`.
     pub fn end(mut self, patience: Duration) -> String {
         self.dialogue.end(patience);
         self.quoted()

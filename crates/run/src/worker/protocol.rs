@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// One line on the worker's standard input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Order {
-    /// Comes back with every frame that belongs to it.
+    /// The number of the order, which comes back with every frame that belongs to it.
     pub id: u64,
     pub job: Job,
 }
@@ -27,7 +27,7 @@ pub enum Job {
     Check(Box<CheckJob>),
     Time(Box<TimeJob>),
     Pair(Box<PairJob>),
-    /// One launch for a profiler around this worker, on buffers prepared as for timing.
+    /// Launches once for a profiler around this worker, on buffers that are prepared as for timing.
     Profile(Box<TimeJob>),
     Estimate(Box<EstimateJob>),
     Simulate(Box<SimulateJob>),
@@ -74,24 +74,24 @@ pub struct CheckJob {
     pub case: Case,
     pub artifact: Artifact,
     pub seed: u64,
-    /// The seed of the data that a later launch finds, where the kernel keeps state from launch to launch.
+    /// The seed of the data that a later launch finds, for kernels that keep state from launch to launch.
     pub later_seed: u64,
     pub expected: ExpectedOutput,
-    /// Write inputs, outputs and reference there as .npy.
+    /// The directory to which inputs, outputs and the reference are written as .npy.
     pub dump: Option<PathBuf>,
 }
 
-/// Where the right answer comes from.
+/// The origin of the expected outputs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExpectedOutput {
-    /// Computed by the parent, as `check::cache` wrote it: over the inputs as the kernel sees them, and
-    /// before quantisation where an input has a codec.
+    /// The host computed them, and `check::cache` wrote them: over the inputs as the kernel sees them, and over the
+    /// inputs before quantisation if an input has a codec.
     Files {
         seen: PathBuf,
         original: Option<PathBuf>,
     },
-    /// Another variant of the same kernel, run first in the same process.
+    /// Another variant of the same kernel computes them first, in the same process.
     Variant { case: Box<Case>, artifact: Artifact },
 }
 
@@ -103,20 +103,20 @@ pub struct TimeJob {
     pub schedule: Schedule,
 }
 
-/// Head and base of one case, side by side.
+/// Times head and base of one case side by side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PairJob {
     pub head: Arm,
     pub base: Arm,
     pub seed: u64,
-    /// Counted from 0 for each case.
+    /// The number of the process, from 0 for each case.
     pub process: u32,
     pub schedule: Schedule,
     pub pairing: Pairing,
     pub singles: Singles,
 }
 
-/// A case as one of the two sides builds and calls it.
+/// A case as one side builds and calls it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Arm {
     pub case: Case,
@@ -129,14 +129,14 @@ pub struct EstimateJob {
     pub case: Case,
     pub artifact: Artifact,
     pub seed: u64,
-    /// Warp instructions after which it stops.
+    /// The number of warp instructions after which it stops.
     pub limit: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SimulateJob {
     pub check: CheckJob,
-    /// Warp instructions after which it stops.
+    /// The number of warp instructions after which it stops.
     pub limit: u64,
     /// The number of cores that it may use.
     pub threads: usize,
@@ -152,7 +152,7 @@ pub struct Simulated {
 /// One line that the worker writes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// The order that it answers; 0 for what comes before the first.
+    /// The order that it answers, or 0 before the first order.
     pub id: u64,
     pub frame: Frame,
 }
@@ -160,19 +160,19 @@ pub struct Line {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Frame {
-    /// The first frame of every worker.
+    /// The first frame of every worker, about its device.
     Ready(Ready),
-    /// The worker's next step; shown where nothing more is heard of it.
+    /// The worker's next step. A message about a lost worker names it.
     Step(String),
-    /// As `Step`, with the base revision alone: a worker that is never heard of again is then its doing.
+    /// The next step, which only concerns the base revision. If the worker is lost in this step, the base is to blame.
     BaseStep(String),
     /// Facts of the driver. They come before the launches of a check, so that they are known even if a launch faults.
     Driver(Seen<DriverFacts>),
-    /// Right before the end of a job: how long it used the device, in us.
+    /// The time for which a job used the device, in us. It comes right before the job's end.
     Spent {
         device_us: u64,
     },
-    // The rest end a job.
+    // All further frames end a job.
     Sane,
     /// The number of devices of the machine.
     Counted(u32),

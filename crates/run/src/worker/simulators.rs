@@ -14,7 +14,7 @@ use system::process::helper;
 
 const START: Duration = Duration::from_secs(60);
 
-/// Jobs are stopped by a count of instructions; this is for what that does not stop.
+/// The deadline of a job. A count of instructions stops most jobs, and the deadline stops the rest.
 const DEADLINE: Duration = Duration::from_secs(900);
 
 pub struct Simulators {
@@ -44,7 +44,7 @@ impl Simulators {
             command
                 .arg(super::SUBCOMMAND)
                 .arg(DeviceChoice::Sim.to_string())
-                // The end of standard error is kept: the message of a panic, which a trace would push out.
+                // Only the end of standard error is kept, and a trace would push the message of a panic out of it.
                 .env("RUST_BACKTRACE", "0");
             command
         };
@@ -61,7 +61,7 @@ impl Simulators {
         }
     }
 
-    /// Jobs that are done at once.
+    /// Returns the number of jobs that are done at the same time.
     pub fn side_by_side(&self) -> usize {
         self.side_by_side
     }
@@ -182,7 +182,7 @@ mod tests {
         serde_json::to_string(&Line { id, frame }).unwrap()
     }
 
-    /// Workers that greet with `greeting`, answer every job, and die of a variant named `deadly`.
+    /// Returns workers that greet with `greeting`, answer every job, and die of a variant named `deadly`.
     fn simulators(greeting: Frame) -> Simulators {
         let script = format!(
             "echo '{}'; n=0; while read order; do n=$((n+1)); case \"$order\" in *deadly*) echo out of luck >&2; \
@@ -224,7 +224,7 @@ mod tests {
                 (_, answer) => assert_eq!(*answer, Seen::Got(Frame::Estimated(Some(7)))),
             }
         }
-        // Workers go on; only the dead one was replaced.
+        // The workers continue, and only the dead one was replaced.
         assert!(simulators.spent().workers <= 3);
     }
 

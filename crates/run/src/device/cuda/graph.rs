@@ -201,7 +201,7 @@ impl Executable {
         })
     }
 
-    /// Moves it to the device ahead of its first launch.
+    /// Moves the graph to the device ahead of its first launch.
     pub fn upload(&self, stream: sys::CUstream) -> Result<()> {
         // SAFETY: as above.
         check("cuGraphUpload", unsafe {

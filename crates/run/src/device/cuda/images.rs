@@ -165,7 +165,7 @@ fn format(elem: ElemType) -> Result<sys::CUarray_format> {
     })
 }
 
-/// Bytes of a row, rows, and planes or layers.
+/// Returns the bytes of a row, the number of rows, and the number of planes or layers.
 fn extents(image: &Image) -> [usize; 3] {
     let [x, y, z] = image.extents.map(|extent| extent as usize);
     let texel = image.elem.size() * image.channels as usize;
@@ -184,7 +184,7 @@ fn array(image: &Image) -> sys::CUDA_ARRAY3D_DESCRIPTOR {
     }
     sys::CUDA_ARRAY3D_DESCRIPTOR {
         Width: x,
-        // An axis that there is not has the extent 0.
+        // An axis that the image does not have has the extent 0.
         Height: if image.rank > 1 { y } else { 0 },
         Depth: match image.layers {
             Some(layers) => layers as usize,

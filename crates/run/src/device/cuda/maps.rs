@@ -40,7 +40,7 @@ pub fn encode(at: Address, map: &TensorMap) -> Result<MapBytes> {
     // SAFETY: plain data; all zeros are a value of it.
     let mut encoded: sys::CUtensorMap = unsafe { std::mem::zeroed() };
     let interleave = sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE;
-    // A hint alone: whole lines of L2, for tiles that others read next.
+    // This is only a hint: whole lines of L2 are read, for tiles that others read next.
     let promotion = sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
     let code = match &map.boxes {
         // SAFETY: each list has as many values as the driver reads for this rank; memory is not touched.

@@ -38,7 +38,7 @@ pub struct CudaDevice {
     placed: PlacedPages,
     programs: Vec<LoadedArtifact>,
     images: Images,
-    /// Compiled when they are first needed.
+    /// Our own kernels, which are compiled when they are first needed.
     tools: Option<Tools>,
     monitor: Option<Monitor>,
     overheads: Overheads,
@@ -63,7 +63,7 @@ impl CudaDevice {
         })
     }
 
-    /// Launches a kernel of gatekeeper's own and compares what it wrote: is the device still sane?
+    /// Launches a kernel of gatekeeper's own and compares what it wrote, to see whether the device still works.
     pub fn known_good(&mut self) -> Result<()> {
         let bad = |message: String| Failure::of_case(FaultKind::Environment, message);
         let at = self.alloc("known good", tools::KNOWN_GOOD_BYTES)?;

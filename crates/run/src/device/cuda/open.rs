@@ -18,7 +18,7 @@ pub enum Opened {
     Device(Box<CudaDevice>),
     /// There is no NVIDIA device, and the user named none.
     Absent(String),
-    /// There is one, and it or its driver does not work.
+    /// There is a device, and it or its driver does not work.
     Broken(String),
 }
 

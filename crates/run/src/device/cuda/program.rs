@@ -46,7 +46,7 @@ pub struct Entry {
     symbol: String,
 }
 
-/// An entry with how it is called.
+/// An entry with the way in which it is called.
 struct EntryStep<'a> {
     entry: &'a Entry,
     args: &'a [PackedArg],
@@ -114,8 +114,8 @@ impl LoadedArtifact {
                 )
             }),
             Self::Launcher { library, .. } => {
-                // The CUDA runtime inside it has registered its device code with the process and frees
-                // it on its own terms: unloading it is not worth the risk.
+                // The CUDA runtime inside the library has registered its device code with the process and frees it at a
+                // time of its own, so unloading the library is not worth the risk.
                 std::mem::forget(library);
                 Ok(())
             }
@@ -172,7 +172,7 @@ impl LoadedArtifact {
         let steps = entry_steps(entries, call)?;
         for step in &steps {
             let function = step.entry.function;
-            // The attribute is the function's, which may have several steps.
+            // The attribute belongs to the function, which may be in several steps.
             let dynamic = steps
                 .iter()
                 .filter(|step| step.entry.function == function)
@@ -210,7 +210,7 @@ impl LoadedArtifact {
         Ok(())
     }
 
-    /// Queues the call on the stream and nothing else: may be captured.
+    /// Queues the call on the stream and does nothing else, so that it can be captured.
     pub fn launch(&self, call: &Call, stream: sys::CUstream) -> Result<()> {
         match self {
             Self::Modules { entries, .. } => {
@@ -545,7 +545,7 @@ pub fn describe(
     let mut entries: Vec<DriverEntry> = Vec::new();
     for (function, symbol, launch) in kernels {
         let entry = entry(function, symbol, launch)?;
-        // A launcher that loops over the same launch says nothing new with each turn.
+        // A launcher that repeats the same launch in a loop adds nothing new.
         if !entries.contains(&entry) {
             entries.push(entry);
         }

@@ -15,16 +15,17 @@ use model::{FaultKind, Unsupported};
 use std::ptr::null_mut;
 use std::time::Instant;
 
-/// The spin lasts twice what the host was seen to need to queue a sample, within these bounds.
+/// The bounds of the spin. It lasts twice as long as the host was seen to need to queue a sample.
 const SPIN_NS: std::ops::RangeInclusive<u64> = 10_000..=50_000_000;
 
-/// How often a sample is taken again because the host was late.
+/// The number of attempts at a sample for which the host was late.
 const ATTEMPTS: u32 = 20;
 
-/// Long enough that a step of a 1 us timer is one per cent of it.
+/// The length of the spin in which the multiprocessor's clock is read, in ns. A step of a 1 us timer is one per cent of
+/// it.
 const CLOCK_NS: u64 = 100_000;
 
-/// Event pairs from which the clock's step is read.
+/// The number of event pairs from which the clock's step is read.
 const TICK_PAIRS: usize = 64;
 
 /// The number of empty graphs, of which the median counts.
@@ -44,11 +45,11 @@ pub struct CudaTimer<'a> {
     tools: Tools,
     from: Event,
     to: Event,
-    /// Written to evict everything else from L2: twice its size.
+    /// The memory that is written to evict everything else from L2, twice its size.
     flush: Option<(Address, usize)>,
-    /// Two u64 for the spinning kernel.
+    /// The address of two u64 for the spinning kernel.
     clock: Address,
-    /// The host time to queue one sample: the most of late.
+    /// The longest time that the host recently needed to queue one sample.
     host_ns: u64,
 }
 
@@ -224,7 +225,7 @@ impl Timer for CudaTimer<'_> {
         })?
         .instantiate()?;
         batch.upload(self.device.stream)?;
-        // The first run of a graph is not like the others.
+        // The first run of a graph differs from the others.
         self.restore(target)?;
         let before = Instant::now();
         batch.launch(self.device.stream)?;

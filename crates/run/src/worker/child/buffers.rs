@@ -1,6 +1,6 @@
 //! Reuses memory for what is read from the device. Fresh memory costs more than the copy into it.
 
-/// The size of buffers that wait to be used again.
+/// The most bytes of buffers that wait to be used again.
 const MOST_BYTES: usize = 256 << 20;
 
 #[derive(Default)]

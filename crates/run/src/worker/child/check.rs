@@ -21,13 +21,13 @@ use model::{
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 
-/// The size of outputs that wait to be compared.
+/// The most bytes of outputs that wait to be compared.
 const MOST_WAITING_BYTES: usize = 256 << 20;
 
-/// Poison alternates, so two launches are needed to tell an output that was not written.
+/// The least number of launches. Poison alternates, so two launches are needed to find an output that was not written.
 const LEAST_LAUNCHES: u32 = 2;
 
-/// The expected outputs, by which inputs.
+/// The expected outputs, by the inputs for which they were computed.
 pub(super) struct Want {
     seen: Arc<Outputs>,
     original: Option<Arc<Outputs>>,
@@ -142,7 +142,7 @@ fn launch_and_compare<'a>(
             let mut runs = Runs::new(case, want, stage.compared(case)?)?;
             for (launch, outputs) in arrived {
                 runs.look_between_strides(&stage.gaps(&outputs, launch)?);
-                // It is listening for as long as there are launches.
+                // The other thread listens as long as there are launches.
                 let _ = compared.send(runs.take(launch, outputs)?);
             }
             Ok(runs)
@@ -162,12 +162,13 @@ fn launch_and_compare<'a>(
             }
             let outputs = launch_prepared(device, stage, &mut cache.buffers)
                 .map_err(|failure| kept::in_launch(failure, launch, &changed))?;
-            // Nobody listens any more: comparing has failed, and says so below.
+            // If nobody listens any more, the comparison has failed, and reports that below.
             if launched.send((launch, outputs)).is_err() {
                 break;
             }
             keep(&mut cache.buffers, spare.try_iter());
-            // Also after the first: what each launch negates is itself again after an even number of them.
+            // The inputs are also checked after the first launch, because an input that every launch negates is itself
+            // again after an even number of launches.
             if launch == 1 || launch == launches {
                 say(Frame::Step("reading the inputs back".to_owned()));
                 after.look(device, stage, &mut cache.buffers)?;
@@ -259,7 +260,7 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// Gives back what is not needed any more.
+    /// Compares the outputs of a launch, and returns the buffers that are not needed any more.
     pub fn take(&mut self, launch: u32, outputs: OutputImages) -> Result<OutputImages> {
         let Some(first) = &self.first else {
             self.judge(&outputs)?;
@@ -278,7 +279,7 @@ impl<'a> Runs<'a> {
             let Some(difference) =
                 first_difference(tensor, part, one, left).map_err(wrong_bytes)?
             else {
-                // Nothing that is the same after both launches holds the poisons of both: they differ.
+                // Values that are equal after both launches cannot be the poisons of both, because these differ.
                 continue;
             };
             differs = true;
@@ -295,7 +296,7 @@ impl<'a> Runs<'a> {
         }
         // The simulator looks twice if it launches again.
         self.unwritten = self.unwritten.max(unwritten_here);
-        // A launch that differs may be the one that is wrong, also where differing is allowed.
+        // The launch that differs may be the wrong one, even if launches may differ.
         if differs {
             self.judge(&outputs)?;
         }
@@ -314,7 +315,7 @@ impl<'a> Runs<'a> {
         let Some(first) = &self.first else {
             return Ok(());
         };
-        // Elements that were not written differ by their poison.
+        // Elements that were not written differ because of their poison.
         let differs = self.differs.as_ref().filter(|_| self.unwritten == 0);
         let first = (first, differs);
         let later = kept::look(device, cache, (case, stage), kept, first, later_seed)?;
@@ -360,7 +361,7 @@ impl<'a> Runs<'a> {
         };
         for tensor in written(self.case) {
             let other = Left {
-                // The poison of the first: what neither has written is the same.
+                // With the poison of the first launch, elements that neither launch has written are equal.
                 launch: 1,
                 bytes: image(outputs, tensor),
             };
@@ -397,7 +398,7 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// Reads what is expected, or runs the variant that it is.
+/// Reads the expected outputs, or runs the variant that computes them.
 pub(super) fn want(
     device: &mut dyn Device,
     cache: &mut JobCache,
@@ -542,7 +543,7 @@ impl<'a> Dump<'a> {
         Self { job, dir }
     }
 
-    /// Inputs and reference: there even where the kernel then faults.
+    /// Writes inputs and the reference, so that they exist even if the kernel then faults.
     pub fn before(&self, want: &Want) -> Result<()> {
         let Some(dir) = &self.dir else {
             return Ok(());

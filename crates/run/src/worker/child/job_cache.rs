@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use system::cache::{Cache, CacheDir};
 
-/// The size of each of the two.
+/// The most bytes of each of the two caches.
 const MOST_BYTES: usize = 1 << 30;
 
 pub struct JobCache {
@@ -25,7 +25,7 @@ pub struct JobCache {
     reader: Option<ThreadPool>,
     orders: Arc<Orders>,
     job_began: Instant,
-    /// The part of the job's time that it waited for inputs, expected outputs and comparisons.
+    /// The part of the job's time in which it waited for inputs, expected outputs and comparisons.
     on_host: Duration,
 }
 

@@ -111,7 +111,7 @@ pub fn look(
         error,
     };
     if let Some(differs) = differs {
-        // Without what was left the first launch comes again, unless it is luck, too.
+        // Without the values that were left, the first launch should repeat, unless that depends on chance, too.
         variables.restore(device)?;
         let again = launch_once(device, stage, 1, &mut cache.buffers)?;
         let repeats = first.iter().all(|(name, image)| {

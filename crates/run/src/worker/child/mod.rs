@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A profiler's handlers write what it counted.
+/// True if exit handlers must run, because a profiler's handlers write its counters.
 static ENDS_IN_ORDER: AtomicBool = AtomicBool::new(false);
 
 /// Takes orders on standard input until it is closed.
@@ -93,7 +93,8 @@ fn run(device: &mut CudaDevice, cache: &mut JobCache, job: &Job, frames: &mut Fr
             time::launch_once(device, cache, job, say).map(|()| Frame::Profiled)
         }
     };
-    // Memory and programs of a job go with it. After a sticky fault nothing can be freed, nor has to be.
+    // The memory and programs of a job are freed with it. After a sticky fault nothing can be freed, and nothing has to
+    // be.
     let freed = device.reset();
     frames.send(Frame::Spent {
         device_us: u64::try_from(cache.on_device().as_micros()).unwrap_or(u64::MAX),
@@ -125,7 +126,7 @@ fn keep_memory() {
     use nix::libc::{M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, mallopt};
     // SAFETY: sets two numbers of the allocator; one that it refuses stays as it was.
     unsafe {
-        // The largest that glibc takes.
+        // glibc accepts no larger value.
         mallopt(M_MMAP_THRESHOLD, 32 << 20);
         mallopt(M_TRIM_THRESHOLD, 1 << 30);
     }
@@ -141,18 +142,19 @@ fn leave(code: i32) -> ! {
     unsafe { nix::libc::_exit(code) }
 }
 
-/// The way back to the host.
+/// The channel on which frames go to the host.
 pub(super) struct Frames {
     out: File,
     id: u64,
 }
 
 impl Frames {
-    /// Kernels' printf and users' launchers write to standard output: from here on that is standard error.
+    /// Takes standard output for the frames, and redirects it to standard error from here on, because kernels' printf
+    /// and users' launchers write to it.
     fn take_standard_output() -> io::Result<Self> {
         let own = nix::unistd::dup(io::stdout())?;
         nix::unistd::dup2_stdout(io::stderr())?;
-        // A child of the user's launcher would keep the host from seeing the end.
+        // A child of the user's launcher would inherit it, and keep the host from seeing the end.
         nix::fcntl::fcntl(
             &own,
             nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC),

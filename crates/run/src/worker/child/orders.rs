@@ -26,7 +26,7 @@ impl Orders {
         }
     }
 
-    /// Returns the job that `take` will give next; waits until there is one, and leaves it.
+    /// Returns the job that `take` will return next, and leaves it in the queue. Waits until there is one.
     pub fn next_job(&self) -> Job {
         loop {
             if let Some(order) = self.wait().front() {

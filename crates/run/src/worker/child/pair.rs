@@ -8,8 +8,8 @@ use crate::worker::protocol::{Frame, PairJob};
 use model::PairFacts;
 use model::Unsupported;
 
-/// Allocations are shifted by up to this many steps of their own alignment: where a buffer lies moves
-/// times, and must not move them the same way in every process.
+/// The most steps of their own alignment by which allocations are shifted. The place of a buffer changes times, and
+/// must not change them in the same way in every process.
 const SHIFTS: u32 = 256;
 const SHIFT_BYTES: usize = 512;
 
@@ -42,7 +42,7 @@ pub fn pair(
     say(Frame::Step("placing the inputs".to_owned()));
     let head = StagedCase::of(device, cache, &job.head.case, head_program, job.seed)?;
     let filled = head.fill_constants(device, head_program, &job.head.artifact)?;
-    // Other tensors are another interface: then each side has its own.
+    // If the tensors differ, the interface has changed, and each side has its own.
     let own = if job.head.case.tensors == job.base.case.tensors {
         None
     } else {

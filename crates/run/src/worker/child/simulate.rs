@@ -19,7 +19,7 @@ use ptxsim::COUNTER_MODEL;
 use ptxsim::{Circumstance, Circumstances};
 use std::sync::Arc;
 
-/// The limit for the whole process: a kernel under test must not take the machine's memory.
+/// The most bytes of memory for the whole process, because a kernel under test must not take the machine's memory.
 const MOST_BYTES: u64 = 16 << 30;
 
 /// Takes orders until there are no more.
@@ -224,9 +224,9 @@ fn usual_place(seed: u64) -> u64 {
     seed.wrapping_sub(1)
 }
 
-/// Launches as the first one was, but for what it looks at: what differs is a finding for each that alone makes it
-/// differ. Where launches may differ, it is one more of them. Where nothing differs, and other values may yet show
-/// something, once again.
+/// Launches like the first time, but with other values for what the launch reads of its circumstances. If the outputs
+/// differ, reports a finding for each circumstance that alone makes them differ. If launches may differ, this launch
+/// counts as one more of them. If nothing differs, but other values may still show something, launches once again.
 fn depend(
     device: &mut SimDevice,
     cache: &mut JobCache,
@@ -244,7 +244,7 @@ fn depend(
         };
         match elsewhere(device, cache, job, varied)? {
             Elsewhere::Ended(outputs) if may_differ => {
-                // Compared with what is expected, and no more.
+                // The outputs are only compared with the expected ones.
                 let differs = runs.differs.take();
                 runs.take(LAUNCH_ELSEWHERE, outputs)?;
                 runs.differs = differs;

@@ -18,14 +18,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The tensors that a kernel writes, by name, as they lie on the device.
+/// The tensors that a kernel writes, by name, as the bytes on the device.
 pub type OutputImages = BTreeMap<String, Vec<u8>>;
 
 pub struct StagedCase<'a> {
     inputs: images::InputImages,
     pub call: Call,
     tensors: Vec<Placed<'a>>,
-    /// Variables that the host writes before each launch, and the tensors that they get.
+    /// The variables that the host writes before each launch, with the tensors that fill them.
     pub filled: Vec<(Address, String)>,
 }
 
@@ -60,7 +60,7 @@ impl<'a> StagedCase<'a> {
         Ok(stage)
     }
 
-    /// Makes the inputs and writes them.
+    /// Makes the inputs and writes them to the device.
     pub fn of(
         device: &mut dyn Device,
         cache: &mut JobCache,
@@ -236,7 +236,7 @@ impl<'a> StagedCase<'a> {
         Ok(found)
     }
 
-    /// Names of what is only read and was written to.
+    /// Returns the names of tensors that are only read but were written to.
     pub fn clobbered(&self, device: &mut dyn Device, buffers: &mut Buffers) -> Result<Vec<String>> {
         let mut clobbered = Vec::new();
         let mut changed = |placed: Guarded, bytes: &[u8]| {
@@ -267,7 +267,7 @@ impl<'a> StagedCase<'a> {
         Ok(clobbered)
     }
 
-    /// Writes outside the buffers that did not fault.
+    /// Returns the writes outside the buffers that did not fault.
     pub fn overruns(&self, device: &mut dyn Device) -> Result<Vec<String>> {
         let mut overruns = Vec::new();
         for placed in &self.tensors {
@@ -286,7 +286,7 @@ impl<'a> StagedCase<'a> {
         Ok(overruns)
     }
 
-    /// Copies on the device from which what is written is restored while times are taken.
+    /// Returns the copies on the device that restore what is written, while times are taken.
     pub fn restores(&self, device: &mut dyn Device) -> Result<Restores> {
         let restored = || {
             let placed = self.tensors.iter();
@@ -302,8 +302,8 @@ impl<'a> StagedCase<'a> {
             Ok(restore)
         });
         let copies = copies.collect::<Result<_>>()?;
-        // A kernel may work on its own results, but not with working memory that is not as it needs it. Nobody knows which
-        // captured memory is that, and so it is looked at.
+        // A kernel may work on its own results, but not with working memory whose content is wrong. Nobody knows which
+        // captured memory that is, so it is tried out.
         let is_needed = |tensor: &Tensor| tensor.role == Role::Scratch && !tensor.is_captured();
         let has_scratch = restored().any(|placed| is_needed(placed.tensor));
         let each_launch = has_scratch || self.does_less_again(device)?;
@@ -398,7 +398,7 @@ impl<'a> StagedCase<'a> {
 /// resets: matmuls of cuBLAS take tiles so, and a second launch finds none. A kernel that works in place changes all of
 /// it again, and any other nothing.
 fn changes_less<'a>(images: impl Iterator<Item = [&'a [u8]; 3]>) -> bool {
-    /// Blocks are compared faster than their bytes.
+    /// The size of blocks in bytes, which are compared faster than single bytes.
     const BLOCK: usize = 256;
     let count = |one: &[u8], other: &[u8]| {
         one.chunks(BLOCK)
@@ -651,7 +651,7 @@ mod tests {
         assert!(!changes_less([in_place].into_iter()));
         assert!(!changes_less([into_another].into_iter()));
         assert!(changes_less([into_another, counter].into_iter()));
-        // Alone, it is all that there is to do.
+        // Alone, the counter is all that a launch changes.
         assert!(!changes_less([counter].into_iter()));
     }
 }

@@ -11,7 +11,7 @@ use model::Unsupported;
 /// Times one case.
 ///
 /// # Errors
-/// The kernel's faults; `Unsupported` where the device has no clock to trust.
+/// Returns the kernel's faults, and `Unsupported` if the device has no clock that can be trusted.
 pub fn time(
     device: &mut dyn Device,
     cache: &mut JobCache,
@@ -28,7 +28,7 @@ pub fn time(
 /// Launches once under a profiler, prepared and warmed up as for timing. Nothing here is timed.
 ///
 /// # Errors
-/// The kernel's faults; `Unsupported` where the device has no clock, and so no counters.
+/// Returns the kernel's faults, and `Unsupported` if the device has no clock, and therefore no counters.
 pub fn launch_once(
     device: &mut dyn Device,
     cache: &mut JobCache,
