@@ -129,7 +129,6 @@ impl Decoder<'_> {
                 | "relaxed"
                 | "acquire"
                 | "release"
-                | "mmio"
                 | "nc"
                 | "cta"
                 | "cluster"

@@ -21,7 +21,6 @@ mod operand;
 mod scaled_forms;
 mod scope;
 mod tensormap_forms;
-mod video_forms;
 mod warp_forms;
 mod wgmma_forms;
 

@@ -248,9 +248,9 @@ impl Machine<'_> {
                 }
             };
             let Some(stretch) = stretch else { continue };
-            let reduction = self.reduction_of(b, w, copy, &stretch, s)?;
             let Some(barriers) = &barriers else {
                 self.add_global(s, stretch.bytes, stretch.passes(false));
+                let reduction = self.reduction_of(b, w, copy, &stretch, s)?;
                 if reduction.is_none() {
                     stored.push((lane, stretch.bytes));
                 }
@@ -269,8 +269,7 @@ impl Machine<'_> {
                 passes.taken *= ranks.len() as u64;
                 self.add_global(s, stretch.bytes, passes);
             }
-            let to = (&ranks[..], barriers[lane]);
-            self.bulk_to_shared::<CHECKS>(b, w, &stretch, to, reduction, s)?;
+            self.bulk_to_shared::<CHECKS>(b, w, &stretch, (&ranks, barriers[lane]), s)?;
         }
         Ok(())
     }
@@ -401,7 +400,6 @@ impl Machine<'_> {
         w: &mut Warp,
         stretch: &Stretch,
         (ranks, barrier): (&[u32], u64),
-        reduction: Option<(AtomOp, u32)>,
         s: Site,
     ) -> Run<()> {
         let &Stretch { lane, bytes, .. } = stretch;
@@ -421,12 +419,7 @@ impl Machine<'_> {
             .collect();
         let mut seen = None;
         for (target, barriers) in &targets {
-            let x = if reduction.is_some() {
-                let update = LaneAccess::new(s, target, bytes, Direction::Update);
-                update.with_strength(Strength::Atomic)
-            } else {
-                LaneAccess::new(s, target, bytes, Direction::Write)
-            };
+            let x = LaneAccess::new(s, target, bytes, Direction::Write);
             let barriers = if self.cluster.is_at_work() {
                 barriers.map(|x| x & ((1 << CLUSTER_PAGE) - 1))
             } else {
@@ -467,7 +460,7 @@ impl Machine<'_> {
                 bytes: Some(bytes),
                 from: (!own).then_some(b.rank),
                 source,
-                reduction,
+                reduction: None,
             };
             let to = if own {
                 Some(&mut *b)
@@ -480,9 +473,7 @@ impl Machine<'_> {
                     if let Some((_, swizzle)) = stretch.tensor {
                         to.note_layout(copy, swizzle);
                     }
-                    if reduction.is_none() {
-                        to.in_flight.begin(copy.to, copy.bytes, s.pc);
-                    }
+                    to.in_flight.begin(copy.to, copy.bytes, s.pc);
                 }
                 to.deliveries.push(delivery);
             }
