@@ -7,7 +7,7 @@ use super::compile::{self, Listed, ListedCode, Workshop};
 use super::cut::PtxModule;
 use super::entry::{Named, resolve};
 use super::files::lexical;
-use super::signature::{Slot, SlotKind, parameters, qualified, slots};
+use super::signature::{Slot, SlotKind, parameters, qualified, scalar_named, slots};
 use crate::toolchain::Toolchain;
 use gimli::{
     AttributeValue, DwAt, EndianSlice, LittleEndian, Operation, UnitOffset, constants as dw,
@@ -381,25 +381,6 @@ fn by_text(text: &str, slot: Slot) -> ParameterKind {
         (None, SlotKind::Word) if slot.bytes == 4 => ParameterKind::Scalar(ScalarType::I32),
         _ => ParameterKind::Other(text.to_owned()),
     }
-}
-
-fn scalar_named(text: &str) -> Option<ScalarType> {
-    Some(match text {
-        "bool" => ScalarType::Bool,
-        "char" | "signed char" => ScalarType::I8,
-        "unsigned char" => ScalarType::U8,
-        "short" => ScalarType::I16,
-        "unsigned short" => ScalarType::U16,
-        "int" => ScalarType::I32,
-        "unsigned int" => ScalarType::U32,
-        "long" | "long long" => ScalarType::I64,
-        "unsigned long" | "unsigned long long" => ScalarType::U64,
-        "float" => ScalarType::F32,
-        "double" => ScalarType::F64,
-        "__half" => ScalarType::F16,
-        "__nv_bfloat16" => ScalarType::Bf16,
-        _ => return None,
-    })
 }
 
 /// Returns the element type of a tensor of this scalar.

@@ -151,7 +151,7 @@ impl Known {
         if text.ends_with('*') {
             return Some(Self::Pointer);
         }
-        let scalar = scalar_type(text)?;
+        let scalar = scalar_named(text)?;
         Some(match scalar {
             ScalarType::F16 => Self::Half,
             ScalarType::Bf16 => Self::Bfloat,
@@ -162,7 +162,7 @@ impl Known {
 }
 
 /// Returns the type that gates.yaml has for a scalar type of C++.
-fn scalar_type(text: &str) -> Option<ScalarType> {
+pub(super) fn scalar_named(text: &str) -> Option<ScalarType> {
     Some(match text {
         "bool" => ScalarType::Bool,
         "char" | "signed char" => ScalarType::I8,
@@ -173,10 +173,10 @@ fn scalar_type(text: &str) -> Option<ScalarType> {
         "unsigned int" => ScalarType::U32,
         "long" | "long long" => ScalarType::I64,
         "unsigned long" | "unsigned long long" => ScalarType::U64,
-        "__half" => ScalarType::F16,
-        "__nv_bfloat16" => ScalarType::Bf16,
         "float" => ScalarType::F32,
         "double" => ScalarType::F64,
+        "__half" => ScalarType::F16,
+        "__nv_bfloat16" => ScalarType::Bf16,
         _ => return None,
     })
 }
@@ -192,7 +192,7 @@ impl Parameter<'_> {
 
     /// Says which type to write for a scalar, where the kernel's has a name in gates.yaml.
     fn correction(&self, arg: &Arg) -> String {
-        match (arg, self.text.and_then(scalar_type)) {
+        match (arg, self.text.and_then(scalar_named)) {
             (Arg::Scalar { .. }, Some(wanted)) => format!(": write {}", wanted.name()),
             _ => String::new(),
         }
