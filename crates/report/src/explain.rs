@@ -46,7 +46,7 @@ pub enum KernelExplanations {
     NotRun(NotRun),
 }
 
-/// Serializes a reason as verdicts do, by code and message.
+/// Serialises a reason as verdicts do, by code and message.
 fn code_and_message<S: Serializer>(why: &NotRun, to: S) -> std::result::Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Why {
