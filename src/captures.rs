@@ -45,7 +45,7 @@ pub enum Form {
 }
 
 impl Form {
-    pub fn of(device: DeviceChoice) -> Self {
+    pub fn new(device: DeviceChoice) -> Self {
         match device {
             DeviceChoice::Sim => Self::Ptx,
             DeviceChoice::Auto | DeviceChoice::Cuda { .. } | DeviceChoice::CudaAll => Self::Machine,
@@ -162,7 +162,7 @@ fn load_all(dir: &Path, form: Form, program: Option<&Program>) -> Result<LoadedL
     let capture = Capture::read(&root).map_err(damaged)?;
     let mut maker = Maker {
         form,
-        contents: Contents::of(&root),
+        contents: Contents::new(&root),
         root,
         names: Names::default(),
         program: program.map(|program| program.name.clone()),
@@ -416,7 +416,7 @@ fn find_pointers(launch: &LaunchRecord, allocation: &Allocation) -> Vec<Pointer>
         .zip(1..)
         .zip(types.iter().map(Some).chain(std::iter::repeat(None)))
         .flat_map(|((parameter, number), declared)| {
-            let elem = declared.and_then(|declared| match Pointee::of(declared)? {
+            let elem = declared.and_then(|declared| match Pointee::from_parameter(declared)? {
                 Pointee::Float(elem) => Some(elem),
                 Pointee::Whole(_) => Some(ElemType::I32),
             });

@@ -406,7 +406,7 @@ pub struct ProfileArgs {
     #[arg(value_name = "FILTER")]
     pub filters: Vec<String>,
     /// Which GPU: auto, cuda or cuda:N
-    #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = DeviceChoice::of_one)]
+    #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = DeviceChoice::parse_one)]
     pub device: DeviceChoice,
     /// Install the pinned compiler into the cache directory if there is none
     #[arg(long)]
@@ -552,7 +552,7 @@ pub struct TuneArgs {
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = SEARCH, hide_short_help = true)]
     pub seed: u64,
     /// Where kernels run: auto, cuda, cuda:N, or sim (a ranking, and no times)
-    #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = DeviceChoice::of_one, help_heading = MACHINE)]
+    #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = DeviceChoice::parse_one, help_heading = MACHINE)]
     pub device: DeviceChoice,
     /// Without a GPU, skip a case that takes more warp instructions, all seeds together [default: that of gates.yaml,
     /// else 50000000]

@@ -36,7 +36,7 @@ pub fn run(args: &BinaryArgs) -> Result<Exit> {
     if args.update {
         return update(&loaded.root, &libraries, &record, args.allow_worse);
     }
-    record.policy.accepted = of_files(config::load_acceptances(&loaded)?);
+    record.policy.accepted = keep_files(config::load_acceptances(&loaded)?);
     artifact::add_libraries(&mut record, &libraries, None);
     // Acceptances of kernels that are built are used for compiled files, too.
     let accepted = &mut record.policy.accepted;
@@ -130,7 +130,7 @@ pub fn open_all(loaded: &Loaded) -> Result<Vec<Library>> {
 }
 
 /// Leaves out the acceptances of kernels that are built, because another command judges those.
-fn of_files(mut accepted: Vec<Acceptance>) -> Vec<Acceptance> {
+fn keep_files(mut accepted: Vec<Acceptance>) -> Vec<Acceptance> {
     for acceptance in &mut accepted {
         acceptance.left_out |= !acceptance.subjects.is_empty();
         acceptance.subjects.clear();
@@ -154,7 +154,7 @@ impl Asked {
     /// # Errors
     /// Returns the errors of reading a file, and an error if only a part of the cases is run: each part would judge all
     /// files.
-    pub fn of(args: &RunArgs, loaded: &Loaded) -> Result<Self> {
+    pub fn new(args: &RunArgs, loaded: &Loaded) -> Result<Self> {
         if loaded.binaries.is_empty() && args.filters.is_empty() {
             // The base may still have compiled files.
             return Ok(Self::All(Vec::new()));
@@ -205,7 +205,7 @@ fn names(binaries: &[BinaryGates]) -> String {
 }
 
 /// Returns the base's compiled files, as long as they exist.
-pub fn of_base(side: &BaseSide) -> BaseBinaries {
+pub fn base_binaries(side: &BaseSide) -> BaseBinaries {
     let with_baseline = side.binaries.iter().map(|gates| {
         // A baseline that is damaged at the base is not the fault of this change.
         let baseline = artifact::read_baseline(&side.root, &gates.name);

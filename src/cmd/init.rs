@@ -129,7 +129,7 @@ fn capture_program(args: &InitArgs) -> Result<(ProgramLaunches, TemporaryDir)> {
     }
     let program = ProgramLaunches {
         capture: captured,
-        contents: Contents::of(out.path()),
+        contents: Contents::new(out.path()),
     };
     Ok((program, out))
 }

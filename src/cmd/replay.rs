@@ -19,7 +19,7 @@ use system::cache::Cache;
 use system::error::Result;
 
 pub fn run(args: &ReplayArgs) -> Result<Exit> {
-    let form = Form::of(args.device);
+    let form = Form::new(args.device);
     let load = |dir| {
         let mut loaded = captures::load(dir, form)?;
         if args.cold {

@@ -149,7 +149,7 @@ impl<'a> Run<'a> {
                 shard: shard.transpose()?,
                 command: command_line(),
             },
-            asked: Asked::of(args, loaded)?,
+            asked: Asked::new(args, loaded)?,
             base: args.base.as_ref().map(|revision| BaseRequest {
                 revision: revision.clone(),
                 loosening,
@@ -240,7 +240,7 @@ impl<'a> Run<'a> {
         let on = |event| self.progress.on(event);
         let waiting = |text: &str| on(Event::Waiting(text.to_owned()));
         let setting = Setting {
-            form: Form::of(self.args.device),
+            form: Form::new(self.args.device),
             trusted: self.args.trust_programs,
             fresh: self.args.fresh,
             cache: &self.cache,
@@ -255,7 +255,7 @@ impl<'a> Run<'a> {
             compilers.apply(&mut change)?;
             make_ready()?;
             let _captures = programs::add(&mut change, &setting)?;
-            let base = change.base.as_ref().map(binaries::of_base);
+            let base = change.base.as_ref().map(binaries::base_binaries);
             let mut record = match device {
                 Some(device) => pipeline::run(&self.request, change, device, &self.cache, &on)?,
                 None => record_of_files(&self.request.config, change)?,

@@ -516,13 +516,15 @@ fn gpu(gpu: &GpuSeen) -> Item<'_> {
     let mut item = Item::new(name, facts).but_for(lock_problem);
     match &gpu.condition {
         None => item.problems.push(Problem::ConditionUnknown),
-        Some(condition) => item.problems.extend(of_condition(condition, &device.uuid)),
+        Some(condition) => item
+            .problems
+            .extend(check_condition(condition, &device.uuid)),
     }
     item
 }
 
 /// Returns the problems in a GPU's condition. A value that NVML does not give is not a problem.
-fn of_condition(condition: &Condition, uuid: &str) -> Vec<Problem> {
+fn check_condition(condition: &Condition, uuid: &str) -> Vec<Problem> {
     let uuid = || condition.uuid.as_deref().unwrap_or(uuid).to_owned();
     let mode = match condition.compute_mode {
         None | Some(ComputeMode::Default) => None,

@@ -79,8 +79,8 @@ pub fn find(
         };
         let [joins_ours, joins_theirs] = find_members(&pairs, &ours, &theirs);
         let [is_new, is_gone] = pairs.alone.each_ref();
-        let new = Members::of(ours, is_new, &joins_ours);
-        let gone = Members::of(theirs, is_gone, &joins_theirs);
+        let new = Members::new(ours, is_new, &joins_ours);
+        let gone = Members::new(theirs, is_gone, &joins_theirs);
         if new.alone.is_empty() || gone.alone.is_empty() {
             continue;
         }
@@ -180,7 +180,7 @@ struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    fn of(launches: Vec<Member<'a>>, alone: &BTreeSet<usize>, members: &BTreeSet<usize>) -> Self {
+    fn new(launches: Vec<Member<'a>>, alone: &BTreeSet<usize>, members: &BTreeSet<usize>) -> Self {
         let all: Vec<Member> = launches
             .into_iter()
             .filter(|launch| members.contains(&launch.place.unit))
@@ -366,7 +366,7 @@ fn module_of(unit: &Unit) -> Option<ModuleEntry> {
         return None;
     };
     let constants = constants.iter().map(|constant| Constant {
-        tensor: of_module(&constant.tensor, &unit.id.variant),
+        tensor: module_variable(&constant.tensor, &unit.id.variant),
         ..constant.clone()
     });
     Some(ModuleEntry {
@@ -377,7 +377,7 @@ fn module_of(unit: &Unit) -> Option<ModuleEntry> {
 }
 
 /// Returns a name with the variant, because modules may have variables of the same name.
-fn of_module(variable: &str, variant: &str) -> String {
+fn module_variable(variable: &str, variant: &str) -> String {
     format!("{variable} of {variant}")
 }
 
@@ -390,7 +390,7 @@ fn as_of_group(tensor: &Tensor, variant: &str) -> Tensor {
             ..tensor.clone()
         },
         None => Tensor {
-            name: of_module(&tensor.name, variant),
+            name: module_variable(&tensor.name, variant),
             ..tensor.clone()
         },
     }

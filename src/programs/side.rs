@@ -143,7 +143,7 @@ impl Side {
         let mut side = Self::make("the base's", &hidden, below, programs, setting, |tree| {
             tree::copy(&apart.top, tree, Age::Old).map_err(|error| cannot_write(tree, &error))
         })?;
-        let pythons = ["VIRTUAL_ENV", "CONDA_PREFIX"].map(of_variable);
+        let pythons = ["VIRTUAL_ENV", "CONDA_PREFIX"].map(read_variable);
         let inside = pythons
             .into_iter()
             .flatten()
@@ -372,7 +372,7 @@ fn told() -> Vec<&'static str> {
     [&TOLD[..], &TOLD_TO_BUILDS].concat()
 }
 
-fn of_variable(name: &str) -> Option<PathBuf> {
+fn read_variable(name: &str) -> Option<PathBuf> {
     let value = std::env::var_os(name).filter(|value| !value.is_empty())?;
     Some(PathBuf::from(value))
 }

@@ -50,7 +50,7 @@ pub fn find(asked: &BaseRequest, head: &Loaded, cache: &Cache) -> Result<BaseSid
     let (plan, gates, accepted, pin) = match &no_gates {
         None => {
             let loaded = config::load_in_tree(&tree.top, &path, &asked.instead);
-            let loaded = loaded.map_err(|error| of_base(&error, &asked.revision))?;
+            let loaded = loaded.map_err(|error| blame_base(&error, &asked.revision))?;
             // A file that is broken at the base accepts nothing, and everything that head accepts is new.
             let accepted = config::load_acceptances(&loaded).unwrap_or_default();
             programs = loaded.programs;
@@ -202,7 +202,7 @@ fn no_files_of_head(base: &Plan, programs: &[Program], top: &Path) -> Result<()>
     Ok(())
 }
 
-fn of_base(error: &Error, revision: &str) -> Error {
+fn blame_base(error: &Error, revision: &str) -> Error {
     let Diagnostic {
         message,
         at,

@@ -14,7 +14,7 @@ pub struct Texts(Vec<(PathBuf, String)>);
 
 impl Texts {
     /// Finds the sources of a unit. A header that is not found belongs to the compiler, or its name is made by a macro.
-    pub fn of(root: &Path, unit: &Unit) -> Self {
+    pub fn read(root: &Path, unit: &Unit) -> Self {
         let dirs: Vec<PathBuf> = unit
             .include_dirs
             .iter()
@@ -87,7 +87,7 @@ pub fn check_parameters(tuning: &Tuning) -> Result<()> {
     let Some(unit) = tuning.loaded.plan.units.first() else {
         return Ok(());
     };
-    let texts = Texts::of(&tuning.loaded.root, unit);
+    let texts = Texts::read(&tuning.loaded.root, unit);
     for (at, parameter) in tuning.tune.parameters.iter().enumerate() {
         if !texts.have(&parameter.name) {
             let message = format!(
@@ -105,7 +105,7 @@ pub fn digest(tuning: &Tuning) -> String {
     let mut hasher = blake3::Hasher::new();
     let loaded = &tuning.loaded;
     if let Some(unit) = loaded.plan.units.first() {
-        Texts::of(&loaded.root, unit).digest(&mut hasher);
+        Texts::read(&loaded.root, unit).digest(&mut hasher);
     }
     for part in [
         serde_json::to_vec(&loaded.plan.units),

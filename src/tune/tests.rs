@@ -258,14 +258,14 @@ fn search_on<F: Fn(&Values) -> f64>(
 
 const ALL: Budget = Budget::Evaluations(1000);
 
-fn of(values: &Values, name: &str) -> f64 {
+fn value_of(values: &Values, name: &str) -> f64 {
     values.get(name).copied().unwrap() as f64
 }
 
 /// Returns the time of a configuration. A = 3 and B = 2 are best. B = 4 takes no time because it is wrong, and A = 4
 /// with B = 3 never ends.
 fn bowl(values: &Values) -> f64 {
-    let (a, b) = (of(values, "A"), of(values, "B"));
+    let (a, b) = (value_of(values, "A"), value_of(values, "B"));
     if b == 4.0 {
         return 0.0;
     }
@@ -301,7 +301,11 @@ fn the_fastest_that_is_right_is_found_and_confirmed_on_fresh_times() {
         let it = confirmation(&found);
         assert_eq!(it.shown, Shown::Faster);
         let winner = &evaluation(&found, it.winner).values;
-        assert_eq!((of(winner, "A"), of(winner, "B")), (3.0, 2.0), "{method:?}");
+        assert_eq!(
+            (value_of(winner, "A"), value_of(winner, "B")),
+            (3.0, 2.0),
+            "{method:?}"
+        );
         let true_ratio = 1.0 / 1.23;
         let [low, high] = it.interval;
         assert!(low < true_ratio && true_ratio < high, "{it:?}");
@@ -331,7 +335,10 @@ fn the_fastest_that_is_right_is_found_and_confirmed_on_fresh_times() {
         );
 
         for evaluation in &found.evaluations {
-            let (a, b) = (of(&evaluation.values, "A"), of(&evaluation.values, "B"));
+            let (a, b) = (
+                value_of(&evaluation.values, "A"),
+                value_of(&evaluation.values, "B"),
+            );
             let timed = evaluator
                 .read
                 .iter()
@@ -356,7 +363,7 @@ fn the_fastest_that_is_right_is_found_and_confirmed_on_fresh_times() {
 #[test]
 fn clearly_slower_gets_one_process_and_slower_gets_two() {
     let dir = project();
-    let slower = |values: &Values| match of(values, "A") as i64 {
+    let slower = |values: &Values| match value_of(values, "A") as i64 {
         1 => 1000.0,
         2 => 1010.0,
         3 => 1100.0,
@@ -368,7 +375,7 @@ fn clearly_slower_gets_one_process_and_slower_gets_two() {
     for evaluation in &found.evaluations {
         if let Outcome::Timed(timed) = &evaluation.outcome {
             seen.insert((
-                of(&evaluation.values, "A") as i64,
+                value_of(&evaluation.values, "A") as i64,
                 timed.processes,
                 timed.stopped,
             ));
@@ -409,13 +416,13 @@ fn luck_is_not_confirmed() {
 fn a_race_that_no_gpu_shows_is_not_the_best() {
     let dir = project();
     let mut evaluator = FakeEvaluator::new(7, 0.001, bowl);
-    evaluator.racy = |values| (of(values, "A"), of(values, "B")) == (3.0, 2.0);
+    evaluator.racy = |values| (value_of(values, "A"), value_of(values, "B")) == (3.0, 2.0);
     let found = search_in(dir.path(), &mut evaluator, Method::Elite, ALL, false);
     let it = confirmation(&found);
     let winner = &evaluation(&found, it.winner).values;
     // Two configurations are second best, and both have A = 3.
-    assert_eq!(of(winner, "A"), 3.0);
-    assert!([1.0, 3.0].contains(&of(winner, "B")), "{winner:?}");
+    assert_eq!(value_of(winner, "A"), 3.0);
+    assert!([1.0, 3.0].contains(&value_of(winner, "B")), "{winner:?}");
     let racy = |evaluation: &&Evaluation| {
         (evaluator.racy)(&evaluation.values) && evaluation.code.is_some()
     };
@@ -467,7 +474,7 @@ fn the_winner_becomes_a_variant_of_the_file() {
 #[test]
 fn confirms_nothing_if_nothing_is_faster() {
     let dir = project();
-    let worse = |values: &Values| match (of(values, "A"), of(values, "B")) {
+    let worse = |values: &Values| match (value_of(values, "A"), value_of(values, "B")) {
         (1.0, 1.0) => 1000.0,
         _ => 1100.0,
     };
@@ -500,7 +507,7 @@ fn a_resumed_search_keeps_its_best_and_confirms_it() {
     assert!(found.bests.starts_with(&first.bests) && !first.bests.is_empty());
     let it = confirmation(&found);
     let winner = &evaluation(&found, it.winner).values;
-    assert_eq!((of(winner, "A"), of(winner, "B")), (3.0, 2.0));
+    assert_eq!((value_of(winner, "A"), value_of(winner, "B")), (3.0, 2.0));
     // Timed against the best that the first part had found, not against the start.
     let beside = evaluator.read.first().unwrap().2;
     assert_eq!(Some(&beside), first.bests.last());

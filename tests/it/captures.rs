@@ -317,7 +317,7 @@ fn captured_again(dir: &Path) {
 
 /// Whether a value of the program is anywhere in the memory of a capture.
 fn holds(capture: &Path, value: f32) -> bool {
-    let contents = capture::Contents::of(capture);
+    let contents = capture::Contents::new(capture);
     let all = capture::Capture::read(capture).unwrap();
     let mut memory = all.launches().flat_map(|launch| &launch.allocations);
     memory.any(|memory| {

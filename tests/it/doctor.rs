@@ -220,7 +220,7 @@ fn libraries(others: &[(&str, &str)]) -> tempfile::TempDir {
 }
 
 /// Codes of the problems of the first GPU.
-fn of_gpu(list: &Value) -> Vec<&str> {
+fn gpu_problems(list: &Value) -> Vec<&str> {
     let problems = item(list, "cuda:0")["problems"].as_array().unwrap();
     problems
         .iter()
@@ -251,7 +251,7 @@ fn a_lock_file_that_cannot_be_used_ends_in_4() {
     let list = checklist(new(), 4);
     fs::remove_dir(lock).unwrap();
     // The stand-in has no NVML, which stops nothing.
-    assert_eq!(of_gpu(&list), ["lock-unusable", "nvml-silent"]);
+    assert_eq!(gpu_problems(&list), ["lock-unusable", "nvml-silent"]);
     assert_eq!(broken(&list).len(), 1);
 }
 
@@ -269,7 +269,7 @@ fn prints_the_condition_of_a_gpu_from_nvml() {
         checklist(command, 0)
     };
     let list = state("good");
-    assert_eq!(of_gpu(&list), [""; 0]);
+    assert_eq!(gpu_problems(&list), [""; 0]);
     assert_eq!(item(&list, "driver")["facts"]["version"], "580.159.04");
     let facts = &item(&list, "cuda:0")["facts"];
     let good = serde_json::json!({
@@ -285,7 +285,7 @@ fn prints_the_condition_of_a_gpu_from_nvml() {
     let list = state("worn");
     let condition = &item(&list, "cuda:0")["facts"]["condition"];
     assert_eq!(
-        of_gpu(&list),
+        gpu_problems(&list),
         [
             "compute-exclusive",
             "memory-errors",
@@ -305,7 +305,7 @@ fn prints_the_condition_of_a_gpu_from_nvml() {
 
     // Found by its slice, and the commands are for the whole.
     let list = state("slice");
-    assert_eq!(of_gpu(&list), ["mig"]);
+    assert_eq!(gpu_problems(&list), ["mig"]);
     let help = &item(&list, "cuda:0")["problems"][0]["help"][0];
     assert_eq!(help, "`sudo nvidia-smi -i GPU-whole -mig 0`");
     let lock = &item(&list, "cuda:0")["facts"]["lock"];

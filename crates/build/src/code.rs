@@ -143,7 +143,7 @@ impl<'a> Reader<'a> {
         if let Some(known) = self.kept(&name) {
             return Ok(known);
         }
-        let names = Names::of(&String::from_utf8_lossy(&ptx));
+        let names = Names::from_ptx(&String::from_utf8_lossy(&ptx));
         self.keep(&name, self.disassemble(cubin, &bytes, symbols, &names)?)
     }
 
@@ -235,12 +235,12 @@ struct Names(Vec<String>);
 
 impl Names {
     /// Returns the names in the line tables of machine code.
-    fn of_code(facts: &CodeFacts) -> Self {
+    fn from_code(facts: &CodeFacts) -> Self {
         let files: BTreeSet<&str> = all_lines(facts).map(|line| line.file.as_str()).collect();
         Self(files.into_iter().map(str::to_owned).collect())
     }
 
-    fn of(ptx: &str) -> Self {
+    fn from_ptx(ptx: &str) -> Self {
         Self(
             ptx.lines()
                 .filter_map(|line| {
@@ -291,7 +291,7 @@ impl Names {
 /// Names the files of base's code as head's code does, where two names end alike: two builds of one source are often made in
 /// two trees.
 pub fn name_files_alike(base: &mut CodeFacts, head: &CodeFacts) {
-    let names = Names::of_code(head);
+    let names = Names::from_code(head);
     for entry in &mut base.entries {
         names.apply(entry);
     }

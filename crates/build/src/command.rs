@@ -30,7 +30,7 @@ pub enum Way {
 }
 
 impl Way {
-    pub fn of(unit: &Unit) -> Self {
+    pub fn for_unit(unit: &Unit) -> Self {
         match (&unit.call, Precompiled::from_path(&unit.source)) {
             (Callable::Launcher { .. }, _) => Self::Library,
             (Callable::Entries { .. }, Some(Precompiled::Ptx)) => Self::Ptx,
@@ -58,7 +58,7 @@ pub struct NvccCall {
 }
 
 impl NvccCall {
-    pub fn of(unit: &Unit) -> Self {
+    pub fn for_unit(unit: &Unit) -> Self {
         Self {
             args: arguments(unit),
             generated: generated(unit),
@@ -66,7 +66,7 @@ impl NvccCall {
     }
 
     /// Builds the call for instances of templates, with one marker for each entry, in their order.
-    pub fn of_instances(units: &[&Unit]) -> Self {
+    pub fn for_instances(units: &[&Unit]) -> Self {
         let names: Vec<&str> = units
             .iter()
             .flat_map(|unit| entry_names(&unit.call))
@@ -80,8 +80,8 @@ impl NvccCall {
 
 /// Returns the command for a unit, as one would type it in the directory of gates.yaml.
 pub fn command_line(unit: &Unit) -> String {
-    let NvccCall { args, generated } = NvccCall::of(unit);
-    let way = Way::of(unit);
+    let NvccCall { args, generated } = NvccCall::for_unit(unit);
+    let way = Way::for_unit(unit);
     if way == Way::Cubin {
         return format!("nothing: {} is machine code", unit.source);
     }

@@ -74,7 +74,7 @@ pub fn compile(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
     let Some(first) = units.first() else {
         return Ok(Vec::new());
     };
-    match Way::of(first) {
+    match Way::for_unit(first) {
         Way::Instance => compile_instances(shop, units),
         Way::Source => Ok(match compile_source(shop, first)? {
             Ok(source) => source.units(units),
@@ -113,7 +113,7 @@ pub fn compile_source(
     shop: Workshop,
     unit: &Unit,
 ) -> Result<std::result::Result<CompiledSource, Fault>> {
-    let request = NvccCall::of(unit);
+    let request = NvccCall::for_unit(unit);
     let input = Input::Source(&unit.source, &request);
     let ran = match shop.run(&request.args, input, Wanted::Cubin)? {
         Ok(ran) => ran,
@@ -130,7 +130,7 @@ pub fn compile_source(
 
 /// Compiles the library of a launcher in one run. Launchers are not simulated.
 fn compile_library(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outcome>> {
-    let request = NvccCall::of(first);
+    let request = NvccCall::for_unit(first);
     let input = Input::Source(&first.source, &request);
     let ran = match shop.run(&request.args, input, Wanted::Library)? {
         Ok(ran) => ran,
@@ -162,7 +162,11 @@ fn compile_library(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<
 /// Reads PTX that somebody else compiled.
 fn compile_ptx(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outcome>> {
     let source = Path::new(&first.source);
-    let ran = match shop.run(&NvccCall::of(first).args, Input::Ptx(source), Wanted::Cubin)? {
+    let ran = match shop.run(
+        &NvccCall::for_unit(first).args,
+        Input::Ptx(source),
+        Wanted::Cubin,
+    )? {
         Ok(ran) => ran,
         Err(fault) => {
             let file = shop.root.join(source);
@@ -301,7 +305,7 @@ fn read_cubin(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outco
 /// cut out of the PTX and assembled by itself, so its result does not depend on what else was compiled. An instance
 /// that breaks the common run, or cannot be cut out of it, is compiled alone.
 fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
-    let request = NvccCall::of_instances(units);
+    let request = NvccCall::for_instances(units);
     let Some(first) = units.first() else {
         return Ok(Vec::new());
     };
@@ -400,7 +404,7 @@ fn compile_halves(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
     let scratch = shop.directory("source")?;
     let request = NvccCall {
         generated: Some(String::new()),
-        ..NvccCall::of_instances(&[first])
+        ..NvccCall::for_instances(&[first])
     };
     let of_source = Workshop {
         scratch: &scratch,

@@ -80,7 +80,7 @@ struct CompiledEntry<'a> {
 pub fn resolve<'a>(what: Named, name: &str, symbols: &[&'a str]) -> Result<&'a str, Unresolved> {
     let known: Vec<CompiledEntry<'a>> = symbols
         .iter()
-        .map(|symbol| CompiledEntry::of(symbol))
+        .map(|symbol| CompiledEntry::from_symbol(symbol))
         .collect();
     let wanted = canonical(name);
     let suffix = format!("::{wanted}");
@@ -122,11 +122,11 @@ pub fn resolve<'a>(what: Named, name: &str, symbols: &[&'a str]) -> Result<&'a s
 
 /// Returns the name of a symbol as the source would write it, without arguments.
 pub fn as_written(symbol: &str) -> String {
-    CompiledEntry::of(symbol).qualified
+    CompiledEntry::from_symbol(symbol).qualified
 }
 
 impl<'a> CompiledEntry<'a> {
-    fn of(symbol: &'a str) -> Self {
+    fn from_symbol(symbol: &'a str) -> Self {
         let demangle = |options: &DemangleOptions| {
             Symbol::new(symbol)
                 .ok()
@@ -161,11 +161,11 @@ pub fn held_by<'a>(
     after: &str,
     symbols: &[&'a str],
 ) -> Option<&'a str> {
-    let marker = CompiledEntry::of(marker).full;
+    let marker = CompiledEntry::from_symbol(marker).full;
     let held = marker.strip_prefix(before)?.strip_suffix(after)?;
     let mut fitting = symbols
         .iter()
-        .filter(|symbol| CompiledEntry::of(symbol).full == held);
+        .filter(|symbol| CompiledEntry::from_symbol(symbol).full == held);
     match (fitting.next(), fitting.next()) {
         (Some(only), None) => Some(only),
         _ => None,

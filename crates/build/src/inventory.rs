@@ -568,7 +568,7 @@ impl Types<'_> {
             },
             Plain::Struct {
                 name, bytes: size, ..
-            } => match of_struct(&name, size) {
+            } => match element_of_struct(&name, size) {
                 Some((elem, count)) => known(elem, count),
                 None => bytes(is_const, size.max(1)),
             },
@@ -719,12 +719,12 @@ impl Types<'_> {
                         Some(AttributeValue::Encoding(encoding)) => Some(encoding),
                         _ => None,
                     };
-                    match encoding.and_then(|encoding| of_base(encoding, bytes)) {
+                    match encoding.and_then(|encoding| base_type(encoding, bytes)) {
                         Some(scalar) => Plain::Scalar(scalar),
                         None => Plain::Unknown,
                     }
                 }
-                dw::DW_TAG_enumeration_type => match of_base(dw::DW_ATE_signed, bytes) {
+                dw::DW_TAG_enumeration_type => match base_type(dw::DW_ATE_signed, bytes) {
                     Some(scalar) => Plain::Scalar(scalar),
                     None => Plain::Unknown,
                 },
@@ -808,7 +808,7 @@ fn fill_gaps(mut placed: Vec<(usize, Member)>, bytes: usize) -> Option<Vec<Membe
     Some(members)
 }
 
-fn of_base(encoding: gimli::DwAte, bytes: usize) -> Option<ScalarType> {
+fn base_type(encoding: gimli::DwAte, bytes: usize) -> Option<ScalarType> {
     let number = match encoding {
         dw::DW_ATE_boolean if bytes == 1 => Number::Bool,
         dw::DW_ATE_float if bytes > 2 => Number::Float(bytes),
@@ -824,7 +824,7 @@ fn of_base(encoding: gimli::DwAte, bytes: usize) -> Option<ScalarType> {
 }
 
 /// Returns the element type of the toolkit's own structs: half precision, and vectors of one type.
-fn of_struct(name: &str, bytes: usize) -> Option<(ElemType, usize)> {
+fn element_of_struct(name: &str, bytes: usize) -> Option<(ElemType, usize)> {
     let (elem, _) = vector_named(name)?;
     let count = bytes / elem.size();
     (count > 0 && bytes.is_multiple_of(elem.size())).then_some((elem, count))

@@ -114,7 +114,7 @@ impl Artifact {
 
     /// Returns the artifact with the entries that a case launches.
     #[must_use]
-    pub fn of_case(&self, case: &Case) -> Self {
+    pub fn for_case(&self, case: &Case) -> Self {
         let mut of_case = self.clone();
         if let Self::Cubin { entries, .. } | Self::Ptx { entries, .. } = &mut of_case {
             *entries = case.choose(entries).into_iter().cloned().collect();
@@ -207,7 +207,7 @@ pub fn build_all(
         ..
     } = building;
     let jobs = building.jobs.max(1);
-    let mut outside: Vec<Outside> = units.iter().flat_map(Outside::of).collect();
+    let mut outside: Vec<Outside> = units.iter().flat_map(Outside::list).collect();
     outside.sort_unstable();
     outside.dedup();
     let builder = Builder {
@@ -222,7 +222,7 @@ pub fn build_all(
     let local: Vec<Unit> = units.iter().map(on_this_machine).collect();
     let mut calls: Vec<SameCall> = Vec::new();
     for (index, (unit, local)) in units.iter().zip(&local).enumerate() {
-        let key = cache::request_key(unit, &NvccCall::of(local), toolchain)?;
+        let key = cache::request_key(unit, &NvccCall::for_unit(local), toolchain)?;
         let unit = local;
         match calls.iter_mut().find(|call| call.key == key) {
             Some(call) => call.others.push((index, unit)),
@@ -281,7 +281,7 @@ pub fn find_all(
             return Ok(None);
         }
         let local = on_this_machine(unit);
-        let key = cache::request_key(unit, &NvccCall::of(&local), toolchain)?;
+        let key = cache::request_key(unit, &NvccCall::for_unit(&local), toolchain)?;
         let stored = artifacts.find(&key, &files);
         Ok(stored.map(|(stored, digests)| FoundArtifact {
             artifact: stored.facts.artifact,
@@ -327,7 +327,7 @@ pub struct Outside {
 }
 
 impl Outside {
-    fn of(unit: &Unit) -> impl Iterator<Item = Self> {
+    fn list(unit: &Unit) -> impl Iterator<Item = Self> {
         unit.include_dirs.iter().filter_map(|written| {
             let here = sources::expand(written, &sources::read_variable).ok()?;
             (here != *written).then(|| Self {
@@ -352,7 +352,7 @@ fn group<'a, 'b>(calls: Vec<&'a SameCall<'b>>, jobs: usize) -> Vec<Vec<&'a SameC
         let unit = call.first.1;
         let launcher = matches!(unit.call, Callable::Launcher { .. }).then(|| call.key.clone());
         (
-            (unit.id.arch, Way::of(unit), launcher),
+            (unit.id.arch, Way::for_unit(unit), launcher),
             (unit.source.clone(), unit.include_dirs.clone()),
             (unit.defines.clone(), unit.flags.clone()),
         )
@@ -430,7 +430,7 @@ impl Builder<'_> {
         let mut inputs: Vec<Inputs> = Vec::new();
         let mut built = Vec::new();
         let (outcomes, is_known) = match units.first() {
-            Some(first) if Way::of(first) == Way::Source => {
+            Some(first) if Way::for_unit(first) == Way::Source => {
                 self.compile_source(shop, first, &units, before)?
             }
             _ => (compile::compile(shop, &units)?, false),
@@ -464,7 +464,7 @@ impl Builder<'_> {
                 },
             };
             // All entries of a source are one compilation.
-            let is_same_run = is_known || at > 0 && Way::of(call.first.1) != Way::Instance;
+            let is_same_run = is_known || at > 0 && Way::for_unit(call.first.1) != Way::Instance;
             built.extend(self.hand_out(call, made, is_same_run, started));
         }
         Ok(built)
@@ -513,7 +513,7 @@ impl Builder<'_> {
         units: &[&Unit],
         before: SystemTime,
     ) -> Result<(Vec<Outcome>, bool)> {
-        let key = cache::source_key(first, &NvccCall::of(first), self.building.toolchain)?;
+        let key = cache::source_key(first, &NvccCall::for_unit(first), self.building.toolchain)?;
         if let Some(source) = self.artifacts.find_source(&key, &self.files) {
             return Ok((source.units(units), true));
         }
@@ -635,7 +635,7 @@ impl Builder<'_> {
     /// Asks the compiler where it looks for headers, once for all units with the same flags.
     fn search_list(&self, unit: &Unit) -> Option<SearchList> {
         // Definitions do not name directories.
-        let mut args = NvccCall::of(unit).args;
+        let mut args = NvccCall::for_unit(unit).args;
         args.retain(|arg| !arg.starts_with("-D"));
         let known = || {
             self.search_lists
@@ -645,7 +645,7 @@ impl Builder<'_> {
         if let Some(list) = known().get(&args) {
             return list.clone();
         }
-        let list = SearchList::of_nvcc(self.building.toolchain, self.building.root, &args);
+        let list = SearchList::ask_nvcc(self.building.toolchain, self.building.root, &args);
         known().insert(args, list.clone());
         list
     }
@@ -681,7 +681,7 @@ pub fn stored(
     if unit.is_group() {
         return Ok(None);
     }
-    let key = cache::request_key(unit, &NvccCall::of(&local), toolchain)?;
+    let key = cache::request_key(unit, &NvccCall::for_unit(&local), toolchain)?;
     let stored = Artifacts::open(cache)?.load(&key, &facts.artifact);
     Ok(stored.map(|stored| artifact(&local, &stored)))
 }

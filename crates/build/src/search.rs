@@ -25,7 +25,7 @@ pub struct SearchList {
 
 impl SearchList {
     /// Asks nvcc, with flags that are known to read nothing but headers.
-    pub fn of_nvcc(toolchain: &Toolchain, root: &Path, flags: &[String]) -> Option<Self> {
+    pub fn ask_nvcc(toolchain: &Toolchain, root: &Path, flags: &[String]) -> Option<Self> {
         Self::ask(flags, || {
             let mut command = clean_command(&toolchain.nvcc);
             command
@@ -47,7 +47,7 @@ impl SearchList {
     }
 
     /// Asks a C++ compiler, with flags that are known to read nothing but headers.
-    pub fn of_host(compiler: &Path, root: &Path, flags: &[String]) -> Option<Self> {
+    pub fn ask_host(compiler: &Path, root: &Path, flags: &[String]) -> Option<Self> {
         Self::ask(flags, || {
             let mut command = clean_command(compiler);
             command.current_dir(root).args([

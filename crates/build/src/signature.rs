@@ -229,7 +229,7 @@ enum Given {
 }
 
 impl Given {
-    fn of(arg: &Arg) -> Self {
+    fn from_arg(arg: &Arg) -> Self {
         match arg {
             Arg::Tensor { .. }
             | Arg::Scales { .. }
@@ -252,7 +252,7 @@ impl Given {
 
 fn fits_type(known: Known, arg: &Arg, bytes: usize) -> bool {
     use ScalarType::{Bf16, F16, F32, F64, I16, U16};
-    match (known, Given::of(arg)) {
+    match (known, Given::from_arg(arg)) {
         (Known::Pointer, Given::Pointer | Given::Zero) => true,
         (Known::Pointer, Given::Scalar(_)) => false,
         // Some kernels take an address as a number.
@@ -276,7 +276,7 @@ fn fits_type(known: Known, arg: &Arg, bytes: usize) -> bool {
 fn fits_slot(slot: Slot, arg: &Arg, bytes: usize) -> bool {
     let is_float = |elem: ScalarType| matches!(elem.number(), Number::Float(4 | 8));
     let is_half = |elem: ScalarType| elem.number() == Number::Float(2);
-    let is_alike = match (slot.kind, Given::of(arg)) {
+    let is_alike = match (slot.kind, Given::from_arg(arg)) {
         (SlotKind::Word, Given::Scalar(elem)) => !is_float(elem) && !is_half(elem),
         (SlotKind::Float, Given::Scalar(elem)) => is_float(elem),
         (SlotKind::Float, Given::Pointer | Given::Zero) => false,
@@ -297,7 +297,7 @@ pub enum Pointee {
 
 impl Pointee {
     /// Reads a parameter as a demangled name has it: `__half const*`.
-    pub fn of(parameter: &str) -> Option<Self> {
+    pub fn from_parameter(parameter: &str) -> Option<Self> {
         let pointee = parameter.strip_suffix('*')?.trim_end();
         let pointee = pointee.strip_suffix(" const").unwrap_or(pointee);
         Some(match pointee {
@@ -846,7 +846,7 @@ mod tests {
             ("int const*", &[I32, U32, F16, E4m3, U8, I16, F32], &[I64]),
             ("long const*", &[I64, F16], &[I32]),
         ] {
-            let pointee = Pointee::of(parameter).unwrap();
+            let pointee = Pointee::from_parameter(parameter).unwrap();
             assert!(
                 right.iter().all(|elem| !pointee.differs(*elem)),
                 "{parameter}"
@@ -864,7 +864,7 @@ mod tests {
             "float",
             "ns::P",
         ] {
-            assert!(Pointee::of(unknown).is_none(), "{unknown}");
+            assert!(Pointee::from_parameter(unknown).is_none(), "{unknown}");
         }
     }
 }

@@ -51,7 +51,7 @@ pub struct Contents {
 }
 
 impl Contents {
-    pub fn of(capture: &Path) -> Self {
+    pub fn new(capture: &Path) -> Self {
         Self {
             dir: capture.join("contents"),
             stored: BTreeSet::new(),
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_chunk_is_stored_once() {
         let dir = capture();
-        let mut contents = Contents::of(dir.path());
+        let mut contents = Contents::new(dir.path());
         let zeros = contents.put(&vec![0; 3 * CHUNK]).unwrap();
         assert_eq!(zeros.chunks.len(), 3);
         let files = fs::read_dir(dir.path().join("contents")).unwrap().count();
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn a_damaged_or_missing_chunk_is_an_error() {
         let dir = capture();
-        let mut contents = Contents::of(dir.path());
+        let mut contents = Contents::new(dir.path());
         let [mut one, two] = [contents.put(b"one").unwrap(), contents.put(b"two").unwrap()];
         let path = |content: &Content| contents.path(content.chunks[0]);
         fs::copy(path(&two), path(&one)).unwrap();
@@ -185,7 +185,7 @@ mod tests {
         #[test]
         fn bytes_come_back_as_they_were(bytes in prop::collection::vec(any::<u8>(), 0..3000)) {
             let dir = capture();
-            let mut contents = Contents::of(dir.path());
+            let mut contents = Contents::new(dir.path());
             let content = contents.put(&bytes).unwrap();
             prop_assert_eq!(contents.get(&content).unwrap(), bytes);
         }

@@ -469,7 +469,7 @@ mod tests {
     }
 
     fn launch(dir: &Path) -> LaunchRecord {
-        let mut contents = Contents::of(dir);
+        let mut contents = Contents::new(dir);
         LaunchRecord {
             number: 1,
             kernel: "k".to_owned(),

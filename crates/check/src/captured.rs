@@ -19,7 +19,7 @@ pub fn read(content: &CapturedContent) -> Result<Vec<u8>, String> {
         bytes: content.bytes,
         chunks: chunks.collect::<Result<_, _>>()?,
     };
-    let contents = Contents::of(Path::new(&content.capture));
+    let contents = Contents::new(Path::new(&content.capture));
     let bytes = contents.get(&stored).map_err(|damage| damage.to_string())?;
     let Some(part) = content.part else {
         return Ok(bytes);

@@ -264,7 +264,7 @@ fn resolve_rule(
             unit: metric.facet() == Facet::Resources,
             // An acceptance does not say whether its subject is compiled by us or came as a file.
             compiled: true,
-            ..Context::of_units(&scope)
+            ..Context::for_units(&scope)
         },
     )?;
     match resolved {

@@ -196,7 +196,7 @@ impl Reader<'_> {
                 continue;
             };
             for &arch in self.architectures {
-                for text in written.of_architecture(arch, self.architectures)? {
+                for text in written.for_architecture(arch, self.architectures)? {
                     limits.push(FileLimit {
                         arch,
                         rule: Rule::Limit {

@@ -42,7 +42,7 @@ impl Reference {
 
 impl<'a> Context<'a> {
     /// Returns the context of limits on resources that refer to nothing else.
-    pub fn of_units(scope: &'a Scope<'a>) -> Self {
+    pub fn for_units(scope: &'a Scope<'a>) -> Self {
         Self {
             scope,
             unit: true,

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
     use crate::yaml::Position;
 
-    fn of(flag: &str) -> Spanned<String> {
+    fn spanned(flag: &str) -> Spanned<String> {
         Spanned {
             value: flag.to_owned(),
             at: Position::default(),
@@ -98,14 +98,14 @@ mod tests {
         for row in include_str!("flags/tried.txt").lines() {
             let mut words = row.splitn(3, ' ');
             let mut word = || words.next().unwrap();
-            let (compiler, answer, flag) = (word(), word(), of(word()));
+            let (compiler, answer, flag) = (word(), word(), spanned(word()));
             let check = match compiler {
                 "nvcc" => check_nvcc_flag,
                 _ => check_host_flag,
             };
             assert_eq!(check(&flag).is_ok(), answer == "takes", "{row}");
         }
-        assert!(check_nvcc_flag(&of("")).is_err());
-        assert!(check_host_flag(&of(" ")).is_err());
+        assert!(check_nvcc_flag(&spanned("")).is_err());
+        assert!(check_host_flag(&spanned(" ")).is_err());
     }
 }

@@ -40,7 +40,7 @@ impl<'a> Writer<'a> {
             gates.push(self.make_gate(&subject, Rule::HasEffect, None));
         }
         gates.extend(self.written_gates(&subject, &context, |written| {
-            written.of_architecture(arch, self.architectures)
+            written.for_architecture(arch, self.architectures)
         })?);
         Ok(gates)
     }
@@ -63,7 +63,7 @@ impl<'a> Writer<'a> {
             .collect();
         gates.extend(self.counter_gates(&subject, &shape.name)?);
         gates.extend(self.written_gates(&subject, &context, |written| {
-            written.of_shape(&shape.name, self.shapes)
+            written.for_shape(&shape.name, self.shapes)
         })?);
         if case.has_output() && !gates.iter().any(bounds_error) {
             let problem = format!("{} has no limit on its error", case.id);
@@ -122,7 +122,7 @@ impl<'a> Writer<'a> {
         let limits = written
             .find(|written| written.key == Key::Counters)
             .map_or(Ok(Vec::new()), |written| {
-                written.of_shape(shape, self.shapes)
+                written.for_shape(shape, self.shapes)
             })?;
         if limits.is_empty() {
             let change = Num(0.0);

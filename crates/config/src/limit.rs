@@ -37,7 +37,7 @@ pub fn read_plain_limit(
     let nothing = BTreeMap::new();
     let nowhere = BTreeMap::new();
     let scope = Scope::new("", &nowhere, &nothing);
-    let mut context = Context::of_units(&scope);
+    let mut context = Context::for_units(&scope);
     adapt(&mut context);
     Ok(match read_limit(text, metric, &context)? {
         Limit::Absolute {

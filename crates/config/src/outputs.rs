@@ -107,7 +107,7 @@ impl ProgramOutput {
     }
 
     fn resolve_types(&self, scalars: Env) -> Result<(Vec<Tensor>, Reference), Problem> {
-        let scope = Scope::of_launch(scalars);
+        let scope = Scope::from_launch(scalars);
         let tensors: Vec<Tensor> = self
             .written
             .tensors

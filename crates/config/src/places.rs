@@ -28,8 +28,8 @@ impl Places {
             kernel: &unit.kernel,
             variant: &unit.variant,
         };
-        let found = argument.and_then(|at| self.of_step(owner, step, &["args"], Some(at)));
-        let found = found.or_else(|| self.of_step(owner, step, &["args"], None));
+        let found = argument.and_then(|at| self.step_key(owner, step, &["args"], Some(at)));
+        let found = found.or_else(|| self.step_key(owner, step, &["args"], None));
         found.unwrap_or_else(|| self.file.clone())
     }
 
@@ -40,7 +40,7 @@ impl Places {
 
     /// Returns the line of a key of a launch. The launch is in a sequence, or it is the kernel itself. `item` is an
     /// item of a list.
-    pub fn of_step(
+    pub fn step_key(
         &self,
         owner: Owner,
         step: usize,

@@ -60,7 +60,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Makes a scope of numbers that were read from the parameters of a captured launch.
-    pub fn of_launch(env: Env) -> Self {
+    pub fn from_launch(env: Env) -> Self {
         Self {
             shape: "",
             env,

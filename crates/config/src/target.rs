@@ -21,20 +21,20 @@ pub fn resolve(
         for &arch in writer.architectures {
             let scope = Scope::new("", &nowhere, &kernel.defines);
             let subject = Subject::Unit(kernel.unit(arch));
-            let limits = |gate: &WrittenGate<'_>| gate.of_architecture(arch, writer.architectures);
-            targets.extend(of_subject(writer, written, &subject, &scope, limits)?);
+            let limits = |gate: &WrittenGate<'_>| gate.for_architecture(arch, writer.architectures);
+            targets.extend(subject_targets(writer, written, &subject, &scope, limits)?);
         }
         for (shape, case) in kernel.shapes.iter().zip(cases) {
             let scope = Scope::new(&shape.name, &shape.dims, &kernel.defines);
             let subject = Subject::Case(case.id.clone());
-            let limits = |gate: &WrittenGate<'_>| gate.of_shape(&shape.name, writer.shapes);
-            targets.extend(of_subject(writer, written, &subject, &scope, limits)?);
+            let limits = |gate: &WrittenGate<'_>| gate.for_shape(&shape.name, writer.shapes);
+            targets.extend(subject_targets(writer, written, &subject, &scope, limits)?);
         }
     }
     Ok(targets)
 }
 
-fn of_subject(
+fn subject_targets(
     writer: &Writer<'_>,
     written: &WrittenTargets<'_>,
     subject: &Subject,

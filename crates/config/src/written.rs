@@ -153,7 +153,7 @@ impl WrittenGate<'_> {
         Ok(found)
     }
 
-    pub fn of_architecture(
+    pub fn for_architecture(
         &self,
         arch: Arch,
         known: &[Arch],
@@ -170,7 +170,7 @@ impl WrittenGate<'_> {
     }
 
     /// Returns the limits for a shape. One shape may have a limit that others do not have.
-    pub fn of_shape(
+    pub fn for_shape(
         &self,
         key: &str,
         known: &[NamedShape],

@@ -34,7 +34,7 @@ impl Launch {
     ///
     /// # Safety
     /// `config` must be a config that the driver can read.
-    pub unsafe fn of_config(
+    pub unsafe fn from_config(
         config: *const LaunchConfig,
         kernel: Handle,
         arguments: Arguments,

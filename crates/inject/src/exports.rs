@@ -500,7 +500,7 @@ macro_rules! launches {
             // SAFETY: the program's own call.
             match unsafe {
                 (
-                    Launch::of_config(config, kernel, arguments),
+                    Launch::from_config(config, kernel, arguments),
                     config.as_ref(),
                 )
             } {

@@ -107,7 +107,7 @@ impl State {
         };
         Ok(Self {
             writer: Writer::create(&request.out, process)?,
-            contents: Contents::of(&request.out),
+            contents: Contents::new(&request.out),
             request,
             memory: Memory::default(),
             maps: Maps::default(),

@@ -59,7 +59,7 @@ fn mistyped(
                 continue;
             };
             let tensor = case.tensors.iter().find(|tensor| tensor.name == *name);
-            let pointee = Pointee::of(&takes);
+            let pointee = Pointee::from_parameter(&takes);
             let (Some(tensor), Some(pointee)) = (tensor, pointee) else {
                 continue;
             };

@@ -50,7 +50,7 @@ impl WorkSide {
         };
         unit.and_then(|unit| self.artifacts.get(&unit.id))
             .map(|artifact| match plan.case(case) {
-                Some(case) => artifact.of_case(case),
+                Some(case) => artifact.for_case(case),
                 None => artifact.clone(),
             })
             .ok_or(SkipReason::NotRun(NotRun::NoArtifact))

@@ -26,12 +26,12 @@ impl AnalysedProgram {
 
     /// For the doubts of its launches.
     pub fn shape(&self) -> &Shape {
-        self.shape.get_or_init(|| Shape::of(&self.program))
+        self.shape.get_or_init(|| Shape::new(&self.program))
     }
 
     /// For judging accesses by lanes of one warp.
     pub fn branches(&self) -> &Branches {
-        self.branches.get_or_init(|| Branches::of(&self.program))
+        self.branches.get_or_init(|| Branches::new(&self.program))
     }
 
     /// For accesses that lead out of the variable that they were computed from.

@@ -84,7 +84,7 @@ fn extents(word: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn of(form: &str) -> Option<(Arithmetic, u64)> {
+    fn arithmetic_of(form: &str) -> Option<(Arithmetic, u64)> {
         work(form, 1, 32).map(|(kind, work)| (kind, work.operations))
     }
 
@@ -155,7 +155,7 @@ mod tests {
             ("mma", None),
             ("", None),
         ] {
-            assert_eq!(of(form), want, "{form}");
+            assert_eq!(arithmetic_of(form), want, "{form}");
         }
     }
 

@@ -46,7 +46,7 @@ pub struct Branches {
 }
 
 impl Branches {
-    pub fn of(program: &Program) -> Branches {
+    pub fn new(program: &Program) -> Branches {
         let (mut all, mut irregular) = (Vec::new(), false);
         let varying = varying(program);
         let mut accesses = vec![0];

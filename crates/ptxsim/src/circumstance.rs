@@ -202,7 +202,7 @@ pub(crate) fn looks(
         let word = params.get(at..at + 8).and_then(|word| word.try_into().ok());
         word.is_some_and(|word| memory.find(u64::from_le_bytes(word), 0).is_some())
     };
-    let taken = Flow::of_pointers(program, pointers).taken(program);
+    let taken = Flow::from_pointers(program, pointers).taken(program);
     all.extend(taken.map(|inst| look(Circumstance::Addresses, inst)));
     all
 }
@@ -245,7 +245,7 @@ struct Flow {
 impl Flow {
     /// Follows the addresses that the host, the module and the heap give. `is_pointer` takes the offset of a parameter,
     /// where it is known.
-    fn of_pointers(program: &Program, is_pointer: impl Fn(Option<usize>) -> bool) -> Self {
+    fn from_pointers(program: &Program, is_pointer: impl Fn(Option<usize>) -> bool) -> Self {
         let place = |a: &Access| {
             let base = program.constant(a.address)?;
             usize::try_from(base.wrapping_add_signed(a.offset)).ok()

@@ -72,7 +72,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    pub fn of(program: &Program) -> Shape {
+    pub fn new(program: &Program) -> Shape {
         #[cfg(test)]
         tests::MADE.with(|made| made.set(made.get() + 1));
         let loops = loops(program);

@@ -54,7 +54,7 @@ struct Links<'a> {
 }
 
 impl<'a> Links<'a> {
-    fn of(program: &'a Program) -> Links<'a> {
+    fn new(program: &'a Program) -> Links<'a> {
         let (mut writers, mut readers) = (HashMap::new(), HashMap::new());
         for (at, inst) in program.code.iter().enumerate() {
             inst.registers(|how, register| {
@@ -417,7 +417,7 @@ pub fn mark_guesses(program: &mut Program) {
     if !program.code.iter().any(swaps) {
         return;
     }
-    let links = Links::of(program);
+    let links = Links::new(program);
     let guesses: Vec<usize> = (0..program.code.len())
         .filter(|&at| match &program.code[at].op {
             Op::Load(a) => a.order == Order::Weak && links.is_guess(at, a),
@@ -445,7 +445,7 @@ pub fn mark_answers(program: &mut Program) {
 /// For each instruction, whether it waits in one of the loops for what others do. A strong read of shared
 /// memory does where it decides when the loop is left, and no barrier of the block comes in each turn.
 pub fn waits(program: &Program, loops: &[std::ops::RangeInclusive<usize>]) -> Vec<bool> {
-    let links = Links::of(program);
+    let links = Links::new(program);
     let meets = |within: &std::ops::RangeInclusive<usize>| {
         let code = program.code.get(within.clone()).unwrap_or_default();
         code.iter()

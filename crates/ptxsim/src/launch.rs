@@ -191,7 +191,7 @@ pub(crate) fn launch(
     not_judged.extend(unjudged_at(program, &unjudged));
     not_judged.extend(dependent_launch(program, &outcome.costs));
     Ok(Report {
-        counters: Counters::of(program, &outcome.costs),
+        counters: Counters::new(program, &outcome.costs),
         withheld: withheld(program, program.shape(), &outcome.costs),
         findings: outcome.findings.ranked(limits.findings),
         printed: outcome.printed,

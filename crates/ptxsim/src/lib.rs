@@ -184,7 +184,7 @@ impl Module {
         let mut ast = parse::parse(text)?;
         std::sync::Arc::make_mut(&mut ast.lines).tell_apart(own);
         let variables = std::sync::Arc::new(decode::lay_out(&ast, moved)?);
-        let common = decode::Common::of(&ast);
+        let common = decode::Common::new(&ast);
         let (mut kernels, mut refused) = (Vec::new(), Vec::new());
         for entry in ast
             .functions

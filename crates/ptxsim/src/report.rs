@@ -215,7 +215,7 @@ pub struct LineCost {
 }
 
 impl Counters {
-    pub(crate) fn of(program: &Program, costs: &[Cost]) -> Counters {
+    pub(crate) fn new(program: &Program, costs: &[Cost]) -> Counters {
         let (mut all, mut lines) = (Counters::default(), HashMap::new());
         for (inst, cost) in program.code.iter().zip(costs) {
             let Some(source) = program.sources.get(inst.source as usize) else {

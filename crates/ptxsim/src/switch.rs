@@ -108,7 +108,7 @@ mod on {
         ];
 
         /// Returns the kind of access that an instruction makes, if it makes one.
-        pub fn of(op: &Op) -> Option<Self> {
+        pub fn from_op(op: &Op) -> Option<Self> {
             let of_space = |space| match space {
                 AddressSpace::Generic => Self::Generic,
                 AddressSpace::Global => Self::Global,
@@ -166,7 +166,7 @@ mod on {
         let kinds = program
             .code
             .iter()
-            .map(|inst| AccessKind::of(&inst.op))
+            .map(|inst| AccessKind::from_op(&inst.op))
             .collect();
         SWITCH.write().unwrap().kinds = kinds;
     }

@@ -111,9 +111,9 @@ fn explain_case<'a>(source: &Source<'a>, case: &'a Case) -> OfCase<'a> {
         .enumerate()
         .map(|(number, (step, entry))| OfStep {
             entry,
-            launch: places.of_step(owner, number, &["launch"], None),
+            launch: places.step_key(owner, number, &["launch"], None),
             arguments: (0..step.args.len())
-                .map(|at| places.of_step(owner, number, &["args"], Some(at)))
+                .map(|at| places.step_key(owner, number, &["args"], Some(at)))
                 .collect(),
         });
     let gates = source.gates.iter().filter(|gate| is_of(&gate.subject, id));

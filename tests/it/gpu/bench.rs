@@ -87,7 +87,7 @@ pub fn launcher(function: &str) -> Artifact {
 }
 
 pub fn crew() -> Crew<'static> {
-    Crew::of_program(gatekeeper(), DeviceChoice::Cuda { ordinal: 0 })
+    Crew::with_program(gatekeeper(), DeviceChoice::Cuda { ordinal: 0 })
 }
 
 pub fn tensor(name: &str, role: Role) -> Tensor {

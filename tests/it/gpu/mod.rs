@@ -31,7 +31,7 @@ fn a_worker_of_this_executable_says_whether_there_is_a_device() {
     let there = ["/dev/nvidia0", "/dev/dxg"]
         .iter()
         .any(|node| std::path::Path::new(node).exists());
-    let device = Crew::of_program(gatekeeper(), DeviceChoice::Auto).device();
+    let device = Crew::with_program(gatekeeper(), DeviceChoice::Auto).device();
     match device {
         Seen::NotRun(why) => {
             assert!(!there && matches!(why, NotRun::NoDevice { .. }), "{why:?}")
@@ -88,7 +88,7 @@ fn a_kernel_holds_against_the_reference_of_the_cpu() {
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
 fn a_device_that_is_not_there_is_the_environment() {
-    let mut crew = Crew::of_program(gatekeeper(), DeviceChoice::Cuda { ordinal: 63 });
+    let mut crew = Crew::with_program(gatekeeper(), DeviceChoice::Cuda { ordinal: 63 });
     let Seen::Fault(fault) = crew.device() else {
         panic!("there is no such device")
     };

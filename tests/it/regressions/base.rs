@@ -20,7 +20,7 @@ pub fn committed() -> tempfile::TempDir {
 }
 
 /// Outcome and reason of a gate on the kernel that is timed.
-pub fn of_dial(dir: &Path, asked: &str) -> (String, String) {
+pub fn verdict_on_dial(dir: &Path, asked: &str) -> (String, String) {
     let (_, outcome, reason) = verdicts(dir, "dial")
         .into_iter()
         .find(|(gate, ..)| gate == asked)
@@ -60,7 +60,7 @@ fn other_code_as_fast_as_the_base() {
         "if (i < n) y[i] = value + zero;",
     );
     gate(dir, &["dial", "--base", "HEAD", "--require-gpu"], 0);
-    let (outcome, reason) = of_dial(dir, "p50 +0.5% of base");
+    let (outcome, reason) = verdict_on_dial(dir, "p50 +0.5% of base");
     assert_eq!(outcome, "pass");
     assert!(reason.ends_with("limit +0.5 % of the base"), "{reason}");
 }
@@ -93,7 +93,7 @@ fn unchanged_cases_are_not_timed() {
         "// Nothing but words. x, y ",
     );
     gate(dir, &["dial", "--base", "HEAD", "--require-gpu"], 0);
-    let (outcome, reason) = of_dial(dir, "p50 +2%");
+    let (outcome, reason) = verdict_on_dial(dir, "p50 +2%");
     assert_eq!(outcome, "pass");
     assert_eq!(
         reason,
@@ -151,7 +151,7 @@ fn a_base_that_faults() {
         "if (i < n) y[i] = value;",
     );
     gate(dir, &["dial", "--base", "HEAD", "--require-gpu"], 3);
-    let (outcome, reason) = of_dial(dir, "p50 +2%");
+    let (outcome, reason) = verdict_on_dial(dir, "p50 +2%");
     assert_eq!(outcome, "inconclusive");
     assert!(reason.starts_with("the base revision broke: "), "{reason}");
 }

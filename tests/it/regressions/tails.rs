@@ -1,6 +1,6 @@
 //! A median does not see these: launches that now and then take longer, in a kernel that is as fast as before.
 
-use super::base::{committed, of_dial};
+use super::base::{committed, verdict_on_dial};
 use super::*;
 use common::commit_all;
 
@@ -58,8 +58,8 @@ fn a_p99_that_doubles_while_p50_stays() {
     now_and_then(dir, 5, 800);
     gate(dir, &["dial", "--base", "HEAD", "--require-gpu"], 1);
     let (p50, p99) = (
-        of_dial(dir, "p50 +0.5% of base"),
-        of_dial(dir, "p99 +20% of base"),
+        verdict_on_dial(dir, "p50 +0.5% of base"),
+        verdict_on_dial(dir, "p99 +20% of base"),
     );
     println!("{p50:?}\n{p99:?}");
     assert_eq!(
@@ -78,7 +78,7 @@ fn a_slow_mode_that_grows_from_30_to_45_per_cent() {
     commit_all(dir);
     now_and_then(dir, 58, 200);
     let output = gate(dir, &["dial", "--base", "HEAD", "--require-gpu", "-v"], 1);
-    let grown = of_dial(dir, "slow_share +5% of base");
+    let grown = verdict_on_dial(dir, "slow_share +5% of base");
     println!("{grown:?}");
     assert_eq!(grown.0, "fail", "{grown:?}");
     let said = unwrapped(&stdout(&output));
@@ -100,7 +100,7 @@ fn the_same_slow_mode_in_other_code() {
         "if (i < n) y[i] = value + zero;",
     );
     gate(dir, &["dial", "--base", "HEAD", "--require-gpu"], 0);
-    let same = of_dial(dir, "slow_share +10% of base");
+    let same = verdict_on_dial(dir, "slow_share +10% of base");
     println!("{same:?}");
     assert_eq!(same.0, "pass", "{same:?}");
 }

@@ -31,7 +31,7 @@ impl Scoped {
         answers: false,
     };
 
-    pub fn of(strength: Strength, order: Access) -> Scoped {
+    pub fn new(strength: Strength, order: Access) -> Scoped {
         Scoped {
             strength,
             scope: match order {

@@ -28,7 +28,7 @@ impl Sparse {
         self.0.is_none()
     }
 
-    pub fn of(entries: Vec<(u64, u32)>) -> Sparse {
+    pub fn new(entries: Vec<(u64, u32)>) -> Sparse {
         Sparse((!entries.is_empty()).then(|| Rc::new(entries)))
     }
 
@@ -271,25 +271,25 @@ mod tests {
 
     #[test]
     fn joins_keep_the_later_epoch_of_each_warp() {
-        let mut a = Sparse::of(vec![(1, 5), (4, 2)]);
-        let b = Sparse::of(vec![(1, 3), (2, 7), (4, 9), (8, 1)]);
+        let mut a = Sparse::new(vec![(1, 5), (4, 2)]);
+        let b = Sparse::new(vec![(1, 3), (2, 7), (4, 9), (8, 1)]);
         let keep = a.clone();
         a.join(&b);
         let epochs = [1, 2, 3, 4, 8].map(|w| a.epoch_of(w));
         assert_eq!(epochs, [5, 7, 0, 9, 1]);
         assert_eq!(keep.epoch_of(4), 2, "what was handed on before stays");
-        let mut c = Sparse::of(vec![(1, 1)]);
-        c.join(&Sparse::of(vec![(2, 2)]));
+        let mut c = Sparse::new(vec![(1, 1)]);
+        c.join(&Sparse::new(vec![(2, 2)]));
         assert_eq!((c.epoch_of(1), c.epoch_of(2)), (1, 2));
         c.join(&Sparse::default());
-        assert!(!c.is_empty() && Sparse::of(Vec::new()).is_empty());
+        assert!(!c.is_empty() && Sparse::new(Vec::new()).is_empty());
     }
 
     #[test]
     fn the_side_that_has_all_is_shared() {
-        let few = Sparse::of(vec![(1, 5), (4, 2)]);
-        let many = Sparse::of(vec![(1, 5), (2, 1), (4, 2)]);
-        let other = Sparse::of(vec![(1, 6), (4, 1), (9, 1)]);
+        let few = Sparse::new(vec![(1, 5), (4, 2)]);
+        let many = Sparse::new(vec![(1, 5), (2, 1), (4, 2)]);
+        let other = Sparse::new(vec![(1, 6), (4, 1), (9, 1)]);
         let same = |a: &Sparse, b: &Sparse| match (&a.0, &b.0) {
             (Some(a), Some(b)) => Rc::ptr_eq(a, b),
             _ => false,
@@ -328,7 +328,7 @@ mod tests {
     /// A warp of another block has fenced, and writes.
     fn handed(fence: Fence) -> Handed {
         let mut writer = Inter::default();
-        writer.fence(fence, &Sparse::of(vec![(3, 7)]));
+        writer.fence(fence, &Sparse::new(vec![(3, 7)]));
         writer.ready
     }
 
@@ -400,7 +400,7 @@ mod tests {
             (ACQ_REL, SC, (0, Some(Side::Writer))),
         ] {
             let (mut fenced, mut flags) = (Inter::default(), Inter::default());
-            fenced.fence(writer, &Sparse::of(vec![(3, 7)]));
+            fenced.fence(writer, &Sparse::new(vec![(3, 7)]));
             flags.join(&fenced);
             let mut w = Inter::default();
             w.see(&flags.ready, false, 9);

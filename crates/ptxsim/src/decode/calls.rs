@@ -322,7 +322,7 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    pub fn of(module: &Module) -> Calls {
+    pub fn new(module: &Module) -> Calls {
         let names: HashSet<&str> = module
             .functions
             .iter()

@@ -17,7 +17,7 @@ impl Decoder<'_> {
             // An address without a space has 64 bits, as all do (`.address_size 64`).
             ["mapa", "shared::cluster", ty @ ("u32" | "u64")] | ["mapa", ty @ "u64"] => {
                 self.expect_operands(i, 3..=3)?;
-                let (class, ty) = of_address(ty);
+                let (class, ty) = address_type(ty);
                 let d = self.destination(i, self.operand(i, 0)?, class)?;
                 let a = self.value(i, self.operand(i, 1)?, class, ty)?;
                 let rank = self.value(i, self.operand(i, 2)?, Class::R32, Ty::U32)?;
@@ -30,7 +30,7 @@ impl Decoder<'_> {
             ["getctarank", "shared::cluster", ty @ ("u32" | "u64")]
             | ["getctarank", ty @ "u64"] => {
                 self.expect_operands(i, 2..=2)?;
-                let (class, ty) = of_address(ty);
+                let (class, ty) = address_type(ty);
                 let d = self.destination(i, self.operand(i, 0)?, Class::R32)?;
                 let a = self.value(i, self.operand(i, 1)?, class, ty)?;
                 let own = self.special(Special::ClusterCtarank, Class::R32);
@@ -121,7 +121,7 @@ impl Decoder<'_> {
     }
 }
 
-fn of_address(word: &str) -> (Class, Ty) {
+fn address_type(word: &str) -> (Class, Ty) {
     match word {
         "u64" => (Class::R64, Ty::U64),
         _ => (Class::R32, Ty::U32),

@@ -61,9 +61,9 @@ pub struct Common {
 }
 
 impl Common {
-    pub fn of(module: &Module) -> Self {
+    pub fn new(module: &Module) -> Self {
         Self {
-            calls: calls::Calls::of(module),
+            calls: calls::Calls::new(module),
             asks_for_reserved: asks_for_reserved(module),
         }
     }

@@ -6,7 +6,7 @@
 
 use super::access::LaneAccess;
 use super::access::address::Site;
-use super::handing::of_block;
+use super::handing::knowledge_of_block;
 use super::state::*;
 use super::warp::{Current, Next};
 use crate::check::global::{Clustered, GlobalShadow};
@@ -162,7 +162,7 @@ pub fn number_of(b: &BlockState, warp: u32) -> u64 {
 /// All that a warp knows, of its own block and of others; none without checks.
 pub fn all_known(b: &BlockState, w: &Warp) -> Option<Sparse> {
     let clocks = b.shadow.as_ref()?;
-    let mut all = of_block(b.number, b.warps.len(), clocks.knowledge(w.index));
+    let mut all = knowledge_of_block(b.number, b.warps.len(), clocks.knowledge(w.index));
     all.join(&w.inter.known);
     Some(all)
 }
@@ -310,7 +310,7 @@ impl Machine<'_> {
         let Some(clocks) = &mut b.shadow else { return };
         w.fenced = clocks.epoch(w.index);
         if self.cluster.is_at_work() {
-            let own = Sparse::of(vec![(number, w.fenced)]);
+            let own = Sparse::new(vec![(number, w.fenced)]);
             w.near.inits_ready.join(&own);
         }
         clocks.tick(w.index);

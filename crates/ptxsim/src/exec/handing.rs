@@ -66,7 +66,7 @@ impl Machine<'_> {
                 w.inter.see(handed, acquire, s.pc);
             }
             if writes && release {
-                let all = of_block(b.number, b.warps.len(), clocks.knowledge(w.index));
+                let all = knowledge_of_block(b.number, b.warps.len(), clocks.knowledge(w.index));
                 let handed = w.inter.handed_by_release(&all);
                 self.handed.entry(a[l]).or_default().join(&handed);
             }
@@ -84,7 +84,7 @@ impl Machine<'_> {
         let Some(clocks) = &mut b.shadow else { return };
         w.fenced = clocks.epoch(w.index);
         if fence.scope == Scope::Device {
-            let all = of_block(b.number, b.warps.len(), clocks.knowledge(w.index));
+            let all = knowledge_of_block(b.number, b.warps.len(), clocks.knowledge(w.index));
             w.inter.fence(fence, &all);
         }
         clocks.tick(w.index);
@@ -92,9 +92,9 @@ impl Machine<'_> {
 }
 
 /// All that a warp knows of its block.
-pub fn of_block(block: u32, warps: usize, knows: &[u32; WARPS]) -> Sparse {
+pub fn knowledge_of_block(block: u32, warps: usize, knows: &[u32; WARPS]) -> Sparse {
     let first = u64::from(block) * warps as u64;
-    Sparse::of(
+    Sparse::new(
         knows
             .iter()
             .take(warps)

@@ -31,7 +31,7 @@ struct State {
 }
 
 impl State {
-    fn of(word: u64) -> State {
+    fn from_word(word: u64) -> State {
         State {
             pending: word & COUNT,
             expected: word >> 20 & COUNT,
@@ -119,7 +119,7 @@ pub struct Delivery {
 }
 
 fn state_at(b: &BlockState, address: u32) -> State {
-    State::of(b.shared.mbarrier(address as usize))
+    State::from_word(b.shared.mbarrier(address as usize))
 }
 
 /// Whether the phase that somebody waits to end has ended.
@@ -320,7 +320,7 @@ impl Machine<'_> {
                 problem = self.deliver(b, |d| d.address == address && d.bytes.is_none());
                 let phase = match m.op {
                     MbarrierOp::WaitParity { .. } => r32(1) & 1 == 1,
-                    _ => State::of(w.regs.r64[o[3] as usize].0[l]).phase,
+                    _ => State::from_word(w.regs.r64[o[3] as usize].0[l]).phase,
                 };
                 if state_at(b, address).phase == phase {
                     problem = problem.and(self.deliver_bulk(b, address));
@@ -477,7 +477,7 @@ impl Machine<'_> {
         }
         let warp = number_of(&from, d.warp);
         if let Some(clocks) = &mut from.shadow {
-            let own = Sparse::of(vec![(warp, clocks.epoch(d.warp))]);
+            let own = Sparse::new(vec![(warp, clocks.epoch(d.warp))]);
             clocks.tick(d.warp);
             let meeting = b.meetings.entry(d.address).or_default();
             meeting.arrived.1.known.join(&own);
@@ -543,7 +543,7 @@ fn take_over(b: &mut BlockState, w: &mut Warp, m: &Mbarrier, address: u32) {
 
 /// Arrivals that a state was waiting for.
 pub fn pending(state: u64) -> u32 {
-    State::of(state).pending as u32
+    State::from_word(state).pending as u32
 }
 
 #[cfg(test)]
@@ -563,7 +563,7 @@ mod tests {
                 tx,
                 phase,
             };
-            assert_eq!(State::of(state.word()), state);
+            assert_eq!(State::from_word(state.word()), state);
         }
     }
 

@@ -56,7 +56,7 @@ impl Scales {
 
     /// The scale of a block of a row of A or a column of B. Of each four lanes a pair holds those of A, one the rows of
     /// the first half and the other those of the second; one lane holds those of B.
-    fn of(&self, regs: &Regs, which: usize, line: u32, block: u32) -> f64 {
+    fn scale(&self, regs: &Regs, which: usize, line: u32, block: u32) -> f64 {
         let (byte, thread) = self.selected(regs, which);
         let lane = match which {
             0 => line % 8 * 4 + thread * 2 + line / 8,
@@ -87,7 +87,7 @@ impl Scaled {
                 };
                 let bits = held(regs, registers, per, lane, i);
                 let scale = self.scales.as_ref().map_or(1.0, |scales| {
-                    scales.of(regs, which, line, k * scales.blocks / depth)
+                    scales.scale(regs, which, line, k * scales.blocks / depth)
                 });
                 let value = self.ab[which].decode(self.container, bits);
                 lines[line as usize][k as usize] = value * scale;

@@ -152,7 +152,7 @@ struct Operands {
 }
 
 impl Operands {
-    fn of(inst: &Inst) -> Operands {
+    fn new(inst: &Inst) -> Operands {
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
         inst.registers(|how, register| match how {
             Use::Value if !reads.contains(&register) => reads.push(register),
@@ -363,7 +363,7 @@ impl Machine<'_> {
         if self.followed_among(&undefined, inst) {
             inst.registers(|_, r| undefined.clear(r, u32::MAX));
         }
-        try_fillings(&mut w.regs, &mut undefined, &Operands::of(inst), mask, run);
+        try_fillings(&mut w.regs, &mut undefined, &Operands::new(inst), mask, run);
         w.undefined = (!undefined.is_empty()).then_some(undefined);
     }
 
@@ -397,7 +397,7 @@ impl Machine<'_> {
             }
             return op.run(&mut w.regs, &inst.o, mask);
         }
-        try_fillings(&mut w.regs, undefined, &Operands::of(inst), mask, |regs| {
+        try_fillings(&mut w.regs, undefined, &Operands::new(inst), mask, |regs| {
             op.run(regs, &inst.o, mask);
         });
         // Nobody knows whether it was executed.

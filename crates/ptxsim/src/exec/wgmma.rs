@@ -264,7 +264,7 @@ impl Machine<'_> {
                 &what,
             );
         }
-        let descriptor = Descriptor::of(all[0]);
+        let descriptor = Descriptor::from_bits(all[0]);
         let bytes = elem.bits() / 8;
         let each = PIECE / bytes;
         let depth = (DEPTH_BYTES / bytes) as usize;

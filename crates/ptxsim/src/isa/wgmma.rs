@@ -57,7 +57,7 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    pub fn of(bits: u64) -> Descriptor {
+    pub fn from_bits(bits: u64) -> Descriptor {
         let field = |at: u32| ((bits >> at) as u32 & 0x3fff) << 4;
         Descriptor {
             start: field(0),
@@ -114,7 +114,7 @@ mod tests {
 
     fn descriptor(swizzle: u64) -> Descriptor {
         // Start 0x400, leading 0x100, stride 0x800.
-        Descriptor::of(swizzle << 62 | 5 << 49 | 0x80_u64 << 32 | 0x10 << 16 | 0x40)
+        Descriptor::from_bits(swizzle << 62 | 5 << 49 | 0x80_u64 << 32 | 0x10 << 16 | 0x40)
     }
 
     #[test]

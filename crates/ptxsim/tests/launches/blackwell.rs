@@ -85,7 +85,7 @@ fn plain_kernels_are_right() {
     let (rows, columns) = (3, 1003);
     let x = Random(4).normals(rows * columns);
     let module = load(&fixture("softmax_sm100"));
-    let got = of_rows(&module.kernels()[0], 256, &x, columns, rows * columns);
+    let got = launch_rows(&module.kernels()[0], 256, &x, columns, rows * columns);
     for (x, got) in x.chunks(columns).zip(got.chunks(columns)) {
         let each = x.iter().map(|x| f64::from(*x).exp());
         let sum: f64 = each.clone().sum();
@@ -96,7 +96,7 @@ fn plain_kernels_are_right() {
     let n = 96;
     let [a, b] = [1, 2].map(|seed| Random(seed).normals(n * n));
     let module = load(&fixture("gemm_sm120"));
-    let got = of_product(&module.kernels()[0], &a, &b, [n; 3]);
+    let got = launch_product(&module.kernels()[0], &a, &b, [n; 3]);
     for (row, column) in (0..n).flat_map(|r| (0..n).map(move |c| (r, c))) {
         let each = (0..n).map(|k| f64::from(a[row * n + k]) * f64::from(b[k * n + column]));
         assert!((each.sum::<f64>() - f64::from(got[row * n + column])).abs() < 1e-4);

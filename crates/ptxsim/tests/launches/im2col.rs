@@ -15,7 +15,7 @@ struct Copy {
 
 impl Copy {
     /// A tensor of elements of two bytes: so many channels, positions of space and images.
-    fn of(extents: &[u64], [lower, upper]: [&[i32]; 2], pixels: u32) -> Copy {
+    fn new(extents: &[u64], [lower, upper]: [&[i32]; 2], pixels: u32) -> Copy {
         let mut bytes = 2;
         let strides = extents.iter().take(extents.len() - 1).map(|extent| {
             bytes *= extent;
@@ -247,9 +247,9 @@ impl Copy {
 const IMAGES: [u64; 4] = [64, 7, 5, 3];
 
 /// So many channels of this type, from 16 bytes behind the first, of images with a border.
-fn of_type(element: MapElement, channels: u32) -> Copy {
+fn with_type(element: MapElement, channels: u32) -> Copy {
     let each = element.bytes();
-    let mut copy = Copy::of(&IMAGES, [&[-1, -1], &[-1, -1]], 30).by(&[1, 2]);
+    let mut copy = Copy::new(&IMAGES, [&[-1, -1], &[-1, -1]], 30).by(&[1, 2]);
     copy.map.element = element;
     copy.map.extents[0] = 128 / each;
     copy.start[0] = (16 / each) as i32;
@@ -259,7 +259,7 @@ fn of_type(element: MapElement, channels: u32) -> Copy {
 fn copies() -> Vec<(&'static str, Copy)> {
     let none: [&[i32]; 2] = [&[0, 0], &[0, 0]];
     let padded: [&[i32]; 2] = [&[-1, -1], &[-1, -1]];
-    let of = |corners, pixels| Copy::of(&IMAGES, corners, pixels);
+    let of = |corners, pixels| Copy::new(&IMAGES, corners, pixels);
     vec![
         ("whole_images", of(none, 105)),
         ("from_the_middle", of(none, 40).from(&[32, 3, 2, 1])),
@@ -315,23 +315,23 @@ fn copies() -> Vec<(&'static str, Copy)> {
         ),
         (
             "lines",
-            Copy::of(&[64, 37, 4], [&[-3], &[-2]], 100)
+            Copy::new(&[64, 37, 4], [&[-3], &[-2]], 100)
                 .by(&[4])
                 .from(&[0, 5, 0]),
         ),
         (
             "lines_by_fours",
-            Copy::of(&[64, 37, 4], [&[-3], &[2]], 30)
+            Copy::new(&[64, 37, 4], [&[-3], &[2]], 30)
                 .steps(&[1, 4, 1])
                 .by(&[1]),
         ),
         (
             "volumes",
-            Copy::of(&[32, 5, 4, 3, 2], [&[-1, -1, -1], &[-1, -1, -1]], 110).by(&[2, 1, 0]),
+            Copy::new(&[32, 5, 4, 3, 2], [&[-1, -1, -1], &[-1, -1, -1]], 110).by(&[2, 1, 0]),
         ),
         (
             "volumes_by_twos",
-            Copy::of(&[32, 5, 4, 6, 3], [&[0, -1, -2], &[-1, 0, 1]], 40)
+            Copy::new(&[32, 5, 4, 6, 3], [&[0, -1, -2], &[-1, 0, 1]], 40)
                 .steps(&[1, 2, 1, 2, 1])
                 .by(&[1, 0, 3])
                 .from(&[0, 2, 1, 0, 1]),
@@ -339,11 +339,11 @@ fn copies() -> Vec<(&'static str, Copy)> {
         ("by_twos_of_images", of(none, 50).steps(&[1, 1, 1, 2])),
         (
             "lines_of_1024",
-            Copy::of(&[16, 37, 4], [&[-3], &[-2]], 1024).channels(16),
+            Copy::new(&[16, 37, 4], [&[-3], &[-2]], 1024).channels(16),
         ),
-        ("u8", of_type(MapElement::U8, 48)),
-        ("f32", of_type(MapElement::F32, 12)),
-        ("f64", of_type(MapElement::F64, 4)),
+        ("u8", with_type(MapElement::U8, 48)),
+        ("f32", with_type(MapElement::F32, 12)),
+        ("f64", with_type(MapElement::F64, 4)),
     ]
 }
 
@@ -420,7 +420,7 @@ fn pixels_come_in_the_order_of_plain_loops() {
 
 fn stores() -> Vec<(&'static str, Copy)> {
     let none: [&[i32]; 2] = [&[0, 0], &[0, 0]];
-    let of = |corners, pixels| Copy::of(&IMAGES, corners, pixels);
+    let of = |corners, pixels| Copy::new(&IMAGES, corners, pixels);
     vec![
         ("whole_images", of(none, 105)),
         ("from_the_middle", of(none, 40).from(&[32, 3, 2, 1])),
@@ -434,11 +434,11 @@ fn stores() -> Vec<(&'static str, Copy)> {
         ),
         (
             "lines",
-            Copy::of(&[64, 37, 4], [&[0], &[-2]], 100).from(&[0, 5, 0]),
+            Copy::new(&[64, 37, 4], [&[0], &[-2]], 100).from(&[0, 5, 0]),
         ),
         (
             "volumes",
-            Copy::of(&[32, 5, 4, 3, 2], [&[0, 0, 0], &[-1, -1, -1]], 40).from(&[0, 1, 2, 1, 0]),
+            Copy::new(&[32, 5, 4, 3, 2], [&[0, 0, 0], &[-1, -1, -1]], 40).from(&[0, 1, 2, 1, 0]),
         ),
     ]
 }
@@ -468,7 +468,7 @@ fn stores_put_pixels_where_loads_take_them() {
 #[test]
 fn sums_go_where_stores_go() {
     let none: [&[i32]; 2] = [&[0, 0], &[0, 0]];
-    let copy = Copy::of(&[32, 7, 5, 3], none, 40)
+    let copy = Copy::new(&[32, 7, 5, 3], none, 40)
         .channels(16)
         .from(&[16, 3, 2, 1]);
     let copy = copy.change(|map| {
@@ -504,10 +504,10 @@ fn sums_go_where_stores_go() {
 fn copies_that_a_gpu_refuses_are_faults() {
     let none: [&[i32]; 2] = [&[0, 0], &[0, 0]];
     let padded: [&[i32]; 2] = [&[-1, -1], &[-1, -1]];
-    let of = |corners, pixels| Copy::of(&IMAGES, corners, pixels);
-    let lines = |start| Copy::of(&[64, 37, 4], [&[-3], &[-2]], 30).from(&[0, start, 0]);
+    let of = |corners, pixels| Copy::new(&IMAGES, corners, pixels);
+    let lines = |start| Copy::new(&[64, 37, 4], [&[-3], &[-2]], 30).from(&[0, start, 0]);
     let volumes =
-        |start| Copy::of(&[32, 5, 4, 3, 2], [&[0; 3], &[-1; 3]], 30).from(&[0, 0, 0, start, 0]);
+        |start| Copy::new(&[32, 5, 4, 3, 2], [&[0; 3], &[-1; 3]], 30).from(&[0, 0, 0, start, 0]);
     let within = "it has to lie within the corners";
     let outside = "pixels that are written cannot lie outside of the tensor";
     for (form, right, wrong, says) in [
@@ -597,7 +597,7 @@ fn copies_that_a_gpu_refuses_are_faults() {
 
 #[test]
 fn a_tile_that_does_not_fit_or_begins_between_lines_is_a_fault() {
-    let copy = Copy::of(&IMAGES, [&[0, 0], &[0, 0]], 20);
+    let copy = Copy::new(&IMAGES, [&[0, 0], &[0, 0]], 20);
     for form in ["load", "store"] {
         clean(copy.run_in(form, 0).0);
         for (from, kind) in [
@@ -622,7 +622,7 @@ fn a_tile_that_does_not_fit_or_begins_between_lines_is_a_fault() {
 
 #[test]
 fn copies_and_maps_of_other_modes_are_faults() {
-    let mut copy = Copy::of(&IMAGES, [&[0, 0], &[0, 0]], 20);
+    let mut copy = Copy::new(&IMAGES, [&[0, 0], &[0, 0]], 20);
     copy.map.boxes = Boxes::Tiled(vec![32, 4, 5, 1]);
     for form in ["load", "store", "fetch"] {
         let fault = copy.run(form).0.unwrap_err();

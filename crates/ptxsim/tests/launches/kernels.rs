@@ -9,7 +9,7 @@ fn reduce_sums_rows() {
     let kernel = module.kernel("_Z10reduce_sumPKfPfi").unwrap();
     for (rows, columns) in [(1, 1), (3, 77), (2, 5000), (1, 2048)] {
         let x = Random(1).normals(rows * columns);
-        let y = of_rows(kernel, 512, &x, columns, rows);
+        let y = launch_rows(kernel, 512, &x, columns, rows);
         for (r, got) in y.iter().enumerate() {
             let want: f64 = x[r * columns..][..columns]
                 .iter()
@@ -29,7 +29,7 @@ fn softmax_of_rows() {
     let kernel = module.kernel("_Z11row_softmaxPKfPfi").unwrap();
     for (rows, columns) in [(1, 1), (3, 77), (2, 1500)] {
         let x = Random(2).normals(rows * columns);
-        let y = of_rows(kernel, 256, &x, columns, rows * columns);
+        let y = launch_rows(kernel, 256, &x, columns, rows * columns);
         for (row, got) in x.chunks(columns).zip(y.chunks(columns)) {
             let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
             let sum: f64 = row.iter().map(|v| f64::from(v - max).exp()).sum();
@@ -48,7 +48,7 @@ fn gemm_is_bit_equal_to_fmas_in_order() {
     for (m, n, k) in [(1, 1, 1), (64, 64, 32), (77, 65, 19), (130, 70, 100)] {
         let mut random = Random(3);
         let (a, b) = (random.normals(m * k), random.normals(k * n));
-        let c = of_product(kernel, &a, &b, [m, n, k]);
+        let c = launch_product(kernel, &a, &b, [m, n, k]);
         for i in 0..m {
             for j in 0..n {
                 // the kernel adds in the order of k

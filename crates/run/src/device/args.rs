@@ -197,7 +197,7 @@ fn scalar(elem: ScalarType, value: ScalarValue) -> Result<Vec<u8>> {
 }
 
 fn refused(message: String) -> Failure {
-    Failure::of_case(FaultKind::LaunchRefused, message)
+    Failure::case_alone(FaultKind::LaunchRefused, message)
 }
 
 #[cfg(test)]

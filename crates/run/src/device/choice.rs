@@ -33,7 +33,7 @@ impl DeviceChoice {
     ///
     /// # Errors
     /// Returns an error for a text that does not name a single device.
-    pub fn of_one(text: &str) -> Result<Self, BadDevice> {
+    pub fn parse_one(text: &str) -> Result<Self, BadDevice> {
         match text.parse()? {
             Self::CudaAll => Err(BadDevice::Several),
             one => Ok(one),
@@ -104,7 +104,7 @@ pub enum Presence {
 }
 
 impl Traces {
-    pub fn of_nodes(library: bool) -> Self {
+    pub fn for_nodes(library: bool) -> Self {
         Self {
             nodes: device_nodes(Path::new("/dev")),
             library,
@@ -208,9 +208,9 @@ mod tests {
         assert_eq!("cuda:all".parse(), Ok(DeviceChoice::CudaAll));
         assert_eq!(DeviceChoice::CudaAll.to_string(), "cuda:all");
         assert_eq!(DeviceChoice::CudaAll.ordinal(), 0);
-        assert_eq!(DeviceChoice::of_one("cuda:all"), Err(BadDevice::Several));
+        assert_eq!(DeviceChoice::parse_one("cuda:all"), Err(BadDevice::Several));
         assert_eq!(
-            DeviceChoice::of_one("cuda:2"),
+            DeviceChoice::parse_one("cuda:2"),
             Ok(DeviceChoice::Cuda { ordinal: 2 })
         );
     }

@@ -78,7 +78,7 @@ pub enum Failure {
 
 impl Failure {
     /// Returns a failure of the case alone, after which the device can go on.
-    pub fn of_case(kind: FaultKind, message: impl Into<String>) -> Self {
+    pub fn case_alone(kind: FaultKind, message: impl Into<String>) -> Self {
         Self::Fault {
             fault: Fault::new(kind, message),
             sticky: false,
@@ -88,7 +88,7 @@ impl Failure {
 
 /// Returns the failure of a missing variable, which is gatekeeper's own mistake, because the build found the variable.
 fn no_variable(symbol: &str) -> Failure {
-    Failure::of_case(
+    Failure::case_alone(
         FaultKind::EntryNotFound,
         format!("the program has no variable {symbol}"),
     )

@@ -315,7 +315,7 @@ impl SimDevice {
                     }
                     shown.add(entry, report);
                 }
-                Err(stopped) => return Err(stopped.of_entry(entry, self.limit)),
+                Err(stopped) => return Err(stopped.at_entry(entry, self.limit)),
             }
             self.work(&step.after)?;
         }
@@ -426,10 +426,10 @@ enum Stopped {
 impl Stopped {
     /// Returns this as a failure of the whole launch, which may take `limit` warp instructions. `entry` is that of a
     /// step in a sequence.
-    fn of_entry(self, entry: Option<&str>, limit: u64) -> Failure {
+    fn at_entry(self, entry: Option<&str>, limit: u64) -> Failure {
         let failure = match self {
             Self::Failed(failure) => failure,
-            Self::Budget => Failure::of_case(
+            Self::Budget => Failure::case_alone(
                 FaultKind::Hang,
                 format!(
                     "still running after {}: an endless loop, blocks that wait for each other, \
@@ -491,7 +491,7 @@ fn configuration(step: &PackedStep) -> Result<Launch> {
 }
 
 fn not_loaded() -> Failure {
-    Failure::of_case(
+    Failure::case_alone(
         FaultKind::EntryNotFound,
         "the program is not loaded any more",
     )
@@ -501,7 +501,7 @@ fn not_loaded() -> Failure {
 /// many parameters as there are arguments, and of the same sizes.
 fn parameters(kernel: &Kernel, step: &PackedStep) -> Result<Vec<u8>> {
     let places = kernel.parameters();
-    let refused = |what: String| Err(Failure::of_case(FaultKind::LaunchRefused, what));
+    let refused = |what: String| Err(Failure::case_alone(FaultKind::LaunchRefused, what));
     if places.len() != step.args.len() {
         return refused(format!(
             "gates.yaml gives {} arguments, and {} has {} parameters:{}",
@@ -546,7 +546,7 @@ fn side_by_side(places: &[(u32, u32)], args: &[PackedArg]) -> String {
 
 fn load(path: &Path, moved: Option<Turn>) -> Result<Module> {
     let text = files::read_text(path, files::made()).map_err(|error| {
-        Failure::of_case(
+        Failure::case_alone(
             FaultKind::Environment,
             format!("the PTX {} cannot be read: {error}", path.display()),
         )
@@ -615,7 +615,7 @@ fn own_sampler(sampler: &Sampler) -> own::Sampler {
 
 /// Returns the failure of an address outside all of our buffers, which is gatekeeper's own mistake.
 fn stray(error: ptxsim::memory::MemoryError) -> Failure {
-    Failure::of_case(FaultKind::Environment, error.to_string())
+    Failure::case_alone(FaultKind::Environment, error.to_string())
 }
 
 impl Device for SimDevice {
@@ -645,7 +645,7 @@ impl Device for SimDevice {
                 Ok(_) => {}
                 Err(NoKernel::Refused(error)) => return Err(refused(&error)),
                 Err(NoKernel::Unknown(_)) => {
-                    return Err(Failure::of_case(
+                    return Err(Failure::case_alone(
                         FaultKind::EntryNotFound,
                         format!("the entry {symbol} is not in the PTX"),
                     ));
@@ -706,7 +706,7 @@ impl Device for SimDevice {
             None => own::Bound::Surface,
         };
         let Some(image) = own_image(at, image) else {
-            return Err(Failure::of_case(
+            return Err(Failure::case_alone(
                 FaultKind::LaunchRefused,
                 format!("no texture or surface holds {}", image.elem.name()),
             ));
@@ -716,7 +716,7 @@ impl Device for SimDevice {
 
     fn tensor_map(&mut self, at: Address, map: &TensorMap) -> Result<MapBytes> {
         ptxsim::encode_tensor_map(map, at).map_err(|error| {
-            Failure::of_case(FaultKind::LaunchRefused, format!("a tensor map: {error}"))
+            Failure::case_alone(FaultKind::LaunchRefused, format!("a tensor map: {error}"))
         })
     }
 

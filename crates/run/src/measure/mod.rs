@@ -6,7 +6,7 @@
 
 mod pair;
 
-pub use pair::{Dice, measure_pair, of_base};
+pub use pair::{Dice, blame_base, measure_pair};
 
 use crate::device::nvml::worst;
 use crate::device::{Result, Side, Timer};
@@ -185,7 +185,7 @@ mod tests {
             self.singles.push(cold);
             match self.faults_after {
                 Some(after) if self.singles.len() > after => {
-                    Err(Failure::of_case(FaultKind::DeviceFault, "fell over"))
+                    Err(Failure::case_alone(FaultKind::DeviceFault, "fell over"))
                 }
                 _ => Ok(self.each_ns + 400),
             }

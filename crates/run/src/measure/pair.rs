@@ -67,7 +67,7 @@ pub fn measure_pair(
 ) -> Result<PairFacts> {
     let cold = schedule.mode == Mode::Cold;
     step(Side::Base, "warming up the base revision");
-    let base = of_base(warm_up(timer, Side::Base, schedule))?;
+    let base = blame_base(warm_up(timer, Side::Base, schedule))?;
     step(Side::Head, "warming up");
     let head = warm_up(timer, Side::Head, schedule)?;
     let tick_ns = timer.tick()?;
@@ -181,7 +181,7 @@ impl Taken {
             for side in order(turn % 2 == 0) {
                 match side {
                     Side::Head => self.head_single.push(timer.single(side, cold)?),
-                    Side::Base => self.base_single.push(of_base(timer.single(side, cold))?),
+                    Side::Base => self.base_single.push(blame_base(timer.single(side, cold))?),
                 }
             }
         }
@@ -205,7 +205,7 @@ fn sample(timer: &mut dyn Timer, side: Side, cold: bool) -> Result<u64> {
     };
     match side {
         Side::Head => taken,
-        Side::Base => of_base(taken),
+        Side::Base => blame_base(taken),
     }
 }
 
@@ -228,7 +228,7 @@ fn prepare(timer: &mut dyn Timer, one: u64, sample_ns: u64, dice: &mut Dice) -> 
         return Ok(pilot);
     }
     let head = timer.batched(Side::Head)?;
-    let base = of_base(timer.batched(Side::Base))?;
+    let base = blame_base(timer.batched(Side::Base))?;
     let each = head.min(base) / u64::from(pilot);
     let launches = launches_for(each, sample_ns).min(most);
     if launches != pilot {
@@ -242,7 +242,7 @@ fn make_batches(timer: &mut dyn Timer, sides: [Side; 2], launches: u32) -> Resul
         let made = timer.batch(side, launches);
         match side {
             Side::Head => made,
-            Side::Base => of_base(made),
+            Side::Base => blame_base(made),
         }
     })
 }
@@ -263,7 +263,7 @@ fn settle(timer: &mut dyn Timer, cold: bool) -> Result<()> {
 }
 
 /// Marks a failure as the base's, so that it says nothing about head.
-pub fn of_base<T>(result: Result<T>) -> Result<T> {
+pub fn blame_base<T>(result: Result<T>) -> Result<T> {
     result.map_err(|failure| match failure {
         Failure::Fault { fault, sticky } => Failure::Fault {
             fault: Fault::new(
@@ -275,7 +275,9 @@ pub fn of_base<T>(result: Result<T>) -> Result<T> {
             ),
             sticky,
         },
-        Failure::Unsupported(why) => Failure::of_case(FaultKind::Base, reasons::unsupported(&why)),
+        Failure::Unsupported(why) => {
+            Failure::case_alone(FaultKind::Base, reasons::unsupported(&why))
+        }
     })
 }
 
@@ -318,7 +320,7 @@ mod tests {
     impl Drifting {
         fn takes(&mut self, side: Side, launches: u32) -> Result<u64> {
             if self.breaks == Some(side) {
-                return Err(Failure::of_case(FaultKind::DeviceFault, "fell over"));
+                return Err(Failure::case_alone(FaultKind::DeviceFault, "fell over"));
             }
             self.taken += 1;
             self.sides.push(side);

@@ -117,7 +117,7 @@ pub fn source(of: ProfileMetric) -> Source {
 }
 
 /// Returns the cycles that a warp spends in this state for each instruction that it issues. One state has only samples.
-pub fn of_stall(stall: Stall) -> Option<String> {
+pub fn stall_metric(stall: Stall) -> Option<String> {
     let name = format!("smsp__average_warps_issue_stalled_{stall}_per_issue_active.ratio");
     (stall != Stall::WarpgroupArrive).then_some(name)
 }
@@ -160,7 +160,7 @@ pub fn all() -> Vec<String> {
             Source::Excess(_) => {}
         }
     }
-    all.extend(Stall::ALL.into_iter().filter_map(of_stall));
+    all.extend(Stall::ALL.into_iter().filter_map(stall_metric));
     all
 }
 

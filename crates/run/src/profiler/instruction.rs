@@ -29,7 +29,7 @@ pub struct Instruction {
 }
 
 impl Instruction {
-    pub fn of<'a>(cell: impl Fn(&str) -> Option<&'a str>) -> Self {
+    pub fn from_cells<'a>(cell: impl Fn(&str) -> Option<&'a str>) -> Self {
         // A cell is empty where its column does not apply to the instruction.
         let amount = |name: &str| cell(name).map(|text| number(text).map_or(0, at_least_nothing));
         let word = |name: &str| cell(name).unwrap_or_default().to_owned();

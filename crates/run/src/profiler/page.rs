@@ -111,7 +111,7 @@ fn read_code(text: &str) -> Vec<Vec<Instruction>> {
                     let at = header.iter().position(|header| header == name)?;
                     cells.get(at).map(String::as_str)
                 };
-                kernel.push(Instruction::of(cell));
+                kernel.push(Instruction::from_cells(cell));
             }
             _ => {}
         }
@@ -175,7 +175,7 @@ fn read_lines(text: &str, kernels: &[Raw]) -> BTreeMap<usize, Vec<LineProfile>> 
             (Some(""), _) => {
                 let address = cells.get(2).filter(|cell| cell.starts_with("0x"));
                 if let (Some(line), Some(address)) = (read.last_mut(), address) {
-                    let instruction = Instruction::of(cell);
+                    let instruction = Instruction::from_cells(cell);
                     line.instructions.insert(address.clone(), instruction);
                 }
             }
@@ -226,7 +226,7 @@ impl Raw {
             *instructions.entry(one.operation.clone()).or_default() += one.executed;
         }
         let stalls = Stall::ALL.into_iter().filter_map(|stall| {
-            let cycles = self.value(&counters::of_stall(stall)?)?;
+            let cycles = self.value(&counters::stall_metric(stall)?)?;
             Some((stall, Num(cycles)))
         });
         let metrics = ProfileMetric::ALL.into_iter().map(|metric| {
@@ -299,7 +299,7 @@ mod tests {
         kernels(RAW, CODE, LINES).unwrap()
     }
 
-    fn of(kernels: &[KernelProfile], entry: &str) -> KernelProfile {
+    fn find_kernel(kernels: &[KernelProfile], entry: &str) -> KernelProfile {
         kernels
             .iter()
             .find(|kernel| kernel.entry.starts_with(entry))
@@ -316,7 +316,7 @@ mod tests {
         use ProfileMetric as M;
         let all = all();
         assert_eq!(all.len(), 6);
-        let tensor = of(&all, "tensor");
+        let tensor = find_kernel(&all, "tensor");
         assert_eq!((tensor.grid, tensor.block), ([528, 1, 1], [256, 1, 1]));
         assert_eq!(tensor.duration_ns, Num(56_992.0));
         assert_eq!(tensor.sm_mhz, Some(Num(1_825.933_903)));
@@ -325,13 +325,13 @@ mod tests {
         let operations = 528.0 * 8.0 * 2048.0 * (16.0 * 8.0 * 16.0 * 2.0);
         assert_eq!(got(&tensor, M::TensorOperations), operations);
         assert_eq!(tensor.stalls[&Stall::MathPipeThrottle], Num(19.67));
-        let copy = of(&all, "copy");
+        let copy = find_kernel(&all, "copy");
         assert_eq!(got(&copy, M::DramThroughput), 84.85 / 100.0);
         assert_eq!(got(&copy, M::SectorsPerLoad), 16.0);
         assert_eq!(got(&copy, M::DramBytes), 134_013_696.0);
-        let local = of(&all, "local");
+        let local = find_kernel(&all, "local");
         assert_eq!(got(&local, M::LocalSectors), 2.0 * 1_081_344.0);
-        let half = of(&all, "half2s");
+        let half = find_kernel(&all, "half2s");
         assert_eq!(
             got(&half, M::Fp16Operations),
             2.0 * 135_168.0 + 4.0 * 69_341_184.0
@@ -342,13 +342,13 @@ mod tests {
     fn bank_conflicts_are_those_that_instructions_ask_for() {
         use ProfileMetric as M;
         let all = all();
-        let conflict = of(&all, "conflict");
+        let conflict = find_kernel(&all, "conflict");
         // 42,240 warps, whose loads and stores take 31 passes more than the one that they need.
         assert_eq!(got(&conflict, M::BankConflictsLoad), 42_240.0 * 31.0);
         assert_eq!(got(&conflict, M::BankConflictsStore), 42_240.0 * 31.0);
         assert_eq!(got(&conflict, M::BankConflicts), 42_240.0 * 62.0);
         // The hardware's own counter has 367 of this one.
-        assert_eq!(got(&of(&all, "padded"), M::BankConflicts), 0.0);
+        assert_eq!(got(&find_kernel(&all, "padded"), M::BankConflicts), 0.0);
     }
 
     const ACCESSES_RAW: &str = include_str!("captured/accesses-raw.csv");
@@ -363,7 +363,7 @@ mod tests {
     fn accesses_are_counted_as_the_simulator_counts_them() {
         use Counter as C;
         let all = accesses();
-        let count = |entry: &str, counter| of(&all, entry).counters[&counter];
+        let count = |entry: &str, counter| find_kernel(&all, entry).counters[&counter];
         // 264 blocks of 32 warps; a column of a tile without a pad takes 32 passes.
         let warps = 264 * 32;
         assert_eq!(count("bank", C::SharedLoadRequests), warps);
@@ -418,7 +418,7 @@ mod tests {
 
     #[test]
     fn accesses_stand_by_their_source_line() {
-        let strided = of(&accesses(), "strided");
+        let strided = find_kernel(&accesses(), "strided");
         let line = strided
             .lines
             .iter()
@@ -450,11 +450,11 @@ mod tests {
     fn bank_conflicts_of_an_asynchronous_copy_count_as_stores() {
         let code = read_code(ASYNC);
         let raw = read_raw(RAW).unwrap().remove(0);
-        let of = |metric| raw.metric(metric, &code[0]);
+        let measured = |metric| raw.metric(metric, &code[0]);
         assert_eq!(code[0][0].operation, "LDGSTS");
-        assert_eq!(of(ProfileMetric::BankConflictsStore), Some(1664.0));
-        assert_eq!(of(ProfileMetric::BankConflictsLoad), Some(0.0));
-        assert_eq!(of(ProfileMetric::BankConflicts), Some(1664.0));
+        assert_eq!(measured(ProfileMetric::BankConflictsStore), Some(1664.0));
+        assert_eq!(measured(ProfileMetric::BankConflictsLoad), Some(0.0));
+        assert_eq!(measured(ProfileMetric::BankConflicts), Some(1664.0));
     }
 
     #[test]
@@ -478,13 +478,13 @@ mod tests {
         // Nor is a word a number.
         let words = RAW.replace("\"98.66\"", "\"n/a\"");
         let all = kernels(&words, CODE, LINES).unwrap();
-        let seen = &of(&all, "tensor").metrics[&ProfileMetric::TensorActive];
+        let seen = &find_kernel(&all, "tensor").metrics[&ProfileMetric::TensorActive];
         assert_eq!(*seen, Seen::Unsupported(Unsupported::NotCounted));
     }
 
     #[test]
     fn instructions_are_counted_by_their_operation() {
-        let conflict = of(&all(), "conflict");
+        let conflict = find_kernel(&all(), "conflict");
         let executed = |name: &str| conflict.instructions.get(name).copied();
         assert_eq!(executed("LDS"), Some(42_240));
         assert_eq!(executed("IMAD"), Some(5 * 42_240));
@@ -500,7 +500,7 @@ mod tests {
     #[test]
     fn stalls_stand_by_their_source_line() {
         let all = all();
-        let conflict = of(&all, "conflict");
+        let conflict = find_kernel(&all, "conflict");
         let line = |place: &str| {
             conflict
                 .lines
@@ -521,7 +521,7 @@ mod tests {
             1518
         );
         // Two files of one kernel, and the next kernel after them.
-        let half = of(&all, "half2s");
+        let half = find_kernel(&all, "half2s");
         assert!(
             half.lines
                 .iter()
@@ -532,14 +532,14 @@ mod tests {
                 .iter()
                 .any(|line| line.place.starts_with("/work/demo.cu:"))
         );
-        assert!(!of(&all, "local").lines.is_empty());
+        assert!(!find_kernel(&all, "local").lines.is_empty());
     }
 
     #[test]
     fn a_quotation_mark_in_a_source_line_does_not_shift_its_row() {
         let broken = LINES.replace("tile[lane * 32 + warp] =", "p(\"a,b\", '\"'); t =");
-        let conflict = of(&kernels(RAW, CODE, &broken).unwrap(), "conflict");
-        let intact = of(&all(), "conflict");
+        let conflict = find_kernel(&kernels(RAW, CODE, &broken).unwrap(), "conflict");
+        let intact = find_kernel(&all(), "conflict");
         assert_eq!(conflict.lines, intact.lines);
     }
 

@@ -262,12 +262,12 @@ impl Running {
     ) -> Result<BTreeMap<String, Contest>, String> {
         let plan = setting.plan;
         let case = plan.case(asked.task).ok_or("its task is not in the plan")?;
-        let task = Message::Task(Box::new(AskedTask::of(asked.rival, plan, case)));
+        let task = Message::Task(Box::new(AskedTask::new(asked.rival, plan, case)));
         let line = self.exchange(&task, deadline(asked.rival))?;
         let expected = Expected {
             id: &asked.task.to_string(),
             backends: &asked.rival.backends,
-            sampling: Sampling::of(plan),
+            sampling: Sampling::for_plan(plan),
         };
         expected.read(&line)
     }

@@ -105,7 +105,7 @@ impl<'a> Message<'a> {
                 name: &device.name,
                 uuid: &device.uuid,
             },
-            sampling: Sampling::of(plan),
+            sampling: Sampling::for_plan(plan),
         }
     }
 
@@ -120,7 +120,7 @@ impl<'a> Message<'a> {
 
 /// Returns the longest line of any rival of a plan, in bytes.
 pub fn longest_line(plan: &Plan) -> u64 {
-    let sampling = Sampling::of(plan);
+    let sampling = Sampling::for_plan(plan);
     let samples = u64::from(sampling.iterations) + u64::from(sampling.singles);
     let backends = plan.rivals.iter().map(|rival| rival.backends.len() as u64);
     let contests = SAMPLE_BYTES.saturating_mul(samples);
@@ -171,7 +171,7 @@ pub fn skip_all(rival: &Rival, because: &str) -> RivalFacts {
 }
 
 impl Sampling {
-    pub fn of(plan: &Plan) -> Self {
+    pub fn for_plan(plan: &Plan) -> Self {
         let Schedule {
             mode,
             warmup,
@@ -191,7 +191,7 @@ impl Sampling {
 }
 
 impl<'a> AskedTask<'a> {
-    pub fn of(rival: &'a Rival, plan: &Plan, case: &Case) -> Self {
+    pub fn new(rival: &'a Rival, plan: &Plan, case: &Case) -> Self {
         Self {
             id: case.id.to_string(),
             rival: &rival.name,

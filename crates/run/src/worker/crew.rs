@@ -106,11 +106,11 @@ impl<'a> Crew<'a> {
     /// # Errors
     /// Environment, if the system does not tell where this executable is.
     pub fn new(choice: DeviceChoice) -> system::error::Result<Self> {
-        Ok(Self::of_program(this_program()?, choice))
+        Ok(Self::with_program(this_program()?, choice))
     }
 
     /// Makes a crew whose workers are another build of gatekeeper.
-    pub fn of_program(program: PathBuf, choice: DeviceChoice) -> Self {
+    pub fn with_program(program: PathBuf, choice: DeviceChoice) -> Self {
         let command = move || {
             let mut command = Command::new(&program);
             helper::keep_whole_lists(&mut command);
@@ -119,7 +119,7 @@ impl<'a> Crew<'a> {
             command.env_remove("CUDA_LAUNCH_BLOCKING");
             command
         };
-        Self::of(command, SHARED.into())
+        Self::with_command(command, SHARED.into())
     }
 
     /// Makes a crew whose workers are this executable, started by another program that passes on standard input and
@@ -141,11 +141,14 @@ impl<'a> Crew<'a> {
         };
         Ok(Self {
             farewell: WRITING,
-            ..Self::of(command, SHARED.into())
+            ..Self::with_command(command, SHARED.into())
         })
     }
 
-    pub(super) fn of(command: impl Fn() -> Command + Send + 'static, locks: PathBuf) -> Self {
+    pub(super) fn with_command(
+        command: impl Fn() -> Command + Send + 'static,
+        locks: PathBuf,
+    ) -> Self {
         Self {
             command: Box::new(command),
             worker: None,
@@ -272,7 +275,7 @@ impl<'a> Crew<'a> {
             },
         );
         let end = match end {
-            Seen::Fault(fault) if at_base => Seen::Fault(of_base(fault)),
+            Seen::Fault(fault) if at_base => Seen::Fault(blame_base(fault)),
             end => end,
         };
         let paired = answer(end, |frame| match frame {
@@ -642,7 +645,7 @@ fn fault_of(lost: Lost) -> Fault {
 }
 
 /// Turns a fault that happened while the worker was at the base into the base's fault, which says nothing about head.
-fn of_base(fault: Fault) -> Fault {
+fn blame_base(fault: Fault) -> Fault {
     let kind = match fault.kind {
         FaultKind::Hang | FaultKind::WorkerDied => FaultKind::Base,
         kind => kind,

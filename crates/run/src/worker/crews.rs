@@ -33,11 +33,11 @@ impl<'a> Crews<'a> {
         waiting: &'a (dyn Fn(&str) + Sync),
     ) -> system::error::Result<Self> {
         let program = this_program()?;
-        let make = move |choice| Crew::of_program(program.clone(), choice).on_waiting(waiting);
-        Ok(Self::of(make, choice))
+        let make = move |choice| Crew::with_program(program.clone(), choice).on_waiting(waiting);
+        Ok(Self::from_maker(make, choice))
     }
 
-    pub(super) fn of(
+    pub(super) fn from_maker(
         make: impl Fn(DeviceChoice) -> Crew<'a> + Send + 'a,
         choice: DeviceChoice,
     ) -> Self {

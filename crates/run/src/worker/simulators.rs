@@ -49,10 +49,10 @@ impl Simulators {
             command
         };
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Ok(Self::of(command, cores))
+        Ok(Self::with_command(command, cores))
     }
 
-    fn of(command: impl Fn() -> Command + Sync + 'static, side_by_side: usize) -> Self {
+    fn with_command(command: impl Fn() -> Command + Sync + 'static, side_by_side: usize) -> Self {
         Self {
             command: Box::new(command),
             idle: Mutex::new(Vec::new()),
@@ -195,7 +195,7 @@ mod tests {
             command.arg("-c").arg(&script);
             command
         };
-        Simulators::of(command, 2)
+        Simulators::with_command(command, 2)
     }
 
     fn ready() -> Frame {

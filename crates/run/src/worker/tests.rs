@@ -219,7 +219,7 @@ fn crew(scripts: &[String]) -> Scripts {
         std::fs::write(&count, "x".repeat(number + 1)).unwrap();
         shell(&scripts[number.min(scripts.len() - 1)])
     };
-    let crew = Crew::of(command, dir.path().into());
+    let crew = Crew::with_command(command, dir.path().into());
     Scripts { dir, crew, started }
 }
 
@@ -504,7 +504,7 @@ fn no_device_is_not_run_and_a_broken_one_is_the_environment() {
         })
     ));
 
-    let mut crew = Crew::of(|| Command::new("/no/such/program"), "/tmp".into());
+    let mut crew = Crew::with_command(|| Command::new("/no/such/program"), "/tmp".into());
     assert!(matches!(
         crew.device(),
         Seen::Fault(Fault {

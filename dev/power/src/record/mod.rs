@@ -57,7 +57,7 @@ pub fn record(request: &Request) -> Result<Recording> {
     children::end_on_signals()?;
     let cache = Cache::open()?;
     let toolchain = toolchain::find(None, &cache)?;
-    let mut crew = Crew::of_program(request.gatekeeper.clone(), DeviceChoice::Auto)
+    let mut crew = Crew::with_program(request.gatekeeper.clone(), DeviceChoice::Auto)
         .on_waiting(|text| eprintln!("{text}"));
     let device = got(crew.device(), "recording needs a GPU")?;
     let root = cache.dir(builtin::CACHE)?;

@@ -132,7 +132,7 @@ impl Earlier {
         before: SystemTime,
     ) {
         let files = &Files::below(root);
-        let Some(search) = SearchList::of_host(&self.compiler, root, &self.flags) else {
+        let Some(search) = SearchList::ask_host(&self.compiler, root, &self.flags) else {
             return;
         };
         // The assembler can read files, and lists none of them.

@@ -56,7 +56,7 @@ fn blocks_have_no_order() {
     assert_eq!(w.go(1, 0, at(128), 4, true), 0);
     w.clocks.warp_sync(0, u32::MAX, u32::MAX);
     assert_eq!(w.go(1, 0, at(64), 4, false), 16);
-    w.inter.known = Sparse::of(vec![(0, 1)]);
+    w.inter.known = Sparse::new(vec![(0, 1)]);
     w.clocks.warp_sync(0, u32::MAX, u32::MAX);
     assert_eq!(w.go(1, 0, at(0), 4, true), 0, "told by somebody");
 }
@@ -72,7 +72,7 @@ fn two_readers_are_remembered_and_a_third_is_not_taken_for_done() {
     };
     // Block 9 knows of the blocks named, warp 0 of two each.
     let write = |mut w: World, knows: &[u64]| {
-        w.inter.known = Sparse::of(knows.iter().map(|&b| (2 * b, 1)).collect());
+        w.inter.known = Sparse::new(knows.iter().map(|&b| (2 * b, 1)).collect());
         (w.go(9, 0, at(0), 4, true), w.shadow.unjudged.readers.len())
     };
     assert_eq!(write(read(&[0, 1]), &[0]), (32, 0));

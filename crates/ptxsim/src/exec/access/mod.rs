@@ -86,7 +86,7 @@ impl<'a> LaneAccess<'a> {
     /// Returns the same with another strength, and the scope that it has without an order.
     pub fn with_strength(self, strength: Strength) -> Self {
         Self {
-            scoped: Scoped::of(strength, Order::Weak),
+            scoped: Scoped::new(strength, Order::Weak),
             ..self
         }
     }
@@ -157,9 +157,9 @@ impl Machine<'_> {
                 scoped: match transfer {
                     Transfer::Update(atom) => Scoped {
                         answers: atom.answers,
-                        ..Scoped::of(Strength::Atomic, access.order)
+                        ..Scoped::new(Strength::Atomic, access.order)
                     },
-                    _ => Scoped::of(strength(access), access.order),
+                    _ => Scoped::new(strength(access), access.order),
                 },
                 order: access.order,
                 values: None,

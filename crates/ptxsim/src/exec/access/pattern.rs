@@ -65,7 +65,7 @@ pub struct Pattern {
 impl Pattern {
     /// `None` where the lanes are too far apart or an access is not aligned to its size relative to
     /// the first one: what to do then is not decided here.
-    pub fn of(addresses: &[u64; LANES], mask: u32, bytes: u32) -> Option<Pattern> {
+    pub fn learn(addresses: &[u64; LANES], mask: u32, bytes: u32) -> Option<Pattern> {
         if mask == 0 || !bytes.is_power_of_two() {
             return None;
         }
@@ -268,7 +268,7 @@ mod tests {
             let address = |base: u64| -> [u64; LANES] {
                 std::array::from_fn(|l| 0x10_0000_0000 + (base + place(l)) * u64::from(bytes))
             };
-            let mut p = Pattern::of(&address(0), mask, bytes).unwrap();
+            let mut p = Pattern::learn(&address(0), mask, bytes).unwrap();
             for base in moves {
                 let a = address(base);
                 let regs = Regs { r64: vec![Block(a)], ..Regs::default() };

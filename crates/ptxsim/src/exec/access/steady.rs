@@ -159,7 +159,7 @@ impl Machine<'_> {
 #[inline(never)]
 fn learn(slot: &mut Option<Box<Pattern>>, regs: &Regs, access: &Access, mask: u32) -> Option<u64> {
     let a = addresses(regs, access.address, access.offset);
-    let p = Pattern::of(&a, mask, access.bytes())?;
+    let p = Pattern::learn(&a, mask, access.bytes())?;
     let lowest = p.lowest(regs, access.address, access.offset, mask);
     match slot {
         Some(old) => **old = p,

@@ -252,7 +252,7 @@ impl Machine<'_> {
 mod tests {
     use super::*;
 
-    fn of(at: impl Fn(u32) -> u32, mask: u32, bytes: u32) -> u64 {
+    fn wavefronts_at(at: impl Fn(u32) -> u32, mask: u32, bytes: u32) -> u64 {
         let at = std::array::from_fn(|l| at(l as u32) * bytes);
         wavefronts(&at, mask, bytes, Way::Load).taken
     }
@@ -261,21 +261,30 @@ mod tests {
     #[test]
     fn wide_accesses_go_in_parts_that_may_be_joined() {
         let all = u32::MAX;
-        assert_eq!([4, 8, 16].map(|b| of(|l| l, all, b)), [1, 2, 4]);
-        assert_eq!([4, 8, 16].map(|b| of(|_| 3, all, b)), [1, 1, 2]);
-        assert_eq!([2, 8, 32].map(|n| of(|l| n * l, all, 4)), [2, 8, 32]);
-        assert_eq!([2, 8, 17].map(|n| of(|l| n * l, all, 8)), [4, 16, 2]);
-        assert_eq!([2, 8, 9].map(|n| of(|l| n * l, all, 16)), [8, 32, 4]);
+        assert_eq!([4, 8, 16].map(|b| wavefronts_at(|l| l, all, b)), [1, 2, 4]);
+        assert_eq!([4, 8, 16].map(|b| wavefronts_at(|_| 3, all, b)), [1, 1, 2]);
+        assert_eq!(
+            [2, 8, 32].map(|n| wavefronts_at(|l| n * l, all, 4)),
+            [2, 8, 32]
+        );
+        assert_eq!(
+            [2, 8, 17].map(|n| wavefronts_at(|l| n * l, all, 8)),
+            [4, 16, 2]
+        );
+        assert_eq!(
+            [2, 8, 9].map(|n| wavefronts_at(|l| n * l, all, 16)),
+            [8, 32, 4]
+        );
         // quarters, pairs, every second
-        assert_eq!([8, 16].map(|b| of(|l| l / 4, all, b)), [1, 2]);
-        assert_eq!(of(|l| l / 2, all, 8), 1);
-        assert_eq!(of(|l| l % 16, all, 8), 2);
-        assert_eq!(of(|l| l % 2 * 16, all, 8), 2);
-        assert_eq!([4, 8].map(|n| of(|l| l % n, all, 16)), [4, 4]);
+        assert_eq!([8, 16].map(|b| wavefronts_at(|l| l / 4, all, b)), [1, 2]);
+        assert_eq!(wavefronts_at(|l| l / 2, all, 8), 1);
+        assert_eq!(wavefronts_at(|l| l % 16, all, 8), 2);
+        assert_eq!(wavefronts_at(|l| l % 2 * 16, all, 8), 2);
+        assert_eq!([4, 8].map(|n| wavefronts_at(|l| l % n, all, 16)), [4, 4]);
         // a lane that is off is no obstacle
         let odd = 0xaaaa_aaaa;
-        assert_eq!([8, 16].map(|b| of(|l| l / 2, odd, b)), [1, 2]);
-        assert_eq!(of(|l| l / 8 * 4 + l % 4, 0xf0f0_f0f0, 8), 2);
+        assert_eq!([8, 16].map(|b| wavefronts_at(|l| l / 2, odd, b)), [1, 2]);
+        assert_eq!(wavefronts_at(|l| l / 8 * 4 + l % 4, 0xf0f0_f0f0, 8), 2);
         let pairs = std::array::from_fn(|l| l as u32 / 2 * 8);
         assert_eq!(wavefronts(&pairs, all, 8, Way::Store).taken, 2);
     }

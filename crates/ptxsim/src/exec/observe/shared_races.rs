@@ -83,7 +83,7 @@ impl Machine<'_> {
                 instruction: s.pc,
             };
             let streams = w.streams(&self.ways, s.pc);
-            let between = |past: &Past| Between::of(&streams, w, past);
+            let between = |past: &Past| Between::new(&streams, w, past);
             let grave = |past: &Past| between(past).is_grave();
             let place = x.at[l] as u32;
             let past = if x.writes() {
@@ -198,7 +198,7 @@ pub enum Between {
 }
 
 impl Between {
-    fn of(streams: &Streams, w: &Warp, past: &Past) -> Between {
+    fn new(streams: &Streams, w: &Warp, past: &Past) -> Between {
         if u32::from(past.warp) != w.index {
             return Between::Unordered;
         }

@@ -103,7 +103,7 @@ pub fn clean(report: Result<Report, Fault>) -> Report {
 }
 
 /// Launches `kernel(x, y, columns)` with a block for each row, which may raise no finding, and returns the results.
-pub fn of_rows(
+pub fn launch_rows(
     kernel: &Kernel,
     threads: u32,
     x: &[f32],
@@ -130,7 +130,7 @@ pub fn of_rows(
 }
 
 /// Launches `kernel(a, b, c, m, n, k)` with a block for each tile of 64 x 64, which may raise no finding, and returns `c`.
-pub fn of_product(kernel: &Kernel, a: &[f32], b: &[f32], [m, n, k]: [usize; 3]) -> Vec<f32> {
+pub fn launch_product(kernel: &Kernel, a: &[f32], b: &[f32], [m, n, k]: [usize; 3]) -> Vec<f32> {
     let mut memory = Memory::default();
     let mut args = [("a", a), ("b", b)]
         .map(|(name, values)| Arg::Ptr(put(&mut memory, name, &bytes_of(values))))

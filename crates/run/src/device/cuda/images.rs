@@ -157,7 +157,7 @@ fn format(elem: ElemType) -> Result<sys::CUarray_format> {
         ElemType::F16 => Format::CU_AD_FORMAT_HALF,
         ElemType::F32 => Format::CU_AD_FORMAT_FLOAT,
         other => {
-            return Err(Failure::of_case(
+            return Err(Failure::case_alone(
                 FaultKind::LaunchRefused,
                 format!("no texture or surface holds {}", other.name()),
             ));

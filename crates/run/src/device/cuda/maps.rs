@@ -32,7 +32,7 @@ pub fn encode(at: Address, map: &TensorMap) -> Result<MapBytes> {
     };
     let fits = boxes_fit && map.strides.len() + 1 == rank && map.steps.len() == rank;
     if !fits {
-        return Err(Failure::of_case(
+        return Err(Failure::case_alone(
             FaultKind::LaunchRefused,
             format!("a tensor map with unlike numbers of dimensions: {map:?}"),
         ));

@@ -56,7 +56,7 @@ impl CudaDevice {
 
     fn loaded(&self, program: Program) -> Result<&LoadedArtifact> {
         self.programs.get(program.0).ok_or_else(|| {
-            Failure::of_case(
+            Failure::case_alone(
                 FaultKind::EntryNotFound,
                 "the program is not loaded any more",
             )
@@ -65,7 +65,7 @@ impl CudaDevice {
 
     /// Launches a kernel of gatekeeper's own and compares what it wrote, to see whether the device still works.
     pub fn known_good(&mut self) -> Result<()> {
-        let bad = |message: String| Failure::of_case(FaultKind::Environment, message);
+        let bad = |message: String| Failure::case_alone(FaultKind::Environment, message);
         let at = self.alloc("known good", tools::KNOWN_GOOD_BYTES)?;
         let mut bytes = vec![0; tools::KNOWN_GOOD_BYTES];
         self.write(at, &bytes)?;

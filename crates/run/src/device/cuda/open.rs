@@ -25,7 +25,7 @@ pub enum Opened {
 pub fn open(choice: DeviceChoice) -> Opened {
     // SAFETY: loading the driver's library runs its initialisers, as every CUDA program does.
     let library = unsafe { sys::is_culib_present() };
-    let presence = Traces::of_nodes(library).judge(|| {
+    let presence = Traces::for_nodes(library).judge(|| {
         // SAFETY: asked only where the library is there.
         match unsafe { sys::cuInit(0) } {
             CUresult::CUDA_SUCCESS => Init::Ready,
@@ -54,7 +54,7 @@ pub fn open(choice: DeviceChoice) -> Opened {
 const OLDEST: i32 = 12_000;
 
 fn broken<T>(message: String) -> Result<T> {
-    Err(Failure::of_case(FaultKind::Environment, message))
+    Err(Failure::case_alone(FaultKind::Environment, message))
 }
 
 fn open_ordinal(ordinal: u32) -> Result<CudaDevice> {

@@ -48,7 +48,7 @@ impl PlacedPages {
             let message = format!(
                 "captured memory has to lie at {at:#x}, and this process has something else there: run it again"
             );
-            Failure::of_case(FaultKind::Environment, message)
+            Failure::case_alone(FaultKind::Environment, message)
         };
         let range = range_around(at).ok_or_else(taken)?;
         if self.ranges.contains(&range) {

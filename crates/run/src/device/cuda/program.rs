@@ -98,7 +98,7 @@ impl LoadedArtifact {
             .map(|at| firsts.get(*at).cloned().flatten())
             .collect();
         let entries = entries.ok_or_else(|| {
-            Failure::of_case(FaultKind::EntryNotFound, "a step of it has no module")
+            Failure::case_alone(FaultKind::EntryNotFound, "a step of it has no module")
         })?;
         Ok(Self::Modules { modules, entries })
     }
@@ -249,7 +249,7 @@ impl LoadedArtifact {
                 // that reason it runs in a process of its own.
                 match unsafe { function(args.as_mut_ptr()) } {
                     0 => Ok(()),
-                    code => Err(Failure::of_case(
+                    code => Err(Failure::case_alone(
                         FaultKind::LaunchRefused,
                         format!("the launcher {name} returned {code}{}", meaning(code)),
                     )),
@@ -298,7 +298,7 @@ fn entry_steps<'a>(entries: &'a [Entry], call: &'a Call) -> Result<Vec<EntryStep
                 before: &step.before,
                 after: &step.after,
             }),
-            None => Err(Failure::of_case(
+            None => Err(Failure::case_alone(
                 FaultKind::LaunchRefused,
                 format!("{} has no launch configuration", entry.symbol),
             )),
@@ -308,7 +308,7 @@ fn entry_steps<'a>(entries: &'a [Entry], call: &'a Call) -> Result<Vec<EntryStep
 
 /// Returns the failure of a call whose steps do not match the program, which is gatekeeper's own mistake.
 fn misfit(functions: usize, call: &Call) -> Failure {
-    Failure::of_case(
+    Failure::case_alone(
         FaultKind::LaunchRefused,
         format!(
             "{functions} functions are loaded for a call of {} steps",
@@ -334,13 +334,13 @@ fn load_cubin(
     facts: &DeviceFacts,
 ) -> Result<(Module, Vec<Entry>)> {
     let image = files::read(path, files::made()).map_err(|error| {
-        Failure::of_case(
+        Failure::case_alone(
             FaultKind::Environment,
             format!("the cubin {} cannot be read: {error}", path.display()),
         )
     })?;
     if !image.starts_with(b"\x7fELF") {
-        return Err(Failure::of_case(
+        return Err(Failure::case_alone(
             FaultKind::Environment,
             format!("{} is not a cubin", path.display()),
         ));
@@ -371,7 +371,7 @@ fn load_cubin(
         .map(|(_, symbol)| {
             let mut function = null_mut();
             let name = CString::new(symbol.as_str()).map_err(|_| {
-                Failure::of_case(
+                Failure::case_alone(
                     FaultKind::EntryNotFound,
                     "the entry's symbol contains a zero byte",
                 )
@@ -389,7 +389,7 @@ fn load_cubin(
         })
         .collect::<Result<_>>()?;
     let variables = written_variables(&image).map_err(|problem| {
-        Failure::of_case(
+        Failure::case_alone(
             FaultKind::Environment,
             format!("{}: {problem}", path.display()),
         )
@@ -403,7 +403,7 @@ fn load_cubin(
 
 fn load_launcher(path: &Path, function: &str) -> Result<LoadedArtifact> {
     let missing = |error: libloading::Error| {
-        Failure::of_case(
+        Failure::case_alone(
             FaultKind::EntryNotFound,
             format!("the launcher {function}: {error}"),
         )

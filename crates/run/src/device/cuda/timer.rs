@@ -375,5 +375,5 @@ impl Drop for Event {
 }
 /// Returns the failure of something that must exist, which is gatekeeper's own mistake.
 fn lost(what: &str) -> Failure {
-    Failure::of_case(FaultKind::Environment, what)
+    Failure::case_alone(FaultKind::Environment, what)
 }

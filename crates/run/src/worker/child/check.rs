@@ -34,7 +34,7 @@ pub(super) struct Want {
 }
 
 impl Want {
-    pub fn of(seen: Arc<Outputs>) -> Self {
+    pub fn new(seen: Arc<Outputs>) -> Self {
         Self {
             seen,
             original: None,
@@ -419,7 +419,7 @@ pub(super) fn want(
                 case.id.variant
             )));
             let seen = variant(device, cache, case, artifact, job.seed)
-                .map_err(|failure| of_the_reference(&case.id.variant, failure))?;
+                .map_err(|failure| blame_reference(&case.id.variant, failure))?;
             Ok(Want {
                 seen: Arc::new(seen),
                 original: None,
@@ -439,7 +439,7 @@ fn variant(
     decoded(case, &launch_once(device, &stage, 1, &mut cache.buffers)?)
 }
 
-fn of_the_reference(variant: &str, failure: Failure) -> Failure {
+fn blame_reference(variant: &str, failure: Failure) -> Failure {
     match failure {
         Failure::Fault { fault, sticky } => Failure::Fault {
             fault: Fault::new(
@@ -520,11 +520,11 @@ fn compare(
 }
 
 fn reference(message: impl Into<String>) -> Failure {
-    Failure::of_case(FaultKind::Reference, message)
+    Failure::case_alone(FaultKind::Reference, message)
 }
 
 fn wrong_bytes(wrong: WrongBytes) -> Failure {
-    Failure::of_case(FaultKind::Environment, wrong.to_string())
+    Failure::case_alone(FaultKind::Environment, wrong.to_string())
 }
 
 /// All data of one seed as .npy, if the user wants it, in a directory of the case and the seed
@@ -601,7 +601,7 @@ impl<'a> Dump<'a> {
 }
 
 fn cannot_dump(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::of_case(
+    Failure::case_alone(
         FaultKind::Environment,
         format!("{} cannot be written: {error}", path.display()),
     )

@@ -139,5 +139,5 @@ fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn reference(message: String) -> Failure {
-    Failure::of_case(FaultKind::Reference, message)
+    Failure::case_alone(FaultKind::Reference, message)
 }

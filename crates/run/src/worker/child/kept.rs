@@ -138,7 +138,7 @@ pub fn look(
     })?;
     variables.restore(device)?;
     let fresh = launch_once(device, stage, 1, &mut cache.buffers)?;
-    let want = Want::of(Arc::new(decoded(case, &fresh)?));
+    let want = Want::new(Arc::new(decoded(case, &fresh)?));
     let mut runs = Runs::new(case, &want, stage.compared(case)?)?;
     runs.take(1, fresh)?;
     runs.take(2, on_kept)?;

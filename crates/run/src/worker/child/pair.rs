@@ -3,7 +3,7 @@
 use super::job_cache::JobCache;
 use super::stage::StagedCase;
 use crate::device::{Device, Failure, Program, Result, Side, Target, Targets};
-use crate::measure::{Dice, measure_pair, of_base};
+use crate::measure::{Dice, blame_base, measure_pair};
 use crate::worker::protocol::{Frame, PairJob};
 use model::PairFacts;
 use model::Unsupported;
@@ -40,22 +40,22 @@ pub fn pair(
         None => load_base(device, job, say)?,
     };
     say(Frame::Step("placing the inputs".to_owned()));
-    let head = StagedCase::of(device, cache, &job.head.case, head_program, job.seed)?;
+    let head = StagedCase::new(device, cache, &job.head.case, head_program, job.seed)?;
     let filled = head.fill_constants(device, head_program, &job.head.artifact)?;
     // If the tensors differ, the interface has changed, and each side has its own.
     let own = if job.head.case.tensors == job.base.case.tensors {
         None
     } else {
         let base = &job.base.case;
-        let stage = StagedCase::of(device, cache, base, base_program, job.seed);
-        Some(of_base(stage)?)
+        let stage = StagedCase::new(device, cache, base, base_program, job.seed);
+        Some(blame_base(stage)?)
     };
     let base_call = match &own {
         Some(stage) => stage.call.clone(),
-        None => of_base(head.call(device, &job.base.case, base_program))?,
+        None => blame_base(head.call(device, &job.base.case, base_program))?,
     };
     let stage = own.as_ref().unwrap_or(&head);
-    let base_filled = of_base(stage.fill_constants(device, base_program, &job.base.artifact))?;
+    let base_filled = blame_base(stage.fill_constants(device, base_program, &job.base.artifact))?;
     cache.read_ahead();
     head.prepare(device, 1)?;
     let mut restore = head.restores(device)?;
@@ -108,5 +108,5 @@ fn load_base(
     say: &mut dyn FnMut(Frame),
 ) -> Result<Program> {
     say(Frame::BaseStep("loading the base revision".to_owned()));
-    of_base(device.load(&job.base.artifact))
+    blame_base(device.load(&job.base.artifact))
 }

@@ -164,9 +164,9 @@ fn arose(device: &mut SimDevice, cache: &mut JobCache, job: &CheckJob) -> Result
 }
 
 fn shown(device: &SimDevice) -> Result<SimulationFacts> {
-    device
-        .shown()
-        .ok_or_else(|| Failure::of_case(FaultKind::Environment, "the simulator reported nothing"))
+    device.shown().ok_or_else(|| {
+        Failure::case_alone(FaultKind::Environment, "the simulator reported nothing")
+    })
 }
 
 /// Launches on the same data until a launch finds variables as an earlier launch found them, because everything repeats

@@ -52,16 +52,16 @@ impl<'a> StagedCase<'a> {
             .zip(&case.steps)
             .find_map(|((_, symbol), step)| misfit(symbol, &step.args))
         {
-            return Err(Failure::of_case(FaultKind::LaunchRefused, misfit));
+            return Err(Failure::case_alone(FaultKind::LaunchRefused, misfit));
         }
         let program = device.load(artifact)?;
-        let mut stage = Self::of(device, cache, case, program, seed)?;
+        let mut stage = Self::new(device, cache, case, program, seed)?;
         stage.filled = stage.fill_constants(device, program, artifact)?;
         Ok(stage)
     }
 
     /// Makes the inputs and writes them to the device.
-    pub fn of(
+    pub fn new(
         device: &mut dyn Device,
         cache: &mut JobCache,
         case: &'a Case,
@@ -117,7 +117,7 @@ impl<'a> StagedCase<'a> {
             let bytes = image.map_or(&[][..], |image| &image.bytes);
             let (address, size) = device.variable(program, module, &constant.symbol)?;
             if bytes.len() != size {
-                return Err(Failure::of_case(
+                return Err(Failure::case_alone(
                     FaultKind::LaunchRefused,
                     format!(
                         "the constant {} has {size} bytes, and the tensor `{}`, which fills it, {}: give the tensor \
@@ -200,7 +200,7 @@ impl<'a> StagedCase<'a> {
             decode(tensor, &self.inputs.get(name)?.bytes).ok()
         };
         ComparedElements::for_case(case, &input)
-            .map_err(|why| Failure::of_case(FaultKind::Reference, why))
+            .map_err(|why| Failure::case_alone(FaultKind::Reference, why))
     }
 
     /// Waits for the launch and reads what it wrote.
@@ -228,7 +228,7 @@ impl<'a> StagedCase<'a> {
             let name = &placed.tensor.name;
             let after = outputs.get(name).map_or(&[][..], Vec::as_slice);
             let changed = gaps_changed(placed.tensor, &self.before(placed, launch), after)
-                .map_err(|wrong| Failure::of_case(FaultKind::Environment, wrong.to_string()))?;
+                .map_err(|wrong| Failure::case_alone(FaultKind::Environment, wrong.to_string()))?;
             if changed > 0 {
                 found.push(format!("{name}: {changed} elements between its strides"));
             }
@@ -539,10 +539,10 @@ struct Placement<'a> {
 impl Placement<'_> {
     fn work(&self, step: &MemoryStep) -> Result<MemoryWork> {
         let data = |name: &str| {
-            let placed = self.of(name).map(|placed| placed.data);
+            let placed = self.find(name).map(|placed| placed.data);
             placed.ok_or_else(|| {
                 let message = format!("a step of the sequence names `{name}`, which is no tensor");
-                Failure::of_case(FaultKind::LaunchRefused, message)
+                Failure::case_alone(FaultKind::LaunchRefused, message)
             })
         };
         Ok(match step {
@@ -565,7 +565,7 @@ impl Placement<'_> {
         })
     }
 
-    fn of(&self, name: &str) -> Option<&Placed<'_>> {
+    fn find(&self, name: &str) -> Option<&Placed<'_>> {
         self.tensors
             .iter()
             .find(|placed| placed.tensor.name == name)
@@ -599,7 +599,7 @@ impl Placement<'_> {
                 continue;
             }
             // An argument without a tensor is refused when it is packed.
-            let Some(at) = self.of(tensor).map(|placed| placed.data.address) else {
+            let Some(at) = self.find(tensor).map(|placed| placed.data.address) else {
                 continue;
             };
             let handle = device.bind(at, image, sampler)?;
@@ -611,15 +611,15 @@ impl Placement<'_> {
 
 impl Pointers for Placement<'_> {
     fn tensor(&self, name: &str) -> Option<Address> {
-        self.of(name).map(|placed| placed.data.address)
+        self.find(name).map(|placed| placed.data.address)
     }
 
     fn scales(&self, tensor: &str) -> Option<Address> {
-        self.of(tensor)?.scales.map(|scales| scales.address)
+        self.find(tensor)?.scales.map(|scales| scales.address)
     }
 
     fn zero_points(&self, tensor: &str) -> Option<Address> {
-        self.of(tensor)?.zero_points.map(|zeros| zeros.address)
+        self.find(tensor)?.zero_points.map(|zeros| zeros.address)
     }
 
     fn object(&self, arg: &Arg) -> Option<u64> {

@@ -98,9 +98,9 @@ impl Machine {
         let locks = self.locks.path().to_owned();
         let make = move |choice: DeviceChoice| {
             let script = scripts[choice.ordinal() as usize].clone();
-            Crew::of(move || shell(&script), locks.clone())
+            Crew::with_command(move || shell(&script), locks.clone())
         };
-        Crews::of(make, choice)
+        Crews::from_maker(make, choice)
     }
 
     fn opened(&self) -> Crews<'static> {

@@ -176,7 +176,10 @@ impl Device for Fake {
             .iter()
             .find(|symbol| !KERNELS.contains(&symbol.as_str()))
         {
-            return Err(Failure::of_case(FaultKind::EntryNotFound, unknown.as_str()));
+            return Err(Failure::case_alone(
+                FaultKind::EntryNotFound,
+                unknown.as_str(),
+            ));
         }
         self.programs.push(symbols);
         Ok(Program(self.programs.len() - 1))

@@ -303,7 +303,7 @@ fn sum() -> Case {
 }
 
 /// Returns a check whose expected outputs are in a file, and that file.
-fn of_a_file(references: &References, seed: u64) -> (CheckJob, PathBuf) {
+fn check_from_file(references: &References, seed: u64) -> (CheckJob, PathBuf) {
     let sum = sum();
     let Seen::Got(cache::Answer::Files { seen, .. }) = references.answer(&sum, seed) else {
         panic!("it can be computed")
@@ -321,7 +321,7 @@ fn of_a_file(references: &References, seed: u64) -> (CheckJob, PathBuf) {
 fn keeps_the_inputs_of_a_job_for_the_next() {
     let dir = tempfile::tempdir().unwrap();
     let references = references(dir.path());
-    let (job, file) = of_a_file(&references, 1);
+    let (job, file) = check_from_file(&references, 1);
     let mut cache = JobCache::new(None, Arc::default());
     let mut run = || {
         let mut fake = Fake::new();
@@ -339,7 +339,10 @@ fn keeps_the_inputs_of_a_job_for_the_next() {
 fn a_job_uses_files_read_ahead_and_reports_an_unreadable_one() {
     let dir = tempfile::tempdir().unwrap();
     let references = references(dir.path());
-    let ((first, _), (second, file)) = (of_a_file(&references, 1), of_a_file(&references, 2));
+    let ((first, _), (second, file)) = (
+        check_from_file(&references, 1),
+        check_from_file(&references, 2),
+    );
     let before_the_second = || {
         let orders = Arc::new(Orders::default());
         orders.put(Order {
