@@ -406,7 +406,7 @@ struct Key {
 }
 
 /// Returns the parameters of a launch that lead into an allocation, with the types that the kernel's name has for them.
-/// A struct by value may have several pointers, of types that nobody knows.
+/// A struct by value may have several pointers of unknown types.
 fn find_pointers(launch: &LaunchRecord, allocation: &Allocation) -> Vec<Pointer> {
     let types = parameters(&launch.kernel).unwrap_or_default();
     let ends = allocation.address.saturating_add(allocation.before.bytes);

@@ -69,7 +69,7 @@ pub fn find_change(
 /// The smallest drawn seed. Nobody writes seeds as large by hand.
 const DRAWN_FROM: u64 = 1 << 32;
 
-/// Draws one more seed from data that nobody knows while a change is written, so that a kernel that is fitted to the
+/// Draws one more seed from data that does not exist yet while a change is written, so that a kernel that is fitted to the
 /// seeds of gates.yaml is found out.
 fn draw_seed(loaded: &mut Loaded) {
     let Some(commit) = repo::head(&loaded.root) else {

@@ -304,7 +304,7 @@ fn match_equal(
     }
     let mut pairs = Vec::new();
     let mut of_heads = heads.groups(pass, &heads.left);
-    // Unless its name or code says it, nobody knows which of several members a kernel moved to.
+    // Only its name or its code can say which of several members a kernel moved to.
     let is_told = pass.member || (pass.code && pass.by == MatchedBy::Name);
     let many = if is_told {
         [HashSet::new(), HashSet::new()]

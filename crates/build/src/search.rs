@@ -74,7 +74,7 @@ impl SearchList {
     }
 
     /// Reads the lists that a compiler printed, once with the flags of a request and once without any. Returns `None`
-    /// if it printed none, because then nobody knows where it looks.
+    /// if it printed none, because then its search path is unknown.
     pub fn parse(said: &str, without_flags: &str) -> Option<Self> {
         let own = directories(without_flags)?;
         let dirs = directories(said)?;

@@ -58,7 +58,7 @@ pub fn check_path(
 ) -> Result<String, Problem> {
     let text = spot.trim_end_matches('/');
     let parts: Vec<_> = text.split('/').filter(|part| *part != ".").collect();
-    // After a name, nobody knows where `..` leads, because the name may be a link.
+    // After a name, `..` may lead anywhere, because the name may be a link.
     let below = parts.iter().skip_while(|part| **part == "..");
     let inside = !text.is_empty()
         && !text.starts_with('/')

@@ -8,7 +8,7 @@ use super::lines::own_line;
 use model::{CodeLine, EntryCode, InstructionKind as Kind, Mix, Width};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The assumed number of iterations of a loop if nobody knows it.
+/// The assumed number of iterations of a loop whose count is unknown.
 const TURNS: f64 = 8.0;
 
 /// The assumed number of iterations of what is left over beside an unrolled loop.

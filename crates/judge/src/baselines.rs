@@ -65,7 +65,7 @@ pub fn acceptable(record: &Record, seal: &str) -> (Vec<Baseline>, Vec<Refused>) 
 }
 
 /// Returns true if an update that replaces `agreed` with `new` accepts something worse. Another session of the same
-/// code does not: it joins the earlier sessions, and their mean is what is agreed on.
+/// code does not: it joins the earlier sessions, and their mean becomes the baseline.
 pub fn accepts_worse(
     policy: &Policy,
     (subject, metric): (&Subject, Metric),

@@ -160,7 +160,7 @@ mod tests {
         let skipped = own(Outcome::Skipped);
         assert_eq!(answer(&gate, &[skipped.clone(), lost]), Some(Outcome::Fail));
         assert_eq!(answer(&gate, &[own(Outcome::Pass)]), Some(Outcome::Pass));
-        // The kernel was not built or not run, so nobody knows whether the check is lost.
+        // The kernel was not built or not run, so it is unknown whether the check is lost.
         for unknown in [own(Outcome::Fail), skipped] {
             assert_eq!(answer(&gate, &[unknown]), None);
         }

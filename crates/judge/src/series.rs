@@ -114,7 +114,7 @@ impl<'a> View<'_, 'a> {
         self.count_timed(id, |facts| facts.gpu.throttled)
     }
 
-    /// Counts the processes for which nobody knows whether they were throttled.
+    /// Counts the processes of which the throttling is unknown.
     pub fn unwatched(self, id: &CaseId) -> u32 {
         self.count_timed(id, |facts| {
             facts.gpu.throttle_reasons.is_none() && !facts.gpu.throttled

@@ -17,5 +17,5 @@ pub enum Undecidable {
     NoSpread { processes: u32 },
 }
 
-/// With fewer single launches than this, nobody can distinguish two modes from one.
+/// With fewer single launches than this, two modes cannot be distinguished from one.
 pub const LEAST_LAUNCHES_FOR_MODES: usize = 200;

@@ -326,7 +326,7 @@ pub enum Note {
     },
     /// Timing processes that ran on a throttled GPU, and were dropped.
     Throttled { subject: Subject, processes: u32 },
-    /// Timing processes for which nobody knows whether the GPU was throttled. They count.
+    /// Timing processes during which the GPU's throttling was not read. They count.
     Unwatched { subject: Subject, processes: u32 },
     /// Timing processes during which others computed on the same GPU. They count, and spread more.
     Shared {

@@ -141,7 +141,7 @@ pub fn line(cause: &Cause) -> String {
     line
 }
 
-/// Returns how much of the slowdown a cause explains, or that nobody knows.
+/// Returns how much of the slowdown a cause explains, or says that it is unknown.
 pub fn share(cause: &Cause) -> String {
     match cause.share {
         Some(share) => format!(
@@ -189,7 +189,7 @@ fn causes_in_terminal(explanation: &Explanation) -> String {
                 None => writeln!(text, "       {}", place(site)),
             };
         }
-        // A kernel of a compiled file was not run, so nobody knows how much slower it is.
+        // A kernel of a compiled file was not run, so its slowdown is unknown.
         let is_of_case = matches!(subject, Subject::Case(_));
         if is_of_case && cause.class != CauseClass::NothingChanged {
             let _ = writeln!(text, "       {}", share(cause));

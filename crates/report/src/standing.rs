@@ -1,4 +1,4 @@
-//! Lays out facts of a run beside its baselines: what is broken and accepted, and how far values have drifted from
+//! Compares facts of a run with its baselines: what is broken and accepted, and how far values have drifted from
 //! their anchors.
 
 use model::{Accepted, Drift, Environment, Judgement};

@@ -56,7 +56,7 @@ pub fn relative(from: &Path, to: &Path) -> PathBuf {
 pub enum NoDirectory {
     /// The environment does not have the variable, or it is empty.
     Unset { variable: String },
-    /// The variable has a relative path, and nobody knows what it is relative to.
+    /// The variable has a relative path, which has no known base.
     Relative { variable: String, value: String },
     /// The text has something else than one `${NAME}` at the beginning.
     Misplaced,

@@ -153,7 +153,7 @@ impl DiagnosisInput<'_> {
         }
     }
 
-    /// Returns the residency on a GPU with so many multiprocessors. Returns `None` if the architecture's limits are
+    /// Returns the residency on a GPU with this number of multiprocessors. Returns `None` if the architecture's limits are
     /// unknown, or if nothing fits.
     pub fn residency(&self, multiprocessors: u32) -> Option<Residency> {
         let (launch, resources) = self.entry?;

@@ -21,7 +21,7 @@
 use super::Sample;
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-/// With fewer launches than this, over all processes, nobody can say that there is one mode.
+/// With fewer launches than this, over all processes, a single mode cannot be shown.
 pub use model::LEAST_LAUNCHES_FOR_MODES as LEAST;
 
 /// Modes with a smaller share (0 to 1) are tails, and a limit on p99 sees those.

@@ -49,7 +49,7 @@ fn splits_the_chance_of_a_false_alarm_over_the_whole_plan() {
     assert!(interval(&many) < interval(&few));
 }
 
-/// Gives each side 100 launches in two modes 1.5 times apart, with so many slow ones in a hundred.
+/// Gives each side 100 launches in two modes 1.5 times apart, with this percentage of slow ones.
 fn with_modes(record: &mut Record, head: u32, base: u32) {
     record.plan.pairing.as_mut().unwrap().singles = 100;
     repair(record, &changed(), |process, facts| {

@@ -217,7 +217,7 @@ fn blocks_for(pairing: &Pairing, sample_ns: u64) -> u32 {
     u32::try_from(fit).map_or(pairing.blocks, |fit| fit.clamp(least, pairing.blocks))
 }
 
-/// Prepares a batch of equally many launches for each side, so many that the faster one lasts `sample_ns`. Chance
+/// Prepares a batch of equally many launches for each side, enough for the faster one to last `sample_ns`. Chance
 /// decides whose graph is made first, because its place in memory changes its time by hundredths of a per cent.
 fn prepare(timer: &mut dyn Timer, one: u64, sample_ns: u64, dice: &mut Dice) -> Result<u32> {
     let most = if timer.can_batch() { u32::MAX } else { 1 };

@@ -177,7 +177,7 @@ mod tests {
 
     const DAY: Duration = Duration::from_secs(24 * 3600);
 
-    /// Writes 1000 bytes that were last used so many days ago.
+    /// Writes 1000 bytes that were last used this number of days ago.
     fn put(cache: &Cache, path: &str, days: u32) -> PathBuf {
         let path = cache.root().join(path);
         let dir = path.parent().unwrap();

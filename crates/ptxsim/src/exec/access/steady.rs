@@ -1,6 +1,6 @@
 //! Loads and stores whose lanes lie as they did when the same instruction ran before (`pattern`).
 //!
-//! What was resolved then holds again, for another lowest address: one window, and stretches in it. Each observer has a
+//! The earlier resolution holds again, for another lowest address: one window, and stretches in it. Each observer has a
 //! quick form for stretches, which only says yes: nothing is wrong. Where one says no, or the lanes lie in several windows,
 //! are not aligned or out of bounds, nothing has been done, and the path goes lane by lane, where the observers know what to
 //! say.

@@ -197,7 +197,7 @@ impl Machine<'_> {
         self.costs.get_mut(pc as usize)
     }
 
-    /// An access whose passes nobody knows.
+    /// An access with an unknown number of passes.
     pub fn count_request(&mut self, s: Site) {
         if let Some(cost) = self.cost(s.pc) {
             cost.requests += 1;

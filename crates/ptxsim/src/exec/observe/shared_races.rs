@@ -3,7 +3,7 @@
 //! A race is two accesses to a byte of which one writes, that happens-before does not order (vector clocks: `check::race`
 //! has the source and what it may miss), and that are not both strong. Lanes that write one value to one place do not race
 //! with one another, and neither does who writes what the same store wrote there before: `if (bad) flag = 1;`. Lanes of one
-//! warp that nothing but their running in step orders are told apart as a hazard ([`Between`]).
+//! warp that only run in order because they run in step are a separate kind, a hazard ([`Between`]).
 //!
 //! An instruction of the async proxy that reads shared memory sees writes of threads only behind a `fence.proxy.async`. One
 //! by any warp that knew of the write will do, so one that comes too late can be missed, and none is invented.
