@@ -76,7 +76,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Work that the warp has done so far may be handed on from here.
+    /// Notes a fence: from here on, the warp may hand on the work that it has done so far.
     pub fn fence(&mut self, b: &mut BlockState, w: &mut Warp, fence: Fence) {
         if self.cluster.is_at_work() && fence.scope != Scope::Block {
             fence_in_cluster(b, w, fence);
@@ -91,7 +91,7 @@ impl Machine<'_> {
     }
 }
 
-/// All that a warp knows of its block.
+/// Returns what a warp knows of the other warps of its block.
 pub fn knowledge_of_block(block: u32, warps: usize, knows: &[u32; WARPS]) -> Sparse {
     let first = u64::from(block) * warps as u64;
     Sparse::new(

@@ -1,4 +1,4 @@
-//! The bytes of a memory: of an allocation, of the shared memory of a block, of the local memory of its threads.
+//! The bytes of one memory: an allocation, the shared memory of a block, or the local memory of its threads.
 //!
 //! The bytes are private. An access gets them for a [`Witness`], of which there is one kind: `exec::access` makes it once it
 //! has asked the observers. Everything else that may see or change them has a method here that says what it is for.
@@ -49,7 +49,7 @@ pub struct Origin {
 
 #[derive(Clone, Copy, Debug)]
 pub enum Unwritten {
-    /// Allocation and offset.
+    /// The number of an allocation, and an offset in it.
     Global(usize, usize),
     Shared(u32),
     Local(u32),
@@ -164,19 +164,19 @@ impl<B: DerefMut<Target = [u8]>> Content<B> {
         Some((missing, origin.unwrap_or_else(|| unwritten(first))))
     }
 
-    /// All bytes of an access get values.
+    /// Notes that all bytes of an access have values now.
     #[inline(always)]
     pub fn mark(&mut self, at: usize, bytes: usize) {
         self.known.set(at, bytes);
     }
 
-    /// As [`Self::mark`], for any number of bytes.
+    /// Does what [`Self::mark`] does, for any number of bytes.
     #[inline(always)]
     pub fn cover(&mut self, at: usize, bytes: usize) {
         self.known.cover(at, bytes);
     }
 
-    /// Some bytes of what was stored at a place are undefined.
+    /// Notes that some bytes of a store are undefined.
     pub fn leave(&mut self, at: usize, (missing, origin): Missing) {
         for n in (0..32).filter(|n| missing >> n & 1 == 1) {
             self.known.unset(at + n);
@@ -184,12 +184,12 @@ impl<B: DerefMut<Target = [u8]>> Content<B> {
         }
     }
 
-    /// A byte has no value any more.
+    /// Notes that a byte has no value any more.
     pub fn forget(&mut self, at: usize) {
         self.known.unset(at);
     }
 
-    /// A launch begins: origins of an earlier one name instructions of its kernel.
+    /// Forgets origins when a launch begins, because they name instructions of an earlier kernel.
     pub fn forget_origins(&mut self) {
         self.origins.clear();
     }
@@ -199,11 +199,11 @@ impl<B: DerefMut<Target = [u8]>> Content<B> {
 #[derive(Clone, Debug)]
 pub struct Known {
     pub(super) bits: Vec<u64>,
-    /// Nothing is missing: no need to look.
+    /// True if nothing is missing, so that no bit has to be looked at.
     pub(super) all: bool,
 }
 
-/// The words that hold the bits of a stretch, and which of their bits.
+/// Calls `each` for each word that holds bits of a stretch, with a mask of these bits.
 #[inline(always)]
 fn words(offset: usize, bytes: usize, mut each: impl FnMut(usize, u64)) {
     let (mut at, end) = (offset, offset + bytes);
@@ -241,7 +241,7 @@ impl Known {
         }
     }
 
-    /// A byte has no value any more.
+    /// Notes that a byte has no value any more.
     pub(super) fn unset(&mut self, offset: usize) {
         if self.all {
             (self.all, _) = (false, self.bits.fill(u64::MAX));
@@ -257,7 +257,7 @@ impl Known {
         }
     }
 
-    /// Whether all of a stretch has values; `bytes` may be any number.
+    /// Returns true if all of a stretch has values; `bytes` may be any number.
     #[inline(always)]
     pub(super) fn holds(&self, offset: usize, bytes: usize) -> bool {
         let mut there = true;
@@ -269,7 +269,7 @@ impl Known {
         there
     }
 
-    /// All of a stretch gets values; `bytes` may be any number.
+    /// Notes that all of a stretch has values now; `bytes` may be any number.
     #[inline(always)]
     pub(super) fn cover(&mut self, offset: usize, bytes: usize) {
         if !self.all {
@@ -277,7 +277,7 @@ impl Known {
         }
     }
 
-    /// The first byte without a value.
+    /// Returns the offset of the first byte without a value.
     #[inline(always)]
     pub(super) fn missing(&self, offset: usize, bytes: usize) -> Option<usize> {
         if self.all {

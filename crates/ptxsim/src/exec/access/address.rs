@@ -1,11 +1,11 @@
-//! Where a warp's accesses go: addresses of lanes, and the window that they lie in.
+//! Computes the addresses of a warp's lanes, and finds the window of generic addresses that they lie in.
 
 use crate::isa::*;
 use crate::regs::{Class, LANES, Regs, lanes};
 
 pub type Addresses = [u64; LANES];
 
-/// Who accesses, for checks and messages.
+/// The instruction and the lanes that access, for checks and messages.
 #[derive(Clone, Copy)]
 pub struct Site {
     pub pc: u32,
@@ -37,7 +37,7 @@ pub fn addresses(regs: &Regs, (class, register): (Class, u32), offset: i64) -> A
     }
 }
 
-/// Splits generic addresses: the space of the first lane, its lanes, and addresses in the window.
+/// Splits generic addresses. Returns the space of the first lane, all lanes in that space, and their addresses in it.
 #[inline(always)]
 pub fn split<'a>(
     space: AddressSpace,

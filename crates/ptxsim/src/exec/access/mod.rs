@@ -1,12 +1,13 @@
-//! The one path of an access to memory.
+//! Every access to memory takes the one path in this module.
 //!
 //! An access is described by a [`LaneAccess`]: which lanes, where, how many bytes, in which direction, how strong. It is
 //! resolved to the memory that it lies in ([`Target`], `address`), the observers are asked (`observe`), the bytes move
-//! (`transfer`), and what has no value is followed. Loads, stores and atomics take the whole way ([`Machine::access`]). Instructions that move bytes in a way of their own (copies, matrices, textures) describe what they access,
-//! and get an [`Observed`] for it; without one no memory hands out its bytes.
+//! (`transfer`), and undefined values are followed. Loads, stores and atomics take this whole way ([`Machine::access`]).
+//! Instructions that move bytes in a way of their own (copies, matrices, textures) describe what they access, and get an
+//! [`Observed`] for it. Without one, no memory hands out its bytes.
 //!
-//! `steady` is a cache in front of the lanes: where they lie as they did when the instruction ran before (`pattern`), it
-//! gives what was resolved then, and the observers look at whole stretches.
+//! `steady` is asked first. If the lanes lie as they did when the instruction ran before (`pattern`), it takes the earlier
+//! resolution, and the observers look at whole stretches instead of lanes.
 
 pub mod address;
 pub mod pattern;
@@ -42,11 +43,11 @@ pub enum Target {
 /// The way in which an access to shared memory is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counting {
-    /// Lane by lane, as loads and stores are.
+    /// Loads and stores are counted lane by lane.
     Lanes,
-    /// By matrices of 8 rows of 16 bytes, as `ldmatrix` is.
+    /// `ldmatrix` and its kin are counted by matrices of 8 rows of 16 bytes.
     Matrices(usize),
-    /// Not here: the instruction counts by itself.
+    /// The instruction counts its access itself.
     Apart,
 }
 
@@ -60,10 +61,10 @@ pub struct LaneAccess<'a> {
     pub direction: Direction,
     pub scoped: Scoped,
     pub order: Order,
-    /// The bytes that each lane writes, where those that write the same do not race.
+    /// The bytes that each lane writes, if lanes that write the same bytes do not race.
     pub values: Option<&'a Values>,
     pub counting: Counting,
-    /// The lowest offset, where the lanes lie in the pattern of the instruction.
+    /// The lowest offset, if the lanes lie in the pattern of the instruction.
     pub lowest: Option<u64>,
 }
 
@@ -113,7 +114,7 @@ impl<'a> LaneAccess<'a> {
     }
 }
 
-/// The strength of a load or a store. A guess goes with atomics as if it were one.
+/// Returns the strength of a load or a store. A guessed access counts as strong, as an atomic does.
 fn strength(access: &Access) -> Strength {
     match access.order {
         Order::Weak if !access.guess => Strength::Weak,
@@ -123,7 +124,7 @@ fn strength(access: &Access) -> Strength {
 }
 
 impl Machine<'_> {
-    /// The whole path of a load, a store or an atomic.
+    /// Makes a load, a store or an atomic, from its addresses to its registers.
     pub fn access<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
@@ -207,8 +208,7 @@ impl Machine<'_> {
         if CHECKS {
             self.meet(b, w, None, x);
         }
-        // Lanes of an atomic one after another, in the order of their numbers: any order is allowed, this one is the same
-        // always.
+        // The lanes of an atomic run one after another, by their numbers. Any order is allowed, and this one repeats.
         let mut together = match transfer {
             Transfer::Update(_) => None,
             _ => self.in_one(x),
@@ -249,7 +249,7 @@ impl Machine<'_> {
         self.follow::<CHECKS>(b, w, transfer, &x, Target::Global(i));
     }
 
-    /// As [`Self::within_allocation`], in the shared memory of a block: of `owner`, or of the block at work.
+    /// Does what [`Self::within_allocation`] does, in the shared memory of `owner`, or else of the block at work.
     #[inline(always)]
     fn in_shared<const CHECKS: bool>(
         &mut self,
@@ -280,14 +280,14 @@ impl Machine<'_> {
         let base = |lane: usize| (w.first_thread as usize + lane) * size;
         let at = std::array::from_fn(|lane| x.at[lane].wrapping_add(base(lane) as u64));
         let x = LaneAccess { at: &at, ..*x };
-        // No other thread comes here: there is nothing to ask before.
+        // No other thread can access this memory, so no observer has a question.
         let changes = transfer.run(&mut w.regs, &mut b.local, Observed(()), &x, false);
         self.progress += changes;
         self.follow::<CHECKS>(b, w, transfer, &x, Target::Local);
         Ok(())
     }
 
-    /// The bytes have moved: undefined values go with them. `of`: the block whose memory it is.
+    /// Lets undefined values follow the bytes that have moved. `of` is the block that has the memory.
     #[inline(always)]
     fn follow<const CHECKS: bool>(
         &mut self,
@@ -366,8 +366,8 @@ impl Machine<'_> {
         Observed(())
     }
 
-    /// Divides lanes by the block whose shared memory they access, and calls back for each with addresses in its memory:
-    /// without an owner where that is the block at work.
+    /// Divides lanes by the block whose shared memory they access, and calls `each` with that block and with addresses in
+    /// its memory. The block at work is no owner: `each` gets `None` for it.
     pub fn by_owner(
         &mut self,
         b: &mut BlockState,
@@ -421,7 +421,7 @@ impl Machine<'_> {
 }
 
 impl LaneAccess<'_> {
-    /// Returns where the first lane accesses what.
+    /// Returns the place and the address of the first lane.
     fn first(&self, b: &BlockState, w: &Warp) -> At {
         let lane = self.site.mask.trailing_zeros();
         At::lane(b, w, self.site.pc, lane).address(self.at[lane as usize])

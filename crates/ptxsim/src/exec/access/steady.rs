@@ -1,9 +1,9 @@
 //! Loads and stores whose lanes lie as they did when the same instruction ran before (`pattern`).
 //!
-//! The earlier resolution holds again, for another lowest address: one window, and stretches in it. Each observer has a
-//! quick form for stretches, which only says yes: nothing is wrong. Where one says no, or the lanes lie in several windows,
-//! are not aligned or out of bounds, nothing has been done, and the path goes lane by lane, where the observers know what to
-//! say.
+//! The earlier resolution holds again, at another lowest address: one window, and stretches in it. Each observer has a
+//! quick form for stretches that can only answer that nothing is wrong. If one of them cannot, or if the lanes lie in
+//! several windows, are not aligned or are out of bounds, this module changes nothing. The path then goes lane by lane,
+//! and the full forms of the observers report what they find.
 
 use super::Observed;
 use super::address::{Site, addresses};
@@ -20,7 +20,7 @@ use crate::regs::Regs;
 use crate::switch::is_any_off;
 use std::ops::DerefMut;
 
-/// Where an access goes: the space, and its lowest address there.
+/// The space that an access lies in, and its lowest address there.
 #[derive(Clone, Copy)]
 struct Place {
     space: AddressSpace,
@@ -137,7 +137,7 @@ impl Machine<'_> {
         true
     }
 
-    /// The lowest address of the access; its pattern is that of the instruction afterwards.
+    /// Returns the lowest address of the access, and keeps its pattern for the instruction.
     #[inline(always)]
     pub fn arranged(&mut self, regs: &Regs, access: &Access, s: Site) -> Option<u64> {
         let slot = &mut self.patterns[s.pc as usize];
@@ -146,7 +146,7 @@ impl Machine<'_> {
         {
             return Some(lowest);
         }
-        // Accesses of a cluster to shared memory are looked at place by place.
+        // Races between blocks of a cluster are found lane by lane alone.
         let with_others = self.cluster.shadow.is_some()
             && !matches!(access.space, AddressSpace::Global | AddressSpace::Local);
         if with_others {
@@ -168,7 +168,7 @@ fn learn(slot: &mut Option<Box<Pattern>>, regs: &Regs, access: &Access, mask: u3
     lowest
 }
 
-/// `None` for accesses that are not aligned or lie in several windows.
+/// Returns `None` for accesses that are not aligned or lie in several windows.
 #[inline(always)]
 fn place(space: AddressSpace, lowest: u64, p: &Pattern, bytes: u32) -> Option<Place> {
     if lowest & u64::from(bytes - 1) != 0 {

@@ -1,4 +1,4 @@
-//! The bytes of an access move: between registers and what a memory hands out.
+//! Moves the bytes of an access between registers and the memory that was handed out for it.
 
 use super::address::Addresses;
 use super::pattern::{Pattern, Shape};

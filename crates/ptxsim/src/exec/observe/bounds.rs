@@ -10,7 +10,7 @@ use crate::regs::lanes;
 use crate::report::*;
 use model::AccessKind;
 
-/// Lowest and highest address of the lanes.
+/// Returns the lowest and the highest address of the lanes.
 #[inline(always)]
 fn span(a: &Addresses, mask: u32) -> (u64, u64) {
     let (mut low, mut high) = (u64::MAX, 0);
@@ -32,7 +32,7 @@ impl Machine<'_> {
         (space, a): (AddressSpace, &Addresses),
         bytes: u32,
     ) -> Run<()> {
-        // All at once first: an address that is off shows in the union of their bits.
+        // One test for all lanes: a bit of a misaligned address shows in the union of all bits.
         let mut union = 0;
         for (l, x) in a.iter().enumerate() {
             union |= x & 0_u64.wrapping_sub(u64::from(s.mask >> l & 1));
@@ -95,7 +95,7 @@ impl Machine<'_> {
             .max_by_key(|variable| variable.offset)
     }
 
-    /// The allocation that the last access hit, and offsets in it, if it holds all lanes' accesses.
+    /// Returns the allocation that holds the accesses of all lanes, and their offsets in it, if there is one.
     #[inline(always)]
     pub fn in_one(&mut self, x: &LaneAccess) -> Option<(usize, Addresses)> {
         let (low, high) = span(x.at, x.site.mask);
@@ -123,7 +123,7 @@ impl Machine<'_> {
         Some((self.hint, x.at.map(|address| address.wrapping_sub(base))))
     }
 
-    /// A lane's access of global memory: its allocation, and the offset there.
+    /// Returns the allocation that a lane accesses in global memory, and the offset there.
     #[inline(always)]
     pub fn locate(
         &mut self,
@@ -173,7 +173,8 @@ impl Machine<'_> {
         Ok((found, (address - allocation.base) as usize))
     }
 
-    /// Whether lanes access a memory of `size` bytes within it, and within the variable that an address was computed from.
+    /// Checks that lanes access a memory of `size` bytes within it, and within the variable that each address was computed
+    /// from.
     pub fn in_window(
         &self,
         b: &BlockState,

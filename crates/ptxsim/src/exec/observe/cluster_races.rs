@@ -1,7 +1,7 @@
 //! Checks of shared memory that blocks of a cluster access in one another.
 //!
 //! Races between blocks are found as in global memory: each block's shared memory is an allocation, and all accesses to
-//! it are recorded, also those of its own block. Within a block `race` tells of them.
+//! it are recorded, including accesses by its own block. Races within a block are reported by `shared_races`.
 //!
 //! A block's shared memory ends with the block. An access from elsewhere that nothing orders before the end of one of its
 //! threads is reported, whichever comes first here.
@@ -20,8 +20,8 @@ use crate::regs::{LANES, lanes};
 use crate::report::*;
 
 impl Machine<'_> {
-    /// Tells of an access to the shared memory of a block that has ended. Whether it ends before is looked at when it
-    /// does.
+    /// Reports an access to the shared memory of a block that has ended. If the block has not ended yet, the access is
+    /// kept, and judged when it does.
     pub fn visit(&mut self, b: &BlockState, w: &Warp, owner: &BlockState, s: Site) {
         let (lane, epoch) = (
             s.mask.trailing_zeros(),
@@ -52,14 +52,14 @@ impl Machine<'_> {
         });
     }
 
-    /// The instruction as PTX writes it, without what follows its first two words.
+    /// Returns the first two words of the instruction, as PTX writes it.
     fn form_of(&self, instruction: u32) -> String {
         let inst = self.program.code.get(instruction as usize);
         let form = inst.map_or("", |inst| self.program.form(inst));
         form.split('.').take(2).collect::<Vec<_>>().join(".")
     }
 
-    /// A block of the cluster has ended: tells of what others may still do to its shared memory, and it to theirs.
+    /// Reports, when a block of the cluster has ended, what others may still do to its shared memory, and it to theirs.
     pub fn tell_late_visits(&mut self, b: &BlockState) {
         let visitors: Vec<(Visitor, Visit)> = self
             .cluster
@@ -125,7 +125,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The checks of the cluster come to an end with it.
+    /// Hands what could not be judged in a cluster to the launch, when the cluster ends.
     pub fn tell_unjudged_in_cluster(&mut self) {
         if let (Some(of_cluster), Some(global)) = (self.cluster.shadow.take(), &mut self.global) {
             global.full |= of_cluster.full;
@@ -179,7 +179,7 @@ impl Machine<'_> {
                 continue;
             }
             let l = c.lane as usize;
-            // As within a block: `if (bad) flag = 1;`.
+            // Several blocks may write one value, as in `if (bad) flag = 1;`.
             let again = c.was_write && c.instruction == s.pc;
             if owner.is_some() && again && x.is_held(l, &of.shared) {
                 continue;
@@ -208,13 +208,13 @@ impl Machine<'_> {
                 },
                 ..accessor(from, clocks, d.warp, &nothing, copy.instruction)
             };
-            // Races were told of when it was issued.
+            // Races were reported when the copy was issued.
             let place = (copy.lane, copy.to as usize, copy.bytes);
             record(shadow, &me, b, place, true, &mut Vec::new());
         }
     }
 
-    /// Lanes of the block at work have initialised mbarriers.
+    /// Notes that lanes of the block at work have initialised mbarriers.
     pub fn note_inits(&mut self, b: &BlockState, w: &Warp, s: Site, a: &Addresses) {
         let Some(clocks) = b.shadow.as_ref().filter(|_| self.cluster.shadow.is_some()) else {
             return;
@@ -230,7 +230,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Tells of an mbarrier that its block may not have made ready for others.
+    /// Reports an mbarrier that its block may not have made ready for others.
     pub fn check_init(
         &mut self,
         b: &BlockState,
@@ -297,7 +297,7 @@ impl Machine<'_> {
     }
 }
 
-/// Bytes that are recorded at once.
+/// The number of bytes that are recorded at once.
 const PIECE: u32 = 16;
 
 /// Records an access by a lane to shared memory of a block, piece by piece, and finds what has no order with it.

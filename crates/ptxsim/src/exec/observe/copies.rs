@@ -36,8 +36,8 @@ pub fn are_far(b: &BlockState, p: &Pattern, from: usize) -> bool {
 }
 
 impl Machine<'_> {
-    /// Reports an access to shared memory that a copy still writes to, or a write where one may still read. `owner`: the
-    /// block that has the memory, if it is another one.
+    /// Reports an access to shared memory that a copy still writes to, or a write to memory that a copy may still read.
+    /// `owner` is the block that has the memory, if it is another one.
     #[inline(always)]
     pub fn check_copies(
         &mut self,
@@ -69,7 +69,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Puts into words that an access meets a copy, which `writes` there or reads.
+    /// Describes an access that meets a copy, which writes there if `writes` is true, and reads otherwise.
     #[cold]
     fn say_copy(
         &self,
@@ -105,7 +105,7 @@ impl Machine<'_> {
         format!("{place} is {way} while {name} is still in flight")
     }
 
-    /// A thread ends while a copy of its own may still read shared memory.
+    /// Reports a thread that ends while a copy of its own may still read shared memory.
     #[cold]
     pub fn tell_unfinished_read(&mut self, at: At, copy: u32, from: u32) {
         if is_off(Observer::Copies, copy) {
@@ -142,7 +142,7 @@ impl Machine<'_> {
         }
     }
 
-    /// A copy as messages name it.
+    /// Returns the words for a copy in messages.
     pub fn copy_at(&self, instruction: u32) -> String {
         let name = self.name_of(instruction);
         format!("{name} from {}", self.place(instruction))

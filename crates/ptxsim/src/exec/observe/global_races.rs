@@ -19,8 +19,8 @@ use crate::regs::{LANES, lanes};
 use crate::report::{At, FindingKind};
 use crate::switch::{Observer, is_off};
 
-/// Notes a weak access in the arrangement `p`, from an offset of allocation `i` on. False where it may race: then its lanes
-/// have to be looked at.
+/// Notes a weak access in the arrangement `p`, which begins at an offset of allocation `i`. Returns false if it may race:
+/// then the full check has to look at its lanes.
 #[inline(always)]
 pub fn are_ordered<const WRITE: bool>(
     global: &mut Option<GlobalShadow>,
@@ -69,7 +69,7 @@ pub fn accessor<'a>(
     }
 }
 
-/// The first of lanes at one place, marked where it stands for others.
+/// Returns the first of the lanes at one place, marked if it represents several.
 #[inline(always)]
 fn first_of(lanes: u32) -> u32 {
     let first = lanes.trailing_zeros();
@@ -124,7 +124,7 @@ impl Machine<'_> {
         }
     }
 
-    /// `c`: of an access at `at` of allocation `i`.
+    /// Reports the conflict `c` of an access at the offset `at` of allocation `i`.
     #[cold]
     fn global_race(
         &mut self,
@@ -187,7 +187,7 @@ fn between(streams: &Streams, b: &BlockState, w: &Warp, s: Site, c: &Conflict) -
     Between::within(streams, c.instruction, lanes, c.epoch)
 }
 
-/// Lanes that access as one, each such group with its first lane.
+/// Groups of lanes that access as one, each with its first lane.
 pub struct Groups {
     all: [(usize, u32); LANES],
     count: usize,

@@ -1,4 +1,4 @@
-//! Values that nothing wrote: which bytes have none when they are read or updated, and those that stores leave behind.
+//! Finds reads and updates of bytes that nothing wrote, and undefined values that stores leave in memory.
 //!
 //! A read of such a byte is no fault. Its bits are followed through registers, and a finding says where something depends
 //! on them (`exec::undefined`). An update depends on them at once: the memory that it leaves does. A byte that a copy is on
@@ -20,7 +20,7 @@ impl Machine<'_> {
         matches!(target, Target::Global(i) if self.memory.at(i).content.is_all_known())
     }
 
-    /// Returns the bytes without a value of a stretch that `pc` reads now. `of`: the block whose memory it is.
+    /// Returns the bytes without a value of a stretch that `pc` reads now. `of` is the block that has the memory.
     #[inline(always)]
     pub fn missing(
         &self,
@@ -50,7 +50,7 @@ impl Machine<'_> {
         missing.filter(|_| !is_off(Observer::Initialisation, pc))
     }
 
-    /// Reports an update of bytes without a value. `of`: the block whose memory it is, if it is another one.
+    /// Reports an update of bytes without a value. `of` is the block that has the memory, if it is another one.
     #[inline(always)]
     pub fn check_updated(
         &mut self,
@@ -75,7 +75,7 @@ impl Machine<'_> {
         }
     }
 
-    /// A lane leaves undefined bytes in memory. Whether that matters in global memory is known at the end.
+    /// Notes that a lane leaves undefined bytes in memory. In global memory they matter if they are there at the end.
     pub fn leave_undefined(
         &mut self,
         b: &mut BlockState,
@@ -99,7 +99,7 @@ impl Machine<'_> {
         }
     }
 
-    /// At the end of a launch: undefined values that nobody has overwritten.
+    /// Reports undefined values that nothing has overwritten by the end of a launch.
     pub fn tell_what_is_left(&mut self) {
         let left = std::mem::take(&mut self.left);
         for (i, at, by, origin) in left.into_values().flatten() {
@@ -117,5 +117,5 @@ impl Machine<'_> {
 /// those read as never written.
 const MOST_LEFT: usize = 1 << 16;
 
-/// By store and origin: places in global memory that hold undefined values.
+/// Places in global memory that hold undefined values, by the store and the origin of the value.
 pub type Left = BTreeMap<(u32, u32), Vec<(usize, usize, At, Origin)>>;

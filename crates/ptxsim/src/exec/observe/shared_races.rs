@@ -20,8 +20,8 @@ use crate::isa::{Op, Proxy};
 use crate::report::{At, FindingKind, Findings};
 use crate::switch::{Observer, is_off};
 
-/// Notes an access in the arrangement `p`, and counts races that have been told before. False where there may be others:
-/// then its lanes have to be looked at.
+/// Notes an access in the arrangement `p`, and counts races that were reported before. Returns false if there may be
+/// others: then the full check has to look at its lanes.
 #[inline(always)]
 pub fn are_known<const WRITE: bool>(
     shadow: &mut Shadow,
@@ -49,8 +49,8 @@ pub fn are_known<const WRITE: bool>(
 }
 
 impl Machine<'_> {
-    /// Looks for races of an access to shared memory, before it happens. `owner`: the block that has the memory, if it is
-    /// another one of the cluster.
+    /// Looks for races of an access to shared memory, before it happens. `owner` is the block that has the memory, if it is
+    /// another block of the cluster.
     pub fn check_shared_races(
         &mut self,
         b: &mut BlockState,
@@ -94,7 +94,7 @@ impl Machine<'_> {
             let Some(past) = past else { continue };
             let within = u32::from(past.warp) == w.index;
             let again = x.writes() && past.was_write && past.instruction == s.pc;
-            // Another lane of this very access: memory does not have its value yet, and no
+            // The other access is by another lane of this instruction: memory does not have its value yet, and no
             // `__syncwarp()` could come between.
             let other = usize::from(past.lane);
             let at_once = again && within && s.mask >> other & 1 == 1 && x.at[other] == x.at[l];
@@ -130,7 +130,7 @@ impl Machine<'_> {
             .is_some_and(|shadow| are_known::<true>(shadow, p, place, by, &mut self.findings))
     }
 
-    /// Tells of a stretch of shared memory that the async proxy reads and may not see as threads wrote it.
+    /// Reports a stretch of shared memory that the async proxy reads and may not see as threads wrote it.
     fn check_proxy_fence(
         &mut self,
         b: &BlockState,
@@ -186,7 +186,7 @@ impl Machine<'_> {
     }
 }
 
-/// How two accesses without order stand to one another.
+/// The relation between two accesses that nothing orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Between {
     /// By different warps, or by one instruction at once: no `__syncwarp()` would order them.
