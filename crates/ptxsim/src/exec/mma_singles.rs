@@ -1,8 +1,8 @@
 //! Sums of products as `mma_sums` defines them, for factors of at most 11 significant bits (all formats but f32 and f64)
 //! that are neither very large nor very small.
 //!
-//! Their products are exact in f32. Scaled, so that the bits to be kept lie before the point, they fit i32. So a vector
-//! holds eight of them and not four, and one instruction cuts off.
+//! Their products are exact in f32. They are scaled so that the bits to be kept lie before the point, and then fit an i32.
+//! A vector therefore holds eight products instead of four, and one instruction cuts off the rest of each.
 
 use super::mma_sums::*;
 use crate::isa::mma::STRIP;
@@ -22,7 +22,7 @@ pub struct InSingles<'a> {
 }
 
 impl<'a> InSingles<'a> {
-    /// Returns nothing where a factor is not finite, or too large or too small.
+    /// Returns `None` if a factor is not finite, too large or too small.
     #[target_feature(enable = "avx2,fma,bmi2")]
     pub fn new(values: Factors<'a, f32>, precision: Precision) -> Option<InSingles<'a>> {
         let unit_of = precision.least.map(|exponent| {
@@ -111,13 +111,13 @@ fn add_halves(to: [f64; STRIP], values: Pair<f32>, units: Pair<f32>, below: f32)
     let kept = integers(_mm256_cvttps_epi32(_mm256_mul_ps(vector(addend), scale)));
     let mut sum = _mm256_setzero_si256();
     for (x, ys) in values.0.iter().zip(values.1) {
-        // Exact: the product has 22 bits, the scale is a power of two.
+        // This is exact, because the product has 22 bits and the scale is a power of two.
         let product = _mm256_mul_ps(_mm256_set1_ps(*x), vector(*ys));
         let term = _mm256_cvttps_epi32(_mm256_mul_ps(product, scale));
         sum = _mm256_add_epi32(sum, term);
     }
     let (largest, sum) = (singles(largest), integers(sum));
-    // A product that is not 0 has a unit of at least 2^-80. Where all are 0, the scale may be infinite.
+    // A product that is not 0 has a unit of at least 2^-80. If all products are 0, the scale may be infinite.
     let usual = |largest: f32| (1e-30..=f32::MAX).contains(&largest);
     let (mut all_usual, mut result) = (true, [0.0; STRIP]);
     for l in 0..STRIP {
@@ -127,7 +127,7 @@ fn add_halves(to: [f64; STRIP], values: Pair<f32>, units: Pair<f32>, below: f32)
     }
     if !all_usual {
         for l in (0..STRIP).filter(|&l| !usual(largest[l])) {
-            // All products are 0 where the largest unit is that small, and the addend alone is cut off.
+            // If the largest unit is this small, all products are 0, and only the addend is cut off.
             let scale = f64::from(below) / f64::from(largest[l]);
             let addend = if scale.is_finite() && scale > 0.0 {
                 (to[l] * scale).trunc() / scale
@@ -152,7 +152,8 @@ mod tests {
     use crate::num::narrow::f16_to_f32;
     use proptest::prelude::*;
 
-    /// Mostly of like size, so that little is cut off; zeros, subnormals, and seldom what is not finite.
+    /// Draws factors that are mostly of similar size, so that little is cut off, with some zeros and subnormals, and a few
+    /// that are not finite.
     fn half() -> impl Strategy<Value = f32> {
         let bits = prop_oneof![
             20 => 0x3000..0x4400_u32,
@@ -164,7 +165,7 @@ mod tests {
         bits.prop_map(f16_to_f32)
     }
 
-    /// Numbers of tf32 that are neither too large nor too small.
+    /// Draws numbers of tf32 that are neither too large nor too small.
     fn single() -> impl Strategy<Value = f32> {
         let bits = (any::<u32>(), 127 - 40..127 + 40_u32);
         let some = bits.prop_map(|(bits, exponent)| bits & 0x807f_e000 | exponent << 23);
@@ -189,7 +190,7 @@ mod tests {
         ]
     }
 
-    /// The first half of the numbers as A, and the second half as B.
+    /// Takes the first half of the numbers as A, and the second half as B.
     fn factors(some: &[f32]) -> Factors<'_, f32> {
         let (a, b) = some.split_at(some.len() / 2);
         Factors {

@@ -62,7 +62,7 @@ impl<'a, T> Factors<'a, T> {
     }
 }
 
-/// Numbers that are worked out from factors, once for all products of a tile.
+/// Numbers that are derived from factors once for all products of a tile.
 pub struct Derived<T> {
     a: Vec<T>,
     b: Vec<[T; STRIP]>,

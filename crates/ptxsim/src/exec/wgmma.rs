@@ -85,7 +85,7 @@ struct Matrix {
     undefined: Vec<Option<Origin>>,
 }
 
-/// Where a descriptor says that a part lies.
+/// The place of a part in shared memory, as its descriptor gives it.
 struct Tile {
     lines: std::ops::Range<u32>,
     depth: usize,
@@ -240,7 +240,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The places of a part that a descriptor leads to.
+    /// Returns the places of the part that a descriptor describes.
     fn find_tile<const CHECKS: bool>(
         &mut self,
         b: &BlockState,
@@ -330,7 +330,7 @@ impl Machine<'_> {
         })
     }
 
-    /// Reads a part, which may be read until somebody has waited for the product.
+    /// Reads a part, and notes that it may be read until a warp has waited for the product.
     fn read_tile<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
@@ -616,7 +616,7 @@ impl Machine<'_> {
     }
 }
 
-/// Returns the sums of each register, from what they were.
+/// Returns the new sums of each register, from the old ones.
 fn add_floats(m: &Wgmma, a: &Matrix, b: &Matrix, held: &[[u32; LANES]]) -> Vec<[u32; LANES]> {
     #[cfg(target_arch = "x86_64")]
     if has_v3() {
@@ -632,7 +632,7 @@ fn add_floats_v3(m: &Wgmma, a: &Matrix, b: &Matrix, held: &[[u32; LANES]]) -> Ve
     add_floats_any(m, a, b, held)
 }
 
-/// Operands and sums are converted once for the whole tile.
+/// Computes a tile. Operands and sums are converted once for all of it.
 #[inline(always)]
 fn add_floats_any(m: &Wgmma, a: &Matrix, b: &Matrix, held: &[[u32; LANES]]) -> Vec<[u32; LANES]> {
     let (columns, depth) = (m.shape.n as usize, a.depth);
