@@ -63,7 +63,10 @@ struct Idle {
 }
 
 impl Machine<'_> {
-    /// `units`: numbers of blocks, or of clusters where blocks of clusters have to do with one another.
+    /// Runs units of the grid until all have ended. `units` are numbers of blocks, or of clusters if the blocks of a
+    /// cluster concern one another. Units that have not begun go first while there is room; the others have their turns
+    /// in a queue. Fails if a fault stops the launch, or if the state of all units recurs while they only poll (a
+    /// livelock).
     pub fn run_grid<const CHECKS: bool>(&mut self, units: &[u32]) -> Run<()> {
         let mut fresh = units.iter().copied();
         let mut paused: VecDeque<Unit> = VecDeque::new();
@@ -98,7 +101,8 @@ impl Machine<'_> {
                 Share::Spun => idle.visits += 1,
             }
             paused.push_back(unit);
-            // Everybody was looked at in vain, often enough to see whether anything moves at all.
+            // Every unit was visited without progress, often enough to see whether anything moves at all. From now on
+            // the states are compared once a round: `idle.visits` is set back by one visit of each unit.
             let waiting = fresh.len() == 0 || paused.len() >= self.resident();
             if waiting && idle.visits >= IDLE_ROUNDS * paused.len() {
                 idle.visits = (IDLE_ROUNDS - 1) * paused.len();
