@@ -162,9 +162,10 @@ fn spread(
     }
 }
 
-/// Returns the registers in which lanes of a warp may hold different values (the divergence analysis). They are those
-/// that are computed from a value of a lane, and those that several instructions write: which of them a lane has
-/// executed may differ.
+/// Returns the registers in which lanes of a warp may hold different values (the divergence analysis). The analysis
+/// starts from registers that differ between lanes from the beginning, from results of instructions that are not
+/// uniform, and from registers that several instructions write, because lanes may have executed different ones of them.
+/// Everything that is computed from such a register is added.
 fn varying(program: &Program) -> HashSet<Register> {
     let mut all: HashSet<Register> = HashSet::new();
     let of_lane = |special: &Special| {
