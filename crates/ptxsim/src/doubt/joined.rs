@@ -254,7 +254,7 @@ fn unrolled(values: &Values, stretch: &[Place], found: &mut [bool]) {
     }
 }
 
-/// Nothing is joined across it.
+/// Returns true if nothing is joined across an instruction with these facts.
 fn apart(facts: Facts) -> bool {
     let leaves = match facts.control {
         Control::Table(_) | Control::Call(_) | Control::Return | Control::Exit => true,

@@ -1,4 +1,4 @@
-//! Kinds of instructions, for counting.
+//! The kinds that instructions are counted by.
 
 /// The kind that an instruction counts as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -8,8 +8,8 @@ use crate::regs::Class;
 use crate::tensor_map::MapField;
 use model::MapElement;
 
-/// Where generic addresses of each window begin; the rest is global memory. An address of the
-/// window is base + offset within the block's shared or the thread's local memory.
+/// First generic address of each window; all other addresses are global memory. An address in a window is this base
+/// plus an offset within the block's shared or the thread's local memory.
 pub const SHARED_WINDOW: u64 = 0x1_0000_0000;
 pub const LOCAL_WINDOW: u64 = 0x2_0000_0000;
 pub const PARAM_WINDOW: u64 = 0x3_0000_0000;
@@ -54,7 +54,7 @@ pub fn rank_of(address: u64, own: u32) -> u32 {
 pub enum Scope {
     Block,
     Cluster,
-    /// Other devices, too.
+    /// The device, and other devices too.
     Device,
 }
 
@@ -127,7 +127,7 @@ impl Access {
     }
 }
 
-/// Which texels an instruction wants.
+/// The texels that an instruction reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fetch {
     /// The texels as the texture's filter combines them.
@@ -150,9 +150,9 @@ pub struct TextureFetch {
     pub geometry: Geometry,
     pub fetch: Fetch,
     pub coordinates: Coordinates,
-    /// The results are floats.
+    /// True if the results are floats.
     pub float: bool,
-    /// Registers of x, y, z.
+    /// Registers that hold x, y and z.
     pub at: Vec<u32>,
     pub layer: Option<u32>,
 }
@@ -161,9 +161,9 @@ pub struct TextureFetch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutsideSurface {
     Trap,
-    /// The nearest element inside.
+    /// Accesses the nearest element inside.
     Clamp,
-    /// Reads 0, writes nothing.
+    /// A read returns 0, and a write has no effect.
     Zero,
 }
 
@@ -261,11 +261,11 @@ pub enum ReduxOp {
 /// For f32 (PTX ISA 8.6, sm_100a).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReduxFloats {
-    /// Otherwise the largest.
+    /// True for the smallest value, false for the largest.
     pub smallest: bool,
-    /// Magnitudes are compared, without signs.
+    /// True if magnitudes are compared, without signs.
     pub absolute: bool,
-    /// A NaN among them is the result; otherwise they are left out.
+    /// True if a NaN among the operands is the result. Otherwise NaNs are ignored.
     pub keeps_nan: bool,
 }
 
