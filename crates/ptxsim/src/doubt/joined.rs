@@ -24,7 +24,7 @@ const WIDEST: i64 = 16;
 struct Values<'a> {
     program: &'a Program,
     constants: HashMap<Register, i64>,
-    /// Registers that several instructions write.
+    /// The registers that several instructions write.
     rewritten: HashMap<Register, bool>,
     now: HashMap<Register, Value>,
     /// An operation gives the same result for the same values.

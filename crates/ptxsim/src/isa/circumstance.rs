@@ -5,17 +5,17 @@ use super::op::Special;
 /// A fact that no result may depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Circumstance {
-    /// `%smid`, `%nsmid`.
+    /// The multiprocessor of a block: `%smid`, `%nsmid`.
     Multiprocessor,
-    /// `%warpid`, `%nwarpid`.
+    /// The warp's slot in its multiprocessor: `%warpid`, `%nwarpid`.
     WarpSlot,
-    /// `%gridid`.
+    /// The number of the grid: `%gridid`.
     GridNumber,
-    /// `%clock`, `%globaltimer`, `%pm`.
+    /// Clocks and performance counters: `%clock`, `%globaltimer`, `%pm`.
     Time,
     /// `%total_smem_size`: the system rounds it up as the GPU needs.
     SharedSize,
-    /// `%envreg`.
+    /// Registers that the driver sets: `%envreg`.
     DriverRegister,
     /// Bits of addresses above the alignment that an allocation promises.
     Addresses,

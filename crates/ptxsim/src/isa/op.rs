@@ -136,7 +136,7 @@ pub enum Fetch {
     Gather(u32),
 }
 
-/// A coordinate of an instruction.
+/// The type of the coordinates of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coordinates {
     Float,
@@ -272,12 +272,12 @@ pub struct ReduxFloats {
 /// An exchange between lanes of a warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exchange {
-    /// b `o[2]`, c `o[3]`.
+    /// `shfl`: operand b is `o[2]`, and c is `o[3]`.
     Shfl {
         mode: ShflMode,
         predicate: bool,
     },
-    /// a is a predicate.
+    /// `vote`: operand a is a predicate.
     Vote {
         mode: VoteMode,
         negated: bool,
@@ -303,7 +303,7 @@ pub enum BarrierKind {
 /// Operations on mbarrier objects (PTX ISA 9.7.13.15).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MbarrierOp {
-    /// Count `o[1]`.
+    /// Initialises the barrier; the count is `o[1]`.
     Init,
     Inval,
     /// State to `o[0]`; count `o[1]`; bytes to expect `o[2]`. `drop`: also of all later phases.
@@ -311,7 +311,7 @@ pub enum MbarrierOp {
         drop: bool,
         expects: bool,
     },
-    /// Bytes `o[2]`.
+    /// Expects bytes; their number is `o[2]`.
     ExpectTx,
     CompleteTx,
     /// Result to predicate `o[0]`; state `o[3]`.
@@ -441,7 +441,7 @@ pub struct Fence {
 /// register has which role (`o[0]` is mostly the result). Targets of branches are numbers of instructions.
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// Computes in registers alone.
+    /// An operation that accesses registers alone.
     Alu(AluOp),
     Branch(u32),
     /// Branches to the target whose number is in `o[1]`.
@@ -559,7 +559,7 @@ pub enum Op {
     Nop,
 }
 
-/// One step of a program.
+/// An instruction of a program, with its guard and operands.
 #[derive(Clone, Debug)]
 pub struct Inst {
     pub op: Op,
@@ -608,7 +608,7 @@ pub enum Special {
     LaneMaskGt,
     DynamicSharedSize,
     TotalSharedSize,
-    /// Where the shared memory that belongs to the system begins and ends.
+    /// The first byte, or the end, of the shared memory that the system reserves.
     ReservedShared {
         end: bool,
     },
