@@ -11,7 +11,7 @@ use crate::report::*;
 /// Registers of one thread in each warp.
 #[derive(Default)]
 pub struct RegisterPool {
-    /// Released, and not taken again.
+    /// Registers that warps released and none has taken again.
     free: u32,
     warps: Vec<Held>,
 }
