@@ -25,9 +25,9 @@
 //! Further:
 //! - `%clock`, `%globaltimer` and `%pm` count the instructions of the warp; `%smid` and the driver's registers are 0,
 //!   unless the launch varies them ([`Circumstance`]).
-//! - As many blocks count as resident as a large GPU or 1 GiB of this machine's memory holds, at most
-//!   4096; memory is sequentially consistent. A loop that polls memory gives way to others, and the
-//!   report names its line: how often it turns is a matter of the schedule.
+//! - At most 4096 blocks are resident together, and no more than 1 GiB of this machine's memory holds. Memory is
+//!   sequentially consistent. A loop that polls memory gives way to others, and the report names its line, because the
+//!   schedule decides how often it turns.
 //! - `malloc` has 8 MiB and no overhead; a GPU serves fewer blocks of the same sum.
 //! - A function that calls itself may put 64 KiB of its registers and arguments aside, per thread, and
 //!   its activations may have 8 KiB of variables in local memory.
@@ -38,9 +38,9 @@
 //!   more memory than the checks have. Then they run one after the other.
 //!
 //! # What the checks cannot see
-//! - Memory: of the reads of a place in shared memory the last two by different warps are remembered.
-//!   Races against the others are missed; none is invented. In global memory it is two as well, and
-//!   where a third would matter the report says so, with the line of the write.
+//! - Memory: two reads of a place in shared memory, by different warps, are remembered, one of them the newest. Races
+//!   against other reads are missed; none is invented. In global memory two reads are remembered as well, and the report
+//!   names the line of a write for which a third would matter.
 //! - Order between warps is known per warp, not per thread. Between blocks it is causality order (PTX ISA
 //!   8.9.5), which comes from fences and strong accesses (atomics, volatile, relaxed, acquire, release):
 //!   who writes the flag has to have fenced, or to release, and who reads it has to fence, or to acquire,
