@@ -86,7 +86,7 @@ impl Memory {
 
     /// Builds memory like [`Memory::new`], whose allocations lie at other addresses. `place` selects the addresses; 0
     /// selects the usual ones. Allocations are aligned as cudaMalloc promises, and no more. `moved` changes the
-    /// addresses of the place further, see [`Memory::moved`].
+    /// addresses of the place further, see `Memory::moved`.
     pub fn elsewhere(limit: u64, place: u64, moved: Option<Turn>) -> Memory {
         let mixed = place.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut memory = Memory::new(limit);

@@ -282,7 +282,7 @@ pub struct Report {
     /// Counters of the gate tier that no gate may rest on in this launch, and why.
     pub withheld: BTreeMap<Counter, Withheld>,
     /// Output of `printf`, a line or a part of one for each call, in the order of this library's
-    /// schedule; at most [`MAX_PRINTED`].
+    /// schedule; at most `MAX_PRINTED`.
     pub printed: Vec<String>,
     /// The first infinity and the first NaN, where they were asked for.
     pub arose: Vec<Arose>,
