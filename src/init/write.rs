@@ -136,10 +136,12 @@ pub fn write(
             });
             continue;
         }
-        // An instance that the program launched says more than one that it did not.
-        let was_launched =
-            |kernel: &&&Surveyed| matches!(&kernel.call, Err(call) if call.launch.is_some());
-        let shown = all.iter().find(was_launched).unwrap_or(first);
+        // An instance whose launch is known says more than one that was never launched.
+        let explained = all
+            .iter()
+            .find(|kernel| matches!(&kernel.call, Err(call) if call.launch.is_some()))
+            .filter(|_| wrong.is_none());
+        let shown = explained.unwrap_or(first);
         let unknown = wrong.map(|why| UnknownCall { why, launch: None });
         let unknown = unknown.or_else(|| shown.call.as_ref().err().cloned());
         if let Some(unknown) = unknown {
