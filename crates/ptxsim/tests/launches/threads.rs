@@ -154,3 +154,30 @@ fn findings_beyond_the_limit() {
         }
     }
 }
+
+/// Two blocks race, and the same thread runs both. With blocks in turn, the first pauses before it reads what the second
+/// writes.
+#[test]
+fn blocks_of_one_thread_that_race() {
+    let text = ".version 8.4\n.target sm_90\n.address_size 64\n.entry k(.param .u64 p)\n{ .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<3>;\nld.param.u64 %rd1, [p];\nmov.u32 %r1, %ctaid.x;\nand.b32 %r2, %r1, 1;\nand.b32 %r3, %r1, 30;\nmul.wide.u32 %rd2, %r3, 2048;\nadd.s64 %rd3, %rd1, %rd2;\nmov.u32 %r4, 0;\nmov.u32 %r5, %tid.x;\nsetp.ne.u32 %p1, %r5, 0;\nsetp.eq.u32 %p2, %r2, 1;\n@%p2 bra WRITE;\nTURN:\nbar.sync 0;\nadd.u32 %r4, %r4, 1;\nsetp.lt.u32 %p2, %r4, 20000;\n@%p2 bra TURN;\n@%p1 bra END;\nld.global.u32 %r6, [%rd3];\nst.global.u32 [%rd3+4], %r6;\nbra END;\nWRITE:\n@%p1 bra END;\nst.global.u32 [%rd3], 7;\nEND:\nret; }";
+    let module = load(text);
+    let run = |threads: usize| {
+        let mut memory = Memory::default();
+        let data = put(&mut memory, "data", &[0; 2048 * 32]);
+        let kernel = &module.kernels()[0];
+        let p = params(kernel, &[Arg::Ptr(data)]);
+        let report = launch(
+            kernel,
+            [32, 1, 1],
+            [64, 1, 1],
+            0,
+            &p,
+            &mut memory,
+            with(threads),
+        );
+        (report.unwrap(), memory.read(data, 2048 * 32).unwrap().to_vec())
+    };
+    let one = run(1);
+    assert_eq!(one.0.findings[0].kind, FindingKind::GlobalRace);
+    assert_eq!(one, run(2));
+}
