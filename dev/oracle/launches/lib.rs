@@ -1,1 +1,0 @@
-//! Nothing: the tests are all there is.
