@@ -91,7 +91,7 @@ pub struct CompilerSeen {
     pub host_compiler: String,
     pub host_version: String,
     pub parts: Vec<Part>,
-    /// For which architecture an empty kernel was compiled.
+    /// The architecture for which an empty kernel was compiled.
     pub tried: String,
     /// The error, if this step failed.
     #[serde(skip)]

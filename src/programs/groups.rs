@@ -223,8 +223,8 @@ fn free_name(region: Option<&str>, taken: &mut BTreeSet<String>) -> String {
     name
 }
 
-/// Returns whether the captured launches represent all launches: each kernel was launched equally often for each of its
-/// captured launches.
+/// Finds out whether the captured launches represent all launches: each kernel must have been launched equally often
+/// for each of its captured launches.
 fn compare_counts(sides: [&[Member]; 2]) -> GroupTimes {
     let is_of_one = |launches: &[Member]| {
         let pids: BTreeSet<u32> = launches.iter().map(|launch| launch.origin.pid).collect();

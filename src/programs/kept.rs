@@ -200,8 +200,7 @@ impl Kept {
         Ok(format!("gatekeeper programs/1\n{}\n{digest}\n", self.key))
     }
 
-    /// Copies what is kept to the directory of a run, and returns whether there was anything. What is damaged is
-    /// nothing.
+    /// Copies what is kept to the directory of a run. Returns false if nothing was kept, or if it is damaged.
     ///
     /// # Errors
     /// Returns an error if the directory of the run cannot be written.

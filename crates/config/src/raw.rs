@@ -183,7 +183,7 @@ pub struct RawProgram {
     pub outputs: Ordered<Spanned<Arc<RawOutput>>>,
 }
 
-/// They are resolved when the program has run.
+/// Reads outputs without resolving them, because they are resolved when the program has run.
 fn share_outputs<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Ordered<Spanned<Arc<RawOutput>>>, D::Error> {
@@ -273,13 +273,13 @@ with_schema!(Command as "Command", {
     ],
 });
 
-/// Key of what is asked of the output of a launch.
+/// The key of what is required of a launch's output.
 pub const OUTPUT: &str = "output";
 
 /// The output is that of the program, or of the base's launch, bit for bit.
 pub const SAME: &str = "same";
 
-/// The metrics of a launch that was captured: resources, and times.
+/// Returns true for a metric of a captured launch: resources and times.
 pub fn is_of_programs(metric: Metric) -> bool {
     matches!(metric.facet(), Facet::Resources | Facet::Times) && !metric.is_of_files()
 }
@@ -642,7 +642,7 @@ macro_rules! types {
         }
 
         impl RawType {
-            /// `None` for a struct.
+            /// Returns the type of the elements, or `None` for a struct.
             pub fn elem(&self) -> Option<ElemType> {
                 match self {
                     $(Self::$elem => Some(ElemType::$elem),)+
@@ -1137,13 +1137,13 @@ with_schema!(Seeds as "Seeds", {
 /// Key of the limits or seeds that hold for every name without its own.
 pub const DEFAULT: &str = "default";
 
-/// Key of the conditions among the metrics.
+/// The key of the conditions, which is among the metrics.
 pub const CONDITIONS: &str = "conditions";
 
-/// Key of all counters that can be gated, together.
+/// The key that stands for all counters that can be gated.
 pub const COUNTERS: &str = "counters";
 
-/// Metrics that a kernel of gates.yaml has.
+/// Returns the metrics that a kernel of gates.yaml can have.
 fn metrics_that_are_built() -> impl Iterator<Item = Metric> {
     Metric::ALL
         .into_iter()

@@ -1,4 +1,4 @@
-//! Tests what `tune` resolves to.
+//! Tests how `tune` of gates.yaml is resolved.
 
 use super::accepted;
 use crate::Budget;

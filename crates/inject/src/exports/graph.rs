@@ -1,4 +1,4 @@
-//! Exported functions for CUDA graphs.
+//! Exports the driver's functions for CUDA graphs.
 
 use crate::call::{is_recorded, name_stream};
 use crate::driver::{
@@ -218,7 +218,7 @@ unsafe fn set(code: CuResult, instance: Handle, node: Handle, parameters: &Kerne
     }
 }
 
-/// The older structure of `parameters` ends before the CUkernel.
+/// Calls the driver, and notes the node's new launch. The older structure of `parameters` ends before the CUkernel.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams(
     instance: Handle,

@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(fault.message, "No kernels were profiled.");
     }
 
-    /// These are NVIDIA's words from memory, because no machine with locked counters was at hand.
+    /// The texts are NVIDIA's words from memory, because no machine with locked counters was at hand.
     #[test]
     fn troubles_of_the_machine_have_their_mend() {
         let log = "==PROF== Connected to process 12 (/usr/bin/gatekeeper)\n\
