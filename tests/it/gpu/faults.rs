@@ -93,7 +93,7 @@ fn a_worker_ends_with_its_parent() {
     assert_goes_on(&mut crew());
 }
 
-/// Returns the child of the keeper that belongs to this process.
+/// Returns the worker of a process, which is the child of its keeper.
 fn worker_of(parent: u32) -> Option<u32> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let read = |process: u32, name: &str| {
