@@ -11,7 +11,7 @@ use model::{
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// How much worse a metric of a kernel may get.
+/// The amount by which a metric of a kernel may get worse.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AllowedChange {
     pub metric: Metric,
@@ -65,7 +65,7 @@ pub struct Records<'a> {
 pub struct Matched<'a> {
     pub unit: UnitId,
     pub pair: Pair<'a>,
-    /// How much the kernel got worse, or `None` if it did not.
+    /// The amount by which the kernel got worse, or `None` if it did not.
     pub worsening: Option<Worsening>,
 }
 

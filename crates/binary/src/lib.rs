@@ -71,7 +71,7 @@ pub struct BinaryKernel {
     /// The mangled name, which the linker knows.
     #[serde(rename = "symbol")]
     pub name: String,
-    /// Where it is in an archive or a directory: `x.o`, `pkg/_C.so`, and `pkg/lib.a(x.o)` in an archive within one.
+    /// The place in an archive or a directory: `x.o`, `pkg/_C.so`, and `pkg/lib.a(x.o)` in an archive within one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<String>,
     /// The number of registers of a thread.
@@ -172,7 +172,7 @@ pub struct Ptx {
     pub arch: Arch,
     pub kernels: Vec<String>,
     pub member: Option<String>,
-    /// Why an assembler made no machine code from it. `None` if none was asked to.
+    /// The reason why an assembler made no machine code from it. `None` if no assembler was called.
     pub refused: Option<String>,
 }
 

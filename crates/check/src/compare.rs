@@ -673,7 +673,7 @@ mod tests {
     }
 
     proptest! {
-        /// The gate's whole purpose: one element beyond the tolerance is always seen, wherever it is.
+        /// This is the purpose of the gate: one element beyond the tolerance is always seen, wherever it is.
         #[test]
         fn one_wrong_element_never_passes(
             want in proptest::collection::vec(-1e3f32..1e3, 1..200),

@@ -53,7 +53,7 @@ pub struct LineBucket {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InstructionCount {
     pub count: u32,
-    /// How many of them a warp executes, by a guess of how often loops repeat.
+    /// An estimate of how many of them a warp executes, from a guess of how often loops repeat.
     pub runs: f64,
 }
 

@@ -138,7 +138,7 @@ fn blocks(section: &Section) -> Vec<Block> {
         .collect()
 }
 
-/// Where an instruction leads, and whether always.
+/// The place to which an instruction leads, and whether it always does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
     On,

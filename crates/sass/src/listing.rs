@@ -25,7 +25,7 @@ pub struct Section<'a> {
     pub(crate) instructions: Vec<Instruction<'a>>,
     /// The index of the instruction that follows each label.
     pub(crate) labels: HashMap<&'a str, usize>,
-    /// Where functions begin, and their names. The entry's own is first.
+    /// The places where functions begin, with their names. The entry's own is first.
     pub(crate) functions: Vec<(usize, &'a str)>,
     pub(crate) places: Vec<CodePlace>,
 }

@@ -23,12 +23,12 @@ pub(super) struct Package {
     /// The name of the directory, before the version.
     name: &'static str,
     version: String,
-    /// Each wheel with its version and digests, as pip reads it.
+    /// The requirements file for pip: each wheel with its version and digests.
     requirements: String,
     /// The program that the package must contain to count as installed.
     program: &'static str,
     size: &'static str,
-    /// How a user can get it without an installer.
+    /// The way in which a user can get it without an installer.
     by_hand: &'static str,
 }
 
@@ -65,13 +65,13 @@ impl Package {
     }
 }
 
-/// How the directories of compilers begin.
+/// The beginning of the names of directories of compilers.
 const COMPILER: &str = "cuda";
 /// The directory of compilers in the cache.
 pub(super) const DIR: &str = "toolchains";
-/// Where the wheels put the toolkit.
+/// The directory in which the wheels put the toolkit.
 const TOOLKIT: &str = "nvidia/cu13";
-/// Written last; an install without it is none.
+/// The file that is written last. An install without it is not complete.
 const MARKER: &str = "complete.json";
 
 /// Size of every file of an install, by path relative to it.
@@ -435,7 +435,7 @@ const UV_SETTINGS: [&str; 12] = [
     "UV_EXTRA_INDEX_URL",
     "UV_FIND_LINKS",
     "UV_HTTP_",
-    // With names and passwords, `UV_INDEX_NAME_PASSWORD`.
+    // These variables can have names and passwords, as `UV_INDEX_NAME_PASSWORD`.
     "UV_INDEX",
     "UV_INSECURE_HOST",
     "UV_KEYRING_PROVIDER",
