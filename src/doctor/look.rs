@@ -187,7 +187,7 @@ fn output(dir: &Path) -> OutputSeen {
 const EMPTY: &str = "extern \"C\" __global__ void empty() {}\n";
 const EMPTY_FILE: &str = "empty.cu";
 
-/// Known by every compiler since CUDA 11.8.
+/// An architecture that every compiler since CUDA 11.8 knows.
 const USUAL: Arch = Arch {
     major: 9,
     minor: 0,

@@ -171,7 +171,7 @@ pub enum Facts<'a> {
     Peak(&'a Measured),
 }
 
-/// How far a run gets. The worst state is the last.
+/// A state says how far a run gets. The worst state is the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-/// The metrics of one kernel that a compiled file can state.
+/// The metrics that a compiled file can state about one kernel.
 pub const OF_KERNELS: [Metric; 8] = [
     Metric::Registers,
     Metric::Stack,
@@ -26,7 +26,7 @@ pub const OF_KERNELS: [Metric; 8] = [
     Metric::Occupancy,
 ];
 
-/// Reads a value that is written in one of several forms: a text, a number, a list or a mapping.
+/// Implements reading of a value that is written in one of several forms: a text, a number, a list or a mapping.
 macro_rules! read_by_form {
     (@text $make:expr) => {
         fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
@@ -46,7 +46,7 @@ macro_rules! read_by_form {
             Ok($make(value.to_string()))
         }
         fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
-            // Debug keeps a large one short: 1e300.
+            // Debug writes a large number briefly: 1e300.
             Ok($make(format!("{value:?}")))
         }
     };
@@ -91,7 +91,7 @@ macro_rules! with_schema {
     };
 }
 
-/// Limits by metric, in a mapping that may have other keys, too.
+/// Declares a type with limits by metric, in a mapping that may have other keys, too.
 macro_rules! limits_by_metric {
     ($(#[$documentation:meta])* $type:ident, $description:literal, $metrics:expr, { $($key:expr => $schema:tt),+ }) => {
         $(#[$documentation])*
@@ -276,7 +276,7 @@ with_schema!(Command as "Command", {
 /// The key of what is required of a launch's output.
 pub const OUTPUT: &str = "output";
 
-/// The output is that of the program, or of the base's launch, bit for bit.
+/// The value that requires the output of the program, or of the base's launch, bit for bit.
 pub const SAME: &str = "same";
 
 /// Returns true for a metric of a captured launch: resources and times.
@@ -313,7 +313,7 @@ pub struct RawBinary {
     pub gates: Option<Spanned<Vec<Spanned<CompiledFileGates>>>>,
 }
 
-/// Key of the globs among the metrics.
+/// The key of the globs, which is among the metrics.
 pub const KERNELS: &str = "kernels";
 
 limits_by_metric!(
@@ -1134,7 +1134,7 @@ with_schema!(Seeds as "Seeds", {
     ],
 });
 
-/// Key of the limits or seeds that hold for every name without its own.
+/// The key of the limits or seeds for every name without its own.
 pub const DEFAULT: &str = "default";
 
 /// The key of the conditions, which is among the metrics.
@@ -1171,7 +1171,7 @@ limits_by_metric!(
     }
 );
 
-/// Key of the reason among the targets.
+/// The key of the reason, which is among the targets.
 pub const BECAUSE: &str = "because";
 
 limits_by_metric!(

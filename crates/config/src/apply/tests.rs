@@ -139,7 +139,7 @@ fn rejects_unusable_variant_names() {
     assert!(said.starts_with("gates.yaml:"), "{said}");
 }
 
-/// Files of this repository: gates files, and the complete ones in its documentation.
+/// Returns the gates files of this repository, and the complete ones in its documentation.
 fn files() -> Vec<(String, String)> {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let mut found = Vec::new();
@@ -204,7 +204,7 @@ fn files_of_this_repository_take_a_variant() {
             .map(|unit| (unit.id.kernel.as_str(), unit.id.variant.as_str()))
             .collect();
         variants.dedup();
-        // A debug build takes long for all.
+        // A debug build takes too long for all variants.
         for (kernel, like) in variants.into_iter().step_by(3) {
             let new = apply(text, kernel, "tuned_here", like, &[("ADDED_HERE", "0x10")])
                 .unwrap_or_else(|said| panic!("{name}: {kernel}/{like}: {said}"));
