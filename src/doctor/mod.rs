@@ -226,7 +226,7 @@ problems! {
     NoDisassembler = "no-disassembler" Limited,
     NotConfined(Support) = "not-confined" Limited,
     NoGpu { why: String } = "no-gpu" Limited,
-    /// `--require-gpu` was given.
+    /// There is no GPU, and `--require-gpu` was given.
     NoRequiredGpu { why: String } = "no-gpu" Broken,
     DriverBroken { why: String } = "driver-broken" Broken,
     DriverTooOld { why: String, supports: u32 } = "driver-too-old" Broken,

@@ -67,7 +67,7 @@ pub struct Captured {
 /// A kernel whose call is not known, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownCall {
-    /// What is missing, as a part of a sentence.
+    /// The missing fact, as a part of a sentence.
     pub why: String,
     /// The grid and the block, if the sources or the program tell them.
     pub launch: Option<(Vec<String>, Vec<String>)>,

@@ -117,7 +117,7 @@ struct WrittenLaunch {
     cooperative: bool,
 }
 
-/// A kernel's definition.
+/// The definition of a kernel in a source.
 struct KernelBody {
     file: usize,
     template: Vec<String>,

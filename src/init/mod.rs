@@ -74,7 +74,7 @@ pub struct Broken {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingHeader {
     pub name: String,
-    /// The sources that include it.
+    /// The sources that include the missing header.
     pub sources: Vec<String>,
     /// The commands that may install it.
     pub remedies: Vec<String>,

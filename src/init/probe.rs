@@ -209,7 +209,7 @@ struct Trial<'a> {
     state: Option<&'a LaunchState>,
 }
 
-/// A tensor of a launch.
+/// A tensor that a launch is given.
 #[derive(Clone, Copy)]
 struct GivenTensor {
     elements: u64,

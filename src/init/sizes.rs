@@ -11,7 +11,7 @@ pub struct Dim {
     pub value: u64,
 }
 
-/// Some of the dimensions, multiplied.
+/// The product of some dimensions and numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Product {
     pub factors: Vec<String>,

@@ -441,7 +441,7 @@ fn compiled_files_are_compared_and_nothing_is_run() {
         "binary\n--out\nout\n--limit=registers=+0%\n--base=old/k-1.whl\n--\nnew/k-2.whl\n"
     );
     assert_eq!(outputs, "exit-code=1\n");
-    // The same file is compared under two compilers.
+    // One file is compared under two compilers.
     let args = "--base-toolchain=13.0\n\n  --toolchain=13.3";
     let (_, words, _) = compared("new/k-2.whl", "", args, "exit 0");
     assert_eq!(

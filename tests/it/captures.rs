@@ -22,7 +22,7 @@ fn project() -> TempDir {
     dir
 }
 
-/// Builds the driver, as `libcuda.so.1`.
+/// Builds the driver without a GPU, as `libcuda.so.1`.
 pub fn make_driver(dir: &Path) {
     compile_host(dir, &["-shared", "-fPIC"], "libcuda.so.1", "driver.c");
 }

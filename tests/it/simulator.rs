@@ -131,7 +131,7 @@ fn a_launcher_is_unsupported_and_never_a_pass() {
     assert!(said.contains("unsupported"), "{said}");
 }
 
-/// What was compared with hardware decides whether gates can rest on counters at all.
+/// Gates can rest on counters only as far as the simulator was compared with hardware.
 #[test]
 fn an_uncoalesced_load_fails_against_its_baseline() {
     let project = swap();

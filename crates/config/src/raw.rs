@@ -251,7 +251,7 @@ pub struct RawCapturedScalar {
     pub elem: Spanned<RawType>,
 }
 
-/// A line for `sh -c`, or a program and its arguments.
+/// A command: a line for `sh -c`, or a program and its arguments.
 #[derive(Debug)]
 pub enum Command {
     Shell(String),
@@ -285,7 +285,7 @@ pub fn is_of_programs(metric: Metric) -> bool {
 }
 
 limits_by_metric!(
-    /// By metric, and `output`.
+    /// The limits of a program: by metric, and `output`.
     ProgramGates,
     "Limits by metric.",
     Metric::ALL.into_iter().filter(|metric| is_of_programs(*metric)),
@@ -317,7 +317,7 @@ pub struct RawBinary {
 pub const KERNELS: &str = "kernels";
 
 limits_by_metric!(
-    /// By metric, with the globs of names that they are for.
+    /// The limits of a compiled file: by metric, with the globs of names that they are for.
     CompiledFileGates,
     "Limits by metric.",
     OF_KERNELS,
@@ -449,12 +449,12 @@ pub struct RawTune {
     pub budget: Option<Spanned<String>>,
 }
 
-/// The value to minimise.
+/// The value that `tune` minimises.
 #[derive(Debug)]
 pub enum RawObjective {
-    /// `p50 of mission`.
+    /// The value of one shape, such as `p50 of mission`.
     One(String),
-    /// A weight for each shape.
+    /// The shapes that count, each with its weight.
     Weighted(Ordered<Spanned<Formula>>),
 }
 
@@ -485,7 +485,7 @@ pub struct RawRival {
     pub deadline: Option<Spanned<Formula>>,
 }
 
-/// Dimensions by name.
+/// The dimensions of a shape, by name.
 pub type Dims = Ordered<Spanned<Formula>>;
 
 /// Changes of a variant. Everything else is the kernel's.
@@ -1096,7 +1096,7 @@ with_schema!(Formula as "Formula", {
     "type": ["number", "string"],
 });
 
-/// The value of a macro, as text.
+/// The value of a macro, which is always kept as text.
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Word(pub String);
@@ -1108,7 +1108,7 @@ with_schema!(Word as "Word", {
 
 #[derive(Debug)]
 pub enum Seeds {
-    /// 1 to this.
+    /// The seeds are 1 to this number.
     Count(u64),
     List(Vec<Spanned<u64>>),
     ByShape(Ordered<Spanned<Seeds>>),
@@ -1151,7 +1151,7 @@ fn metrics_that_are_built() -> impl Iterator<Item = Metric> {
 }
 
 limits_by_metric!(
-    /// By metric, `counters` and `conditions`.
+    /// The limits of a kernel: by metric, `counters` and `conditions`.
     Gates,
     "Limits by metric.",
     metrics_that_are_built(),
@@ -1175,7 +1175,7 @@ limits_by_metric!(
 pub const BECAUSE: &str = "because";
 
 limits_by_metric!(
-    /// By metric, and `because`.
+    /// The targets of a kernel: by metric, and `because`.
     Targets,
     "Values to be reached, by metric. No baseline is involved.",
     metrics_that_are_built(),
@@ -1187,13 +1187,13 @@ limits_by_metric!(
     }
 );
 
-/// The limits on one metric.
+/// The limits that are written for one metric.
 #[derive(Clone, Debug)]
 pub enum Limits {
     One(String),
-    /// Each is one, or differs by architecture or shape.
+    /// A list of limits that all hold. Each can differ by architecture or shape.
     All(Vec<Spanned<Limits>>),
-    /// By architecture or shape.
+    /// Limits that differ by architecture or shape.
     By(Ordered<Spanned<Limits>>),
 }
 

@@ -301,7 +301,8 @@ impl Tune {
                         *left += u64::from(holds);
                     }
                     Ok(false) => holds = false,
-                    // An earlier constraint may keep the configuration from reaching this one.
+                    // An earlier constraint, which does not hold, may be there to exclude values for which this one has
+                    // no answer.
                     Err(_) if !holds => {}
                     Err(error) => {
                         holds = false;

@@ -80,7 +80,7 @@ enum Reached {
     /// The class is right, and the line is at most three lines away.
     Cause,
     ClassAlone,
-    /// The class is another one.
+    /// The class is not the expected one.
     Other(CauseClass),
 }
 

@@ -279,7 +279,7 @@ const NONDETERMINISTIC: &str = "    entry: nondeterministic
     gates: {max_err: 1}
 ";
 
-/// The same faults are shown without a GPU, each with the code and the reason of what broke.
+/// Without a GPU, these faults are shown, too, each with the code and the reason of what broke.
 #[test]
 fn kernels_that_break_a_gpu_break_the_simulator() {
     for (source, kernel, reason) in [
