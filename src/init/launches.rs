@@ -49,7 +49,7 @@ pub struct ReadCall {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadDim {
     pub name: String,
-    /// The only value that the size has, if it is that of a template's parameter.
+    /// The only value that the size has, if it is a template's parameter.
     pub fixed: Option<u64>,
 }
 

@@ -274,7 +274,7 @@ fn flags_are_for_compilers() {
     );
 }
 
-/// Copies the example into a repository, because a path with `..`, such as that of the reference, needs one.
+/// Copies the example into a repository, because the path of its reference has `..` and therefore needs one.
 fn example() -> tempfile::TempDir {
     let project = copy_of("examples/triton");
     git(project.path(), &["init", "--quiet"]);

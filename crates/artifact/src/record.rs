@@ -69,8 +69,8 @@ pub struct Matched<'a> {
     pub worsening: Option<Worsening>,
 }
 
-/// Makes the records. `head` is the name of the new file, and `listings` are those of the old file and of the new one.
-/// Each of `lost` becomes a gate that fails.
+/// Makes the records. `head` is the name of the new file. `listings` are the listings of the old file and of the new
+/// one. Each of `lost` becomes a gate that fails.
 pub fn make_records<'a>(
     head: &str,
     listings: [&'a Listing; 2],

@@ -275,7 +275,7 @@ impl Listing {
         }
     }
 
-    /// Adds the listing of a file to that of the directory or archive which has it under this name.
+    /// Adds the listing of a file to the listing of the directory or archive which has it under this name.
     pub fn add_member(&mut self, name: &str, mut listing: Self) {
         let within = |member: Option<String>| match member {
             Some(member) => Some(format!("{name}({member})")),
@@ -409,7 +409,7 @@ impl Wanted<'_> {
     }
 }
 
-/// Machine code from a file, with those of its kernels that are wanted.
+/// Machine code from a file, with the kernels in it that are wanted.
 #[derive(Debug)]
 pub struct Cubin<'a> {
     pub bytes: Cow<'a, [u8]>,

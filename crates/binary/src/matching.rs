@@ -33,7 +33,7 @@ pub struct Pair<'a> {
     pub by: MatchedBy,
 }
 
-/// Two listings, kernel by kernel. Each list has the order of its listing, and `pairs` that of the base.
+/// Two listings, kernel by kernel. Each list has the order of its listing, and `pairs` has the base's order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Matching<'a> {
     pub pairs: Vec<Pair<'a>>,
@@ -52,7 +52,7 @@ pub struct Matching<'a> {
     pub added_architectures: BTreeMap<Arch, usize>,
 }
 
-/// One listing, with the positions of those of its kernels that have no partner yet.
+/// One listing, with the positions of its kernels that have no partner yet.
 struct UnmatchedKernels<'a> {
     kernels: &'a [BinaryKernel],
     ptx: &'a [Ptx],

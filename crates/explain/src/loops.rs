@@ -54,7 +54,7 @@ struct Seen {
     spot: Option<Spot>,
     depth: usize,
     parent: Option<usize>,
-    /// The instructions of the loop without those of inner loops.
+    /// The instructions of the loop without the instructions of inner loops.
     mix: Mix,
     lines: BTreeSet<CodeLine>,
     step: Option<i64>,

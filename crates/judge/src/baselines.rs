@@ -20,7 +20,7 @@ pub struct Refused {
     pub reason: Reason,
 }
 
-/// The treatment of times that were interleaved with those of a base revision.
+/// The treatment of times that were interleaved with the times of a base revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PairedTimes {
     /// They do not become a baseline.

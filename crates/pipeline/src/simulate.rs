@@ -169,7 +169,7 @@ enum Cost {
 
 type Estimate = std::result::Result<Cost, SkipReason>;
 
-/// The position of a run, and that of one of its seeds.
+/// The position of a run, and the position of one of its seeds.
 type SeedPosition = (usize, usize);
 
 /// One seed of a run that is to be simulated.

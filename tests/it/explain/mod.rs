@@ -320,7 +320,7 @@ impl Made {
     }
 }
 
-/// The observations of one side, and those of its one case.
+/// The observations of one side, and the observations of its one case.
 #[derive(Default)]
 struct Side<'a> {
     build: Option<&'a BuildFacts>,

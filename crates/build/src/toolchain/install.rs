@@ -33,7 +33,7 @@ pub(super) struct Package {
 }
 
 /// nvdisasm, which disassembles machine code for `explain`. It has a place of its own, because nothing else needs it.
-/// Its first wheel is that of CUDA 13.2, and each reads the machine code of all CUDA releases before it.
+/// The first wheel belongs to CUDA 13.2, and each reads the machine code of all CUDA releases before it.
 const DISASSEMBLER: &str = "nvidia-cuda-nvdisasm==13.5.37 \
 --hash=sha256:d3fdbdd49fa53e2e4aacd3db8259d052bd2b049ececdcb69e92e083c6728e7ca \
 --hash=sha256:a3a8248074edb9fba63b74c38a5416b712a91ab09e70b8ab37186c3d293fc605\n";

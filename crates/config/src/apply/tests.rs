@@ -188,8 +188,8 @@ fn resolve(text: &str) -> Option<Loaded> {
     parse("gates.yaml", text, &disk, &|_| Some("/opt".to_owned())).ok()
 }
 
-/// Adds a variant to every file, based on an existing one. The plan of the new variant equals that of the old one,
-/// except for the macro, and nothing else in the file differs.
+/// Adds a variant to every file, based on an existing one. The plan of the new variant equals the old variant's, except
+/// for the macro, and nothing else in the file differs.
 #[test]
 fn files_of_this_repository_take_a_variant() {
     let files = files();

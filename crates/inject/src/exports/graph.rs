@@ -20,7 +20,7 @@ fn note_recording(stream: Handle) {
 /// Notes an instance that was made of a graph.
 ///
 /// # Safety
-/// The arguments must be those of the driver's functions that make an instance.
+/// The arguments must be what the driver's functions that make an instance accept.
 unsafe fn instantiated(code: CuResult, instance: *mut Handle, graph: Handle, flags: u64) {
     if code == SUCCESS {
         quietly(|| {
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn cuGraphNodeSetEnabled(
 /// Notes that a node of an instance was given another launch.
 ///
 /// # Safety
-/// The arguments must be those of the driver's functions that change a node.
+/// The arguments must be what the driver's functions that change a node accept.
 unsafe fn set(code: CuResult, instance: Handle, node: Handle, parameters: &KernelNodeParameters) {
     if code == SUCCESS {
         quietly(|| {

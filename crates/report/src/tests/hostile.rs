@@ -165,7 +165,7 @@ impl Free {
                 .into_iter()
                 .filter(|value| is_free(&place(value)))
                 .collect(),
-            // Names are keys, too: those of a shape, or of a backend.
+            // Names are keys, too: the names of shapes or backends.
             keys: values
                 .into_iter()
                 .filter(|value| is_free(&key(value)))

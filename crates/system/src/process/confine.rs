@@ -92,8 +92,8 @@ pub enum Sockets {
     Local,
 }
 
-/// Whether a program may change modes, owners, times and attributes of files. Landlock has no right for them, so a
-/// program that may change those of its own files can change those of all files of the user.
+/// Says whether a program may change modes, owners, times and attributes of files. Landlock has no right for them, so a
+/// program that may change them for its own files can change them for all files of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metadata {
     Kept,

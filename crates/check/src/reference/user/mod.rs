@@ -131,7 +131,7 @@ impl Build {
 #[derive(Clone, Debug)]
 pub struct ReferenceProgram {
     executable: PathBuf,
-    /// The arguments that precede those of a call.
+    /// The arguments that precede the arguments of a call.
     arguments: Vec<OsString>,
     /// Covers the program's bytes and the shared libraries that it loads: everything that it can compute with, wherever
     /// the compiler found it.

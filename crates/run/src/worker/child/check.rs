@@ -354,7 +354,7 @@ impl<'a> Runs<'a> {
         Ok((facts, self.first))
     }
 
-    /// Returns where outputs differ from those of the first launch in any bit.
+    /// Returns where outputs differ in any bit from the outputs of the first launch.
     pub fn differs_from_first(&self, outputs: &OutputImages) -> Result<Option<Difference>> {
         let Some(first) = &self.first else {
             return Ok(None);
