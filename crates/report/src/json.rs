@@ -32,7 +32,7 @@ struct Report<'a> {
     verdicts: Vec<ReportEntry<'a, Verdict>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     base: Option<&'a AgainstBase>,
-    /// The results of `run --blame`, which exchanged parts of the compiler.
+    /// Where `run --blame` exchanged parts of the compiler.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     blames: &'a [Blame],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -46,11 +46,11 @@ struct Report<'a> {
     targets: Vec<ReportEntry<'a, Aimed>>,
     counters: &'a [CounterChange],
     notes: &'a [Note],
-    /// The diagnoses, as `report --diagnosis --format json` has them.
+    /// As `report --diagnosis --format json` has them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<serde_json::Value>")]
     diagnoses: Vec<diagnosis::DiagnosisEntry>,
-    /// The reasons why kernels changed, with `binary --explain`. The causes are written as in `explain --format json`.
+    /// With `binary --explain`: why kernels changed, the causes as `explain --format json` has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
     explanations: Option<&'a KernelExplanations>,

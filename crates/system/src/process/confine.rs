@@ -1,10 +1,10 @@
 //! Confines programs that strangers wrote or control: the compilers, which take their flags and sources, and references
 //! and launchers, which are their code.
 //!
-//! **When.** [`Confinement::new`] prepares the rules before the fork, and [`Confinement::enter`] puts them into force
-//! in the child, shortly before it becomes the program. The order there is: limits, capabilities, inherited
-//! descriptors, Landlock, seccomp. The rules apply to everything that the program starts, and cannot be taken back.
-//! What a program starts ends with it ([`super::keeper`]).
+//! **When.** `Confinement::new` prepares the rules before the fork, and `Confinement::enter` puts them into force in the
+//! child, shortly before it becomes the program. The order there is: limits, capabilities, inherited descriptors,
+//! Landlock, seccomp. The rules apply to everything that the program starts, and cannot be taken back. A program and
+//! everything that it starts end together (`keeper`).
 //!
 //! **Landlock** decides on the contents of files, on signals to others, and on reading another process. It denies each
 //! right that a ruleset handles, unless a rule allows the right for a directory above the file. A rule can only allow.
@@ -14,14 +14,14 @@
 //!
 //! **seccomp** decides on the system calls for everything else that reaches beyond the program: sockets, other
 //! processes, what the kernel keeps, namespaces, and requests to devices. A filter sees the number of a call and its
-//! arguments, and no memory that these point to. There are two filters. [`unknown`] answers ENOSYS to calls that nobody
-//! has read for this module, so that a newer kernel opens no way past the rules. [`refused`] answers EPERM to known
+//! arguments, and no memory that these point to. There are two filters. `unknown` answers ENOSYS to calls that nobody
+//! has read for this module, so that a newer kernel opens no way past the rules. `refused` answers EPERM to known
 //! calls, or to some of their arguments. Everything else is allowed.
 //!
 //! **What is not stopped.** A kernel that is too old for a part goes without it: [`Support`] tells, and `gatekeeper
-//! doctor` reports it. A program with [`Sockets::Local`] can make any request to a device that is not one to a file
-//! system. With [`Metadata::Changed`], it can change modes and times of all files of the user, and make any request at
-//! all.
+//! doctor` reports it. A program with [`Sockets::Local`] can make any request to a device, except requests that belong
+//! to file systems. A program with [`Metadata::Changed`] can make any request at all, and can change modes and times of
+//! all files of the user.
 
 use landlock::{
     ABI, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
