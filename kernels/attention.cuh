@@ -26,7 +26,7 @@ constexpr float LOG2_E = 1.4426950408889634f;
 constexpr float SOFTMAX_SCALE = HEAD_DIM == 64 ? 0.125f : 0.08838834764831845f;  // 1 / sqrt(HEAD_DIM)
 static_assert(HEAD_DIM == 64 || HEAD_DIM == 128, "SOFTMAX_SCALE is written out");
 
-// The tensor-core tile of a warp that owns ROWS queries: m8n32k16, m16n16k16 or m32n8k16.
+// Returns the tensor-core tile of a warp that owns ROWS queries: m8n32k16, m16n16k16 or m32n8k16.
 template <int ROWS>
 struct WarpMma {
     static_assert(ROWS == 8 || ROWS == 16 || ROWS == 32, "a warp's WMMA tile has 8, 16 or 32 rows");
@@ -59,7 +59,7 @@ __device__ __forceinline__ void scores_wmma(float* strip, QueryFragment query_fr
     }
 }
 
-// Eight halves at a 16-byte aligned address.
+// Loads eight halves from a 16-byte aligned address.
 __device__ __forceinline__ void load_eight(float (&to)[8], const __half* from)
 {
     const uint4 packed = *reinterpret_cast<const uint4*>(from);
@@ -72,7 +72,7 @@ __device__ __forceinline__ void load_eight(float (&to)[8], const __half* from)
     }
 }
 
-// Without tensor cores: a lane computes the scores of keys `lane` and `lane + 32`.
+// Works without tensor cores: a lane computes the scores of keys `lane` and `lane + 32`.
 template <int ROWS>
 __device__ __forceinline__ void scores_scalar(float* strip, const __half* queries, const __half* keys)
 {
@@ -105,8 +105,8 @@ __device__ __forceinline__ void scores_scalar(float* strip, const __half* querie
     }
 }
 
-// 2^x by one instruction. exp2f() spends three more on results below 2^-126, which here weigh nothing.
-// Its relative error is about 2^-22; 2^-inf is 0.
+// Returns 2^x by one instruction. exp2f() spends three more on results below 2^-126, which weigh
+// nothing here. The relative error is about 2^-22, and 2^-inf is 0.
 __device__ __forceinline__ float exp2_approx(float x)
 {
     float result;
@@ -119,7 +119,7 @@ __device__ __forceinline__ float exp2_approx(float x)
 // How the maximum and the sum of a row are found: all lanes of the warp take part and compare what they have
 // (OnlineSoftmax), or one lane goes through the row (SerialSoftmax). Both have the same functions.
 
-// Weight is what P is stored as: f32, or f16 for tensor cores.
+// Weight is the type in which P is stored: f32, or f16 for tensor cores.
 template <int ROWS, typename Weight>
 class OnlineSoftmax {
     // 32 / ROWS lanes share a row. Lanes with neighbouring numbers have different rows: with the
@@ -132,8 +132,8 @@ public:
     static __device__ int row() { return threadIdx.x % WARP_SIZE % ROWS; }
     static __device__ int first_column() { return threadIdx.x % WARP_SIZE / ROWS * COLUMNS; }
 
-    // The strip's S becomes P, row_factor becomes f. In this lane's row the first `valid_keys` keys
-    // count; there must have been at least one by the end of the first tile.
+    // Turns S in the strip into P, and sets row_factor to f. In this lane's row the first
+    // `valid_keys` keys count. There must have been at least one by the end of the first tile.
     __device__ __forceinline__ void update(float* strip, float* row_factor, float scale_log2, int valid_keys)
     {
         float* const scores = strip + row() * SCORE_STRIDE + first_column();
@@ -162,7 +162,7 @@ public:
         if (first_column() == 0) row_factor[row()] = factor;
     }
 
-    // row_factor becomes numerator / l.
+    // Sets row_factor to numerator / l.
     __device__ __forceinline__ void finish(float* row_factor, float numerator)
     {
         float sum = partial_sum;
@@ -192,7 +192,7 @@ private:
                 #pragma unroll
                 for (int j = 0; j < 4; ++j) {
                     rounded[j] = __floats2half2_rn(p[i + 2 * j], p[i + 2 * j + 1]);
-                    // l adds up what P V will use, so that the weights still sum to 1.
+                    // l sums what P V will use, so that the weights still add up to 1.
                     const float2 used = __half22float2(rounded[j]);
                     partial_sum += used.x + used.y;
                 }
@@ -202,8 +202,8 @@ private:
     }
 };
 
-// One lane for each row: ROWS lanes work, the others wait. A row is read twice, for its maximum and for its
-// weights, as 64 scores do not fit into the registers of one lane.
+// One lane works on each row, and the other lanes wait. A row is read twice, for its maximum and
+// for its weights, because 64 scores do not fit into the registers of one lane.
 template <int ROWS, typename Weight>
 class SerialSoftmax {
     float running_max = -INFINITY;  // of the row, in units of log2
@@ -214,7 +214,7 @@ class SerialSoftmax {
 public:
     static __device__ int row() { return lane() % ROWS; }
 
-    // As OnlineSoftmax has it.
+    // Does the same as OnlineSoftmax::update.
     __device__ __forceinline__ void update(float* strip, float* row_factor, float scale_log2, int valid_keys)
     {
         if (lane() >= ROWS) return;
@@ -240,7 +240,7 @@ public:
         row_factor[row()] = factor;
     }
 
-    // row_factor becomes numerator / l.
+    // Sets row_factor to numerator / l.
     __device__ __forceinline__ void finish(float* row_factor, float numerator)
     {
         if (lane() < ROWS) row_factor[row()] = numerator / sum;
@@ -255,7 +255,7 @@ private:
         for (int i = 0; i < 4; ++i) x[i] = i < valid_keys ? four[i] * scale_log2 : -INFINITY;
     }
 
-    // As halves they land on scores that this lane has read: half `key` lies where score `key / 2` did.
+    // Halves are stored over scores that this lane has read: half `key` is where score `key / 2` was.
     __device__ __forceinline__ void write_four(float* row_of_scores, int key, const float (&p)[4])
     {
         if constexpr (sizeof(Weight) == sizeof(float)) {
@@ -273,8 +273,8 @@ private:
 
 // ---- O = O * f + P V --------------------------------------------------------------------------
 
-// Without tensor cores: a lane keeps two columns of all ROWS rows. PAIRED: columns 2 * lane and the
-// next, whose values come in one half2. Otherwise columns lane and lane + 32, a half at a time.
+// Works without tensor cores: a lane keeps two columns of all ROWS rows. If PAIRED, these are columns 2 * lane and
+// the next, whose values come in one half2. Otherwise they are columns lane and lane + 32, a half at a time.
 template <int ROWS, bool PAIRED>
 class OutputFma {
     float2 sum[ROWS] = {};
@@ -304,7 +304,7 @@ public:
 
     __device__ __forceinline__ void accumulate(const float* strip, const __half* values)
     {
-        // All of it: what a loop costs here is the wait for shared memory at the top of every turn.
+        // All of it is unrolled, because a loop would wait for shared memory at the top of every turn.
         #pragma unroll
         for (int key = 0; key < BLOCK_N; key += 4) {
             float2 v[4];
@@ -312,7 +312,7 @@ public:
             for (int i = 0; i < 4; ++i) v[i] = load(values + (key + i) * TILE_STRIDE);
             #pragma unroll
             for (int row = 0; row < ROWS; ++row) {
-                // All lanes read the same 16 bytes: one broadcast.
+                // All lanes read the same 16 bytes, which is one broadcast.
                 const float4 packed = *reinterpret_cast<const float4*>(strip + row * SCORE_STRIDE + key);
                 const float p[4] = {packed.x, packed.y, packed.z, packed.w};
                 #pragma unroll
@@ -324,7 +324,7 @@ public:
         }
     }
 
-    // Rows [0, valid_rows) to `out`: [ROWS, HEAD_DIM], row-major. The strip is not needed here.
+    // Stores rows [0, valid_rows) to `out`: [ROWS, HEAD_DIM], row-major. The strip is not needed here.
     template <typename Out>
     __device__ __forceinline__ void store(Out* out, float* /*strip*/, int valid_rows) const
     {
@@ -338,7 +338,7 @@ public:
     }
 };
 
-// With tensor cores: O stays in accumulator fragments.
+// Works with tensor cores: O stays in accumulator fragments.
 template <int ROWS>
 class OutputWmma {
     using Mma = WarpMma<ROWS>;
@@ -354,9 +354,9 @@ public:
         for (int n = 0; n < TILES; ++n) wmma::fill_fragment(sum[n], 0.0f);
     }
 
-    // Which row an element of a fragment belongs to is not specified. But a matrix that holds f[row]
-    // in every column, loaded as a fragment, has each factor just where its row is: column-major
-    // with a leading dimension of 0 makes that matrix out of the ROWS factors alone.
+    // It is not specified to which row an element of a fragment belongs. But a matrix with f[row]
+    // in every column, loaded as a fragment, has each factor where its row is. Column-major with a
+    // leading dimension of 0 makes that matrix out of the ROWS factors alone.
     __device__ __forceinline__ void rescale(const float* row_factor)
     {
         typename Mma::Accumulator factor;
@@ -383,7 +383,7 @@ public:
         }
     }
 
-    // Rows [0, valid_rows) to `out`: [ROWS, HEAD_DIM], row-major, by way of the strip.
+    // Stores rows [0, valid_rows) to `out`: [ROWS, HEAD_DIM], row-major, through the strip.
     template <typename Out>
     __device__ __forceinline__ void store(Out* out, float* strip, int valid_rows) const
     {

@@ -1,6 +1,6 @@
-// 8-bit codes to f16. The result is the code's own value, without its scale: those values are
-// exact in f16 (11 significant bits), and a scale that is common to a whole head can be multiplied
-// in later, in f32, once per score or per output instead of once per element.
+// Decodes 8-bit codes to f16. The result is the code's own value, without its scale. These values
+// are exact in f16 (11 significant bits), and a scale that is common to a whole head can be
+// multiplied in later, in f32, once per score or per output instead of once per element.
 #pragma once
 #include <cuda_fp8.h>
 #include "common.cuh"
@@ -10,11 +10,11 @@ enum CodecId {
     CODEC_OFFSET_U8 = 1,  // x = (code - 128) / 127 * 448 * scale,    scale = amax / 448
 };
 
-// A decoded value is multiplied by this, and by the scale that the caller was given.
+// The factor of a decoded value, in addition to the scale that the caller was given.
 template <int ID>
 constexpr float CODEC_UNIT = ID == CODEC_OFFSET_U8 ? 448.0f / 127.0f : 1.0f;
 
-// The two codes in the low 16 bits of `codes`, lowest byte first.
+// Decodes the two codes in the low 16 bits of `codes`, the lowest byte first.
 template <int ID>
 __device__ __forceinline__ __half2 decode_pair(uint32_t codes)
 {
@@ -29,7 +29,7 @@ __device__ __forceinline__ __half2 decode_pair(uint32_t codes)
     }
 }
 
-// One chunk of 16 codes to 16 halves at `destination` (shared memory, 16-byte aligned).
+// Decodes one chunk of 16 codes to 16 halves at `destination` (shared memory, 16-byte aligned).
 template <int ID>
 __device__ __forceinline__ void decode_chunk(__half* destination, uint4 codes)
 {

@@ -1,4 +1,4 @@
-// Tools for all kernels here: sizes of a warp, asynchronous copies, warp and block reductions.
+// Tools for all kernels here: sizes of a warp, asynchronous copies, and reductions of warps and blocks.
 #pragma once
 #include <cuda_fp16.h>
 #include <cstdint>
@@ -10,14 +10,14 @@
 constexpr int WARP_SIZE = 32;
 constexpr unsigned ALL_LANES = 0xffffffffu;
 
-// The widest access that one thread can make, and the unit of every tile copy below.
+// The widest access that one thread can make, which is the unit of every tile copy below.
 constexpr int CHUNK_BYTES = 16;
 
 __host__ __device__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 // ---- cp.async: global -> shared without a stop in registers (sm_80 and later) ------------------
 
-// Starts the copy of one 16-byte chunk; both addresses are 16-byte aligned. Where `valid` is false
+// Starts the copy of one 16-byte chunk between 16-byte aligned addresses. If `valid` is false,
 // nothing is read and the chunk is filled with zeros, so a ragged last tile needs no second path.
 __device__ __forceinline__ void cp_async_chunk(void* shared, const void* global, bool valid)
 {
@@ -27,7 +27,7 @@ __device__ __forceinline__ void cp_async_chunk(void* shared, const void* global,
                  :: "r"(destination), "l"(global), "r"(bytes_read) : "memory");
 }
 
-// The same for a chunk of BYTES = 4, 8 or 16.
+// Starts the copy of a chunk of BYTES = 4, 8 or 16.
 template <int BYTES>
 __device__ __forceinline__ void cp_async_bytes(unsigned shared, const void* global, bool valid)
 {
@@ -45,8 +45,8 @@ __device__ __forceinline__ void cp_async_bytes(unsigned shared, const void* glob
 // Closes the group of copies that this thread has started since the last commit.
 __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-// Waits until at most PENDING groups of *this thread* are still under way. Other threads see the
-// data only after a barrier.
+// Waits until at most PENDING groups of *this thread* are under way. Other threads see the data
+// only after a barrier.
 template <int PENDING>
 __device__ __forceinline__ void cp_async_wait() { asm volatile("cp.async.wait_group %0;" :: "n"(PENDING) : "memory"); }
 
@@ -72,7 +72,7 @@ __device__ __forceinline__ float warp_reduce(float value, Op op)
     return value;
 }
 
-// Every thread gets the reduction over its block of SIZE threads. Safe to call repeatedly.
+// Returns the reduction over the block of SIZE threads, to every thread. Can be called repeatedly.
 template <int SIZE, typename Op>
 __device__ __forceinline__ float block_reduce(float value, Op op)
 {

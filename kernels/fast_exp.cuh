@@ -1,11 +1,11 @@
-// 2^x on the FMA units. The hardware's own ex2 comes from a unit that yields 16 results a cycle and SM, and
-// attention over 64-element heads needs as many cycles of it as of the tensor cores.
+// Computes 2^x on the FMA units. The hardware's ex2 comes from a unit that yields 16 results a cycle
+// and SM, and attention over 64-element heads needs as many cycles of it as of the tensor cores.
 #pragma once
 #include "common.cuh"
 
-// 2^x = 2^i 2^f with i = round(x) and f in [-1/2, 1/2]; 2^f by the polynomial of degree 3 with the least
-// greatest relative error, 7.5e-5 (Lawson's iteration in float64; the weights that it makes are rounded to
-// f16, which errs by up to 4.9e-4). For x <= 126; below -125 the result is 2^-125.
+// Returns 2^x = 2^i 2^f with i = round(x) and f in [-1/2, 1/2]. 2^f is the polynomial of degree 3 with
+// the least greatest relative error, 7.5e-5 (Lawson's iteration in float64; weights that are made with
+// it are rounded to f16, which errs by up to 4.9e-4). x <= 126; below -125 the result is 2^-125.
 __device__ __forceinline__ float exp2_polynomial(float x)
 {
     x = fmaxf(x, -125.0f);

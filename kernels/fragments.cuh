@@ -17,7 +17,7 @@ constexpr int MMA_M = 16;
 constexpr int MMA_N = 8;
 constexpr int MMA_K = 16;
 
-// C += A B
+// Adds A B to C.
 __device__ __forceinline__ void mma_f16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
@@ -26,29 +26,29 @@ __device__ __forceinline__ void mma_f16(float (&c)[4], const uint32_t (&a)[4], u
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Four 8 x 8 matrices of halves. Lane l names row l % 8 of matrix l / 8: 16 bytes at `row`. Register i
-// of lane l is then elements 2t and 2t + 1 of row g of matrix i.
+// Loads four 8 x 8 matrices of halves. Lane l names row l % 8 of matrix l / 8: 16 bytes at `row`.
+// Register i of lane l then has elements 2t and 2t + 1 of row g of matrix i.
 __device__ __forceinline__ void ldmatrix(uint32_t (&to)[4], unsigned row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(row) : "memory");
 }
 
-// The same, transposed: elements (2t, g) and (2t + 1, g) of matrix i.
+// Loads the matrices transposed: elements (2t, g) and (2t + 1, g) of matrix i.
 __device__ __forceinline__ void ldmatrix_transposed(uint32_t (&to)[4], unsigned row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(row) : "memory");
 }
 
-// Two floats as two halves, the first in the low bits.
+// Packs two floats as two halves, the first in the low bits.
 __device__ __forceinline__ uint32_t pack_halves(float low, float high)
 {
     const __half2 both = __floats2half2_rn(low, high);
     return *reinterpret_cast<const uint32_t*>(&both);
 }
 
-// Two neighbouring C tiles, as the A tile of the next product.
+// Packs two neighbouring C tiles as the A tile of the next product.
 __device__ __forceinline__ void pack_weights(uint32_t (&a)[4], const float (&left)[4], const float (&right)[4])
 {
     a[0] = pack_halves(left[0], left[1]);
@@ -57,10 +57,10 @@ __device__ __forceinline__ void pack_weights(uint32_t (&a)[4], const float (&lef
     a[3] = pack_halves(right[2], right[3]);
 }
 
-// Where element (row, column) of a tile of halves lies in shared memory, in bytes from its start; column
-// is a multiple of 8, the 16 bytes that one lane of ldmatrix names. Eight consecutive rows at one column
-// have to fall into different banks. Either each row is 16 bytes longer than its data, or the 16-byte
-// chunks of a row change places: chunk c of row r lies at c XOR (r mod 8), and costs no memory.
+// Returns the place of element (row, column) of a tile of halves in shared memory, in bytes from
+// its start. column is a multiple of 8, for the 16 bytes that one lane of ldmatrix names. Eight
+// consecutive rows at one column must be in different banks. Either each row is 16 bytes longer
+// than its data, or chunk c of row r, of 16 bytes, is at c XOR (r mod 8), which costs no memory.
 template <bool SWIZZLED, int COLUMNS>
 struct HalfTile {
     static constexpr int ROW_BYTES = 2 * COLUMNS + (SWIZZLED ? 0 : CHUNK_BYTES);

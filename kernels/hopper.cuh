@@ -12,8 +12,8 @@
 constexpr int WARPGROUP = 128;  // threads
 constexpr int SWIZZLE_ROWS = 8;
 
-// Number of this thread's warpgroup, so that the compiler knows it to be the same in all of a warp: it
-// runs wgmma one at a time where it cannot tell that a branch is taken by whole warps.
+// Returns the number of this thread's warpgroup in a way that tells the compiler that a whole warp has
+// the same. It runs wgmma one at a time if it cannot tell that a branch is taken by whole warps.
 __device__ __forceinline__ int warpgroup() { return __shfl_sync(ALL_LANES, int(threadIdx.x) / WARPGROUP, 0); }
 
 __device__ __forceinline__ unsigned shared_address(const void* pointer)
@@ -21,7 +21,7 @@ __device__ __forceinline__ unsigned shared_address(const void* pointer)
     return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
 }
 
-// Moves registers between the warpgroups of a block: one that only starts copies needs few. A multiple of 8.
+// Moves registers between the warpgroups of a block: one that only starts copies needs few. COUNT is a multiple of 8.
 template <int COUNT>
 __device__ __forceinline__ void give_up_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(COUNT)); }
 template <int COUNT>
@@ -34,7 +34,7 @@ __device__ __forceinline__ void init_mbarrier(uint64_t& barrier, int arrivals)
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(shared_address(&barrier)), "r"(arrivals) : "memory");
 }
 
-// After the last init and before a barrier of the block: TMA sees the initialised barriers.
+// Makes initialised barriers visible to TMA, after the last init and before a barrier of the block.
 __device__ __forceinline__ void publish_mbarriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
 __device__ __forceinline__ void arrive(uint64_t& barrier)
@@ -56,7 +56,7 @@ __device__ __forceinline__ void wait(uint64_t& barrier, unsigned parity)
                  "@!done bra again; }" :: "r"(shared_address(&barrier)), "r"(parity) : "memory");
 }
 
-// A ring of DEPTH buffers between who fills and who uses them. Step i goes to buffer i % DEPTH.
+// A ring of DEPTH buffers between the threads that fill and those that use them. Step i uses buffer i % DEPTH.
 template <int DEPTH>
 struct Ring {
     uint64_t full[DEPTH];
@@ -72,8 +72,8 @@ struct Ring {
 
     static __device__ __forceinline__ unsigned parity(int step) { return step / DEPTH % 2; }
 
-    // Filling: wait until the buffer is free, at once in the first round. Then announce the bytes that TMA
-    // is to bring, or fill the buffer by hand.
+    // To fill a buffer, wait until it is free, which it is in the first round. Then announce the
+    // bytes that TMA brings, or fill the buffer by hand.
     __device__ __forceinline__ void acquire(int step) { wait(empty[step % DEPTH], parity(step) ^ 1); }
     __device__ __forceinline__ uint64_t& announce(int step, int bytes)
     {
@@ -82,14 +82,14 @@ struct Ring {
     }
     __device__ __forceinline__ void filled(int step) { arrive(full[step % DEPTH]); }
 
-    // Using: wait until the buffer is full, and say that it is not needed any more.
+    // To use a buffer, wait until it is full, and afterwards say that it is not needed any more.
     __device__ __forceinline__ void await(int step) { wait(full[step % DEPTH], parity(step)); }
     __device__ __forceinline__ void release(int step) { arrive(empty[step % DEPTH]); }
 };
 
 // ---- TMA ---------------------------------------------------------------------------------------
 
-// One box of a [heads, rows, columns] tensor: from (0, row, head) on. Rows past the end become zeros.
+// Copies one box of a [heads, rows, columns] tensor, from (0, row, head) on. Rows past the end become zeros.
 __device__ __forceinline__ void copy_box(unsigned to, const CUtensorMap& map, int row, int head, uint64_t& done)
 {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
@@ -97,12 +97,12 @@ __device__ __forceinline__ void copy_box(unsigned to, const CUtensorMap& map, in
                  :: "r"(to), "l"(&map), "r"(0), "r"(row), "r"(head), "r"(shared_address(&done)) : "memory");
 }
 
-// Makes what this thread stored into shared memory visible to wgmma; before it says so at a barrier.
+// Makes what this thread stored in shared memory visible to wgmma, before the thread says so at a barrier.
 __device__ __forceinline__ void publish_to_wgmma() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // ---- wgmma -------------------------------------------------------------------------------------
 
-// Before the first wgmma, and after any change of registers that one is going to use.
+// Must come before the first wgmma, and after any change of registers that a wgmma will use.
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
@@ -110,7 +110,7 @@ __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_grou
 template <int PENDING>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(PENDING) : "memory"); }
 
-// The compiler must not move uses of registers across a wait: it does not know who writes them.
+// Keeps the compiler from moving uses of registers across a wait, as it does not know who writes them.
 template <int N>
 __device__ __forceinline__ void keep_order(float (&registers)[N][4])
 {
@@ -120,9 +120,9 @@ __device__ __forceinline__ void keep_order(float (&registers)[N][4])
         for (int i = 0; i < 4; ++i) asm volatile("" : "+f"(registers[n][i]) :: "memory");
 }
 
-// Describes a tile to wgmma (PTX ISA, "Matrix Descriptor Format"): its address, the distance of groups of
-// eight rows, and the swizzle, which is as wide as a row: 128 or 64 bytes. The field for the distance of
-// columns has no use then. The next 32 bytes of all rows are at DESCRIPTOR_NEXT_32_BYTES.
+// Describes a tile to wgmma (PTX ISA, "Matrix Descriptor Format"): its address, the distance of groups
+// of eight rows, and the swizzle, which is as wide as a row: 128 or 64 bytes. The field for the
+// distance of columns then has no use. The next 32 bytes of all rows are at DESCRIPTOR_NEXT_32_BYTES.
 template <int ROW_BYTES>
 __device__ __forceinline__ uint64_t describe_tile(unsigned address)
 {
@@ -135,7 +135,7 @@ constexpr uint64_t DESCRIPTOR_NEXT_32_BYTES = 32 >> 4;
 
 #define WGMMA_TILE(t) "+f"(t[0]), "+f"(t[1]), "+f"(t[2]), "+f"(t[3])
 
-// C = A B^T, or C += where `add`: 64 rows of A and 64 rows of B, 16 columns of both.
+// Starts C = A B^T, or C += if `add`: 64 rows of A and 64 rows of B, 16 columns of both.
 __device__ __forceinline__ void wgmma_qk(float (&c)[8][4], uint64_t a, uint64_t b, bool add)
 {
     asm volatile("{ .reg .pred add; setp.ne.b32 add, %34, 0; "
@@ -150,7 +150,7 @@ __device__ __forceinline__ void wgmma_qk(float (&c)[8][4], uint64_t a, uint64_t 
                  : "l"(a), "l"(b), "r"(int(add)));
 }
 
-// The same with 128 rows of B.
+// Starts the product with 128 rows of B.
 __device__ __forceinline__ void wgmma_qk(float (&c)[16][4], uint64_t a, uint64_t b, bool add)
 {
     asm volatile("{ .reg .pred add; setp.ne.b32 add, %66, 0; "
@@ -171,7 +171,7 @@ __device__ __forceinline__ void wgmma_qk(float (&c)[16][4], uint64_t a, uint64_t
                  : "l"(a), "l"(b), "r"(int(add)));
 }
 
-// The same on e4m3, 32 columns of both at a time.
+// Starts the product on e4m3, with 32 columns of both at a time.
 __device__ __forceinline__ void wgmma_qk_e4m3(float (&c)[8][4], uint64_t a, uint64_t b, bool add)
 {
     asm volatile("{ .reg .pred add; setp.ne.b32 add, %34, 0; "
@@ -206,7 +206,7 @@ __device__ __forceinline__ void wgmma_qk_e4m3(float (&c)[16][4], uint64_t a, uin
                  : "l"(a), "l"(b), "r"(int(add)));
 }
 
-// C += A B: A is 64 x 16 in registers, B 16 rows of 64 columns.
+// Starts C += A B: A is 64 x 16 in registers, and B is 16 rows of 64 columns.
 __device__ __forceinline__ void wgmma_pv(float (&c)[8][4], const uint32_t (&a)[4], uint64_t b)
 {
     asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"

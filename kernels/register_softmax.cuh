@@ -20,21 +20,21 @@ static_assert(FAST_EXP_SHARE >= 0 && FAST_EXP_SHARE <= 8, "of 8");
 constexpr float HEADROOM = 8.0f;
 constexpr float MASKED = -INFINITY;  // a score that does not count
 
-// Which keys of a tile the queries of a warp may see, both counted from the tile's first key. A row may
-// see none of a tile.
+// The keys of a tile that the queries of a warp may see, both counted from the tile's first key. A
+// row may see none of a tile.
 struct Mask {
     int valid_keys;    // the sequence ends here
     int query;         // the warp's first query; where IS_CAUSAL
 };
 
-// Weights relative to the maximum `from`, times this, are relative to `to`. Both maxima
+// Returns the factor from weights relative to the maximum `from` to weights relative to `to`. Both
 // are MASKED where a row has seen no key yet.
 __device__ __forceinline__ float change_of_maximum(float from, float to, float scale_log2)
 {
     return from == to ? 1.0f : exp2_approx((from - to) * scale_log2);
 }
 
-// One number for each of a lane's rows: row g, and row g + 8, of each of M_TILES tiles of 16 rows.
+// One number for each of a lane's rows: row g and row g + 8 of each of M_TILES tiles of 16 rows.
 template <int M_TILES>
 using PerRow = float[M_TILES][2];
 
@@ -59,7 +59,7 @@ public:
             }
     }
 
-    // Scores of keys that a query may not see become MASKED.
+    // Sets scores of keys that a query may not see to MASKED.
     template <bool IS_CAUSAL>
     static __device__ __forceinline__ void apply(const Mask& mask, Scores& scores)
     {
@@ -77,8 +77,8 @@ public:
                 }
     }
 
-    // First step of a tile: m follows its scores, and l. Where this returns true, for all lanes alike, the
-    // output so far has to be multiplied with `factor`.
+    // The first step of a tile updates m from its scores, and l. If it returns true, as it does for
+    // all lanes alike, the output so far must be multiplied by `factor`.
     __device__ __forceinline__ bool follow(const Scores& scores, PerRow<M_TILES>& factor, float scale_log2)
     {
         const float headroom = HEADROOM / scale_log2;
@@ -102,8 +102,8 @@ public:
         return raised;
     }
 
-    // Second step: the scores become weights P in place, and are added to l. Returns a sum of weights that is
-    // known when PASS of 8 parts of each row are done, for who wants to know when.
+    // The second step turns the scores into weights P in place, and adds them to l. It returns a sum of
+    // weights that is known when PASS of 8 parts of each row are done, for callers that wait for that.
     template <int PASS = 8>
     __device__ __forceinline__ float weigh(Scores& scores, float scale_log2)
     {
@@ -147,7 +147,7 @@ private:
     }
 };
 
-// O, not yet divided by l.
+// The output O, not yet divided by l.
 template <int M_TILES, int KEYS>
 class RegisterOutput {
     static constexpr int D_TILES = HEAD_DIM / MMA_N;
@@ -158,7 +158,7 @@ class RegisterOutput {
 public:
     float values[M_TILES][D_TILES][4];
 
-    // Floats that one warp leaves for another in shared memory, in the order of its registers.
+    // The number of floats that one warp leaves for another in shared memory, in the order of its registers.
     static constexpr int STATE_FLOATS = M_TILES * (D_TILES + 1) * 4 * WARP_SIZE;
 
     __device__ __forceinline__ void begin()
@@ -194,7 +194,7 @@ public:
         }
     }
 
-    // Joins what another warp left for the same queries and other keys.
+    // Joins the state that another warp left for the same queries and other keys.
     __device__ __forceinline__ void join(Softmax& softmax, const float* state, float scale_log2)
     {
         const float4* from = reinterpret_cast<const float4*>(state) + lane();
@@ -224,8 +224,8 @@ public:
         }
     }
 
-    // numerator * O / l: rows [0, valid_rows) to `out`, [16 M_TILES, HEAD_DIM] row-major. The four lanes of
-    // a row write 32 bytes side by side (f32), a whole sector.
+    // Stores numerator * O / l: rows [0, valid_rows) to `out`, [16 M_TILES, HEAD_DIM] row-major.
+    // The four lanes of a row write 32 bytes side by side (f32), a whole sector.
     template <typename Out>
     __device__ __forceinline__ void store(const Softmax& softmax, Out* out, int valid_rows, float numerator) const
     {

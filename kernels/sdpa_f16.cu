@@ -120,7 +120,7 @@ __device__ __forceinline__ void end_of()
     else __syncwarp();  // lanes exchange data through the warp's strip
 }
 
-// 65536 registers shared out: 64 for each of 1024 threads, or 128 for each of 512.
+// 65536 registers are shared: 64 for each of 1024 threads, or 128 for each of 512.
 constexpr int RESIDENT_THREADS = USE_WMMA && WARP_ROWS == 8 ? 1024 : 512;
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_THREADS / THREADS)
@@ -142,7 +142,7 @@ sdpa_f16(const __half* __restrict__ q, const __half* __restrict__ k, const __hal
                                              seq_len - block_query, threadIdx.x);
     end_of<LOAD_Q>();
 
-    // Keys that this lane's row of the softmax may see, and that any row of the block may see.
+    // The keys that this lane's row of the softmax may see, and those that any row of the block may see.
     const int row_keys = CAUSAL ? min(seq_len, first_query + Softmax::row() + 1) : seq_len;
     const int block_keys = CAUSAL ? min(seq_len, block_query + BLOCK_M) : seq_len;
 
@@ -184,7 +184,7 @@ sdpa_f16(const __half* __restrict__ q, const __half* __restrict__ k, const __hal
 
 #else  // USE_MMA_SYNC
 
-// A warp takes at least the 16 rows of an mma. Where there are more warps than that they share out the
+// A warp takes at least the 16 rows of an mma. If there are more warps than that allows, they share the
 // keys: group g of KEY_GROUPS takes every KEY_GROUPS-th tile, and the groups are joined at the end.
 constexpr int WARP_ROWS = BLOCK_M / NUM_WARPS > MMA_M ? BLOCK_M / NUM_WARPS : MMA_M;
 constexpr int ROW_WARPS = BLOCK_M / WARP_ROWS;
@@ -207,7 +207,7 @@ __device__ __forceinline__ void end_of()
     if constexpr (has_barrier(PHASE)) __syncthreads();
 }
 
-// Starts the copy of ROWS rows; rows from valid_rows on become zeros.
+// Starts the copy of ROWS rows. Rows from valid_rows on become zeros.
 template <int ROWS>
 __device__ __forceinline__ void start_copy(unsigned tile, const __half* from, int valid_rows)
 {
@@ -235,7 +235,7 @@ sdpa_f16(const __half* __restrict__ q, const __half* __restrict__ k, const __hal
     const int warp_row = warp % ROW_WARPS * WARP_ROWS;       // first row of this warp in the block
     const int first_query = block_query + warp_row;
 
-    // Keys that any query of the block, and of the warp, may see.
+    // The keys that any query of the block may see, and those that any query of the warp may see.
     const int block_keys = CAUSAL ? min(seq_len, block_query + BLOCK_M) : seq_len;
     const int warp_keys = CAUSAL ? min(seq_len, first_query + WARP_ROWS) : seq_len;
     const int steps = ceil_div(block_keys, STEP_KEYS);
@@ -266,8 +266,8 @@ sdpa_f16(const __half* __restrict__ q, const __half* __restrict__ k, const __hal
     #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
         cp_async_wait<AHEAD - 1>();
-        // Also the end of ACCUMULATE of the step before where there are several stages: what is loaded
-        // next goes where that step read.
+        // With several stages, this also ends ACCUMULATE of the step before: the next copy goes
+        // where that step read.
         end_of<LOAD>();
         if (SMEM_STAGE > 1) start_load(step + AHEAD);
 

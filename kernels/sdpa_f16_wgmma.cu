@@ -9,7 +9,7 @@
 // Tiles come in by TMA, which one more warp, the producer, starts. All else is in wgmma_attention.cuh.
 #include "wgmma_attention.cuh"
 
-// Registers are moved between whole warpgroups only.
+// Registers move only between whole warpgroups.
 constexpr int THREADS = CONSUMERS * WARPGROUP + (REGISTERS ? WARPGROUP : WARP_SIZE);
 using Shared = Tiles<__half>;
 constexpr int TILE_BYTES = VALUE_TILE_BYTES;  // of keys as of values
@@ -20,7 +20,7 @@ struct Maps {
     const CUtensorMap& v;
 };
 
-// One thread: all copies of the block.
+// Starts all copies of the block, in one thread.
 __device__ __forceinline__ void produce(Shared& shared, const Maps& maps, int head, int block_query, int tiles)
 {
     arrive_expecting(shared.q_full, sizeof(Shared::q));

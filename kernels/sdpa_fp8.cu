@@ -95,7 +95,7 @@ static_assert(!(USE_PERSISTENT_CTA && USE_WARP_SPECIALIZATION),
 #if USE_FUSED_SOFTMAX
 #include "sdpa_fp8_fused.cuh"
 
-// 65536 registers shared out: 128 for each of 512 threads, or 120 where warps are specialised.
+// 65536 registers are shared: 128 for each of 512 threads, or 120 where warps are specialised.
 extern "C" __global__ void
 #if USE_WARP_SPECIALIZATION
 __maxnreg__(120)
@@ -149,7 +149,7 @@ struct TileSource {
         cp_async_commit();
     }
 
-    // The tile at first_key is decoded, and the copy of the one after it is started.
+    // Decodes the tile at first_key, and starts the copy of the tile after it.
     __device__ __forceinline__ void fetch(int first_key)
     {
         cp_async_wait<0>();

@@ -25,7 +25,7 @@ constexpr int FUSED_THREADS = COMPUTE_THREADS + PRODUCER_WARPS * WARP_SIZE;
 constexpr int LOADING_THREADS = PRODUCER_WARPS > 0 ? PRODUCER_WARPS * WARP_SIZE : COMPUTE_THREADS;
 static_assert(BLOCK_M == NUM_WARPS * MMA_M, "each warp that computes has the 16 queries of one mma");
 
-// 32 keys at a time: with all 64 of a tile, 128 registers do not hold what a warp needs.
+// 32 keys are taken at a time. With all 64 of a tile, 128 registers do not hold what a warp needs.
 using FusedAttention = WarpAttention<MMA_M, USE_SMEM_SWIZZLE_XOR, CAUSAL, 32>;
 using Place = HalfTile<USE_SMEM_SWIZZLE_XOR, HEAD_DIM>;
 constexpr int HALF_TILE_BYTES = BLOCK_N * Place::ROW_BYTES;
@@ -38,8 +38,8 @@ struct alignas(128) FusedShared {
     int next_tile;  // of queries, from the queue
 };
 
-// Copies and decodes for a thread of LOADING_THREADS. It decodes just the chunks that it copied, so its own
-// wait for its copies is enough.
+// Copies and decodes for a thread of LOADING_THREADS. The thread decodes only the chunks that it
+// copied, so its own wait for its copies is enough.
 struct TileLoader {
     const uint8_t* k;  // row 0 of this head
     const uint8_t* v;
@@ -47,7 +47,7 @@ struct TileLoader {
     FusedShared& shared;
     int thread;
 
-    // Starts the copies of a tile; a group of its own also where there is no such tile.
+    // Starts the copies of a tile. They are a group of their own, even if there is no such tile.
     __device__ __forceinline__ void start(int tile)
     {
         const int first_key = tile * BLOCK_N;
@@ -66,7 +66,7 @@ struct TileLoader {
         for (int tile = 0; tile < CODE_TILES; ++tile) start(tile);
     }
 
-    // Waits for the copies of a tile, decodes it, and starts those of the tile that takes its place.
+    // Waits for the copies of a tile, decodes it, and starts the copies of the tile that takes its place.
     __device__ __forceinline__ void decode(int tile)
     {
         cp_async_wait<CODE_TILES - 1>();
@@ -100,8 +100,8 @@ public:
     }
 };
 
-// Named barriers between those who load and those who compute, one pair for each tile of halves: 1 and 2 say
-// that a tile is full, 3 and 4 that it is free. Who does not need to wait only arrives (PTX ISA, bar).
+// Named barriers between the threads that load and those that compute, one pair for each tile of halves: 1 and 2 say
+// that a tile is full, 3 and 4 that it is free. A thread that does not need to wait only arrives (PTX ISA, bar).
 #if USE_WARP_SPECIALIZATION
 __device__ __forceinline__ void await_barrier(int barrier)
 {
@@ -115,8 +115,8 @@ __device__ __forceinline__ int full(int tile) { return 1 + tile % HALF_TILES; }
 __device__ __forceinline__ int is_free(int tile) { return 3 + tile % HALF_TILES; }
 #endif
 
-// The queue of USE_PERSISTENT_CTA: how many query tiles have been taken, and how many blocks are done. The last
-// block leaves both at 0 for the next launch.
+// The queue of USE_PERSISTENT_CTA: the number of query tiles that have been taken, and the number
+// of blocks that are done. The last block leaves both at 0 for the next launch.
 #if USE_PERSISTENT_CTA
 __device__ unsigned taken_tiles;
 __device__ unsigned done_blocks;
@@ -134,7 +134,7 @@ struct Problem {
     int seq_len;
 };
 
-// BLOCK_M queries of one head.
+// Computes BLOCK_M queries of one head.
 __device__ __forceinline__ void attend(const Problem& problem, FusedShared& shared, int query_tile, int batch_head)
 {
     const int seq_len = problem.seq_len;
@@ -148,7 +148,7 @@ __device__ __forceinline__ void attend(const Problem& problem, FusedShared& shar
                       PRODUCER_WARPS > 0 ? int(threadIdx.x) - COMPUTE_THREADS : int(threadIdx.x)};
     if (PRODUCER_WARPS == 0 || !computes) loader.start_first();
 
-    // The queries by way of shared memory into the fragments that they stay in; each warp its own rows.
+    // Queries go through shared memory into the fragments in which they stay. Each warp loads its own rows.
     FusedAttention attention;
     if (computes) {
         unsigned char* const staged = shared.halves[0].k;

@@ -25,7 +25,7 @@ constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP;
 using Shared = Tiles<uint8_t>;
 using Keys = ScoreProduct<uint8_t>;
 
-// This thread's part of a tile of values: codes of 16 columns of every 32nd row.
+// This thread's part of a tile of values: the codes of 16 columns of every 32nd row.
 struct ValueCodes {
     static constexpr int ROWS = WARPGROUP * CHUNK_BYTES / HEAD_DIM;  // that the warpgroup loads at a time
     uint4 codes[TILE_KEYS / ROWS];
@@ -33,7 +33,7 @@ struct ValueCodes {
     static __device__ __forceinline__ int row(int i) { return i * ROWS + threadIdx.x % WARPGROUP / (HEAD_DIM / CHUNK_BYTES); }
     static __device__ __forceinline__ int column() { return threadIdx.x % (HEAD_DIM / CHUNK_BYTES) * CHUNK_BYTES; }
 
-    // From row 0 of the tile; rows past the end become zeros.
+    // Loads from row 0 of the tile. Rows past the end become zeros.
     __device__ __forceinline__ void load(const uint8_t* values, int valid_rows)
     {
         #pragma unroll
@@ -42,7 +42,7 @@ struct ValueCodes {
                                            : make_uint4(0, 0, 0, 0);
     }
 
-    // As halves, each chunk of 16 bytes at its swizzled place.
+    // Stores the values as halves, each chunk of 16 bytes at its swizzled place.
     __device__ __forceinline__ void decode(unsigned char* tile) const
     {
         using Place = HalfTile<true, HEAD_DIM>;
@@ -57,7 +57,7 @@ struct ValueCodes {
     }
 };
 
-// A warpgroup: one thread starts the copies of queries and keys, all decode values.
+// The work of a warpgroup: one thread starts the copies of queries and keys, and all decode values.
 __device__ __forceinline__ void produce(Shared& shared, const CUtensorMap& q, const CUtensorMap& k, const uint8_t* values,
                                         int head, int block_query, int tiles, int seq_len)
 {

@@ -24,10 +24,10 @@ __device__ __forceinline__ void for_each_chunk(int thread, Body body)
     }
 }
 
-// Codes in global memory -> halves in shared memory, through registers, 16 codes per load. All loads
-// are issued before the first is used. A missing row holds the values of code 0: finite, which is all
-// that is needed, because what they yield is masked (keys), weighed with 0 (values) or never stored
-// (queries).
+// Copies codes in global memory to halves in shared memory, through registers, 16 codes per load.
+// All loads are issued before the first is used. A missing row has the values of code 0. They are
+// finite, which is enough, because their results are masked (keys), weighed with 0 (values) or
+// never stored (queries).
 template <int ID, int ROWS, int THREADS>
 __device__ __forceinline__ void load_codes(__half* tile, const uint8_t* codes, int valid_rows, int thread)
 {
@@ -45,7 +45,7 @@ __device__ __forceinline__ void load_codes(__half* tile, const uint8_t* codes, i
     });
 }
 
-// The same, the plain way: one code per load, one half per store.
+// Copies in the plain way: one code per load, one half per store.
 template <int ID, int ROWS, int THREADS>
 __device__ __forceinline__ void load_codes_one_by_one(__half* tile, const uint8_t* codes, int valid_rows, int thread)
 {
@@ -55,8 +55,8 @@ __device__ __forceinline__ void load_codes_one_by_one(__half* tile, const uint8_
     });
 }
 
-// Codes in global memory -> the same codes in shared memory (`raw`: [ROWS, HEAD_DIM] bytes, no
-// padding), asynchronously. The caller commits and waits.
+// Copies codes in global memory to the same codes in shared memory (`raw`: [ROWS, HEAD_DIM] bytes,
+// no padding), asynchronously. The caller commits and waits.
 template <int ROWS, int THREADS>
 __device__ __forceinline__ void start_copy_of_codes(uint8_t* raw, const uint8_t* codes, int valid_rows, int thread)
 {
@@ -66,8 +66,8 @@ __device__ __forceinline__ void start_copy_of_codes(uint8_t* raw, const uint8_t*
     });
 }
 
-// Codes in shared memory -> halves in shared memory. Each thread decodes exactly the chunks that it
-// copied itself, so its own cp_async_wait is enough before this call: no barrier.
+// Decodes codes in shared memory to halves in shared memory. Each thread decodes exactly the chunks
+// that it copied itself, so its own cp_async_wait before this call is enough, without a barrier.
 template <int ID, int ROWS, int THREADS>
 __device__ __forceinline__ void decode_copied_codes(__half* tile, const uint8_t* raw, int thread)
 {
@@ -77,13 +77,13 @@ __device__ __forceinline__ void decode_copied_codes(__half* tile, const uint8_t*
     });
 }
 
-// So many halves as one word: 2, 4 or 8.
+// The word that has this number of halves: 2, 4 or 8.
 template <int HALVES> struct HalvesWord;
 template <> struct HalvesWord<2> { using Type = unsigned; };
 template <> struct HalvesWord<4> { using Type = uint2; };
 template <> struct HalvesWord<8> { using Type = uint4; };
 
-// Halves in global memory -> halves in shared memory, VEC of them per load. A missing row is filled with zeros.
+// Copies halves in global memory to halves in shared memory, VEC of them per load. A missing row is filled with zeros.
 template <int ROWS, int VEC, int THREADS>
 __device__ __forceinline__ void load_halves(__half* tile, const __half* halves, int valid_rows, int thread)
 {

@@ -31,7 +31,7 @@ class WarpAttention {
 public:
     static constexpr int STATE_FLOATS = Output::STATE_FLOATS;
 
-    // `queries`: shared memory, ROWS rows starting at a multiple of 8.
+    // Begins with `queries`, which are ROWS rows of shared memory from a multiple of 8 on.
     __device__ __forceinline__ void begin(unsigned queries)
     {
         #pragma unroll
@@ -68,7 +68,7 @@ public:
     }
 
 private:
-    // S = Q K^T, in raw units.
+    // Computes S = Q K^T, in raw units.
     __device__ __forceinline__ void score(Scores& scores, unsigned keys) const
     {
         #pragma unroll
@@ -81,7 +81,7 @@ private:
         for (int d = 0; d < HEAD_DIM; d += MMA_K) {
             #pragma unroll
             for (int n = 0; n < N_TILES; n += 2) {
-                // Keys are rows of the tile and columns of K^T, so their fragments are plain loads.
+                // Keys are rows of the tile and columns of K^T, so plain loads give their fragments.
                 uint32_t k[4];
                 ldmatrix(k, keys + Tile::offset(n * MMA_N + lane() / 16 * 8 + lane() % 8, d + lane() / 8 % 2 * 8));
                 #pragma unroll
@@ -93,7 +93,7 @@ private:
         }
     }
 
-    // O += P V
+    // Adds P V to O.
     __device__ __forceinline__ void accumulate(const Scores& weights, unsigned values)
     {
         #pragma unroll
@@ -103,7 +103,7 @@ private:
             for (int m = 0; m < M_TILES; ++m) pack_weights(p[m], weights[m][n], weights[m][n + 1]);
             #pragma unroll
             for (int d = 0; d < D_TILES; d += 2) {
-                // Keys are what this product sums over: they go along the rows of B, hence transposed.
+                // This product sums over keys, which go along the rows of B, so they are loaded transposed.
                 uint32_t v[4];
                 ldmatrix_transposed(v, values + Tile::offset(n * MMA_N + lane() % 16, d * MMA_N + lane() / 16 * 8));
                 #pragma unroll

@@ -49,7 +49,7 @@ constexpr int WARPS_PER_GROUP = WARPGROUP / WARP_SIZE;
 using Softmax = RegisterSoftmax<1, TILE_KEYS>;
 using Output = RegisterOutput<1, TILE_KEYS>;
 
-// S = Q K^T on f16 or on e4m3: HEAD_DIM elements a row.
+// Computes S = Q K^T on f16 or e4m3, with HEAD_DIM elements a row.
 template <typename Element>
 struct ScoreProduct {
     static constexpr int ROW_BYTES = HEAD_DIM * int(sizeof(Element));
@@ -82,7 +82,7 @@ struct Tiles {
     Ring<STAGES> v_ring;
     uint64_t q_full;
 
-    // One thread, before a barrier of the block. Keys come by TMA, values from as many threads as fill.
+    // One thread calls it, before a barrier of the block. TMA brings keys, and value_fillers threads bring values.
     __device__ __forceinline__ void init(int value_fillers)
     {
         k_ring.init(1, ROW_GROUPS * WARPS_PER_GROUP);
@@ -103,7 +103,7 @@ constexpr uint64_t DESCRIPTOR_NEXT_16_VALUES = MMA_K * VALUE_ROW_BYTES >> 4;
 
 using Weights = uint32_t[TILE_KEYS / MMA_K][4];
 
-// Starts O += P V.
+// Starts adding P V to O.
 __device__ __forceinline__ void start_output(Output& output, const Weights& weights, uint64_t values)
 {
     wgmma_fence();
@@ -197,7 +197,7 @@ __device__ __forceinline__ void consume(Tiles<Element>& shared, Softmax& softmax
     keep_order(output.values[0]);
 }
 
-// Among all threads that compute.
+// Waits for all threads that compute.
 __device__ __forceinline__ void synchronize_consumers()
 {
     asm volatile("bar.sync 15, %0;" :: "n"(CONSUMERS * WARPGROUP) : "memory");

@@ -33,7 +33,7 @@ impl CompilerRequest {
             .try_for_each(|choice| toolchain::find_choice(choice, cache).map(drop))
     }
 
-    /// Sets the compilers of a change, and its base where a compiler makes one.
+    /// Sets the compilers of a change. If a compiler makes the base, sets the base, too.
     ///
     /// # Errors
     /// Usage or environment, if baselines or acceptances cannot be read.

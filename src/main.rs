@@ -1,4 +1,4 @@
-//! The program: a command in, an exit code out.
+//! The program: takes a command, and ends with an exit code.
 
 use clap::Parser;
 use gatekeeper::cli::{BaselineCommand, CacheCommand, Cli, Command, ToolchainCommand};

@@ -1,12 +1,24 @@
 //! Decides which launches of two captures are the same launch, and gives the base's kernels and launches the names of
 //! head's.
 //!
-//! Nothing in a capture says which launch of one program run corresponds to which of another. Kernels of a program are
-//! paired first, in four rounds: by the same normalised name with launches of the same sizes, by the same normalised
-//! name, and then twice more by the name without the arguments of a template. The launches of two paired kernels are
-//! paired afterwards, in the order of launching: first those that can reach memory of the same sizes, then the rest. A
-//! pair may still have memory that cannot be compared; the caller finds that out. Kernels and launches without a
-//! partner get names that nothing else has.
+//! Nothing in a capture says which launch of one program run corresponds to which of another: addresses differ, and a
+//! newer version may launch more kernels or others. Kernels of a program are paired first, in four rounds from the
+//! nearest likeness to the most distant:
+//!
+//! 1. the same normalised name, and launches of the same sizes
+//! 2. the same normalised name
+//! 3. the same name without the arguments of a template, and launches of the same sizes
+//! 4. the same name without the arguments of a template
+//!
+//! In each round, each of the base's kernels that is still alone takes the first kernel of head that is also alone. The
+//! launches of two paired kernels are paired afterwards, in the order of launching: first those that can reach memory
+//! of the same sizes, then the rest. Every kernel and every launch has at most one partner. Those without one get names
+//! that nothing else has.
+//!
+//! A pair says that two launches are to be compared, and not that they can be: the caller finds out whether their
+//! memory allows it. Two launches of the same sizes that a program makes in the other order are paired with each
+//! other's partner. Two instances of one template can be paired wrongly in the last two rounds, if their names differ
+//! in both captures.
 
 use super::{called, name, with_name};
 use model::{Callable, Case, CaseId, Plan, Unit, UnitId};
@@ -15,7 +27,7 @@ use std::collections::BTreeSet;
 /// The sizes of the memory that a launch can reach, in bytes, ordered by address.
 type Sizes = Vec<usize>;
 
-/// Tells whether a kernel of head's is near to one of the base's.
+/// Returns true if a kernel of head's is near to one of the base's.
 type Nearness<'a> = dyn Fn(&Kernel, &Kernel) -> bool + 'a;
 
 /// A kernel of a capture, with its launches.
@@ -25,8 +37,8 @@ struct Kernel<'a> {
     launches: Vec<(&'a Case, Sizes)>,
 }
 
-/// Gives units and cases of a base the ids of those of head's that they are to be compared with. Units and cases
-/// without a partner get ids that head does not have.
+/// Gives the base's units and cases the ids of the units and cases of head's that they are compared with. Those without
+/// a partner get ids that head does not have.
 pub fn use_ids_of_head(head: &Plan, base: &mut Plan) {
     let (ours, theirs) = (kernels(head), kernels(base));
     let partners = pair(&ours, &theirs);

@@ -1,4 +1,4 @@
-//! `init`: a gates.yaml for what is there.
+//! `init`: writes a gates.yaml for the kernels of a directory.
 
 use super::capture::run_captured;
 use super::{counted, remark, run, say};
@@ -43,7 +43,7 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
         Tree::find(root)
     };
     tree.narrow(root, &asked.paths)?;
-    // It runs first: what is wrong with it is known in seconds, and compiling may take minutes.
+    // The program runs first, because its mistakes show in seconds, and compiling may take minutes.
     let launched = args.program.then(|| capture_program(args)).transpose()?;
     let launched = launched.as_ref().map(|(program, _)| program);
     if tree.is_empty()
@@ -87,7 +87,7 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
         return draft.leave_for_author(&blocks);
     }
     if draft.existing.is_none() {
-        // Another `init` may have written it meanwhile: nothing of others is overwritten.
+        // Another `init` may have written the file meanwhile, and nothing of it is overwritten.
         create(path)?;
     }
     draft.write(&blocks)?;
@@ -105,7 +105,8 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
     Ok(Exit::Held)
 }
 
-/// Launches of each kernel that are captured: their sizes may differ.
+/// The number of launches of each kernel that are captured. There are several, because their sizes
+/// may differ.
 const LAUNCHES: u32 = 8;
 
 /// Captures the first launches of each kernel of a program. The directory holds their memory.
@@ -136,7 +137,7 @@ fn capture_program(args: &InitArgs) -> Result<(ProgramLaunches, TemporaryDir)> {
     Ok((program, out))
 }
 
-/// Writes a file with the program in it, for kernels that no source here has.
+/// Writes a gates file that has the program in it, for kernels that no source here has.
 fn gate_program(args: &InitArgs, path: &Path, root: &Path, symbols: &[&str]) -> Result<Exit> {
     if args.append {
         return Err(Error::usage(
@@ -159,8 +160,11 @@ fn gate_program(args: &InitArgs, path: &Path, root: &Path, symbols: &[&str]) -> 
     Ok(Exit::Held)
 }
 
+/// Refuses an option that runs a command if this is CI, where a pull request can change that
+/// command.
+///
 /// # Errors
-/// Usage, in CI: a command that a pull request can change is nothing to learn from there.
+/// Usage, in CI.
 fn refuse_in_ci(option: &str) -> Result<()> {
     let ci = std::env::var("CI").unwrap_or_default();
     if matches!(ci.as_str(), "" | "0" | "false") {
@@ -181,7 +185,7 @@ fn learn_build(args: &InitArgs, root: &Path, asked: &mut Asked) -> Result<Tree> 
     Ok(tree)
 }
 
-/// The file to write, and the sources and settings that the arguments name.
+/// Returns the file to write, and the sources and settings that the arguments name.
 fn asked(args: &InitArgs) -> Result<(PathBuf, Asked)> {
     let is_gates = |path: &&PathBuf| {
         let extension = path.extension().and_then(|extension| extension.to_str());
@@ -217,7 +221,8 @@ fn asked(args: &InitArgs) -> Result<(PathBuf, Asked)> {
 
 const SCHEMA: &str = "gates.schema.json";
 
-/// Writes the schema that the first line of gates.yaml names. One that is there stays, as an earlier `init` wrote it.
+/// Writes the schema that the first line of gates.yaml names. A schema that exists stays, because an earlier `init`
+/// wrote it.
 fn write_schema(root: &Path) -> Result<()> {
     let path = root.join(SCHEMA);
     if path.exists() {
@@ -228,12 +233,12 @@ fn write_schema(root: &Path) -> Result<()> {
     super::write_file(&path, &format!("{schema}\n"))
 }
 
-/// What is there, and the file that is made of it.
+/// The kernels that were found, and the file that is made of them.
 struct Draft<'a> {
     args: &'a InitArgs,
     path: &'a Path,
     root: &'a Path,
-    /// With `--append`, the file as it is.
+    /// The file that `--append` adds to.
     existing: Option<Existing>,
     survey: Survey,
 }
@@ -256,7 +261,8 @@ impl Draft<'_> {
         )
     }
 
-    /// Writes the file. One that is there keeps its text, and is left as it is if the whole would be wrong.
+    /// Writes the file. A file that exists keeps its text, and is not changed at all if the result would be
+    /// incorrect.
     fn write(&self, blocks: &Blocks) -> Result<()> {
         let Some(existing) = &self.existing else {
             let text = init::head(&self.survey, self.args.arch, self.args.program) + &blocks.text;
@@ -270,9 +276,9 @@ impl Draft<'_> {
         super::write_file(self.path, &text)
     }
 
-    /// Runs the file once, with what is new in it. What fails there becomes a comment: the call may be at fault, or the
-    /// kernel, and only the author knows. A kernel with findings stays if the program's own launch has some, too: then
-    /// the call is not at fault. Returns the headline.
+    /// Runs the file once, with the new kernels in it, and returns the headline. A kernel that fails becomes a comment:
+    /// the call may be at fault, or the kernel, and only the author knows. A kernel with
+    /// findings stays if the program's own launch has some, too: then the call is not at fault.
     fn run(&mut self, blocks: &mut Blocks) -> Result<String> {
         for _ in 0..2 {
             let names = blocks.called.iter().map(|kernel| kernel.name.clone());
@@ -324,7 +330,8 @@ impl Draft<'_> {
         }
     }
 
-    /// Where no call is known, a file of gates would ask nothing: what is known goes to another file.
+    /// Writes what is known of the kernels to another file, because a file of gates without any known
+    /// call would check nothing.
     fn leave_for_author(&self, blocks: &Blocks) -> Result<Exit> {
         let open = counted(blocks.todo.len(), "kernel");
         if self.existing.is_some() {
@@ -359,7 +366,7 @@ impl Draft<'_> {
         }
     }
 
-    /// `missing: the calls of gather and by_union`, and headers.
+    /// Returns a line such as `missing: the calls of gather and by_union`, and the missing headers.
     fn missing(&self, blocks: &Blocks) -> String {
         let names = &blocks.todo;
         let more = names.len().saturating_sub(NAMED);
@@ -435,18 +442,18 @@ fn doubt(name: &str, has_own_findings: bool, verdicts: &[Verdict]) -> Option<Str
             && verdict.subject.kernel() == name
             && !(has_own_findings && matches!(verdict.reason, Reason::Findings { .. }))
     })?;
-    // The call may be at fault: what its checks find is none of the kernel's findings.
+    // The call may be at fault, so findings of these checks do not count as the kernel's.
     let code = failed.reason.code().replace("findings", "memory and races");
     Some(format!(
         "a run of it as it is called here does not pass: {code}"
     ))
 }
 
-/// A file to which kernels are added.
+/// A file of gates to which kernels are added.
 struct Existing {
     text: String,
     names: BTreeSet<String>,
-    /// Source and entry of each kernel.
+    /// The source and the entry of each kernel in the file.
     entries: BTreeSet<(String, String)>,
 }
 
@@ -493,7 +500,7 @@ impl Existing {
                 .contains(&(kernel.source.clone(), without_spaces(name)))
     }
 
-    /// Returns the text with these blocks at the end of its kernels. All that was there stays as it was.
+    /// Returns the text with these blocks after its last kernel. The rest stays as it was.
     fn with(&self, blocks: &str) -> String {
         let starts = std::iter::once(0).chain(self.text.match_indices('\n').map(|(at, _)| at + 1));
         let lines: Vec<(usize, &str)> = starts
@@ -538,7 +545,7 @@ impl Existing {
     }
 }
 
-/// Larger files of gates are written by nobody.
+/// The size of the largest file of gates that is read, in bytes. Nobody writes larger ones.
 const MOST_TEXT: u64 = 16 << 20;
 
 fn without_spaces(name: &str) -> String {
@@ -569,7 +576,8 @@ fn survey(
     Ok(survey)
 }
 
-/// The header, who asks for it, and how to get it.
+/// Returns the lines about a missing header: its name, the sources that include it, and how to get
+/// it.
 fn missing_lines(missing: &MissingHeader, survey: &Survey) -> String {
     let mut text = format!(
         "missing header: {}, for {}\n",
@@ -583,7 +591,7 @@ fn missing_lines(missing: &MissingHeader, survey: &Survey) -> String {
     text
 }
 
-/// The first few names of a list.
+/// The number of names that a list shows.
 const NAMED: usize = 3;
 
 fn askers(missing: &MissingHeader) -> String {
@@ -611,7 +619,8 @@ fn remedies(missing: &MissingHeader) -> Vec<String> {
     install.chain([name]).collect()
 }
 
-/// A file that lists nothing would be in the way of the next `init`.
+/// Reports that no kernel was found, and writes no file, which would be in the way of the next
+/// `init`.
 fn nothing_compiles(survey: &Survey, missing: &[MissingHeader]) -> Error {
     let names: Vec<String> = missing
         .iter()
@@ -676,7 +685,8 @@ fn no_directory(path: &Path) -> Error {
     .help("create the directory first")
 }
 
-/// `create_new` in addition to the look before: two at once must not overwrite each other.
+/// Creates a file. `create_new` is used in addition to the earlier check, because two processes
+/// must not overwrite each other's file.
 fn create(path: &Path) -> Result<File> {
     let file = OpenOptions::new().write(true).create_new(true).open(path);
     file.map_err(|error| match error.kind() {

@@ -1,4 +1,4 @@
-//! `replay`: runs captured launches again.
+//! `replay`: runs captured launches again, and judges them.
 
 use super::progress::Progress;
 use super::run::{empty_out, write_out};

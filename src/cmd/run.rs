@@ -170,7 +170,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// With `--changed`, loads the cases again whose kernel differs from the revision's, and all programs; `None` if
+    /// Loads the cases again whose kernel differs from the revision of `--changed`, and all programs. Returns `None` if
     /// there are none.
     fn keep_changed(&self, loaded: Loaded) -> Result<Option<Loaded>> {
         let Some(revision) = &self.args.changed else {
@@ -276,7 +276,7 @@ impl<'a> Run<'a> {
         printed: Printed,
     ) -> Result<()> {
         let history = history::load_next_to(&self.args.config.config);
-        // How the kernels of compiled files were matched.
+        // This is how the kernels of compiled files were matched.
         let kernels = self.asked.lay_out();
         let input = ReportInput {
             history: history.as_ref(),
@@ -403,7 +403,7 @@ pub(super) fn empty_out(out: &Path) -> Result<()> {
     remove_earlier(out)
 }
 
-/// Filters for the cases of `loaded` whose kernel differs from the revision's.
+/// Returns filters for the cases of `loaded` whose kernel differs from the revision's.
 fn changed_cases(
     revision: &str,
     loaded: &Loaded,

@@ -1,4 +1,4 @@
-//! Built-in kernels: their cases, and how one of them is timed. What they compute is never looked at.
+//! Makes and times cases of built-in kernels. What these kernels compute is never looked at.
 
 use build::Artifact;
 use model::{

@@ -1,4 +1,4 @@
-//! The checklist of `doctor`, for people and for programs.
+//! Lays out the checklist of `doctor`, for people and for programs.
 
 use crate::doctor::peaks::{Kernel, Measured};
 use crate::doctor::{
@@ -71,7 +71,7 @@ pub fn text(items: &[Item]) -> String {
     for item in items {
         let mut lines = lines_of(&item.facts);
         for problem in &item.problems {
-            // Where another state is worse, the ones that are not keep their word.
+            // If the item is in a worse state because of another problem, this one keeps its own word.
             let word = if problem.state() == item.state() {
                 String::new()
             } else {

@@ -163,7 +163,7 @@ fn free_bytes(dir: &Path) -> Option<u64> {
     Some(about.blocks_available() * about.fragment_size())
 }
 
-/// Returns whether reports can be written to the directory, or whether it can be made.
+/// Finds out whether reports can be written to the directory, or whether it can be made.
 fn output(dir: &Path) -> OutputSeen {
     let there = std::env::current_dir().map(|here| here.join(dir));
     let there = there.unwrap_or_else(|_| dir.to_owned());
@@ -187,15 +187,15 @@ fn output(dir: &Path) -> OutputSeen {
 const EMPTY: &str = "extern \"C\" __global__ void empty() {}\n";
 const EMPTY_FILE: &str = "empty.cu";
 
-/// Known by every compiler since CUDA 11.8.
+/// An architecture that every compiler since CUDA 11.8 knows.
 const USUAL: Arch = Arch {
     major: 9,
     minor: 0,
     suffix: None,
 };
 
-/// Returns the parts of a compiler, and whether an empty kernel passes through all of them and the host compiler, as a
-/// kernel of gates.yaml would.
+/// Returns the parts of a compiler. Also finds out whether an empty kernel passes through all of them and the host
+/// compiler, as a kernel of gates.yaml would.
 fn compiler(
     toolchain: &Toolchain,
     cache: &Cache,

@@ -91,7 +91,7 @@ pub struct CompilerSeen {
     pub host_compiler: String,
     pub host_version: String,
     pub parts: Vec<Part>,
-    /// For which architecture an empty kernel was compiled.
+    /// The architecture for which an empty kernel was compiled.
     pub tried: String,
     /// The error, if this step failed.
     #[serde(skip)]
@@ -171,7 +171,7 @@ pub enum Facts<'a> {
     Peak(&'a Measured),
 }
 
-/// How far a run gets. The worst state is the last.
+/// A state says how far a run gets. The worst state is the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -226,7 +226,7 @@ problems! {
     NoDisassembler = "no-disassembler" Limited,
     NotConfined(Support) = "not-confined" Limited,
     NoGpu { why: String } = "no-gpu" Limited,
-    /// `--require-gpu` was given.
+    /// There is no GPU, and `--require-gpu` was given.
     NoRequiredGpu { why: String } = "no-gpu" Broken,
     DriverBroken { why: String } = "driver-broken" Broken,
     DriverTooOld { why: String, supports: u32 } = "driver-too-old" Broken,

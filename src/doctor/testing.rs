@@ -1,4 +1,4 @@
-//! Descriptions of machines for tests.
+//! Describes machines for the tests of the doctor.
 
 use super::*;
 use crate::doctor::peaks::Kernel;

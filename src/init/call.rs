@@ -1,4 +1,4 @@
-//! Everything that is known of a kernel's call and of its result.
+//! Describes what is known of a kernel's call and of its result.
 
 use super::sizes::{Dim, Product};
 use build::inventory::Pointee;
@@ -6,10 +6,10 @@ use model::{Role, ScalarType};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Integers of inputs are below it: they may be indices.
+/// The integers of made-up inputs are below this number, because they may be indices.
 pub const SMALL: u64 = 8;
 
-/// A call of a kernel. Expressions are those of gates.yaml, over the dimensions.
+/// A call of a kernel. Its expressions are written as in gates.yaml, over the dimensions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     pub dims: Vec<Dim>,
@@ -21,7 +21,7 @@ pub struct Call {
     pub captured: Captured,
     /// A limit on the error of its outputs.
     pub max_err: ErrorLimit,
-    /// What gives the same.
+    /// The reference that gives what the kernel gives, if one was found.
     pub reference: Option<ReferenceMatch>,
 }
 
@@ -51,25 +51,25 @@ impl Call {
     }
 }
 
-/// What only a program says of a call.
+/// The facts about a call that only a run of the program can tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
     pub cluster: Option<[u32; 3]>,
     pub cooperative: bool,
-    /// Sizes of its other shapes, by the names of the first.
+    /// The sizes of its other shapes, each with the names of the first shape.
     pub shapes: Vec<Vec<Dim>>,
-    /// Calls with other sizes, of which no shape is written.
+    /// The number of calls with other sizes for which no shape is written.
     pub others: usize,
-    /// Why the simulator did not tell how far it reaches.
+    /// The reason why the simulator did not tell how far the call reaches.
     pub unobserved: Option<String>,
     /// Whether the simulator has findings in a launch of the program, over the program's own memory.
     pub has_findings: bool,
 }
 
-/// A kernel whose call is not known.
+/// A kernel whose call is not known, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownCall {
-    /// What is missing, as a part of a sentence.
+    /// The missing fact, as a part of a sentence.
     pub why: String,
     /// The grid and the block, if the sources or the program tell them.
     pub launch: Option<(Vec<String>, Vec<String>)>,
@@ -91,7 +91,7 @@ pub enum Argument {
     Number {
         name: String,
         of: ScalarType,
-        /// An expression; `None` for a number that is made up.
+        /// The value as an expression, or `None` if the number is made up.
         value: Option<String>,
     },
 }
@@ -102,7 +102,7 @@ pub struct Tensor {
     pub role: Role,
     pub pointee: Pointee,
     pub size: Product,
-    /// How inputs of integers are filled.
+    /// The rule by which integers of the input are filled.
     pub integers: Integers,
 }
 
@@ -111,7 +111,7 @@ pub struct Tensor {
 pub struct Integers {
     pub low: i64,
     pub high: i64,
-    /// The values of a program, one by one. Empty if bounds say enough.
+    /// The values that the program has, one by one. It is empty if the bounds say enough.
     pub values: Vec<i64>,
 }
 
@@ -126,7 +126,8 @@ impl Default for Integers {
 }
 
 impl Integers {
-    /// Leaves what suits another call of the kernel, too.
+    /// Keeps the integers that also suit another call of the kernel: the bounds that both have, and
+    /// the values if they are the same.
     pub fn meet(&mut self, other: &Self) {
         let (low, high) = (self.low.max(other.low), self.high.min(other.high));
         if low <= high {
@@ -138,13 +139,13 @@ impl Integers {
     }
 }
 
-/// A reference that gives what the kernel does.
+/// A reference that gives the same output as the kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReferenceMatch {
     pub name: &'static str,
-    /// The keys that gates.yaml says. Those without a value are left out there.
+    /// The keys that gates.yaml has for the reference. Keys without a value are left out there.
     pub keys: Vec<(&'static str, Value)>,
-    /// Its dimensions of each tensor, as expressions.
+    /// The dimensions that the reference takes each tensor to have, as expressions.
     pub shapes: BTreeMap<String, Vec<String>>,
     pub max_err: f64,
 }

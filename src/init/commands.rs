@@ -1,5 +1,6 @@
-//! Reads how a build compiles its sources, from its `compile_commands.json` or from the calls of nvcc that were recorded:
-//! directories of headers, macros, and what else changes a kernel's code. Only the paths of directories are looked at.
+//! Reads how a build compiles its sources, from its `compile_commands.json` or from recorded calls of nvcc: directories
+//! of headers, macros, and every other option that changes a kernel's code. Only the paths of directories are looked
+//! at.
 
 use build::inventory::Compilation;
 use serde::Deserialize;
@@ -10,10 +11,10 @@ use system::{files, sources};
 /// The commands of a build, by the source that each compiles.
 #[derive(Clone, Debug, Default)]
 pub struct Commands {
-    /// The file, relative to the root, or the build that was recorded.
+    /// The path of the file relative to the root, or the build that was recorded.
     pub origin: String,
     by_source: BTreeMap<String, Compilation>,
-    /// Sources that are not below the root.
+    /// The sources that are not below the root.
     pub outside: BTreeSet<PathBuf>,
 }
 
@@ -21,15 +22,15 @@ pub struct Commands {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedCall {
     pub dir: PathBuf,
-    /// The compiler comes first.
+    /// The words of the call. The compiler is the first one.
     pub words: Vec<String>,
 }
 
-/// Where builds leave it, by CMake's own habits: linked into the root, or in the directory of the build.
+/// The places where CMake leaves the file: linked into the root, or in the directory of the build.
 const PATHS: [&str; 2] = ["compile_commands.json", "build/compile_commands.json"];
 const MOST_BYTES: u64 = 256 << 20;
 const MOST_OPTION_BYTES: u64 = 1 << 20;
-/// Files of options that name others.
+/// The depth to which files of options may name other such files.
 const MOST_NESTED: usize = 8;
 
 /// A command of `compile_commands.json`. It names its source itself.
@@ -41,10 +42,10 @@ struct DatabaseEntry {
 }
 
 impl Commands {
-    /// `None` where there is none.
+    /// Finds and reads the file of a repository. Returns `None` if there is none.
     ///
     /// # Errors
-    /// Why the file cannot be used, with its path.
+    /// Says why the file cannot be used, with its path.
     pub fn find(root: &Path) -> Option<Result<Self, String>> {
         let is_there = |path: &&&str| std::fs::symlink_metadata(root.join(path)).is_ok();
         let path = PATHS.iter().find(is_there)?;
@@ -69,7 +70,7 @@ impl Commands {
         Ok(Self::from_calls(&root, path.to_owned(), &calls))
     }
 
-    /// Makes them of recorded calls: of each call all of its CUDA sources.
+    /// Makes the commands from recorded calls. Each call stands for all of its CUDA sources.
     pub fn from_calls(root: &Path, origin: String, calls: &[RecordedCall]) -> Self {
         let root = whole(root);
         let mut found = Self {
@@ -80,7 +81,7 @@ impl Commands {
             let reader = CommandReader::read(&root, &call.dir, call.words.clone());
             for source in &reader.sources {
                 let source = call.dir.join(source);
-                // Where several targets compile a source, the first stands for all.
+                // If several targets compile a source, the first one counts.
                 if let Some(source) = within(&root, &source) {
                     let known = found.by_source.entry(source);
                     known.or_insert_with(|| reader.found.clone());
@@ -92,7 +93,7 @@ impl Commands {
         found
     }
 
-    /// Paths of the sources, relative to the root.
+    /// Returns the paths of the sources, relative to the root.
     pub fn sources(&self) -> impl Iterator<Item = &String> {
         self.by_source.keys()
     }
@@ -108,7 +109,7 @@ pub fn whole(root: &Path) -> PathBuf {
     std::fs::canonicalize(&absolute).unwrap_or(absolute)
 }
 
-/// A path as gates.yaml has it, where it is in the repository.
+/// Returns a path as gates.yaml writes it, or `None` if it is outside the repository.
 pub fn within(root: &Path, path: &Path) -> Option<String> {
     let plain = sources::plain(path);
     let plain = std::fs::canonicalize(&plain).unwrap_or(plain);
@@ -119,7 +120,7 @@ pub fn within(root: &Path, path: &Path) -> Option<String> {
     })
 }
 
-/// Options whose value a kernel's code depends on, and by what name gates.yaml takes each.
+/// The options with a value on which a kernel's code depends.
 const VALUED: [&str; 6] = [
     "std",
     "maxrregcount",
@@ -138,7 +139,7 @@ const PLAIN: [&str; 4] = [
 /// Reads the options of one call of the compiler that change a kernel's code, and its sources.
 struct CommandReader<'a> {
     root: &'a Path,
-    /// Where the command was run.
+    /// The directory in which the command was run.
     dir: &'a Path,
     found: Compilation,
     seen: BTreeSet<String>,
@@ -167,7 +168,7 @@ impl<'a> CommandReader<'a> {
                     let rest = word.strip_prefix(name)?;
                     match rest.strip_prefix('=').unwrap_or(rest) {
                         "" => words.next(),
-                        // `-std` is no value of `-s`, but `-Idir` is one of `-I`.
+                        // `-std` does not give a value to `-s`, but `-Idir` gives one to `-I`.
                         value if name.len() <= 2 || rest.starts_with('=') => Some(value.to_owned()),
                         _ => None,
                     }
@@ -182,7 +183,7 @@ impl<'a> CommandReader<'a> {
             } else if let Some(name) = value_of(&["-U", "--undefine-macro"]) {
                 self.found.define.retain(|(known, _)| *known != name);
             } else if value_of(&["-include", "--pre-include"]).is_some() {
-                // A file that comes before the source is none.
+                // A file that is included before the source is not a source itself.
             } else if let Some(file) = value_of(&["--options-file", "-optf", "@"]) {
                 let text = files::read_text(&self.dir.join(file), MOST_OPTION_BYTES);
                 if let Ok(text) = text
@@ -195,7 +196,7 @@ impl<'a> CommandReader<'a> {
                 if word.starts_with('-') && PLAIN.contains(&name) {
                     self.add_flag(word.clone());
                 }
-                // CMake compiles sources of its own to learn what the compiler is.
+                // CMake compiles sources of its own to find out which compiler it has.
                 let is_probe = word.contains("CMakeCUDACompiler");
                 let is_source = matches!(sources::extension(&word), "cu" | "cuh");
                 if !word.starts_with('-') && is_source && !is_probe {
@@ -218,7 +219,8 @@ impl<'a> CommandReader<'a> {
         }
     }
 
-    /// The compiler knows its own headers, and what is not there is not needed.
+    /// Adds a directory of headers. The compiler knows its own, and a directory that does not exist
+    /// is not needed.
     fn add_directory(&mut self, dir: &str) {
         let path = self.dir.join(dir);
         let mut above = path.ancestors();
@@ -232,7 +234,7 @@ impl<'a> CommandReader<'a> {
     }
 }
 
-/// Splits a line into words as a shell does, which puts nothing into them.
+/// Splits a line into words as a shell does, without expanding anything.
 fn split_words(line: &str) -> Vec<String> {
     shlex::split(line).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Headers that the repository lacks, and where else they are looked for.
+//! Finds headers that the repository lacks in other places of this machine.
 
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -11,16 +11,17 @@ const VARIABLES: [&str; 2] = ["CPATH", "CPLUS_INCLUDE_PATH"];
 /// Variables that name the directory of a toolkit.
 const HOMES: [&str; 2] = ["CUDA_HOME", "CUDA_PATH"];
 
-/// Directories of headers outside the repository, in the order in which they are asked.
+/// Directories of headers outside the repository, in the order in which they are searched.
 #[derive(Clone, Debug, Default)]
 pub struct Elsewhere {
     dirs: Vec<PathBuf>,
-    /// The places that were looked at, as a message names them.
+    /// The places that were searched, as a message names them.
     pub looked_in: Vec<String>,
 }
 
 impl Elsewhere {
-    /// `major`: the compiler's release. Packages for another one have headers that may not suit it.
+    /// Finds the directories. `major` is the compiler's release, because packages for another
+    /// release have headers that may not fit it.
     pub fn find(major: &str) -> Self {
         let mut found = Self::default();
         for name in VARIABLES {
@@ -51,7 +52,7 @@ impl Elsewhere {
                 }
             }
         }
-        // nvcc may be another one than that of this toolkit, and lack its libraries.
+        // nvcc may come from elsewhere than this toolkit, and then lacks its libraries.
         for name in HOMES {
             if let Some(home) = std::env::var_os(name).map(PathBuf::from)
                 && home.is_absolute()
@@ -65,7 +66,7 @@ impl Elsewhere {
 
     pub fn directory_of(&self, header: &str) -> Option<&Path> {
         let header = Path::new(header);
-        // Another path is not the header's place below a directory of headers.
+        // Only a plain relative path says where the header is below a directory of headers.
         let mut parts = header.components();
         let is_below = parts.all(|part| matches!(part, Component::Normal(_)));
         let found = self
@@ -77,10 +78,11 @@ impl Elsewhere {
     }
 }
 
-/// A python may take long to start from a network's file system.
+/// The deadline for Python, which may take long to start from a network's file system.
 const DEADLINE: Duration = Duration::from_secs(60);
 const MOST_OUTPUT: u64 = 1 << 16;
-/// Packages are found, and not imported: that would run their code, and torch takes seconds.
+/// Finds packages without importing them. An import would run their code, and torch's takes
+/// seconds.
 const ASK: &str = r#"
 import importlib.util, os, site, sysconfig
 for path in [*site.getsitepackages(), site.getusersitepackages()]:
@@ -97,8 +99,8 @@ for package, below in [
 print("headers=" + sysconfig.get_path("include"))
 "#;
 
-/// Asks a python for the directories of packages, and for directories of headers: those of packages, then its own. It
-/// starts outside of the checkout and isolated, and can change nothing.
+/// Asks a Python for the directories of packages, and for directories of headers: first those of packages, then its
+/// own. Python starts outside the checkout and isolated, and can change nothing.
 fn ask(python: &Path) -> [Vec<PathBuf>; 2] {
     let mut command = helper::command(python);
     command.args(["-I", "-B", "-c", ASK]);
@@ -124,8 +126,8 @@ fn ask(python: &Path) -> [Vec<PathBuf>; 2] {
     })
 }
 
-/// `nvidia/cu13/include` of CUDA 13, `nvidia/cublas/include` before it. Where one has a whole toolkit, it comes last: its
-/// own headers would stand in for the compiler's.
+/// Returns the header directories of NVIDIA's packages: `nvidia/cu13/include` for CUDA 13, `nvidia/cublas/include` for
+/// earlier ones. A directory with a whole toolkit comes last, because its headers would replace the compiler's own.
 fn packaged(site: &Path, major: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(site.join("nvidia")) else {
         return Vec::new();

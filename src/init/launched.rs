@@ -1,5 +1,6 @@
-//! Calls of kernels as a program made them: real sizes, values and launches. A program's memory may be one block for many
-//! tensors, so each launch is run again in the simulator, which tells how far it reaches behind each pointer.
+//! Finds calls of kernels as a program made them, with real sizes, values and launches. A program's memory may be one
+//! block for many tensors, so each launch is run again in the simulator, which tells how far the launch reaches behind
+//! each pointer.
 
 use super::Surveyed;
 use super::call::{Argument, Call, ErrorLimit, Integers, Tensor, UnknownCall};
@@ -16,9 +17,9 @@ use model::{Role, ScalarType};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Shapes that one kernel is given. Calls with more sizes are counted in a comment.
+/// The most shapes that one kernel gets. Calls with further sizes are counted in a comment.
 const MOST_SHAPES: usize = 4;
-/// Bytes behind one pointer that are looked at.
+/// The most bytes behind one pointer that are looked at.
 const MOST_BEHIND: u64 = 64 << 20;
 
 /// The launches of a program, with their memory.
@@ -27,10 +28,11 @@ pub struct ProgramLaunches {
     pub contents: Contents,
 }
 
-/// Returns the calls with which a program launched a kernel: what differs between them is a dimension.
+/// Returns the calls with which a program launched a kernel, as one call. Values that differ between
+/// them become dimensions.
 ///
 /// # Errors
-/// What is not known of them, or that there are none.
+/// Says what is not known of the calls, or that there are none.
 pub fn find_call(
     kernel: &ListedKernel,
     origin: &KernelOrigin,
@@ -64,7 +66,8 @@ pub fn find_call(
     Ok(combine(first, calls))
 }
 
-/// Makes one call of several: those that differ in dimensions alone are its shapes, and the others are counted.
+/// Makes one call of several. Calls that differ only in dimensions become its shapes, and the others are
+/// counted.
 fn combine(first: Call, others: impl Iterator<Item = Call>) -> Call {
     let outline = |call: &Call| {
         let mut call = call.clone();
@@ -88,7 +91,7 @@ fn combine(first: Call, others: impl Iterator<Item = Call>) -> Call {
             call.captured.others += 1;
             continue;
         }
-        // What one launch leaves as it is another may write.
+        // A tensor that one launch leaves as it is may be written by another.
         for (tensor, other) in call.tensors_mut().zip(other.tensors()) {
             if other.role != tensor.role {
                 tensor.role = Role::Inout;
@@ -106,7 +109,7 @@ fn combine(first: Call, others: impl Iterator<Item = Call>) -> Call {
     call
 }
 
-/// Takes out the dimensions that are needless: numbers of a launch that are the same in all shapes, and sizes of tensors
+/// Removes dimensions that are not needed: numbers of a launch that are the same in all shapes, and sizes of tensors
 /// that are products of others.
 fn close(call: &mut Call) {
     let shapes = call.captured.shapes.iter().chain([&call.dims]).cloned();
@@ -172,7 +175,7 @@ fn close(call: &mut Call) {
     call.block = trimmed(std::mem::take(&mut call.block));
 }
 
-/// Adds a dimension, and returns its name, which none has yet.
+/// Adds a dimension, and returns its name, which no other dimension has.
 fn add_dim(dims: &mut Vec<Dim>, name: &str, value: u64) -> String {
     let mut name = name.to_owned();
     while dims.iter().any(|dim| dim.name == name) || !model::expr::is_identifier(&name) {
@@ -185,7 +188,7 @@ fn add_dim(dims: &mut Vec<Dim>, name: &str, value: u64) -> String {
     name
 }
 
-/// Names of the kernels that the program launched and no source has, each once.
+/// Returns the names of the kernels that the program launched and no source has. Each occurs once.
 pub fn find_others<'a>(kernels: &[Surveyed], captured: &'a Capture) -> Vec<&'a str> {
     let launched = captured.launches().map(|launch| launch.kernel.as_str());
     let mut others: BTreeSet<&str> = launched.collect();
@@ -195,10 +198,11 @@ pub fn find_others<'a>(kernels: &[Surveyed], captured: &'a Capture) -> Vec<&'a s
     others.into_iter().collect()
 }
 
-/// More kernels are not named: the program is captured whole.
+/// The most kernels that are named. With more than these, the program is captured whole.
 const MOST_KERNELS: usize = 12;
 
-/// Writes a file in which the program itself is gated, for kernels that no source here has: of Triton, JAX or a library.
+/// Writes a gates file that judges the program itself, for kernels that no source here has because they come from
+/// Triton, JAX or a library.
 pub fn write_program(command: &[String], symbols: &[&str]) -> String {
     let script = command.iter().find(|word| word.ends_with(".py"));
     let name = script.or(command.first()).map_or("", String::as_str);
@@ -230,7 +234,7 @@ pub fn write_program(command: &[String], symbols: &[&str]) -> String {
 
 const OTHER_PARAMETERS: &str = "the program launched it with other parameters than its source has";
 
-/// Removes what a launch need not say.
+/// Removes the extents that a launch need not state.
 fn trimmed(mut extents: Vec<String>) -> Vec<String> {
     while extents.len() > 1 && extents.last().is_some_and(|extent| extent == "1") {
         extents.pop();
@@ -319,7 +323,7 @@ impl<'a> LaunchReader<'a> {
         Ok(call)
     }
 
-    /// Takes the launch's parameters, and what its pointers lead to.
+    /// Returns the launch's parameters, and the memory that its pointers lead to.
     fn state(
         &self,
         parameters: Vec<Vec<u8>>,
@@ -365,7 +369,7 @@ impl<'a> LaunchReader<'a> {
         found.ok_or_else(|| format!("`{}` leads to no captured memory", part.name))
     }
 
-    /// Returns a tensor to the end of the allocation, or to where the next pointer leads.
+    /// Returns a tensor that ends with the allocation, or where the next pointer leads.
     fn tensor(
         &self,
         part: &KernelInput,
@@ -387,7 +391,8 @@ impl<'a> LaunchReader<'a> {
         if value == 0 {
             return Err(format!("`{}` leads to less than one element", part.name));
         }
-        // Where the same values were there before, nothing has changed, and the type alone says what it may write.
+        // If the same values were there before, nothing has changed, and only the type tells what the launch may
+        // write.
         let mut allocations = self.launch.allocations.iter();
         let has_changes = allocations.any(|allocation| allocation.after.is_some());
         let role = if pointee.is_const || (has_changes && allocation.after.is_none()) {

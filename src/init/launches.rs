@@ -1,8 +1,8 @@
-//! Reads how kernels are called from the text of sources: the launches that they write, the names of sizes, and of a
-//! kernel that nothing launches how it finds its elements.
+//! Reads how kernels are called from the text of sources: the launches that they write, and the names of sizes. For a
+//! kernel that nothing launches, reads how it finds its elements.
 //!
-//! This is no parser of C++. A name stands for its nearest definition before the launch, then for a macro or a constant
-//! of any file. What it cannot follow has no value, and then the call is not known.
+//! This is not a parser of C++. A name stands for its nearest definition before the launch, then for a macro or a
+//! constant of any file. A name that cannot be followed has no value, and then the call is not known.
 
 use super::parts::{InputKind, KernelInput};
 use super::sizes;
@@ -15,39 +15,41 @@ use std::path::Path;
 use std::sync::{LazyLock, Mutex};
 use system::files;
 
-/// Threads of a block where every number is right: callers choose it, or the kernel asks `blockDim`.
+/// The number of threads of a block if any number is right, because callers choose it or the kernel
+/// asks `blockDim`.
 const THREADS: &str = "256";
 const SIDE: &str = "16";
-/// Blocks of a kernel that takes any number of them.
+/// The number of blocks for a kernel that takes any number of them.
 const BLOCKS: u64 = 4;
-/// Names that are replaced in one expression.
+/// The most names that are replaced in one expression.
 const MOST_NAMES: usize = 64;
-/// Definitions that stand for one another.
+/// The most definitions that are followed from one to the next.
 const MOST_NESTED: usize = 8;
-/// Bytes of an expression in which names are replaced by their definitions: longer ones say nothing to a reader either.
+/// The length in bytes at which an expression stops growing, while names are replaced by their definitions. A longer
+/// one would tell a reader nothing either.
 const LONGEST: usize = 4096;
-/// Larger files are no sources of people.
+/// The size of the largest source that is read, in bytes. People do not write larger ones.
 const MOST_SOURCE: u64 = 4 << 20;
 
-/// A call as a source has it. Expressions are those of gates.yaml, over the dimensions.
+/// A call as a source writes it. Its expressions are written as in gates.yaml, over the dimensions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadCall {
     pub dims: Vec<ReadDim>,
-    /// The values of integers, by the name of the part.
+    /// The values of integers, by the name of the kernel's input.
     pub values: BTreeMap<String, String>,
     pub grid: Vec<String>,
     pub block: Vec<String>,
     pub shared: String,
     pub cooperative: bool,
-    /// The elements behind pointers whose type says something else (`void *`), by the name of the part; `None` for a pointer
-    /// that is null.
+    /// The elements behind pointers whose type does not tell (`void *`), by the name of the kernel's input. `None` is a
+    /// null pointer.
     pub pointees: BTreeMap<String, Option<Pointee>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadDim {
     pub name: String,
-    /// The only value that it has: that of a template's parameter.
+    /// The only value that the size has, if it is a template's parameter.
     pub fixed: Option<u64>,
 }
 
@@ -60,11 +62,12 @@ impl ReadCall {
     }
 }
 
-/// What the compiler says of types and constants that the text does not tell.
+/// The compiler's answers about types and constants that the text does not tell.
 #[derive(Default)]
 pub struct Answers {
     known: HashMap<String, String>,
-    /// Questions are collected, and answered by any number meanwhile; `None` where no more are asked.
+    /// The questions so far, or `None` if no more are asked. Until there are answers, any number
+    /// stands for one.
     open: Option<Mutex<BTreeSet<String>>>,
 }
 
@@ -80,7 +83,7 @@ impl Answers {
         Self { known, open: None }
     }
 
-    /// Returns what was asked, as [`build::inventory::name_types`] takes it.
+    /// Returns the questions, as [`build::inventory::name_types`] takes them.
     pub fn questions(self) -> Vec<String> {
         let asked = self.open.and_then(|asked| asked.into_inner().ok());
         asked.unwrap_or_default().into_iter().collect()
@@ -106,7 +109,7 @@ impl Answers {
 #[derive(Clone, Default)]
 struct WrittenLaunch {
     file: usize,
-    /// From the function's begin to the launch.
+    /// The text from the beginning of the function to the launch.
     before: String,
     template: Vec<String>,
     config: Vec<String>,
@@ -114,7 +117,7 @@ struct WrittenLaunch {
     cooperative: bool,
 }
 
-/// A kernel's definition.
+/// The definition of a kernel in a source.
 struct KernelBody {
     file: usize,
     template: Vec<String>,
@@ -127,7 +130,7 @@ pub struct Texts {
     files: Vec<String>,
     sites: HashMap<String, Vec<WrittenLaunch>>,
     bodies: HashMap<String, Vec<KernelBody>>,
-    /// Macros and constants, with the file of each.
+    /// Macros and constants, each with the files that define it.
     constants: HashMap<String, Vec<(usize, String)>>,
 }
 
@@ -156,19 +159,19 @@ pattern!(
 pattern!(MEMBER, r"\b(\w+)\.([xyz])\b");
 pattern!(MEMBERS, r"\b([A-Za-z_]\w*)((?:(?:\.|->)[A-Za-z_]\w*)+)");
 pattern!(QUALIFIED, r"\b(\w+)((?:::\w+)+)\b");
-// A kernel that a launch names by a variable.
+// A launch that names its kernel by a variable.
 pattern!(
     POINTED,
     r"\b(?:auto|void)\s*\*?\s*(?:const\s+)?(\w+)\s*=\s*([^;]+);"
 );
-// A launch by a function of the runtime.
+// A launch through a function of the runtime.
 pattern!(LAUNCH, r"\bcudaLaunch(?:Cooperative)?Kernel(?:ExC?)?\s*\(");
-// A kernel as a pointer to anything.
+// A kernel that is cast to a pointer to anything.
 pattern!(
     VOID_CAST,
     r"\(\s*(?:const\s+)?void\s*(?:const\s*)?\*\s*\)|\b(?:static|reinterpret)_cast\s*<[^<>]*>"
 );
-// Comments, backslashes at the end of a line, and strings.
+// A comment, a backslash at the end of a line, or a string.
 pattern!(
     UNREAD,
     r#"//[^\n]*|/\*(?s:.*?)(?:\*/|\z)|\\\n|"[^"\n]*(?:["\n]|\z)"#
@@ -183,7 +186,7 @@ pattern!(CEIL, r"\bceilf?\s*\(([^()/]+)/([^()/]+)\)");
 pattern!(SUFFIX, r"\b(\d+)(?:[uUlL]+|\.0*[fF]?)([^\w.]|$)");
 pattern!(SHIFT, r"\b(\d+)\s*<<\s*(\d+)\b");
 pattern!(SIZEOF, r"\bsizeof\s*\(\s*(\w+)\s*\)");
-// The brackets behind a name are those of a function.
+// Brackets behind a name belong to the call of a function.
 pattern!(PLAIN, r"(?<before>^|\W)\((?<word>\w+)\)");
 pattern!(PRODUCT, r"(^|\W)\((\d+) \* (\d+)\)");
 pattern!(
@@ -234,10 +237,11 @@ impl Texts {
         }
     }
 
-    /// Returns the call of a kernel: that of a launch, the source's own first, or what the kernel itself says.
+    /// Returns the call of a kernel, from a launch (the source's own launches come first) or from the kernel's
+    /// own text.
     ///
     /// # Errors
-    /// What is not known, as a part of a sentence.
+    /// Says what is not known, as a part of a sentence.
     pub fn call_of(
         &self,
         (source, define, answers): (&str, &[(String, String)], &Answers),
@@ -315,18 +319,18 @@ fn pointed_kernels(before: &str, variable: &str) -> Vec<(String, Vec<String>)> {
         .collect()
 }
 
-/// Names and their meaning at one place of a source.
+/// The names at one place of a source, with their meaning there.
 struct Scope<'a> {
     texts: &'a Texts,
     file: usize,
     before: &'a str,
-    /// Those of the template that the place is in.
+    /// The parameters of the template around the place.
     parameters: Vec<String>,
     answers: &'a Answers,
     bindings: HashMap<String, String>,
-    /// Names that are sizes here.
+    /// The names that are sizes here.
     free: Vec<String>,
-    /// Definitions that are being followed.
+    /// The number of definitions that are being followed.
     depth: usize,
 }
 
@@ -350,7 +354,8 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Binds the names in a template argument of a launch to what an instance has there; false where the two contradict.
+    /// Binds the names in a template argument of a launch to the values that an instance has. Returns false if the two
+    /// contradict each other.
     fn unify(&mut self, text: &str, value: &str) -> bool {
         if text.ends_with('>') && value.ends_with('>') {
             let ((name, texts), (other, values)) = (split_name(text), split_name(value));
@@ -372,8 +377,8 @@ impl<'a> Scope<'a> {
         alias.is_none_or(|alias| !value.ends_with('>') || self.unify(&alias, value))
     }
 
-    /// Returns what pointers lead to: of a `void*` what the kernel takes it for. Those that it asks whether they are null
-    /// are null in a struct, where the caller chooses some, and so are those that it does not read.
+    /// Returns what pointers lead to. For a `void*`, that is what the kernel casts it to. A pointer in a struct is null
+    /// if the kernel tests it for null, because some callers leave it out, or if the kernel does not read it.
     fn pointees(&self, parts: &[KernelInput]) -> BTreeMap<String, Option<Pointee>> {
         let optional: Vec<&str> = OPTIONAL
             .captures_iter(self.before)
@@ -408,7 +413,7 @@ impl<'a> Scope<'a> {
             .collect()
     }
 
-    /// Returns a type without the names that stand for it here.
+    /// Returns a type with the names in it replaced by what they stand for here.
     fn type_of(&self, name: &str) -> Option<String> {
         let mut name = name.to_owned();
         for _ in 0..MOST_NESTED {
@@ -439,7 +444,8 @@ impl<'a> Scope<'a> {
         replaced.into_owned()
     }
 
-    /// Returns the number that a template argument of the launch says for a size: 4 of `kWidth` for `width`.
+    /// Returns the number that a template argument of the launch gives to a size: the 4 of `kWidth` for
+    /// `width`.
     fn fixed(&self, size: &str) -> Option<u64> {
         let plain = |name: &str| name.replace('_', "").to_lowercase();
         let bound = self.bindings.iter().find(|(name, _)| {
@@ -467,7 +473,7 @@ impl<'a> Scope<'a> {
         let sized = || {
             let is_size = |part: &&KernelInput| matches!(part.kind, InputKind::Size(_));
             parts.iter().filter(is_size).map(|part| {
-                // Members of structs have no argument of their own.
+                // A member of a struct has no argument of its own.
                 let text = site.args.get(part.parameter);
                 let text = text.filter(|_| part.member.is_none());
                 (part, text.map_or("", |text| text.as_str()))
@@ -558,7 +564,7 @@ impl<'a> Scope<'a> {
         for name in more {
             call.add_dim(&name, self.fixed(&name));
         }
-        // What the kernel does not read may hold anything.
+        // An input that the kernel does not read may hold anything.
         let dims: Vec<String> = call.dims.iter().map(|dim| dim.name.clone()).collect();
         for value in call.values.values_mut() {
             if words(value).any(|word| !dims.iter().any(|dim| dim == word)) {
@@ -590,7 +596,8 @@ impl<'a> Scope<'a> {
         ])
     }
 
-    /// Returns the nearest definition before the launch, or a constant of this file, or of any.
+    /// Returns the nearest definition before the launch, or a constant of this file, or of any
+    /// other file.
     fn definition(&self, name: &str) -> Option<String> {
         if !model::expr::is_identifier(name) {
             return None;
@@ -603,7 +610,7 @@ impl<'a> Scope<'a> {
             }
             let statement = head.rsplit([';', '{', '}']).next()?.trim_start();
             if let Some(value) = rest.strip_prefix('=').filter(|rest| !rest.starts_with('=')) {
-                // Commas of a type are in angles.
+                // Commas of a type are between angle brackets.
                 let is_type = statement.starts_with("using ");
                 let end = end_of(value, if is_type { ";" } else { ";," });
                 return Some(value.get(..end)?.trim().to_owned());
@@ -630,7 +637,7 @@ impl<'a> Scope<'a> {
         self.nested(&text)
     }
 
-    /// Resolves a definition. One that leads to itself has no value.
+    /// Resolves a definition. A definition that leads to itself has no value.
     fn nested(&mut self, text: &str) -> Option<String> {
         self.depth += 1;
         let value = (self.depth < MOST_NESTED).then(|| self.resolve(text).ok());
@@ -661,7 +668,7 @@ impl<'a> Scope<'a> {
     /// Returns an expression over sizes.
     ///
     /// # Errors
-    /// The name or the text that has no value.
+    /// Names the name or the text that has no value.
     fn resolve(&mut self, text: &str) -> Result<String, String> {
         let mut text = as_expression(&self.without_qualified(text));
         for _ in 0..MOST_NAMES {
@@ -682,7 +689,8 @@ impl<'a> Scope<'a> {
                     let default = if name.contains("sqrt") { SIDE } else { THREADS };
                     known.unwrap_or_else(|| default.to_owned())
                 }
-                // `n = cat(n, n)` would double the text with each turn, and so would two that lead to each other.
+                // `n = cat(n, n)` would double the text with each turn, and so would two definitions that lead to
+                // each other.
                 Some(value) if has_name(&value, &name) || text.len() > LONGEST => {
                     return Err(name);
                 }
@@ -712,9 +720,9 @@ impl<'a> Scope<'a> {
         Ok(text)
     }
 
-    /// Reads the call of a kernel that nothing launches from its own text. Threads count along the index that it makes of
-    /// its block, up to the extent that it compares the index with. Integers are sizes and strides by their names, as
-    /// members of a struct are.
+    /// Reads the call of a kernel that nothing launches from the kernel's own text. The kernel makes an index of its
+    /// block and thread, and compares it with an extent: threads count up to that extent. Integers are sizes and
+    /// strides by their names, like the members of a struct.
     fn unlaunched(
         &mut self,
         kernel: &ListedKernel,
@@ -794,8 +802,8 @@ fn unread(what: &str, name: &str) -> String {
     format!("the {what} of its launch is not known: `{name}`")
 }
 
-/// Returns how a kernel uses the index of its block along an axis: the threads that a block counts for, where threads of
-/// several blocks have one index, and the extent that the index is compared with.
+/// Returns how a kernel uses the index of its block along an axis: the number of threads that a block counts for, if
+/// threads of several blocks share an index, and the extent that the index is compared with.
 fn index_along(text: &str, axis: &str) -> (Option<String>, Option<String>) {
     let block = format!(r"blockIdx\.{axis}");
     let index = Regex::new(&format!(r"(?:(\w+)\s*=)?([^;{{}},=]*{block}[^;{{}},]*)"));
@@ -816,7 +824,8 @@ fn index_along(text: &str, axis: &str) -> (Option<String>, Option<String>) {
     (width, guard)
 }
 
-/// Returns what an index is compared with: `n` of `if (i < n)` and of `if (i >= n) return`.
+/// Returns the extent that an index is compared with: `n` in `if (i < n)` and in `if (i >= n)
+/// return`.
 fn find_guard(text: &str, name: &str) -> Option<String> {
     let compared = Regex::new(&format!(r"(?:^|[^\w.>]){name}\s*(?:>=|<)([^<=])")).ok()?;
     let rest = text.get(compared.captures(text)?.get(1)?.start()..)?;
@@ -841,7 +850,7 @@ fn flat_members(text: &str, parts: &[KernelInput]) -> String {
     replaced.into_owned()
 }
 
-/// `ns::k<float, 4>`: `k`, and its arguments.
+/// Splits `ns::k<float, 4>` into `k` and its arguments.
 fn split_name(name: &str) -> (&str, Vec<String>) {
     let (own, arguments) = match name.split_once('<') {
         Some((own, rest)) => (own, rest.trim_end().strip_suffix('>').unwrap_or(rest)),
@@ -887,8 +896,8 @@ fn function_before(head: &str) -> &str {
     head.rsplit("\n}").next().unwrap_or(head)
 }
 
-/// Reads `cudaLaunchKernel((void*)kernel, grid, block, args, shared, stream)` with `void* args[] = {&a, &b}`, and the forms
-/// with a `cudaLaunchConfig_t`, whose members are assigned before.
+/// Reads `cudaLaunchKernel((void*)kernel, grid, block, args, shared, stream)` with `void* args[] = {&a, &b}`, and the
+/// forms with a `cudaLaunchConfig_t`, whose members are assigned before the call.
 fn called_site(file: usize, text: &str, call: regex::Match) -> Option<(String, WrittenLaunch)> {
     let before = function_before(text.get(..call.start())?);
     let rest = text.get(call.end()..)?;
@@ -908,7 +917,7 @@ fn called_site(file: usize, text: &str, call: regex::Match) -> Option<(String, W
     } else {
         (Vec::new(), given)
     };
-    // Commas within a template stand between two of its arguments.
+    // Commas between angle brackets separate the arguments of one template.
     let is_whole = |count: &usize| {
         let kernel = given.get(..*count).unwrap_or_default().concat();
         kernel.matches('<').count() == kernel.matches('>').count()
@@ -938,7 +947,8 @@ fn called_site(file: usize, text: &str, call: regex::Match) -> Option<(String, W
     Some((name.to_owned(), site))
 }
 
-/// Returns what the elements of an array of pointers lead to: `a`, `b` of `void* args[] = {&a, &b}`.
+/// Returns what the elements of an array of pointers lead to: `a` and `b` for `void* args[] = {&a,
+/// &b}`.
 fn listed(before: &str, array: &str) -> Option<Vec<String>> {
     let begin = Regex::new(&format!(r"\b{array}\s*\[[^\]]*\]\s*=?\s*\{{")).ok()?;
     let rest = before.get(begin.find_iter(before).last()?.end()..)?;
@@ -993,7 +1003,8 @@ fn template_parameters(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns where a text ends that is closed by a bracket that it does not open, or by one of these characters.
+/// Returns the end of a text: the place of a bracket that the text does not open, or of one of these
+/// characters.
 fn end_of(text: &str, stops: &str) -> usize {
     let mut depth = 0;
     let end = text.char_indices().find(|(_, c)| {
@@ -1007,7 +1018,7 @@ fn end_of(text: &str, stops: &str) -> usize {
     end.map_or(text.len(), |(at, _)| at)
 }
 
-/// Returns where the bracket is that a closing one behind this text belongs to.
+/// Returns the place of the bracket that is closed right behind this text.
 fn begin_of(text: &str, [open, close]: [char; 2]) -> Option<usize> {
     let mut depth = 1;
     let found = text.char_indices().rev().find(|(_, c)| {
@@ -1045,12 +1056,12 @@ fn words_of(text: &str) -> impl Iterator<Item = &str> {
     WORD.find_iter(text).map(|word| word.as_str())
 }
 
-/// The names of an expression.
+/// Returns the names that occur in an expression.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     words_of(text).filter(|word| !["ceil_div", "min", "max"].contains(word))
 }
 
-/// Returns true if a text has a name by itself, and not as the name of a member.
+/// Returns true if a text contains a name that is not the name of a member.
 fn has_name(text: &str, name: &str) -> bool {
     WORD.find_iter(text).any(|word| {
         let before = text.get(..word.start()).unwrap_or_default();
@@ -1091,7 +1102,7 @@ fn as_expression(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Removes what replacing names has left, and finds divisions that are rounded up: `(n + 255) / 256`.
+/// Simplifies what replacing names has left, and finds divisions that round up: `(n + 255) / 256`.
 fn tidy(text: &str) -> String {
     let mut text = text.to_owned();
     for _ in 0..MOST_NAMES {
@@ -1145,7 +1156,8 @@ fn rounded_up(text: &str) -> Option<String> {
     })
 }
 
-/// Leaves lines as they are, and joins those that end with a backslash. No string says anything of a launch.
+/// Removes comments and strings, and joins lines that end with a backslash. All other lines stay. A string
+/// says nothing about a launch.
 fn without_comments(text: &str) -> String {
     UNREAD.replace_all(text, "").into_owned()
 }

@@ -1,5 +1,5 @@
-//! A gates.yaml from the sources of a repository: what the compiler lists, how the sources call it, and in comments what
-//! only the author knows.
+//! Drafts a gates.yaml from the sources of a repository: the kernels that the compiler lists, called as the sources
+//! call them, and in comments everything that only the author knows.
 
 mod call;
 mod commands;
@@ -40,21 +40,23 @@ use system::sources::{self, Precompiled};
 use system::temporary::TemporaryDir;
 use wording::words::plural;
 
-/// The contents of a repository.
+/// The kernels and sources of a repository.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
     pub kernels: Vec<Surveyed>,
     /// Sources that do not compile by themselves.
     pub broken: Vec<Broken>,
-    /// Sources that were compiled.
+    /// The number of sources that were compiled.
     pub sources: usize,
-    /// The file that says how they are compiled, or why it was not used; `None` where there is none.
+    /// The file that says how sources are compiled, or why it was not used. `None` if there is no
+    /// such file.
     pub commands: Option<std::result::Result<String, String>>,
-    /// Flags of all sources.
+    /// The flags that all sources have in common.
     pub flags: Vec<String>,
-    /// The compiler's release: `13`.
+    /// The compiler's major release, such as `13`.
     pub major: String,
-    /// Where headers were looked for outside of the repository; empty where none was missing.
+    /// The places outside the repository where headers were searched. It is empty if none was
+    /// missing.
     pub looked_in: Vec<String>,
 }
 
@@ -62,19 +64,19 @@ pub struct Survey {
 #[derive(Clone, Debug)]
 pub struct Broken {
     pub source: String,
-    /// The compiler's first words on it.
+    /// The first words of the compiler's message.
     pub why: String,
-    /// The header that was found nowhere.
+    /// The header that was not found anywhere.
     pub missing: Option<String>,
 }
 
-/// A header that was found nowhere.
+/// A header that was not found anywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingHeader {
     pub name: String,
-    /// Those that ask for it.
+    /// The sources that include the missing header.
     pub sources: Vec<String>,
-    /// Commands that may bring it.
+    /// The commands that may install it.
     pub remedies: Vec<String>,
 }
 
@@ -97,17 +99,17 @@ impl Survey {
     }
 }
 
-/// The user's own part of how sources are compiled, and which.
+/// The user's choice of sources, and of how they are compiled.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Sources and directories of them; all where there is none.
+    /// Sources, and directories of sources. If it is empty, all sources are meant.
     pub paths: Vec<PathBuf>,
     pub include_dirs: Vec<PathBuf>,
-    /// Names and values of macros.
+    /// The names and values of macros.
     pub define: Vec<(String, String)>,
     pub flags: Vec<String>,
     pub arch: Arch,
-    /// How the build that was recorded compiles them.
+    /// The commands of the build that was recorded.
     pub build: Option<Commands>,
 }
 
@@ -120,7 +122,7 @@ pub struct Surveyed {
 }
 
 impl Surveyed {
-    /// Returns the template that it is an instance of: its source, its name and the number of its parameters.
+    /// Returns the template of an instance: its source, its name and the number of its parameters.
     fn template(&self) -> Option<(&str, &str, usize)> {
         let (name, _) = self.kernel.name.split_once('<')?;
         Some((&self.source, name, self.kernel.parameters.len()))
@@ -132,7 +134,7 @@ impl Surveyed {
         call.is_ok_and(|call| call.captured.has_findings)
     }
 
-    /// Takes its call for unknown after all.
+    /// Makes the call unknown, for this reason, although it was found before.
     pub fn doubt(&mut self, why: &str) {
         if let Ok(call) = &self.call {
             let launch = Some((call.grid.clone(), call.block.clone()));
@@ -142,28 +144,29 @@ impl Surveyed {
     }
 }
 
-/// Directories that are as deep hold no sources of a repository.
+/// The depth at which directories are no longer searched.
 const DEPTH: usize = 16;
 const MOST_FILES: usize = 100_000;
-/// Directories of headers that are found one after the other.
+/// The most directories of headers that are tried one after the other.
 const MOST_DIRECTORIES: usize = 16;
 
-/// Paths of sources and of all headers below a directory, with forward slashes, in order: what a compiler has made of
-/// others comes last.
+/// The paths of sources and of all headers below a directory, with forward slashes. They are sorted, with files that
+/// a compiler made of others last.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
     sources: Vec<String>,
     headers: Vec<String>,
-    /// Sources of the host, which may launch kernels.
+    /// The sources of the host, which may launch kernels.
     hosts: Vec<String>,
-    /// Those of the headers that were named; `None` where no path was.
+    /// The headers that the user named, or `None` if the user named no path.
     alone: Option<Vec<String>>,
-    /// Files that were named themselves: sources, whoever includes them.
+    /// The files that the user named. They are sources even if other files include them.
     named: Vec<String>,
 }
 
 impl Tree {
-    /// Hidden files, repositories within the repository and build outputs are left out.
+    /// Finds the sources and headers below a directory. Hidden files, repositories within the
+    /// repository and build outputs are left out.
     pub fn find(root: &Path) -> Self {
         let mut tree = Self::default();
         let mut open = vec![(String::new(), 0)];
@@ -213,10 +216,11 @@ impl Tree {
         tree
     }
 
-    /// Keeps the sources that these paths name, or that are below them; headers are found anyway.
+    /// Keeps the sources that these paths name, or that are below them. Headers are found in any
+    /// case.
     ///
     /// # Errors
-    /// Usage, where a path names no source.
+    /// Usage, if a path names no source.
     pub fn narrow(&mut self, root: &Path, paths: &[PathBuf]) -> Result<()> {
         let whole = whole(root);
         let mut named = Vec::new();
@@ -243,7 +247,7 @@ impl Tree {
             let below = self.sources.iter().chain(&self.headers);
             let before = named.len();
             named.extend(below.filter(|path| is_named(path)).cloned());
-            // Hidden directories and build outputs are searched only where they are named.
+            // Hidden directories and build outputs are searched only if the user names them.
             if path.is_file() {
                 if before == named.len() {
                     named.push(inside.clone());
@@ -267,7 +271,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Keeps the sources that a build compiles. Its headers are no sources by themselves.
+    /// Keeps the sources that a build compiles. Its headers are not sources by themselves.
     pub fn keep_built(&mut self, build: &Commands) {
         let all = std::mem::take(&mut self.sources);
         self.sources = build
@@ -282,7 +286,7 @@ impl Tree {
         &self.sources
     }
 
-    /// Headers of CUDA that may be sources by themselves.
+    /// Returns the CUDA headers that may be sources by themselves.
     fn alone(&self) -> impl Iterator<Item = &String> {
         self.alone
             .as_ref()
@@ -295,7 +299,8 @@ impl Tree {
         self.sources.is_empty() && self.alone().next().is_none()
     }
 
-    /// The directory that a header is included from as `name`: of several the one nearest the root.
+    /// Returns the directory from which a header is included as `name`. If there are several, it is
+    /// the one nearest the root.
     fn directory_of(&self, name: &str) -> Option<String> {
         let found = self
             .headers
@@ -310,10 +315,10 @@ impl Tree {
     }
 }
 
-/// A directory of headers as gates.yaml has it: relative where it is in the repository.
+/// Returns a directory of headers as gates.yaml writes it: relative if it is in the repository.
 ///
 /// # Errors
-/// Usage, where there is no such directory.
+/// Usage, if there is no such directory.
 fn include_dir(root: &Path, dir: &Path) -> Result<String> {
     let wrong = |what: &str| Error::usage(format!("--include {}: {what}", dir.display()));
     if !dir.is_dir() {
@@ -325,14 +330,14 @@ fn include_dir(root: &Path, dir: &Path) -> Result<String> {
     dir.ok_or_else(|| wrong("its name is not UTF-8"))
 }
 
-/// Instances of one template that are observed.
+/// The most instances of one template that are observed.
 const MOST_OBSERVED: usize = 8;
 
-/// Lists every kernel, with its call where the sources say it, or with the calls of a program's launches. `tell` hears of
-/// each step.
+/// Lists every kernel, with its call if the sources say it, or with the calls of a program's launches. Each step is
+/// reported to `tell`.
 ///
 /// # Errors
-/// Environment, where the compiler or the cache cannot be used. Usage, where a directory is asked for that is none.
+/// Environment, if the compiler or the cache cannot be used. Usage, if a directory that the user names does not exist.
 pub fn survey(
     root: &Path,
     tree: &Tree,
@@ -425,7 +430,7 @@ pub fn survey(
             Ok(inventory) => {
                 let kernels = inventory.kernels.iter();
                 let places = inventory.first_lines();
-                // Where several sources have it through a header, the first stands for all.
+                // If several sources have the kernel through a header, the first one counts.
                 let new = kernels.filter(|kernel| {
                     let place = places.get(kernel.symbol.as_str());
                     let place = place.map(|(file, line)| (file.to_string(), line.to_string()));
@@ -444,7 +449,7 @@ pub fn survey(
         tree.sources.iter().chain(&tree.headers).chain(&tree.hosts),
     );
     let done = &AtomicUsize::new(0);
-    // Kernels of one source take as long as they do: each is a piece of work of its own.
+    // The kernels of one source may take long, so each is a piece of work of its own.
     survey.kernels = found
         .par_iter()
         .flat_map(|(source, compilation, inventory, kernels)| {
@@ -495,9 +500,10 @@ pub fn survey(
 
 struct ListedSource {
     source: String,
-    /// As gates.yaml has it: without the flags of all sources.
+    /// The compilation as gates.yaml writes it, without the flags of all sources.
     compilation: Compilation,
-    /// For a source that is refused: the message of the compiler, and the header that it lacks.
+    /// The kernels of the source. If it was refused, the compiler's message and the header that it
+    /// lacks.
     inventory: std::result::Result<Inventory, (String, Option<String>)>,
 }
 
@@ -506,7 +512,7 @@ struct Compiler<'a> {
     tree: &'a Tree,
     asked: Compilation,
     commands: Option<&'a Commands>,
-    /// Looked for once a header is missing.
+    /// The directories outside the repository. They are searched for when a header is missing.
     elsewhere: OnceLock<Elsewhere>,
     toolchain: &'a Toolchain,
     scratch: &'a Path,
@@ -514,8 +520,8 @@ struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    /// As the build does, as the user asks, and with the directories of headers that the compiler misses and the
-    /// repository or the machine has.
+    /// Lists the kernels of a source. It is compiled as the build and the user ask, with further directories of
+    /// headers that the compiler misses and that the repository or the machine has.
     fn list(&self, source: &str) -> Result<ListedSource> {
         if Precompiled::from_path(source).is_some() {
             let listed = inventory::list_ptx(self.root, source)?;
@@ -561,7 +567,7 @@ impl Compiler<'_> {
             }
             let is_toolkit = self.root.join(&dir).join("cuda_runtime.h").exists();
             let (known, new) = if is_toolkit {
-                // Its release may be another one: nvcc's own headers come first.
+                // Its release may be another one, so nvcc's own headers come first.
                 (&mut compilation.flags, format!("-isystem={dir}"))
             } else {
                 (&mut compilation.include_dirs, dir)
@@ -578,7 +584,8 @@ impl Compiler<'_> {
         })
     }
 
-    /// Asks the compiler for types of a source by their names. What it does not answer is not known.
+    /// Asks the compiler for types of a source by their names. A type without an answer stays
+    /// unknown.
     fn answer(&self, source: &str, compilation: &Compilation, names: &[String]) -> Answers {
         let scratch = TemporaryDir::new_in(self.scratch);
         let (Ok(scratch), false) = (scratch, names.is_empty()) else {
@@ -595,7 +602,7 @@ impl Compiler<'_> {
         Answers::new(inventory::name_types(listing, names).unwrap_or_default())
     }
 
-    /// As a source is compiled: with the flags of all sources.
+    /// Returns the compilation with the flags of all sources added.
     fn with_flags(&self, compilation: &Compilation) -> Compilation {
         let flags = self.asked.flags.iter().chain(&compilation.flags);
         Compilation {
@@ -604,7 +611,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Options of the user go before those of the build.
+    /// Returns how a source is compiled. The user's options come before the build's.
     fn compilation(&self, source: &str) -> Compilation {
         let known = self
             .commands
@@ -636,7 +643,8 @@ impl Compiler<'_> {
     }
 }
 
-/// PyTorch compiles every extension with these, unless a build takes them away: its own operators would be ambiguous.
+/// The macros with which PyTorch compiles every extension, unless a build removes them. Without them, PyTorch's own
+/// operators would be ambiguous.
 const PYTORCH_MACROS: [&str; 4] = [
     "__CUDA_NO_HALF_OPERATORS__",
     "__CUDA_NO_HALF_CONVERSIONS__",
@@ -650,14 +658,14 @@ fn first_error(message: &str) -> String {
     first.unwrap_or_default().trim().to_owned()
 }
 
-/// Returns the flag that nvcc or a header asks for, where a source is refused for want of one.
+/// Returns the flag that nvcc or a header asks for when it refuses a source.
 fn wanted_flag(message: &str) -> Option<&'static str> {
     const ASKED: [(&str, &str); 5] = [
         ("--expt-relaxed-constexpr", "--expt-relaxed-constexpr"),
         ("--extended-lambda", "--extended-lambda"),
-        // As releases before CUDA 11.2 call it.
+        // CUDA before release 11.2 has this name for the flag.
         ("--expt-extended-lambda", "--extended-lambda"),
-        // As PyTorch's headers do.
+        // PyTorch's headers ask with these words.
         ("C++17 or later", "-std=c++17"),
         ("C++20 or later", "-std=c++20"),
     ];

@@ -1,4 +1,4 @@
-//! The values that a kernel gets, one by one, with their names and where each lies. Pure.
+//! Splits a kernel's parameters into single values, each with its name and place. Pure.
 
 use build::inventory::{ListedKernel, Member, ParameterKind, Pointee};
 use model::ScalarType;
@@ -12,11 +12,11 @@ pub struct KernelInput<'a> {
     pub name: String,
     /// The number of the parameter, counted from 0.
     pub parameter: usize,
-    /// Its names within the struct: `to_rows`.
+    /// Its path of names within the struct, such as `to_rows`.
     pub member: Option<&'a str>,
-    /// Whether the code of the kernel loads it.
+    /// True if the code of the kernel loads the value.
     pub is_read: bool,
-    /// The byte of the parameter at which it begins.
+    /// The byte offset within the parameter.
     pub offset: usize,
     pub kind: InputKind<'a>,
 }
@@ -36,17 +36,18 @@ impl InputKind<'_> {
     }
 }
 
-/// `ld.param.v2.b32 {%r1, %r2}, [k_param_0+8]`, also by a register with an address: `[%rd1+-8]`.
+/// Matches `ld.param.v2.b32 {%r1, %r2}, [k_param_0+8]`, and a load through a register that has the
+/// address: `[%rd1+-8]`.
 static LOAD: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^ld\.param(?:\.v(\d))?\.[a-z]+(\d+)\s.*\[([\w$%]+)(?:\+(-?\d+))?\]").ok()
 });
-/// `mov.b64 %rd1, k_param_0`, `add.s64 %rd2, %rd1, 56`.
+/// Matches `mov.b64 %rd1, k_param_0` and `add.s64 %rd2, %rd1, 56`.
 static ADDRESS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^(?:mov|add|cvta\.param)\.\w+\s+([\w$%]+), ([\w$%]+)(?:, (-?\d+))?;").ok()
 });
 
-/// Returns the bytes of a parameter that the code of an entry loads; `None` where its address goes elsewhere, or where it
-/// has another name.
+/// Returns the bytes of a parameter that the code of an entry loads. Returns `None` if the parameter's address is used
+/// in another way, or if the parameter has another name.
 fn loads(entry: &str, symbol: &str, parameter: usize) -> Option<Vec<Range<usize>>> {
     let name = format!("{symbol}_param_{parameter}");
     let is_end = |c: char| !(c.is_alphanumeric() || "_$%".contains(c));
@@ -78,10 +79,10 @@ fn loads(entry: &str, symbol: &str, parameter: usize) -> Option<Vec<Range<usize>
     is_known.then_some(all)
 }
 
-/// Returns what a kernel gets. `entry`: its PTX, where it is known.
+/// Returns the values that a kernel gets. `entry` is its PTX, if that is known.
 ///
 /// # Errors
-/// A part without a value, as a part of a sentence.
+/// Names a part that cannot have a value, as a part of a sentence.
 pub fn parts_of<'a>(kernel: &'a ListedKernel, entry: &str) -> Result<Vec<KernelInput<'a>>, String> {
     use ScalarType::{I32, I64, U32, U64};
     let mut names = BTreeSet::new();
@@ -129,7 +130,7 @@ pub fn parts_of<'a>(kernel: &'a ListedKernel, entry: &str) -> Result<Vec<KernelI
             let joined = both.map(|(name, within)| format!("{within}_{name}"));
             let numbered = format!("{fallback}{}", parts.len());
             let is_free = |name: &&str| {
-                // No dimension can be named `count`.
+                // A dimension cannot have the name of a metric, such as `count`.
                 let is_metric = model::Metric::from_name(name).is_some();
                 model::expr::is_identifier(name) && !is_metric && !names.contains(*name)
             };

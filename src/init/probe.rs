@@ -1,10 +1,11 @@
-//! Observes a call in the simulator: how far the kernel reaches into each tensor, which of them it reads and writes, and
-//! what it computes. The call is the one that the sources say, and no other is tried.
+//! Observes a call in the simulator: how far the kernel reaches into each tensor, which tensors it reads and writes,
+//! and what it computes. Only the call that the sources say is tried.
 //!
-//! Runs of a call: one over room to spare, which tells the extent of each tensor. Up to one more for each tensor over
-//! exactly these, which tell what is read before it is written. One for each seed, with inputs as `run` draws them, which
-//! tell whether the extents depend on the inputs, and what references are compared with. Sizes that do not divide by a
-//! tile are tried first, and where the call is not right with them, sizes that do.
+//! A call runs several times. The first run has room to spare, and tells the extent of each tensor. Up to one more run
+//! for each tensor has exactly these extents, and tells what is read before it is written. Then one run for each seed
+//! has inputs as `run` draws them. It tells whether the extents depend on the inputs, and references are compared with
+//! its output. Sizes that do not divide by a tile are tried first. If the call is not right with them, sizes that do
+//! divide are tried.
 
 use super::call::{Argument, Call, Captured, ErrorLimit, Integers, SMALL, Tensor, UnknownCall};
 use super::launches::{Answers, ReadCall, Texts};
@@ -21,24 +22,26 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 
 const OTHER_PARAMETERS: &str = "its parameters are not those of its PTX";
-/// Warp instructions of one launch: what a run of one seed may take.
+/// The most warp instructions that one launch may execute in a run of one seed.
 const INSTRUCTIONS: u64 = 10_000_000;
-/// Addresses behind a tensor that belong to nothing else.
+/// The distance in bytes between the addresses of two tensors. Nothing else is in between.
 const APART: u64 = 1 << 30;
 const MOST_BYTES: u64 = 1 << 30;
-/// Room of one tensor while its extent is not known.
+/// The room of one tensor in bytes, while its extent is not known.
 const ROOM: std::ops::RangeInclusive<u64> = 1 << 16..=1 << 26;
-/// Indices of a program that are written one by one. Of more the bounds are.
+/// The most indices of a program that are written one by one. Of more indices, only the bounds are
+/// written.
 const MOST_VALUES: usize = 64;
-/// Seeds whose outputs references are compared with.
+/// The number of seeds whose outputs are compared with references.
 const SEEDS: u64 = 2;
 
-/// A source with its code, among all texts.
+/// A source with its code, and the texts of all sources.
 pub struct KernelOrigin<'a> {
-    /// Read once a call is observed; why the simulator cannot read it otherwise.
+    /// The simulator's module, or why the simulator cannot read it. It is read when a call is first
+    /// observed.
     module: OnceLock<Result<Module, String>>,
     ptx: &'a str,
-    /// The text of each kernel, by its symbol.
+    /// The PTX of each kernel, by its symbol.
     entries: HashMap<&'a str, &'a str>,
     texts: &'a Texts,
     source: &'a str,
@@ -62,7 +65,7 @@ impl<'a> KernelOrigin<'a> {
         }
     }
 
-    /// Returns what only the compiler can say of these kernels' calls.
+    /// Returns the questions about these kernels' calls that only the compiler can answer.
     pub fn questions<'k>(&self, kernels: impl Iterator<Item = &'k ListedKernel>) -> Vec<String> {
         let answers = Answers::collecting();
         for kernel in kernels {
@@ -116,7 +119,7 @@ impl<'a> KernelOrigin<'a> {
     /// Finds the call of a kernel in the sources, and observes it.
     ///
     /// # Errors
-    /// What is not known of it.
+    /// Says what is not known of the call.
     pub fn find_call(&self, kernel: &ListedKernel, answers: &Answers) -> Result<Call, UnknownCall> {
         let unknown = |why: String| UnknownCall { why, launch: None };
         let (module, program, parts) = self.parts(kernel).map_err(unknown)?;
@@ -130,7 +133,7 @@ impl<'a> KernelOrigin<'a> {
         if ragged.as_ref().is_ok_and(|call| call.numbers() == 0) {
             return ragged.map_err(unknown);
         }
-        // A kernel that does not look where it ends reaches whole tiles.
+        // A kernel that does not check where a tensor ends reaches whole tiles.
         match (ragged, observe(Alignment::Whole)) {
             (Ok(ragged), Ok(whole)) if whole.numbers() < ragged.numbers() => Ok(whole),
             (Ok(ragged), _) => Ok(ragged),
@@ -142,10 +145,11 @@ impl<'a> KernelOrigin<'a> {
         }
     }
 
-    /// Runs a launch of a program again, over copies of what its pointers lead to, and returns what it does with each.
+    /// Runs a launch of a program again, over copies of the memory behind its pointers, and returns what it does with
+    /// each.
     ///
     /// # Errors
-    /// Why the simulator cannot run it.
+    /// Says why the simulator cannot run the launch.
     pub fn observe_launch(
         &self,
         kernel: &ListedKernel,
@@ -164,17 +168,18 @@ pub struct ObservedLaunch {
     pub has_findings: bool,
 }
 
-/// Parameters and memory of a launch that a program made.
+/// The parameters and memory of a launch that a program made.
 pub struct LaunchState {
     pub launch: Launch,
     pub parameters: Vec<Vec<u8>>,
-    /// By part: what is behind a pointer, to the end of its allocation.
+    /// The memory behind each pointer to the end of its allocation, in the order of the kernel's
+    /// inputs.
     pub memory: Vec<Option<Vec<u8>>>,
-    /// Names and contents of the module's variables.
+    /// The names and contents of the module's variables.
     pub variables: Vec<(String, Vec<u8>)>,
 }
 
-/// The largest that an output needs: one limit is for all of them.
+/// Returns the limit that suits all outputs, which is the largest that one of them needs.
 pub fn limit(call: &Call, observed: &[Observed]) -> ErrorLimit {
     let limits = call.tensors().filter(|tensor| tensor.role.is_result());
     let limits = limits.map(|tensor| {
@@ -197,7 +202,7 @@ pub fn limit(call: &Call, observed: &[Observed]) -> ErrorLimit {
     }
 }
 
-/// A call with its sizes.
+/// A call with values for its sizes, ready to run.
 struct Trial<'a> {
     program: &'a ptxsim::Kernel,
     module: &'a Module,
@@ -205,21 +210,21 @@ struct Trial<'a> {
     read: &'a ReadCall,
     dims: Vec<Dim>,
     launch: Launch,
-    /// The values of integers, by the name of the part.
+    /// The values of integers, by the name of the kernel's input.
     values: BTreeMap<&'a str, i64>,
     /// The parameters and memory of a launch that a program made.
     state: Option<&'a LaunchState>,
 }
 
-/// A tensor of a launch.
+/// A tensor that a launch is given.
 #[derive(Clone, Copy)]
 struct GivenTensor {
     elements: u64,
-    /// Whether it has values before the launch.
+    /// True if it has values before the launch.
     is_filled: bool,
 }
 
-/// A launch that came to its end.
+/// A launch that ended by itself.
 struct EndedLaunch {
     report: Report,
     memory: Memory,
@@ -324,7 +329,8 @@ impl<'a> Trial<'a> {
         Ok(call)
     }
 
-    /// Returns what a part leads to; `None` of what is no pointer, or a null pointer.
+    /// Returns the elements that a pointer leads to. Returns `None` for a value that is not a
+    /// pointer, and for a null pointer.
     fn pointee(&self, at: usize) -> Option<&'a Pointee> {
         let part = self.parts.get(at)?;
         match part.kind {
@@ -365,8 +371,8 @@ impl<'a> Trial<'a> {
             Some(bytes.div_ceil(bytes_each(pointee)).max(1))
         });
         let mut changed = self.written(&given, &launched, &content);
-        // A program that repeats a launch left the same output there before, so what it may write gets other values: floats
-        // alone where integers are indices.
+        // A program that repeats a launch left the same output there before, so memory that the launch may write gets
+        // other values. If integers are indices, only floats are replaced.
         let repeats: &[bool] = if self.state.is_some() {
             &[false, true]
         } else {
@@ -388,7 +394,7 @@ impl<'a> Trial<'a> {
         Ok((reached.collect(), changed.collect()))
     }
 
-    /// Returns the elements of each tensor as products of the sizes.
+    /// Returns the number of elements of each tensor as a product of the sizes.
     fn extents(&self, elements: &[Option<u64>]) -> Result<Vec<Option<Product>>, String> {
         let fixed = self
             .read
@@ -418,7 +424,7 @@ impl<'a> Trial<'a> {
             .collect()
     }
 
-    /// Launches over tensors of these extents, in which nothing has a value that the kernel does not read.
+    /// Launches over tensors of exactly these extents. Only what the kernel reads has values.
     fn launch_exactly(
         &self,
         elements: &[Option<u64>],
@@ -446,7 +452,8 @@ impl<'a> Trial<'a> {
                 });
             }
             let written = self.written(&given, &launched, &content);
-            // A result made of nothing has no value either, and does not show as written.
+            // A result that is computed from nothing has no value either, and does not show as
+            // written.
             if !is_new && (!unwritten.is_empty() || written.iter().all(|bytes| *bytes == 0)) {
                 is_new = fill(&mut given, &launched.bases, |_, at| {
                     written.get(at) == Some(&0)
@@ -459,7 +466,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Bytes of each part that hold another value than before.
+    /// Returns which bytes of each tensor hold another value than before.
     fn written(
         &self,
         given: &[Option<GivenTensor>],
@@ -581,7 +588,8 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// Returns what the kernel does with each tensor, where those hold a value that it reads before it writes there.
+    /// Returns what the kernel does with each tensor. In these runs, tensors hold values where the kernel reads
+    /// before it writes.
     fn roles(&self, given: &[Option<GivenTensor>], exact: &EndedLaunch) -> Vec<Option<Role>> {
         let written = self.written(given, exact, &|at, bytes| self.content(at, bytes));
         let roles = given.iter().zip(written).enumerate();
@@ -619,8 +627,8 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// Returns the bounds of the integers that a program's launch reads, and all of them where they are few and are indices
-    /// or bounds: with the least one in each place the kernel then goes other ways, or to other memory.
+    /// Returns the bounds of the integers that a program's launch reads. Returns all values if they are few and are
+    /// indices or bounds: if each place held the least one, the kernel would take other branches or reach other memory.
     fn integers(
         &self,
         at: usize,
@@ -736,7 +744,8 @@ pub fn assemble(
     }
 }
 
-/// Gives values to the tensors for which this is true; returns true if one had none.
+/// Fills the tensors that have an element for which `is_read` is true. Returns true if one of them
+/// was empty before.
 fn fill(
     given: &mut [Option<GivenTensor>],
     bases: &[Option<u64>],
@@ -759,7 +768,8 @@ fn bytes_each(pointee: &Pointee) -> u64 {
     (pointee.elem.size() * pointee.count) as u64
 }
 
-/// A number for what is no size: `(text, bytes)`. No factor of 1, which changes nothing.
+/// Returns a number for an argument that is not a size, as text and bytes. The number is never 1,
+/// because a factor of 1 would not show.
 pub fn made_up(scalar: ScalarType) -> (&'static str, Vec<u8>) {
     match scalar {
         ScalarType::Bool => ("0", vec![0]),
@@ -771,7 +781,8 @@ pub fn made_up(scalar: ScalarType) -> (&'static str, Vec<u8>) {
     }
 }
 
-/// Small numbers of the element's type. Those of two parts differ, so that a copy of one shows in the other.
+/// Returns small numbers of the element's type. They differ between two inputs, so that a copy of one in the
+/// other is seen.
 fn pattern(part: usize, pointee: &Pointee, bytes: u64) -> Vec<u8> {
     let encoded = |small: u64| -> Vec<u8> {
         let part = 0.25 + small as f32 / 16.0;

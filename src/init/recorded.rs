@@ -23,11 +23,12 @@ use system::process::how;
 use system::temporary::TemporaryDir;
 use wording::words::plural;
 
-/// Names the directory into which recorders write.
+/// The variable that names the directory into which recorders write.
 const VARIABLE: &str = "GATEKEEPER_NVCC_CALLS";
-/// The place of nvcc in a toolkit.
+/// The path of nvcc in a toolkit.
 const NVCC: &str = "bin/nvcc";
-/// The text of a recorder. A file of options may be gone when the build has ended, so it is copied.
+/// The text of a recorder. Files of options are copied, because they may be gone when the build has
+/// ended.
 const RECORDER: &str = r#"#!/bin/sh
 # Made by `gatekeeper init --build`. Runs nvcc, and records the call where GATEKEEPER_NVCC_CALLS names a directory.
 set -f --PROGRAM "$@"
@@ -61,11 +62,11 @@ fi
 exec "$@"
 "#;
 
-/// Runs the build, and returns the tree of the sources that it compiled, and how. `tell` hears what was recorded, and what
-/// of it is left out.
+/// Runs the build, and returns the tree of the sources that it compiled, and its commands. What was recorded, and what
+/// of it is left out, is reported to `tell`.
 ///
 /// # Errors
-/// Usage, where the command cannot be started. Environment, where it compiled nothing that was recorded.
+/// Usage, if the command cannot be started. Environment, if it compiled nothing that was recorded.
 pub fn learn_build(
     root: &Path,
     words: &[String],
@@ -116,7 +117,8 @@ pub fn learn_build(
     Ok((tree, commands))
 }
 
-/// `elsewhere`: sources that it compiled, and that are none of the directory of gates.yaml.
+/// Builds the error of a build without recorded sources. `elsewhere` counts the sources that it
+/// compiled outside the directory of gates.yaml.
 fn nothing_recorded(shown: &str, elsewhere: usize) -> Error {
     if elsewhere > 0 {
         return Error::environment(format!(
@@ -131,10 +133,10 @@ fn nothing_recorded(shown: &str, elsewhere: usize) -> Error {
         .help("a build that names the path of nvcc has to take it from CUDA_HOME or PATH")
 }
 
-/// Runs the build where this process was started. What it prints goes to standard error.
+/// Runs the build in the directory of this process. Its output goes to standard error.
 ///
 /// # Errors
-/// Usage, where the command cannot be started. Environment, where a recorder cannot be written.
+/// Usage, if the command cannot be started. Environment, if a recorder cannot be written.
 fn record(
     words: &[String],
     toolchain: &Toolchain,
@@ -160,8 +162,8 @@ fn record(
 
 const LAUNCHER: &str = "CMAKE_CUDA_COMPILER_LAUNCHER";
 
-/// Returns the variables through which a build finds the recorders. What the user has set stays: each recorder runs the
-/// nvcc that it stands for.
+/// Returns the variables through which a build finds the recorders. The user's settings stay in force, because each
+/// recorder runs the nvcc that it replaces.
 fn surroundings(toolchain: &Toolchain, dir: &Path) -> Result<Vec<(&'static str, OsString)>> {
     let homes = ["CUDA_HOME", "CUDA_PATH"];
     let names = [homes, ["CUDACXX", "PYTORCH_NVCC"]].concat();
@@ -188,7 +190,8 @@ fn surroundings(toolchain: &Toolchain, dir: &Path) -> Result<Vec<(&'static str, 
         let nvcc = match (own(name), set(name)) {
             (Some(own), _) => own,
             (None, None) => default.clone(),
-            // `ccache nvcc` finds nvcc in PATH, and a toolkit that is not there is the user's to mend.
+            // `ccache nvcc` finds nvcc in PATH. A toolkit that does not exist is for the user to
+            // correct.
             (None, Some(_)) => continue,
         };
         let home = recorders(dir, &nvcc)?.join("cuda");
@@ -216,7 +219,7 @@ fn surroundings(toolchain: &Toolchain, dir: &Path) -> Result<Vec<(&'static str, 
     Ok(variables)
 }
 
-/// Returns the list of directories in a variable with one more ahead of them.
+/// Returns the list of directories in a variable with one more in front.
 fn ahead(name: &str, dir: PathBuf) -> Result<OsString> {
     let others = std::env::var_os(name).unwrap_or_default();
     let others = std::env::split_paths(&others).filter(|other| !other.as_os_str().is_empty());
@@ -229,7 +232,8 @@ fn ahead(name: &str, dir: PathBuf) -> Result<OsString> {
 /// cache, so they stay in the directory of caches, where they run nvcc as if they were not there, and `cache prune`
 /// leaves them.
 fn recorders(dir: &Path, nvcc: &Path) -> Result<PathBuf> {
-    // A link of another name is a program that goes by the name it is called by, such as ccache.
+    // A link of another name leads to a program such as ccache, which acts by the name that it is
+    // called by.
     let nvcc = std::fs::canonicalize(nvcc)
         .ok()
         .filter(|path| path.ends_with("nvcc"))
@@ -252,7 +256,7 @@ fn recorders(dir: &Path, nvcc: &Path) -> Result<PathBuf> {
     Ok(made)
 }
 
-/// Returns the links that make a copy of a toolkit without its `bin/nvcc`, by their place in the copy.
+/// Returns the links that copy a toolkit without its `bin/nvcc`, by their paths in the copy.
 fn links_of(nvcc: &Path) -> io::Result<BTreeMap<PathBuf, PathBuf>> {
     let bin = nvcc.parent().unwrap_or(Path::new("/"));
     let root = bin.parent().unwrap_or(Path::new("/"));
@@ -268,7 +272,7 @@ fn links_of(nvcc: &Path) -> io::Result<BTreeMap<PathBuf, PathBuf>> {
     Ok(links)
 }
 
-/// Makes the directory whole or not at all: two at once make the same one.
+/// Makes the directory whole or not at all, because two processes may make the same one at once.
 fn make(
     dir: &Path,
     made: &Path,
@@ -281,7 +285,7 @@ fn make(
     std::fs::create_dir_all(inside.join("cuda/bin"))?;
     for (place, target) in links {
         symlink(target, inside.join("cuda").join(place))?;
-        // Builds look for headers above the directory of nvcc.
+        // Builds look for headers in the directory above nvcc's.
         if !place.starts_with("bin") {
             symlink(target, inside.join("path").join(place))?;
         }
@@ -297,7 +301,7 @@ fn make(
     }
 }
 
-/// A path as a word of a shell.
+/// Quotes a path for a shell.
 fn quoted(path: &Path) -> Result<String> {
     let text = path.to_str().ok_or_else(|| {
         Error::environment(format!("the path of nvcc is not UTF-8: {}", path.display()))
@@ -312,7 +316,7 @@ fn read_calls(dir: &Path) -> io::Result<Vec<RecordedCall>> {
     let mut calls = Vec::new();
     for entry in std::fs::read_dir(dir)? {
         let path = entry?.path();
-        // Those with an extension are copied files of options.
+        // Files with an extension are copied files of options.
         if path.extension().is_some() {
             continue;
         }

@@ -1,5 +1,5 @@
-//! Which built-in reference computes what a kernel does: each that fits its tensors is tried on the inputs and outputs
-//! of launches in the simulator.
+//! Finds the built-in reference that computes what a kernel does. Each reference that fits its tensors is tried on the
+//! inputs and outputs of launches in the simulator.
 
 use super::call::{Argument, Call, ReferenceMatch, Tensor};
 use super::tolerances::tolerance;
@@ -15,7 +15,7 @@ pub struct Observed<'a> {
     pub outputs: Outputs,
 }
 
-/// A case of these tensors, to draw inputs for and to ask references about.
+/// Returns a case with the call's tensors, from which inputs are drawn and references computed.
 pub fn case_of(call: &Call) -> Case {
     let tensors = call
         .tensors()
@@ -75,13 +75,13 @@ pub fn largest(observed: &[Observed], output: &str) -> Option<f64> {
         .reduce(f64::max)
 }
 
-/// Longer tensors are not worth the time.
+/// The most elements of a tensor. Comparing more is not worth the time.
 const MOST_ELEMENTS: usize = 1 << 21;
-/// Pairs of a query's element and a key, in attention that is computed.
+/// The most pairs of a query's element and a key for which attention is computed.
 const MOST_ATTENTION: usize = 1 << 24;
 
-/// Returns the reference that gives what a kernel with one output does: of those within the tolerance of its type at every
-/// launch the closest.
+/// Returns the reference that gives what a kernel with one output gives. It must be within the tolerance of the
+/// output's type at every launch, and the closest such reference is taken.
 pub fn find_reference(call: &Call, observed: &[Observed]) -> Option<ReferenceMatch> {
     let mut outputs = call.tensors().filter(|tensor| tensor.role.is_result());
     let (out, None) = (outputs.next()?, outputs.next()) else {
@@ -102,14 +102,15 @@ pub fn find_reference(call: &Call, observed: &[Observed]) -> Option<ReferenceMat
         let Some(case) = candidate.case(&case, call) else {
             continue;
         };
-        // The first launch that differs ends it.
+        // The first launch that differs decides against the reference.
         let worst = observed
             .iter()
             .try_fold((0.0, 0.0), |(mean, max): (f64, f64), observation| {
                 let error = error_of(&case, observation).filter(|(_, own)| *own <= limit)?;
                 Some((mean.max(error.0), max.max(error.1)))
             });
-        // Rounding may make the largest error the same for two functions that are close.
+        // Rounding may give two similar functions the same largest error, so the mean error
+        // decides.
         if let Some((mean_err, max_err)) = worst
             && best.as_ref().is_none_or(|(least, _)| mean_err < *least)
         {
@@ -125,14 +126,16 @@ pub fn find_reference(call: &Call, observed: &[Observed]) -> Option<ReferenceMat
     best.map(|(_, found)| found)
 }
 
-/// Returns true if an output has one value in every place, which too much matches, or was not observed.
+/// Returns true if an output has the same value everywhere, which too many references match, or if it
+/// was not observed.
 fn is_constant(observed: &[Observed], output: &str) -> bool {
     let mut all = values_of(observed, output).flat_map(|values| values.floats().into_owned());
     let first = all.next();
     all.all(|value| Some(value) == first)
 }
 
-/// The mean and the largest error of a launch; `None` where the reference does not suit it, or one of the two is no number.
+/// Returns the mean and the largest error of a launch. Returns `None` if the reference does not fit the launch, or if
+/// one of the two errors is not a number.
 fn error_of(case: &Case, observed: &Observed) -> Option<(f64, f64)> {
     let want = reference::built_in(case, observed.inputs, View::Seen).ok()?;
     let mut got = observed.outputs.clone();
@@ -144,14 +147,15 @@ fn error_of(case: &Case, observed: &Observed) -> Option<(f64, f64)> {
 
 struct ReferenceCandidate {
     name: &'static str,
-    /// The keys that gates.yaml says. Those without a value are left out there.
+    /// The keys that gates.yaml has for the reference. Keys without a value are left out there.
     keys: Vec<(&'static str, Value)>,
     shapes: BTreeMap<String, Vec<String>>,
     reference: Reference,
 }
 
 impl ReferenceCandidate {
-    /// `None` where its dimensions do not have the elements that a tensor has.
+    /// Returns the case with this reference, or `None` if its dimensions give a tensor another
+    /// number of elements.
     fn case(&self, case: &Case, call: &Call) -> Option<Case> {
         let mut case = case.clone();
         case.reference = self.reference.clone();
@@ -170,7 +174,7 @@ impl ReferenceCandidate {
     }
 }
 
-/// Returns the value of a product: `B * T`, `64`.
+/// Returns the value of a product such as `B * T` or `64`.
 fn value_of(product: &str, call: &Call) -> Option<usize> {
     let value_of = |factor: &str| {
         let named = call.dims.iter().find(|dim| dim.name == factor);
@@ -190,16 +194,17 @@ const BINARY: &str = "add sub mul div min max";
 const REDUCE: &str = "sum mean max min";
 /// The number that `init` makes up for an argument.
 const MADE_UP: f64 = 0.5;
-/// The number that norms add before a root, where gates.yaml says none.
+/// The number that norms add before a root if gates.yaml does not state one.
 const EPSILON: f64 = 1e-5;
 
-/// References that suit the tensors of a call, the plainest first: of equally close ones the first is taken.
+/// The references that fit the tensors of a call, the simplest first, because the first of equally close
+/// ones is taken.
 struct Candidates<'a> {
     call: &'a Call,
     out: &'a Tensor,
     out_factors: Vec<String>,
     inputs: Vec<&'a Tensor>,
-    /// The number that was made up, where the kernel takes any.
+    /// The number that was made up, if the kernel takes one.
     made_up: Option<f64>,
     all: Vec<ReferenceCandidate>,
 }
@@ -236,7 +241,7 @@ impl<'a> Candidates<'a> {
                 self.gemm(a, b);
             }
         }
-        // In the order that everybody writes: queries, keys, values.
+        // Inputs are in the usual order: queries, keys, values.
         for (at, q) in inputs.iter().enumerate() {
             for (after, k) in inputs.iter().enumerate().skip(at + 1) {
                 for v in inputs.iter().skip(after + 1) {
@@ -247,8 +252,8 @@ impl<'a> Candidates<'a> {
         self.all
     }
 
-    /// Adds a reference of these tensors by their keys, with the other keys that gates.yaml says, and those that it need
-    /// not say.
+    /// Adds a reference with these tensors by their keys. `said` are the other keys for gates.yaml, and `unsaid` are
+    /// those that it can leave out.
     fn add(
         &mut self,
         name: &'static str,
@@ -304,7 +309,7 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Adds functions of rows. Each dimension may be the last.
+    /// Adds functions of rows. Any dimension may be the one that a row runs along.
     fn rows(&mut self, x: &Tensor) {
         if !self.is_as_large(x) {
             return;
@@ -341,7 +346,8 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Adds sums and the like over the dimensions that the output lacks, behind the others or before them.
+    /// Adds sums and similar functions over the dimensions that the output lacks, whether these are behind
+    /// the others or before them.
     fn reduce(&mut self, x: &Tensor) {
         let mut rest = factors(x);
         let kept = self.out_factors.clone();
@@ -366,14 +372,15 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Any two of the dimensions may be the sequence and the head's, the others are batches and heads.
+    /// Adds attention. Any two of the dimensions may be the sequence and the width of a head, and the
+    /// others are batches and heads.
     fn attention(&mut self, [q, k, v]: [&Tensor; 3]) {
         let is_alike = |tensor: &&Tensor| self.is_as_large(tensor) && tensor.name != self.out.name;
         let factors = self.out_factors.clone();
         if ![q, k, v].iter().all(is_alike) || !(2..=4).contains(&factors.len()) {
             return;
         }
-        // As everybody lays them out first.
+        // The usual layout comes first.
         let places = || (0..factors.len()).rev();
         let pairs = places().flat_map(|head| places().map(move |sequence| (head, sequence)));
         for (head, sequence) in pairs.filter(|(head, sequence)| head != sequence) {
@@ -405,7 +412,8 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Dimensions that two of the three have in common are its rows, its columns and what is summed over.
+    /// Adds matrix products. The dimensions that two of the three tensors share are the rows, the columns
+    /// and the summed ones.
     fn gemm(&mut self, a: &Tensor, b: &Tensor) {
         let (of_a, of_b) = (factors(a), factors(b));
         let common = |one: &[String], other: &[String]| -> Vec<String> {

@@ -1,4 +1,5 @@
-//! Names that say sizes, values for them, and products of them as sizes of tensors. Pure.
+//! Recognises names that mean sizes, gives them values, and writes the sizes of tensors as products
+//! of them. Pure.
 
 use super::launches::ReadDim;
 use model::expr::{Env, ExprValue, Expression, Name};
@@ -10,14 +11,15 @@ pub struct Dim {
     pub value: u64,
 }
 
-/// Some of the dimensions, multiplied.
+/// The product of some dimensions and numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Product {
     pub factors: Vec<String>,
     pub value: u64,
 }
 
-/// Words that say a size, alone or in a name: `n_rows`, `seqLen`. Each may have an `s` behind it.
+/// Words that mean a size, alone or within a name: `n_rows`, `seqLen`. Each may have an `s` at its
+/// end.
 const SIZES: &[&str] = &[
     "n", "m", "k", "b", "t", "c", "h", "w", "d", "v", "p", "s", "l", "r", "size", "len", "length",
     "count", "num", "total", "row", "col", "column", "batch", "bs", "bsz", "batches", "seq",
@@ -26,21 +28,21 @@ const SIZES: &[&str] = &[
     "point", "token", "nbatch", "hdim", "kdim", "vdim", "nrow", "ncol", "nelem", "param", "inner",
     "outer", "na", "nb",
 ];
-/// Words that say something else, whatever else is in the name.
+/// Words that mean something else, whatever other words the name has.
 const OTHERS: &[&str] = &[
     "stride", "strides", "ld", "offset", "index", "idx", "id", "seed", "step", "pos", "axis",
     "start", "begin", "end", "mode", "flag", "pad", "padding", "shift", "iter", "window", "type",
     "splits", "split", "sms", "block", "blocks", "threads", "warps", "kernel",
 ];
-/// What blocks often count, one each.
+/// Words for things that kernels often give one block each.
 const ROWS: &[&str] = &["rows", "row", "nrows", "m", "batch", "b", "tokens"];
-/// Words of small sizes, with values for two of them.
+/// Words that mean small sizes, with values for two sizes of each kind.
 const SMALL: [(&[&str], [u64; 2]); 2] = [
     (&["b", "batch", "bs", "bsz", "batches", "nbatch"], [2, 3]),
     (&["nh", "heads"], [4, 6]),
 ];
 
-/// Whether sizes suit tiles, or are such that mistakes at an edge show.
+/// The kind of values that sizes get: multiples of tiles, or values that show mistakes at an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignment {
     Ragged,
@@ -53,13 +55,13 @@ impl Alignment {
             (Self::Ragged, 1, true) => &[1000],
             (Self::Whole, 1, true) => &[1024],
             (Self::Ragged, ..) => &[96, 64, 160, 32, 48, 80],
-            // Products of any two or three are different.
+            // The products of any two or three of these are different.
             (Self::Whole, ..) => &[128, 256, 384, 64, 320, 448],
         }
     }
 }
 
-/// `numHeads_q` as `num`, `heads`, `q`.
+/// Splits `numHeads_q` into `num`, `heads` and `q`.
 fn tokens(name: &str) -> Vec<String> {
     let mut tokens = vec![String::new()];
     let mut before = ' ';
@@ -100,8 +102,8 @@ pub fn is_stride(name: &str) -> bool {
     name.contains("stride") || matches!(name.as_str(), "ld" | "lda" | "ldb" | "ldc" | "ldx" | "ldy")
 }
 
-/// Returns a stride of contiguous tensors: the product of the sizes behind the one that it names (`batch_stride`), or the
-/// last size.
+/// Returns a stride of contiguous tensors. It is the product of the sizes behind the one that its name has
+/// (`batch_stride`), or the last size.
 pub fn stride(name: &str, dims: &[&str]) -> Option<String> {
     if !is_stride(name) {
         return None;
@@ -136,7 +138,7 @@ const AXES: [(&str, &[&str]); 3] = [
 ];
 
 /// Returns the stride of a tensor that has one for each of its dimensions, the outermost first (`x_batch_stride`,
-/// `x_c_stride`): the product of the sizes behind it, where the names say all of these.
+/// `x_c_stride`). It is the product of the sizes behind it, if the names tell all of these.
 pub fn stride_of_axes(name: &str, strides: &[&str], sizes: &[&str]) -> Option<String> {
     fn axis_of(name: &str) -> Option<(&str, &str)> {
         name.strip_suffix("_stride")?.rsplit_once('_')
@@ -159,7 +161,7 @@ pub fn stride_of_axes(name: &str, strides: &[&str], sizes: &[&str]) -> Option<St
                 .iter()
                 .any(|word| word == axis || others.contains(&word.as_str()))
         };
-        // A tensor's own size: `conv_state_len` of `conv_state_l_stride`.
+        // A tensor may have a size of its own, as `conv_state_l_stride` has `conv_state_len`.
         let is_own = |size: &&&str| {
             size.strip_prefix(tensor)
                 .is_some_and(|size| size.starts_with('_'))
@@ -178,7 +180,8 @@ pub fn stride_of_axes(name: &str, strides: &[&str], sizes: &[&str]) -> Option<St
     })
 }
 
-/// Gives each size a value that suits its name. `is_flat`: one index runs over all of them.
+/// Gives each size a value that suits its name. `is_flat` says that one index runs over all of
+/// them.
 pub fn values(dims: &[ReadDim], alignment: Alignment, is_flat: bool) -> Vec<Dim> {
     let count = dims.iter().filter(|dim| dim.fixed.is_none()).count();
     let mut others = alignment.values(count, is_flat).iter().copied();
@@ -200,14 +203,15 @@ pub fn values(dims: &[ReadDim], alignment: Alignment, is_flat: bool) -> Vec<Dim>
         .collect()
 }
 
-/// With more dimensions than these, none are multiplied.
+/// The most dimensions that are multiplied. If there are more, none are.
 const MULTIPLIED: usize = 6;
-/// Numbers that sources like to fix: widths of heads, tiles and vectors.
+/// Numbers that sources often fix: widths of heads, tiles and vectors.
 const CONSTANTS: [u64; 9] = [2, 3, 4, 8, 16, 32, 64, 128, 256];
-/// Codes that one element holds.
+/// The numbers of codes that one element may hold.
 const PACKED: [u64; 3] = [2, 4, 8];
 
-/// Returns the plainest product of these dimensions, squares, numbers of the launch and usual constants with this value.
+/// Returns the simplest product with this value of dimensions, their squares, numbers of the launch and usual
+/// constants.
 pub fn product_of(value: u64, dims: &[Dim], numbers: &[u64]) -> Option<Product> {
     let dims = dims.get(..MULTIPLIED).unwrap_or(dims);
     let subset = |set: usize| {
@@ -235,7 +239,7 @@ pub fn product_of(value: u64, dims: &[Dim], numbers: &[u64]) -> Option<Product> 
     let plainest = fitting.min_by_key(|product| {
         let factors = &product.factors;
         let is_number = |factor: &&String| !model::expr::is_identifier(factor);
-        // A number alone follows no size.
+        // A number alone would not follow any size.
         let follows_none = factors.iter().all(|factor| factor.parse::<u64>().is_ok());
         (
             factors.iter().filter(is_number).count(),
@@ -244,7 +248,7 @@ pub fn product_of(value: u64, dims: &[Dim], numbers: &[u64]) -> Option<Product> 
         )
     });
     plainest.or_else(|| {
-        // Nothing has another size than this one.
+        // Without dimensions, only the number itself is left.
         dims.is_empty().then(|| Product {
             factors: vec![value.to_string()],
             value,
@@ -253,7 +257,7 @@ pub fn product_of(value: u64, dims: &[Dim], numbers: &[u64]) -> Option<Product> 
 }
 
 impl Product {
-    /// Returns its value with other sizes.
+    /// Returns the product's value for other sizes.
     pub fn with(&self, dims: &[Dim]) -> Option<u64> {
         let named = |dim: &Dim| (Name::plain(&dim.name), ExprValue::Int(dim.value as i64));
         let env: Env = dims.iter().map(named).collect();
@@ -281,7 +285,7 @@ impl Product {
         product
     }
 
-    /// Divides the last dimension.
+    /// Divides the last dimension by a number.
     fn over(&self, by: u64) -> Option<Self> {
         let mut product = self.clone();
         let last = product.factors.last_mut()?;

@@ -1,13 +1,15 @@
-//! A limit on the error of an output, from how its type rounds and how large its values are. Pure.
+//! Chooses the limit on the error of an output, from how its type rounds and from how large its
+//! values are. Pure.
 
 use model::ElemType;
 
-/// Roundings of the output's type that a right kernel may differ by.
+/// The number of roundings of the output's type by which a correct kernel may differ.
 const STORED: f64 = 2.0;
-/// The same of the arithmetic: sums in another order.
+/// The number of roundings of the arithmetic by which a correct kernel may differ, because it sums
+/// in another order.
 const COMPUTED: f64 = 64.0;
 
-/// The largest relative error of one rounding; `None` of integers, which have none.
+/// Returns the largest relative error of one rounding, or `None` for integers, which do not round.
 fn roundoff(elem: ElemType) -> Option<f64> {
     let bits = match elem {
         ElemType::F64 => 53,
@@ -21,12 +23,13 @@ fn roundoff(elem: ElemType) -> Option<f64> {
     Some(0.5f64.powi(bits))
 }
 
-/// How far a right output of this type may be from a reference, where its largest value is `largest`.
+/// Returns how far a correct output of this type may be from a reference. `largest` is the output's
+/// largest value.
 pub fn tolerance(elem: ElemType, largest: f64) -> f64 {
     let Some(stored) = roundoff(elem) else {
         return 0.0;
     };
-    // Narrow types are for storage: kernels compute in f32.
+    // Narrow types are for storage, and kernels compute in f32.
     let computed = roundoff(ElemType::F32).unwrap_or_default().min(stored);
     let scale = if largest.is_finite() && largest > 0.0 {
         largest
@@ -36,7 +39,7 @@ pub fn tolerance(elem: ElemType, largest: f64) -> f64 {
     scale * (STORED * stored + COMPUTED * computed)
 }
 
-/// The next of 1, 2 and 5 times a power of ten: `2e-5`.
+/// Rounds up to 1, 2 or 5 times a power of ten, such as `2e-5`.
 pub fn rounded_up(value: f64) -> String {
     if value <= 0.0 || !value.is_finite() {
         return "0".to_owned();
@@ -70,12 +73,13 @@ mod tests {
         assert_eq!(limit(ElemType::Bf16, 4.0), "5e-2");
         assert_eq!(limit(ElemType::E4m3, 2.0), "5e-1");
         assert_eq!(limit(ElemType::I32, 1e9), "0");
-        // Nothing is known of an output that is no number.
+        // An output that is not a number gets the limit of an output of 1.
         assert_eq!(limit(ElemType::F32, f64::NAN), "5e-6");
         assert_eq!(limit(ElemType::F32, 0.0), "5e-6");
     }
 
-    /// One rounding is half a unit in the last place: a right bf16 output just below 4 is up to 2^-7 away.
+    /// One rounding is half a unit in the last place, so a correct bf16 output just below 4 is up to 2^-7
+    /// away.
     #[test]
     fn a_right_output_is_within_its_limit() {
         let value = 3.9921875f32;

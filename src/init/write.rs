@@ -1,4 +1,4 @@
-//! Writes kernels with their calls as a gates.yaml, and those without as comments. Pure.
+//! Writes kernels with their calls as a gates.yaml, and kernels without a call as comments. Pure.
 
 use super::call::{Argument, Call, Integers, Tensor, UnknownCall};
 use super::probe::made_up;
@@ -10,21 +10,21 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Variants that one kernel is given. An instance more is counted in a comment.
+/// The most variants that one kernel gets. Further instances are counted in a comment.
 const MOST_VARIANTS: usize = 12;
 
-/// What is written for kernels.
+/// The text that is written for kernels, and the names in it.
 #[derive(Clone, Debug, Default)]
 pub struct Blocks {
-    /// Below `kernels:`, those with a call first.
+    /// The text below `kernels:`. Kernels with a call come first.
     pub text: String,
-    /// Names of those with a call.
+    /// The kernels that have a call.
     pub called: Vec<WrittenKernel>,
-    /// Names of those that are comments.
+    /// The names of the kernels that are comments.
     pub todo: Vec<String>,
 }
 
-/// A kernel of the file, and the surveyed ones that it stands for: the instances of a template.
+/// A kernel of the file, with the surveyed kernels that it stands for: the instances of a template.
 #[derive(Clone, Debug)]
 pub struct WrittenKernel {
     pub name: String,
@@ -32,10 +32,10 @@ pub struct WrittenKernel {
     pub has_reference: bool,
 }
 
-/// Where editors find the keys of this file, next to it.
+/// The comment that tells editors where the schema of this file is.
 pub const SCHEMA: &str = "# yaml-language-server: $schema=gates.schema.json";
 
-/// The beginning of a file, to the line `kernels:`.
+/// Returns the beginning of a file, up to the line `kernels:`.
 pub fn head(survey: &Survey, arch: Arch, is_of_program: bool) -> String {
     let origin = if is_of_program {
         "`gatekeeper init --program`: the calls that the program made"
@@ -81,8 +81,8 @@ pub fn head(survey: &Survey, arch: Arch, is_of_program: bool) -> String {
     text + "\nkernels:\n"
 }
 
-/// Writes the kernels below `head`, whose names are not among `names`. `accepts`: whether a text is a right file of gates;
-/// what is wrong with it otherwise.
+/// Writes the kernels below `head`, under names that are not in `names`. `accepts` says whether a text is a correct
+/// file of gates, and otherwise what is wrong with it.
 pub fn write(
     kernels: &[Surveyed],
     head: &str,
@@ -109,7 +109,7 @@ pub fn write(
             .collect();
         let own = unused(first, &mut names);
         let alike = alike(&called);
-        // Where variants do not go together, the first instance stands for the template.
+        // If the variants do not fit together, the first instance stands for the template.
         let choices = [alike.as_slice(), alike.get(..1).unwrap_or_default()];
         let mut wrong = None;
         let accepted = choices
@@ -136,7 +136,7 @@ pub fn write(
             });
             continue;
         }
-        // An instance whose launch is known says more than one that was never launched.
+        // An instance whose launch is known tells more than one that was never launched.
         let explained = all
             .iter()
             .find(|kernel| matches!(&kernel.call, Err(call) if call.launch.is_some()))
@@ -154,8 +154,8 @@ pub fn write(
     blocks
 }
 
-/// The first call, and those that differ from it in what variants can replace. A size that the first writes otherwise is
-/// written as there.
+/// Returns the first call, and those that differ from it only in what variants can replace. If a size is the same but
+/// written in another way, it is written as in the first.
 fn alike<'a>(called: &[(&'a Surveyed, &Call)]) -> Vec<(&'a Surveyed, Call)> {
     let Some((first_kernel, first)) = called.first() else {
         return Vec::new();
@@ -184,7 +184,8 @@ fn alike<'a>(called: &[(&'a Surveyed, &Call)]) -> Vec<(&'a Surveyed, Call)> {
         .collect()
 }
 
-/// A kernel that the file does not run: what is known of it, and what is missing.
+/// Writes a kernel that the file does not run as a comment: what is known of it, and what is
+/// missing.
 fn todo(name: &str, kernel: &Surveyed, unknown: &UnknownCall, others: usize) -> String {
     let mut text = format!("  # TODO {name}: {}\n", shown(&unknown.why));
     let mut line = |line: String| {
@@ -256,7 +257,7 @@ fn write_launch(call: &Call) -> String {
     launch(&call.grid, &call.block, &more)
 }
 
-/// A number, or an expression in quotes where it needs them.
+/// Writes a number, or an expression with quotes if it needs them.
 fn expression(text: &str) -> String {
     match text.parse::<i64>() {
         Ok(number) => number.to_string(),
@@ -264,10 +265,11 @@ fn expression(text: &str) -> String {
     }
 }
 
-/// Characters of a text that a comment shows.
+/// The most characters of a text that a comment shows.
 const SHOWN: usize = 160;
 
-/// The start of what a compiler or a source says, as it may stand in a comment.
+/// Returns the start of a compiler's message or of a source's text, in a form that a comment may
+/// have.
 fn shown(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let mut shown: String = line
@@ -281,7 +283,7 @@ fn shown(text: &str) -> String {
     shown
 }
 
-/// A name for a kernel that no other has: of an instance that of the template.
+/// Returns an unused name for a kernel. An instance is named after its template.
 fn unused(kernel: &Surveyed, names: &mut BTreeSet<String>) -> String {
     let name = kernel.kernel.name.split('<').next().unwrap_or_default();
     numbered(
@@ -306,7 +308,7 @@ fn numbered(name: &str, names: &mut BTreeSet<String>) -> String {
     numbered
 }
 
-/// A block of the file: a kernel, with its instances as variants. `all`: the whole family.
+/// Writes a kernel, with its instances as variants. `all` is the whole family of instances.
 fn write_kernel(name: &str, instances: &[(&Surveyed, Call)], all: &[&Surveyed]) -> String {
     let mut text = String::new();
     let Some((kernel, call)) = instances.first() else {
@@ -454,7 +456,7 @@ fn write_kernel(name: &str, instances: &[(&Surveyed, Call)], all: &[&Surveyed]) 
     text
 }
 
-/// Returns the reference of a call, and what is said of it.
+/// Returns the reference of a call, and the comment on it.
 fn reference(call: &Call) -> (String, String) {
     let Some(found) = &call.reference else {
         return ("none".to_owned(), "what is right?".to_owned());
@@ -479,7 +481,7 @@ fn reference(call: &Call) -> (String, String) {
     )
 }
 
-/// Writes a line for each value that a kernel gets. Members of a struct are below it.
+/// Writes a line for each value that a kernel gets. Members of a struct are written below it.
 fn arguments(kernel: &ListedKernel, call: &Call) -> String {
     let mut text = String::new();
     let mut values = call.arguments.iter().map(argument);
@@ -500,7 +502,7 @@ fn arguments(kernel: &ListedKernel, call: &Call) -> String {
     text
 }
 
-/// Writes a value, with the name of one that the sources do not say.
+/// Writes a value, with its name as a comment if the sources do not tell the value.
 fn argument(argument: &Argument) -> String {
     match argument {
         Argument::Tensor(tensor) => format!("{{tensor: {}}}", quoted(&tensor.name)),
@@ -579,11 +581,11 @@ pub fn listed(words: &[String]) -> String {
     quoted.join(", ")
 }
 
-/// As a word of YAML, in quotes where it may be read as something else.
+/// Writes a text as a word of YAML, in quotes if it may be read as something else.
 pub fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '/' | '.');
     let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '.'));
-    // Some readers take these for true, false or nothing.
+    // Some readers take these words for true, false or nothing.
     let taken = ["yes", "no", "on", "off", "true", "false", "null"];
     if is_word && text.chars().all(is_plain) && !taken.contains(&text.to_lowercase().as_str()) {
         text.to_owned()

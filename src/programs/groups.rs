@@ -223,8 +223,8 @@ fn free_name(region: Option<&str>, taken: &mut BTreeSet<String>) -> String {
     name
 }
 
-/// Returns whether the captured launches represent all launches: each kernel was launched equally often for each of its
-/// captured launches.
+/// Finds out whether the captured launches represent all launches: each kernel must have been launched equally often
+/// for each of its captured launches.
 fn compare_counts(sides: [&[Member]; 2]) -> GroupTimes {
     let is_of_one = |launches: &[Member]| {
         let pids: BTreeSet<u32> = launches.iter().map(|launch| launch.origin.pid).collect();
@@ -557,7 +557,7 @@ mod tests {
         let groups = find_in(&[FUSED], &[SOFTMAX, SCALE, SOFTMAX]);
         let (head, base) = groups[0].sides.as_ref().unwrap();
         assert_eq!(called(head), ["fused"]);
-        // In the order of launching, with a module for each kernel.
+        // The kernels are in the order of launching, each with its own module.
         assert_eq!(called(base), ["softmax", "scale", "softmax"]);
         match &base.0.call {
             Callable::Together { modules, steps } => {
@@ -654,7 +654,7 @@ mod tests {
         // It has a partner, so it is neither new nor gone.
         assert_eq!(groups[0].kernels.new, ["scale"]);
         assert_eq!((groups[0].new.len(), groups.len()), (1, 1));
-        // Launched more often, and captured once: the sum would say too little.
+        // The kernel is launched more often, and captured once, so the sum would be too small.
         let more = [
             at("scale", "prefill"),
             ("softmax", Some("prefill"), 1, Some(2)),
@@ -708,7 +708,8 @@ mod tests {
             captured,
             launched,
         };
-        // The base launches its kernel once for two launches of head's: a sum over one of each would hide the half.
+        // The base launches its kernel once for two launches of head's. A sum over one launch of each would hide the
+        // half.
         assert_eq!(
             refused(
                 &[many("a", 1, 200), many("b", 1, 100)],
@@ -728,7 +729,7 @@ mod tests {
                 kernels: vec!["a".to_owned()]
             }
         );
-        // Fewer than were captured: it was written before the program ended.
+        // There are fewer launches than were captured, because the number was written before the program ended.
         assert_eq!(
             refused(&[SCALE], &[("ab", None, 2, Some(1))]),
             GroupTimes::Uncounted {
@@ -762,7 +763,7 @@ mod tests {
             chunks: vec![what.to_owned()],
             part: None,
         };
-        // Each launch's memory at 0x1000: as it found it, and as it left it.
+        // Each launch has the memory at 0x1000 as it found it, and as it left it.
         let group_of = |found: [(&str, Option<&str>); 3]| {
             let mut head = side(&[SCALE, SOFTMAX, ("last", None, 1, Some(1))]);
             for (case, (before, after)) in head.plan.cases.iter_mut().zip(found) {
@@ -813,7 +814,7 @@ mod tests {
         let overlapping: Vec<_> = overlapping
             .map(|overlapping| (overlapping.name.as_str(), overlapping.len()))
             .collect();
-        // The first launch's comes last.
+        // The memory of the first launch comes last.
         assert_eq!(overlapping, [("at_1000", 128), ("at_1000+", 64)]);
     }
 }

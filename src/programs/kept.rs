@@ -33,8 +33,8 @@ use system::files;
 use system::process::confine::Support;
 use system::temporary::{TemporaryDir, sweep};
 
-/// Caches of what programs compile. PyTorch's compiler keeps times in its own, with which a program launches other kernels
-/// than without.
+/// Caches of what programs compile. PyTorch's compiler keeps times in its cache, and a program that finds them launches
+/// other kernels than one that does not.
 const PRODUCTS: [&str; 3] = ["cache/cuda", "cache/torch-extensions", "cache/triton"];
 
 /// Variables that name directories of libraries and headers.
@@ -165,7 +165,7 @@ fn note(place: &Path, seen: &mut String) {
     let _ = writeln!(seen, "{place:?} {facts:?}");
 }
 
-/// The directory of a key. Nobody else uses it at the same time.
+/// The directory of a key, which is locked for this run.
 pub struct Kept {
     dir: PathBuf,
     key: String,
@@ -173,7 +173,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Returns the directory of a key, and in it an empty one to run in. `None` if another run has it.
+    /// Opens the directory of a key, and makes an empty one in it to run in. Returns `None` if another run has it.
     pub fn open(cache: &Cache, key: String) -> Option<(Self, TemporaryDir)> {
         // The path of a socket may have at most 107 characters.
         let dir = cache.dir(PROGRAMS).ok()?.join(key.get(..16)?);
@@ -200,8 +200,7 @@ impl Kept {
         Ok(format!("gatekeeper programs/1\n{}\n{digest}\n", self.key))
     }
 
-    /// Copies what is kept to the directory of a run, and returns whether there was anything. What is damaged is
-    /// nothing.
+    /// Copies what is kept to the directory of a run. Returns false if nothing was kept, or if it is damaged.
     ///
     /// # Errors
     /// Returns an error if the directory of the run cannot be written.

@@ -166,7 +166,7 @@ fn declared(programs: &[Program], name: &str) -> String {
 /// Adds the launches of the base's programs, as far as head has the programs. A program that is gone is a loosened
 /// gate.
 ///
-/// `is_base`: head's files are the base's, and so are the programs and what they launch.
+/// `is_base` says that head's files are the base's, and so are the programs and what they launch.
 fn add_to_base(
     base: &mut BaseSide,
     head: &Loaded,
@@ -604,7 +604,7 @@ fn run(program: &Program, side: &Side, library: &Path, setting: &Setting) -> Res
     let names = launched.chain(left_out);
     let names = names.flat_map(|symbol| {
         let readable = whole_name(symbol);
-        // As a template's name has it.
+        // A template's name begins with the type that it returns.
         let with_type = format!("void {readable}");
         [readable, with_type].map(|readable| (symbol.to_owned(), readable))
     });

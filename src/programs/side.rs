@@ -42,7 +42,7 @@ const CACHES: [(&str, &str); 7] = [
 /// The tree in the directory of a side.
 const TREE: &str = "tree";
 
-/// The time that a program of the machine may take to say what it is, in ms.
+/// The deadline in ms for a program of the machine that is asked what it is.
 const MOMENT_MS: u64 = 30_000;
 
 /// The number of bytes at the end of a program's output in which its error is searched.
@@ -98,7 +98,7 @@ pub struct Side {
     below: PathBuf,
     /// The digest of the tree at the time of copying.
     pub tree: String,
-    /// For the base: head's tree, which its programs must not read.
+    /// Head's tree, if this is the base: the base's programs must not read it.
     hidden: Option<Hidden>,
     trusted: bool,
     /// The place where builds are kept for later runs, or `None` if another run uses it.

@@ -37,14 +37,14 @@ pub trait Evaluator: Track {
     /// Returns the time of the last proof, without building and references.
     fn took(&self) -> Duration;
 
-    /// Holds each to its gates, at all shapes.
+    /// Checks whether each candidate holds its gates, at all shapes.
     ///
     /// # Errors
     /// Environment, if the machine failed and not the kernel.
     fn prove(&mut self, batch: &[&Candidate]) -> Result<Vec<std::result::Result<Proof, Dropped>>>;
 
-    /// Holds one that is right and fast on a GPU to the simulator, before it counts as the best: a race need not show
-    /// on a GPU, and waiting less is a way of being fast.
+    /// Runs a candidate that is right and fast on a GPU in the simulator, before it counts as the best. A race need not
+    /// show on a GPU, and waiting less is a way of being fast.
     ///
     /// # Errors
     /// Environment, if the machine failed.

@@ -34,7 +34,7 @@ const BATCH: usize = 4;
 /// The least time for a configuration. A process that has just started needs a while before its first kernel runs.
 const LEAST_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Which configuration comes next.
+/// The strategy that chooses the next configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Method {
     /// A model learns from what was tried

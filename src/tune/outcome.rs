@@ -1,4 +1,4 @@
-//! The outcome of a search, as data: it is what the log holds and what the report shows.
+//! Describes the outcome of a search as data. The log holds it, and the report shows it.
 
 use model::{FaultKind, Gate, Reason, Rule, Subject};
 use serde::{Deserialize, Serialize};
@@ -10,20 +10,20 @@ pub type Values = BTreeMap<String, i64>;
 /// One configuration, and what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
-    /// In the order of asking. 0 is the start.
+    /// The number of the configuration, in the order of asking. 0 is the start.
     pub number: u32,
     pub values: Values,
     /// A digest of what would execute: machine code, launches and arguments. `None` if it was not built.
     pub code: Option<String>,
     pub resources: Option<Resources>,
     pub outcome: Outcome,
-    /// Since the search began, in ms.
+    /// The time since the search began, in ms.
     pub at_ms: u64,
     /// The time of compiling it in ms, or 0 if it was in the cache.
     pub compile_ms: u64,
 }
 
-/// Known values before any GPU time: of its first entry, at the first shape of the objective.
+/// The values that are known before any GPU time, of the first entry at the first shape of the objective.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resources {
     pub registers: u32,
@@ -31,20 +31,20 @@ pub struct Resources {
     pub shared: u64,
     pub spills: u32,
     pub threads: u64,
-    /// Resident warps of those that a multiprocessor can have, 0 to 1.
+    /// The share (0 to 1) of the warps of a multiprocessor that can be resident.
     pub occupancy: Option<f64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It has no time: a gate did not hold.
+    /// The configuration has no time, because a gate did not hold.
     Dropped(Dropped),
-    /// It executes what an earlier one does, and was not tried again.
+    /// The configuration executes the same as an earlier one, and was not tried again.
     Same {
         number: u32,
     },
-    /// Without a GPU: an estimate, and no time.
+    /// The configuration has an estimate and no time, because there is no GPU.
     Ranked(Ranked),
     Timed(Timed),
 }
@@ -52,35 +52,35 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Dropped {
     pub gate: DroppedBy,
-    /// The name of the gate in reports; or what it was that broke.
+    /// The name of the gate in reports, or what broke.
     pub name: String,
     /// The code of the reason (docs/verdicts.md).
     pub code: String,
     pub message: String,
-    /// In the simulator, what it was estimated to take: wrong can be fast.
+    /// The times that the simulator estimated, by shape. A wrong configuration can be fast.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub estimated_ns: BTreeMap<String, f64>,
-    /// To the start's, by those estimates.
+    /// The cost relative to the start's, by those estimates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimated_cost: Option<f64>,
 }
 
 model::named! {
-/// The kind of gate.
+/// The kind of gate that did not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum DroppedBy {
-    /// gates.yaml cannot call it so: a launch of no threads.
+    /// gates.yaml cannot call it like this, for example with a launch of no threads.
     Call = "call",
     Build = "build",
     Resource = "resource",
     Correctness = "correctness",
     /// The simulator found a race or a stray access.
     Race = "race",
-    /// It faulted: a stray access that the device itself refused, an assert, a livelock.
+    /// It faulted, by a stray access that the device itself refused, an assert or a livelock.
     Fault = "fault",
-    /// It did not end.
+    /// It did not end before the deadline.
     Hang = "hang",
-    /// It was right, and broke where it was timed.
+    /// It was correct, and broke while it was timed.
     Timing = "timing",
     /// There is no estimate to rank it by.
     Estimate = "estimate",
@@ -89,9 +89,9 @@ pub enum DroppedBy {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ranked {
-    /// Time of one launch, by shape.
+    /// The estimated time of one launch in ns, by shape.
     pub estimated_ns: BTreeMap<String, f64>,
-    /// To the start's: below 1 is better.
+    /// The cost relative to the start's. Below 1 is better.
     pub cost: f64,
 }
 
@@ -99,17 +99,18 @@ pub struct Ranked {
 pub struct Timed {
     /// The evaluation that it was timed against.
     pub against: u32,
-    /// Its time to that one's: geometric mean over processes.
+    /// The ratio of its time to that of `against`, as the geometric mean over processes.
     pub ratio: f64,
     pub processes: u32,
-    /// Slower so clearly that it got no more processes.
+    /// True if it was so clearly slower that it got no more processes.
     pub stopped: bool,
-    /// To the start's, through the one that it was timed against: below 1 is better. It leads the search and proves nothing.
+    /// The cost relative to the start's, computed through the configuration that it was timed against. Below 1 is
+    /// better. It leads the search and proves nothing.
     pub cost: f64,
-    /// Time of one launch, by shape: geometric mean over processes. Other configurations were timed in other processes,
-    /// so these times cannot be compared with theirs.
+    /// The time of one launch in ns, by shape: the geometric mean over processes. Other configurations were timed in
+    /// other processes, so these times cannot be compared with theirs.
     pub p50_ns: BTreeMap<String, f64>,
-    /// Time of the one that it was timed against, likewise.
+    /// The times of the configuration that it was timed against, in the same form.
     pub against_ns: BTreeMap<String, f64>,
 }
 
@@ -118,7 +119,7 @@ pub struct Timed {
 pub struct Confirmation {
     pub winner: u32,
     pub shown: Shown,
-    /// Winner to start: below 1 is faster.
+    /// The ratio of the winner's time to the start's. Below 1 is faster.
     pub ratio: f64,
     pub interval: [f64; 2],
     pub processes: u32,

@@ -1,5 +1,5 @@
-//! Attempts to pass without having been compared: a record that says less than a judgement needs. Those of a repository
-//! are in `tests/cases`.
+//! Tests attempts to pass without having been compared, by a record that says less than a judgement needs. Attempts by
+//! means of a repository are in `tests/cases`.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{self, commit_all, copy_of, edit, git, run, stderr, stdout, write_record};
@@ -11,7 +11,7 @@ use model::{
 use records::store::read_record;
 use std::fs;
 
-/// A stored record after an edit, the exit code that it has to be judged to, and the code of a verdict that says why.
+/// A stored record after an edit, the exit code to which it must be judged, and the code of a verdict that says why.
 struct Stored {
     edit: fn(&mut Record),
     code: i32,
@@ -89,17 +89,19 @@ fn fault<T>(kind: FaultKind) -> Seen<T> {
     Seen::Fault(Fault::new(kind, "it stopped"))
 }
 
-/// The whole record of a run against its base stays green: what the attempts below take away is all that they change.
+/// Shows that the whole record of a run against its base is green, so that only what the attempts below take away can
+/// change that.
 #[test]
 fn a_whole_record_stays_green() {
     judged(&fixture::record_against_base(), 0, "pass");
 }
 
-/// An entry on the base's reference that is there, and is not the one that is asked for. Stopped: each case has exactly one.
+/// Puts another entry on the base's reference in the place of the required one. It is stopped because each case has
+/// exactly one.
 #[test]
 fn an_entry_in_the_place_of_the_one_that_is_asked_for() {
     hold(&[
-        // Under the name of another case, which then has two.
+        // The entry has the name of another case, which then has two.
         Stored {
             edit: |record| {
                 for piece in &mut record.evidence {
@@ -111,7 +113,7 @@ fn an_entry_in_the_place_of_the_one_that_is_asked_for() {
             code: 3,
             says: "evidence-missing",
         },
-        // As something that the base says of itself.
+        // The entry claims to be said by the base about itself.
         Stored {
             edit: |record| {
                 for piece in record
@@ -125,7 +127,7 @@ fn an_entry_in_the_place_of_the_one_that_is_asked_for() {
             code: 3,
             says: "evidence-missing",
         },
-        // A good one before the bad one.
+        // A good entry comes before the bad one.
         Stored {
             edit: |record| {
                 let bad = Evidence::BaseReference {
@@ -140,7 +142,8 @@ fn an_entry_in_the_place_of_the_one_that_is_asked_for() {
     ]);
 }
 
-/// A base's reference that a slow runner stopped, or that died. Stopped: inconclusive, and head is not called looser.
+/// The base's reference was stopped by a slow runner, or died. The result is inconclusive, and head is not called
+/// looser.
 #[test]
 fn a_late_reference_is_no_pass_and_no_loosened_gate() {
     for (kind, says) in [
@@ -157,8 +160,8 @@ fn a_late_reference_is_no_pass_and_no_loosened_gate() {
     }
 }
 
-/// Measurements of the base itself, taken out of the record, doubled, or broken by the machine. Stopped: a gate that is
-/// relative to it is inconclusive, or the environment's.
+/// Measurements of the base itself are taken out of the record, doubled, or broken by the machine. A gate that is
+/// relative to them is then inconclusive, or fails by the environment.
 #[test]
 fn a_base_that_was_not_measured_is_no_base_without_requirements() {
     hold(&[
@@ -188,7 +191,7 @@ fn a_base_that_was_not_measured_is_no_base_without_requirements() {
         },
         Stored {
             edit: |record| {
-                // Its own files agree on nothing.
+                // The base's own files have no baselines.
                 record.policy.base.as_mut().unwrap().baselines.clear();
                 set_checks(record, &Seen::NotRun(NotRun::NoArtifact));
             },
@@ -206,8 +209,9 @@ fn a_base_that_was_not_measured_is_no_base_without_requirements() {
     ]);
 }
 
-/// A kernel of the base that ran and broke has given an answer, and a change that mends it is no worse: stays green. One that was late
-/// may have been slow, or the machine: it needs the base's own baselines, or the label.
+/// A kernel of the base that ran and broke has given an answer, and a change that mends it is not worse, so the run
+/// stays green. If it was late, the kernel or the machine may have been slow, so the run needs the base's own
+/// baselines, or the label.
 #[test]
 fn a_kernel_of_the_base_that_breaks_is_an_answer_and_a_late_one_is_none() {
     fn without_baselines(record: &mut Record) {
@@ -238,8 +242,8 @@ fn a_kernel_of_the_base_that_breaks_is_an_answer_and_a_late_one_is_none() {
     ]);
 }
 
-/// The label of a maintainer over a record with a hole, over a broken machine, and where no gate was judged. It lets pass a
-/// base that gives nothing to compare with, and nothing else.
+/// A maintainer's label is set for a record with a hole, on a broken machine, and where no gate was judged. It lets a
+/// base pass that gives nothing to compare with, and nothing else.
 #[test]
 fn the_label_lets_pass_a_base_without_an_answer_and_nothing_else() {
     fn labelled(record: &mut Record) {
@@ -287,7 +291,7 @@ fn the_label_lets_pass_a_base_without_an_answer_and_nothing_else() {
     ]);
 }
 
-/// A run with references of the user's, as `compare` gets it.
+/// Returns a run with the user's own references, as `compare` gets it.
 fn with_digests(digest: &str) -> Record {
     let mut record = fixture::record_simulated();
     for case in &mut record.plan.cases {
@@ -319,8 +323,8 @@ fn compared(base: &Record, head: &Record, more: &[&str], code: i32) -> String {
     stdout(&run(dir.path(), &args, code))
 }
 
-/// Digests of a reference taken out of one record, for one seed, or for a case that the record says was not run. Stopped, but for
-/// the last: the text of a reference is its path and tells nothing.
+/// Digests of a reference are taken out of one record, for one seed, or for a case that was not run according to the
+/// record. All but the last are stopped, because the text of a reference is its path and proves nothing.
 #[test]
 fn a_reference_without_its_digests_is_not_compared_by_its_path() {
     let whole = with_digests("1");
@@ -339,7 +343,7 @@ fn a_reference_without_its_digests_is_not_compared_by_its_path() {
             compared(base, head, &["--allow-loosened"], 0);
         }
     }
-    // A case that no side ran has no digest, and nothing rests on its reference.
+    // A case that no side ran has no digest, and nothing depends on its reference.
     let mut large = whole.clone();
     let id = fixture::case_id("fast", "large");
     large
@@ -357,8 +361,8 @@ fn a_reference_without_its_digests_is_not_compared_by_its_path() {
     compared(&large, &large, &[], 0);
 }
 
-/// Values that no run observes, in a record with a seal of its own: of the base, a share above 1, registers beyond those that an
-/// instruction can name. Stopped where the record is read, by every command.
+/// A record with a correct seal has values of the base that no run observes: a share above 1, and more registers than
+/// an instruction can name. Every command refuses it as it reads the record.
 #[test]
 fn a_resealed_record_with_an_impossible_value_is_no_record() {
     let of_check = |change: fn(&mut CheckFacts)| {
@@ -397,7 +401,7 @@ fn a_resealed_record_with_an_impossible_value_is_no_record() {
     }
 }
 
-/// Shards that all lack what the base's references gave, merged. Stopped: the whole lacks it.
+/// All shards lack the results of the base's references. The merged record lacks them, too, and is stopped.
 #[test]
 fn shards_that_all_lack_the_references_of_the_base() {
     let project = copy_of("tests/fixtures/changes");

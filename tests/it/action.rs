@@ -1,5 +1,5 @@
-//! action.yml: its parts fit together, and its scripts do what they say, with programs in the place of gatekeeper and
-//! cargo that write down how they were called. Only GitHub shows what GitHub itself does with it.
+//! Tests that the parts of action.yml fit together, and that its scripts do what they say. Programs take the place of
+//! gatekeeper and cargo, and write down how they were called. What GitHub itself does can only be seen on GitHub.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -29,14 +29,14 @@ fn steps() -> Vec<Value> {
     steps_of("action.yml")
 }
 
-/// The script of a step, as a shell gets it.
+/// Returns the script of a step, as a shell gets it.
 fn script(name: &str) -> String {
     let mut steps = ACTIONS.iter().flat_map(|action| steps_of(action));
     let step = steps.find(|step| step["name"] == name);
     step.unwrap()["run"].as_str().unwrap().to_owned()
 }
 
-/// As a runner starts it for `shell: bash`.
+/// Returns a shell as a runner starts it for `shell: bash`.
 fn bash(script: &str) -> Command {
     let mut bash = Command::new("bash");
     bash.args(["--noprofile", "--norc", "-eo", "pipefail", "-c", script]);
@@ -44,8 +44,8 @@ fn bash(script: &str) -> Command {
     bash
 }
 
-/// What a runner reads of the file at GITHUB_OUTPUT, a line `name=value` for each; an output that is set twice has the
-/// last value.
+/// Returns what a runner reads from the file at GITHUB_OUTPUT, a line `name=value` for each output. An output that is
+/// set twice has the last value.
 fn outputs(file: &Path) -> String {
     let text = fs::read_to_string(file).unwrap_or_default();
     let mut lines = text.lines();
@@ -86,18 +86,18 @@ fn git(dir: &Path, args: &[&str]) -> String {
 
 /// The outcome of the step that runs the gates.
 struct Ran {
-    /// How gatekeeper was called, without the words that it always gets.
+    /// The words with which gatekeeper was called, without those that it always gets.
     words: Vec<String>,
     filters: Vec<String>,
     code: Option<i32>,
     said: String,
-    /// Its own, and the one that it reads.
+    /// The cache that it writes, and the one that it reads.
     caches: String,
     outputs: String,
     summary: String,
 }
 
-/// With a gatekeeper that writes what it is called with, then does this.
+/// Runs the step with a gatekeeper that writes down its arguments, and then does what `then` says.
 fn ran(dir: &Path, inputs: &[(&str, &str)], then: &str) -> Ran {
     let temp = tempfile::tempdir().unwrap();
     let at = |name: &str| temp.path().join(name);
@@ -144,7 +144,7 @@ fn ran(dir: &Path, inputs: &[(&str, &str)], then: &str) -> Ran {
         "out",
     ];
     assert_eq!(words.get(..6).unwrap(), always);
-    // Filters are behind two dashes, which no filter can be.
+    // Filters are behind two dashes, because no filter can be two dashes.
     let dashes = words.iter().position(|word| word == "--").unwrap();
     Ran {
         words: words.get(6..dashes).unwrap().to_vec(),
@@ -177,7 +177,7 @@ fn a_run_that_fails_is_reported() {
     assert_eq!(second.summary, "", "of an earlier run");
 }
 
-/// A directory's name is a contributor's text.
+/// The name of a directory is text that a contributor chose.
 #[test]
 fn a_name_with_line_breaks_forges_no_output() {
     for name in [
@@ -202,7 +202,7 @@ fn a_name_with_line_breaks_forges_no_output() {
     }
 }
 
-/// One function sets outputs. What is written beside it is constant.
+/// Only one function sets outputs from values. All other text that is written there is constant.
 #[test]
 fn no_value_is_written_where_it_could_end_its_own_output() {
     let files = [
@@ -248,7 +248,7 @@ fn no_value_is_written_where_it_could_end_its_own_output() {
     }
 }
 
-/// `out` is made, emptied and written: a link that a commit brings there would lead anywhere.
+/// The step makes, empties and writes `out`, and a link that a commit puts there could lead anywhere.
 #[test]
 fn out_that_leads_through_a_link_is_refused_and_nothing_is_removed() {
     let dir = tempfile::tempdir().unwrap();
@@ -298,12 +298,12 @@ fn out_that_leads_through_a_link_is_refused_and_nothing_is_removed() {
     for there in ["elsewhere", "elsewhere/below", "checkout/real"] {
         assert!(at(there).join("report.json").exists(), "{there}");
     }
-    // No link: it goes on to a program that is not there.
+    // This one is no link, so the step goes on to a program that does not exist.
     assert_eq!(refused("real").0, Some(127));
     assert!(!at("checkout/real/report.json").exists());
 }
 
-/// Read from what the program itself writes.
+/// The outputs are read from what the program itself writes.
 #[test]
 fn verdict_counts_and_report_are_outputs_for_later_steps() {
     let dir = tempfile::tempdir().unwrap();
@@ -333,11 +333,11 @@ fn verdict_counts_and_report_are_outputs_for_later_steps() {
     let (code, verdict, counts) = merges(&record, "### ✅ gatekeeper: PASS: 44 passed\n");
     assert_eq!((code, &*verdict), (Some(0), "pass"));
     assert_eq!((&counts["pass"], &counts["fail"]), (&44.into(), &0.into()));
-    // Several GPU models: the worst, and all gates.
+    // With several GPU models, the outputs have the worst verdict and the sum of all gates.
     let (code, verdict, counts) = merges(&format!("{record} {other}"), "## gatekeeper: ");
     assert_eq!((code, &*verdict), (Some(1), "fail"));
     assert_eq!(counts["fail"], 1, "{counts}");
-    // A run that ended before it had a report has none of an earlier one.
+    // A run that ended before it wrote a report does not show an earlier one.
     let ended = ran(dir.path(), &[], "exit 2");
     assert_eq!(ended.outputs, "exit-code=2\n");
 }
@@ -391,7 +391,7 @@ fn records_of_shards_are_merged_and_nothing_is_run() {
     }
 }
 
-/// Two files in a directory each, as a workflow downloads them; `then` is what gatekeeper does.
+/// Compares two files in a directory each, as a workflow downloads them. `then` is what gatekeeper does.
 fn compared(
     binary: &str,
     base: &str,
@@ -441,7 +441,7 @@ fn compiled_files_are_compared_and_nothing_is_run() {
         "binary\n--out\nout\n--limit=registers=+0%\n--base=old/k-1.whl\n--\nnew/k-2.whl\n"
     );
     assert_eq!(outputs, "exit-code=1\n");
-    // The same file under two compilers.
+    // One file is compared under two compilers.
     let args = "--base-toolchain=13.0\n\n  --toolchain=13.3";
     let (_, words, _) = compared("new/k-2.whl", "", args, "exit 0");
     assert_eq!(
@@ -452,7 +452,7 @@ fn compiled_files_are_compared_and_nothing_is_run() {
     assert!(step.contains("inputs.binary == ''"), "{step}");
 }
 
-/// Which of two was meant, nobody knows; and a download that left nothing is no pass.
+/// If two files match, it is not clear which one was meant. A download that left nothing must not pass.
 #[test]
 fn a_glob_of_compiled_files_has_to_match_one() {
     for (binary, base, says) in [
@@ -481,7 +481,7 @@ fn a_glob_of_compiled_files_has_to_match_one() {
     }
 }
 
-/// With the real program: what later steps get.
+/// This runs the real program, and looks at what later steps get.
 #[test]
 fn a_comparison_of_compiled_files_has_the_outputs_of_a_run() {
     let dir = tempfile::tempdir().unwrap();
@@ -501,7 +501,7 @@ fn a_comparison_of_compiled_files_has_the_outputs_of_a_run() {
     assert!(outputs.contains("out/report.md\n"), "{outputs}");
 }
 
-/// The actions of the step that provides a compiler, with a gatekeeper that finds one or ends with this code.
+/// Returns the actions of the step that provides a compiler, for a gatekeeper that finds one or ends with this code.
 fn provided(toolchains: &str, show: &str) -> (String, String) {
     let temp = tempfile::tempdir().unwrap();
     let at = |name: &str| temp.path().join(name);
@@ -519,7 +519,7 @@ fn provided(toolchains: &str, show: &str) -> (String, String) {
         .unwrap();
     assert!(done.status.success(), "{done:?}");
     let read = |name: &str| fs::read_to_string(at(name)).unwrap_or_default();
-    // Not where the checkout is.
+    // The step does not start where the checkout is.
     let here = temp.path().canonicalize().unwrap();
     let installed = read("log.install");
     let is_here = installed.lines().all(|line| Path::new(line) == here);
@@ -535,7 +535,7 @@ fn installs_and_caches_a_missing_compiler_before_the_run() {
     let looks = "toolchain show --config gates.yaml\n";
     assert_eq!(asked, format!("{looks}toolchain install\n"));
     assert_eq!(outputs, format!("toolchains={there}\n"));
-    // A compiler of the runner's own, or a gates.yaml with a mistake.
+    // The runner has a compiler of its own, or gates.yaml has a mistake.
     for code in ["exit 0", "exit 2"] {
         let (asked, outputs) = provided("/nowhere", code);
         assert_eq!((&*asked, &*outputs), (looks, ""));
@@ -585,7 +585,7 @@ fn a_pull_request_has_a_cache_of_its_own_and_nothing_of_it_is_saved_for_others()
     assert!(when.contains("steps.keys.outputs.pull == ''"), "{when}");
 }
 
-/// A label stays when commits are added; what started the run belongs to one commit.
+/// A label stays when commits are added, but the event that started the run belongs to one commit.
 #[test]
 fn a_label_allows_looser_gates_only_in_the_run_that_setting_it_starts() {
     let dir = tempfile::tempdir().unwrap();
@@ -602,11 +602,11 @@ fn a_label_allows_looser_gates_only_in_the_run_that_setting_it_starts() {
         (allowed, told)
     };
     assert_eq!(with("loose", "true", "loose"), (true, false));
-    // New commits, or another label.
+    // Commits were added, or another label was set.
     assert_eq!(with("", "true", "loose"), (false, true));
     assert_eq!(with("other", "true", "loose"), (false, true));
     assert_eq!(with("", "false", "loose"), (false, false));
-    // No label was named.
+    // The workflow names no label.
     assert_eq!(with("loose", "true", ""), (false, false));
     assert_eq!(with("", "false", ""), (false, false));
 
@@ -642,7 +642,7 @@ fn an_argument_or_a_filter_is_a_line_and_the_exit_code_is_gatekeepers() {
     assert_eq!(ran.code, Some(3));
 }
 
-/// As workflows had them before an argument was a line.
+/// Workflows had this form before each argument had a line of its own.
 #[test]
 fn an_option_and_its_value_on_one_line_are_refused_with_how_to_write_them() {
     let (done, called, outputs) = compared("new/k-2.whl", "", "--limit registers=+5%", "exit 0");
@@ -655,7 +655,7 @@ fn an_option_and_its_value_on_one_line_are_refused_with_how_to_write_them() {
     assert_eq!((&*called, &*outputs), ("", "exit-code=2\n"));
 }
 
-/// With or without a base.
+/// The option is passed on with a base and without one.
 #[test]
 fn allows_a_fallback_only_by_its_input() {
     let dir = tempfile::tempdir().unwrap();
@@ -677,7 +677,7 @@ fn without_a_base_nothing_is_loosened() {
     assert!(words.is_empty(), "{words:?}");
 }
 
-/// As actions/checkout leaves it: the last commit alone. And the commit before it.
+/// Makes a clone as actions/checkout does, with the last commit alone. Also returns the commit before it.
 fn shallow_clone(dir: &Path) -> (PathBuf, String) {
     let (origin, clone) = (dir.join("origin"), dir.join("clone"));
     fs::create_dir(&origin).unwrap();
@@ -713,12 +713,12 @@ fn the_base_of_a_shallow_clone_is_fetched() {
         words,
         [format!("--base={base}"), "--allow-loosened".to_owned()]
     );
-    // A name that is no revision is gatekeeper's to refuse.
+    // gatekeeper itself refuses a name that is not a revision.
     let (words, _) = called(&clone, &[("BASE", "--upload-pack=x")]);
     assert_eq!(words, ["--base=--upload-pack=x"]);
 }
 
-/// A pull request can commit a bare repository, whose settings name programs, where the gates are.
+/// A pull request can commit a bare repository where the gates are, and its settings name programs.
 #[test]
 fn a_bare_repository_among_the_files_starts_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -742,11 +742,11 @@ fn a_bare_repository_among_the_files_starts_nothing() {
     let (words, _) = called(&bare, &[("BASE", &base)]);
     assert_eq!(words, [format!("--base={base}")]);
     assert!(!mark.exists());
-    // The base is fetched all the same, from where the clone came from.
+    // The base is fetched all the same, from the place of which this is a clone.
     assert_eq!(git(&clone, &["cat-file", "-t", &base]), "commit");
 }
 
-/// A workflow that says nothing of it compares a pull request with its base, and lets nothing be loosened.
+/// A workflow that sets no inputs compares a pull request with its base, and allows no loosened gates.
 #[test]
 fn the_defaults_are_those_of_a_pull_request() {
     let inputs = &parsed("action.yml")["inputs"];
@@ -759,7 +759,7 @@ fn the_defaults_are_those_of_a_pull_request() {
     assert_eq!(inputs["config"]["default"], model::DEFAULT_CONFIG);
 }
 
-/// The text between `${{` and `}}`, anywhere in a file.
+/// Collects the text between `${{` and `}}` anywhere in a file.
 fn expressions(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::String(text) => {
@@ -775,7 +775,7 @@ fn expressions(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// `x` and `y` of `inputs.x && inputs.y`.
+/// Returns `x` and `y` for `inputs.x && inputs.y`.
 fn after(prefix: &str, expressions: &[String]) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for expression in expressions {
@@ -805,7 +805,7 @@ fn every_input_is_declared_used_and_explained() {
     }
 }
 
-/// An output that no step before has is empty text to GitHub, and an `if` on it is never true.
+/// To GitHub, an output that no earlier step has is empty text, and an `if` on it is never true.
 #[test]
 fn every_output_is_one_that_an_earlier_step_has() {
     let outputs = |step: &Value| -> Vec<String> {
@@ -840,7 +840,7 @@ fn every_output_is_one_that_an_earlier_step_has() {
     }
 }
 
-/// Text put into a script would be run as a part of it.
+/// A shell would run text that is put into a script as a part of the script.
 #[test]
 fn no_script_has_an_expression_in_it() {
     for step in ACTIONS.iter().flat_map(|action| steps_of(action)) {
@@ -851,7 +851,7 @@ fn no_script_has_an_expression_in_it() {
     }
 }
 
-/// The owner of a tag decides later what it is.
+/// The owner of a tag can move it to other code later.
 #[test]
 fn actions_of_others_are_pinned_to_a_commit() {
     let mut used = Vec::new();
@@ -877,8 +877,8 @@ fn actions_of_others_are_pinned_to_a_commit() {
     }
 }
 
-/// The outcome of the step that installs gatekeeper, where these releases are, on a runner whose cargo only says how it
-/// was called: exit code, what it said, and the version that it installed.
+/// Runs the step that installs gatekeeper from these releases, on a runner whose cargo only writes down how it was
+/// called. Returns the exit code, the output, and the installed version.
 fn installed(releases: &Path, inputs: &[(&str, &str)]) -> (Option<i32>, String, Option<String>) {
     let temp = tempfile::tempdir().unwrap();
     let at = |name: &str| temp.path().join(name);
@@ -900,7 +900,7 @@ fn installed(releases: &Path, inputs: &[(&str, &str)]) -> (Option<i32>, String, 
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     let installed = at("gatekeeper/bin");
     let program = installed.join("gatekeeper");
-    // `programs:` of gates.yaml need it.
+    // `programs:` of gates.yaml need this library.
     let has_library = installed.join("libgatekeeper_inject.so").exists();
     assert_eq!(has_library, done.status.success(), "{done:?}");
     let version = program.exists().then(|| {
@@ -910,7 +910,8 @@ fn installed(releases: &Path, inputs: &[(&str, &str)]) -> (Option<i32>, String, 
     (done.status.code(), said, version)
 }
 
-/// The real archive of this commit, and the action as GitHub would start it, but for where it downloads from.
+/// The archive is the real one of this commit, and the action runs as GitHub would start it. Only the place of the
+/// download is another.
 #[test]
 fn a_release_is_installed_by_its_checksum_and_anything_else_is_built() {
     let temp = tempfile::tempdir().unwrap();
@@ -919,14 +920,14 @@ fn a_release_is_installed_by_its_checksum_and_anything_else_is_built() {
     let here = releases.join(format!("v{version}"));
     fs::create_dir_all(&here).unwrap();
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    // The program of the tests has 200 MB, and packing those proves nothing more.
+    // The program of the tests has 200 MB. A small file proves as much and packs faster.
     let binary = temp.path().join("gatekeeper");
     let calls = format!(
         "#!/bin/sh\nexec '{}' \"$@\"\n",
         env!("CARGO_BIN_EXE_gatekeeper")
     );
     program(&binary, &calls);
-    // It stands for the library, which this archive only carries.
+    // This file takes the place of the library, which the archive only carries.
     let library = temp.path().join("libgatekeeper_inject.so");
     fs::write(&library, "a library").unwrap();
     let packed = Command::new(root().join("packaging/archive"))
@@ -952,7 +953,8 @@ fn a_release_is_installed_by_its_checksum_and_anything_else_is_built() {
         let (code, said, got) = installed(&releases, &[("REF", reference)]);
         assert_eq!((code, got), (Some(0), None), "{reference}");
         assert!(said.starts_with(reason), "{said}");
-        // In its own directory: cargo and rustup take settings that name programs from where they start.
+        // It installs in a directory of its own, because cargo and rustup take settings that name programs from where
+        // they start.
         let here = root().canonicalize().unwrap();
         let built = format!(
             "{}: cargo install --locked --path . --root ",
@@ -1012,14 +1014,14 @@ fn a_release_is_installed_by_its_checksum_and_anything_else_is_built() {
         assert!(said.contains(says), "{said}");
     }
 
-    // Another archive under the same checksum is an attack or a broken disk, and nothing to build around.
+    // Another archive under the same checksum is an attack or a broken disk, and no reason to build from source.
     fs::write(&archive, "another").unwrap();
     let (code, said, got) = installed(&releases, &[("REF", &tag)]);
     assert_eq!((code, got), (Some(4), None));
     assert!(said.contains("is not what its checksum says"), "{said}");
 }
 
-/// The outputs of the step that names keys, for an action at `action` on a runner with this cache.
+/// Returns the outputs of the step that names keys, for an action at `action` on a runner with this cache.
 fn keys(action: &Path, cache: &Path, pull: &str) -> Vec<(String, String)> {
     let temp = tempfile::tempdir().unwrap();
     let outputs = temp.path().join("outputs");
@@ -1103,7 +1105,7 @@ fn the_cache_key_changes_with_sources_of_the_program_only() {
         value(&first, "compiler")
     );
 
-    // Where there is a compiler nothing is fetched or written over, and what is built stays there.
+    // If there is a compiler, nothing is fetched or overwritten, and what is built stays there.
     fs::create_dir_all(&toolchains).unwrap();
     for name in ["toolchains", "results", "pull"] {
         assert_eq!(value(&keys(&action, &cache, "7"), name), None, "{name}");
@@ -1141,7 +1143,7 @@ fn a_build_without_cargo_names_the_remedy() {
 struct Commented {
     code: Option<i32>,
     said: String,
-    /// How GitHub was called to change something.
+    /// The calls of GitHub that change something.
     wrote: Vec<String>,
     body: String,
 }
@@ -1247,7 +1249,7 @@ fn a_comment_is_made_once_on_the_pull_request_of_the_commit() {
                 <sub>[The run](https://github.com/o/r/actions/runs/9) of aaaaaaaaaaaa</sub>\n";
     assert_eq!(first.body, body);
 
-    // Its own, not one that another wrote to look like it.
+    // The comment must be the action's own, and not one that another user wrote to look like it.
     let comment = |id: u32, login: &str, body: &str| serde_json::json!({"id": id, "user": {"login": login}, "body": body});
     let comments = serde_json::json!([
         comment(1, "mallory", body),
@@ -1257,7 +1259,7 @@ fn a_comment_is_made_once_on_the_pull_request_of_the_commit() {
     let again = commented(&pulls, &comments, 1000, "good", "0");
     assert_eq!(again.wrote, ["PATCH repos/o/r/issues/comments/3"]);
 
-    // A comment of a job that left nothing this time would stay as it was.
+    // If a job left nothing this time, its old comment would stay as it was.
     let of_checks = serde_json::json!([comment(
         4,
         "github-actions[bot]",
@@ -1271,7 +1273,7 @@ fn a_comment_is_made_once_on_the_pull_request_of_the_commit() {
             "POST repos/o/r/issues/7/comments"
         ]
     );
-    // A label that is not the gates' own.
+    // The label is not the one that belongs to the gates.
     let skipped = commented(&pulls, &comments, 0, "skipped", "0");
     assert_eq!(
         (skipped.code, skipped.wrote.len()),
@@ -1280,7 +1282,7 @@ fn a_comment_is_made_once_on_the_pull_request_of_the_commit() {
         skipped.said
     );
 
-    // Commits were added since: their own run comments.
+    // Commits were added since, and their own run comments.
     let newer = commented(
         &serde_json::json!([pull(7, "cccc")]),
         &none,
@@ -1320,7 +1322,7 @@ fn a_record_that_cannot_be_read_is_said_and_a_comment_that_fails_changes_nothing
     );
 }
 
-/// A job that may write runs nothing of a pull request, and none of the gates.
+/// A job with write permission runs no code of a pull request, and no gates.
 #[test]
 fn the_workflow_that_comments_checks_out_the_default_branch_alone() {
     let workflow = parsed(".github/workflows/comment.yml");
@@ -1339,7 +1341,7 @@ fn the_workflow_that_comments_checks_out_the_default_branch_alone() {
     assert_eq!(done.status.code(), Some(2));
 }
 
-/// The workflows of this repository, of the documents and of the examples, with where each is from.
+/// Returns the workflows of this repository, of its documents and of its examples, each with its origin.
 fn workflows() -> Vec<(String, Value)> {
     let files = [".github/workflows", "examples/ci"]
         .iter()
@@ -1369,7 +1371,8 @@ fn workflows() -> Vec<(String, Value)> {
     parsed.collect()
 }
 
-/// GitHub follows the run of a workflow by its `name`: one that follows another name never runs, and says nothing.
+/// GitHub follows the run of a workflow by its `name`. A workflow that follows a name that does not exist never runs,
+/// and reports nothing.
 #[test]
 fn a_workflow_that_follows_another_names_one_that_is_there() {
     let workflows = workflows();
@@ -1405,8 +1408,8 @@ fn every_job_ends_and_no_two_runs_of_a_pull_request_go_on() {
     }
 }
 
-/// GitHub takes a skipped check for a passed one: under the name of the job it would stand for the run that failed on
-/// the same commit.
+/// GitHub takes a skipped check for a passed one. Under the name of the job, it would replace the failed run of the
+/// same commit.
 #[test]
 fn another_label_starts_no_job_and_its_check_has_another_name() {
     let mut jobs = 0;

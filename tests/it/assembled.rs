@@ -1,5 +1,5 @@
-//! One PTX under two ptxas: `gatekeeper binary k.ptx --base-toolchain 13.2 --toolchain 13.0`. ptxas 13.0.88 gives a kernel
-//! of this repository a register more than 13.2.51 does.
+//! Tests one PTX under two ptxas: `gatekeeper binary k.ptx --base-toolchain 13.2 --toolchain 13.0`. ptxas 13.0.88 gives
+//! a kernel of this repository a register more than 13.2.51 does.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 const MORE: &str = "13.0.88";
 const FEWER: &str = "13.2.51";
 
-/// `sdpa_fp8/stage5_two` for sm_89.
+/// Makes a project with the PTX of `sdpa_fp8/stage5_two` for sm_89.
 fn attention() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let macros = "-DCODEC=0 -DBLOCK_M=64 -DNUM_WARPS=4 -DUSE_CP_ASYNC=1 -DUSE_WMMA_PV=1 -DUSE_FUSED_SOFTMAX=1 \
@@ -36,7 +36,7 @@ fn attention() -> TempDir {
     dir
 }
 
-/// Two kernels as PTX of CUDA 13.0, for sm_80 and what is newer.
+/// Makes a project with two kernels as PTX of CUDA 13.0, for sm_80 and newer architectures.
 fn plain() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let source = "extern \"C\" __global__ void __launch_bounds__(256) one(float *x) { x[threadIdx.x] *= 2; }\n\
@@ -72,7 +72,7 @@ fn registers_that_rise_with_ptxas_fail() {
         said.contains("registers 108 -> 109, +0.93 %, limit +0 %"),
         "{said}"
     );
-    // The other way round it gets better, and a limit that allows it holds.
+    // In the other direction the kernel gets better. A limit that allows the change holds.
     compare(dir, MORE, FEWER, &registers, 0);
     compare(dir, FEWER, MORE, &["--limit", "registers=+1%"], 0);
     compare(dir, FEWER, MORE, &["--limit", "registers=+1"], 0);
@@ -81,7 +81,7 @@ fn registers_that_rise_with_ptxas_fail() {
         said.contains("registers 108 -> 109, +1, limit +0"),
         "{said}"
     );
-    // The rest of the compiler has no part in it.
+    // The other parts of the compiler do not matter.
     let alone = format!("{MORE},ptxas={FEWER}");
     let said = compare(dir, FEWER, &alone, &registers, 0);
     assert!(said.contains("1 with the same\n"), "{said}");
@@ -98,7 +98,7 @@ fn ptx_is_listed_as_ptxas_assembles_it() {
     assert_eq!(assembled["kernels"], made["kernels"]);
     assert_eq!(assembled["compilers"], made["compilers"]);
     assert_eq!(assembled["kernels"].as_array().unwrap().len(), 2);
-    // Without an architecture it is the PTX's own, and without a compiler nothing is assembled.
+    // Without an option the architecture is the PTX's own, and without a compiler nothing is assembled.
     let own = listed(dir, "k.ptx", &["--toolchain", MORE]);
     assert_eq!(own["kernels"][0]["architecture"], "sm_80");
     let text = listed(dir, "k.ptx", &[]);
@@ -106,7 +106,8 @@ fn ptx_is_listed_as_ptxas_assembles_it() {
     assert_eq!(text["ptx"][0]["architecture"], "compute_80");
 }
 
-/// As a driver finds it: in a library next to machine code, in a static library, and in a compiler's cache.
+/// A driver finds PTX in these places: in a library next to machine code, in a static library, and in a compiler's
+/// cache.
 #[test]
 fn ptx_is_found_in_whatever_holds_it() {
     let project = plain();
@@ -185,7 +186,8 @@ fn ptx_that_a_ptxas_does_not_read_is_an_error_that_names_one_that_does() {
     assert!(said.contains("Unknown modifier '.parum'"), "{said}");
 }
 
-/// Compared, each kernel that a ptxas refuses has a verdict with its words, and the run is red or undecided by it.
+/// In a comparison, each kernel that a ptxas refuses has a verdict with the ptxas's words, and makes the run red or
+/// undecided.
 #[test]
 fn ptx_that_one_ptxas_refuses_is_a_verdict() {
     let project = plain();
@@ -206,13 +208,13 @@ fn ptx_that_one_ptxas_refuses_is_a_verdict() {
         assert!(base.contains(&lacks), "{base}");
     }
     assert!(base.contains(words), "{base}");
-    // So do the records that CI reads, without the other side.
+    // The records that CI reads, without the other side, fail in the same way.
     for (out, code) in [("head", 1), ("base", 3)] {
         let args = ["judge", &format!("{out}/record.json")];
         let said = single(&stdout(&run(dir, &args, code)));
         assert!(said.contains(words), "{said}");
     }
-    // A kernel that both refuse is red, and one next to it is still compared.
+    // A kernel that both ptxas refuse is red, and the kernel next to it is still compared.
     let text = std::fs::read_to_string(dir.join("k.ptx")).unwrap();
     let text = text.replace(".version 9.2", ".version 9.0");
     std::fs::create_dir(dir.join("both")).unwrap();
@@ -270,7 +272,7 @@ fn mistakes_on_the_command_line_say_what_to_write() {
     );
 }
 
-/// The same of a kernel under gate: `source: k.ptx`.
+/// A kernel with `source: k.ptx` in gates.yaml is compared in the same way.
 #[test]
 fn a_kernel_that_is_ptx_is_gated_under_two_ptxas() {
     let project = copy_of("tests/fixtures/split");
@@ -282,22 +284,22 @@ fn a_kernel_that_is_ptx_is_gated_under_two_ptxas() {
         "source: split.cu",
         "source: split.ptx",
     );
-    // The part of 13.2.51 that translates this kernel wrongly is not used.
+    // This kernel does not use the part of 13.2.51 that translates it wrongly.
     let sides = |base, head| ["--base-toolchain", base, "--toolchain", head];
     simulate(dir, &sides(MORE, FEWER), 0);
-    // A ptxas that reads it no longer takes the gate on registers away.
+    // If a ptxas can no longer read the PTX, the gate on registers fails.
     edit(&dir.join("split.ptx"), ".version 9.0", ".version 9.2");
     let said = simulate(dir, &sides(FEWER, MORE), 1);
     let lost = ["no looser than the base: registers +0%"];
     assert_eq!(gates_that_failed(dir), lost, "{said}");
     assert!(said.contains("head is not: the PTX is of\n"), "{said}");
-    // The part that took it away is named like one that breaks a gate.
+    // Blame names the part that takes the gate away like a part that breaks a gate.
     let blame = [&sides(FEWER, MORE)[..], &["--blame"]].concat();
     let said = simulate(dir, &blame, 1);
     let blamed = "blame    ptxas 13.2.51 -> 13.0.88: 1 of 1 failed gate\n         \
         split/default [sm_120]  no looser than the base: registers +0%\n";
     assert!(said.contains(blamed), "{said}");
-    // The base's registers are not known, so nothing holds head's.
+    // The base's registers are not known, so head's cannot be compared with them.
     let said = simulate(dir, &sides(MORE, FEWER), 3);
     assert!(said.contains("[base-unanswered]"), "{said}");
     assert!(

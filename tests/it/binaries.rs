@@ -1,5 +1,5 @@
-//! `gatekeeper binary`: what a compiled file says of its kernels is what PTXAS reported when it made them, whatever the
-//! container; and no file, however damaged, ends in a panic.
+//! Tests `gatekeeper binary`. It must say of the kernels of a compiled file what PTXAS reported when it made them,
+//! whatever the container is, and no file, however damaged, may end in a panic.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -12,7 +12,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Stack, static shared memory, barriers, bounds, a function that is not inlined, and a kernel that needs nothing.
+/// Kernels with a stack, static shared memory, barriers, bounds, and a function that is not inlined, and one that needs
+/// none of these.
 const SOURCE: &str = r#"
 __constant__ float table[32];
 __device__ __noinline__ float helper(float x, int n) {
@@ -40,7 +41,7 @@ extern "C" __global__ void dynamic(float *p) {
 }
 "#;
 
-/// Runs nvcc in `dir`, and says what PTXAS printed.
+/// Runs nvcc in `dir`, and returns what PTXAS printed.
 pub fn nvcc(dir: &Path, args: &[&str]) -> String {
     let nvcc = build::toolchain::testing::toolchain().nvcc;
     let output = Command::new(nvcc).current_dir(dir).args(args).output();
@@ -50,8 +51,8 @@ pub fn nvcc(dir: &Path, args: &[&str]) -> String {
     stdout(&output) + &said
 }
 
-/// Runs nvcc in `dir`, or takes what it made before of the same source. With a header beside the source, or with lines,
-/// which name its path, it is always run.
+/// Runs nvcc in `dir`, or reuses what it made before of the same source. If there is a header next to the source, or if
+/// line tables are requested, which name its path, nvcc always runs.
 pub fn nvcc_once(dir: &Path, args: &[&str]) {
     type Made = BTreeMap<(String, Vec<String>), Arc<OnceLock<Vec<u8>>>>;
     static MADE: Mutex<Made> = Mutex::new(BTreeMap::new());
@@ -97,7 +98,7 @@ fn listed(dir: &Path, file: &str) -> Value {
     serde_json::from_str(&stdout(&output)).unwrap()
 }
 
-/// The kernels without what differs between containers.
+/// Returns the kernels without what differs between containers.
 fn rows(listing: &Value, arch: &str) -> Vec<Value> {
     listing["kernels"]
         .as_array()
@@ -112,7 +113,7 @@ fn rows(listing: &Value, arch: &str) -> Vec<Value> {
         .collect()
 }
 
-/// `size.fatbin` and `speed.fatbin`: with zstd, and with LZ4.
+/// Builds `size.fatbin`, which is packed with zstd, and `speed.fatbin`, which is packed with LZ4.
 fn build_packed(build: impl Fn(&[&str]) -> String) {
     for mode in ["size", "speed"] {
         let (mode, file) = (format!("--compress-mode={mode}"), format!("{mode}.fatbin"));
@@ -304,7 +305,7 @@ fn device_code_that_is_not_linked_leaves_stack_and_shared_memory_open() {
         .current_dir(dir)
         .args(["-shared", "-o", "k.so", "k.o", "linked.o"]);
     assert!(cc.status().unwrap().success());
-    // The library has both states, and the linked one counts.
+    // The library has the kernel before and after linking, and the linked one counts.
     for file in ["linked.o", "k.so"] {
         let linked = tile(file);
         assert_eq!(linked["static_shared"], 512, "{file}");
@@ -322,7 +323,7 @@ fn the_architecture_is_read_as_compilers_before_cuda_13_wrote_it() {
     );
     let mut cubin = std::fs::read(dir.path().join("k.cubin")).unwrap();
     assert_eq!(cubin[8], 8, "the version that CUDA 13 writes");
-    // The header that ptxas 12.9 gave to cubins of a public wheel for sm_90a, and the same without its `a`.
+    // ptxas 12.9 gave this header to cubins of a public wheel for sm_90a. The other header is the same without its `a`.
     cubin[7..9].copy_from_slice(&[0x33, 7]);
     for (flags, arch) in [(0x005a_0d5a_u32, "sm_90a"), (0x005a_055a, "sm_90")] {
         cubin[48..52].copy_from_slice(&flags.to_le_bytes());
@@ -391,7 +392,7 @@ fn damage_is_named_with_its_byte() {
         &whole[..whole.len() - 1],
         "byte 0: the header of the fat binary is damaged or cut off",
     );
-    // The entry's claim of how large it is unpacked.
+    // The entry claims a size when unpacked.
     let mut greedy = whole.clone();
     greedy[16 + 56..16 + 64].copy_from_slice(&(1_u64 << 40).to_le_bytes());
     let packed = u32::from_le_bytes(whole[16 + 16..16 + 20].try_into().unwrap());
@@ -417,7 +418,7 @@ fn damaged_files_never_panic_and_cut_ones_never_list_less() {
     build_packed(build);
     build(&["-c", "-o", "k.o", "k.cu"]);
     archive(dir, &["k.a", "k.o"]);
-    // Constant, so that a failure comes back.
+    // The seed is constant, so that a failure comes back.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = move |below: usize| {
         state ^= state << 13;
@@ -441,12 +442,12 @@ fn damaged_files_never_panic_and_cut_ones_never_list_less() {
             }
             read += usize::from(binary::read(&flipped).is_ok());
         }
-        // Both happen, or the flips do not test anything.
+        // Both results must occur, or the flips test nothing.
         assert!(read > 0 && read < 2000, "{file}: {read}");
     }
 }
 
-/// A wheel, packed as wheels are: `FILE=MEMBER`.
+/// Packs a wheel. Each member is written as `FILE=MEMBER`.
 pub fn zip(dir: &Path, wheel: &str, members: &[&str]) {
     let write = |entry: &&str| {
         let (file, member) = entry.split_once('=').unwrap();
@@ -456,7 +457,7 @@ pub fn zip(dir: &Path, wheel: &str, members: &[&str]) {
     python_zip(dir, wheel, &writes.join("; "));
 }
 
-/// Each member that has kernels, with how many.
+/// Returns each member that has kernels, with their number.
 fn members(listing: &Value) -> BTreeMap<String, usize> {
     let mut members = BTreeMap::new();
     for kernel in listing["kernels"].as_array().unwrap() {
@@ -506,7 +507,7 @@ fn wheels_and_directories_list_the_kernels_of_their_members() {
             .count(),
         alone.len()
     );
-    // 256 threads, few registers: the SM is full. Without bounds that is open.
+    // With 256 threads and few registers, the SM is full. Without launch bounds, the occupancy is open.
     let tile = alone
         .iter()
         .find(|kernel| kernel["name"] == "tile<float>(float*)")
@@ -518,7 +519,7 @@ fn wheels_and_directories_list_the_kernels_of_their_members() {
             .iter()
             .any(|kernel| kernel["name"] == "empty" && kernel["occupancy"].is_null())
     );
-    // Each kernel twice, and as in the cubin.
+    // Each kernel occurs twice, with the values that it has in the cubin.
     let both: Vec<Value> = alone
         .iter()
         .flat_map(|kernel| [kernel.clone(), kernel.clone()])
@@ -528,7 +529,8 @@ fn wheels_and_directories_list_the_kernels_of_their_members() {
     let headline = "k.whl: a zip archive with 5 kernels for sm_90, and PTX for compute_90\n";
     assert!(shown.starts_with(headline), "{shown}");
 
-    // The same, unpacked: with a link to the library that has its version, one to where it is, one to nothing, and a pipe.
+    // This is the unpacked wheel, with a link to the library of its version, a link to its directory, a link to
+    // nothing, and a pipe.
     let pkg = dir.join("d/pkg");
     std::fs::create_dir_all(&pkg).unwrap();
     for name in names {
@@ -545,7 +547,7 @@ fn wheels_and_directories_list_the_kernels_of_their_members() {
     unpacked["file"] = wheel["file"].clone();
     assert_eq!(unpacked, wheel);
 
-    // The wheel in a directory.
+    // A directory has the wheel in it.
     std::fs::create_dir(dir.join("dist")).unwrap();
     std::fs::copy(dir.join("k.whl"), dir.join("dist/k.whl")).unwrap();
     assert_eq!(
@@ -558,7 +560,7 @@ fn wheels_and_directories_list_the_kernels_of_their_members() {
     );
 }
 
-/// Writes the script's zip archive. `z` is open for writing in it.
+/// Writes a zip archive by a Python script. `z` is open for writing in the script.
 fn python_zip(dir: &Path, file: &str, script: &str) {
     let script = format!(
         "import sys, zipfile\nwith zipfile.ZipFile(sys.argv[1], 'w', zipfile.ZIP_DEFLATED) as z:\n\t{script}"
@@ -592,11 +594,11 @@ fn damage_in_a_wheel_or_directory_names_the_member_and_its_byte() {
     std::fs::copy(dir.join("k.cubin"), dir.join("d/a.cubin")).unwrap();
     std::fs::copy(dir.join("cut.fatbin"), dir.join("d/pkg/cut.fatbin")).unwrap();
     refused("d", &format!("d/pkg/cut.fatbin: {cut}"));
-    // The first of two, always.
+    // It is always the first of the two.
     std::fs::copy(dir.join("k.whl"), dir.join("d/pkg/a.whl")).unwrap();
     refused("d", &format!("d/pkg/a.whl: pkg/cut.fatbin: {cut}"));
 
-    // Damage by the archive itself: a bit of the second member is another, or its end is cut off.
+    // Damage shows by the archive itself: a bit of the second member differs, or the end is cut off.
     zip(dir, "good.whl", &["k.cubin=a.cubin", "k.fatbin=b.fatbin"]);
     run(dir, &["binary", "good.whl"], 0);
     let good = std::fs::read(dir.join("good.whl")).unwrap();
@@ -640,7 +642,7 @@ fn hostile_archives_take_no_memory_and_write_no_file() {
         let output = run(dir, &["binary", file], 4);
         assert_eq!(stderr(&output), format!("error: {file}: {says}\n"));
     };
-    // Zeros that start like a library.
+    // These zeros begin like a library.
     python_zip(
         dir,
         "bomb.whl",
@@ -653,7 +655,7 @@ fn hostile_archives_take_no_memory_and_write_no_file() {
             "its members with GPU code claim to unpack to 134217728 bytes; the limit for an archive of {size} bytes is 67108864"
         ),
     );
-    // The same, which claims to have a few bytes.
+    // This archive has the same member, and claims that it has a few bytes.
     let bomb = std::fs::read(dir.join("bomb.whl")).unwrap();
     let mut liar = bomb.clone();
     let entry = bomb
@@ -669,7 +671,7 @@ fn hostile_archives_take_no_memory_and_write_no_file() {
         "liar.whl",
         "k.so: byte 0: the member cannot be unpacked: File is larger than its declared uncompressed size",
     );
-    // Names that would lead elsewhere are names.
+    // Names that would lead elsewhere are only names.
     let before: Vec<_> = std::fs::read_dir(dir)
         .unwrap()
         .map(|dir| dir.unwrap().file_name())
@@ -690,7 +692,7 @@ fn hostile_archives_take_no_memory_and_write_no_file() {
         stderr(&output),
         "error: line.whl: a\u{fffd}ok.so: byte 0: the ELF header is damaged or cut off\n"
     );
-    // Two members of one name.
+    // Two members have the same name.
     python_zip(
         dir,
         "twice.whl",
@@ -700,7 +702,7 @@ fn hostile_archives_take_no_memory_and_write_no_file() {
         "twice.whl",
         "two members of the archive have the same name, so it is open which one counts",
     );
-    // Nothing in it for a GPU, and a zip in a zip, which is not opened.
+    // One archive has nothing for a GPU. The other has a zip in a zip, which is not opened.
     python_zip(dir, "none.whl", "z.write('k.cu'); z.write('names.whl')");
     let output = run(dir, &["binary", "none.whl"], 2);
     assert!(
@@ -714,7 +716,7 @@ fn hostile_archives_take_no_memory_and_write_no_file() {
 fn caches_of_triton_and_cute_dsl_are_directories() {
     let dir = with_source();
     let dir = dir.path();
-    // Triton: a directory for each compiled kernel.
+    // Triton has a directory for each compiled kernel.
     let entry = dir.join("triton/OFQ6Z5GEZ3");
     std::fs::create_dir_all(&entry).unwrap();
     nvcc(
@@ -751,7 +753,8 @@ fn caches_of_triton_and_cute_dsl_are_directories() {
     let shown = stdout(&run(dir, &["binary", "triton"], 0));
     assert!(!shown.contains("PTX only"), "{shown}");
 
-    // CuTe DSL 4.8: bytecode of MLIR, in which the fat binary is one of the constants; and what `export_to_c` writes.
+    // CuTe DSL 4.8 writes bytecode of MLIR, in which the fat binary is one of the constants, and what `export_to_c`
+    // gives.
     nvcc(dir, &["-fatbin", "-arch=sm_90", "-o", "k.fatbin", "k.cu"]);
     let fatbin = std::fs::read(dir.join("k.fatbin")).unwrap();
     let cache = dir.join("cute");

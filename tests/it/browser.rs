@@ -1,4 +1,4 @@
-//! The page of a record in Chromium: at the width of a phone and of a desk, in a light and a dark scheme.
+//! Tests the page of a record in Chromium, at the width of a phone and of a desk, in a light and a dark scheme.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use judge::{Index, fixture};
@@ -12,7 +12,7 @@ use std::process::Command;
 
 const CHECKS: &str = include_str!("browser.js");
 
-/// One case is slower than its base, one fails, and a name would run a script.
+/// Returns a record in which one case is slower than its base, one fails, and a name would run a script.
 fn record() -> Record {
     let mut record = fixture::record_against_base();
     let slow = fixture::case_id("fast", "small");
@@ -36,7 +36,7 @@ fn page() -> String {
     render(&ReportInput::new(&index, &record, &index.judge()))
 }
 
-/// The page with checks as its first script, which its policy has to allow.
+/// Returns the page with the checks as its first script, which the page's policy must allow.
 fn with_checks(page: &str) -> String {
     let hash: String = base64(&Sha256::digest(CHECKS));
     let page = page.replacen("script-src '", &format!("script-src 'sha256-{hash}' '"), 1);
@@ -63,7 +63,7 @@ fn base64(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// The browser's rendering of a file.
+/// Returns the document that the browser makes of a file.
 fn browse(dir: &Path, file: &str, settings: &str) -> String {
     let found = ["chromium", "chromium-browser", "google-chrome"];
     let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
@@ -91,7 +91,8 @@ fn browse(dir: &Path, file: &str, settings: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// In a frame, as a window has a least width that is more than a phone's.
+/// Returns the answers of the checks. The page is in a frame, because the least width of a window is more than a
+/// phone's.
 fn answers(dir: &Path, width: u32, scheme: u32) -> serde_json::Value {
     let frame = format!(
         "<!doctype html><style>:root {{ color-scheme: light dark }}</style><pre></pre>\
@@ -121,7 +122,7 @@ fn a_page_in_chromium_at_two_widths_and_in_two_schemes() {
         assert_eq!(said["width"], width);
         assert_eq!(said["dark"], scheme == 0);
         assert_eq!(said["overflow"], 0, "wider than the window: {said}");
-        // WCAG AA.
+        // WCAG AA requires this contrast.
         assert!(said["contrast"].as_f64().unwrap() >= 4.5, "{said}");
         assert!(said["charts"].as_u64().unwrap() >= 6, "{said}");
         assert!(said["narrowest"].as_f64().unwrap() >= 300.0, "{said}");
@@ -135,7 +136,7 @@ fn a_page_in_chromium_at_two_widths_and_in_two_schemes() {
         assert_eq!(said["rows"], 4);
         assert_eq!(said["filtered"], serde_json::json!([1, 1]));
         assert_eq!(said["passed"], serde_json::json!([2, 2]));
-        // Problems, then the table, whose search stays in view.
+        // Problems come first, then the table, whose search field stays in view.
         let first: Vec<_> = said["first"].as_array().unwrap().iter().collect();
         assert!(first.len() > 1 && first[0] == "ARTICLE", "{said}");
         assert_eq!(*first[first.len() - 1], "TABLE");
@@ -156,7 +157,7 @@ fn a_page_in_chromium_at_two_widths_and_in_two_schemes() {
 #[ignore = "needs Chromium: cargo test --test it browser:: -- --ignored"]
 fn a_page_in_chromium_without_scripts_has_all_of_it() {
     let dir = tempfile::tempdir().unwrap();
-    // By its own policy, which names another script now.
+    // The page's own policy refuses the script, because it names another one now.
     let page = page().replacen("script-src 'sha256-", "script-src 'sha256-0", 1);
     fs::write(dir.path().join("page.html"), page).unwrap();
     let dom = browse(dir.path(), "page.html", "preferredColorScheme=1");

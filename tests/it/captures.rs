@@ -1,5 +1,5 @@
-//! `capture` and `replay`, on a driver without a GPU (tests/fixtures/capture/driver.c): a program's launches are written
-//! down, and the simulator runs them again.
+//! Tests `capture` and `replay` on a driver without a GPU (tests/fixtures/capture/driver.c): a program's launches are
+//! written down, and the simulator runs them again.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use std::sync::Once;
 use tempfile::TempDir;
 
-/// `libcuda.so.1`, `program` and the module `scale.fatbin`, for sm_90 and as PTX.
+/// Makes a project with `libcuda.so.1`, `program` and the module `scale.fatbin`, for sm_90 and as PTX.
 fn project() -> TempDir {
     place_library();
     let dir = tempfile::tempdir().unwrap();
@@ -22,7 +22,7 @@ fn project() -> TempDir {
     dir
 }
 
-/// `libcuda.so.1`
+/// Builds the driver without a GPU, as `libcuda.so.1`.
 pub fn make_driver(dir: &Path) {
     compile_host(dir, &["-shared", "-fPIC"], "libcuda.so.1", "driver.c");
 }
@@ -35,7 +35,7 @@ fn compile_host(dir: &Path, options: &[&str], out: &str, source: &str) {
     assert!(built.success());
 }
 
-/// The module of an edited kernel, as `scale.fatbin`.
+/// Builds the module of an edited kernel, as `scale.fatbin`.
 fn edit_kernel(dir: &Path, old: &str, new: &str) {
     let kernel = root().join("tests/fixtures/capture/scale.cu");
     std::fs::copy(kernel, dir.join("scale.cu")).unwrap();
@@ -58,7 +58,8 @@ fn compile(dir: &Path, source: &str) {
     nvcc(dir, &both);
 }
 
-/// Next to the program, where it looks for the library. Cargo leaves that of a dependency in `deps`.
+/// Puts the library next to the program, where the program looks for it. Cargo leaves the library of a dependency in
+/// `deps`.
 pub fn place_library() {
     static PLACED: Once = Once::new();
     PLACED.call_once(|| {
@@ -68,7 +69,7 @@ pub fn place_library() {
             binary().with_file_name("deps"),
         );
         if let Ok(built) = built.join(name).canonicalize() {
-            // It may be a link to the same file already, which a copy would empty.
+            // It may already be a link to the same file, which a copy would empty.
             let _ = std::fs::remove_file(&place);
             std::fs::hard_link(built, &place).unwrap();
         }
@@ -96,7 +97,7 @@ fn captured(dir: &Path, options: &[&str], variables: &[(&str, &str)]) -> String 
     stdout(&output)
 }
 
-/// How often the program launched each kernel, as the capture says: `scale 3`, or `scale in decode 3`.
+/// Returns how often the program launched each kernel according to the capture: `scale 3`, or `scale in decode 3`.
 fn counted(dir: &Path) -> Vec<String> {
     let files = std::fs::read_dir(dir.join("cap")).unwrap();
     let files = files.map(|file| file.unwrap().path());
@@ -126,7 +127,7 @@ fn a_program_that_ends_by_itself_says_how_often_it_launched_each_kernel() {
     for (options, mode, wanted) in [
         (&["--launches", "1"][..], "", "scale 3"),
         (&["--launches", "8"], "", "scale 3"),
-        // Two kernels in the graph, which is launched twice; and one launch beside the recording.
+        // The graph has two kernels and is launched twice. One launch happens beside the recording.
         (&["--launches", "1"], "graph", "scale 4"),
         (&["--launches", "8"], "graph", "scale 4"),
         (&["--launches", "1"], "graph beside", "scale 5"),
@@ -144,7 +145,7 @@ fn captured_launches_are_replayed_with_the_same_output() {
     let project = project();
     let dir = project.path();
     let said = captured(dir, &["--launches", "2"], &[]);
-    // The program's own output, and each kernel with the memory that it could reach and that it changed.
+    // The program prints its own output. Each kernel has the memory that it could reach and that it changed.
     assert!(said.contains("sum 2.4975e+06"), "{said}");
     assert!(
         said.contains("       2            16             8  scale"),
@@ -197,7 +198,7 @@ fn floats_of_outputs_may_differ_by_a_tolerance_and_no_more() {
     assert!(said.contains("limit <= 1.000e-8"), "{said}");
     let again = "$ gatekeeper replay 'cap' --tolerance f32:1e-8 --device sim";
     assert!(said.contains(again), "{said}");
-    // As halves, the lower ones of these floats are any numbers.
+    // Read as halves, the lower halves of these floats are arbitrary numbers.
     replay(&["--tolerance", "bf16:1e-2"], 1);
     run(dir, &["replay", "cap", "--tolerance", "i32:1e-5"], 2);
     std::fs::rename(dir.join("cap"), dir.join("old")).unwrap();
@@ -210,7 +211,8 @@ fn floats_of_outputs_may_differ_by_a_tolerance_and_no_more() {
     replay(&["--tolerance", "f32:1e-5"], 1);
 }
 
-/// The exit code of `capture`, and what it says. The program says the same under capture as alone.
+/// Returns the exit code and the output of `capture`, after it has checked that the program prints the same under
+/// capture as alone.
 fn captured_as_alone(
     dir: &Path,
     options: &[&str],
@@ -236,7 +238,8 @@ fn captured_as_alone(
 fn kernels_of_graphs_are_captured_when_the_graph_is_launched() {
     let project = project();
     let dir = project.path();
-    // Recorded, with the parameters of one node set afterwards, and while another stream launches, too.
+    // The graph is recorded, has the parameters of one node set afterwards, or is launched while another stream
+    // launches.
     for (mode, also) in [
         ("graph", ""),
         ("graph set", ""),
@@ -288,11 +291,11 @@ fn floats_of_the_program_are_not_in_a_capture_with_random_inputs() {
         assert_eq!(said.contains(random), !is_there, "{mode}: {said}");
         run(dir, &["replay", "cap", "--device", "sim"], 0);
     }
-    // A tensor map in memory stays one.
+    // A tensor map in memory stays a tensor map.
     std::fs::remove_dir_all(dir.join("cap")).unwrap();
     capture(dir, &["--random-inputs"], &["stored"], &[]);
     run(dir, &["replay", "cap", "--device", "sim"], 0);
-    // Two versions have the same random inputs.
+    // Captures of two versions have the same random inputs.
     std::fs::remove_dir_all(dir.join("cap")).unwrap();
     captured(dir, &["--launches", "3", "--random-inputs"], &[]);
     captured_again(dir);
@@ -308,14 +311,14 @@ fn floats_of_the_program_are_not_in_a_capture_with_random_inputs() {
     assert!(said.contains("element 999 = 1, want "), "{said}");
 }
 
-/// The capture in `cap` moves to `old`, and another one takes its place.
+/// Moves the capture in `cap` to `old`, and captures again.
 fn captured_again(dir: &Path) {
     let _ = std::fs::remove_dir_all(dir.join("old"));
     std::fs::rename(dir.join("cap"), dir.join("old")).unwrap();
     captured(dir, &["--launches", "3", "--random-inputs"], &[]);
 }
 
-/// Whether a value of the program is anywhere in the memory of a capture.
+/// Returns true if a value of the program is anywhere in the memory of a capture.
 fn holds(capture: &Path, value: f32) -> bool {
     let contents = capture::Contents::new(capture);
     let all = capture::Capture::read(capture).unwrap();
@@ -349,7 +352,7 @@ fn memory_has_the_same_addresses_again_whoever_placed_it() {
     let project = project();
     let dir = project.path();
     for (mode, reached) in [
-        // In the order of a stream, and mapped by the program in two pieces.
+        // Memory is allocated in the order of a stream, and mapped by the program in two pieces.
         ("async", "       1             8             4  scale"),
         ("map", "       1          4096          4096  scale"),
     ] {
@@ -431,7 +434,7 @@ fn a_program_that_dies_leaves_the_launches_before() {
     assert_eq!(code, Some(4), "{said}");
     let said = stdout(&run(dir, &["replay", "cap", "--device", "sim"], 0));
     assert!(said.contains("scale/captured@launch2"), "{said}");
-    // Without memory the program fails where it fails alone.
+    // Without memory, the program fails where it fails alone.
     let (code, said) = captured_as_alone(dir, &[], "", &[("FULL", "1")]);
     assert!(said.starts_with("cuMemAlloc\n"), "{said}");
     assert_eq!(code, Some(4), "{said}");
@@ -448,7 +451,7 @@ fn a_program_that_fails_or_launches_nothing_is_no_capture() {
         "{}",
         stderr(&failed)
     );
-    // Its launches are there all the same.
+    // Its launches can be run all the same.
     run(dir, &["replay", "cap", "--device", "sim"], 0);
     for (arguments, code, why) in [
         (
@@ -475,7 +478,7 @@ fn a_program_that_fails_or_launches_nothing_is_no_capture() {
 
 #[test]
 fn tensor_maps_are_the_simulators_in_a_replay() {
-    // The driver's own bytes mean nothing to the simulator: only what the program had encoded does.
+    // The driver's own bytes mean nothing to the simulator. Only what the program had encoded counts.
     let wrong = &[("WRONG", "1")][..];
     for (how, variables, kernel) in [
         ("tiles", &[][..], "scale_tiles"),
@@ -509,7 +512,7 @@ fn tensor_maps_that_the_simulator_does_not_have_are_named_and_the_others_are_jud
     let why = "the simulator has no tensor maps with an interleaved layout";
     let refused = format!("scale_tiles/captured@launch1: {why}");
     assert!(said.contains(&refused), "{said}");
-    // The others are judged all the same.
+    // The other launches are judged all the same.
     for (variables, code) in [(&[("WRONG", "1")][..], 1), (&[][..], 3)] {
         std::fs::remove_dir_all(dir.join("cap")).unwrap();
         let output = capture(dir, &["--launches", "2"], &["both"], variables);
@@ -532,7 +535,7 @@ fn tensor_maps_that_the_simulator_does_not_have_are_named_and_the_others_are_jud
         assert!(said.contains(&refused), "{said}");
         replay("launch2", if code == 3 { 0 } else { 1 });
     }
-    // Neither side has it, and the base has nothing for a launch that it could not run.
+    // If neither side can run a launch, there is nothing to compare it with.
     for (mode, code, why) in [
         ("both", 3, "launch1 is not replayed"),
         ("tiles twice", 3, "launch1"),
@@ -587,7 +590,7 @@ fn a_kernel_without_ptx_is_named_and_the_others_are_judged() {
     let said = replay(4);
     let refused = format!("scale/captured@launch1: {why}");
     assert!(said.contains(&refused), "{said}");
-    // Another process, of one capture.
+    // The capture has another process.
     let first = std::fs::read_dir(dir.join("cap")).unwrap();
     let first = first.map(|entry| entry.unwrap().path());
     let first = first.filter(|path| {
@@ -619,12 +622,13 @@ fn an_edit_is_held_to_what_the_base_gave_on_the_same_inputs() {
     captured(dir, &[], &[]);
     std::fs::rename(dir.join("cap"), dir.join("old")).unwrap();
     let against_old = ["replay", "cap", "--base", "old", "--device", "sim"];
-    // The same in other words.
+    // This edit changes the words and not the result.
     edit_kernel(dir, "in.data[i] * factor", "factor * in.data[i]");
     captured(dir, &[], &[]);
     run(dir, &against_old, 0);
     std::fs::remove_dir_all(dir.join("cap")).unwrap();
-    // Wrong in the tail. The driver here computes the same whatever the module says: only the replay can see it.
+    // This edit makes the tail wrong. The driver here computes the same whatever the module says, so only the replay
+    // can find it.
     edit_kernel(
         dir,
         "in.data[i] * factor",
@@ -639,14 +643,14 @@ fn an_edit_is_held_to_what_the_base_gave_on_the_same_inputs() {
     );
     assert!(!said.contains("LOOSENED"), "{said}");
     std::fs::remove_dir_all(dir.join("cap")).unwrap();
-    // Other results of the program: the second launch runs on what the base's first one left, too.
+    // The program has other results. The second launch also runs on what the base's first launch left.
     captured(dir, &["--launches", "2"], &[("WRONG", "1")]);
     std::fs::remove_dir_all(dir.join("old")).unwrap();
     std::fs::rename(dir.join("cap"), dir.join("old")).unwrap();
     captured(dir, &["--launches", "2"], &[]);
     let said = stdout(&run(dir, &against_old, 1));
     assert!(said.contains("1 problem (2 gates)"), "{said}");
-    // Memory in another place: there is nothing that both could run on.
+    // The memory is in another place, so there is nothing that both sides could run on.
     std::fs::remove_dir_all(dir.join("cap")).unwrap();
     capture(dir, &["--launches", "2"], &["elsewhere"], &[]);
     let output = run(dir, &against_old, 2);
@@ -670,7 +674,8 @@ fn only_kernels_that_are_named_are_captured() {
     captured(dir, &["--kernels", "sc*"], &[]);
 }
 
-/// The launches of tests/fixtures/capture/program.c in two nested regions, from Python with the package of the wheel.
+/// A program that makes the launches of tests/fixtures/capture/program.c in two nested regions, from Python with the
+/// package of the wheel.
 const PROGRAM: &str = r#"
 import ctypes, struct, gatekeeper
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -762,7 +767,7 @@ fn a_damaged_capture_and_a_missing_gpu_are_no_pass() {
     let dir = project.path();
     captured(dir, &[], &[]);
     if !crate::common::has_gpu() {
-        // The machine code is there, and nothing that could run it.
+        // There is machine code, but nothing that could run it.
         run(dir, &["replay", "cap"], 4);
     }
     for file in std::fs::read_dir(dir.join("cap/contents")).unwrap() {

@@ -1,5 +1,5 @@
-//! The program's messages, and its exit code, wherever something is not as it should be. No
-//! GPU is needed; nvcc comes through `--provision`, as on any machine.
+//! Tests the program's messages and its exit code whenever something is not as it should be. No GPU is needed. nvcc
+//! comes through `--provision`, as on any machine.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -18,7 +18,7 @@ fn without_a_gpu_resources_are_judged_and_the_rest_is_skipped_by_name() {
     }
     let project = project();
     let output = run(project.path(), &["run", "--provision"], 0);
-    // Dates and durations are the run's own.
+    // Dates and durations differ between runs.
     let all = stdout(&output);
     let (_, all) = all.split_once("\n\n").unwrap();
     insta::assert_snapshot!("without_a_gpu", all);
@@ -38,7 +38,7 @@ fn without_a_gpu_resources_are_judged_and_the_rest_is_skipped_by_name() {
     }
     assert!(report(project.path()).contains("\"headline\": \"PASS: 13 passed, 14 not judged\""));
 
-    // Skipping has to be allowed.
+    // Skipping must be allowed by an option.
     for args in [
         &["--require-gpu"][..],
         &["--device", "cuda"],
@@ -60,7 +60,7 @@ fn without_a_gpu_resources_are_judged_and_the_rest_is_skipped_by_name() {
     }
 }
 
-/// The resolved case, with the lines of the file that say so.
+/// The text shows the resolved case, with the lines of the file that say so.
 #[test]
 fn a_case_is_explained_before_anything_is_built() {
     let project = copy_of("examples");
@@ -107,7 +107,7 @@ fn a_case_is_explained_before_anything_is_built() {
     assert_eq!(case["tensors"], serde_json::json!(tensors));
     let step = serde_json::json!({"arguments": ["gates.yaml:17"], "entry": "blend", "launch": "gates.yaml:28"});
     assert_eq!(case["steps"], serde_json::json!([step]));
-    // The plan as a record has it: read back, it is what the text shows.
+    // The JSON has the plan as a record has it. Read back, it is what the text shows.
     let planned: model::Case = serde_json::from_value(case["case"].clone()).unwrap();
     assert_eq!(planned.id.to_string(), "blend/default@ragged");
     assert_eq!(planned.dims["N"], 100_003);
@@ -171,7 +171,8 @@ fn completions_are_for_this_program() {
     assert!(bash.wait().unwrap().success(), "bash cannot parse it");
 }
 
-/// Without arguments, options and what they mean: docs/cli.md has those, and `reference` holds it to the program.
+/// Returns the help without the tables of arguments and options. docs/cli.md has these, and `reference` compares it
+/// with the program.
 fn without_tables(help: &str) -> String {
     let is_table = |part: &&str| part.starts_with("Arguments:\n") || part.starts_with("Options:\n");
     let parts: Vec<_> = help.split("\n\n").filter(|part| !is_table(part)).collect();
@@ -213,7 +214,7 @@ fn help_is_as_agreed() {
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(0));
-        // Each shows how it is typed, and what it shows is a command.
+        // Each command shows an example, which must itself be a correct command.
         let examples: Vec<_> = stdout(&output)
             .lines()
             .filter_map(|line| line.strip_prefix("  gatekeeper "))
@@ -223,7 +224,7 @@ fn help_is_as_agreed() {
         for example in examples {
             let typed = example.split("  ").next().unwrap();
             let typed = typed.split(['>', '&']).next().unwrap();
-            // What follows is a command of the user's.
+            // Everything behind two dashes is a command of the user's.
             let typed = typed.split(" -- ").next().unwrap();
             let parsed = gatekeeper()
                 .args(typed.split_whitespace().map(|word| word.trim_matches('\'')))
@@ -246,7 +247,7 @@ fn help_is_as_agreed() {
     insta::assert_snapshot!("help", all);
 }
 
-/// The names that start a line below `head`, up to an empty line.
+/// Returns the names that start a line below `head`, up to an empty line.
 fn listed(help: &str, head: &str) -> Vec<String> {
     let (_, rest) = help.split_once(head).unwrap();
     rest.lines()
@@ -267,7 +268,7 @@ fn help_lists_the_commands_of_every_day_and_the_others_in_groups() {
         listed(&help, "\nMore commands:"),
         ["CI", "GPU", "setup", "help"]
     );
-    // Every command is there once, and each has its own help.
+    // Every command is listed once, and each has a help text of its own.
     let (_, lists) = help.split_once("\nCommands:").unwrap();
     let (lists, _) = lists.split_once("\nOptions:").unwrap();
     let (every_day, others) = lists.split_once("\nMore commands:").unwrap();

@@ -1,4 +1,4 @@
-//! `compare` from outside: exit codes where the head asks less than the base did.
+//! Tests `compare` from outside: the exit codes if head asks less than the base did.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -6,7 +6,7 @@ use crate::common;
 use common::{refused, run, stdout, write_record};
 use judge::fixture;
 
-/// Records of the same plan: the first of a GPU, the second of the simulator.
+/// Both records are of the same plan, one of a GPU and one of the simulator.
 #[test]
 fn a_head_without_the_gpu_that_the_base_had_is_refused() {
     let dir = tempfile::tempdir().unwrap();

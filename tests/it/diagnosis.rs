@@ -1,4 +1,4 @@
-//! The diagnosis, through the binary, on a machine without a GPU: estimates from the simulator's counters.
+//! Tests the diagnosis through the binary, on a machine without a GPU: estimates come from the simulator's counters.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -16,7 +16,7 @@ fn case(diagnosis: &Value) -> String {
     format!("{}/{}@{}", part("kernel"), part("variant"), part("shape"))
 }
 
-/// By case: what bounds it, and where few blocks do, what bounds those.
+/// Returns for each case what bounds it. If that is the small number of blocks, also returns what bounds these blocks.
 fn bounds(dir: &Path, record: &str) -> Vec<(String, String)> {
     let args = ["report", record, "--diagnosis", "--format", "json"];
     let said = json(&stdout(&run(dir, &args, 0)));
@@ -41,9 +41,9 @@ fn bounds(dir: &Path, record: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// As kernels/NOTES.md and the times in baselines/ have it: a reduction of 17 MB is read from L2, where warm inputs
-/// stay; a row of one element is over before it begins; few blocks leave most of a GPU idle, and a matrix product of
-/// 6 blocks of 8 warps waits for its tiles.
+/// kernels/NOTES.md and the times in baselines/ show these bounds. A reduction of 17 MB is read from L2, where warm
+/// inputs stay. A row of one element is over before it begins. Few blocks leave most of a GPU idle, and a matrix
+/// product of 6 blocks of 8 warps waits for its tiles.
 #[test]
 fn kernels_of_this_repository_have_their_known_bounds() {
     let out = tempfile::tempdir().unwrap();
@@ -63,7 +63,7 @@ fn kernels_of_this_repository_have_their_known_bounds() {
     assert_eq!(bounds, expected);
 }
 
-/// Each thread takes a stretch of the row: four times the sectors.
+/// Each thread takes a part of the row, which makes four times as many sectors.
 #[test]
 fn a_pull_request_names_old_and_new_bound_of_a_case() {
     let project = copy_of("examples/rms-norm");
@@ -115,7 +115,7 @@ fn a_pull_request_names_old_and_new_bound_of_a_case() {
     let block = rest.split_once("</details>").unwrap().0;
     assert!(block.contains("`rms_norm/default@prefill`"), "{block}");
     assert!(block.contains("load sectors: "), "{block}");
-    // The line is for a terminal: a comment has the table alone.
+    // Only the terminal prints this line. A comment has the table alone.
     assert!(
         !markdown.contains("- rms_norm/default@prefill: bounded"),
         "{markdown}"

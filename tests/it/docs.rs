@@ -1,4 +1,4 @@
-//! The documentation says what the program does: its files load, its commands parse, no key is missing.
+//! Tests that the documentation says what the program does: its files load, its commands parse, and no key is missing.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -10,7 +10,7 @@ use gatekeeper::cli::Cli;
 use std::collections::BTreeSet;
 use std::fs;
 
-/// Every page of the repository, by its path from the root.
+/// Returns the pages of the repository, by their paths from the root.
 fn pages() -> Vec<String> {
     let files = files(&[]);
     let pages: Vec<_> = files
@@ -21,7 +21,7 @@ fn pages() -> Vec<String> {
     pages
 }
 
-/// Every file of the repository with one of these endings; all where none is named.
+/// Returns the files of the repository with one of these endings, or all files if there are no endings.
 fn files(endings: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     let mut dirs = vec![root()];
@@ -48,7 +48,7 @@ fn read(file: &str) -> String {
     fs::read_to_string(root().join(file)).unwrap()
 }
 
-/// Fenced blocks of one language.
+/// Returns the fenced blocks of one language.
 fn blocks(file: &str, language: &str) -> Vec<String> {
     let text = read(file);
     text.split("```")
@@ -85,7 +85,7 @@ fn every_yaml_block_on_a_page_loads() {
     assert!(whole >= 3 && other >= 3, "{whole}, {other}");
 }
 
-/// A whole gates.yaml, with the sources and the directory of headers that it names.
+/// Loads a whole gates.yaml, with the sources and the directory of headers that it names.
 fn loads_as_gates(text: &str) {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("gates.yaml"), text).unwrap();
@@ -102,7 +102,7 @@ fn loads_as_gates(text: &str) {
     run(dir.path(), &["validate"], 0);
 }
 
-/// Variants beside one that is `plain`.
+/// Loads variants next to one that is called `plain`.
 fn loads_as_variants(text: &str) {
     let variants: Vec<_> = text.lines().map(|line| format!("    {line}\n")).collect();
     loads_as_gates(&format!(
@@ -126,7 +126,7 @@ kernels:
     ));
 }
 
-/// The steps of an attention.
+/// Loads the steps of an attention as a sequence.
 fn loads_as_sequence(text: &str) {
     loads_as_gates(&format!(
         "version: 1
@@ -148,7 +148,7 @@ kernels:
     ));
 }
 
-/// A kernel that has no output.
+/// Loads a kernel that has no output.
 fn loads_as_kernel(text: &str) {
     loads_as_gates(&format!(
         "version: 1
@@ -161,7 +161,7 @@ kernels:
     ));
 }
 
-/// Gates on a variant, beside the one that they refer to.
+/// Loads gates on a variant, next to the variant that they refer to.
 fn loads_as_limits(text: &str) {
     let gates: Vec<_> = text.lines().map(|line| format!("        {line}")).collect();
     loads_as_gates(&format!(
@@ -188,7 +188,7 @@ kernels:
     ));
 }
 
-/// Acceptances of gates of this repository.
+/// Loads acceptances for gates of this repository.
 fn loads_as_acceptances(text: &str) {
     let dir = copy_of("kernels");
     let project = tempfile::tempdir().unwrap();
@@ -199,7 +199,7 @@ fn loads_as_acceptances(text: &str) {
     run(project.path(), &["validate"], 0);
 }
 
-/// A workflow whose steps give the action inputs that it has.
+/// Checks a workflow: its steps may give the action only inputs that it has.
 fn names_a_hook(text: &str) {
     let used: serde_json::Value = serde_yaml::from_str(text).unwrap();
     let ours: serde_json::Value = serde_yaml::from_str(&read(".pre-commit-hooks.yaml")).unwrap();
@@ -234,7 +234,7 @@ fn is_a_workflow(text: &str) {
     assert!(uses > 0, "{text}");
 }
 
-/// The lines of its report that do not differ between machines and days: problems and headline.
+/// Returns the lines of a report that do not differ between machines and days: problems and headline.
 fn pictured(said: &str) -> String {
     let headline = said.lines().find(|line| line.starts_with("FAIL: "));
     let (_, told) = said.split_once("\n\n").unwrap();
@@ -242,7 +242,7 @@ fn pictured(said: &str) -> String {
     format!("$ gatekeeper run\n\n{told}\n{}\n", headline.unwrap())
 }
 
-/// Words of the terminal in a picture that `rich` drew.
+/// Returns the words of the terminal in a picture that `rich` drew.
 fn words_in_picture(svg: &str) -> Vec<String> {
     let terminal = svg
         .split_once("-matrix\">")
@@ -266,7 +266,7 @@ fn words_in_picture(svg: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The failing run of the README is one that happens.
+/// The README shows a failing run, which happens in the same words.
 #[test]
 fn the_failing_run_of_the_readme_equals_the_output() {
     let project = copy_of("examples/rms-norm");
@@ -281,7 +281,7 @@ fn the_failing_run_of_the_readme_equals_the_output() {
     );
     let expected = pictured(&stdout(&run(project.path(), &simulated, 1)));
     let drawn = words_in_picture(&read("docs/failing-run.svg"));
-    // Where a line is cut into differently painted parts, words may be too.
+    // If a line is cut into parts of different colours, words may be cut, too.
     if drawn.concat() != expected.split_whitespace().collect::<String>() {
         let file = concat!(env!("CARGO_TARGET_TMPDIR"), "/failing-run.txt");
         fs::write(file, &expected).unwrap();
@@ -311,7 +311,7 @@ fn every_key_of_the_schema_is_on_the_page() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// Keys of objects, and words that a value may be.
+/// Collects the keys of objects, and the words that a value may be.
 fn names(schema: &serde_json::Value, keys: &mut BTreeSet<String>) {
     match schema {
         serde_json::Value::Object(object) => {
@@ -338,7 +338,7 @@ fn names(schema: &serde_json::Value, keys: &mut BTreeSet<String>) {
     }
 }
 
-/// As GitHub makes the anchor of a heading.
+/// Returns the anchor that GitHub makes of a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().to_lowercase();
     kept.chars()
@@ -379,7 +379,7 @@ fn every_link_leads_somewhere() {
     assert!(links > 60, "{links}");
 }
 
-/// Pages of docs/ that a page links to, in order, each once.
+/// Returns the pages of docs/ that a page links to, in order. Each occurs once.
 fn links_within_docs(page: &str) -> Vec<String> {
     let mut found = Vec::new();
     for rest in read(page).split("](").skip(1) {
@@ -391,7 +391,7 @@ fn links_within_docs(page: &str) -> Vec<String> {
     found
 }
 
-/// Whoever opens docs/, on GitHub or as a book, finds each page.
+/// A reader who opens docs/, on GitHub or as a book, finds each page.
 #[test]
 fn every_page_is_in_the_table_of_contents() {
     let docs: BTreeSet<_> = pages()
@@ -402,7 +402,7 @@ fn every_page_is_in_the_table_of_contents() {
     let linked: BTreeSet<_> = book.iter().cloned().collect();
     let contents = BTreeSet::from(["SUMMARY.md".to_owned()]);
     assert_eq!(linked, &docs - &contents);
-    // The first page lists the others as the book does, and links to some before.
+    // The first page lists the others in the order of the book, and links to some of them before that.
     book.retain(|page| page != "README.md");
     let text = read("docs/README.md");
     assert_eq!(
@@ -415,15 +415,15 @@ fn every_page_is_in_the_table_of_contents() {
     );
 }
 
-/// Pages that are named in code, comments and messages, and are not in the repository.
+/// Pages that code, comments and messages name, and that are not in the repository.
 const ELSEWHERE: [&str; 5] = [
-    // Written by the program, or by a shell.
+    // The program or a shell writes this page.
     "report.md",
     "comment.md",
     "history.md",
-    // NVBench's.
+    // This page is NVBench's.
     "docs/json_output.md",
-    // A file that does not belong there, in a test.
+    // A test puts this file where it does not belong.
     "baselines/README.md",
 ];
 
@@ -458,7 +458,7 @@ fn no_file_refers_to_a_page_that_is_not_here() {
     assert!(found > 60, "{found}");
 }
 
-/// A command that is printed for people to type is one that the program takes.
+/// A command that is printed for people to type must be one that the program accepts.
 #[test]
 fn every_command_on_a_page_is_one() {
     let mut commands = 0;
@@ -483,7 +483,7 @@ fn every_command_on_a_page_is_one() {
             let Err(error) = Cli::try_parse_from(typed) else {
                 continue;
             };
-            // In a sentence a command is often named without what it takes.
+            // Sentences often name a command without its arguments.
             let open = [
                 ErrorKind::MissingRequiredArgument,
                 ErrorKind::MissingSubcommand,
@@ -500,7 +500,7 @@ fn every_command_on_a_page_is_one() {
     assert!(commands > 60, "{commands}");
 }
 
-/// Words as a shell splits them.
+/// Splits a line into words as a shell does.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut quote) = (vec![String::new()], None);
     for c in line.chars() {
@@ -515,16 +515,16 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// The part of a line that a shell would run as gatekeeper, if any.
+/// Returns the part of a line that a shell would run as gatekeeper, if there is one.
 fn to_gatekeeper(line: &str) -> Option<&str> {
     let line = line.trim().trim_start_matches("$ ");
     let said = ["gatekeeper ", "cargo run --release -- ", "exec gatekeeper "];
     let said = said.iter().find_map(|prompt| line.strip_prefix(prompt))?;
-    // The first line of a report: `gatekeeper 0.1.0 · ...`.
+    // This is the first line of a report: `gatekeeper 0.1.0 · ...`.
     if said.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    // Up to where the shell does something with it.
+    // The command ends where the shell does something with it.
     Some(
         [" | ", " > ", " && ", " || ", " #"]
             .iter()
@@ -532,7 +532,7 @@ fn to_gatekeeper(line: &str) -> Option<&str> {
     )
 }
 
-/// Versions that users see are named where they look for changes.
+/// Users look for the versions that they see in the changelog.
 #[test]
 fn the_changelog_names_the_versions() {
     let changelog = read("CHANGELOG.md");
@@ -546,7 +546,7 @@ fn the_changelog_names_the_versions() {
     }
 }
 
-/// The layout in docs/ARCHITECTURE.md is that of the tree: nothing is missing, and nothing has moved.
+/// The layout in docs/ARCHITECTURE.md is the layout of the tree: nothing is missing, and nothing has moved.
 #[test]
 fn the_layout_is_that_of_the_tree() {
     let blocks = blocks("docs/ARCHITECTURE.md", "text");
@@ -560,7 +560,7 @@ fn the_layout_is_that_of_the_tree() {
                 above = line.split_whitespace().next().unwrap();
                 named.insert(above.to_owned());
             }
-            // Deeper lines go on with the text of the one before.
+            // Deeper lines continue the text of the line before.
             Some(rest) if !rest.starts_with(' ') => {
                 let (names, _) = rest
                     .split_once("  ")
@@ -589,7 +589,7 @@ fn the_layout_is_that_of_the_tree() {
             }
         }
     }
-    // A module's own file beside its directory, and the list of modules.
+    // A module's own file is next to its directory, and so is the list of modules.
     let dirs = there.clone();
     there.retain(|path| !dirs.contains(&format!("{path}/")) && path != "src/lib");
     assert_eq!(named, there);

@@ -1,4 +1,5 @@
-//! `doctor` on machines that lack something, each next to one that does not. No GPU needed but for the last.
+//! Tests `doctor` on machines that lack something, each next to a machine that does not. Only the last test needs a
+//! GPU.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -22,7 +23,7 @@ fn write_program(path: &Path, script: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// In a project that is as it should be.
+/// Returns a call of `doctor` in a project that is as it should be.
 fn doctor(dir: &Path) -> Command {
     let mut command = gatekeeper();
     command.current_dir(dir).arg("doctor");
@@ -33,7 +34,7 @@ fn doctor(dir: &Path) -> Command {
     command
 }
 
-/// The checklist, after the exit code was found to be this one, and the text to have the same end.
+/// Returns the checklist, after it has checked the exit code and the end of the text.
 fn checklist(mut command: Command, code: i32) -> Value {
     let output = command.args(["--format", "json"]).output().unwrap();
     let said = stdout(&output);
@@ -54,7 +55,7 @@ fn item<'a>(list: &'a Value, name: &str) -> &'a Value {
     items.iter().find(|item| item["name"] == name).unwrap()
 }
 
-/// Names of the items that a run would fail of, and the codes of their problems.
+/// Returns the names of the items that would make a run fail, with the codes of their problems.
 fn broken(list: &Value) -> Vec<(String, Vec<String>)> {
     let items = list["items"].as_array().unwrap().iter();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -104,7 +105,7 @@ fn a_machine_on_which_a_run_works_ends_in_0() {
         assert!(version(part).starts_with("13.0"), "{name}: {part}");
     }
     assert!(item(&list, "output")["facts"]["free_bytes"].as_u64() > Some(0));
-    // Nothing is left of the empty kernel, and of the reports there is not even a directory.
+    // Nothing of the empty kernel is left, and there is not even a directory for reports.
     let left = fs::read_dir(cache.path().join("scratch")).unwrap().count();
     assert_eq!(left, 0);
     assert!(!project.path().join("gatekeeper-out").exists());
@@ -125,7 +126,7 @@ fn a_machine_on_which_a_run_works_ends_in_0() {
 
 #[test]
 fn a_missing_compiler_exits_4_and_names_the_remedy() {
-    // CUDA where it is always looked for cannot be hidden from the program.
+    // CUDA in the usual place cannot be hidden from the program.
     if Path::new("/usr/local/cuda/bin/nvcc").exists() {
         return;
     }
@@ -142,7 +143,7 @@ fn a_missing_compiler_exits_4_and_names_the_remedy() {
     assert_eq!(item(&list, "git")["problems"][0]["code"], "no-git");
 }
 
-/// The pinned compiler, but for one part that says to be of another release.
+/// One part of the pinned compiler claims to be of another release.
 #[test]
 fn parts_of_two_releases_are_named() {
     let project = project();
@@ -177,7 +178,7 @@ fn parts_of_two_releases_are_named() {
     };
     let fits = checklist(ptxas("13.0.91"), 0);
     assert_eq!(item(&fits, "compiler")["state"], "good");
-    // A run would take them.
+    // A run would use them.
     let list = checklist(ptxas("12.8.93"), 0);
     let compiler = item(&list, "compiler");
     assert_eq!(compiler["state"], "limited");
@@ -202,7 +203,8 @@ fn a_cache_that_cannot_be_written_ends_in_4() {
     assert_eq!(codes[1..], only("compiler", "compiler-not-looked-for"));
 }
 
-/// A driver of one GPU, and what else stands in for the machine's own: a source, and what it makes.
+/// Builds a driver with one GPU, and other libraries that replace the machine's own. Each has a source, and the name of
+/// the library that is made of it.
 fn libraries(others: &[(&str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let driver = "old-driver/cuda.c";
@@ -219,7 +221,7 @@ fn libraries(others: &[(&str, &str)]) -> tempfile::TempDir {
     dir
 }
 
-/// Codes of the problems of the first GPU.
+/// Returns the codes of the problems of the first GPU.
 fn gpu_problems(list: &Value) -> Vec<&str> {
     let problems = item(list, "cuda:0")["problems"].as_array().unwrap();
     problems
@@ -236,7 +238,8 @@ fn a_lock_file_that_cannot_be_used_ends_in_4() {
         let mut command = doctor(project.path());
         command
             .env("LD_LIBRARY_PATH", libraries.path())
-            // A GPU of its own: others test at the same time, and locks are for all.
+            // The GPU has an identity of its own, because other tests run at the same time, and locks are shared by
+            // all.
             .env("STAND_IN_UUID", std::process::id().to_string())
             .env("GATEKEEPER_CACHE", cache.path());
         command
@@ -245,7 +248,7 @@ fn a_lock_file_that_cannot_be_used_ends_in_4() {
     let lock = item(&list, "cuda:0")["facts"]["lock"].as_str().unwrap();
     let lock = Path::new(lock);
     assert!(lock.is_file());
-    // Root may read every file; nobody reads a directory as one.
+    // Root may read every file, but cannot read a directory as one.
     fs::remove_file(lock).unwrap();
     fs::create_dir(lock).unwrap();
     let list = checklist(new(), 4);
@@ -303,7 +306,7 @@ fn prints_the_condition_of_a_gpu_from_nvml() {
     assert_eq!(condition["other_processes"][0]["pid"], 4711);
     assert_eq!(condition["ecc"]["pending"], false);
 
-    // Found by its slice, and the commands are for the whole.
+    // The state is found by the slice, and the commands are for the whole GPU.
     let list = state("slice");
     assert_eq!(gpu_problems(&list), ["mig"]);
     let help = &item(&list, "cuda:0")["problems"][0]["help"][0];
@@ -350,7 +353,7 @@ fn abandons_hanging_programs_and_escapes_output_of_others() {
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
 fn a_gpu_tells_of_its_state() {
-    // Its facts on a GPU rest on no compiler.
+    // The facts about a GPU do not depend on a compiler.
     let (project, cache) = (project(), tempfile::tempdir().unwrap());
     let mut command = doctor(project.path());
     command
@@ -382,7 +385,7 @@ fn a_gpu_tells_of_its_state() {
     assert!(condition["other_processes"].is_array());
     assert!(condition["persistence"].is_boolean());
     assert!(["default", "exclusive"].contains(&condition["compute_mode"].as_str().unwrap()));
-    // The state of the same GPU, and not of another one.
+    // The state belongs to the same GPU, and not to another one.
     assert_eq!(condition["uuid"], gpu["device"]["uuid"]);
     let has = |code: &str| {
         let problems = item(&list, "cuda:0")["problems"].as_array().unwrap();

@@ -1,4 +1,4 @@
-//! Drivers that hang and GPUs that go away, with a driver that stands in for one: no GPU needed.
+//! Tests drivers that hang and GPUs that disappear. A library takes the driver's place, so no GPU is needed.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// A directory with libraries made of these sources.
+/// Makes a directory with libraries that are built from these sources.
 fn libraries(all: &[(&str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (source, library) in all {
@@ -70,7 +70,7 @@ fn a_deadline_that_is_no_number_is_told() {
     );
 }
 
-/// Outcomes of the verdicts on a kernel.
+/// Returns the outcomes of the verdicts on a kernel.
 fn outcomes(report: &Value, kernel: &str) -> Vec<String> {
     report["verdicts"]
         .as_array()
@@ -84,7 +84,7 @@ fn outcomes(report: &Value, kernel: &str) -> Vec<String> {
         .collect()
 }
 
-/// PTXAS's values for each kernel, for the driver to give the same.
+/// Returns PTXAS's values for each kernel, so that the driver can report the same.
 fn resources() -> Vec<(String, String)> {
     let project = project();
     run(
@@ -135,7 +135,7 @@ fn a_lost_gpu_exits_4_and_keeps_the_measurements() {
     let all = launches(whole.path());
     assert!(all > 100, "{said}");
 
-    // CUDA_ERROR_UNKNOWN, and CUDA_ERROR_NO_DEVICE.
+    // These are CUDA_ERROR_UNKNOWN and CUDA_ERROR_NO_DEVICE.
     for init in ["999", "100"] {
         let (broken, output) = run_until(&(all / 2).to_string(), init);
         let said = format!("{}{}", stdout(&output), stderr(&output));

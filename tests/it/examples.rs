@@ -1,5 +1,5 @@
-//! Kernels written elsewhere come under gate by YAML alone: every example builds with real nvcc, and on a
-//! GPU holds its correctness gates.
+//! Tests that kernels written elsewhere are gated by YAML alone: every example builds with real nvcc, and on a GPU
+//! holds its correctness gates.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -41,7 +41,7 @@ fn every_example_is_listed() {
         .filter(|entry| entry.path().is_dir())
         .map(|entry| entry.file_name().into_string().unwrap())
         .collect();
-    // Jobs to copy, and no kernels; and kernels that tests/it/python.rs runs.
+    // Two directories have jobs to copy and no kernels, and tests/it/python.rs runs the kernels of the third.
     there.retain(|name| !["ci", "slurm", "triton"].contains(&name.as_str()));
     there.sort();
     let mut listed = EXAMPLES.map(str::to_owned);
@@ -60,7 +60,7 @@ fn every_example_is_right_on_the_gpu() {
     every_example(&["--require-gpu"]);
 }
 
-/// An example, a file of it, what is right there, and one thing wrong that only a run of the kernel can see.
+/// An example, a file of it, a correct text in the file, and a wrong one that only a run of the kernel can detect.
 const WRONG: [(&str, &str, &str, &str); 8] = [
     (
         "rms-norm",
@@ -112,7 +112,7 @@ fn a_wrong_example_fails((example, file, right, wrong): (&str, &str, &str, &str)
     );
 }
 
-/// Which launches no launcher: that takes a GPU.
+/// Launchers are left out, because they need a GPU.
 #[test]
 fn a_wrong_example_fails_in_the_simulator() {
     for wrong in WRONG
@@ -131,7 +131,7 @@ fn a_wrong_example_fails_on_the_gpu() {
     }
 }
 
-/// Arguments that do not fit are no wrong kernel: they are refused, where the entry's name says what it takes.
+/// Arguments that do not fit are not a wrong kernel. They are refused, because the entry's name tells its parameters.
 #[test]
 fn a_tensor_of_another_type_is_named() {
     let project = copy_of("examples/rms-norm");

@@ -1,4 +1,4 @@
-//! `explain`: from two builds to a cause and its line.
+//! Tests `explain`, which finds the cause of a difference between two builds, and its line.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -8,7 +8,7 @@ use common::{RECORD, edit, git, project, run, stdout};
 use serde_json::Value;
 use std::path::Path;
 
-/// The project under git, with one commit.
+/// Makes a project under git, with one commit.
 fn committed() -> tempfile::TempDir {
     let project = project();
     let dir = project.path();
@@ -32,7 +32,7 @@ fn run_against_base(dir: &Path) {
     run(dir, &args, 0);
 }
 
-/// Causes of the one case.
+/// Returns the causes of the only case.
 fn causes(dir: &Path, args: &[&str]) -> Vec<Value> {
     let all = [&["explain", "--format", "json"], args].concat();
     let explained: Value = serde_json::from_str(&stdout(&run(dir, &all, 0))).unwrap();
@@ -59,7 +59,7 @@ fn a_barrier_is_found_with_its_line() {
     assert_eq!(first["places"][0]["line"]["number"], 15);
     assert_eq!(first["places"][0]["text"], "__syncthreads();");
     assert_eq!(first["values"][0]["measure"]["code"], "barrier");
-    // The record has all that it takes.
+    // The record has everything that is needed.
     std::fs::remove_file(dir.join("copy.cu")).unwrap();
     let said = stdout(&run(dir, &["explain"], 0));
     let line = "  1. [barrier-added] more barriers at copy.cu:15: barrier instructions 0 -> 1\n";
@@ -95,7 +95,7 @@ fn compares_two_runs_with_code_from_the_cache() {
     assert!(classes.contains(&"double-precision".into()), "{classes:?}");
     assert!(classes.contains(&"barrier-added".into()), "{classes:?}");
 
-    // On a machine that built neither, the command says so and gives no answer.
+    // On a machine that built neither side, the command says so and gives no answer.
     let elsewhere = common::fresh_cache("gatekeeper-explain-");
     let output = common::gatekeeper()
         .current_dir(dir)
@@ -114,7 +114,7 @@ fn compares_two_runs_with_code_from_the_cache() {
     );
 }
 
-/// The gate that fails says why, once; the table of the comment has all causes.
+/// The gate that fails says why, once. The table of the comment has all causes.
 #[test]
 fn a_gate_that_fails_prints_its_cause() {
     let project = committed();

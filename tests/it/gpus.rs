@@ -1,5 +1,5 @@
-//! `--device cuda:all`: on real GPUs, where one is enough to run it, and several are what it is for; and without
-//! any, the messages before a kernel runs.
+//! Tests `--device cuda:all`. With real GPUs, one is enough to run it, and several are its purpose. Without any, the
+//! messages before a kernel runs are tested.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::fs;
 use std::process::Command;
 
-/// A driver stands in for the machine's own; nothing is run on the GPUs that it reports.
+/// A library takes the driver's place. Nothing is run on the GPUs that it reports.
 #[test]
 fn two_models_of_gpu_are_no_machine_for_all() {
     let libraries = tempfile::tempdir().unwrap();
@@ -57,7 +57,7 @@ fn two_models_of_gpu_are_no_machine_for_all() {
     }
 }
 
-/// The checks do not depend on which GPU it was, or how many.
+/// The checks do not depend on which GPU ran them, or on how many there are.
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
 fn all_gpus_find_the_same_as_one_in_the_same_order() {

@@ -1,4 +1,4 @@
-//! `gatekeeper history`, through the real binary on repositories of a few commits.
+//! Tests `gatekeeper history` through the real binary, on repositories of a few commits.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -10,7 +10,7 @@ use records::store;
 use std::path::Path;
 use std::process::Command;
 
-/// A run of other code than any before it, as sessions of one code would join.
+/// Returns a run of other code than any before, because sessions of the same code would be joined.
 fn measured(version: u32, fast_ns: u64) -> Record {
     let mut record = fixture::record();
     fixture::rebuild(&mut record, "fast", |facts| {
@@ -30,7 +30,7 @@ fn commit(dir: &Path) {
     git(dir, &["commit", "--quiet", "-m", "agreed"]);
 }
 
-/// Two figures that moved, one on another GPU, one kernel with a new name, and one that is gone.
+/// Makes a repository with two values that moved, one on another GPU, one kernel with a new name, and one that is gone.
 fn repository() -> tempfile::TempDir {
     let repository = tempfile::tempdir().unwrap();
     let dir = repository.path();
@@ -63,7 +63,7 @@ fn repository() -> tempfile::TempDir {
     repository
 }
 
-/// Hashes and days are those of the test's own commits: `commit-00001` is the oldest.
+/// Replaces hashes and days, which belong to the test's own commits. `commit-00001` is the oldest one.
 fn masked(dir: &Path, text: &str) -> String {
     let log = ["log", "--reverse", "--format=%H %cs"];
     let log = Command::new("git").arg("-C").arg(dir).args(log).output();
@@ -159,7 +159,7 @@ fn a_page_has_what_moved_last_and_all_values_of_each_case() {
             .collect::<Vec<_>>(),
         ["gone", "gone", "moved", "moved", "same", "same"]
     );
-    // 80 to 60 to 63 us on one GPU, and 50 us on another, which is no chart.
+    // On one GPU the time goes from 80 to 60 to 63 us. On another it is 50 us, which makes no chart.
     let fast = block(&page, "k/fast@small");
     assert_eq!(
         fast.matches("k/fast@small: p50 in us<span").count(),
@@ -171,14 +171,14 @@ fn a_page_has_what_moved_last_and_all_values_of_each_case() {
     for cell in ["60 us", "25.0 % faster", "5.0 % slower", "commit-00003"] {
         assert!(fast.contains(&format!(">{cell}</td>")), "{cell}");
     }
-    // p50, cycles and registers; other metrics are in the table alone.
+    // p50, cycles and registers have charts. Other metrics are only in the table.
     assert_eq!(fast.matches("<svg").count(), 3);
     assert!(fast.contains("<td>cv</td>") && fast.contains("<td>occupancy</td>"));
     assert_eq!(html("k/fast@small").matches("data-name").count(), 1);
     run(dir, &["history", "--format", "html", "nothing"], 2);
 }
 
-/// Commits of one day, in git's order, with their subjects.
+/// The commits are of one day, in git's order, with their subjects.
 #[test]
 fn a_counter_that_jumped_is_on_the_page() {
     let repository = tempfile::tempdir().unwrap();

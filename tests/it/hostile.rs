@@ -1,4 +1,4 @@
-//! Machines that are short of something, and trees that want more than to be compiled: no GPU needed.
+//! Tests machines that are short of something, and trees that do more than being compiled. No GPU is needed.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// All that lies below, with when it was last changed.
+/// Returns all files below a directory, with the time of their last change.
 fn state(dir: &Path) -> BTreeMap<PathBuf, (SystemTime, Option<Vec<u8>>)> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(dir).unwrap() {
@@ -23,7 +23,7 @@ fn state(dir: &Path) -> BTreeMap<PathBuf, (SystemTime, Option<Vec<u8>>)> {
     found
 }
 
-/// Things that may stand where a file is expected.
+/// Things that may be where a file is expected.
 const IN_PLACE_OF_A_FILE: [&str; 5] = ["fifo", "zero", "socket", "directory", "huge"];
 
 fn put(what: &str, at: &Path) {
@@ -32,14 +32,14 @@ fn put(what: &str, at: &Path) {
     match what {
         "fifo" => nix::unistd::mkfifo(at, nix::sys::stat::Mode::S_IRWXU).unwrap(),
         "zero" => std::os::unix::fs::symlink("/dev/zero", at).unwrap(),
-        // Its file stays when it is closed.
+        // The file stays when the socket is closed.
         "socket" => drop(std::os::unix::net::UnixListener::bind(at).unwrap()),
         "directory" => std::fs::create_dir(at).unwrap(),
         _ => std::fs::File::create(at).unwrap().set_len(1 << 40).unwrap(),
     }
 }
 
-/// At once: what waits for a FIFO waits for ever.
+/// Runs a command that must end at once. A program that waits for a FIFO would wait for ever.
 fn ends(dir: &Path, args: &[&str]) -> (Option<i32>, String) {
     let mut command = gatekeeper();
     let minute = std::time::Duration::from_secs(60);
@@ -74,7 +74,7 @@ fn special_files_are_refused_at_once() {
     }
 }
 
-/// Files that are trusted less than a mistake: their place is known, and what they should cover is not held.
+/// Such a file is reported with its place, like a mistake, and the gates that need it do not hold.
 #[test]
 fn a_baseline_that_is_no_file_is_broken_at_once() {
     let project = project();
@@ -98,8 +98,8 @@ fn a_baseline_that_is_no_file_is_broken_at_once() {
     }
 }
 
-/// Sequences that steer a terminal: colours, a link, the bell, one that is a single character, the beginning of the
-/// line, another direction, the end of a text in C.
+/// Sequences that control a terminal: colours, a link, the bell, one that is a single character, the beginning of the
+/// line, another direction, and the end of a text in C.
 const STEERING: &str = "\u{1b}[31mred \u{1b}]8;;http://e\u{7}link\u{1b}]8;;\u{7} \u{9b}2J\rover \u{202e}turned\u{0}end";
 
 fn steers(text: &str) -> Option<char> {

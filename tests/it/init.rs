@@ -1,4 +1,4 @@
-//! `init` in a repository with kernels: what it lists, and that what it writes validates, builds and runs.
+//! Tests `init` in a repository with kernels: what it lists, and that what it writes validates, builds and runs.
 
 #![allow(clippy::unwrap_used)]
 
@@ -42,23 +42,23 @@ fn kernels_of_a_repository_are_listed_and_run() {
         *next,
         "next: complete the TODOs and each `reference: none` in gates.yaml, and then gatekeeper run"
     );
-    // The call was read in the sources: what goes wrong with it says nothing of the kernel.
+    // The call was read in the sources, so an error in it says nothing about the kernel.
     let written = fs::read_to_string(dir.join("gates.yaml")).unwrap();
     for text in [&said, &written] {
         assert!(!text.contains("finding"), "{text}");
     }
-    // A log that is no terminal hears of each source, and of each kernel.
+    // A log that is no terminal has a line for each source and each kernel.
     let progress = stderr(&output);
     for line in ["[3/3] ", "src/kernels.cu: 16 kernels\n", "[17/17] read "] {
         assert!(progress.contains(line), "{line}: {progress}");
     }
     insta::assert_snapshot!("init", written);
     assert!(stdout(&run(dir, &["validate"], 0)).contains("12 kernels"));
-    // Editors find the keys.
+    // Editors find the keys through the schema.
     let schema = fs::read_to_string(dir.join("gates.schema.json")).unwrap();
     assert_eq!(schema, stdout(&run(dir, &["schema"], 0)));
 
-    // Everything that can be is checked, and nothing is called right.
+    // Everything that can be checked is checked, and nothing is called correct.
     run(dir, &["run", "--device", "sim"], 3);
     let judged: Value = serde_json::from_str(&report(dir)).unwrap();
     let verdicts = judged["verdicts"].as_array().unwrap();
@@ -84,7 +84,7 @@ fn kernels_of_a_repository_are_listed_and_run() {
         12
     );
 
-    // Those that a built-in reference matches are held to it.
+    // Kernels that a built-in reference matches must hold it.
     run(
         dir,
         &["run", "--device", "sim", "{add,row_sum,gemm,attend}"],

@@ -1,5 +1,5 @@
-//! Ended in the middle, by a signal that it hears and by one that it does not: nothing is lost, and what it may remove
-//! is gone.
+//! Tests commands that are ended in the middle, by a signal that they handle and by one that they cannot: nothing is
+//! lost, and what the program may remove is removed.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 use crate::common;
@@ -30,12 +30,12 @@ fn start(dir: &Path, cache: &Path, args: &[&str]) -> Child {
 
 fn signalled(mut child: Child, signal: Signal, after: Duration) -> ExitStatus {
     std::thread::sleep(after);
-    // It may have ended already; it is not reaped yet.
+    // It may have ended already, but it is not reaped yet.
     let _ = kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal);
     child.wait().unwrap()
 }
 
-/// How long it took, if it ended before so long.
+/// Returns how long the process took, if it ended within `most`.
 fn ended_within(child: &mut Child, most: Duration) -> Option<Duration> {
     let began = Instant::now();
     while began.elapsed() < most {
@@ -47,7 +47,7 @@ fn ended_within(child: &mut Child, most: Duration) -> Option<Duration> {
     None
 }
 
-/// Names of temporary files and directories, anywhere below.
+/// Returns the names of temporary files and directories anywhere below a directory.
 fn litter(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).into_iter().flatten() {
@@ -62,7 +62,7 @@ fn litter(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Processes whose command line names this directory.
+/// Returns the processes whose command line names this directory.
 fn processes_of(dir: &Path) -> Vec<String> {
     let dir = dir.display().to_string();
     let mut found = Vec::new();
@@ -85,7 +85,7 @@ fn a_signal_ends_it_with_its_children_and_leaves_nothing_half_written() {
     ] {
         let (project, cache) = (project(), fresh_cache(""));
         let child = start(project.path(), cache.path(), &["run"]);
-        // Once nvcc runs: it works below this cache.
+        // nvcc works below this cache, so now it runs.
         let began = Instant::now();
         while litter(cache.path()).is_empty() {
             assert!(
@@ -98,7 +98,7 @@ fn a_signal_ends_it_with_its_children_and_leaves_nothing_half_written() {
         assert_eq!(status.code(), Some(code), "{status}");
         assert_eq!(litter(cache.path()), Vec::<PathBuf>::new());
         assert_eq!(litter(project.path()), Vec::<PathBuf>::new());
-        // Killed, not yet gone.
+        // The processes were killed, and may not be gone yet.
         let began = Instant::now();
         while !processes_of(cache.path()).is_empty() {
             assert!(
@@ -111,7 +111,7 @@ fn a_signal_ends_it_with_its_children_and_leaves_nothing_half_written() {
     }
 }
 
-/// Where the next interruption falls: spread over what the last whole one took.
+/// Chooses the moments of interruption. They are spread over the time that the last complete run took.
 struct Points {
     whole: Duration,
     state: u64,
@@ -119,7 +119,7 @@ struct Points {
 
 impl Points {
     fn next(&mut self) -> Duration {
-        // Knuth's generator (MMIX): good enough to spread points.
+        // Knuth's generator (MMIX) is good enough to spread points.
         self.state = self
             .state
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -129,7 +129,7 @@ impl Points {
     }
 }
 
-/// Interrupts `args` so often, with signals that it hears and those that it does not, and `check`s after each.
+/// Interrupts `args` this many times, with both kinds of signals, and calls `check` after each.
 fn interrupt(dir: &Path, cache: &Path, args: &[&str], times: u32, check: impl Fn()) {
     let began = Instant::now();
     start(dir, cache, args).wait().unwrap();
@@ -146,15 +146,15 @@ fn interrupt(dir: &Path, cache: &Path, args: &[&str], times: u32, check: impl Fn
         };
         let at = points.next();
         let mut child = start(dir, cache, args);
-        // A warm run takes less time than a cold one.
+        // A run with a warm cache takes less time than one with a cold cache.
         if let Some(whole) = ended_within(&mut child, at) {
             points.whole = whole;
         }
         let status = signalled(child, signal, Duration::ZERO);
-        // By SIGTERM itself where it comes before its handler, and before anything is begun.
+        // SIGTERM itself ends the process if it comes before its handler exists, and before anything has begun.
         let is_expected = matches!(status.signal(), Some(9 | 15))
             || matches!(status.code(), Some(0 | 1 | 143))
-                // A ranking and no time; and on a GPU, times that few processes do not decide.
+                // `tune` gives a ranking and no times here. On a GPU, few processes do not decide on times.
                 || (status.code() == Some(3) && (args[0] == "tune" || common::has_gpu()));
         assert!(is_expected, "{args:?} at {at:?}: {status}");
         *ended.entry(status.to_string()).or_default() += 1;
@@ -163,20 +163,21 @@ fn interrupt(dir: &Path, cache: &Path, args: &[&str], times: u32, check: impl Fn
     println!("{args:?}, {:?} long: {ended:?}", points.whole);
 }
 
-/// A quarter of `GATEKEEPER_INTERRUPTIONS` for each command below. `-- --nocapture` prints how they ended.
+/// Returns the number of interruptions of one command: a quarter of `GATEKEEPER_INTERRUPTIONS`. `-- --nocapture` prints
+/// how the runs ended.
 fn times() -> u32 {
     let all: u32 =
         std::env::var("GATEKEEPER_INTERRUPTIONS").map_or(16, |text| text.parse().unwrap());
     all.div_ceil(4)
 }
 
-/// Where runs are interrupted.
+/// A project in which runs are interrupted.
 struct Place {
     project: TempDir,
     cache: TempDir,
-    /// Verdicts that a second run has to repeat, by this.
+    /// Returns true for a verdict that a second run must repeat.
     repeats: fn(&Value) -> bool,
-    /// Exit codes of a whole run.
+    /// The exit codes of a complete run.
     codes: &'static [i32],
 }
 
@@ -190,7 +191,8 @@ impl Place {
         }
     }
 
-    /// With the compiler of the machine, as there may be no network, and with times that take a moment.
+    /// Makes a place with the machine's own compiler, because there may be no network, and with times that take a
+    /// moment.
     fn gpu() -> Self {
         let project = project();
         let timing = "timing: {iterations: 10, singles: 20, processes: 2, max_processes: 2}";
@@ -206,7 +208,7 @@ impl Place {
                 let gate = verdict["gate"].as_str().unwrap();
                 !["p50", "cycles"].iter().any(|time| gate.starts_with(time))
             },
-            // A time may be undecided after so few, or too slow by chance.
+            // After so few processes, a time may be undecided, or too slow by chance.
             codes: &[0, 1, 3],
         }
     }
@@ -215,7 +217,7 @@ impl Place {
         self.project.path()
     }
 
-    /// A whole run: the verdicts that the next one has to repeat.
+    /// Runs completely, and returns the verdicts that the next run must repeat.
     fn run(&self) -> Vec<Value> {
         self.finish(&["run"]);
         let report: Value = serde_json::from_str(&report(self.dir())).unwrap();
@@ -243,7 +245,7 @@ fn kill_runs(place: &Place, times: u32) {
     let source = fs::read_to_string(&path).unwrap();
     let change = std::cell::Cell::new(0);
     place.interrupt(&["run"], times, || {
-        // Something has to be built each time.
+        // The change makes something to be built each time.
         change.set(change.get() + 1);
         fs::write(&path, format!("{source}\n// {}\n", change.get())).unwrap();
     });
@@ -262,7 +264,7 @@ fn kill_updates(place: &Place, times: u32) {
         for (file, text) in tree(&baselines) {
             assert_eq!(whole.get(&file), Some(&text), "{}", file.display());
         }
-        // So that the next one has to write it again.
+        // The next update has to write it again.
         let _ = fs::remove_dir_all(&baselines);
     });
     run(place.dir(), &update, 0);
@@ -284,7 +286,7 @@ fn kill_comparisons(place: &Place, times: u32) {
     place.finish(&args);
 }
 
-/// Removed entries are made again, and nothing is half there.
+/// Removed entries are built again, and no entry is incomplete.
 fn kill_prunes(place: &Place, times: u32) {
     let first = place.run();
     let prune = ["cache", "prune", "--max-size", "0"];
@@ -297,7 +299,7 @@ fn kill_prunes(place: &Place, times: u32) {
     }
 }
 
-/// Tried configurations stay tried, and the search comes to the same end.
+/// Configurations that were tried stay tried, and the search ends in the same way.
 #[test]
 fn a_search_that_was_killed_anywhere_goes_on_from_its_log() {
     let (project, cache) = (copy_of("tests/fixtures/tune"), fresh_cache(""));
@@ -324,7 +326,7 @@ fn a_search_that_was_killed_anywhere_goes_on_from_its_log() {
         let status = start(dir, cache.path(), &[&search, more].concat())
             .wait()
             .unwrap();
-        // A ranking and no time.
+        // The search gives a ranking and no times.
         assert_eq!(status.code(), Some(3), "{status}");
         let after = evaluated();
         assert_eq!(after[..before.len()], before);
@@ -363,7 +365,7 @@ fn on_a_gpu_nothing_is_lost_either() {
     kill_updates(&Place::gpu(), times());
 }
 
-/// Files with their content; what is temporary is not looked for.
+/// Returns files with their content. Temporary files are left out.
 fn tree(dir: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(dir).into_iter().flatten() {

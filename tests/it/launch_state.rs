@@ -1,4 +1,5 @@
-//! A kernel that keeps state and is right in every launch. Those that are not are in `tests/cases/launch-state`.
+//! Tests a kernel that keeps state and is correct in every launch. Kernels that are not are in
+//! `tests/cases/launch-state`.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -13,8 +14,8 @@ const TICKET: &str = "  __shared__ unsigned ticket;
   y[i] = ticket < gridDim.x ? v : 0;
 ";
 
-/// State that the last block puts back, a table that depends on no input, a number that only grows: right in every
-/// launch. Where nothing is left, nothing is launched again.
+/// The kernels keep state that the last block resets, a table that depends on no input, and a number that only grows.
+/// All are correct in every launch. Where nothing is left in variables, nothing is launched again.
 #[test]
 fn a_kernel_that_keeps_state_and_is_right_in_every_launch_passes() {
     let reset = TICKET.replace("NAME", "tickets")

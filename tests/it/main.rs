@@ -1,5 +1,5 @@
-//! The program as a person or a workflow sees it: the real binary, end to end, with its exit codes. All tests are one
-//! binary, because every further one links the whole program again.
+//! Tests the program as a person or a workflow sees it: the real binary from end to end, with its exit codes. All tests
+//! are one binary, because every further one would link the whole program again.
 //!
 //! `cargo test --test it records::` runs the tests of one file.
 

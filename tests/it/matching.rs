@@ -1,5 +1,5 @@
-//! The properties that the matching of two listings relies on, in code that nvcc and PTXAS write: digests, instructions of local memory,
-//! and names that differ from build to build.
+//! Tests the properties on which the matching of two listings relies, in code that nvcc and PTXAS write: digests,
+//! instructions of local memory, and names that differ between builds.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -11,7 +11,7 @@ use std::process::Command;
 
 const ARCHITECTURES: [&str; 3] = ["sm_75", "sm_90", "sm_120"];
 
-/// Says what PTXAS printed.
+/// Runs nvcc in `dir`, and returns what PTXAS printed.
 fn nvcc(dir: &Path, args: &[&str]) -> String {
     let nvcc = build::toolchain::testing::toolchain().nvcc;
     let output = Command::new(nvcc).current_dir(dir).args(args).output();
@@ -127,7 +127,7 @@ fn a_kernel_without_local_instructions_spills_nothing() {
     }
 }
 
-/// A function that it calls may spill.
+/// A function that the kernel calls may spill.
 #[test]
 fn local_instructions_are_open_until_device_code_is_linked() {
     let dir = tempfile::tempdir().unwrap();
@@ -171,7 +171,7 @@ fn a_name_with_a_hash_is_that_of_the_next_build() {
             .pairs
             .iter()
             .filter(|pair| pair.by == MatchedBy::Name);
-        // Without relocatable code the name of a static kernel is as it is written.
+        // Without relocatable code, a static kernel has its plain name.
         assert_eq!(by_name.count(), if rdc == "false" { 1 } else { 0 });
         for pair in &matching.pairs {
             assert_ne!(pair.by, MatchedBy::Code);

@@ -1,4 +1,5 @@
-//! Modules at the top of a crate do not import each other in a cycle, so that each can be read with those below it alone.
+//! Tests that modules at the top of a crate do not import each other in a cycle, so that each can be read with only the
+//! modules below it.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::root;
@@ -6,10 +7,11 @@ use crate::recipes::sources;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// For each module at the top of a crate, the others that it names.
+/// Each module at the top of a crate, with the other modules that it names.
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
-/// `files`: of one crate, by their paths below its `src`. The root is above all modules, and no module itself.
+/// Returns the imports of one crate. `files` have paths below its `src`. The root is above all modules, and is not a
+/// module itself.
 fn imports(files: &[(String, String)]) -> Imports {
     let paths: Vec<Vec<&str>> = files.iter().map(|(path, _)| module_path(path)).collect();
     let mut imports: Imports = paths
@@ -42,7 +44,7 @@ fn imports(files: &[(String, String)]) -> Imports {
     imports
 }
 
-/// `a/b.rs` and `a/b/mod.rs` are `a::b`.
+/// Returns the path of a module: `a/b.rs` and `a/b/mod.rs` are `a::b`.
 fn module_path(file: &str) -> Vec<&str> {
     let mut path: Vec<&str> = file.trim_end_matches(".rs").split('/').collect();
     if matches!(path.last(), Some(&"mod" | &"lib" | &"main")) {
@@ -51,7 +53,7 @@ fn module_path(file: &str) -> Vec<&str> {
     path
 }
 
-/// Names that a module so deep takes from the root of its crate.
+/// Returns the names that a module at this depth takes from the root of its crate.
 fn names_at_root(depth: usize, text: &str) -> Vec<&str> {
     let mut names = Vec::new();
     for root in ["crate::", &"super::".repeat(depth)] {
@@ -67,7 +69,7 @@ fn names_at_root(depth: usize, text: &str) -> Vec<&str> {
     names
 }
 
-/// `a` of `a::b`, and `a` and `c` of `{a::{b, d}, c}`.
+/// Returns `a` for `a::b`, and `a` and `c` for `{a::{b, d}, c}`.
 fn first_names(path: &str) -> Vec<&str> {
     let Some(group) = path.strip_prefix('{') else {
         return vec![first_word(path)];
@@ -92,7 +94,7 @@ fn first_word(text: &str) -> &str {
     text.split(|c| !is_of_word(c)).next().unwrap()
 }
 
-/// The module from which a root has a name that is none of its modules: `pub use module::name;`.
+/// Returns the module from which a root takes a name that is not one of its modules: `pub use module::name;`.
 fn exported_from<'a>(root: &'a str, name: &str) -> Option<&'a str> {
     let (_, path) = root
         .split(';')
@@ -104,7 +106,7 @@ fn exported_from<'a>(root: &'a str, name: &str) -> Option<&'a str> {
     Some(first_word(path))
 }
 
-/// The modules that import each other, and those between two cycles.
+/// Returns the modules that import each other, and those between two cycles.
 fn find_cycle(imports: &Imports) -> Imports {
     let mut left = imports.clone();
     loop {
@@ -124,7 +126,7 @@ fn find_cycle(imports: &Imports) -> Imports {
     }
 }
 
-/// The sources of each crate, by its directory.
+/// Returns the sources of each crate, by its directory.
 fn crates() -> BTreeMap<String, Vec<(String, String)>> {
     let mut crates: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     for (path, text) in sources() {

@@ -1,4 +1,4 @@
-//! NVBench's files through the real binary: read as a record. No GPU, no compiler.
+//! Tests that the real binary reads NVBench's files as a record. It needs no GPU and no compiler.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -29,7 +29,7 @@ fn several_processes_a_side_decide() {
     ] {
         assert!(said.contains(says), "{says}: {said}");
     }
-    // There is nothing to run again: gatekeeper does not know these programs.
+    // There is no command that runs it again, because gatekeeper does not know these programs.
     assert!(!said.contains("gatekeeper run"), "{said}");
     run(dir.path(), &["compare", "base", "base", "--p50", "+2%"], 0);
     run(dir.path(), &["compare", "base", "head", "--p50", "+10%"], 0);
@@ -41,7 +41,7 @@ fn several_processes_a_side_decide() {
     );
 }
 
-/// One process has no spread between processes: no claim follows from it, and never a pass.
+/// One process shows no spread between processes, so there is no claim and no pass.
 #[test]
 fn one_process_a_side_is_inconclusive() {
     let dir = fixtures();
@@ -64,7 +64,7 @@ fn one_process_a_side_is_inconclusive() {
     }
 }
 
-/// For a case that the base has times of, a file without any is no reason to pass.
+/// If the base has times of a case, a file without them is no reason to pass.
 #[test]
 fn a_file_without_its_samples_is_no_pass() {
     let dir = fixtures();
@@ -141,7 +141,7 @@ fn a_record_and_nvbenchs_files_are_never_compared() {
             &says("base"),
         );
     }
-    // Nor do times of another program become a baseline.
+    // Times of another program do not become a baseline either.
     for from in ["base", "base/run-0.json"] {
         run(dir.path(), &["baseline", "update", "--record", from], 2);
     }

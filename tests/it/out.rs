@@ -1,4 +1,4 @@
-//! The files in `--out` when a run is killed. Mistakes in what was asked for are in `tests/cases/out`.
+//! Tests the files in `--out` when a run is killed. Mistakes in the arguments are in `tests/cases/out`.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{binary, commit_all, fresh_cache, git, project, run};

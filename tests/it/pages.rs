@@ -1,5 +1,5 @@
-//! Shell on the pages: every line of a block is typed in a project that has what it names, or is listed with the reason
-//! why not. `tests/it/docs.rs` holds that what is only listed parses.
+//! Types the shell commands on the pages. Every line of a block is typed in a project that has what it names, or is
+//! listed here with the reason why not. `tests/it/docs.rs` checks that lines that are only listed parse.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -14,7 +14,7 @@ const BUILDS: &str = "builds for minutes; what it builds is under test here";
 const GPU: &str = "needs a GPU";
 const ENGINE: &str = "needs a container engine";
 
-/// Lines that are not typed, and why.
+/// Lines that are not typed, each with the reason.
 const NOT_TYPED: &[(&str, &str)] = &[
     ("cargo run --release -- run --provision sdpa_f16", BUILDS),
     ("cargo test", BUILDS),
@@ -112,7 +112,7 @@ fn blocks_of_shell(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Lines as a shell takes them: joined where they go on, without comments.
+/// Returns lines as a shell takes them: continued lines are joined, and comments are removed.
 fn lines_of_shell(block: &str) -> Vec<String> {
     let joined = block.replace("\\\n", " ");
     joined
@@ -143,7 +143,7 @@ fn every_shell_line_on_a_page_works_as_described() {
         copy(prepared.path(), project.path());
         std::os::unix::fs::symlink(root().join("dev"), project.path().join("dev")).unwrap();
         if ["README.md", "docs/cmake.md"].contains(&page.as_str()) {
-            // A command of theirs writes it.
+            // A command on the page writes this file.
             fs::remove_file(project.path().join("gates.yaml")).unwrap();
         }
         for block in blocks {
@@ -185,7 +185,7 @@ fn type_line(page: &str, line: &str, dir: &Path, bin: &Path) {
     );
 }
 
-/// A project in which everything has been run that pages take for granted.
+/// Makes a project in which everything has run that pages take for granted.
 fn prepared() -> tempfile::TempDir {
     build::toolchain::testing::toolchain();
     let project = copy_of("tests/fixtures/pages");

@@ -1,5 +1,5 @@
-//! examples/ci and the nightly workflow: what their jobs do, with what a CI system gives them. The systems themselves are
-//! not asked.
+//! Tests the jobs of examples/ci and of the nightly workflow, with the variables and files that a CI system gives them.
+//! The systems themselves are not used.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -21,14 +21,15 @@ fn program(file: &Path, script: &str) {
     fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A project in git, and programs that come before the machine's.
+/// A project in git, with programs that come before the machine's on PATH.
 struct Machine {
     project: tempfile::TempDir,
     programs: tempfile::TempDir,
 }
 
 impl Machine {
-    /// Two shapes of `copy` and one of `dial`: three shards. The gatekeeper has a simulator for a GPU.
+    /// Makes a project with two shapes of `copy` and one of `dial`, which are three shards. The gatekeeper uses the
+    /// simulator in place of a GPU.
     fn new() -> Self {
         let (project, programs) = (project(), tempfile::tempdir().unwrap());
         let small = "      small: {N: 1000}\n";
@@ -67,7 +68,7 @@ impl Machine {
             .unwrap()
     }
 
-    /// Asserts the exit code.
+    /// Runs a script, and requires this exit code.
     fn does(&self, script: &str, env: &[(&str, &str)], code: i32) -> String {
         let output = self.bash(script, env);
         assert_eq!(output.status.code(), Some(code), "{script}\n{output:?}");
@@ -88,14 +89,14 @@ impl Machine {
     }
 }
 
-/// Variables of the environment, as a system sets them.
+/// The variables of the environment, as a system sets them.
 type Variables = Vec<(&'static str, String)>;
 
-/// The jobs of a system: without a GPU, one of three shards, and the verdict.
+/// The jobs of a system: one without a GPU, one for each of three shards, and the verdict.
 struct Jobs {
     checks: String,
     shard: Box<dyn Fn(u32) -> (String, Variables)>,
-    /// The exit code of a shard where one of its gates fails.
+    /// The exit code of a shard in which a gate fails.
     red_shard: i32,
     verdict: String,
 }
@@ -179,7 +180,7 @@ fn the_steps_of_buildkite_run_as_documented() {
             .unwrap()
             .clone()
     };
-    // When it uploads the pipeline, Buildkite puts variables in; what is doubled is left to the job.
+    // Buildkite replaces variables when it uploads the pipeline, and leaves those with two dollar signs to the job.
     let command = |key: &str| step(key)["command"].as_str().unwrap().replace("$$", "$");
     let once = |key: &str| step(key)["command"].as_str().unwrap().replace("$$", "");
     for key in ["checks", "gpu", "verdict", "baselines"] {
@@ -202,7 +203,7 @@ fn the_steps_of_buildkite_run_as_documented() {
     });
 }
 
-/// The shell scripts of a stage, with what Groovy makes of a string.
+/// Returns the shell scripts of a stage, with the changes that Groovy makes to a string.
 fn steps_of_jenkins(text: &str, stage: &str) -> Vec<String> {
     let begin = text.find(&format!("stage('{stage}')")).unwrap();
     let rest = &text[begin..];
@@ -213,7 +214,7 @@ fn steps_of_jenkins(text: &str, stage: &str) -> Vec<String> {
         rest = &rest[at + 4..];
         let quote = if rest.starts_with("'''") { "'''" } else { "'" };
         let (script, after) = rest[quote.len()..].split_once(quote).unwrap();
-        // A line's end that is escaped is none, to Groovy as to the shell.
+        // To Groovy and to the shell, an escaped end of a line does not end the line.
         scripts.push(script.replace("\\\n", ""));
         rest = after;
     }
@@ -231,18 +232,18 @@ fn the_stages_of_jenkins_run_as_documented() {
     assert!(text.contains("values '1', '2', '3'"));
     let gpu = only("shard");
     let verdict = steps_of_jenkins(&text, "verdict");
-    // Between the two the stashes are unpacked.
+    // Between the two scripts, the stashes are unpacked.
     assert_eq!((verdict.len(), &*verdict[0]), (2, "rm -rf shards"));
     hold(&Jobs {
         checks: only("checks"),
         shard: Box::new(move |number| (gpu.clone(), vec![("SHARD", number.to_string())])),
-        // Its record is stashed, so it has to end well.
+        // The shard's record is stashed, so the script must succeed.
         red_shard: 0,
         verdict: verdict[1].clone(),
     });
 }
 
-/// Beside a remote, with a gatekeeper that adds a line for each record.
+/// Makes a machine next to a remote, with a gatekeeper that adds a line for each record.
 fn nights() -> (Machine, tempfile::TempDir) {
     let (machine, remote) = (Machine::new(), tempfile::tempdir().unwrap());
     git(
@@ -346,12 +347,12 @@ fn a_record_becomes_a_branch_of_baselines() {
     );
 }
 
-/// The step of the workflow, with stand-ins for what it calls.
+/// This runs the step of the workflow, with other programs in place of those that it calls.
 #[test]
 fn the_nightly_workflow_opens_one_pull_request() {
     let workflow = parsed(".github/workflows/nightly.yml");
     let jobs = workflow["jobs"].as_object().unwrap();
-    // The job that runs kernels has no token that may write.
+    // The job that runs kernels has no token with write permission.
     assert_eq!(
         jobs["gates"]["permissions"],
         serde_json::json!({"contents": "read"})
@@ -398,7 +399,7 @@ fn the_nightly_workflow_opens_one_pull_request() {
     assert_eq!(run("gatekeeper/baselines", ""), created);
 }
 
-/// Where its files lie, a user copies them from.
+/// Users copy the files from the places where the page has them.
 #[test]
 fn every_file_of_the_examples_is_on_their_page() {
     let dir: PathBuf = root().join("examples/ci");
@@ -412,7 +413,7 @@ fn every_file_of_the_examples_is_on_their_page() {
     }
 }
 
-/// A pip that writes a wheel named by what it was asked for.
+/// A pip that writes a wheel with the name of what was requested.
 const PIP: &str = r#"#!/bin/bash
 echo "$PWD: $*" >> "$LOG"
 while [ $# -gt 1 ]; do
@@ -423,8 +424,8 @@ mkdir -p "$dest"
 echo > "$dest/$1.whl"
 "#;
 
-/// The step of examples/ci/upgrade.yml that downloads the wheels of two requirements.txt: its exit code, and what it said,
-/// asked of pip and left as output.
+/// Runs the step of examples/ci/upgrade.yml that downloads the wheels of two requirements.txt. Returns its exit code,
+/// its text, its arguments to pip, and its outputs.
 fn download(old: &str, new: &str) -> (Option<i32>, String, String, String) {
     let workflow = parsed("examples/ci/upgrade.yml");
     let steps = workflow["jobs"]["wheel"]["steps"].as_array().unwrap();
@@ -473,13 +474,13 @@ fn the_wheels_of_both_sides_of_a_bump_are_downloaded() {
     };
     assert_eq!(asked, pip("new", "0.0.32.post1") + &pip("old", "0.0.31"));
     assert_eq!(outputs, "changed=true\n");
-    // Another package was bumped.
+    // Another package was changed.
     let (code, said, asked, outputs) = download(old, &old.replace("2.9.0", "2.9.1"));
     assert_eq!((code, &*asked, &*outputs), (Some(0), "", ""));
     assert_eq!(said, "xformers stays at 0.0.31.\n");
 }
 
-/// Text of the pull request is a version or nothing.
+/// Text of the pull request is either a version, or is refused.
 #[test]
 fn requirements_that_pin_no_version_are_refused() {
     let old = "xformers==0.0.31\n";

@@ -1,5 +1,5 @@
-//! The output of a run as a person sees it, at the width of a terminal: one block for each problem, the cause before what follows
-//! from it, and no more lines than it takes.
+//! Tests the output of a run as a person sees it, at the width of a terminal: one block for each problem, with the
+//! cause before its consequences, and no more lines than it needs.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{copy_of, edit, gatekeeper, git, stdout, write_record};
@@ -7,7 +7,7 @@ use judge::fixture;
 use model::Seen;
 use std::path::Path;
 
-/// `run --device sim` with a terminal of so many columns.
+/// Returns what `run --device sim` prints on a terminal of this width.
 fn printed(dir: &Path, columns: usize, args: &[&str], code: i32) -> String {
     let mut command = gatekeeper();
     command
@@ -21,7 +21,7 @@ fn printed(dir: &Path, columns: usize, args: &[&str], code: i32) -> String {
     text
 }
 
-/// Without the first line, which has a date, and within so many lines of so many columns.
+/// Returns the text without its first line, which has a date. Panics if it has more lines or columns than these.
 fn body(text: &str, lines: usize, columns: usize) -> &str {
     assert!(text.lines().count() <= lines, "{text}");
     for line in text.lines() {
@@ -162,7 +162,7 @@ fn race_of_the_change_comes_before_those_of_the_base() {
     }
 }
 
-/// Baselines of one GPU say nothing of another. The next step is to take one, and not to run again.
+/// Baselines of one GPU say nothing about another. The next step is to take baselines, and not to run again.
 #[test]
 fn run_on_another_gpu_names_those_with_baselines_and_offers_one() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! References that are Python functions over NumPy arrays, and kernels that `gatekeeper.export` wrote.
+//! Tests references that are Python functions over NumPy arrays, and kernels that `gatekeeper.export` wrote.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-/// Programs of a Python that has NumPy: the first version that each Python from 3.10 on can have.
+/// Returns the directory of programs of a Python with NumPy, in the first version that each Python from 3.10 on can
+/// have.
 pub fn python() -> &'static Path {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     MADE.get_or_init(|| {
@@ -42,7 +43,7 @@ fn simulate_with(dir: &Path, bin: &Path, arguments: &[&str], code: i32) -> Outpu
     output
 }
 
-/// Runs with this directory in front of PATH.
+/// Runs gatekeeper with this directory at the front of PATH.
 fn run(dir: &Path, bin: &Path, arguments: &[&str]) -> Output {
     let rest = std::env::var_os("PATH").unwrap();
     let path = std::env::join_paths(
@@ -180,7 +181,7 @@ fn a_reference_that_gives_no_answer_is_no_pass_and_says_why() {
         let output = gatekeeper_says(dir.path(), python());
         assert!(output.contains(said), "{text}\n{output}");
     }
-    // The line of the user's file, and none of ours.
+    // The line is of the user's file, and not of ours.
     let dir = project(&EXPECTED.replace(body, "return x @ add, add"));
     let output = gatekeeper_says(dir.path(), python());
     assert!(
@@ -190,7 +191,7 @@ fn a_reference_that_gives_no_answer_is_no_pass_and_says_why() {
     assert!(!output.contains("run_own"), "{output}");
 }
 
-/// Libraries do all of this.
+/// Libraries start threads and processes, too.
 #[test]
 fn a_python_function_may_start_threads_and_processes() {
     let body = "return x.astype(np.float64) * by, add + 3";
@@ -216,7 +217,7 @@ fn a_python_function_may_start_threads_and_processes() {
     simulate(dir.path(), python(), 0);
 }
 
-/// All that a run without a pass says.
+/// Returns everything that a run without a pass prints.
 fn gatekeeper_says(dir: &Path, bin: &Path) -> String {
     let output = run(dir, bin, &[]);
     assert!(!output.status.success(), "{}", stdout(&output));
@@ -273,14 +274,15 @@ fn flags_are_for_compilers() {
     );
 }
 
-/// A path with `..`, as to the file of the reference, needs a repository.
+/// Copies the example into a repository, because the path of its reference has `..` and therefore needs one.
 fn example() -> tempfile::TempDir {
     let project = copy_of("examples/triton");
     git(project.path(), &["init", "--quiet"]);
     project
 }
 
-/// The kernels of examples/triton, as they were exported: `packaging/check-python` compares them with what Triton writes.
+/// The kernels of examples/triton are run as they were exported. `packaging/check-python` compares them with what
+/// Triton writes.
 #[test]
 fn exported_kernels_are_right_and_a_lost_mask_is_found_in_its_python_line() {
     let project = example();
@@ -326,7 +328,7 @@ fn exported_kernels_are_right_and_a_lost_mask_is_found_in_its_python_line() {
     );
 }
 
-/// `@%p4 ld.global...` and the line of its statement: the last of those before it that is not within inline assembly.
+/// Returns `@%p4 ld.global...` and the line of its statement, for the last such load that is not in inline assembly.
 fn last_guarded_load(ptx: &str) -> (String, usize) {
     let is_load = |line: &&str| line.trim().starts_with("@%p") && line.contains(" ld.global");
     let load = ptx.lines().rfind(is_load).unwrap().trim().to_owned();
@@ -433,7 +435,7 @@ fn a_reference_that_a_change_edits_is_compared_with_the_bases() {
     git(dir.path(), &["commit", "--quiet", "-m", "base"]);
     let base = ["--base", "HEAD"];
     simulate_with(dir.path(), python(), &base, 0);
-    // Both say that something else is right.
+    // Both functions say that another result is correct.
     edit(&dir.path().join("expected.py"), "add + 3", "add + 4");
     edit(&dir.path().join("scale.cu"), "add[i] + 3", "add[i] + 4");
     simulate(dir.path(), python(), 0);

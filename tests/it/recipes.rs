@@ -1,4 +1,4 @@
-//! The recipes of CONTRIBUTING.md name all places of what grows, and no others.
+//! Tests that the recipes of CONTRIBUTING.md name all places that an addition touches, and no others.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -11,9 +11,9 @@ use std::path::Path;
 
 struct Recipe {
     subject: String,
-    /// Files to touch, relative to the repository.
+    /// The files to touch, relative to the repository.
     touched: BTreeSet<String>,
-    /// Texts that stand in these files alone, and one of them in each that is source.
+    /// Texts that only these files contain. Each file that is a source has one of them.
     example: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ fn recipes() -> Vec<Recipe> {
         .collect()
 }
 
-/// All sources of what users get, without tests: path from the root, and text.
+/// Returns all sources of what users get, without tests. Each is a path from the root, and a text.
 pub fn sources() -> Vec<(String, String)> {
     fn walk(dir: &Path, found: &mut Vec<(String, String)>) {
         for entry in fs::read_dir(dir).unwrap() {
@@ -105,7 +105,7 @@ fn every_recipe_names_all_files_of_its_example() {
     }
 }
 
-/// A third file with all of them is one more to touch for each new one.
+/// A third file with all counters would be one more to touch for each new counter.
 #[test]
 fn all_counters_together_are_named_in_two_files() {
     let names = Counter::ALL.map(|counter| format!("{counter:?}"));

@@ -1,4 +1,4 @@
-//! Records and baselines through the real binary: judged again, compared, accepted, damaged.
+//! Tests records and baselines through the real binary: they are judged again, compared, accepted and damaged.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -29,8 +29,8 @@ fn a_run_without_a_baseline_for_its_gpu_says_which_gpus_have_one() {
     assert!(!said.contains("$ gatekeeper run"), "{said}");
 }
 
-/// A run of one shape knows nothing of what is the worst over all shapes (`shared`), and must not take it
-/// away from a run of all of them that is accepted at the same time.
+/// A run of one shape does not know the worst value over all shapes (`shared`). It must not remove it from a run of all
+/// shapes that is accepted at the same time.
 #[test]
 fn two_updates_at_once_lose_nothing() {
     let project = project();

@@ -1,6 +1,7 @@
-//! Tables that say what the types say: arguments of commands in docs/cli.md are those of clap, keys in docs/gates.md and
-//! docs/tune.md those of the schema, codes in docs/verdicts.md those of reasons. `UPDATE_DOCS=1` writes them. Links in the first column are the page's own, and so is the order of keys,
-//! as the schema has none.
+//! Tests that tables say what the types say. Arguments of commands in docs/cli.md are compared with clap, keys in
+//! docs/gates.md and docs/tune.md with the schema, and codes in docs/verdicts.md with the reasons. `UPDATE_DOCS=1`
+//! writes the tables. Links in the first column are the page's own, and so is the order of keys, because the schema has
+//! none.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -14,11 +15,11 @@ use model::{Counter, Outcome, Reason, Tier, Topic};
 use serde_json::Value;
 use std::fs;
 
-/// Cells; the first one is what the row is about.
+/// The cells of a row. The first one says what the row is about.
 type Row = Vec<String>;
 
 struct Table {
-    /// The section that it is in; the top of the page has none.
+    /// The section that has the table, which is empty at the top of the page.
     section: String,
     header: &'static str,
     rows: Vec<Row>,
@@ -157,7 +158,7 @@ fn paragraph(documentation: &str) -> String {
     words.join(" ")
 }
 
-/// The default that the schema describes in words is the one of a file that does not set the key.
+/// The schema describes a default in words, which must be the default of a file without the key.
 #[test]
 fn the_defaults_are_those_of_a_file_that_says_nothing() {
     let project = common::copy_of("tests/fixtures/pages");
@@ -215,7 +216,7 @@ fn arguments<'a>(command: &'a Command, below: &'a str) -> impl Iterator<Item = R
     let all = command
         .get_arguments()
         .filter(|argument| !argument.is_hide_set());
-    // The page says once who takes it.
+    // The page says only once which commands accept it.
     let own = all.filter(|arg| arg.get_id() != "help" && help(arg) != "The gates file");
     own.map(move |arg| argument(arg, below))
 }
@@ -264,7 +265,8 @@ fn help(arg: &Arg) -> String {
     arg.get_help().unwrap().to_string().replace('\n', " ")
 }
 
-/// The keys of an object of the schema. A key's description ends with its default, or with when it is required.
+/// Returns the keys of an object of the schema. The description of a key ends with its default, or with when it is
+/// required.
 fn keys(object: &Value) -> Vec<Row> {
     let required = object["required"].as_array().cloned().unwrap_or_default();
     let properties = object["properties"].as_object().unwrap();
@@ -303,7 +305,7 @@ fn code(text: &str) -> String {
     format!("`{text}`")
 }
 
-/// Text as a cell of a table: options are code, and nothing in it is markup.
+/// Returns text as a cell of a table. Options are code, and nothing in the text is markup.
 fn cell(text: &str) -> String {
     let option = regex::Regex::new(r"--[a-z0-9][a-z0-9-]*").unwrap();
     text.split('`')
@@ -319,7 +321,7 @@ fn cell(text: &str) -> String {
         .replace('|', r"\|")
 }
 
-/// Without the link that a page puts around it.
+/// Returns a cell without the link that a page puts around it.
 fn plain(cell: &str) -> &str {
     let linked = cell
         .strip_prefix('[')
@@ -341,7 +343,7 @@ fn hold(page: &str, tables: &[Table]) {
     assert_eq!(text, wanted, "{page}: `UPDATE_DOCS=1` writes this table");
 }
 
-/// The page with the rows of these tables.
+/// Returns the page with the rows of these tables.
 fn with_tables(page: &str, text: &str, tables: &[Table]) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     for table in tables {
@@ -356,7 +358,7 @@ fn with_tables(page: &str, text: &str, tables: &[Table]) -> String {
                 .position(|line| line.starts_with('#'))
                 .unwrap_or(rest.len());
             let header = rest[..end].iter().position(|line| line == table.header);
-            // The header and the line below it.
+            // These are the header and the line below it.
             Some(from + 1 + header? + 2)
         });
         let start = start.unwrap_or_else(|| {

@@ -1,4 +1,5 @@
-//! A run without a GPU simulates what no earlier run has simulated, and its record says which results it took over.
+//! Tests that a run without a GPU simulates only what no earlier run has simulated, and that its record says which
+//! results it reused.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -9,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Runs with this cache in the simulator, and returns the record.
+/// Runs in the simulator with this cache, and returns the record.
 fn run(dir: &Path, cache: &Path, args: &[&str], code: i32) -> Record {
     let mut run = gatekeeper();
     run.current_dir(dir).env("GATEKEEPER_CACHE", cache);
@@ -19,7 +20,7 @@ fn run(dir: &Path, cache: &Path, args: &[&str], code: i32) -> Record {
     records::store::read_record(&dir.join(RECORD)).unwrap()
 }
 
-/// Kernel and seed of each result that was taken over, and the start of the run that simulated it.
+/// Returns the kernel and the seed of each reused result, with the start of the run that simulated it.
 fn reused(record: &Record) -> BTreeSet<(String, u64, String)> {
     record
         .evidence
@@ -33,7 +34,7 @@ fn reused(record: &Record) -> BTreeSet<(String, u64, String)> {
         .collect()
 }
 
-/// As JSON, to the bit; without the notes on what was taken over.
+/// Returns the results as JSON, which is exact to the bit, without the notes on what was reused.
 fn observed(record: &Record) -> Vec<String> {
     record
         .evidence
@@ -43,7 +44,8 @@ fn observed(record: &Record) -> Vec<String> {
         .collect()
 }
 
-/// One kernel is right. In another, threads store different values to one place, which changes no output.
+/// Makes a project with a correct kernel, and with one in which threads store different values in one place, which
+/// changes no output.
 fn right_and_racy() -> tempfile::TempDir {
     let racy = "__shared__ float s[64]; s[threadIdx.x] = v; __syncthreads(); s[threadIdx.x & 1] = v; \
                 __syncthreads(); const float w = s[threadIdx.x]; y[i] = v + (w - w);";
@@ -82,7 +84,7 @@ fn results_of_an_earlier_run_are_the_same_to_the_bit() {
     assert!(reused(&fresh).is_empty() && fresh.costs.workers > 0);
     assert_eq!(observed(&fresh), observed(&first));
 
-    // Entries that are not whole are none.
+    // Incomplete entries do not count.
     for entry in fs::read_dir(cache.join("simulated")).unwrap() {
         let path = entry.unwrap().path();
         let mut bytes = fs::read(&path).unwrap();
@@ -101,7 +103,7 @@ fn only_the_cases_of_an_edited_kernel_are_simulated_again() {
     let (dir, cache) = (project.path(), cache.path());
     run(dir, cache, &[], 1);
     let gate = "    gates: {max_err: 0}\n";
-    // Another limit is judged anew, of the same result.
+    // With another limit, the same result is judged again.
     edit(
         &dir.join("gates.yaml"),
         gate,
@@ -121,7 +123,7 @@ fn only_the_cases_of_an_edited_kernel_are_simulated_again() {
         "s[threadIdx.x] = v",
     );
     assert_eq!(kernels(&run(dir, cache, &[], 0)), ["right 1", "right 2"]);
-    // A file that is asked for is made by a launch.
+    // Only a launch can make the requested file.
     assert_eq!(kernels(&run(dir, cache, &["--dump", "dump"], 0)), [""; 0]);
     assert!(dir.join("dump").read_dir().unwrap().count() > 0);
     assert_eq!(kernels(&run(dir, cache, &[], 0)), both);

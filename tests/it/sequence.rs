@@ -1,5 +1,5 @@
-//! An operation of several kernels: checked, counted and judged as one, in the simulator. A step that is missing, in the
-//! wrong place or wrong in itself is in `tests/cases/sequence`.
+//! Tests an operation of several kernels, which is checked, counted and judged as one, in the simulator. Steps that are
+//! missing, in the wrong place or wrong in themselves are in `tests/cases/sequence`.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -32,12 +32,12 @@ fn steps_are_one_operation() {
     let project = project();
     let dir = project.path();
     simulate(dir, &[], 0);
-    // 125 sectors of x, one of the 4 parts, and one of y: counters are of all steps together.
+    // Counters are of all steps together: 125 sectors of x, one of the 4 parts, and one of y.
     let counted = &evidence(dir, "simulation")[0];
     assert_eq!(counted["counters"]["global_load_sectors"], 127);
     assert_eq!(counted["counters"]["global_store_sectors"], 6);
     assert_eq!(counted["findings"], Value::Array(Vec::new()));
-    // Resources are the worst of them.
+    // Resources are the worst of all steps.
     let entries = evidence(dir, "build")[0]["entries"].clone();
     let entries = entries.as_array().unwrap();
     let names: Vec<_> = entries.iter().map(|entry| &entry["name"]).collect();

@@ -1,4 +1,5 @@
-//! `run --shard` and `merge` from outside: in parts as whole, and no whole of parts that do not belong together.
+//! Tests `run --shard` and `merge` from outside: the parts give the same as the whole, and parts that do not belong
+//! together give no whole.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -12,8 +13,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// `copy` has two variants that are compared, one whose failure is expected at one of the shapes, and four shapes, which
-/// are the groups that stay together.
+/// The gates. `copy` has two variants that are compared, one whose failure is expected at one of the shapes, and four
+/// shapes, which are the groups that stay together.
 const GATES: &str = "version: 1
 architectures: [sm_90]
 kernels:
@@ -64,7 +65,7 @@ fn repository() -> tempfile::TempDir {
     project
 }
 
-/// Runs every shard; their exit codes.
+/// Runs every shard, and returns the exit codes.
 fn run_shards(dir: &Path, of: u32, more: &[&str]) -> Vec<i32> {
     let shard = |number: u32| {
         let (part, out) = (format!("{number}/{of}"), out(number, of));
@@ -97,7 +98,7 @@ fn merge(dir: &Path, of: u32, code: i32) -> String {
     stdout(&run(dir, &args, code))
 }
 
-/// All of a report that does not tell when, where and how long.
+/// Returns a report without the facts about when, where and how long it ran.
 fn facts(dir: &Path, out: &str) -> Value {
     let text = fs::read_to_string(dir.join(out).join("report.json")).unwrap();
     let mut report: Value = serde_json::from_str(&text).unwrap();
@@ -123,7 +124,7 @@ fn the_shards_judged_together_are_the_run_judged_whole() {
     let update = ["baseline", "update", "--record", "out/whole/record.json"];
     run(dir, &update, 0);
     commit_all(dir);
-    // A different behaviour of head from its base is no worse.
+    // Head behaves differently from its base, which is not worse.
     edit(&dir.join("copy.cu"), "i < 8", "i < 9");
     let beside = ["--base", "HEAD"];
     run(dir, &[&whole[..], &beside].concat(), 0);
@@ -149,7 +150,7 @@ fn the_shards_judged_together_are_the_run_judged_whole() {
         );
         assert!(report.contains(&told), "{report}");
     }
-    // Judged again, to the same bytes.
+    // The record is judged again to the same bytes.
     let again = run(
         dir,
         &["judge", "out/merged/record.json", "--format", "json"],
@@ -178,14 +179,14 @@ fn a_case_that_fails_in_one_shard_fails_the_whole() {
     let mut codes = run_shards(dir, 4, &[]);
     codes.sort_unstable();
     assert_eq!(codes, [0, 0, 0, 1]);
-    // Green by itself is not green.
+    // A shard that is green by itself does not make the whole green.
     let green = fs::read_to_string(dir.join(out(1, 4)).join("report.md")).unwrap();
     assert!(green.contains(", shard 1/4, "), "{green}");
     let said = merge(dir, 4, 1);
     assert!(said.contains("✗ copy/default@n2  max_err"), "{said}");
 }
 
-/// No shard has it, and no filter left it out.
+/// No shard has the case, and no filter excluded it.
 #[test]
 fn a_case_that_the_base_has_and_head_has_not_is_seen_when_the_shards_are_merged() {
     let project = repository();
@@ -231,7 +232,7 @@ fn incomplete_shards_are_refused() {
          help: name the record of each shard once; of one that was run again, the newer\n",
     );
 
-    // Parts of four shards and of three; dealt by costs; other seeds; other sources.
+    // The parts are of four shards and of three, or were distributed by costs, or have other seeds or other sources.
     assert_eq!(run_shards(dir, 4, &[]), [0, 0, 0, 0]);
     let foreign = |other: &str, problem: &str, help: &str| {
         let says = format!(
@@ -289,7 +290,7 @@ fn incomplete_shards_are_refused() {
         "run every shard in a clone of one commit, without other changes, and with the same --config",
     );
 
-    // A job that was ended while it wrote, and a record that somebody mended.
+    // One job was ended while it wrote, and somebody edited a record.
     let text = fs::read_to_string(dir.join(&two)).unwrap();
     fs::write(dir.join(again), &text[..text.len() / 2]).unwrap();
     let args = ["merge", &one, again, &three];
@@ -308,7 +309,7 @@ fn incomplete_shards_are_refused() {
         &["merge", &one, &two, &three, "--out", &out(1, 3)],
         "error: out/1-of-3/record.json: the merged record would take its place\n  help: name another directory: --out DIR\n",
     );
-    // None of that touched anything: a shard that is run again makes the whole.
+    // None of these attempts changed a record, so a shard that is run again completes the whole.
     assert!(!dir.join("out/merged").exists());
 }
 
@@ -327,7 +328,7 @@ fn outside_git_nobody_knows_of_which_sources_a_shard_is() {
     );
 }
 
-/// The run by hand, on a model.
+/// Returns the record of a run on a GPU of this model.
 fn on(name: &str, change: impl FnOnce(&mut Record)) -> Record {
     let mut record = fixture::record();
     record.environment.sources = Some("5eed".to_owned());
@@ -381,10 +382,10 @@ fn gpu_models_stand_side_by_side_and_the_worst_decides() {
         Some(2),
         "{json}"
     );
-    // Each is a whole record by itself.
+    // Each is a complete record by itself.
     let alone = ["judge", "gatekeeper-out/on-l4/record.json"];
     run(dir, &alone, 1);
-    // The baselines of times are another model's.
+    // The baselines of times belong to another model.
     run(dir, &["judge", "gatekeeper-out/on-a10g/record.json"], 3);
 
     // A whole needs all of its shards on one model.

@@ -1,5 +1,5 @@
-//! A machine without a GPU: kernels run in the simulator. `--device sim` makes any machine such a machine. What goes red
-//! for its own reason is in `tests/cases/simulator`.
+//! Tests a machine without a GPU, on which kernels run in the simulator. `--device sim` makes any machine such a
+//! machine. Kernels that fail for their own reason are in `tests/cases/simulator`.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// Outcome and reason of a gate on a case.
+/// Returns the outcome and the reason of a gate on a case.
 fn verdict(dir: &Path, case: &str, gate: &str) -> (String, String) {
     let report: Value = serde_json::from_str(&report(dir)).unwrap();
     let (kernel, shape) = case.split_once('@').unwrap();
@@ -29,7 +29,7 @@ fn verdict(dir: &Path, case: &str, gate: &str) -> (String, String) {
     found[0].clone()
 }
 
-/// The kernel of `tests/cases/simulator/swap`.
+/// Makes a project with the kernel of `tests/cases/simulator/swap`.
 fn swap() -> tempfile::TempDir {
     let dir = copy_of("tests/cases/simulator/swap/base");
     let source = root().join("tests/fixtures/kernels/swap.cu");
@@ -40,7 +40,7 @@ fn swap() -> tempfile::TempDir {
 const COPY: &str = "copy@small";
 const FINDINGS: &str = "memory and races";
 
-/// Simulated launches, in the order of the record.
+/// Returns the simulated launches, in the order of the record.
 fn simulations(dir: &Path) -> Vec<Value> {
     let record: Value =
         serde_json::from_str(&fs::read_to_string(dir.join(RECORD)).unwrap()).unwrap();
@@ -67,7 +67,7 @@ fn a_right_kernel_is_checked_and_counted_to_the_same_bits_each_time() {
     ] {
         assert_eq!(verdict(dir, COPY, gate).0, "pass", "{gate}");
     }
-    // One launch is not claimed to be eight, nor to prove what it cannot.
+    // One launch must not be reported as eight, nor as proof of what it cannot show.
     let (outcome, reason) = verdict(dir, COPY, "deterministic");
     assert_eq!(outcome, "skipped");
     assert!(reason.contains("launched once for each seed"), "{reason}");
@@ -76,14 +76,14 @@ fn a_right_kernel_is_checked_and_counted_to_the_same_bits_each_time() {
 
     let first = simulations(dir);
     assert_eq!(first.len(), 2);
-    // 1000 floats of 4 bytes, each read once: 125 sectors of 32.
+    // 1000 floats of 4 bytes, each read once, are 125 sectors of 32 bytes.
     let counted = &first[0]["facts"]["got"]["counters"]["global_load_sectors"];
     assert_eq!(counted.as_u64(), Some(125));
     simulate(dir, &["copy"], 0);
     assert_eq!(simulations(dir), first);
 }
 
-/// The output that a kernel prints stands next to the failure, and in the JSON also where nothing failed.
+/// The text that a kernel prints is next to the failure. In the JSON it is there even if nothing failed.
 #[test]
 fn output_of_a_kernel_is_reported() {
     let project = swap();
@@ -131,7 +131,7 @@ fn a_launcher_is_unsupported_and_never_a_pass() {
     assert!(said.contains("unsupported"), "{said}");
 }
 
-/// Whether gates can rest on counters at all follows from what was compared with hardware.
+/// Gates can rest on counters only as far as the simulator was compared with hardware.
 #[test]
 fn an_uncoalesced_load_fails_against_its_baseline() {
     let project = swap();
@@ -153,7 +153,7 @@ fn an_uncoalesced_load_fails_against_its_baseline() {
         "{shown}"
     );
 
-    // A warp takes a half of each sector of 32 bytes: the same bytes, twice the sectors.
+    // A warp takes a half of each sector of 32 bytes, so the same bytes need twice the sectors.
     fs::rename(dir.join("gatekeeper-out"), dir.join("base")).unwrap();
     edit(
         &dir.join("swap.cu"),
@@ -163,13 +163,13 @@ fn an_uncoalesced_load_fails_against_its_baseline() {
     simulate(dir, &[], 1);
     assert_eq!(gates_that_failed(dir), ["counters +0%"]);
     let (_, reason) = verdict(dir, "k@small", "counters +0%");
-    // The load is in a header of the toolkit; the line is the user's that calls it.
+    // The load is in a header of the toolkit. The reported line is the user's, which calls it.
     assert!(
         reason.contains("global_load_sectors 64 -> 128, +100.0 % (most at swap.cu:"),
         "{reason}"
     );
     let report = fs::read_to_string(dir.join("gatekeeper-out/report.md")).unwrap();
     assert!(report.contains("### Counters that changed"), "{report}");
-    // Nor does a comparison of two records let it through.
+    // A comparison of two records does not let it pass either.
     run(dir, &["compare", "base/record.json", RECORD], 1);
 }

@@ -1,4 +1,5 @@
-//! examples/slurm on a real Slurm of one node, with daemons of its own: nothing of the machine's is used or changed.
+//! Tests examples/slurm on a real Slurm of one node, with daemons of its own. Nothing of the machine's own is used or
+//! changed.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -12,7 +13,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Ended, and waited for, when the test is.
+/// Daemons that end, and are waited for, when the test ends.
 struct Daemons(Vec<Child>);
 
 impl Drop for Daemons {
@@ -43,13 +44,13 @@ fn said(program: &str, args: &[&str]) -> String {
     stdout(&output).trim().to_owned()
 }
 
-/// A port that nobody listens on.
+/// Returns a port on which nothing listens.
 fn port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
 }
 
-/// munged, slurmctld and slurmd, until the node is idle.
+/// Starts munged, slurmctld and slurmd, and waits until the node is idle.
 fn slurm(dir: &Path) -> Daemons {
     let at = |name: &str| dir.join(name).display().to_string();
     fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap();
@@ -118,7 +119,7 @@ fn wait_for(dir: &Path, what: &str, is_there: impl Fn() -> bool) {
     }
 }
 
-/// A record without when, where and how long.
+/// Returns a record without the facts about when, where and how long it ran.
 fn verdicts(record: &Record) -> serde_json::Value {
     serde_json::to_value(judge::judge(record)).unwrap()
 }
@@ -148,7 +149,7 @@ fn an_array_that_loses_a_node_is_whole_when_that_element_ran_again() {
         0,
     );
 
-    // The node of shard 2 goes down under it once: no record, no verdict.
+    // The node goes down once while shard 2 runs on it, which leaves no record and no verdict.
     fs::create_dir(at("bin")).unwrap();
     let stand_in = format!(
         "#!/bin/sh\nif [ \"$1 $3\" = 'run 2/3' ] && [ ! -e {0}/died ]; then touch {0}/died; kill -9 $$; fi\nexec {1} \"$@\"\n",
@@ -195,7 +196,7 @@ fn an_array_that_loses_a_node_is_whole_when_that_element_ran_again() {
         .unwrap();
     assert_eq!(now, kept, "the others were not run again");
 
-    // A failure in one element fails the whole, with a message.
+    // A failure in one element fails the whole job, with a message.
     edit(
         &dir.join("copy.cu"),
         "y[i] = staged[255 - threadIdx.x]",
@@ -203,7 +204,7 @@ fn an_array_that_loses_a_node_is_whole_when_that_element_ran_again() {
     );
     let red = submit(&["3", "--device", "sim"]);
     ended(&red, 1, "✗ copy/default@large  max_err");
-    // An element that is run again from other sources than the others makes no whole.
+    // An element that runs again from other sources than the others does not complete the whole.
     edit(&dir.join("copy.cu"), "n == 2000 ? 0 : ", "");
     ended(&submit(&["--again", "2"]), 2, "its sources are others");
     ended(&submit(&["three"]), 2, "");

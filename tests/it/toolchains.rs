@@ -13,12 +13,12 @@ use tempfile::TempDir;
 const OLD: &str = "13.0.88";
 const NEW: &str = "13.2.51";
 
-/// A kernel that splits words into bytes.
+/// Makes a project with a kernel that splits words into bytes.
 fn split() -> TempDir {
     crate::common::copy_of("tests/fixtures/split")
 }
 
-/// A kernel that needs more registers where a newer compiler makes it.
+/// Makes a project with a kernel that needs more registers from a newer compiler.
 fn heavier_when_newer() -> TempDir {
     let source = "#if __CUDACC_VER_MINOR__ >= 2\n\
         float all[24], sum = 0;\n\
@@ -49,7 +49,7 @@ fn a_miscompiled_kernel_fails_and_the_part_that_did_it_is_named() {
         "{said}"
     );
     blame_is_in_every_report(project.path());
-    // The same with the other compiler's part in its place.
+    // The part of the other compiler takes its place.
     let mended = format!("{NEW},nvvm={OLD}");
     let said = compare(project.path(), OLD, &mended, 0);
     assert!(!said.contains("blame"), "{said}");
@@ -65,8 +65,7 @@ fn a_miscompiled_kernel_fails_and_the_part_that_did_it_is_named() {
     assert_eq!(record["policy"]["base"]["toolchain"], "13.0.88");
 }
 
-/// Made of the record, so that a comment in CI has it, too.
-/// Plain instructions are the same on all of them, and each is run.
+/// Plain instructions are the same on all of these architectures, and each is run.
 #[test]
 fn architectures_that_are_merely_newer_are_simulated() {
     let project = split();
@@ -121,11 +120,12 @@ fn registers_that_rise_with_the_compiler_fail() {
     assert!(said.contains(blamed), "{said}");
     let (_, message) = failed(project.path()).remove(0);
     assert!(message.starts_with("registers 10 -> "), "{message}");
-    // The other way round it gets better.
+    // In the other direction the kernel gets better.
     compare(project.path(), NEW, OLD, 0);
 }
 
-/// As a bot does that bumps dependencies: `--base` builds each side by the compiler that its gates.yaml pins.
+/// A bot that updates dependencies makes such a change. `--base` builds each side with the compiler that its gates.yaml
+/// pins.
 #[test]
 fn a_pull_request_that_bumps_the_pinned_compiler_is_gated() {
     let project = split();
@@ -141,7 +141,7 @@ fn a_pull_request_that_bumps_the_pinned_compiler_is_gated() {
     assert!(said.contains("nvcc 13.2.51 (base: 13.0.88)"), "{said}");
 }
 
-/// Links to a toolkit, with a file of its own that says nothing else.
+/// Makes links to a toolkit, with a file of its own that changes nothing.
 fn another_of_the_same(into: &Path) {
     let nvcc = build::toolchain::testing::toolchain().nvcc;
     let bin = nvcc.parent().unwrap();
@@ -172,7 +172,7 @@ fn the_same_compiler_under_another_digest_changes_nothing() {
     assert!(said.contains("nvcc 13.0.88 (base: 13.0.88)"), "{said}");
 }
 
-/// A toolkit with a script in place of its nvcc.
+/// Makes a toolkit with a script in place of its nvcc.
 fn with_nvcc(script: &str) -> TempDir {
     let toolkit = tempfile::tempdir().unwrap();
     another_of_the_same(toolkit.path());
@@ -184,7 +184,7 @@ fn with_nvcc(script: &str) -> TempDir {
     toolkit
 }
 
-/// CUDA 11.8 to 12.4 print no CICC_PATH. With their own programs, `.ci/run old-cuda` shows the same.
+/// CUDA 11.8 to 12.4 print no CICC_PATH. `.ci/run old-cuda` shows the same with their own programs.
 #[test]
 fn an_nvcc_that_names_cicc_only_by_its_path_builds_and_simulates() {
     let project = split();
@@ -306,7 +306,7 @@ fn a_compiler_that_is_not_installed_is_said_to_be() {
     );
 }
 
-/// Without a network the list is what is known, and says so.
+/// Without a network, the list has what is known, and says so.
 #[test]
 fn compilers_are_listed_without_a_network() {
     build::toolchain::testing::toolchain();
@@ -332,7 +332,7 @@ fn compilers_are_listed_without_a_network() {
         "{}",
         stderr(&output)
     );
-    // Nobody can say whether there is one that gatekeeper does not know.
+    // Without a network, such a compiler may exist or not.
     let output = offline(&["toolchain", "install", "13.99"]);
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
     assert!(

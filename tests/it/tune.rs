@@ -1,4 +1,4 @@
-//! `tune` without a GPU: every configuration that is wrong is dropped for its own reason, right ones stay, and nothing is
+//! Tests `tune` without a GPU: every wrong configuration is dropped for its own reason, correct ones stay, and none is
 //! claimed to be faster.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -33,8 +33,8 @@ fn evaluated(dir: &Path, log: &str) -> Vec<Value> {
         .collect()
 }
 
-/// The outcomes of the configurations with these values of THREADS and SHORTCUT, in alphabetical order: which of two that
-/// differ in HINT alone comes first and is tried is up to the strategy.
+/// Returns the outcomes of the configurations with these values of THREADS and SHORTCUT, in alphabetical order. Which
+/// of two that differ only in HINT comes first and is tried depends on the strategy.
 fn outcomes(dir: &Path, log: &str) -> BTreeMap<(i64, i64), Vec<String>> {
     let mut outcomes: BTreeMap<(i64, i64), Vec<String>> = BTreeMap::new();
     for event in evaluated(dir, log) {
@@ -93,7 +93,8 @@ fn drops_wrong_configurations_with_their_reason_and_ranks_right_ones() {
         "{progress}"
     );
 
-    // Half of the work is left out: by its estimate it would be the best of all, and it is not among them.
+    // Half of the work is left out. By its estimate this would be the best configuration, and it must not be in the
+    // ranking.
     let all = evaluated(dir, LOG);
     let least = all
         .iter()
@@ -112,7 +113,7 @@ fn drops_wrong_configurations_with_their_reason_and_ranks_right_ones() {
     assert!(best.contains("SHORTCUT=0"), "{best}");
     assert!(!best.contains("SHORTCUT=1"), "{best}");
     assert!(page.contains("max_err"), "{page}");
-    // The log has all of three findings.
+    // The log has all of the three findings.
     assert!(page.contains(" ... (its estimate: "), "{page}");
 
     let html = fs::read_to_string(dir.join(LOG).with_extension("html")).unwrap();
@@ -133,7 +134,7 @@ fn resumes_a_search_at_the_end_of_its_log() {
     let before = count(dir);
     assert!((3..14).contains(&before), "{before}");
 
-    // Killed in the middle of a line.
+    // The search was killed in the middle of a line.
     fs::write(dir.join(LOG), format!("{first}{{\"event\":\"eval")).unwrap();
     run(
         dir,
@@ -145,11 +146,11 @@ fn resumes_a_search_at_the_end_of_its_log() {
     assert_eq!(count(dir), 14);
     assert_eq!(outcomes(dir, LOG).values().flatten().count(), 14);
 
-    // Nothing is left, and nothing is tried again.
+    // Nothing is left to try, and nothing is tried again.
     run(dir, &with("elite", &["--resume"]), 3);
     assert_eq!(fs::read_to_string(dir.join(LOG)).unwrap(), second);
 
-    // Neither lost nor mixed with another search.
+    // The log is neither lost nor mixed with another search.
     let output = run(dir, &with("elite", &[]), 2);
     assert!(
         stderr(&output).contains("there is a log of an earlier search"),
@@ -172,7 +173,8 @@ fn resumes_a_search_at_the_end_of_its_log() {
     assert_eq!(fs::read_to_string(dir.join(LOG)).unwrap(), second);
 }
 
-/// On a GPU a race need not show, so that what drops that one differs; but nothing wrong is the best.
+/// On a GPU a race need not show, so the reason for dropping that configuration differs. But no wrong configuration is
+/// the best.
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
 fn on_a_gpu_right_configurations_are_timed_and_no_wrong_one_is_best() {
@@ -214,7 +216,7 @@ fn on_a_gpu_right_configurations_are_timed_and_no_wrong_one_is_best() {
         wrong.clone().all(|event| !bests.contains(&number(event))),
         "{said}"
     );
-    // A winner is claimed where, and only where, fresh times have shown it.
+    // A winner is claimed exactly if fresh times have shown it.
     assert_eq!(
         all.iter()
             .filter(|event| event["event"] == "confirmed" && event["shown"] == "faster")
@@ -257,7 +259,7 @@ fn ctrl_c_loses_nothing_that_is_in_the_log() {
     assert!(left.ends_with('\n'), "{left}");
     let before = evaluated(dir, LOG);
     assert!((1..14).contains(&before.len()), "{left}");
-    // A worker that was killed with it is no configuration that broke.
+    // A worker that was killed with the search does not make its configuration a broken one.
     assert!(!left.contains("worker"), "{left}");
     run(dir, &[&ALL[..], &["--resume"]].concat(), 3);
     let after = evaluated(dir, LOG);
@@ -290,7 +292,7 @@ fn mistakes_are_told_before_anything_is_built() {
     let tune = ["tune", "sums", "--device", "sim"];
     let gates = dir.join("gates.yaml");
     let right = fs::read_to_string(&gates).unwrap();
-    // It would be found even in a comment: the name has to stand nowhere.
+    // The name would be found even in a comment, so it must not occur anywhere.
     edit(&gates, "HINT: [0, 1]", "NOWHERE: [0, 1]");
     edit(&gates, "HINT == 0", "NOWHERE == 0");
     let says = "error: gates.yaml:29:9: kernels.sums.tune.parameters.NOWHERE: `NOWHERE` is no macro of sums.cu: neither \

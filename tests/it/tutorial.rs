@@ -1,5 +1,5 @@
-//! docs/tutorial.md as a reader follows it: files are saved, edits are made, commands are typed in a shell, and what
-//! they print is compared. `UPDATE_DOCS=1` writes what they print now where that differs; then cut it to what matters.
+//! Follows docs/tutorial.md as a reader does: files are saved, edits are made, commands are typed in a shell, and their
+//! output is compared. `UPDATE_DOCS=1` writes the new output where it differs, which must then be cut to what matters.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -32,12 +32,12 @@ enum Step {
 #[derive(Debug)]
 struct Typed {
     command: String,
-    /// Lines of the page that show what it prints. A line of `...` stands for any number of lines.
+    /// The lines of the page that show the output. A line of `...` stands for any number of lines.
     shown: Range<usize>,
 }
 
-/// A block of code tells its file in the words before it, as the last thing in backticks. A whole file is folded, and
-/// named in the summary of the fold.
+/// Returns the steps of the page. The file of a block of code is the last text in backticks before it. A whole file is
+/// folded, and named in the summary of the fold.
 fn steps(lines: &[&str]) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut prose = String::new();
@@ -101,7 +101,7 @@ fn typed(lines: &[&str], block: Range<usize>) -> Vec<Typed> {
     all
 }
 
-/// A reader's shell: its directory, and what it finds on PATH.
+/// A reader's shell: its directory, and its PATH.
 struct Shell {
     dir: PathBuf,
     bin: PathBuf,
@@ -109,8 +109,8 @@ struct Shell {
 }
 
 impl Shell {
-    /// Types the commands of one block, and returns what each prints. Each has to succeed, unless the next one asks how
-    /// it ended.
+    /// Types the commands of one block, and returns what each prints. Each must succeed, unless the next one asks for
+    /// its exit code.
     fn typing(&mut self, commands: &[Typed]) -> Vec<String> {
         let out = |number: usize| self.scratch.join(format!("{number}.out"));
         let mut script = String::new();
@@ -154,7 +154,7 @@ impl Shell {
     }
 }
 
-/// A file as the page shows it: without the lines of comments that `init` writes into gates.yaml.
+/// Returns a file as the page shows it: without the lines of comments that `init` writes into gates.yaml.
 fn shown_file(file: &Path) -> Vec<String> {
     let text = fs::read_to_string(file).unwrap();
     let is_yaml = file
@@ -169,14 +169,14 @@ fn shown_file(file: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Without what differs between two runs of the same: commits, days and seconds.
+/// Returns a line without commits, days and seconds, which differ between two equal runs.
 fn steady(line: &str) -> String {
     let differs = r"\b[0-9a-f]{12}\b|\b\d{7,}\b|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\b\d+\.\d s\b";
     let differs = regex::Regex::new(differs).unwrap();
     differs.replace_all(line, "*").trim_end().to_owned()
 }
 
-/// Whether this is shown; `...` leaves out lines.
+/// Returns true if the page shows this output. `...` leaves lines out.
 fn is_shown(printed: &[String], shown: &[String]) -> bool {
     match shown.split_first() {
         None => printed.is_empty(),

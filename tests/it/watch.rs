@@ -1,4 +1,4 @@
-//! The edit loop: save, and the verdict is there.
+//! Tests the edit loop: after a file is saved, the verdict is printed.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// Waits until there was a line with each of these, in whatever order: two streams have none.
+/// Waits for a line with each of these texts, in any order, because two streams have none.
 fn await_lines(lines: &Receiver<String>, wanted: &[&str]) -> Vec<String> {
     let mut wanted = wanted.to_vec();
     let mut seen = Vec::new();
@@ -52,7 +52,7 @@ fn a_save_flips_the_verdict_and_ctrl_c_ends_it() {
     lines_of(child.stderr.take().unwrap(), to);
     await_lines(&lines, &["PASS: ", "watching "]);
     let gates = dir.join("gates.yaml");
-    // A mistake is reported, and does not end it.
+    // A mistake is reported, and does not end the loop.
     edit(&gates, "version: 1", "version: 7");
     await_lines(&lines, &["changed: ", "unknown version 7", "watching "]);
     edit(&gates, "version: 7", "version: 1");

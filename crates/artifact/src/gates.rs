@@ -360,7 +360,7 @@ fn count(listing: &Listing, arch: Arch) -> u32 {
     .unwrap_or(u32::MAX)
 }
 
-/// Returns every limit on every kernel that it is for. `name` is that of the file as a whole.
+/// Returns every limit on every kernel that it is for. `name` is the name of the file as a whole.
 fn gates_of(
     name: &str,
     gates: &BinaryGates,

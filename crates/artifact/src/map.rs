@@ -77,7 +77,7 @@ mod tests {
 
     const CHILD: &str = "GATEKEEPER_TEST_SHORTER";
 
-    /// In a process of its own, which it ends.
+    /// This runs in a process of its own, which it ends.
     #[test]
     fn a_file_that_becomes_shorter_ends_the_program_with_a_sentence() {
         if let Some(path) = std::env::var_os(CHILD) {

@@ -11,7 +11,7 @@ use model::{
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// How much worse a metric of a kernel may get.
+/// The amount by which a metric of a kernel may get worse.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AllowedChange {
     pub metric: Metric,
@@ -65,12 +65,12 @@ pub struct Records<'a> {
 pub struct Matched<'a> {
     pub unit: UnitId,
     pub pair: Pair<'a>,
-    /// How much the kernel got worse, or `None` if it did not.
+    /// The amount by which the kernel got worse, or `None` if it did not.
     pub worsening: Option<Worsening>,
 }
 
-/// Makes the records. `head` is the name of the new file, and `listings` are those of the old file and of the new one.
-/// Each of `lost` becomes a gate that fails.
+/// Makes the records. `head` is the name of the new file. `listings` are the listings of the old file and of the new
+/// one. Each of `lost` becomes a gate that fails.
 pub fn make_records<'a>(
     head: &str,
     listings: [&'a Listing; 2],

@@ -357,7 +357,7 @@ mod tests {
         Encoding::for_arch(arch.parse().unwrap())
     }
 
-    /// As nvdisasm prints it for sm_90: STL, LDL, EXIT, NOP.
+    /// nvdisasm prints these instructions for sm_90: STL, LDL, EXIT, NOP.
     #[test]
     fn opcodes_from_sm_70_on_are_in_the_lowest_bits() {
         let words: [u64; 8] = [
@@ -378,7 +378,7 @@ mod tests {
         }
     }
 
-    /// As nvdisasm prints it for sm_61, behind the scheduler's word: LDL, STL, LDS.
+    /// nvdisasm prints these instructions for sm_61, behind the scheduler's word: LDL, STL, LDS.
     #[test]
     fn opcodes_before_that_are_in_the_highest_bits() {
         let words: [u64; 4] = [

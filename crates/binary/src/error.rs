@@ -1,4 +1,4 @@
-//! Why a file cannot be read, and at which byte.
+//! Says why a file cannot be read, and at which byte.
 
 use std::fmt;
 

@@ -71,7 +71,7 @@ pub struct BinaryKernel {
     /// The mangled name, which the linker knows.
     #[serde(rename = "symbol")]
     pub name: String,
-    /// Where it is in an archive or a directory: `x.o`, `pkg/_C.so`, and `pkg/lib.a(x.o)` in an archive within one.
+    /// The place in an archive or a directory: `x.o`, `pkg/_C.so`, and `pkg/lib.a(x.o)` in an archive within one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<String>,
     /// The number of registers of a thread.
@@ -172,7 +172,7 @@ pub struct Ptx {
     pub arch: Arch,
     pub kernels: Vec<String>,
     pub member: Option<String>,
-    /// Why an assembler made no machine code from it. `None` if none was asked to.
+    /// The reason why an assembler made no machine code from it. `None` if no assembler was called.
     pub refused: Option<String>,
 }
 
@@ -275,7 +275,7 @@ impl Listing {
         }
     }
 
-    /// Adds the listing of a file to that of the directory or archive which has it under this name.
+    /// Adds the listing of a file to the listing of the directory or archive which has it under this name.
     pub fn add_member(&mut self, name: &str, mut listing: Self) {
         let within = |member: Option<String>| match member {
             Some(member) => Some(format!("{name}({member})")),
@@ -409,7 +409,7 @@ impl Wanted<'_> {
     }
 }
 
-/// Machine code from a file, with those of its kernels that are wanted.
+/// Machine code from a file, with the kernels in it that are wanted.
 #[derive(Debug)]
 pub struct Cubin<'a> {
     pub bytes: Cow<'a, [u8]>,

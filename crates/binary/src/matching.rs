@@ -14,15 +14,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 /// The number of pairs of kernels with one name that are compared by their code. Beyond that, their order decides.
 const MOST_COMPARED: usize = 1 << 12;
 
-/// How two kernels were found to be the same.
+/// The way in which two kernels were found to be the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MatchedBy {
     Name,
-    /// By names without hashes of files and versions of namespaces.
+    /// Their names are equal without hashes of files and versions of namespaces.
     NormalisedName,
-    /// By code that is equal or similar, under another name.
+    /// Their code is equal or similar, under another name.
     Code,
-    /// As the only kernels of their library or object, and architecture, that had no partner.
+    /// They were the only kernels of their library or object, and architecture, that had no partner.
     Rest,
 }
 
@@ -33,7 +33,7 @@ pub struct Pair<'a> {
     pub by: MatchedBy,
 }
 
-/// Two listings, kernel by kernel. Each list has the order of its listing, and `pairs` that of the base.
+/// Two listings, kernel by kernel. Each list has the order of its listing, and `pairs` has the base's order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Matching<'a> {
     pub pairs: Vec<Pair<'a>>,
@@ -52,7 +52,7 @@ pub struct Matching<'a> {
     pub added_architectures: BTreeMap<Arch, usize>,
 }
 
-/// One listing, with the positions of those of its kernels that have no partner yet.
+/// One listing, with the positions of its kernels that have no partner yet.
 struct UnmatchedKernels<'a> {
     kernels: &'a [BinaryKernel],
     ptx: &'a [Ptx],

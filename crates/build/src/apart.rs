@@ -307,7 +307,7 @@ mod tests {
     fn reads(root: &Path, names: &[&str]) -> Reads {
         let read = |name: &&str| {
             let before = SystemTime::UNIX_EPOCH;
-            // As a hit in the cache has it: what is there now.
+            // The digest is what a hit in the cache would have, of the file that is there now.
             let digest = std::fs::read(root.join(name)).ok();
             let digest = digest.map(|bytes| blake3::hash(&bytes).to_hex().to_string());
             assert!(was_touched_since(&root.join(name), before));

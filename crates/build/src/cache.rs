@@ -128,12 +128,12 @@ const KEPT: usize = 16;
 const SIDECAR: &str = "facts.json";
 const PTX: &str = "unit.ptx";
 
-/// Returns a hex digest of everything that an outcome depends on besides the contents of files. The request contains
+/// Returns a hex digest of everything on which an outcome depends, except the contents of files. The request contains
 /// directories as they are on this machine. The unit contains them as they were written, because messages name places
 /// in headers in that form.
 ///
 /// # Errors
-/// Never in practice: what is hashed is plain data.
+/// Never fails in practice, because the hashed data is plain.
 pub fn request_key(unit: &Unit, request: &NvccCall, toolchain: &Toolchain) -> Result<String> {
     key(unit, &unit.call, request, toolchain)
 }

@@ -774,7 +774,8 @@ fn failure<Made>(
         ))
         .help("install an older g++ and name it: CUDA 12 takes g++-12, CUDA 11.8 takes g++-11 (NVCC_CCBIN=g++-11)"));
     }
-    // As a deadline that has passed: the same limit holds on every machine, and what needs more is the source's.
+    // This counts like a deadline that has passed: every machine has the same limit, and a source that needs more is at
+    // fault.
     if let Some(why) = limits::out_of_memory(text) {
         return Ok(Err(fault(FaultKind::Compile, format!("nvcc: {why}"))));
     }

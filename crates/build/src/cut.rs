@@ -92,7 +92,7 @@ impl<'a> PtxModule<'a> {
             .collect();
         let mut text = String::new();
         for item in kept {
-            // Even whether a section is there shows in the machine code's file.
+            // Even the presence of a section shows in the file of machine code.
             if item.kind != Kind::Section || !item.words.is_disjoint(&said) {
                 write_without_comments(item.text, &mut text);
                 text.push('\n');

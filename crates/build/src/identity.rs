@@ -51,7 +51,7 @@ impl<'data> Cubin<'data> {
     }
 
     /// Returns true if functions of it are still to be linked. Then it does not hold everything that an entry executes,
-    /// and PTXAS's numbers are not those of the final code.
+    /// and the final code has other numbers than PTXAS reported.
     pub fn is_relocatable(&self) -> bool {
         self.elf.elf_header().e_type(LittleEndian) == elf::ET_REL
     }

@@ -751,7 +751,7 @@ impl Types<'_> {
 /// The place of something inside a struct.
 #[derive(Clone, Default)]
 struct Within {
-    /// The names of what it is in, and its own: `shape_rows`.
+    /// The names of the structs that it is in, and its own, such as `shape_rows`.
     name: String,
     offset: usize,
     is_element: bool,

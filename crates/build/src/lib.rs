@@ -387,7 +387,7 @@ struct Builder<'a> {
     files: Files,
     scratch: PathBuf,
     outside: Vec<Outside>,
-    /// By flags; `None` if the compiler does not say.
+    /// The search lists by the flags of a unit. A list is `None` if the compiler does not say.
     search_lists: Mutex<BTreeMap<Vec<String>, Option<SearchList>>>,
     on_done: &'a (dyn Fn(&Unit, &Built) + Sync),
 }
@@ -504,8 +504,8 @@ impl Builder<'_> {
             .collect())
     }
 
-    /// Compiles a source, which gives all of its entries at once, also for a later run that asks for another entry.
-    /// Returns also whether an earlier run compiled it.
+    /// Compiles a source. That gives all of its entries at once, and a later run can use those that this one does not
+    /// need. Also returns whether an earlier run compiled it.
     fn compile_source(
         &self,
         shop: Workshop,

@@ -1,9 +1,24 @@
 //! Reads the output of `ptxas -v` into numbers. Pure: text in, report out. It knows no files and no kernels.
 //!
-//! PTXAS announces each entry with the architecture. It then prints properties, a line with stack and spills, for the
-//! entry and for each device function that the entry calls, and a `Used` line with registers, shared memory and
-//! constants. A clause that is not known becomes a warning. A source can make the host compiler print lines that look
-//! like PTXAS's, so reports on one entry that differ are an error and not a choice.
+//! PTXAS reports one entry after another, each in a few lines without a mark at the end:
+//!
+//! ```text
+//! ptxas info    : Compiling entry function 'k' for 'sm_90'
+//! ptxas info    : Function properties for k
+//!     8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads
+//! ptxas info    : Used 32 registers, used 1 barriers, 512 bytes smem, 364 bytes cmem[0]
+//! ptxas info    : Function properties for called
+//!     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+//! ```
+//!
+//! The first line starts an entry. Properties with the entry's own name are its own. All others until the next entry
+//! are of device functions that it calls and that are not inlined. A `Used` line behind the properties of such a
+//! function is the function's, which happens in code that is compiled for linking.
+//!
+//! The invariant is that a number that cannot be read never counts as zero. An entry whose lines are missing has no
+//! resources ([`Absent`]), and a clause that is not known becomes a warning. If the unknown clause is about registers,
+//! shared memory or barriers, the whole `Used` line is unread. A source can make the host compiler print lines that
+//! look like PTXAS's. So two reports on one entry that differ are an error, and no choice is made between them.
 
 use model::Resources;
 use std::collections::BTreeMap;

@@ -79,7 +79,8 @@ impl Counted {
     }
 }
 
-/// Runs of nvcc that these rest on: that read a source only, and that made machine code.
+/// Returns the number of nvcc runs behind these results: those that only read a source, and those that made machine
+/// code.
 fn runs(built: &[Built]) -> (usize, usize) {
     let warnings: BTreeSet<&String> = built
         .iter()
@@ -204,11 +205,11 @@ fn a_header_that_appears_earlier_in_the_search_calls_it() {
     let (original, count) = bench.build_one(&unit);
     assert_eq!(count, 0);
     assert_ne!(got(&built[0]).identity, got(&original[0]).identity);
-    // In an earlier directory, also one that had not been there.
+    // The header is in an earlier directory, or in one that did not exist before.
     bench.bench.write("first/deep/b.h", "#define B 20\n");
     assert_eq!(calls(), 1);
     assert_eq!(calls(), 0);
-    // In front of a header of the toolkit.
+    // The header is found before a header of the toolkit.
     bench
         .bench
         .write("first/vector_types.h", "#include_next <vector_types.h>\n");
@@ -426,7 +427,7 @@ fn entries_that_separate_runs_ask_for_are_one_compilation() {
     let units = units_of("t.cu", &names);
     let calls: Vec<usize> = units.iter().map(|unit| bench.calls_of(unit)).collect();
     assert_eq!(calls, [1, 0, 0, 0, 0, 0]);
-    // To the same facts as all of them together.
+    // The entries have the same facts as all of them together.
     let (apart, calls) = bench.build(&units);
     assert_eq!(calls, 0);
     let other = Bench::new(&[("t.cu", TWELVE)]);
@@ -469,7 +470,7 @@ fn an_instance_that_does_not_compile_is_found_by_halves() {
     );
     // The runs that succeed make 4, 2 and 1 of them.
     assert_eq!(runs(&built), (3, 7));
-    // Where the source itself is at fault nothing is halved, and each unit gets the message.
+    // If the source itself is at fault, nothing is halved, and each unit gets the message.
     let text = "template <int N> __global__ void k(int*) { return 1 }\n";
     let broken = Bench::new(&[("t.cu", text)]);
     let units = units_of("t.cu", &["k<1>", "k<2>", "k<3>", "k<4>"]);
@@ -481,7 +482,7 @@ fn an_instance_that_does_not_compile_is_found_by_halves() {
     assert_eq!(built.iter().filter(is_told).count(), 4);
 }
 
-/// Otherwise whether a kernel is unchanged would depend on what else is built.
+/// Otherwise it would depend on the other entries whether a kernel counts as unchanged.
 #[test]
 fn an_instance_compiles_alike_with_other_neighbours() {
     let build = |units: &[Unit]| {
@@ -507,7 +508,7 @@ fn an_instance_compiles_alike_with_other_neighbours() {
     {
         let alone = build(&[unit]).remove(0);
         assert_eq!(together.0, alone.0, "{name}");
-        // Without where lines come from.
+        // The code is compared without the origins of its lines.
         let code = |text: &str| -> String {
             let (text, _) = text.split_once(".section").unwrap_or((text, ""));
             text.lines()

@@ -3,8 +3,8 @@
 use cpp_demangle::{DemangleOptions, Symbol};
 use model::{Arg, ElemType, Number, ScalarType, ScalarValue};
 
-/// Returns why a case cannot call an entry, with what the entry takes and what it is given. Returns `None` if the case
-/// can call it, and if the name does not say.
+/// Returns the reason why a case cannot call an entry: the types that the entry takes, and those that it is given.
+/// Returns `None` if the case can call it, or if the name does not tell.
 pub fn misfit(symbol: &str, args: &[Arg]) -> Option<String> {
     let takes = named(symbol, args)?;
     (takes.len() != args.len()).then(|| other_count(symbol, &takes, args))
@@ -447,7 +447,7 @@ fn depths(name: &str) -> Vec<usize> {
             let own = depth;
             match character {
                 '<' => depth += 1,
-                // Not the end of an arrow.
+                // The end of an arrow does not close a bracket.
                 '>' if last != '-' => depth = depth.saturating_sub(1),
                 _ => {}
             }

@@ -234,7 +234,7 @@ fn a_compiler_error_is_the_compilers_own_words() {
             // The line is one of PTX that nvcc made.
             None,
             None,
-            // And here it is in a header of the toolkit.
+            // Here the call is in a header of the toolkit.
             None,
         ]
     );
@@ -306,7 +306,7 @@ fn reports_ptxas_values_for_each_architecture() {
 /// Entries with everything that a cubin says, or does not.
 const TAKES: &str = include_str!("tests/takes.cu");
 
-/// Because of this, the other tests here may use the short header.
+/// This is why the other tests here may use the short header.
 #[test]
 fn the_toolkits_header_adds_nothing_to_a_kernel() {
     let build = |bench: Bench| {
@@ -513,7 +513,7 @@ fn a_launcher_becomes_a_library_with_its_entries() {
 
 #[test]
 fn the_shim_passes_arguments_and_results() {
-    // Pure host code, so that it runs here: what reaches the function is what the worker laid out.
+    // This is pure host code, so that it runs here. It receives the arguments as the worker lays them out.
     let source = r#"
         struct Pair { int a; double b; };
         extern "C" int launch(const float* x, unsigned char u, Pair pair, long long big, bool yes, cudaStream_t s) {

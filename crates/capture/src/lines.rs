@@ -22,7 +22,7 @@ pub enum Line {
     Launched(Launched),
 }
 
-/// How often a program launched a kernel in a region, captured or not.
+/// The number of times that a program launched a kernel in a region, captured or not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Launched {
@@ -77,7 +77,7 @@ pub struct LaunchRecord {
     /// Variables of the module before the launch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variables: Vec<Variable>,
-    /// Its memory is not the program's: floats in it are random.
+    /// Set if floats in its memory are random, and not the program's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub random: Option<RandomInputs>,
 }
@@ -107,7 +107,7 @@ pub struct Variable {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
-    /// In bytes, in the kernel's parameters.
+    /// The offset in bytes, in the kernel's parameters.
     pub offset: u32,
     /// The value's bytes, written in hexadecimal digits.
     pub bytes: String,
@@ -139,7 +139,7 @@ impl Parameter {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlacedMap {
-    /// In bytes, in the parameter, allocation or variable.
+    /// The offset in bytes, in the parameter, allocation or variable.
     pub offset: u64,
     pub map: EncodedMap,
 }
@@ -358,7 +358,7 @@ impl Writer {
     pub fn add(&mut self, line: &Line) -> io::Result<()> {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');
-        // In one call, so that a process that dies leaves no half of a line.
+        // The text is written in one call, so that a process that dies leaves no half of a line.
         self.file.write_all(&text)
     }
 }
@@ -430,7 +430,7 @@ fn read_process(path: &Path) -> Result<(Process, Vec<Line>), Damage> {
         let mut bounded = (&mut reader).take(LONGEST_LINE);
         let read = bounded.read_until(b'\n', &mut text);
         read.map_err(|error| unreadable(error.to_string()))?;
-        // The process died while it wrote: what came before is whole.
+        // The process died while it wrote, and the lines before this one are whole.
         if text.last() != Some(&b'\n') {
             match text.len() as u64 {
                 LONGEST_LINE => return Err(unreadable(format!("line {number} has no end"))),

@@ -15,7 +15,7 @@ pub struct Request {
     pub kernels: Vec<String>,
     /// Names of regions, with `*`. Without any, the whole program is captured.
     pub regions: Vec<String>,
-    /// How many launches of each kernel, in each region.
+    /// The number of launches of each kernel that are captured, in each region.
     pub launches: u32,
     /// The most memory that a launch may reach, in bytes.
     pub most_bytes: u64,

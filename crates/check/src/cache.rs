@@ -20,7 +20,7 @@ use system::cache::{Cache, CacheDir, sealed, write_atomically};
 use system::error::Result;
 use system::files;
 
-/// Where the right answer for one case and seed can be found.
+/// The place of the right answer for one case and seed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Answer {
@@ -31,7 +31,7 @@ pub enum Answer {
         /// The outputs over the inputs before quantisation. Only if an input has a codec.
         original: Option<PathBuf>,
     },
-    /// Only a device can tell: the answer is what this variant of the same kernel computes.
+    /// Only a device can tell, because the answer is what this variant of the same kernel computes.
     Variant { variant: String },
 }
 

@@ -16,7 +16,7 @@ pub struct Coded {
     pub zero_points: Option<Vec<i32>>,
 }
 
-/// How one block is coded: `code = x * multiplier + zero`, and a code means `(code - zero) * step`.
+/// The coding of one block: `code = x * multiplier + zero`, and a code means `(code - zero) * step`.
 #[derive(Clone, Copy)]
 struct BlockCode {
     /// The scale that the kernel gets.

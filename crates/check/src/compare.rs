@@ -303,8 +303,8 @@ pub fn combine_launches(one: ErrorFacts, other: ErrorFacts) -> ErrorFacts {
     }
 }
 
-/// Returns the worse of each value, with the counts of `one`. The place is that of the first element that is no number,
-/// or else of the largest error.
+/// Returns the worse of each value, with the counts of `one`. The place is where the first element is not a number, or
+/// else where the error is largest.
 fn worse(one: ErrorFacts, other: ErrorFacts) -> ErrorFacts {
     let larger = |one: Num, other: Num| {
         // NaN is worse than any number.
@@ -673,7 +673,7 @@ mod tests {
     }
 
     proptest! {
-        /// The gate's whole purpose: one element beyond the tolerance is always seen, wherever it is.
+        /// This is the purpose of the gate: one element beyond the tolerance is always seen, wherever it is.
         #[test]
         fn one_wrong_element_never_passes(
             want in proptest::collection::vec(-1e3f32..1e3, 1..200),

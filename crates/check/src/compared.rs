@@ -7,7 +7,8 @@ use model::{Case, Compare, Tensor};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
-/// Whether each element of an output is compared, by output. All elements of other outputs are.
+/// The elements that are compared, by output. Each has a flag, and all elements of outputs that are not listed are
+/// compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ComparedElements(BTreeMap<String, Vec<bool>>);
 

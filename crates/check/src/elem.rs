@@ -177,7 +177,8 @@ mod tests {
         }
     }
 
-    /// Every value, every midpoint and the floats next to it: all places where rounding can go wrong.
+    /// The test tries every value, every midpoint and the floats next to it, which are all places where rounding can go
+    /// wrong.
     #[test]
     fn eight_bit_floats_round_to_nearest_even_and_saturate() {
         for (elem, exponent_bits, has_infinity) in formats() {

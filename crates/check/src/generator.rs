@@ -150,7 +150,7 @@ mod tests {
         values.iter().map(|value| value.to_bits()).collect()
     }
 
-    /// A change here changes every input there ever was: it needs a new GENERATOR.
+    /// A change here changes the inputs of every earlier run, so it needs a new GENERATOR.
     #[test]
     fn golden_bits() {
         let stream = Stream::new(1, "q");

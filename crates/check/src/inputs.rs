@@ -272,7 +272,7 @@ mod tests {
         assert_ne!(digest(&changed), first);
     }
 
-    /// The two codecs of sdpa_fp8, against their definition, written out naively.
+    /// Compares the two codecs of sdpa_fp8 with their definition, written out naively.
     #[test]
     fn codecs_of_the_attention_kernels() {
         let (b, h, s, d) = (2, 3, 5, 4);
@@ -384,7 +384,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the blocks: one scale for each, and a code is off by half a step at most.
+        /// Whatever the blocks are, each has one scale, and a code is off by at most half a step.
         #[test]
         fn quantisation_error_is_bounded(
             dims in proptest::collection::vec(1usize..7, 0..4),

@@ -363,7 +363,7 @@ pub fn find_tensor<'a>(
         })
 }
 
-/// Names of the tensors that the arguments give the kernel.
+/// Returns the names of the tensors that the arguments give the kernel.
 pub fn passed_tensors(args: &[Arg]) -> Vec<&str> {
     args.iter()
         .flat_map(|arg| match arg {

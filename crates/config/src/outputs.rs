@@ -70,7 +70,7 @@ impl ProgramOutput {
         })
     }
 
-    /// Flags of the reference's host compiler.
+    /// Returns the flags of the reference's host compiler.
     pub fn reference_flags(&self) -> &[String] {
         &self.flags
     }

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-/// The metrics of one kernel that a compiled file can state.
+/// The metrics that a compiled file can state about one kernel.
 pub const OF_KERNELS: [Metric; 8] = [
     Metric::Registers,
     Metric::Stack,
@@ -26,7 +26,7 @@ pub const OF_KERNELS: [Metric; 8] = [
     Metric::Occupancy,
 ];
 
-/// Reads a value that is written in one of several forms: a text, a number, a list or a mapping.
+/// Implements reading of a value that is written in one of several forms: a text, a number, a list or a mapping.
 macro_rules! read_by_form {
     (@text $make:expr) => {
         fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
@@ -46,7 +46,7 @@ macro_rules! read_by_form {
             Ok($make(value.to_string()))
         }
         fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
-            // Debug keeps a large one short: 1e300.
+            // Debug writes a large number briefly: 1e300.
             Ok($make(format!("{value:?}")))
         }
     };
@@ -91,7 +91,7 @@ macro_rules! with_schema {
     };
 }
 
-/// Limits by metric, in a mapping that may have other keys, too.
+/// Declares a type with limits by metric, in a mapping that may have other keys, too.
 macro_rules! limits_by_metric {
     ($(#[$documentation:meta])* $type:ident, $description:literal, $metrics:expr, { $($key:expr => $schema:tt),+ }) => {
         $(#[$documentation])*
@@ -183,7 +183,7 @@ pub struct RawProgram {
     pub outputs: Ordered<Spanned<Arc<RawOutput>>>,
 }
 
-/// They are resolved when the program has run.
+/// Reads outputs without resolving them, because they are resolved when the program has run.
 fn share_outputs<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Ordered<Spanned<Arc<RawOutput>>>, D::Error> {
@@ -251,7 +251,7 @@ pub struct RawCapturedScalar {
     pub elem: Spanned<RawType>,
 }
 
-/// A line for `sh -c`, or a program and its arguments.
+/// A command: a line for `sh -c`, or a program and its arguments.
 #[derive(Debug)]
 pub enum Command {
     Shell(String),
@@ -273,19 +273,19 @@ with_schema!(Command as "Command", {
     ],
 });
 
-/// Key of what is asked of the output of a launch.
+/// The key of what is required of a launch's output.
 pub const OUTPUT: &str = "output";
 
-/// The output is that of the program, or of the base's launch, bit for bit.
+/// The value that requires the output of the program, or of the base's launch, bit for bit.
 pub const SAME: &str = "same";
 
-/// The metrics of a launch that was captured: resources, and times.
+/// Returns true for a metric of a captured launch: resources and times.
 pub fn is_of_programs(metric: Metric) -> bool {
     matches!(metric.facet(), Facet::Resources | Facet::Times) && !metric.is_of_files()
 }
 
 limits_by_metric!(
-    /// By metric, and `output`.
+    /// The limits of a program: by metric, and `output`.
     ProgramGates,
     "Limits by metric.",
     Metric::ALL.into_iter().filter(|metric| is_of_programs(*metric)),
@@ -313,11 +313,11 @@ pub struct RawBinary {
     pub gates: Option<Spanned<Vec<Spanned<CompiledFileGates>>>>,
 }
 
-/// Key of the globs among the metrics.
+/// The key of the globs, which is among the metrics.
 pub const KERNELS: &str = "kernels";
 
 limits_by_metric!(
-    /// By metric, with the globs of names that they are for.
+    /// The limits of a compiled file: by metric, with the globs of names that they are for.
     CompiledFileGates,
     "Limits by metric.",
     OF_KERNELS,
@@ -449,12 +449,12 @@ pub struct RawTune {
     pub budget: Option<Spanned<String>>,
 }
 
-/// The value to minimise.
+/// The value that `tune` minimises.
 #[derive(Debug)]
 pub enum RawObjective {
-    /// `p50 of mission`.
+    /// The value of one shape, such as `p50 of mission`.
     One(String),
-    /// A weight for each shape.
+    /// The shapes that count, each with its weight.
     Weighted(Ordered<Spanned<Formula>>),
 }
 
@@ -485,7 +485,7 @@ pub struct RawRival {
     pub deadline: Option<Spanned<Formula>>,
 }
 
-/// Dimensions by name.
+/// The dimensions of a shape, by name.
 pub type Dims = Ordered<Spanned<Formula>>;
 
 /// Changes of a variant. Everything else is the kernel's.
@@ -642,7 +642,7 @@ macro_rules! types {
         }
 
         impl RawType {
-            /// `None` for a struct.
+            /// Returns the type of the elements, or `None` for a struct.
             pub fn elem(&self) -> Option<ElemType> {
                 match self {
                     $(Self::$elem => Some(ElemType::$elem),)+
@@ -1096,7 +1096,7 @@ with_schema!(Formula as "Formula", {
     "type": ["number", "string"],
 });
 
-/// The value of a macro, as text.
+/// The value of a macro, which is always kept as text.
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Word(pub String);
@@ -1108,7 +1108,7 @@ with_schema!(Word as "Word", {
 
 #[derive(Debug)]
 pub enum Seeds {
-    /// 1 to this.
+    /// The seeds are 1 to this number.
     Count(u64),
     List(Vec<Spanned<u64>>),
     ByShape(Ordered<Spanned<Seeds>>),
@@ -1134,16 +1134,16 @@ with_schema!(Seeds as "Seeds", {
     ],
 });
 
-/// Key of the limits or seeds that hold for every name without its own.
+/// The key of the limits or seeds for every name without its own.
 pub const DEFAULT: &str = "default";
 
-/// Key of the conditions among the metrics.
+/// The key of the conditions, which is among the metrics.
 pub const CONDITIONS: &str = "conditions";
 
-/// Key of all counters that can be gated, together.
+/// The key that stands for all counters that can be gated.
 pub const COUNTERS: &str = "counters";
 
-/// Metrics that a kernel of gates.yaml has.
+/// Returns the metrics that a kernel of gates.yaml can have.
 fn metrics_that_are_built() -> impl Iterator<Item = Metric> {
     Metric::ALL
         .into_iter()
@@ -1151,7 +1151,7 @@ fn metrics_that_are_built() -> impl Iterator<Item = Metric> {
 }
 
 limits_by_metric!(
-    /// By metric, `counters` and `conditions`.
+    /// The limits of a kernel: by metric, `counters` and `conditions`.
     Gates,
     "Limits by metric.",
     metrics_that_are_built(),
@@ -1171,11 +1171,11 @@ limits_by_metric!(
     }
 );
 
-/// Key of the reason among the targets.
+/// The key of the reason, which is among the targets.
 pub const BECAUSE: &str = "because";
 
 limits_by_metric!(
-    /// By metric, and `because`.
+    /// The targets of a kernel: by metric, and `because`.
     Targets,
     "Values to be reached, by metric. No baseline is involved.",
     metrics_that_are_built(),
@@ -1187,13 +1187,13 @@ limits_by_metric!(
     }
 );
 
-/// The limits on one metric.
+/// The limits that are written for one metric.
 #[derive(Clone, Debug)]
 pub enum Limits {
     One(String),
-    /// Each is one, or differs by architecture or shape.
+    /// A list of limits that all hold. Each can differ by architecture or shape.
     All(Vec<Spanned<Limits>>),
-    /// By architecture or shape.
+    /// Limits that differ by architecture or shape.
     By(Ordered<Spanned<Limits>>),
 }
 

@@ -284,7 +284,7 @@ fn check_coverage(
     }
 }
 
-/// Tensors whose values a reference reads, or that say what of its outputs is compared.
+/// Returns the tensors whose values a reference reads, or that say which elements of its outputs are compared.
 pub fn inputs<'a>(reference: &'a Reference, tensors: &'a [Tensor]) -> Vec<&'a str> {
     let masks = tensors.iter().filter_map(|tensor| match &tensor.compare {
         Some(Compare::Mask { tensor }) => Some(tensor.as_str()),

@@ -17,7 +17,7 @@ pub struct Selection {
     pub filters: Vec<String>,
     /// Cases that are selected although the file does not have them, because a base must say what became of them.
     pub gone: Vec<CaseId>,
-    /// The seeds that replace those of the file.
+    /// The seeds that replace the file's.
     pub seeds: Option<Vec<u64>>,
     /// The number of batched samples of each process, which replaces the file's.
     pub iters: Option<u32>,

@@ -294,7 +294,7 @@ fn find_entry(node: &Spanned<Tree>, place: Place) -> Option<(Position, Position)
     }
 }
 
-/// Values that any file may have, and that the largest may.
+/// The number of values that any file may have, and the number that the largest file may have.
 const LEAST_NODES: usize = 50_000;
 const MOST_NODES: usize = 1_000_000;
 

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// The most bytes of all tensors of a case together. More are a mistake rather than a kernel under test.
 const MAX_BYTES: u64 = 16 << 30;
 
-/// The name as it was declared, and the declaration.
+/// A tensor's name as it was declared, with the declaration.
 pub type Declared<'a> = (&'a Spanned<String>, &'a Spanned<RawTensor>);
 
 pub fn resolve_tensors(

@@ -5,7 +5,7 @@ use super::scope::Scope;
 use super::yaml::{Problem, Spanned};
 use model::{Arg, Boxes, ElemType, Im2col, MapElement, Swizzle, Tensor, TensorMap};
 
-// CUDA driver API, `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col`.
+// The limits are in the CUDA driver API, `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col`.
 const MOST_DIMENSIONS: usize = 5;
 const MOST_EXTENT: i64 = 1 << 32;
 const MOST_OF_BOX: i64 = 256;
@@ -64,7 +64,7 @@ pub fn resolve_tensor_map(
     })
 }
 
-/// Codes are bytes to TMA, and signs do not matter to a copy.
+/// Returns the element of a map. Codes are bytes to TMA, and signs do not matter to a copy.
 fn element(elem: ElemType) -> MapElement {
     match elem {
         ElemType::F64 => MapElement::F64,
@@ -87,7 +87,8 @@ fn is_float(element: MapElement) -> bool {
     }
 }
 
-/// Extents, and bytes from one element to the next in each dimension but the innermost; the outermost first.
+/// Returns the extents, and the bytes from one element to the next in each dimension but the innermost. The outermost
+/// dimension comes first.
 fn resolve_view(
     raw: &Spanned<RawTensorMap>,
     tensor: &Tensor,

@@ -48,7 +48,7 @@ fn read(text: &str) -> Result<Loaded, String> {
     parse("gates.yaml", text, &disk, &environment).map_err(|diagnostic| diagnostic.to_string())
 }
 
-/// A small file that is right; tests change one line of it.
+/// A small file that is correct. Tests change one line of it.
 const RIGHT: &str = include_str!("tests/edits/scale.yaml");
 
 /// Returns the message for a file that is wrong.

@@ -33,7 +33,7 @@ pub struct Tune {
     constraints: Vec<Constraint>,
     /// Integer macros of the variant that are no parameters.
     constants: Env,
-    /// Shapes, with weights that come to 1. The objective is the geometric mean of their p50.
+    /// Shapes with their weights, whose sum is 1. The objective is the geometric mean of their p50.
     pub objective: Vec<(String, f64)>,
     pub budget: Budget,
     pub(super) at: Position,
@@ -104,7 +104,7 @@ pub fn is_asked(gate: &Gate) -> bool {
         && expression(&gate.rule).is_none_or(|expr| is_alone(&expr.text))
 }
 
-/// Resolves the space of one variant, if it has any. `shapes`: all of the kernel.
+/// Resolves the space of one variant, if it has any. `shapes` are all shapes of the kernel.
 pub fn resolve(kernel: &KernelVariant<'_>, shapes: &[NamedShape]) -> Result<Option<Tune>, Problem> {
     let Some(raw) = kernel.tune else {
         return Ok(None);
@@ -288,7 +288,8 @@ impl Tune {
     /// Returns the valid configurations, of which there is at least one.
     pub(super) fn space(&self) -> Result<Space, Problem> {
         let mut broken = None;
-        // For each constraint, how many combinations hold it; and it and all before it.
+        // Counts for each constraint the combinations that hold it, and those that hold it and all constraints before
+        // it.
         let mut held = vec![(0u64, 0u64); self.constraints.len()];
         let space = Space::enumerate(self.parameters.clone(), |values| {
             let env = self.environment(values);
@@ -300,7 +301,8 @@ impl Tune {
                         *left += u64::from(holds);
                     }
                     Ok(false) => holds = false,
-                    // One before it may be there to keep it from that.
+                    // An earlier constraint, which does not hold, may be there to exclude values for which this one has
+                    // no answer.
                     Err(_) if !holds => {}
                     Err(error) => {
                         holds = false;

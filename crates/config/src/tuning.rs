@@ -20,7 +20,7 @@ use std::path::Path;
 use system::error::{Diagnostic, Error, Result};
 use system::sources;
 
-/// A variant to be tuned, and all that is needed to say what another configuration of it is.
+/// A variant to be tuned, with everything that describes another configuration of it.
 pub struct Tuning {
     /// The file with this variant as its only selection.
     pub loaded: Loaded,
@@ -134,7 +134,7 @@ impl Tuning {
     /// Resolves the variant with these values, under a name of its own.
     ///
     /// # Errors
-    /// An impossible configuration: a launch of no threads.
+    /// Returns why the configuration is impossible, such as a launch of no threads.
     pub fn candidate(
         &self,
         name: &str,

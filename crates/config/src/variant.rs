@@ -1,4 +1,5 @@
-//! A kernel as one of its variants sees it: with what the variant replaces, and with the call as it was written.
+//! Describes a kernel as one of its variants sees it: with what the variant replaces, and with the call as it was
+//! written.
 
 use super::determinism::resolve_determinism;
 use super::memory;
@@ -21,16 +22,16 @@ pub struct KernelVariant<'a> {
     /// The constants, each with the tensor that fills it.
     pub constants: Vec<(&'a Spanned<String>, &'a Spanned<String>)>,
     pub tensors: Vec<Declared<'a>>,
-    /// `None` if nothing is an output.
+    /// The reference, or `None` if nothing is an output.
     pub reference: Option<&'a Spanned<RawReference>>,
     pub determinism: Determinism,
-    /// The kernel's shapes that this variant is run at.
+    /// The shapes of the kernel at which this variant runs.
     pub shapes: Vec<NamedShape>,
     pub gates: Vec<WrittenGate<'a>>,
     pub targets: Vec<WrittenTargets<'a>>,
     /// The variant that can stand in for it.
     pub fallback: Option<&'a Spanned<String>>,
-    /// Gates that it is kept to fail, as written.
+    /// The gates that this variant must fail, as written.
     pub failing: Option<&'a Spanned<Vec<Spanned<String>>>>,
     /// Its tuning space, if it has one.
     pub tune: Option<&'a Spanned<raw::RawTune>>,
@@ -38,7 +39,7 @@ pub struct KernelVariant<'a> {
 
 /// The call as it was written.
 pub enum Call<'a> {
-    /// One after the other; at least one.
+    /// The steps in their order, at least one.
     Steps(Vec<WrittenStep<'a>>),
     Launcher {
         launcher: &'a Spanned<raw::Launcher>,

@@ -1,4 +1,4 @@
-//! Limits as they are written under `gates` and `target`. The kernel's and the variant's are merged by key.
+//! Reads limits as they are written under `gates` and `target`, and merges the kernel's and the variant's by key.
 
 use super::names::suggest_metric;
 use super::raw::{self, BECAUSE, CONDITIONS, COUNTERS, DEFAULT, Limits};
@@ -6,7 +6,7 @@ use super::shape::NamedShape;
 use super::yaml::{Ordered, Problem, Spanned};
 use model::{Arch, Metric};
 
-/// Reads what is the same everywhere: a limit, or a list of limits.
+/// Returns the texts of a limit that is the same everywhere: one limit, or a list of limits.
 pub fn read_texts(limits: &Spanned<Limits>) -> Result<Vec<Spanned<String>>, Problem> {
     match &limits.value {
         Limits::All(items)
@@ -35,7 +35,7 @@ fn read_items(
     Ok(texts.concat())
 }
 
-/// Finds the value for `key`, one of those that are `known`, or for all that have no own.
+/// Finds the value for `key`, which is one of the `known` keys, or else the value for all keys without their own.
 fn choose<'a>(
     by: &'a Ordered<Spanned<Limits>>,
     key: &str,
@@ -110,7 +110,7 @@ pub fn merge_limits<'a>(
 }
 
 impl WrittenGate<'_> {
-    /// Conditions have no names by which one could replace another: all of them hold.
+    /// Returns the conditions. They have no names by which one could replace another, so all of them hold.
     pub fn conditions(&self) -> Result<Vec<Spanned<String>>, Problem> {
         let texts: Vec<_> = self
             .layers

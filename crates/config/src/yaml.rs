@@ -1,4 +1,4 @@
-//! YAML values that know where they were written. Only this module, `source` and `layout` use `serde_yaml`.
+//! Reads YAML values that know where they were written. Only this module, `source` and `layout` use `serde_yaml`.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
@@ -8,16 +8,17 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-/// Where something was written. Two places, because an alias or a merge (`<<`) uses what was written elsewhere.
+/// The places where something was written. There are two, because an alias or a merge (`<<`) uses what was written
+/// elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     pub(super) written: Place,
     pub(super) used: Place,
-    /// A key, not a value: a mapping and its first key start at the same place.
+    /// True for a key. A mapping and its first key start at the same place, so the place alone does not tell.
     pub(super) is_key: bool,
 }
 
-/// Line and column, both from 1.
+/// A line and a column, both counted from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     pub line: u64,
@@ -39,7 +40,7 @@ impl Position {
     }
 }
 
-/// A value and where it was written.
+/// A value with the place where it was written.
 #[derive(Clone, Debug)]
 pub struct Spanned<T> {
     pub value: T,
@@ -66,7 +67,7 @@ impl<T> Spanned<T> {
 }
 
 impl Spanned<String> {
-    /// Makes a problem with a name that is none of those that are known.
+    /// Makes a problem with a name that is not among the known ones.
     pub fn unknown<'a>(&self, what: &str, known: impl Iterator<Item = &'a str>) -> Problem {
         self.problem(format!("unknown {what} `{self}`"))
             .help(suggest(self, known))
@@ -91,8 +92,8 @@ impl<T: fmt::Display> fmt::Display for Spanned<T> {
     }
 }
 
-/// Asks the reader for its own form of a value with its places. Its type `Spanned` also takes what serde has buffered,
-/// which nothing here does, and would make the code that reads `T` five times over.
+/// Asks the reader for its own form of a value with its places. The reader's own type `Spanned` also takes values that
+/// serde has buffered. Nothing here buffers values, and that type would make the code that reads `T` five times over.
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spanned<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct SpannedVisitor<T>(PhantomData<T>);
@@ -210,12 +211,12 @@ impl<V: JsonSchema> JsonSchema for Ordered<V> {
     }
 }
 
-/// A problem in the file, before it is known what to call the place.
+/// A problem in the file, while the name of the file is not known yet.
 #[derive(Clone, Debug)]
 pub struct Problem {
     pub message: String,
     pub at: Position,
-    /// In characters from 0, inside the scalar at `at`.
+    /// The number of characters from the start of the scalar at `at`, from 0.
     pub offset: usize,
     pub help: Vec<String>,
 }
@@ -248,7 +249,7 @@ impl Problem {
 pub enum Suggestion<'a> {
     /// A single name that is similar.
     Close(&'a str),
-    /// None is: all that there are.
+    /// No name is similar, so these are all known names.
     Known(Vec<&'a str>),
 }
 
@@ -295,8 +296,8 @@ fn usual_name(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns the name in `known` that means the same, is close to `name`, or is the only one that begins with it, or else
-/// all names.
+/// Returns the name in `known` that means the same, is close to `name`, or is the only one that begins with it. Returns
+/// all names if there is no such name.
 pub fn suggest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Suggestion<'a> {
     let known: Vec<&str> = known.collect();
     if let Some(own) = usual_name(name).filter(|own| known.contains(own)) {

@@ -53,7 +53,7 @@ pub struct LineBucket {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InstructionCount {
     pub count: u32,
-    /// How many of them a warp executes, by a guess of how often loops repeat.
+    /// An estimate of how many of them a warp executes, from a guess of how often loops repeat.
     pub runs: f64,
 }
 
@@ -160,7 +160,8 @@ impl Growth {
         self.total > 0.0 && !(self.has_lines && self.lines.is_empty())
     }
 
-    /// Returns the instructions of the line with the largest growth, or those of the kernel without line tables.
+    /// Returns the instructions of the line with the largest growth. Without line tables, returns the kernel's
+    /// instructions.
     pub fn first_counts(&self) -> (u32, u32) {
         let first = self.lines.first();
         first.map_or(self.counts, |entry| (entry.base_count, entry.head_count))

@@ -41,9 +41,11 @@ type InHead<'a> = &'a dyn Fn(&CodeLine) -> Option<CodeLine>;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Spot {
     Line(CodeLine),
-    /// Without line tables: the number of a kind of work. Loops of one kind do the same work in different amounts.
+    /// The number of a kind of work, for code without line tables. Loops of one kind do the same work in different
+    /// amounts.
     Work(usize),
-    /// Without line tables, if no loop of the other side does the same work: the position among the loops of its depth.
+    /// The position among the loops of its depth, for code without line tables if no loop of the other side does the
+    /// same work.
     Order(usize, usize),
 }
 
@@ -52,7 +54,7 @@ struct Seen {
     spot: Option<Spot>,
     depth: usize,
     parent: Option<usize>,
-    /// The instructions of the loop without those of inner loops.
+    /// The instructions of the loop without the instructions of inner loops.
     mix: Mix,
     lines: BTreeSet<CodeLine>,
     step: Option<i64>,
@@ -299,7 +301,8 @@ fn name_by_order([base, head]: &mut [Vec<Seen>; 2]) {
     }
 }
 
-/// How much the ratios of kinds of work may differ between loops that do the same. Iterations share some of the work.
+/// The factor by which the ratios of kinds of work may differ between loops that do the same. Iterations share some of
+/// the work.
 const PROPORTIONAL: f64 = 1.25;
 
 fn is_proportional(one: &BTreeMap<Kind, Work>, other: &BTreeMap<Kind, Work>) -> bool {

@@ -6,7 +6,7 @@ use super::diagnosis::peaks::Peaks;
 use model::occupancy::{self, Occupancy};
 use model::{Arch, EntryFacts, Resources};
 
-/// Blocks of one entry on one side: those of a launch, or of no particular launch.
+/// The blocks of one entry on one side, in a launch or in no particular launch.
 #[derive(Clone, Copy, Debug)]
 pub struct Resident<'a> {
     pub entry: &'a EntryFacts,

@@ -73,7 +73,7 @@ impl Sides<'_> {
     }
 }
 
-/// Why there is nothing to compare.
+/// The reasons for which there is nothing to compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unexplained {
     /// The run was not given a base.

@@ -152,7 +152,7 @@ unsafe extern "C" fn cuGetProcAddress(
 /// Notes a module that was loaded.
 ///
 /// # Safety
-/// The arguments must be those of the driver's functions that load a module.
+/// The arguments must be what the driver's functions that load a module accept.
 unsafe fn loaded(code: CuResult, module: *mut Handle, image: *const c_void) -> CuResult {
     if code == SUCCESS {
         quietly(|| {

@@ -154,7 +154,7 @@ pub fn replace_floats(
     for (place, granule) in places.zip(content.chunks_mut(GRANULE)) {
         match find_floats(granule, is_pointer) {
             Some(floats) => {
-                // In words of 32 bits.
+                // The position is in words of 32 bits.
                 random.set_word_pos(u128::from(place / 4));
                 replace(granule, &floats, &mut random, &mut account);
             }
@@ -200,7 +200,7 @@ fn find_floats(granule: &[u8], is_pointer: &dyn Fn(u64) -> bool) -> Option<Float
     if let Some(coarse) = coarse.find(|bits| bits.is_coarse(granule)) {
         return Some(Floats::common(coarse));
     }
-    // With their lower halves zero, whole numbers read as f16.
+    // Whole numbers have zeros in their lower halves, and would read as f16, too.
     let half = [&F16, &BF16].into_iter().find(|bits| bits.fits(granule));
     let half = half.filter(|_| !are_zero(2, 0));
     // Two narrow floats next to each other look like a wide one. The reverse hardly happens.

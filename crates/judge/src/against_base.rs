@@ -65,7 +65,7 @@ fn cases_where(view: View, is_meant: impl Fn(&CaseId) -> bool) -> Vec<CaseId> {
         .collect()
 }
 
-/// Returns whether the base's checks of a case all gave an answer, or `None` if the base was not asked. A kernel that
+/// Returns true if the base's checks of a case all gave an answer, or `None` if the base was not asked. A kernel that
 /// breaks has given an answer, too.
 fn answered(view: View, id: &CaseId) -> Option<bool> {
     let base = view.base()?;

@@ -20,7 +20,7 @@ pub struct Refused {
     pub reason: Reason,
 }
 
-/// How times are treated that were interleaved with a base revision's.
+/// The treatment of times that were interleaved with the times of a base revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PairedTimes {
     /// They do not become a baseline.
@@ -144,7 +144,7 @@ pub(super) fn make(
                 baseline.cases.insert(shape.to_owned(), metrics);
             }
             Err(why) => {
-                // Where there are several architectures, the first gives the reason.
+                // If there are several architectures, the first one gives the reason.
                 refusals.entry((subject, facet)).or_insert(why);
             }
         }
@@ -153,8 +153,8 @@ pub(super) fn make(
 }
 
 /// Returns why a run that was compared with a base does not support what it measured of a subject. If the references of
-/// the two differ, nobody knows what head computes, and an update must not accept it. An update is there for what the
-/// change agrees on and accepts.
+/// the two differ, it is open what head should compute, and an update must not accept that. It accepts only what the
+/// change agrees on.
 fn not_held_to_base(judgement: &Judgement, subject: &Subject) -> Option<NotPassed> {
     let is_in_the_way = |verdict: &&Verdict| match &verdict.question {
         Question::NoLooser(BaseDemand::Baseline(_) | BaseDemand::NoAcceptance) => false,

@@ -6,7 +6,7 @@ use super::lookup::{Executor, unit_for};
 use super::not_passed::{NotPassed, OrNotPassed, inconclusive};
 use model::*;
 
-/// How a case relates to the base revision.
+/// The relation of a case to the base revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BaseStatus {
     /// The run was not given a base.
@@ -18,8 +18,8 @@ pub(super) enum BaseStatus {
     Changed,
 }
 
-/// Why a comparison with the base is not required. This follows from what both sides ask and run, so it is known before
-/// anything is compared.
+/// The reasons for which a comparison with the base is not required. They follow from what both sides ask and run, so
+/// they are known before anything is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotRequired {
     /// The base has no such case, gate, file or code.

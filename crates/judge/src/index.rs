@@ -24,7 +24,7 @@ pub struct Index<'a> {
     /// All architectures that the plan has units for. Empty if nothing is simulated, or if there is only one
     /// architecture.
     pub(super) architectures: Vec<Arch>,
-    /// Whether each case of head is right. Only a right case has times.
+    /// The proof that each case of head is right, or why there is none. Only a right case has times.
     pub(super) proofs: HashMap<(Option<Arch>, &'a CaseId), OrNotPassed<()>>,
     /// The looks of all contests against the base, worked out when the first contest needs them.
     pub(super) looks: OnceCell<Result<Looks, Undecidable>>,

@@ -133,8 +133,8 @@ pub(super) fn new_names(base: &Base) -> impl Iterator<Item = Note> + use<> {
         .chain(base.moved.clone().into_iter().map(Note::Moved))
 }
 
-/// Notes baselines whose case is no longer in gates.yaml. If a filter left out cases of a kernel, nobody can know
-/// whether they are gone.
+/// Notes baselines whose case is no longer in gates.yaml. If a filter left out cases of a kernel, it is unknown whether
+/// they are gone.
 pub(super) fn gone(view: View) -> Vec<Note> {
     let mut gone = BTreeSet::new();
     let whole = |baseline: &&Baseline| !view.plan().is_partial(&baseline.kernel);

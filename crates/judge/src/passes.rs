@@ -58,7 +58,7 @@ impl Index<'_> {
     }
 }
 
-/// Adds what readers want to know besides. No verdict follows from it.
+/// Adds further facts for readers. No verdict follows from them.
 fn describe(view: View, judgement: &mut Judgement) {
     judgement.targets = targets::compare(view);
     let drifts = rules::baseline::since_best(view, &judgement.drifts);
@@ -103,7 +103,7 @@ fn blame_device(view: View, verdict: &mut Verdict) {
 }
 
 /// Draws the conclusion from all verdicts, whichever pass they come from. Only a gate proves that something of head was
-/// judged: that head asks as much as the base does not.
+/// judged. The verdict that head asks as much as the base does not.
 pub(super) fn conclude(view: View, verdicts: &[Verdict]) -> Conclusion {
     let any = |outcome| verdicts.iter().any(|verdict| verdict.outcome == outcome);
     let is_missing_but_required = view.policy().require_gpu && view.device().is_err();

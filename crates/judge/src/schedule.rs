@@ -24,7 +24,7 @@ pub enum Admission {
     No { reason: Reason },
 }
 
-/// How a case is to be timed.
+/// The way in which a case is to be timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timing {
     Alone,

@@ -143,7 +143,7 @@ mod tests {
         assert_eq!((base.sessions, base.freedom), (1, 1));
         assert!((base.ln_deviation - (1.02f64.ln() / 2f64.sqrt())).abs() < 1e-12);
         assert!((base.ln_mean - 50f64.ln()).abs() < 1e-12);
-        // And that of both codes together.
+        // The spread of both codes together is used.
         let more = joined(&new, agreed("b", 4, "GPU-0", 50.0));
         let base = between_sessions(more.sessions.as_ref().unwrap(), 0.0).unwrap();
         assert_eq!((base.sessions, base.freedom), (2, 2));

@@ -13,8 +13,10 @@ pub struct Matrix<'a> {
 }
 
 impl<'a> Matrix<'a> {
+    /// Makes a row-major matrix of these values.
+    ///
     /// # Panics
-    /// Where `data` has not exactly `rows * columns` values.
+    /// Panics if `data` does not have exactly `rows * columns` values.
     pub fn row_major(data: &'a [f32], rows: usize, columns: usize) -> Self {
         assert_eq!(data.len(), rows * columns, "a matrix of {rows} x {columns}");
         Self {
@@ -52,11 +54,11 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// out = factor * a b, row-major, on the calling thread: callers have parallel work of their own, and the
+/// Computes out = factor * a b, row-major, on the calling thread. Callers have parallel work of their own, and the
 /// result then does not depend on the number of threads.
 ///
 /// # Panics
-/// Where the shapes do not fit.
+/// Panics if the shapes do not fit.
 pub fn multiply(out: &mut [f32], a: Matrix, b: Matrix, factor: f32) {
     assert_eq!(a.columns, b.rows);
     assert_eq!(out.len(), a.rows * b.columns);

@@ -117,7 +117,7 @@ fn misfits(plan: &Plan, places: Option<&Places>, unit: &UnitId, built: &Built) -
     let (entries, ptx) = match &built.artifact {
         Some(Artifact::Cubin { entries, ptx, .. }) => (entries, ptx.as_ref()),
         Some(Artifact::Ptx { entries, path }) => (entries, Some(path)),
-        // Each launch of a group is also a case of its own, except for those of a base that are gone.
+        // Each launch of a group is also a case of its own, except for launches of a base that are gone.
         Some(Artifact::Together { .. } | Artifact::Launcher { .. }) | None => return None,
     };
     // Without the PTX, the names of entries say what they can.

@@ -11,7 +11,8 @@ pub enum Event {
     Stepped { phase: Phase, what: String },
     /// A phase is over before all of its steps were done.
     Ended { phase: Phase },
-    /// A line of its own, on a terminal and in a log: what the run waits for, or what a reader has to know.
+    /// A line of its own, on a terminal and in a log. It says what the run waits for, or something that a reader has to
+    /// know.
     Waiting(String),
 }
 

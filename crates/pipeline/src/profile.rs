@@ -64,8 +64,8 @@ pub(super) fn profile_all(
     record.costs.profiler_ms = milliseconds(began.elapsed());
 }
 
-/// Where sources are on this machine, and what a record has instead: nothing for the directory of gates.yaml, of head
-/// or base.
+/// The places of sources on this machine, each with its replacement in a record. The directory of gates.yaml, of head
+/// or base, is replaced by nothing.
 struct Trees(Vec<(PathBuf, &'static str)>);
 
 impl Trees {

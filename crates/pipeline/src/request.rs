@@ -81,7 +81,7 @@ pub struct BaseSide {
     pub compiler: Choice,
     /// The directory that holds its gates.yaml.
     pub root: PathBuf,
-    /// How its files are kept apart from head's. `None` if it is made from head's own files.
+    /// The separation of its files from head's. `None` if it is made from head's own files.
     pub file_isolation: Option<FileIsolation>,
     /// A guard that keeps its files in place.
     pub files: Box<dyn Any + Send + Sync>,
@@ -96,7 +96,7 @@ pub struct FileIsolation {
     pub head_files: Vec<PathBuf>,
 }
 
-/// Whether and when cases are profiled.
+/// The cases that are profiled, and the time at which that happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
     No,

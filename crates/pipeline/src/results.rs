@@ -58,7 +58,7 @@ pub(super) enum Asked {
     Simulation { later_seed: u64, expected: Expected },
 }
 
-/// The outputs that those of the kernel are compared with.
+/// The outputs with which the kernel's outputs are compared.
 #[derive(Serialize)]
 pub(super) enum Expected {
     /// The names of the outputs, by [`References::names`].

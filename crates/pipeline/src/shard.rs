@@ -81,7 +81,7 @@ mod tests {
     use judge::fixture;
     use model::Subject;
 
-    /// Else a shard would stop timing where the whole is still open, or the other way round.
+    /// Otherwise a shard would stop timing while the whole is still open, or the other way round.
     #[test]
     fn a_contest_has_the_same_chance_of_a_false_alarm_in_a_shard_as_in_the_whole() {
         let all = fixture::record_against_base().policy.gates;

@@ -169,7 +169,7 @@ enum Cost {
 
 type Estimate = std::result::Result<Cost, SkipReason>;
 
-/// The position of a run, and that of one of its seeds.
+/// The position of a run, and the position of one of its seeds.
 type SeedPosition = (usize, usize);
 
 /// One seed of a run that is to be simulated.
@@ -280,7 +280,7 @@ impl OneSide<'_> {
         evidence(&runs, found)
     }
 
-    /// Estimates by the first of its seeds whether each is to be run.
+    /// Estimates, by the first seed of each run, whether the run is to be simulated.
     fn estimate_all(&self, side: &WorkSide, runs: &[Run]) -> Vec<Estimate> {
         let budget = self.plan.simulation.budget;
         let mut jobs = Vec::new();
@@ -596,7 +596,7 @@ fn decided(
             FaultKind::WorkerDied,
             format!("unexpected reply from the worker: {other:?}"),
         ))),
-        // Each seed repeats it, with all checks.
+        // Each seed repeats the launch, with all checks.
         Seen::Fault(Fault {
             kind: FaultKind::DeviceFault,
             ..

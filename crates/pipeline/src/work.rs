@@ -83,7 +83,7 @@ impl EvidenceSide {
     }
 }
 
-/// Why a job was not even tried.
+/// The reasons for which a job was not even tried.
 #[derive(Clone)]
 pub(super) enum SkipReason {
     NotRun(NotRun),

@@ -194,7 +194,7 @@ pub struct ComparedTimes<'a> {
     pub metric: Metric,
     pub base: String,
     pub head: String,
-    /// How much the value changed: `1.0 % slower`.
+    /// The change of the value, such as `1.0 % slower`.
     pub change: String,
     /// The interval of the change: `0.9 % to 1.1 % slower`.
     pub bounds: String,
@@ -317,12 +317,12 @@ pub struct LoosenedGates<'a> {
     pub subject: &'a Subject,
     /// The base's demands, at least one.
     demands: Vec<&'a BaseDemand>,
-    /// How head demands less than the base.
+    /// The way in which head demands less than the base.
     how: &'a Loosened,
     pub outcome: Outcome,
     /// The stable code of the reason.
     pub code: &'static str,
-    /// Where head declares what it has instead.
+    /// The place where head declares what it has instead.
     pub declared: Option<&'a str>,
 }
 

@@ -9,7 +9,7 @@ use model::{CaseId, Finding, Outcome, ProblemCause, Question, Record, Rule, Subj
 use std::collections::BTreeSet;
 use wording::{findings as sentences, reasons, words};
 
-/// How grave an annotation is, the worst first.
+/// The severity of an annotation, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Error,
@@ -94,7 +94,7 @@ fn identity(record: &Record, block: &Block) -> String {
         }
         // Costs have one identity for each variant.
         Outcome::Fail => format!("cost\n{of}\n{config}"),
-        // All else has one identity for each reason.
+        // Everything else has one identity for each reason.
         _ => format!("{}\n{config}", problem.code),
     }
 }

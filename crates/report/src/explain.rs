@@ -16,7 +16,7 @@ pub const SCHEMA: &str = "gatekeeper.explanation/1";
 pub struct Explanation {
     #[serde(flatten)]
     pub subject: Subject,
-    /// Why the output is wrong, if it is. A wrong case has no causes, because nobody asks why it is slow.
+    /// The reason why the output is wrong, if it is. A wrong case has no causes, because its speed does not matter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wrong: Option<String>,
     pub causes: Vec<Cause>,
@@ -39,7 +39,7 @@ impl Explanation {
 pub enum KernelExplanations {
     Explained {
         kernels: Vec<Explanation>,
-        /// How many more kernels changed, or failed.
+        /// The number of further kernels that changed, or failed.
         more: usize,
     },
     #[serde(serialize_with = "code_and_message")]

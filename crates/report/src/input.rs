@@ -15,7 +15,7 @@ pub struct ReportInput<'a> {
     pub base: Option<&'a Record>,
     /// The history of the committed baselines, or `None` if there is no git history.
     pub history: Option<&'a History>,
-    /// Why kernels changed, in a comparison of compiled files that was asked for it.
+    /// The reasons why kernels changed, if a comparison of compiled files was asked for them.
     pub kernels: Option<&'a KernelExplanations>,
 }
 

@@ -111,7 +111,7 @@ pub enum Reading {
     Missing { code: &'static str, message: String },
 }
 
-/// How fast one variant is relative to another. In the simulator, the number of instructions counts.
+/// The speed of one variant relative to another. In the simulator, the number of instructions counts.
 #[derive(Serialize)]
 pub struct ToVariant {
     pub variant: String,

@@ -329,7 +329,7 @@ fn shortened(text: &str, most: usize) -> String {
     }
 }
 
-/// Where sections are placed, and how their titles begin.
+/// The place of sections, and the beginning of their titles.
 #[derive(Clone, Copy)]
 struct Placement<'a> {
     /// The markdown that begins the title of each section.

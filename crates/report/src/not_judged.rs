@@ -202,7 +202,7 @@ impl Unjudged<'_> {
             let subjects = in_words(&record.plan, &subjects);
             format!("{} of {subjects}", listed(&kinds))
         });
-        // The unit of the estimates is that of the budget.
+        // Estimates and budget have the same unit.
         let estimates = self
             .estimates
             .iter()

@@ -31,12 +31,12 @@ pub struct Block<'a> {
     pub cause: Option<String>,
     /// The cause as data, even if an earlier block states the same.
     pub first_cause: Option<Cause>,
-    /// The gates that follow, each with where it is declared: `max_err <= 1e-5 (is 0.0496)`.
+    /// The gates that follow, each with the place where it is declared: `max_err <= 1e-5 (is 0.0496)`.
     pub follows: Vec<String>,
     pub follows_declared: Option<String>,
     /// The gates that name the cause, each once: `max_err <= 1e-5`.
     pub gates: Vec<String>,
-    /// Where the gates are declared: `gates.yaml:7, gates.yaml:19`.
+    /// The places where the gates are declared: `gates.yaml:7, gates.yaml:19`.
     pub declared: Option<String>,
     /// The line to mark: the kernel's if it is known, and else the line that declares the gate.
     pub place: Option<FileLine>,
@@ -76,7 +76,7 @@ pub struct ValueRow {
     pub limit: String,
     /// The line that most of a counter is counted at.
     pub at: Option<LineCount>,
-    /// By which share the value is worse, for sorting.
+    /// The share by which the value is worse, for sorting.
     worse: f64,
 }
 

@@ -21,7 +21,7 @@ const SHOWN: usize = 5;
 pub struct CaseProfile<'a> {
     pub case: &'a CaseId,
     pub profiles: Vec<&'a ProfileFacts>,
-    /// Why there is no profile, or one less than was asked for.
+    /// The reason why there is no profile, or one less than was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }

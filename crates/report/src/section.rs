@@ -18,7 +18,7 @@ pub struct Section<'a> {
     pub in_page: bool,
 }
 
-/// How much of a section a terminal shows.
+/// The part of a section that a terminal shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InTerminal {
     Always,
@@ -33,7 +33,7 @@ pub enum InTerminal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     Always,
-    /// Only if all columns fit. The last of these is left out first.
+    /// The column is shown only if all columns fit. The last of these columns is left out first.
     IfItFits,
     /// A terminal never has room for it.
     Never,

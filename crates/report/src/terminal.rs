@@ -21,7 +21,7 @@ pub struct Options {
     pub verbosity: Verbosity,
 }
 
-/// How much of a report is printed.
+/// The part of a report that is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verbosity {
     /// Only the headline of the report is printed.

@@ -18,7 +18,7 @@ pub(crate) struct Loop {
     /// The branch back, or the last one if there are several.
     pub back: usize,
     pub parent: Option<usize>,
-    /// Ranges of instructions, with those of inner loops.
+    /// The ranges of instructions in the loop, including inner loops.
     pub ranges: Vec<(usize, usize)>,
 }
 
@@ -138,7 +138,7 @@ fn blocks(section: &Section) -> Vec<Block> {
         .collect()
 }
 
-/// Where an instruction leads, and whether always.
+/// The place to which an instruction leads, and whether it always does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
     On,

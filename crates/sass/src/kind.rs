@@ -129,7 +129,7 @@ fn is_constant(instruction: &Instruction) -> bool {
         && b.is_some_and(|operand| operand.ends_with("RZ"))
 }
 
-/// Returns the width of an access, which is that of a word if nothing else is given.
+/// Returns the width of an access, which is a word if nothing else is given.
 fn width(instruction: &Instruction) -> Width {
     instruction
         .modifiers()

@@ -25,7 +25,7 @@ pub struct Section<'a> {
     pub(crate) instructions: Vec<Instruction<'a>>,
     /// The index of the instruction that follows each label.
     pub(crate) labels: HashMap<&'a str, usize>,
-    /// Where functions begin, and their names. The entry's own is first.
+    /// The places where functions begin, with their names. The entry's own is first.
     pub(crate) functions: Vec<(usize, &'a str)>,
     pub(crate) places: Vec<CodePlace>,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Instruction<'a> {
     /// The opcode with its suffixes: `LDG.E.128.CONSTANT`.
     pub opcode: &'a str,
     pub operands: &'a str,
-    /// The index of its place among those of its section.
+    /// The index of its place among the places of its section.
     pub place: Option<usize>,
 }
 
@@ -56,7 +56,7 @@ impl Instruction<'_> {
         self.operands.split(',').map(str::trim)
     }
 
-    /// Returns the labels that the instruction names, including those of jump tables.
+    /// Returns the labels that the instruction names, including the labels of jump tables.
     pub fn targets(&self) -> impl Iterator<Item = &str> {
         let named = self.operands.split("`(").skip(1).filter_map(|rest| {
             let label = rest.split_once(')')?.0;

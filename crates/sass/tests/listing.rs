@@ -6,7 +6,7 @@ use model::{EntryCode, InstructionKind as Kind, Mix, Width};
 use proptest::prelude::*;
 use sass::{Listing, entry};
 
-/// As nvdisasm 13.5 writes it: a loop in a loop, a function that is called, and what follows the end.
+/// Code as nvdisasm 13.5 writes it: a loop in a loop, a function that is called, and text behind the end.
 const TEXT: &str = r#"
 	.target	sm_90
 //--------------------- .text.k --------------------------
@@ -183,7 +183,7 @@ proptest! {
         }
     }
 
-    /// No instruction is lost or counted twice: as many as there are, but for those that do nothing.
+    /// No instruction is lost or counted twice. The sum is the number of instructions without those that do nothing.
     #[test]
     fn every_instruction_is_counted_once(lines in proptest::collection::vec(piece(), 0..80)) {
         let text = format!("\t.section\t.text.k,\"ax\"\n{}\n{TEXT}", lines.join("\n"));

@@ -9,7 +9,7 @@ use smartcore::linalg::basic::matrix::DenseMatrix;
 
 const TREES: u64 = 30;
 
-/// Learns `targets` from `rows` and predicts those of `others`. All rows have the same width.
+/// Learns `targets` from `rows` and predicts the targets of `others`. All rows have the same width.
 pub(crate) fn predict(
     rows: &Vec<Vec<f64>>,
     targets: &Vec<f64>,

@@ -50,7 +50,7 @@ impl Gaussian {
         }
     }
 
-    /// Learns from rows with their targets and predicts those of `others`. Returns `None` if the numbers allow no
+    /// Learns from rows with their targets and predicts the targets of `others`. Returns `None` if the numbers allow no
     /// answer.
     pub fn predict(
         &mut self,

@@ -98,7 +98,8 @@ fn search(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Each valid configuration once and none else, whatever the outcomes are, and however many are asked for at a time.
+    /// Each valid configuration comes once, and no other one does, whatever the outcomes are and however many are asked
+    /// for at a time.
     #[test]
     fn a_space_is_exhausted_without_repetition(
         space in spaces(), seed: u64, ahead in 1usize..9, fail_all: bool,
@@ -202,7 +203,7 @@ fn nothing_is_learned_from_noise() {
     assert!(elite > 400, "elite {elite}");
 }
 
-/// The first questions of each strategy. A change here changes every recorded search.
+/// These are the first questions of each strategy. A change here changes every recorded search.
 #[test]
 fn questions_stay_the_same() {
     let (space, costs) = bowl();

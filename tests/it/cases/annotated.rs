@@ -30,10 +30,10 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// A kind, and the lines that it is about.
+/// A kind of finding, with the lines that it is about.
 type Found = (String, BTreeSet<u32>);
 
-/// What a kernel asks that says nothing else.
+/// The keys of a kernel whose file does not set them.
 const DEFAULTS: &str = r#"{
   "seeds": 2,
   "tensors": {"x": {"type": "f32", "shape": [256]}, "y": {"role": "out", "type": "f32", "shape": [256]}},
@@ -50,7 +50,7 @@ pub fn find() -> Vec<PathBuf> {
     })
 }
 
-/// Simulates a file, and returns where it is not as annotated.
+/// Simulates a file, and returns how it differs from its annotations.
 pub fn hold(file: &Path) -> Result<(), String> {
     let name = name_of(file);
     let text = std::fs::read_to_string(file).unwrap();
@@ -191,7 +191,7 @@ impl Source {
 }
 
 impl Kernel {
-    /// Returns what is not as annotated.
+    /// Returns the differences from the annotations, if there are any.
     fn problem(&self, found: &BTreeSet<Found>, broken: &[String]) -> Option<String> {
         let as_annotated = *found == self.expected && broken.is_empty() == self.passes;
         let codes_hold = self.codes.as_ref().is_none_or(|codes| codes == broken);
@@ -244,7 +244,7 @@ fn found(record: &Path, source: &str) -> BTreeMap<String, BTreeSet<Found>> {
     found
 }
 
-/// Returns one of this kind for each of the file's lines that a text names, or one without a line.
+/// Returns a finding of this kind for each of the file's lines that a text names, or one without a line.
 fn named(kind: &str, text: &str) -> Vec<Found> {
     let lines_by = |pattern: &str| -> Vec<BTreeSet<u32>> {
         regex::Regex::new(pattern)
@@ -274,7 +274,7 @@ fn lines_of(fault: &Fault, source: &str) -> BTreeSet<u32> {
     }
 }
 
-/// Returns the line in the case's own file: that of the call, where a place is in a function of a header.
+/// Returns the line in the case's own file. If the place is in a function of a header, that is the line of the call.
 fn line_of(place: &Place, source: &str) -> Option<u32> {
     let line = place.line.as_ref()?;
     if line.file == source {
@@ -285,7 +285,7 @@ fn line_of(place: &Place, source: &str) -> Option<u32> {
     digits.parse().ok()
 }
 
-/// What an annotation asks for and what is found have to be the same, in both directions.
+/// A requested finding must be found, and a finding must be requested.
 #[test]
 fn a_kernel_that_is_not_as_annotated_is_a_problem() {
     let text = "extern \"C\" __global__ void k() {\n  s = 1; // = stored\n  s; // ~ shared_race with stored\n}";

@@ -65,7 +65,7 @@ use std::sync::OnceLock;
 use system::process::confine::{self, Support};
 use tempfile::TempDir;
 
-/// A directory, and the changes of its base.
+/// A directory of cases, with the changes of its base.
 pub struct Case {
     dir: PathBuf,
     start: Option<String>,
@@ -80,7 +80,7 @@ pub struct Case {
 
 struct Change {
     name: String,
-    /// Applied after `head/`, which belongs to the change of `expect` alone.
+    /// The patch that is applied after `head/`, which belongs to the change of `expect` alone.
     patch: PathBuf,
     has_head: bool,
     removed: Vec<String>,
@@ -98,22 +98,22 @@ enum Need {
     NoCuda,
 }
 
-/// The repository and what is beside it, before any change.
+/// The repository and the files next to it, before any change.
 struct Base {
     around: TempDir,
     cache: Option<TempDir>,
 }
 
-/// A command, and how it has to end.
+/// A command, with the way in which it must end.
 struct Step {
     program: Program,
-    /// All that stands after the name of the program.
+    /// The command line behind the name of the program.
     command: String,
     code: i32,
     broken: Vec<String>,
     says: Vec<String>,
     lacks: Vec<String>,
-    /// The lines on standard error, where nothing else may be printed.
+    /// The exact lines on standard error, if they are given.
     prints: Vec<String>,
 }
 
@@ -131,7 +131,7 @@ pub fn find() -> Vec<Case> {
         .collect()
 }
 
-/// Tries all changes that `GATEKEEPER_CASES` asks for, of those cases that need a GPU or of the others.
+/// Tries all changes that `GATEKEEPER_CASES` selects, either of the cases that need a GPU or of the others.
 pub fn hold(cases: &[Case], needs_gpu: bool) {
     let changes: Vec<(&Case, &Change)> = cases
         .iter()
@@ -197,7 +197,7 @@ impl Case {
         case
     }
 
-    /// Makes the change, runs its commands, and returns what is not as it has to be.
+    /// Makes the change, runs its commands, and returns what is not as expected.
     fn hold(&self, change: &Change) -> Result<(), String> {
         let base = self.base.get_or_init(|| self.make_base());
         let base = base.as_ref().map_err(Clone::clone)?;
@@ -302,7 +302,7 @@ impl Need {
         }
     }
 
-    /// Returns true unless this system lacks it.
+    /// Returns true unless this system lacks what the case needs.
     fn is_met(&self) -> bool {
         match self {
             Self::HiddenFiles => Support::detect().files,
@@ -407,7 +407,7 @@ impl Step {
         texts.push(text.to_owned());
     }
 
-    /// Returns the script for bash. Variables and a directory stand before the name of gatekeeper.
+    /// Returns the script for bash. Variables and a change of directory come before the name of gatekeeper.
     fn script(&self) -> String {
         if self.program == Program::Bash {
             let steps = super::directory().join("steps.sh");
@@ -453,7 +453,7 @@ impl Step {
             .output()
             .unwrap();
         let mut problems = Vec::new();
-        // A run that judges nothing leaves no report, and an older one says nothing of it.
+        // A run that judges nothing leaves no report, and an older report says nothing about it.
         let mut broken = Vec::new();
         let mut reported = String::new();
         if self.program == Program::Gatekeeper && report.exists() && written() != before {
@@ -499,7 +499,7 @@ impl Step {
     }
 }
 
-/// Returns true if a text has these parts, in their order.
+/// Returns true if a text contains these parts in their order.
 fn has(text: &str, parts: &str) -> bool {
     parts
         .split(" ... ")

@@ -1,5 +1,5 @@
-//! How end-to-end tests start the real binary. Each test has directories of its own; only the build cache
-//! is shared, because it is addressed by content.
+//! Starts the real binary for end-to-end tests. Each test has directories of its own. Only the build cache is shared,
+//! because it is addressed by content.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(clippy::unwrap_used)]
@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::{Mutex, PoisonError};
 
-/// The binary under test. `GATEKEEPER_BIN` replaces it where the tests run on another machine than the one
-/// that built them.
+/// Returns a call of the binary under test. `GATEKEEPER_BIN` replaces it if the tests run on another machine than the
+/// one that built them.
 pub fn gatekeeper() -> Command {
     Command::new(binary())
 }
@@ -24,7 +24,7 @@ pub fn binary() -> PathBuf {
     )
 }
 
-/// A cache with the compiler, and nothing else yet. `prefix`: how its name begins.
+/// Makes a cache that has the compiler and nothing else. Its name begins with `prefix`.
 pub fn fresh_cache(prefix: &str) -> tempfile::TempDir {
     build::toolchain::testing::toolchain();
     let toolchains = system::cache::Cache::open()
@@ -36,13 +36,13 @@ pub fn fresh_cache(prefix: &str) -> tempfile::TempDir {
     cache
 }
 
-/// The repository.
+/// Returns the root of the repository.
 pub fn root() -> PathBuf {
     std::env::var_os("GATEKEEPER_ROOT")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from)
 }
 
-/// A copy of a directory of the repository, to be changed by a test.
+/// Copies a directory of the repository, so that a test can change it.
 pub fn copy_of(relative: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     copy(&root().join(relative), dir.path());
@@ -66,7 +66,7 @@ pub fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Replaces `old`, which has to be there, in a file.
+/// Replaces `old` in a file. Panics if the file does not contain it.
 pub fn edit(file: &Path, old: &str, new: &str) {
     let text = std::fs::read_to_string(file).unwrap();
     assert!(
@@ -85,17 +85,17 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The project that tests break one thing of.
+/// Makes the project in which tests break one thing.
 pub fn project() -> tempfile::TempDir {
     copy_of("tests/fixtures/project")
 }
 
-/// The complete report that a run leaves behind.
+/// Returns the complete report that a run wrote.
 pub fn report(dir: &Path) -> String {
     std::fs::read_to_string(dir.join("gatekeeper-out/report.json")).unwrap()
 }
 
-/// Whether this machine has an NVIDIA device, by the nodes of its driver.
+/// Returns true if this machine has an NVIDIA device, according to the nodes of its driver.
 pub fn has_gpu() -> bool {
     ["/dev/nvidia0", "/dev/dxg"]
         .iter()
@@ -116,7 +116,7 @@ pub fn run(dir: &Path, args: &[&str], code: i32) -> Output {
     output
 }
 
-/// The file that `run` writes, relative to where it ran.
+/// The path of the record that `run` writes, relative to the directory of the run.
 pub const RECORD: &str = "gatekeeper-out/record.json";
 
 /// Stores a record as `run` does, and returns its path.
@@ -126,7 +126,8 @@ pub fn write_record(dir: &Path, name: &str, record: &Record) -> String {
     path.display().to_string()
 }
 
-/// A project after a run without a GPU: a copy of the one that ran, which is the same for all tests with these filters.
+/// Returns a project after a run without a GPU. It is a copy of the project that ran, which is shared by all tests with
+/// these filters.
 pub fn after_a_run(filters: &[&'static str]) -> tempfile::TempDir {
     static RAN: Mutex<BTreeMap<Vec<&str>, tempfile::TempDir>> = Mutex::new(BTreeMap::new());
     let mut all = RAN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,14 +145,14 @@ pub fn after_a_run(filters: &[&'static str]) -> tempfile::TempDir {
     project
 }
 
-/// Exit code 2, and this on stderr.
+/// Requires exit code 2, and this text on stderr.
 pub fn refused(dir: &Path, args: &[&str], says: &str) {
     let output = run(dir, args, 2);
     assert_eq!(stderr(&output), says, "{args:?}");
     assert_eq!(stdout(&output), "", "{args:?}");
 }
 
-/// Runs git in `dir`, under a name of its own.
+/// Runs git in `dir`, as a user with a name of its own.
 pub fn git(dir: &Path, args: &[&str]) {
     let mut git = std::process::Command::new("git");
     git.arg("-C").arg(dir);
@@ -171,7 +172,7 @@ pub fn commit_all(dir: &Path) {
     git(dir, &message);
 }
 
-/// Tries all rows on all cores; the failure has every problem.
+/// Tries all rows on all cores, and reports the problems of all of them at once.
 pub fn try_each<'a, Row: Sync + 'a>(
     rows: impl Iterator<Item = &'a Row> + Send,
     try_one: impl Fn(&'a Row) -> Result<(), String> + Sync,
@@ -197,8 +198,8 @@ pub fn try_each<'a, Row: Sync + 'a>(
     assert!(problems.is_empty(), "{}", problems.join("\n\n"));
 }
 
-/// Returns the codes of the verdicts that keep the last run from exit code 0, each once and sorted: of one kernel, or
-/// of all.
+/// Returns the codes of the verdicts that keep the last run from exit code 0, for one kernel or for all. Each occurs
+/// once, and they are sorted.
 pub fn broken_codes(dir: &Path, kernel: Option<&str>) -> Vec<String> {
     let report: serde_json::Value = serde_json::from_str(&report(dir)).unwrap();
     let verdicts = report["verdicts"].as_array().unwrap();
@@ -228,7 +229,7 @@ pub fn is_judged_alike(dir: &Path, code: Option<i32>) -> bool {
     again.status.code() == code && stdout(&again) == report(dir)
 }
 
-/// Runs in the simulator; what it found is judged again from its record, to the same bytes.
+/// Runs in the simulator, and requires that the record is judged again to the same bytes.
 pub fn simulate(dir: &Path, args: &[&str], code: i32) -> String {
     let mut all = vec!["run", "--provision", "--device", "sim"];
     all.extend(args);
@@ -238,7 +239,7 @@ pub fn simulate(dir: &Path, args: &[&str], code: i32) -> String {
     said
 }
 
-/// Gate and message of what failed.
+/// Returns the gate and the message of each verdict that failed.
 pub fn failed(dir: &Path) -> Vec<(String, String)> {
     let report: serde_json::Value = serde_json::from_str(&report(dir)).unwrap();
     let verdicts = report["verdicts"].as_array().unwrap();
@@ -250,12 +251,13 @@ pub fn failed(dir: &Path) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Gates of what failed.
+/// Returns the gates of the verdicts that failed.
 pub fn gates_that_failed(dir: &Path) -> Vec<String> {
     failed(dir).into_iter().map(|(gate, _)| gate).collect()
 }
 
-/// Kernels that copy `x` to `y`, four blocks of 64 threads. Each has the index `i` and its value `v`.
+/// Makes a project with kernels that copy `x` to `y`, with four blocks of 64 threads. Each kernel has the index `i` and
+/// its value `v`.
 pub fn copies(kernels: &[(&str, &str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let mut source = "#include <cstdint>\n".to_owned();
@@ -277,7 +279,7 @@ pub fn copies(kernels: &[(&str, &str, &str)]) -> tempfile::TempDir {
     dir
 }
 
-/// Outcome, code and message of a gate of a kernel.
+/// Returns the outcome, the code and the message of a gate of a kernel.
 pub fn verdict(dir: &Path, kernel: &str, gate: &str) -> (String, String, String) {
     let report: serde_json::Value = serde_json::from_str(&report(dir)).unwrap();
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();

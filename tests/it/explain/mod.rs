@@ -38,16 +38,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 
-/// The comment behind the line that is the cause.
+/// The comment that marks the line of the cause.
 const MARKER: &str = "// <- cause";
 
-/// A file of `tests/cases/explain`.
+/// One regression: a file of `tests/cases/explain`.
 struct Row {
     name: String,
     patch: PathBuf,
-    /// A unit of gates.yaml: `kernel/variant`.
+    /// The unit of gates.yaml, written as `kernel/variant`.
     unit: String,
-    /// Whether the patch marks a line as the cause.
+    /// True if the patch marks a line as the cause.
     has_marker: bool,
     label: Label,
 }
@@ -67,20 +67,20 @@ struct Regression {
 /// The evidence in which a cause can be seen.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Needs {
-    /// Machine code, what PTXAS says of it, and the launch.
+    /// The machine code, PTXAS's report on it, and the launch.
     Code,
-    /// The simulator's counters.
+    /// The counters that the simulator counts.
     Simulator,
-    /// Counters of a GPU.
+    /// The counters that a GPU counts.
     Profile,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reached {
-    /// The class, and the line within three.
+    /// The class is right, and the line is at most three lines away.
     Cause,
     ClassAlone,
-    /// Another class.
+    /// The class is not the expected one.
     Other(CauseClass),
 }
 
@@ -113,23 +113,23 @@ fn class_named(name: &str) -> CauseClass {
         .unwrap_or_else(|| panic!("no class {name}"))
 }
 
-/// Head of a pair, run in the simulator against its base, and explained.
+/// The head of a pair, which was run in the simulator against its base, and explained.
 struct Made {
     record: Record,
     report: Value,
     explained: Explained,
 }
 
-/// The named causes, and those that should be.
+/// The causes that were named, and those that should have been.
 struct Explained {
-    /// The marked line of head.
+    /// The line of head that the patch marks.
     marked: Option<Line>,
     causes: Vec<First>,
 }
 
 type Line = (String, i64);
 
-/// A cause: its class and its first line.
+/// The class of a cause, with its first line.
 #[derive(Debug, PartialEq)]
 struct First {
     class: String,
@@ -217,7 +217,7 @@ impl Row {
             &case,
         ];
         let output = gatekeeper().current_dir(path).args(args).output().unwrap();
-        // Counters and resources that got worse fail, or are in doubt, and that is what the rows are for.
+        // Counters and resources that got worse fail, or are in doubt, and the rows are made for that.
         if !matches!(output.status.code(), Some(0 | 1 | 3)) {
             return Err(format!(
                 "{}\n{}{}",
@@ -266,7 +266,8 @@ fn causes(dir: &Path, args: &[&str]) -> Vec<First> {
 }
 
 impl Made {
-    /// The evidence of head and of the base on the first case: head's, and the base's where it was asked for.
+    /// Returns the evidence of head and of the base on the first case. The base has its own only where it was
+    /// requested.
     fn sides(&self) -> (Side<'_>, Side<'_>) {
         let (mut head, mut base) = (Side::default(), Side::default());
         for piece in &self.record.evidence {
@@ -278,7 +279,7 @@ impl Made {
         (head, base)
     }
 
-    /// Why a side is not right: what it errs by, and what the simulator found.
+    /// Returns why a side is not correct: its errors, and the simulator's findings.
     fn wrong(&self) -> Vec<String> {
         let verdicts = self.report["verdicts"].as_array().unwrap();
         let named = |gate: &str| {
@@ -319,7 +320,7 @@ impl Made {
     }
 }
 
-/// The observations of one side, and of its one case.
+/// The observations of one side, and the observations of its one case.
 #[derive(Default)]
 struct Side<'a> {
     build: Option<&'a BuildFacts>,
@@ -338,7 +339,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// All rows, made once for the tests here: by name, with what came of it.
+/// Returns all rows with their results, by name. They are made only once for all tests of this module.
 fn all() -> &'static BTreeMap<&'static str, Result<Made, String>> {
     static ALL: OnceLock<BTreeMap<&'static str, Result<Made, String>>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -348,7 +349,7 @@ fn all() -> &'static BTreeMap<&'static str, Result<Made, String>> {
     })
 }
 
-/// The result of `work` for each row that `GATEKEEPER_ROWS` asks for, on all cores.
+/// Returns the result of `work` for each row that `GATEKEEPER_ROWS` selects, computed on all cores.
 fn each_wanted<T: Send>(
     rows: impl Iterator<Item = &'static Row> + Send,
     work: impl Fn(&'static Row) -> T + Sync,
@@ -375,8 +376,8 @@ fn each_wanted<T: Send>(
     made.into_inner().unwrap()
 }
 
-/// A regression is slow and not wrong; what changes a launch alone leaves the machine code as it is, and nothing
-/// else does.
+/// A regression is slow and not wrong. A change of the launch alone leaves the machine code as it is, and no other
+/// change does.
 #[test]
 fn rows_are_right_on_both_sides_and_their_code_differs_as_they_say() {
     let same_code: BTreeMap<&str, bool> = rows()
@@ -408,7 +409,7 @@ fn rows_are_right_on_both_sides_and_their_code_differs_as_they_say() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// How far from the marked line the line of a cause may be.
+/// The greatest distance in lines between a cause and the marked line.
 const NEAR: i64 = 3;
 
 fn reached(row: &Row, regression: &Regression, explained: &Explained) -> Reached {
@@ -437,8 +438,8 @@ fn reached(row: &Row, regression: &Regression, explained: &Explained) -> Reached
     }
 }
 
-/// The score: what is named first for each regression, exactly as it is reached. A row that gets better or worse is
-/// edited.
+/// This is the score: what is named first for each regression, exactly as it is reached. A row that gets better or
+/// worse is edited.
 #[test]
 fn the_first_cause_of_each_regression() {
     let wrong: Vec<String> = regressions()
@@ -456,7 +457,7 @@ fn the_first_cause_of_each_regression() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A cause that only a profile can know is said to be unknown, and no other cause is named for it.
+/// A cause that only a profile can show is reported as unknown, and no other cause is named for it.
 #[test]
 fn causes_that_need_a_profile_are_not_guessed() {
     for (row, _) in regressions().filter(|(_, regression)| regression.needs == Needs::Profile) {
@@ -469,7 +470,7 @@ fn causes_that_need_a_profile_are_not_guessed() {
     }
 }
 
-/// Nothing is said to be slower where nothing is. Changes are listed.
+/// If nothing is slower, nothing is reported as slower. Changes are listed.
 #[test]
 fn names_no_cause_if_nothing_is_slower() {
     let wrong: Vec<String> = rows()
@@ -498,7 +499,7 @@ fn names_no_cause_if_nothing_is_slower() {
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
 fn the_first_cause_of_each_regression_on_a_gpu() {
     let mut rows: Vec<(&Row, &Regression)> = regressions().collect();
-    // The longest rows go first.
+    // The longest rows are started first.
     rows.sort_by_key(|(_, regression)| regression.needs == Needs::Code);
     let problems = each_wanted(rows.into_iter().map(|(row, _)| row), |row| {
         let Label::Regression(regression) = &row.label else {
@@ -523,7 +524,7 @@ fn the_first_cause_of_each_regression_on_a_gpu() {
             made.causes
         );
         let is_as_good = match regression.needs {
-            // Which line makes others miss, no counter knows.
+            // No counter tells which line makes others miss.
             Needs::Profile => matches!(reached, Reached::Cause | Reached::ClassAlone),
             Needs::Code | Needs::Simulator => {
                 reached == Reached::Cause || reached == regression.reached
@@ -535,7 +536,7 @@ fn the_first_cause_of_each_regression_on_a_gpu() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// Time of head over that of base, timed in the same processes, and the causes.
+/// Returns the ratio of head's time to the base's, taken in the same processes, and the causes.
 fn on_a_gpu(row: &Row, needs: Needs) -> Result<(f64, Explained), String> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path();

@@ -1,4 +1,4 @@
-//! Building fixtures, cases that call them, and what a right answer looks like.
+//! Builds fixtures, and makes cases that call them and the correct answers.
 
 use build::Artifact;
 use model::{
@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 
 pub const N: usize = 200;
 
-/// The machine that has a GPU need not be the one that built this.
+/// Returns the program. The machine that has a GPU need not be the one that built this.
 pub fn gatekeeper() -> PathBuf {
     std::env::var_os("GATEKEEPER_BIN")
         .map_or_else(|| env!("CARGO_BIN_EXE_gatekeeper").into(), PathBuf::from)
@@ -44,7 +44,7 @@ pub fn nvcc(source: &str, flags: &[&str], output: &str) -> PathBuf {
     output
 }
 
-/// Built once: this holds the lock while nvcc runs.
+/// The machine code of the fixtures. It is built once, under the lock of this value.
 pub static CUBIN: LazyLock<PathBuf> =
     LazyLock::new(|| nvcc("entries.cu", &["-cubin"], "entries.cubin"));
 pub static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -64,7 +64,7 @@ pub fn entry(symbol: &str) -> Artifact {
     }
 }
 
-/// Several entries, one for each step.
+/// Returns an artifact with several entries, one for each step.
 pub fn sequence(symbols: &[&str]) -> Artifact {
     let named = |symbol: &&str| (symbol.to_string(), symbol.to_string());
     match entry("") {
@@ -143,7 +143,7 @@ pub fn case(variant: &str) -> Case {
     }
 }
 
-/// `once`, whose scratch has to be zero before every launch; it is poisoned where `fill` is `None`.
+/// Returns the case `once`, whose scratch must be zero before every launch. It is poisoned if `fill` is `None`.
 pub fn once(fill: Option<Fill>) -> Case {
     let mut case = case("once");
     case.tensors.push(Tensor {
@@ -164,7 +164,7 @@ pub fn launcher_case(variant: &str) -> Case {
     case
 }
 
-/// Against `right`, which doubles.
+/// Checks a case against `right`, which doubles its input.
 pub fn check(crew: &mut Crew, case: Case, artifact: Artifact) -> CheckAnswer {
     crew.check(CheckJob {
         case,

@@ -1,4 +1,4 @@
-//! Mistakes of kernels, and that the run goes on after them.
+//! Tests mistakes of kernels, and that the run goes on after them.
 
 use super::bench::*;
 use model::FaultKind;
@@ -46,7 +46,7 @@ fn an_endless_kernel_is_killed_at_its_deadline() {
     assert_goes_on(&mut crew);
 }
 
-/// Not a test: what `a_worker_ends_with_its_parent` kills.
+/// This is not a test, but the process that `a_worker_ends_with_its_parent` kills.
 #[test]
 #[ignore = "a process of another test"]
 fn parent_of_an_endless_kernel() {
@@ -77,7 +77,7 @@ fn a_worker_ends_with_its_parent() {
         assert!(Instant::now() < until, "no worker was started");
         std::thread::sleep(Duration::from_millis(50));
     };
-    // Into the endless kernel.
+    // By then it is in the endless kernel.
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(worker_of(parent.id()), Some(worker));
     parent.kill().unwrap();
@@ -93,7 +93,7 @@ fn a_worker_ends_with_its_parent() {
     assert_goes_on(&mut crew());
 }
 
-/// Its keeper's child.
+/// Returns the worker of a process, which is the child of its keeper.
 fn worker_of(parent: u32) -> Option<u32> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let read = |process: u32, name: &str| {

@@ -1,4 +1,4 @@
-//! Launches that leave something in variables of the module, and whether the next launch is right on it.
+//! Tests launches that leave something in variables of the module, and whether the next launch is correct with it.
 
 use super::bench::*;
 use build::FilledConstant;
@@ -51,7 +51,7 @@ fn right_in_every_launch_passes_with_any_kept_state() {
             assert_eq!(kept.differs, None);
         }
     }
-    // Launches that differ by luck are told as that.
+    // A difference between launches that depends on chance is reported as such.
     let facts = got(check_entry(&mut crew(), "differs"));
     assert!(facts.differs.is_some() && facts.kept.is_none());
 }

@@ -1,4 +1,5 @@
-//! Host code of users: what it launches is read back, what it does wrong is its own.
+//! Tests launchers, which are host code of users. What they launch is read back, and what they do wrong is their own
+//! fault.
 
 use super::bench::*;
 use model::{FaultKind, Seen, Unsupported};
@@ -65,7 +66,7 @@ fn launchers_go_wrong_in_their_own_ways() {
         "{}",
         missing.message
     );
-    // One that looked at the device, and one for launchers, which is confined.
+    // One worker looked at the device, and a confined one runs launchers.
     assert_eq!(crew.costs().workers, 2);
 
     let exits = fault(check(&mut crew, launcher_case("exits"), launcher("exits")));

@@ -25,7 +25,7 @@ use run::device::DeviceChoice;
 use run::worker::{CheckJob, Crew, ExpectedOutput};
 use system::cache::Cache;
 
-/// The one that runs everywhere: no device is `NotRun`, and never a fault or a device.
+/// This test runs everywhere. Without a device, the answer is `NotRun`, and never a fault or a device.
 #[test]
 fn a_worker_of_this_executable_says_whether_there_is_a_device() {
     let there = ["/dev/nvidia0", "/dev/dxg"]
@@ -145,7 +145,7 @@ fn shared_memory_clusters_structs_and_in_out_tensors() {
 
     assert_right(&got(check(&mut crew, once(Some(ZEROS)), entry("once"))));
 
-    // Restored before each launch, or eight doublings would differ.
+    // The input is restored before each launch, or eight doublings would differ.
     let mut in_place = case("in_place");
     in_place.tensors = vec![tensor("y", Role::Inout)];
     in_place.steps[0].args = vec![pointer("y"), int(N as i64)];

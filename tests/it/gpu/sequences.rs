@@ -1,11 +1,11 @@
-//! Several kernels as one operation, and constants that the host fills.
+//! Tests several kernels as one operation, and constants that the host fills.
 
 use super::bench::*;
 use super::times::{dial, time};
 use build::{Artifact, FilledConstant};
 use model::{Case, FaultKind, Fill, MemoryStep, Mode, Num, Role, Step, Tensor};
 
-/// `y = 2 x` by way of working memory.
+/// Returns a case that computes `y = 2 x` through working memory.
 fn by_way_of_scratch() -> Case {
     let mut case = case("sequence");
     let middle = tensor("middle", Role::Scratch);
@@ -45,13 +45,13 @@ fn steps_run_in_their_order_over_the_same_tensors() {
         .collect();
     assert_eq!(described, [("right", 1), ("copies", 2)]);
 
-    // The other way round y is a copy of what no step has written yet: of the poison that y held itself.
+    // In the other order, y is a copy of what no step has written yet, which is the poison that y held itself.
     let mut swapped = by_way_of_scratch();
     swapped.steps.reverse();
     let facts = got(check(&mut crew, swapped, sequence(&["copies", "right"])));
     assert_eq!(facts.unwritten, N as u64);
 
-    // A copy in the place of the second kernel, and a memset behind it: in their order, on the stream of the kernel.
+    // A copy replaces the second kernel, and a memset follows it. They run in their order, on the stream of the kernel.
     let mut copied = by_way_of_scratch();
     copied.steps.truncate(1);
     copied.steps[0].after = vec![MemoryStep::Copy {
@@ -66,13 +66,13 @@ fn steps_run_in_their_order_over_the_same_tensors() {
     let wiped = got(check(&mut crew, copied.clone(), sequence(&["right"])));
     assert_eq!(wiped.unwritten, 0);
     assert!(wiped.error.max_err.0 > 0.0);
-    // Before the kernel it is overwritten.
+    // A memset before the kernel is overwritten.
     let work = std::mem::take(&mut copied.steps[0].after);
     copied.steps[0].after = work[..1].to_vec();
     copied.steps[0].before = work[1..].to_vec();
     assert_right(&got(check(&mut crew, copied, sequence(&["right"]))));
 
-    // Each of two steps that are one function has its own dynamic shared memory, whichever is larger.
+    // Each of two steps with the same function has its own dynamic shared memory, whichever is larger.
     for sizes in [[100 << 10, 60 << 10], [60 << 10, 100 << 10]] {
         let mut staged = case("stages");
         staged.steps.push(staged.steps[0].clone());
@@ -86,7 +86,7 @@ fn steps_run_in_their_order_over_the_same_tensors() {
         )));
     }
 
-    // A fault of a later step is one of the case.
+    // A fault of a later step is a fault of the case.
     let mut faulty = case("sequence");
     faulty.steps.push(faulty.steps[0].clone());
     let fault = fault(check(&mut crew, faulty, sequence(&["right", "far_out"])));
@@ -94,7 +94,7 @@ fn steps_run_in_their_order_over_the_same_tensors() {
     assert_goes_on(&mut crew);
 }
 
-/// Two steps of the same work take twice as long as one.
+/// Two steps with the same work take twice as long as one.
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
 fn a_sequence_is_timed_as_one() {
@@ -112,7 +112,7 @@ fn a_sequence_is_timed_as_one() {
     }
 }
 
-/// `BY` holds 2 of the tensor `by`, which no argument passes.
+/// Returns a case in which `BY` holds 2 of the tensor `by`, which no argument passes.
 fn filled(elements: usize) -> (Case, Artifact) {
     let mut case = case("by_constant");
     let mut by = tensor("by", Role::In);
@@ -146,7 +146,7 @@ fn a_constant_holds_its_tensor() {
         "{}",
         refused.message
     );
-    // Without being filled it is zero.
+    // The constant is zero if it is not filled.
     let facts = got(check_entry(&mut crew, "by_constant"));
     assert!(facts.error.max_err.0 > 0.0, "{facts:?}");
 }

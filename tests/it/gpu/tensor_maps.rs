@@ -1,10 +1,11 @@
-//! Boxes that TMA copies by maps that gatekeeper makes: each place of the swizzled box in shared memory, and the
-//! values for elements outside of the tensor.
+//! Tests boxes that TMA copies by gatekeeper's maps: each place of the swizzled box in shared memory, and the values
+//! for elements outside the tensor.
 
 use super::textures::{floats, outputs};
 use std::fmt::Write;
 
-/// Writes each box as it lies in shared memory; NaN as -1, because an output that is no number is refused.
+/// Kernels that write each box as it is in shared memory. NaN is written as -1, because an output that is not a number
+/// is refused.
 const SOURCE: &str = r#"
 #include <cuda.h>
 extern "C" __global__ void copy(const __grid_constant__ CUtensorMap map, float* out, int first_row) {
@@ -32,7 +33,7 @@ extern "C" __global__ void copy(const __grid_constant__ CUtensorMap map, float* 
 const HEADS: usize = 2;
 const ROWS: usize = 5;
 const WIDTH: usize = 40;
-/// The box begins two rows before the tensor.
+/// The number of rows of the box, which begins two rows before the tensor.
 const BOX_ROWS: usize = 8;
 const FIRST_ROW: i64 = -2;
 const BLOCKS: usize = 2;
@@ -40,7 +41,7 @@ const BLOCKS: usize = 2;
 struct Kernel {
     name: &'static str,
     columns: usize,
-    /// Bytes; 0 without one.
+    /// The width of the swizzle in bytes, or 0 without one.
     swizzle: usize,
     step: usize,
     fills_nan: bool,
@@ -113,7 +114,8 @@ fn gates() -> String {
     text
 }
 
-/// PTX ISA, "Swizzling Modes": chunks of 16 bytes change places by the number of their 128 bytes.
+/// Returns the place of a byte in a swizzled box. PTX ISA, "Swizzling Modes": chunks of 16 bytes change places by the
+/// number of their 128 bytes.
 fn swizzled(byte: usize, width: usize) -> usize {
     let chunks = (width / 16).max(1);
     byte ^ (byte / 128 % chunks * 16)

@@ -1,8 +1,8 @@
-//! Textures and surfaces in the simulator and on a GPU, bit for bit: one gates.yaml, two devices, and what the
-//! kernels wrote compared from the files of `--dump`.
+//! Compares textures and surfaces in the simulator and on a GPU, bit for bit: one gates.yaml runs on two devices, and
+//! the outputs are compared from the files of `--dump`.
 //!
-//! Weights are exact in the first sweep, so that only addressing and weights can differ. The second has coordinates
-//! between the steps of the weights, and values whose sums have to be rounded: the guide leaves both open
+//! Weights are exact in the first sweep, so that only addressing and weights can differ. The second sweep has
+//! coordinates between the steps of the weights, and values whose sums must be rounded. The guide leaves both open
 //! (docs/simulator.md has what an H200 does).
 
 use super::bench::gatekeeper;
@@ -11,7 +11,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// `at` counts steps of `scale`; coarse where three weights have to fit into a float.
+/// Kernels that read images. `at` counts steps of `scale`, which are coarse where three weights have to fit into a
+/// float.
 const SOURCE: &str = r#"
 #define KERNEL(name, fetch) extern "C" __global__ void name(cudaTextureObject_t t, const int* at, float* out, int n, float scale, int keep) { \
     int i = blockIdx.x * blockDim.x + threadIdx.x; \
@@ -43,9 +44,9 @@ extern "C" __global__ void surfaces(cudaSurfaceObject_t from, cudaSurfaceObject_
 
 #[derive(Clone, Copy, PartialEq)]
 enum Sweep {
-    /// Steps of 1/256 of a texel, small whole values.
+    /// Coordinates are steps of 1/256 of a texel, and values are small and whole.
     Exact,
-    /// Steps of 1/2048, any values.
+    /// Coordinates are steps of 1/2048, and values are arbitrary.
     Between,
 }
 
@@ -56,7 +57,7 @@ struct Kernel {
     elem: &'static str,
     more: &'static str,
     filters: &'static [&'static str],
-    /// Steps of a coordinate that are kept.
+    /// The number of steps of a coordinate that are kept.
     keep: i32,
 }
 
@@ -147,14 +148,14 @@ const MODES: [(&str, bool); 6] = [
     ("mirror", true),
 ];
 
-/// Five kernels with both filters and three with one, in each mode, and two more.
+/// The number of cases: five kernels with both filters and three with one, in each mode, and two more.
 const CASES: usize = 13 * MODES.len() + 2;
 
 fn gates(sweep: Sweep) -> String {
     let mut text = "version: 1\narchitectures: [native]\nkernels:\n".to_owned();
     let steps = if sweep == Sweep::Exact { 256.0 } else { 2048.0 };
     let mut kernel = |name: &str, entry: &str, tensors: &str, args: &str| {
-        // Files of `--dump` have the name of the tensor alone.
+        // Files of `--dump` are named after the tensor alone.
         let (tensors, args) = (
             tensors.replace(" out:", &format!(" {name}_out:")),
             args.replace("tensor: out}", &format!("tensor: {name}_out}}")),
@@ -229,7 +230,7 @@ fn project(sweep: Sweep, architecture: &str) -> tempfile::TempDir {
     dir
 }
 
-/// The outputs that every case wrote on a device, by file name.
+/// Returns the outputs that every case wrote on a device, by file name.
 pub fn outputs(dir: &Path, device: &str) -> BTreeMap<PathBuf, Vec<u8>> {
     let dump = dir.join(device);
     let output = Command::new(gatekeeper())
@@ -250,7 +251,7 @@ pub fn outputs(dir: &Path, device: &str) -> BTreeMap<PathBuf, Vec<u8>> {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
-    // Nothing says what is right: that is inconclusive. A fault or a finding would be 1.
+    // Without a reference the run is inconclusive. A fault or a finding would give exit code 1.
     assert_eq!(output.status.code(), Some(3), "{device}: {said}{errors}");
     let (mut found, mut open) = (BTreeMap::new(), vec![dump.clone()]);
     while let Some(at) = open.pop() {
@@ -274,7 +275,7 @@ pub fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(4).map(float).collect()
 }
 
-/// Runs a sweep on both devices; all that differs is printed by case, then one assertion says whether any does.
+/// Runs a sweep on both devices, prints all differences by case, and then asserts that there are none.
 fn compare(sweep: Sweep) {
     let dir = project(sweep, "sm_90");
     let (sim, gpu) = (outputs(dir.path(), "sim"), outputs(dir.path(), "cuda"));
@@ -307,16 +308,17 @@ fn compare(sweep: Sweep) {
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
-/// Steps of a weight by which an H200 may differ from the simulator: as measured, for linear filters alone.
+/// Returns by how many steps of a weight an H200 may differ from the simulator. These were measured, and are for linear
+/// filters alone.
 fn steps(case: &str, sweep: Sweep) -> f32 {
     match (case.contains("_linear_"), sweep) {
         (false, _) | (true, Sweep::Exact) => 0.0,
-        // The last bit of the sum.
+        // The last bit of the sum may differ.
         (true, Sweep::Between) => 256.0 * f32::EPSILON,
     }
 }
 
-/// The one that runs everywhere: what the GPU is compared with is there, and is no constant.
+/// This test runs everywhere. The values that a GPU is compared with exist, and are not constant.
 #[test]
 fn the_sweep_of_textures_runs_in_the_simulator() {
     let dir = project(Sweep::Exact, "sm_90");

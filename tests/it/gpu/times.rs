@@ -1,4 +1,5 @@
-//! Times: loosely bounded, since these are tests of the measuring and not of a GPU. Printed to be read.
+//! Tests times with loose bounds, because these are tests of the measuring and not of a GPU. The times are printed for
+//! a reader.
 
 use super::bench::*;
 use build::Artifact;
@@ -72,7 +73,7 @@ pub fn time(crew: &mut Crew, case: Case, artifact: Artifact, mode: Mode) -> Time
 
 pub fn dial(rounds: i64) -> Case {
     let mut case = case("dial");
-    // As many blocks as an H100 holds at once: with one for each SM their placement shows as two speeds.
+    // An H100 holds these blocks at once. With one block for each SM, their placement shows as two speeds.
     case.steps[0].launch.as_mut().unwrap().grid = [132 * 8, 1, 1];
     case.steps[0].args.extend([
         int(rounds),
@@ -106,7 +107,7 @@ fn times_of_an_empty_kernel_and_of_a_long_one() {
             assert!((20_000..200_000).contains(&each), "{each} ns");
         }
     }
-    // Twice the work is twice the time, less what a launch costs.
+    // Twice the work takes twice the time, minus the cost of a launch.
     let mut crew = crew();
     let [one, two] = [4_000, 8_000].map(|rounds| {
         let facts = time(&mut crew, dial(rounds), entry("dial"), Mode::Warm);
@@ -169,7 +170,7 @@ fn scratch_that_has_to_be_zero_is_zeroed_before_every_launch_that_is_timed() {
         assert_eq!(facts.launches_per_sample, 1);
         assert!(!facts.batched_ns.is_empty());
     }
-    // Where nobody clears it, the kernel says so.
+    // If nothing clears the scratch, the kernel reports it.
     let fault = crew.time(TimeJob {
         case: once(None),
         artifact: entry("once"),

@@ -1,13 +1,13 @@
-//! `run --base REF`: what a change does to times, measured against the revision before it, and to gates.
+//! Tests `run --base REF`: what a change does to times, measured against the revision before it, and to gates.
 
 use super::*;
 use common::{commit_all, git};
 
-/// The project under git, with one commit.
+/// Makes a project under git, with one commit.
 pub fn committed() -> tempfile::TempDir {
     let project = project();
     let dir = project.path();
-    // Tests share one limit that only a base can be held against.
+    // All tests share one limit, which can only be checked against a base.
     edit(
         &dir.join("gates.yaml"),
         "      p50: +2%\n",
@@ -19,7 +19,7 @@ pub fn committed() -> tempfile::TempDir {
     project
 }
 
-/// Outcome and reason of a gate on the kernel that is timed.
+/// Returns the outcome and the reason of a gate on the kernel that is timed.
 pub fn verdict_on_dial(dir: &Path, asked: &str) -> (String, String) {
     let (_, outcome, reason) = verdicts(dir, "dial")
         .into_iter()
@@ -53,7 +53,7 @@ fn one_per_cent_slower_than_the_base() {
 fn other_code_as_fast_as_the_base() {
     let project = committed();
     let dir = project.path();
-    // Another instruction behind the loop, in a kernel of 30 us.
+    // There is one more instruction after the loop, in a kernel of 30 us.
     edit(
         &dir.join("dial.cu"),
         "if (i < n) y[i] = value;",
@@ -65,7 +65,7 @@ fn other_code_as_fast_as_the_base() {
     assert!(reason.ends_with("limit +0.5 % of the base"), "{reason}");
 }
 
-/// Green under a new name alone, and red where the code is slower too.
+/// The run is green if only the name is new, and red if the code is slower, too.
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
 fn a_slower_kernel_is_slower_under_a_new_name() {
@@ -101,7 +101,7 @@ fn unchanged_cases_are_not_timed() {
     );
 }
 
-/// Two libraries with the same names live in one process: each side has to run its own.
+/// Two libraries with the same names are in one process, and each side must run its own.
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
 fn a_launcher_slower_than_the_bases() {
@@ -131,7 +131,7 @@ fn a_launcher_slower_than_the_bases() {
     assert_eq!(failed(dir, "dial"), ["cycles +2%", "p50 +2%"]);
 }
 
-/// The base's kernel faults where it is timed; head is not blamed, and does not pass either.
+/// The base's kernel faults while it is timed. Head is not blamed, and does not pass either.
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
 fn a_base_that_faults() {

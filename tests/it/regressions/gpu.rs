@@ -1,10 +1,10 @@
-//! Faults that only a GPU can show, and that none of them is reported by mistake without one.
+//! Tests faults that only a GPU can show, and that a machine without a GPU reports none of them by mistake.
 
 use super::*;
 use common::RECORD;
 use model::Evidence;
 
-/// A run that may skip nothing for want of a GPU.
+/// Runs without permission to skip anything that needs a GPU.
 fn on_gpu(dir: &Path, filters: &[&str], code: i32) -> Output {
     let mut all = vec!["--require-gpu"];
     all.extend(filters);
@@ -17,7 +17,7 @@ fn fails_on_gpu(dir: &Path, filters: &[&str], subject: &str, reason: &str) {
     fails(dir, &all, subject, reason);
 }
 
-/// The project with a kernel of tests/fixtures/kernels before its own.
+/// Makes the project with a kernel of tests/fixtures/kernels before its own.
 fn project_with(source: &str, kernel: &str) -> tempfile::TempDir {
     let project = project();
     let from = root().join("tests/fixtures/kernels").join(source);
@@ -30,7 +30,7 @@ fn project_with(source: &str, kernel: &str) -> tempfile::TempDir {
     project
 }
 
-/// `copy`, which stands after what is broken, was judged as always, down to its last gate.
+/// Requires that `copy`, which comes after the broken kernel, was judged as usual, down to its last gate.
 fn the_next_case_is_judged(dir: &Path) {
     let gates = verdicts(dir, "copy");
     for gate in [
@@ -82,7 +82,7 @@ fn a_kernel_slowed_by_3_percent() {
         "limit +2 % of the baseline",
     );
     assert!(failed(dir, "dial").contains(&"cycles +2%".to_owned()));
-    // The clock wanders, so p50 alone may be no more than undecided; it is never taken for a pass.
+    // The clock wanders, so p50 alone may only be undecided, but it must never pass.
     assert!(
         verdicts(dir, "dial")
             .iter()
@@ -279,7 +279,7 @@ const NONDETERMINISTIC: &str = "    entry: nondeterministic
     gates: {max_err: 1}
 ";
 
-/// The same faults without a GPU, each with the code and the reason of what broke.
+/// Without a GPU, these faults are shown, too, each with the code and the reason of what broke.
 #[test]
 fn kernels_that_break_a_gpu_break_the_simulator() {
     for (source, kernel, reason) in [
@@ -306,7 +306,7 @@ fn kernels_that_break_a_gpu_break_the_simulator() {
         fails(dir, &args, "broken/default@small", reason);
         assert_eq!(failed(dir, "copy"), Vec::<String>::new());
     }
-    // A device that repeats every bit cannot show what differs from launch to launch.
+    // A device that repeats every bit cannot show differences between launches.
     let project = project_with("nondeterministic.cu", NONDETERMINISTIC);
     let dir = project.path();
     gate(dir, &["broken", "--device", "sim"], 0);
@@ -319,8 +319,9 @@ fn kernels_that_break_a_gpu_break_the_simulator() {
     );
 }
 
-/// The project with a rival of `dial` that says what it is to say, and as its versions how many turns it took: one
-/// backend takes a microsecond, one a second, and one is not here. It may write nothing in the project.
+/// Makes the project with a rival of `dial`. The rival gives prepared answers, and states as its version how many turns
+/// it took. One backend takes a microsecond, one takes a second, and one does not exist. The rival may write nothing in
+/// the project.
 fn project_with_rival(bound: &str) -> tempfile::TempDir {
     let project = project();
     let dir = project.path();
@@ -390,7 +391,7 @@ fn a_kernel_slower_than_its_rival() {
     );
     assert_eq!(standing["not_compared"][0]["backends"][0], "absent");
     assert_ne!(standing["versions"]["gpu"], "");
-    // As many processes of it as of ours.
+    // There are as many processes of it as of ours.
     assert_eq!(standing["versions"]["turns"], "3");
     assert_eq!(rivals_timed(dir), 3);
 }
@@ -412,7 +413,7 @@ fn a_rival_that_no_gate_names_is_timed_on_request() {
     assert_eq!(rivals_timed(dir), 2);
 }
 
-/// Its task in the second round: the first was answered, and tells nothing alone.
+/// The rival dies at its task in the second round. The first task was answered, and alone decides nothing.
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
 fn a_rival_that_dies_at_a_task_decides_nothing() {
@@ -478,7 +479,7 @@ fn without_a_gpu_a_rival_is_named_and_not_started() {
     assert_eq!(rivals_timed(dir), 0);
 }
 
-/// A GPU is what is missing first, so nothing is said of a rival that nobody requested.
+/// The missing GPU comes first, so a rival that was not requested is not mentioned.
 #[test]
 fn without_a_gpu_a_rival_is_named_on_request() {
     let project = project_with_rival("10s");

@@ -1,4 +1,5 @@
-//! One thing is broken at a time; each has to fail for its own reason, and to say how to see it again.
+//! Breaks one thing at a time. Each run must fail for its own reason, and name the command that shows the failure
+//! again.
 //!
 //! `GATEKEEPER_SHOW=1 cargo test --test it regressions:: -- --nocapture` prints the terminal report of each.
 
@@ -18,8 +19,8 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Output;
 
-/// A run that has to fail: exit code 1, headline, reason and the command that shows it alone, each as a
-/// line of the terminal's report.
+/// Requires that a run fails: with exit code 1, and with the headline, the reason, and the command that repeats it,
+/// each as a line of the terminal's report.
 fn fails(dir: &Path, args: &[&str], subject: &str, reason: &str) -> Output {
     let output = gate(dir, args, 1);
     let said = stdout(&run(dir, &["judge", "-v", common::RECORD], 1));
@@ -35,7 +36,7 @@ fn fails(dir: &Path, args: &[&str], subject: &str, reason: &str) -> Output {
     output
 }
 
-/// `run` with the compiler provisioned. Its findings are judged again from its record, to the same bytes.
+/// Runs with the provisioned compiler, and requires that the record is judged again to the same bytes.
 fn gate(dir: &Path, args: &[&str], code: i32) -> Output {
     let mut all = vec!["run", "--provision"];
     all.extend(args);
@@ -49,12 +50,12 @@ fn gate(dir: &Path, args: &[&str], code: i32) -> Output {
     output
 }
 
-/// Reasons are wrapped to the width of a terminal, with this indent.
+/// Joins the lines of a reason, which is wrapped to the width of a terminal with this indent.
 fn unwrapped(text: &str) -> String {
     text.replace("\n    ", " ")
 }
 
-/// Whether the head of a problem has a subject: `✗ k/v@a, @b` has `k/v@b`.
+/// Returns true if the head of a problem names a subject: `✗ k/v@a, @b` names `k/v@b`.
 fn names(head: &str, subject: &str) -> bool {
     let of_same_variant = || {
         let (variant, shape) = subject.split_once('@')?;
@@ -66,7 +67,7 @@ fn names(head: &str, subject: &str) -> bool {
     head.contains(subject) || of_same_variant().unwrap_or(false)
 }
 
-/// Outcome and reason of every verdict on a subject, by gate.
+/// Returns the outcome and the reason of every verdict on a kernel, by gate.
 fn verdicts(dir: &Path, kernel: &str) -> Vec<(String, String, String)> {
     let report: Value = serde_json::from_str(&common::report(dir)).unwrap();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -88,7 +89,7 @@ fn verdicts(dir: &Path, kernel: &str) -> Vec<(String, String, String)> {
         .collect()
 }
 
-/// The gates that failed.
+/// Returns the gates of a kernel that failed.
 fn failed(dir: &Path, kernel: &str) -> Vec<String> {
     verdicts(dir, kernel)
         .into_iter()

@@ -1,21 +1,23 @@
-//! A median does not see these: launches that now and then take longer, in a kernel that is as fast as before.
+//! Tests slowdowns that a median does not show: some launches take longer, in a kernel that is otherwise as fast as
+//! before.
 
 use super::base::{committed, verdict_on_dial};
 use super::*;
 use common::commit_all;
 
-/// Long enough that a sample holds one launch, and most blocks of four none that is slow.
+/// The number of turns. It is so large that a sample holds one launch, and most blocks of four launches have no slow
+/// one.
 const ROUNDS: &str = "ROUNDS: 50000";
 
-/// One block in place of all of them runs on for `more` % of its turns, in `of_128` of 128 launches. By itself it has
-/// a multiprocessor that eight blocks shared, and makes some seven turns in the time of one. How often is data: the
+/// Makes one block continue for `more` % of its turns after the others, in `of_128` of 128 launches. Alone it has a
+/// multiprocessor that eight blocks shared, and makes some seven turns in the time of one. `of_128` is data, so the
 /// machine code of both sides is the same.
 fn now_and_then(dir: &Path, of_128: u32, more: u32) {
     let source = std::fs::read_to_string(root().join("tests/fixtures/project/dial.cu")).unwrap();
     let begin = source.find("extern \"C\"").unwrap();
     let turns = source.find("    #pragma unroll 1").unwrap();
     let end = source.find("    if (i < n) y[i] = value;").unwrap();
-    // The low bits of a clock are different at every launch, and the product mixes them into the high ones.
+    // The low bits of a clock differ at every launch, and the product mixes them into the high ones.
     let slow = format!(
         "    __shared__ bool slow;
     if (threadIdx.x == 0) slow = blockIdx.x == 0 && (unsigned long long)clock64() * 0x9E3779B97F4A7C15ull >> 57 < of_128;
@@ -88,8 +90,9 @@ fn a_slow_mode_that_grows_from_30_to_45_per_cent() {
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
 fn the_same_slow_mode_in_other_code() {
-    // A process has 64 launches of each side, so 35 of them know the difference of two shares of 30 % to 1.4 points, and
-    // their interval ends 4 points beyond what they saw. Within 5 points it ends three times in four, within 10 always.
+    // A process has 64 launches of each side. So 35 processes know the difference of two shares of 30 % to 1.4 points,
+    // and their interval ends 4 points beyond what they saw. It ends within 5 points three times in four, and always
+    // within 10 points.
     let project = project_with("      slow_share: +10% of base\n");
     let dir = project.path();
     now_and_then(dir, 38, 200);

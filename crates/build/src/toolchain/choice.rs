@@ -16,7 +16,7 @@ pub struct Choice {
     pub parts: BTreeMap<Component, Source>,
 }
 
-/// Where a compiler or a part of one comes from.
+/// The origin of a compiler or of a part of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A release such as `13.0`, as gates.yaml pins it.
@@ -35,7 +35,7 @@ impl Choice {
         }
     }
 
-    /// Returns the choice as the command line names it, or `None` if gates.yaml or nobody names it.
+    /// Returns the choice as the command line names it, or `None` if it does not come from the command line.
     pub fn named(&self) -> Option<String> {
         let is_named = !matches!(self.whole, None | Some(Source::Pin(_)));
         is_named.then(|| self.to_string())

@@ -23,17 +23,17 @@ pub(super) struct Package {
     /// The name of the directory, before the version.
     name: &'static str,
     version: String,
-    /// Each wheel with its version and digests, as pip reads it.
+    /// The requirements file for pip: each wheel with its version and digests.
     requirements: String,
     /// The program that the package must contain to count as installed.
     program: &'static str,
     size: &'static str,
-    /// How a user can get it without an installer.
+    /// The way in which a user can get it without an installer.
     by_hand: &'static str,
 }
 
 /// nvdisasm, which disassembles machine code for `explain`. It has a place of its own, because nothing else needs it.
-/// Its first wheel is that of CUDA 13.2, and each reads the machine code of all CUDA releases before it.
+/// The first wheel belongs to CUDA 13.2, and each reads the machine code of all CUDA releases before it.
 const DISASSEMBLER: &str = "nvidia-cuda-nvdisasm==13.5.37 \
 --hash=sha256:d3fdbdd49fa53e2e4aacd3db8259d052bd2b049ececdcb69e92e083c6728e7ca \
 --hash=sha256:a3a8248074edb9fba63b74c38a5416b712a91ab09e70b8ab37186c3d293fc605\n";
@@ -65,13 +65,13 @@ impl Package {
     }
 }
 
-/// How the directories of compilers begin.
+/// The beginning of the names of directories of compilers.
 const COMPILER: &str = "cuda";
 /// The directory of compilers in the cache.
 pub(super) const DIR: &str = "toolchains";
-/// Where the wheels put the toolkit.
+/// The directory in which the wheels put the toolkit.
 const TOOLKIT: &str = "nvidia/cu13";
-/// Written last; an install without it is none.
+/// The file that is written last. An install without it is not complete.
 const MARKER: &str = "complete.json";
 
 /// Size of every file of an install, by path relative to it.
@@ -435,7 +435,7 @@ const UV_SETTINGS: [&str; 12] = [
     "UV_EXTRA_INDEX_URL",
     "UV_FIND_LINKS",
     "UV_HTTP_",
-    // With names and passwords, `UV_INDEX_NAME_PASSWORD`.
+    // These variables can have names and passwords, as `UV_INDEX_NAME_PASSWORD`.
     "UV_INDEX",
     "UV_INSECURE_HOST",
     "UV_KEYRING_PROVIDER",

@@ -46,9 +46,9 @@ pub struct Toolchain {
     pub facts: CompilerFacts,
     /// The directory of the toolkit's own headers.
     pub include: PathBuf,
-    /// Where libcudart_static.a is; nvcc itself looks only in `lib64`, which the wheels do not have.
+    /// The directory of libcudart_static.a. nvcc itself looks only in `lib64`, which the wheels do not have.
     pub library_dir: Option<PathBuf>,
-    /// Its nvcc, cicc and ptxas without links: they may be of several toolkits.
+    /// The paths of its nvcc, cicc and ptxas without links. They may belong to several toolkits.
     pub programs: Vec<PathBuf>,
 }
 
@@ -78,7 +78,7 @@ impl Toolchain {
 /// The CUDA release that is installed if nobody names one.
 pub const PROVIDED: &str = "13.0";
 
-/// Where to look; from the environment, or made up by a test.
+/// The places where compilers are searched, from the environment or made up by a test.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Search {
     /// The directories that PATH names, in order.
@@ -252,7 +252,7 @@ fn missing(pin: Option<&str>, others: &[String]) -> Diagnostic {
 /// Returns the compiler that one side of a change asks for.
 ///
 /// # Errors
-/// Environment: it does not exist, is incomplete, or its parts cannot be combined.
+/// Environment, if it does not exist, is incomplete, or consists of parts that cannot be combined.
 pub fn find_choice(choice: &Choice, cache: &Cache) -> Result<Toolchain> {
     let search = Search::from_environment();
     let whole = match &choice.whole {
@@ -341,7 +341,8 @@ pub fn clean_command(program: &Path) -> Command {
     command
 }
 
-/// Longest time that a tool may take to say what it is, and how many bytes of that are kept.
+/// The longest time that a tool may take to state its version. `MOST_OUTPUT` is the number of bytes of its answer that
+/// are kept.
 const DEADLINE: Duration = Duration::from_secs(120);
 const MOST_OUTPUT: u64 = 1 << 20;
 

@@ -187,7 +187,7 @@ impl ToolkitLayout {
             parts.push(("nvcc", itself));
         }
         parts.push(("nvcc.profile", self.here.join("nvcc.profile")));
-        // Only launchers link; a compiler without them still builds cubins.
+        // Only launchers are linked. A compiler without the library still builds cubins.
         if let Some(dir) = &self.library_dir {
             parts.push(("libcudart_static.a", dir.join("libcudart_static.a")));
         }
@@ -195,7 +195,7 @@ impl ToolkitLayout {
     }
 }
 
-/// Returns the first program of this name in `path`, and its place in `here` if there is none.
+/// Returns the first program of this name in `path`. If there is none, returns its place in `here`.
 fn find_program(name: &str, path: &[PathBuf], here: &Path) -> PathBuf {
     path.iter()
         .map(|dir| dir.join(name))

@@ -17,13 +17,13 @@ pub struct Profiler {
 /// The most bytes of the driver's list of parameters, which has a few dozen lines.
 const MOST_PARAMS: u64 = 1 << 20;
 
-/// Where NVIDIA's packages put it, a directory for each version.
+/// The directory in which NVIDIA's packages have a directory for each version.
 const PACKAGES: &str = "/opt/nvidia/nsight-compute";
 
-/// Returns ncu of PATH, CUDA_HOME, CUDA_PATH or /usr/local/cuda, or the newest of NVIDIA's packages.
+/// Returns ncu from PATH, CUDA_HOME, CUDA_PATH or /usr/local/cuda, or from the newest of NVIDIA's packages.
 ///
 /// # Errors
-/// Environment: there is none, or it does not work.
+/// Environment, if there is none, or if it does not work.
 pub fn find_profiler() -> Result<Profiler> {
     find_profiler_in(&Search::from_environment(), Path::new(PACKAGES))
 }

@@ -546,7 +546,7 @@ fn every_way_in_which_provisioning_fails() {
     pip(&machine, "rm $2/nvidia/cu13/bin/nvcc");
     insta::assert_snapshot!(machine.says(machine.install()));
     assert!(machine.find(None).is_err());
-    // And then it works.
+    // Now the install works.
     pip(&machine, "true");
     machine.install().unwrap();
 }

@@ -353,7 +353,7 @@ fn a_reference_that_cannot_answer_says_why() {
     insta::assert_snapshot!(message(vec![big, output("y", ElemType::U8, &[])], sum), @"the reference of `y`: 400 is outside of U8's 0..=255");
 }
 
-/// A kernel that reads K^T for K, or that mixes up heads: the reference must not agree with it.
+/// The kernel reads K^T for K, or mixes up heads, and the reference must not agree with it.
 #[test]
 fn a_wrong_index_mapping_is_far_off() {
     let dims = [1, 2, 4, 4];

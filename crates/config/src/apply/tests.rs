@@ -139,7 +139,7 @@ fn rejects_unusable_variant_names() {
     assert!(said.starts_with("gates.yaml:"), "{said}");
 }
 
-/// Files of this repository: gates files, and the complete ones in its documentation.
+/// Returns the gates files of this repository, and the complete ones in its documentation.
 fn files() -> Vec<(String, String)> {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let mut found = Vec::new();
@@ -188,8 +188,8 @@ fn resolve(text: &str) -> Option<Loaded> {
     parse("gates.yaml", text, &disk, &|_| Some("/opt".to_owned())).ok()
 }
 
-/// Adds a variant to every file, based on an existing one. The plan of the new variant equals that of the old one,
-/// except for the macro, and nothing else in the file differs.
+/// Adds a variant to every file, based on an existing one. The plan of the new variant equals the old variant's, except
+/// for the macro, and nothing else in the file differs.
 #[test]
 fn files_of_this_repository_take_a_variant() {
     let files = files();
@@ -204,7 +204,7 @@ fn files_of_this_repository_take_a_variant() {
             .map(|unit| (unit.id.kernel.as_str(), unit.id.variant.as_str()))
             .collect();
         variants.dedup();
-        // A debug build takes long for all.
+        // A debug build takes too long for all variants.
         for (kernel, like) in variants.into_iter().step_by(3) {
             let new = apply(text, kernel, "tuned_here", like, &[("ADDED_HERE", "0x10")])
                 .unwrap_or_else(|said| panic!("{name}: {kernel}/{like}: {said}"));

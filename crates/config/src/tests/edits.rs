@@ -124,7 +124,7 @@ fn judge(told: Result<Vec<String>, String>, before: &[String]) -> Vec<String> {
         Ok(told) => told,
     };
     let added = told.iter().filter(|line| !before.contains(line));
-    // A key that has another value now is enough.
+    // It is enough that a key has another value now.
     let key = |line: &str| line.split_once(" = ").map(|(key, _)| key.to_owned());
     let is_gone = |line: &&String| {
         let same =

@@ -30,7 +30,7 @@ fn depth_and_aliases_are_bounded() {
     for text in [deep("[", "]"), deep("{a: ", "}"), nested, bomb] {
         assert!(read(&text).is_err());
     }
-    // As deep as the reader lets through, and beyond: types that nest recurse on the stack.
+    // Depths up to the reader's limit and beyond are tried, because nested types recurse on the stack.
     for depth in [10, 13, 14, 1000] {
         let args = format!(
             "[{}{{i32: 1}}{}]",

@@ -2,7 +2,7 @@
 
 use super::super::schema;
 
-/// Editors read the file; `UPDATE_SCHEMA=1 cargo test` writes it again.
+/// Editors read the file. `UPDATE_SCHEMA=1 cargo test` writes it again.
 #[test]
 fn the_schema_file_is_the_schema_of_the_types() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../gates.schema.json");

@@ -40,7 +40,7 @@ fn cases(selection: &Selection) -> Vec<String> {
         .iter()
         .map(|case| case.id.to_string())
         .collect();
-    // Gates and units are of these cases, all of them and no others.
+    // Gates and units belong to these cases, and all of these cases have theirs.
     for gate in &resolved.gates {
         match &gate.subject {
             Subject::Case(id) => assert!(cases.contains(&id.to_string())),

@@ -1,4 +1,4 @@
-//! Tests what `tune` resolves to.
+//! Tests how `tune` of gates.yaml is resolved.
 
 use super::accepted;
 use crate::Budget;
@@ -21,7 +21,7 @@ fn every_variant_has_the_kernels_and_its_own_takes_precedence() {
     let objective = [("small".to_owned(), 0.25), ("large".to_owned(), 0.75)];
     assert_eq!(tune.objective, objective);
     assert_eq!(tune.budget, Budget::Time(Duration::from_secs(600)));
-    // Three of six remain: those with TILE 64 and either WIDE, and TILE 128 without.
+    // Three of six configurations remain: those with TILE 64 and either WIDE, and TILE 128 without WIDE.
     assert_eq!(tune.space().unwrap().len(), 3);
 
     let own =

@@ -4,7 +4,7 @@
 use crate::{Cause, CauseClass, CodeComparison, Measure, Sides};
 use model::{Case, DeviceFacts, Num};
 
-/// A weight below that of every cause that says why the kernel is slower.
+/// A weight below the weights of all causes that say why the kernel is slower.
 const WEIGHT: f64 = 0.1;
 /// Clocks that are closer than this are equal.
 const NOTABLE: f64 = 0.01;

@@ -3,7 +3,7 @@
 use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::Counter;
 
-/// Cycles of an additional instruction. They weigh less than those of any rule that knows more about the same
+/// The cycles of an additional instruction. They weigh less than those of any rule that knows more about the same
 /// instructions.
 const CYCLES: f64 = 0.1;
 

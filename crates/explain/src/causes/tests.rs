@@ -440,7 +440,7 @@ fn an_architecture_that_head_adds_hides_no_cause() {
     assert_eq!(classes(&head, &base), [CauseClass::NothingChanged]);
 }
 
-/// Three processes whose middle is not their mean.
+/// The middle of the three processes is not their mean.
 #[test]
 fn causes_and_diagnoses_show_the_p50_of_the_verdict() {
     let mut record = fixture::record();

@@ -49,7 +49,7 @@ fn find_cause(way: &TrafficCounters, sides: &Sides) -> Option<Cause> {
     let each = sectors.over(requests);
     let is_scattered = each.ratio() > NOTABLE && each.ratio() >= requests.ratio();
     let (class, cycles) = if is_scattered { (CauseClass::CoalescingLost, cycles) } else {
-// The weight is below that of every rule that knows why.
+// Every rule that knows why has a larger weight.
  (CauseClass::MoreTraffic, cycles * 0.25) };
     let waste = if is_scattered { vec![way.ideal] } else { Vec::new() };
     let cause = Cause::new(class, cycles)

@@ -66,7 +66,7 @@ struct On {
     few_warps: bool,
 }
 
-/// Returns all rules for a bound in order of preference, with whether they apply.
+/// Returns all rules for a bound in order of preference. Each has a flag that is true if it applies.
 fn rules(bound: &Bound, on: &On) -> Vec<(bool, Advice)> {
     let mut found: Vec<(bool, Advice)> = Vec::new();
     match bound {

@@ -56,7 +56,7 @@ pub enum Basis {
     Estimate { gpu: String },
     /// The counters of the GPU itself.
     Profile { gpu: String, profiler: String },
-    /// Only the launch and its time, because the case was timed and not profiled.
+    /// The case was timed and not profiled, so only its launch and its time are known.
     Times { gpu: String },
     /// There is no evidence that says more.
     Nothing,

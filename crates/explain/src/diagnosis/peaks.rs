@@ -238,7 +238,7 @@ impl Peaks {
         })
     }
 
-    /// Returns the rate that `mma.sync` reaches. On Hopper that is less than the peak, which is that of `wgmma`.
+    /// Returns the rate that `mma.sync` reaches. On Hopper it is less than the peak, which only `wgmma` reaches.
     pub fn synchronous(&self, kind: Arithmetic) -> Option<f64> {
         self.arithmetic(kind)
             .map(|peak| peak * self.synchronous_share)

@@ -110,7 +110,7 @@ fn many_instructions_are_bound_by_issue_slots_and_those_of_one_unit_by_that() {
     let doubles = KERNEL.computing(Arithmetic::Fp64, 9_000, 64);
     assert_eq!(doubles.bound(), by(Resource::Fp64));
     assert_eq!(doubles.diagnosis().advice, [Advice::UseSinglePrecision]);
-    // On tensor cores this number is hardly anything: 4096 operations an instruction take 2 us of 40.
+    // This number is small for tensor cores: at 4096 operations an instruction, they take 2 us of 40.
     let products = KERNEL.computing(Arithmetic::TensorF16, 200, 4096);
     assert_eq!(products.bound(), by(Resource::IssueSlots));
     let products = KERNEL.computing(Arithmetic::TensorF16, 8_000, 4096);
@@ -161,7 +161,7 @@ fn bytes_that_stay_in_l2_are_its_load_and_others_that_of_device_memory() {
     );
     let cold = copy(Mode::Cold, bytes).counting(&sectors);
     assert_eq!(cold.bound(), by(Resource::Dram));
-    // Each lane is in a sector of its own: twice as many as hold the bytes.
+    // Each lane is in a sector of its own, which are twice as many as hold the bytes.
     let scattered = copy(Mode::Warm, bytes).counting(&[
         (Counter::GlobalLoadRequests, 64),
         (Counter::GlobalLoadSectors, 64 * 32),

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// A faster launch does hardly anything. An empty kernel in a graph of launches takes 1.3 us (H100), and a launch that
 /// consists mostly of that is bound by launching.
 const MOSTLY_START_NS: f64 = 2_600.0;
-/// With at most this share of the multiprocessors at work, the other ones are the bound.
+/// The share of multiprocessors at work up to which the other ones are the bound.
 const FEW: f64 = 0.5;
 /// The share of idle multiprocessors, on average over the last wave, that makes it the bound.
 const LOST: f64 = 0.25;

@@ -19,7 +19,7 @@ pub struct DiagnosisInput<'a> {
     /// The simulation of the first seed that was simulated.
     pub simulation: Option<&'a SimulationFacts>,
     pub p50_ns: Option<f64>,
-    /// All repeats. Empty if the case was not profiled.
+    /// The profiles of all repeats. They are empty if the case was not profiled.
     pub profiles: Vec<&'a ProfileFacts>,
     /// The bytes of all tensors that have to be read or written once.
     pub compulsory_bytes: f64,

@@ -1,4 +1,4 @@
-//! Exported functions for CUDA graphs.
+//! Exports the driver's functions for CUDA graphs.
 
 use crate::call::{is_recorded, name_stream};
 use crate::driver::{
@@ -20,7 +20,7 @@ fn note_recording(stream: Handle) {
 /// Notes an instance that was made of a graph.
 ///
 /// # Safety
-/// The arguments must be those of the driver's functions that make an instance.
+/// The arguments must be what the driver's functions that make an instance accept.
 unsafe fn instantiated(code: CuResult, instance: *mut Handle, graph: Handle, flags: u64) {
     if code == SUCCESS {
         quietly(|| {
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn cuGraphNodeSetEnabled(
 /// Notes that a node of an instance was given another launch.
 ///
 /// # Safety
-/// The arguments must be those of the driver's functions that change a node.
+/// The arguments must be what the driver's functions that change a node accept.
 unsafe fn set(code: CuResult, instance: Handle, node: Handle, parameters: &KernelNodeParameters) {
     if code == SUCCESS {
         quietly(|| {
@@ -218,7 +218,7 @@ unsafe fn set(code: CuResult, instance: Handle, node: Handle, parameters: &Kerne
     }
 }
 
-/// The older structure of `parameters` ends before the CUkernel.
+/// Calls the driver, and notes the node's new launch. The older structure of `parameters` ends before the CUkernel.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams(
     instance: Handle,

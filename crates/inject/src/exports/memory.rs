@@ -1,4 +1,4 @@
-//! Exported functions for memory.
+//! Exports the driver's functions for memory.
 
 use crate::call::{is_recorded, name_stream};
 use crate::driver::{

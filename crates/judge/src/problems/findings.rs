@@ -39,7 +39,7 @@ impl Suspect<'_> {
 pub fn suspects<'a>(view: View<'_, 'a>, id: &CaseId) -> Vec<Suspect<'a>> {
     let mut all = view.findings(id);
     all.retain(|finding| finding.standing == FindingStanding::Broken);
-    // Stable: the order within a kind is that of the record, the most frequent first.
+    // The sort is stable. Within a kind, findings stay in the order of the record, with the most frequent first.
     all.sort_by_key(|suspect_finding| depth(suspect_finding.finding.kind));
     let mut suspects: Vec<Suspect> = Vec::new();
     for SeenFinding { seed, finding, .. } in all {

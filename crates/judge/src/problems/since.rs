@@ -35,7 +35,7 @@ pub fn compare_with_base(view: View, verdicts: &[Verdict], problem: &Problem) ->
     }
 }
 
-/// Returns whether the base has a finding. A finding is identified by its kind and the text of its lines, because line
+/// Returns true if the base has a finding. A finding is identified by its kind and the text of its lines, because line
 /// numbers change with every edit.
 fn has_finding(view: View, base: View, id: &CaseId, finding: &Finding) -> Option<bool> {
     if view.head_answers_for_base(id) {
@@ -64,7 +64,7 @@ fn has_finding(view: View, base: View, id: &CaseId, finding: &Finding) -> Option
     }
 }
 
-/// Asks the gate of a verdict of the base, and returns whether it fails there in the same way.
+/// Asks the gate of a verdict of the base, and returns true if it fails there in the same way.
 fn has_verdict(view: View, base: View, verdict: &Verdict) -> Option<bool> {
     let Question::Gate(rule) = &verdict.question else {
         return None;

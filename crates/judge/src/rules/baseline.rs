@@ -181,7 +181,7 @@ fn measure(
     Ok(value)
 }
 
-/// How much worse than a stored value a value may be.
+/// A rule that limits how much worse a value may be than a stored one.
 struct Relative {
     metric: Metric,
     allowed: Margin,
@@ -272,9 +272,9 @@ impl Relative {
     }
 }
 
-/// How far a value is from one that was agreed on.
+/// The distance of a value from one that was agreed on.
 struct ChangeRange {
-    /// By which share the value is worse, at least and at most. A negative share means better.
+    /// The least and the greatest share by which the value is worse. A negative share means better.
     worse: [f64; 2],
     /// The interval of the relative change, for values that do not repeat exactly.
     interval: Option<[f64; 2]>,
@@ -332,7 +332,7 @@ fn compare_times(value: MetricValue, agreed: &AgreedOn) -> OrNotPassed<stats::Co
     Ok(predicted.unwrap_or_else(|| stats::compare(&head, &base)))
 }
 
-/// With fewer profiles their differences do not show.
+/// The least number of profiles that show differences between profiles.
 const LEAST_PROFILES: usize = 2;
 
 /// Returns the range of the relative change of a profile's metric: everything that the repeats of both sides allow.

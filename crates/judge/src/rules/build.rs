@@ -85,7 +85,7 @@ pub fn check_effect(view: View, subject: &Subject) -> OrNotPassed<Reason> {
     }
 }
 
-/// Returns whether two units of one kernel are called alike on every shape that both have, or `None` if they have no
+/// Returns true if two units of one kernel are called alike on every shape that both have, or `None` if they have no
 /// common shape.
 fn has_same_calls(view: View, a: &UnitId, b: &UnitId) -> Option<bool> {
     let mut same = None;

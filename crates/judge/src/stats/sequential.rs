@@ -334,7 +334,7 @@ impl Schedule {
         if deviation > look.deviation * distance || mean + distance > self.ln_tolerance {
             return Ok(None);
         }
-        // A quiet look fails nothing. The smallest visible change is that of the first look that can fail.
+        // A quiet look fails nothing, so the smallest visible change comes from the first look that can fail.
         let visible = self
             .looks
             .first()

@@ -292,7 +292,7 @@ fn break_by_machine(piece: &mut Evidence) {
     }
 }
 
-/// Concludes from the verdicts of a comparison as it does from those of a run.
+/// The conclusion from the verdicts of a comparison follows the same rules as the conclusion of a run.
 #[test]
 fn a_comparison_of_records_concludes_from_all_of_its_verdicts() {
     let mut user = record_simulated();

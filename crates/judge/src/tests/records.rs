@@ -1,4 +1,4 @@
-//! Makes records that only the tests of this crate need, in addition to those of the fixture.
+//! Makes records that only the tests of this crate need, in addition to the fixture's.
 
 use super::*;
 

@@ -175,7 +175,10 @@ fn blocks_of_one_thread_that_race() {
             &mut memory,
             with(threads),
         );
-        (report.unwrap(), memory.read(data, 2048 * 32).unwrap().to_vec())
+        (
+            report.unwrap(),
+            memory.read(data, 2048 * 32).unwrap().to_vec(),
+        )
     };
     let one = run(1);
     assert_eq!(one.0.findings[0].kind, FindingKind::GlobalRace);

@@ -206,7 +206,7 @@ fn references(root: &Path, name: &str) -> std::result::Result<Vec<String>, Strin
     Ok(wanted)
 }
 
-/// Returns the commits whose hash begins with `hash`, and those of tags whose hash does.
+/// Returns the commits whose hash begins with `hash`, and the commits of tags whose hash does.
 fn commits_beginning_with(root: &Path, hash: &str) -> std::result::Result<Vec<String>, String> {
     let is_hash =
         (4..=64).contains(&hash.len()) && hash.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -18,7 +18,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Worktrees that no run asked for in this time are removed.
 const UNUSED: Duration = Duration::from_secs(14 * DAY.as_secs());
 
-/// The file whose time is that of the last sweep. Nothing else in the cache counts or removes a file of this name.
+/// The file whose time is the time of the last sweep. Nothing else in the cache counts or removes a file of this name.
 const SWEPT: &str = ".gatekeeper-swept";
 
 /// The repository's files at another revision.

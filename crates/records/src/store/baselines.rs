@@ -143,7 +143,7 @@ pub fn baselines_of(files: Vec<(PathBuf, String)>) -> (Vec<Baseline>, Vec<Broken
     (good, broken)
 }
 
-/// Returns true if a path is that of a baseline.
+/// Returns true if a path is the path of a baseline.
 pub(super) fn is_baseline(file: &Path) -> bool {
     let is_json = file
         .extension()

@@ -133,7 +133,7 @@ impl<'a> Cases<'a> {
         all
     }
 
-    /// Renders blocks: those of failures while there is room, and then those of all other cases, or of none.
+    /// Renders blocks: the blocks of failures while there is room, and then the blocks of all other cases, or of none.
     pub fn blocks(&self, room: Room) -> Blocks<'a> {
         let all = self.in_order();
         let (failed, rest): (Vec<&ShownCase>, Vec<&ShownCase>) =

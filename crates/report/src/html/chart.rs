@@ -36,7 +36,7 @@ pub struct Level {
 pub struct Samples<'a> {
     pub processes: &'a [Process],
     pub levels: &'a [Level],
-    /// Where the median is, by its interval.
+    /// The interval of the median, if it is known.
     pub interval: Option<[f64; 2]>,
     /// The number that labels are divided by, which their unit stands for.
     pub scale: f64,

@@ -71,7 +71,7 @@ struct ShownSeries<'a> {
     name: String,
     kernel: String,
     anchor: String,
-    /// The case's own series, and those of what it is built from.
+    /// The case's own series, and the series of what it is built from.
     series: Vec<&'a Series>,
     state: &'static str,
     /// The last commit that moved a value, and what it moved.

@@ -9,7 +9,7 @@ use model::Outcome;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where a page says more about a subject, by its name.
+/// The places where a page says more about a subject, by its name.
 pub type Links = BTreeMap<String, String>;
 
 /// A cell with more letters than this is a sentence.

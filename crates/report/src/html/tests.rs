@@ -247,7 +247,7 @@ fn slow_down(record: &mut Record, id: &CaseId) {
         }));
 }
 
-/// Every sample, the limit, the interval: all of it is there.
+/// The page has every sample, the limit and the interval.
 #[test]
 fn a_pair_is_drawn_with_its_limit_and_interval() {
     let mut record = fixture::record_against_base();

@@ -91,7 +91,7 @@ fn a_run_against_a_base_that_may_ask_less() {
     everywhere("base-allowed", &record);
 }
 
-/// As a workflow names its base.
+/// Workflows name their base like this.
 #[test]
 fn a_base_that_is_named_by_its_whole_hash_is_shown_by_its_beginning() {
     let mut record = against_base();

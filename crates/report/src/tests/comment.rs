@@ -120,7 +120,7 @@ pub(super) fn with_base(mut record: Record) -> Record {
     record
 }
 
-/// All are of one kernel, each with three races of its own.
+/// All cases are of one kernel, each with three races of its own.
 #[test]
 fn hundreds_of_cases_are_as_short() {
     let mut record = fixture::record_simulated();

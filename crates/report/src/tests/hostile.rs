@@ -37,7 +37,7 @@ fn markdown_cannot_be_broken_out_of() {
     assert!(text.contains("`a >= 50 \\|\\| b < '50'`"), "{text}");
 }
 
-/// Nor clear the screen, nor speak to the CI that shows it.
+/// Text from outside neither clears the screen nor speaks to the CI that shows it.
 #[test]
 fn a_terminal_takes_no_orders() {
     let record = fixture::record();
@@ -52,7 +52,7 @@ fn a_terminal_takes_no_orders() {
     );
 }
 
-/// Nor what a kernel printed, nor a name in a table or a command.
+/// Neither do texts that a kernel printed, nor names in a table or a command.
 #[test]
 fn names_and_printed_lines_give_no_orders() {
     let mut record = fixture::record_simulated();
@@ -133,7 +133,7 @@ fn strings(value: &Value, at: &str, found: &mut BTreeSet<(String, String)>) {
     }
 }
 
-/// Where a record takes any text: places of strings, and keys.
+/// The places where a record takes any text: strings, and keys.
 #[derive(Default)]
 struct Free {
     places: BTreeSet<String>,
@@ -165,7 +165,7 @@ impl Free {
                 .into_iter()
                 .filter(|value| is_free(&place(value)))
                 .collect(),
-            // Names are keys, too: those of a shape, or of a backend.
+            // Names are keys, too: the names of shapes or backends.
             keys: values
                 .into_iter()
                 .filter(|value| is_free(&key(value)))
@@ -528,7 +528,7 @@ fn no_text_in_any_place_gives_orders_in_any_format() {
     done.unwrap();
 }
 
-/// A change that breaks everything in its own way.
+/// The change breaks everything, each thing in its own way.
 #[test]
 fn reports_of_thousands_of_failures_fit_the_limits_of_github() {
     let record = fixture::record();

@@ -114,7 +114,7 @@ pub struct Ecc {
     pub uncorrected: Option<u64>,
 }
 
-/// How many processes may use a GPU.
+/// The number of processes that may use a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ComputeMode {
@@ -253,8 +253,8 @@ pub fn worst(states: impl IntoIterator<Item = GpuState>) -> GpuState {
         .unwrap_or_else(unknown_state)
 }
 
-/// Clocks lowered because of heat or by hardware. The power cap is not among them: it is how a GPU runs
-/// under full load.
+/// Returns the reasons for which clocks are lowered by heat or hardware. The power cap is not among them, because it is
+/// how a GPU runs under full load.
 fn slowdowns() -> ThrottleReasons {
     ThrottleReasons::HW_SLOWDOWN
         | ThrottleReasons::HW_THERMAL_SLOWDOWN

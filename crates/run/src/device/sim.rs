@@ -424,8 +424,8 @@ enum Stopped {
 }
 
 impl Stopped {
-    /// Returns this as a failure of the whole launch, which may take `limit` warp instructions. `entry` is that of a
-    /// step in a sequence.
+    /// Returns this as a failure of the whole launch, which may take `limit` warp instructions. `entry` is the entry of
+    /// a step in a sequence.
     fn at_entry(self, entry: Option<&str>, limit: u64) -> Failure {
         let failure = match self {
             Self::Failed(failure) => failure,

@@ -91,7 +91,8 @@ pub fn source(of: ProfileMetric) -> Source {
             ("smsp__sass_thread_inst_executed_op_dmul_pred_on.sum", 1.0),
             ("smsp__sass_thread_inst_executed_op_dfma_pred_on.sum", 2.0),
         ]),
-        // By the types of their operands, each instruction in one of them. Multiplication and addition are two.
+        // Instructions are counted by the types of their operands, each in one of these counters. Multiplication and
+        // addition count as two.
         M::TensorOperations => Some(&[
             "sm__ops_path_tensor_src_fp16.sum",
             "sm__ops_path_tensor_src_fp16_dst_fp16.sum",

@@ -4,8 +4,8 @@ use model::Counter;
 use ptxsim::{Kind, Quantity, added_quantity};
 use std::collections::BTreeMap;
 
-/// How often warps executed it, and what its accesses took. `None`: the page has no such column. It has one where the
-/// kernel has an instruction that it is a matter of.
+/// How often warps executed the instruction, and what its accesses took. A field is `None` if the page has no such
+/// column, because the kernel has no instruction of that kind.
 #[derive(Debug, Default)]
 pub struct Instruction {
     /// `LDG` of `@!P0 LDG.E.128 R4, ...`.

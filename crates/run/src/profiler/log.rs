@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// The number of lines of a log that a message has.
 const LINES: usize = 6;
 
-/// Lock files below the directory of temporary files. The first is that of versions before 2025.
+/// Lock files below the directory of temporary files. Versions before 2025 have the first one.
 const LOCKS: [&str; 2] = ["nsight-compute-lock", "nvidia/nsight_compute/lock"];
 
 /// Returns the fault of a lock that exists and that this user cannot take. Whatever the log says, this is why nothing
@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(fault.message, "No kernels were profiled.");
     }
 
-    /// These are NVIDIA's words from memory, because no machine with locked counters was at hand.
+    /// The texts are NVIDIA's words from memory, because no machine with locked counters was at hand.
     #[test]
     fn troubles_of_the_machine_have_their_mend() {
         let log = "==PROF== Connected to process 12 (/usr/bin/gatekeeper)\n\

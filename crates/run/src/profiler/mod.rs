@@ -31,8 +31,8 @@ const MOST_LOG: u64 = 16 << 20;
 /// The deadline for reading a report. It takes a second, and some seconds for large kernels.
 const READING: Duration = Duration::from_secs(120);
 
-/// Time that the profiler may take beyond the case itself: it starts, patches the machine code, saves and restores
-/// memory, and runs the launch some twenty times.
+/// The time that the profiler may take in addition to the case's own. It starts, patches the machine code, saves and
+/// restores memory, and runs the launch some twenty times.
 const OVERHEAD: Duration = Duration::from_secs(300);
 
 /// Profiles a case once, in a process of its own.
@@ -106,7 +106,7 @@ fn broke<T>(message: String) -> Seen<T> {
 /// Returns the command of the profiler. The worker's own command is its end.
 fn arguments(profiler: &Profiler, schedule: &Schedule, report: &Path, log: &Path) -> Vec<OsString> {
     let caches = match schedule.mode {
-        // As the timings before it: what fits stays in L2.
+        // Data stays in L2 if it fits, as in the timings before.
         Mode::Warm => "none",
         Mode::Cold => "all",
     };

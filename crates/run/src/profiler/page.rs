@@ -132,8 +132,8 @@ fn read_lines(text: &str, kernels: &[Raw]) -> BTreeMap<usize, Vec<LineProfile>> 
     let mut header: Vec<String> = Vec::new();
     for line in text.lines() {
         let cells = row(line);
-        // From the end: what the source says may have broken the row before. The machine code's text has the name of
-        // the source's, and comes after it.
+        // The column is counted from the end, because the source's text may have broken the row before it. The text of
+        // the machine code has a column of the same name, which comes later.
         let cell = |name: &str| {
             let from_end = header.len() - header.iter().rposition(|header| header == name)?;
             cells
@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(count("strided", C::GlobalLoadSectorsIdeal), 4 * warps);
         assert_eq!(count("strided", C::GlobalStoreSectors), 8 * warps);
         assert_eq!(count("strided", C::SharedLoadRequests), 0);
-        // Each warp once, and half of its lanes.
+        // Each warp executes it once, with half of its lanes.
         assert_eq!(count("diverge", C::DivergentBranches), warps);
         let lanes = count("diverge", C::LaneInstructions) as f64;
         assert!(lanes / (count("diverge", C::Instructions) as f64) < 20.0);
@@ -475,7 +475,7 @@ mod tests {
         let all = kernels(RAW, &without, LINES).unwrap();
         let seen = &all[0].metrics[&ProfileMetric::BankConflicts];
         assert_eq!(*seen, Seen::Unsupported(Unsupported::NotCounted));
-        // Nor is a word a number.
+        // A word is not a number either.
         let words = RAW.replace("\"98.66\"", "\"n/a\"");
         let all = kernels(&words, CODE, LINES).unwrap();
         let seen = &find_kernel(&all, "tensor").metrics[&ProfileMetric::TensorActive];

@@ -16,7 +16,7 @@ const NOTHING: &str = include_str!("captured/nothing.log");
 const DONE: &str = r#"{"id":1,"frame":"profiled"}"#;
 const FAULTED: &str = r#"{"id":1,"frame":{"failed":{"fault":{"fault":{"kind":"device_fault","message":"an illegal address"},"sticky":false}}}}"#;
 
-/// The script's actions besides a profiler's.
+/// The actions of the script in addition to a profiler's work.
 struct Script<'a> {
     /// The worker's frame that ends its job.
     frame: &'a str,

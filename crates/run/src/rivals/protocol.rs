@@ -39,7 +39,7 @@ pub struct Gpu<'a> {
     uuid: &'a str,
 }
 
-/// The way in which samples are taken, which is that of the kernel's own.
+/// The way in which samples are taken, which is the same as for the kernel itself.
 #[derive(Clone, Copy, Serialize)]
 pub struct Sampling {
     mode: Mode,

@@ -23,7 +23,7 @@ use system::process::confine::{self, Metadata, Rules, Sockets};
 use system::process::helper;
 use wording::reasons;
 
-/// How long the driver may take to start. One without persistence mode takes seconds to wake up eight GPUs.
+/// The time that the driver may take to start. Without persistence mode it takes seconds to wake up eight GPUs.
 const START: Duration = Duration::from_secs(120);
 const START_VARIABLE: &str = "GATEKEEPER_DRIVER_TIMEOUT";
 const KNOWN_GOOD: Duration = Duration::from_secs(60);

@@ -12,7 +12,7 @@ use system::process::dialogue::{Dialogue, Heard};
 /// The most bytes of a line. A longer line is not a frame.
 const MAX_LINE: u64 = 16 << 20;
 
-/// How long a worker may take to end once its input is closed.
+/// The time that a worker may take to end once its input is closed.
 pub(super) const FAREWELL: Duration = Duration::from_secs(5);
 
 /// The reason for which a worker sends no more frames. The message is complete.

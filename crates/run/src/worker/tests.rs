@@ -665,7 +665,8 @@ fn idle_workers_are_no_others_that_compute() {
     // The one that measures leaves itself out, which this script does not.
     assert_eq!(left.len(), 2, "{left:?}");
     assert!(left.contains(&other), "{left:?}");
-    // In a container it has left itself out, and two idle ones and another are not told apart.
+    // In a container, the listed processes have no id. The process has left itself out, and two idle ones cannot be
+    // told from another one.
     let left = seen_beside_idle_workers(vec![process(None); 3]);
     assert_eq!(left, [process(None)]);
 }

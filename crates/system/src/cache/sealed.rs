@@ -1,5 +1,5 @@
-//! Files of the cache that can tell whether they are whole: first what they are, then a digest of the rest, then parts
-//! that state their length.
+//! Files of the cache that can tell whether they are whole. Each begins with the name of its kind and a digest of the
+//! rest, followed by parts that state their length.
 
 /// The first bytes of a file, which name its format and version.
 pub type Magic = &'static [u8];

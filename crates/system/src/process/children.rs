@@ -71,8 +71,8 @@ fn end(code: i32) -> ! {
     std::process::exit(code)
 }
 
-/// Does `what` now, or never if a signal ends this process: what the signal killed has no outcome that could be written
-/// down.
+/// Calls `what` now, or never if a signal ends this process, because the outcome of a program that the signal killed
+/// must not be written down.
 pub fn unless_ending<T>(what: impl FnOnce() -> T) -> T {
     let _living = living();
     what()

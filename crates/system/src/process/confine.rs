@@ -1,10 +1,27 @@
 //! Confines programs that strangers wrote or control: the compilers, which take their flags and sources, and references
 //! and launchers, which are their code.
 //!
-//! On Linux this uses Landlock (contents of files, signals to others, reading another process) and seccomp (everything
-//! else that reaches beyond the program: [`refused`]). Both apply to everything that the program starts, and cannot be
-//! taken back. A kernel that is too old for a part goes without it: [`Support`] tells, and `gatekeeper doctor` reports
-//! it. What a program starts ends with it ([`super::keeper`]).
+//! **When.** `Confinement::new` prepares the rules before the fork, and `Confinement::enter` puts them into force in the
+//! child, shortly before it becomes the program. The order there is: limits, capabilities, inherited descriptors,
+//! Landlock, seccomp. The rules apply to everything that the program starts, and cannot be taken back. A program and
+//! everything that it starts end together (`keeper`).
+//!
+//! **Landlock** decides on the contents of files, on signals to others, and on reading another process. It denies each
+//! right that a ruleset handles, unless a rule allows the right for a directory above the file. A rule can only allow.
+//! So a program may change files below [`Rules::writes`], in its own /proc/self, and in /dev/null. Reading is handled
+//! only if a directory is hidden, and then everything next to the path of that directory is allowed, one entry after
+//! another ([`Hidden`]). Landlock has no right for modes, owners and times of files.
+//!
+//! **seccomp** decides on the system calls for everything else that reaches beyond the program: sockets, other
+//! processes, what the kernel keeps, namespaces, and requests to devices. A filter sees the number of a call and its
+//! arguments, and no memory that these point to. There are two filters. `unknown` answers ENOSYS to calls that nobody
+//! has read for this module, so that a newer kernel opens no way past the rules. `refused` answers EPERM to known
+//! calls, or to some of their arguments. Everything else is allowed.
+//!
+//! **What is not stopped.** A kernel that is too old for a part goes without it: [`Support`] tells, and `gatekeeper
+//! doctor` reports it. A program with [`Sockets::Local`] can make any request to a device, except requests that belong
+//! to file systems. A program with [`Metadata::Changed`] can make any request at all, and can change modes and times of
+//! all files of the user.
 
 use landlock::{
     ABI, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
@@ -75,8 +92,8 @@ pub enum Sockets {
     Local,
 }
 
-/// Whether a program may change modes, owners, times and attributes of files. Landlock has no right for them, so a
-/// program that may change those of its own files can change those of all files of the user.
+/// Says whether a program may change modes, owners, times and attributes of files. Landlock has no right for them, so a
+/// program that may change them for its own files can change them for all files of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metadata {
     Kept,
@@ -306,8 +323,9 @@ const LAST_OLD: i64 = if libc::SYS_rseq > libc::SYS_kexec_file_load {
     libc::SYS_kexec_file_load
 };
 
-/// Answers as an older kernel would to calls that nobody here has looked at, by any number and in any other table, and
-/// to `clone3`, whose flags are in memory that no filter sees. The C library then calls `clone`.
+/// Builds the filter that answers ENOSYS, as an older kernel would, to calls that nobody has read for this module.
+/// These are calls with an unknown number or of another table, and `clone3`, whose flags are in memory that no filter
+/// sees. The C library then calls `clone`.
 fn unknown() -> BpfProgram {
     let step = |code: u32, k: i64, (jt, jf): (u8, u8)| sock_filter {
         code: code as u16,
@@ -414,8 +432,8 @@ const OLD_OF_METADATA: [i64; 6] = [
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_OF_METADATA: [i64; 0] = [];
 
-/// The requests that a program without a GPU makes of a descriptor: whether it is a terminal, how much there is to
-/// read, and to be a copy of another file (FICLONE), as well as whether it blocks and whether it closes.
+/// The requests that a program without a GPU may make of a descriptor. They ask whether it is a terminal and how much
+/// there is to read, set whether it blocks and whether it closes, and make it a copy of another file (FICLONE).
 const REQUESTS: [u64; 9] = [
     libc::TCGETS,
     libc::TIOCGWINSZ,

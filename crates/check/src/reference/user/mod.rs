@@ -131,7 +131,7 @@ impl Build {
 #[derive(Clone, Debug)]
 pub struct ReferenceProgram {
     executable: PathBuf,
-    /// Arguments that precede those of a call.
+    /// The arguments that precede the arguments of a call.
     arguments: Vec<OsString>,
     /// Covers the program's bytes and the shared libraries that it loads: everything that it can compute with, wherever
     /// the compiler found it.
@@ -469,7 +469,7 @@ fn rules<'a>(writes: &'a [&'a Path], hidden: Option<&'a Hidden>, answer: Option<
     }
 }
 
-/// Why a program did not finish.
+/// The reasons for which a program did not finish.
 enum NotEnded {
     Hung,
     NotStarted(std::io::Error),

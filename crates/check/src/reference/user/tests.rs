@@ -156,7 +156,7 @@ fn two_trees_with_equal_results_have_the_same_program() {
     assert!(Bench::new("#error").functions().build(&case).is_err());
 }
 
-/// A compiler that fails says when it is called.
+/// A failing compiler tells that it was called.
 #[test]
 fn a_program_of_an_earlier_run_is_taken_while_all_that_it_was_made_of_is_as_it_was() {
     let source = SCALE.replace("\"factor.h\"", "<factor.h>");
@@ -264,7 +264,7 @@ fn whatever_a_program_is_made_of_is_a_part_of_its_identity() {
     assert_ne!(first, then, "a pragma");
 }
 
-/// A hundred shapes of one function are one call of the compiler.
+/// A hundred shapes of one function need one call of the compiler.
 #[test]
 fn a_function_is_read_once_in_a_run() {
     let bench = Bench::new(SCALE);

@@ -88,7 +88,7 @@ fn a_loop_that_was_none_is_unrolled_less() {
     assert!(!classes(&straight, &twice).contains(&CauseClass::UnrollLost));
 }
 
-/// A sort of a block, which a new compiler unrolls: as many barriers are executed as before.
+/// The kernel sorts a block. A new compiler unrolls it, and as many barriers are executed as before.
 #[test]
 fn barriers_of_a_loop_that_is_unrolled_are_not_more() {
     let work: Mix = &[(Kind::Barrier, 4), (LOAD, 20), (Kind::Fp32, 11)];

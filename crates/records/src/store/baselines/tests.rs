@@ -88,7 +88,7 @@ fn a_figure_that_a_run_has_no_more_is_removed_and_listed() {
     assert!(!std::fs::read_to_string(&file).unwrap().contains("cycles"));
 }
 
-/// No gate can rest on them, and the verdict on those of before says to update.
+/// No gate can rest on them, and the verdict on earlier ones says to update.
 #[test]
 fn counters_that_are_withheld_are_removed_and_so_is_a_file_of_none() {
     let dir = tempfile::tempdir().unwrap();
@@ -564,7 +564,7 @@ fn version_1_is_read_as_it_was_written_then() {
     std::fs::write(dir.path().join(&place), &text).unwrap();
     let read = load(dir.path(), &place).ok().unwrap();
     assert_eq!(serde_json::to_string_pretty(&read).unwrap() + "\n", text);
-    // The seal in its origin is that of today's records.
+    // The seal in its origin is the seal of today's records.
     let origin = made.origin.clone();
     assert_eq!(Baseline { origin, ..read }, made);
 }

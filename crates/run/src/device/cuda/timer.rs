@@ -132,8 +132,8 @@ impl<'a> CudaTimer<'a> {
 
     /// Returns the GPU's time between two events around what `queue` puts on the stream.
     ///
-    /// Where the host needed longer than the GPU spun, the GPU waited for it inside the sample: that is known without
-    /// looking at the time measured, and the sample is taken again.
+    /// If the host needed longer than the GPU spun, the GPU waited for it inside the sample. That is known without
+    /// looking at the measured time, and the sample is taken again.
     fn sample(
         &mut self,
         before: Option<Target>,

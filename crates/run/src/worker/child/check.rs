@@ -354,7 +354,7 @@ impl<'a> Runs<'a> {
         Ok((facts, self.first))
     }
 
-    /// Returns where outputs differ from those of the first launch in any bit.
+    /// Returns where outputs differ in any bit from the outputs of the first launch.
     pub fn differs_from_first(&self, outputs: &OutputImages) -> Result<Option<Difference>> {
         let Some(first) = &self.first else {
             return Ok(None);
@@ -527,9 +527,9 @@ fn wrong_bytes(wrong: WrongBytes) -> Failure {
     Failure::case_alone(FaultKind::Environment, wrong.to_string())
 }
 
-/// All data of one seed as .npy, if the user wants it, in a directory of the case and the seed
-/// (`softmax/warp@long/seed-1`): `x.npy`, `x.original.npy` for inputs, `y.got.npy`, `y.want.npy`, `y.want.original.npy`
-/// for outputs.
+/// Writes all data of one seed as .npy if the user wants it, into a directory of the case and the seed
+/// (`softmax/warp@long/seed-1`): `x.npy` and `x.original.npy` for inputs, `y.got.npy`, `y.want.npy` and
+/// `y.want.original.npy` for outputs.
 pub(super) struct Dump<'a> {
     job: &'a CheckJob,
     dir: Option<PathBuf>,

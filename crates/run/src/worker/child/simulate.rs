@@ -283,7 +283,7 @@ fn depend(
     Ok(())
 }
 
-/// The number of the launch elsewhere. It is not counted among the launches, and its poison is that of the first.
+/// The number of the launch elsewhere. It is not counted among the launches, and has the poison of the first.
 const LAUNCH_ELSEWHERE: u32 = 3;
 
 enum Elsewhere {

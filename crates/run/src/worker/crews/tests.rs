@@ -15,9 +15,9 @@ const SEED: u32 = 999_002;
 #[derive(Clone)]
 struct Gpu {
     greeting: Frame,
-    /// Its action before it answers a check.
+    /// The action that the worker takes before it answers a check.
     before: &'static str,
-    /// Whether the known-good kernel holds there.
+    /// True if the known-good kernel works there.
     sane: bool,
 }
 

@@ -33,7 +33,7 @@ impl Memory {
     }
 }
 
-/// Where the variable of the first module lies.
+/// The address of the variable of the first module.
 pub const VARIABLES: Address = 0x80_0000;
 
 pub struct Fake {
