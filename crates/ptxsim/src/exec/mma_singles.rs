@@ -139,7 +139,8 @@ fn add_halves(to: [f64; STRIP], values: Pair<f32>, units: Pair<f32>, below: f32)
                 .iter()
                 .zip(values.1)
                 .map(|(x, ys)| f64::from(x * ys[l]))
-                .fold(addend, |s, t| s + t);
+                .fold(addend, |s, t| s + t)
+                + 0.0;
         }
     }
     result

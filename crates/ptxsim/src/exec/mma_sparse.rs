@@ -30,11 +30,12 @@ fn sum(c: f64, terms: &[(f64, f64)], least: f64) -> f64 {
     let scale = f64::from(1 << 25) / largest;
     let cut_off = |x: f64| (x * scale).trunc();
     let all = terms.iter().map(|(a, b)| cut_off(a * b)).sum::<f64>() + cut_off(c);
-    if is_usual(largest, all) {
+    let sum = if is_usual(largest, all) {
         all / scale
     } else {
         terms.iter().fold(c, |s, (a, b)| s + a * b)
-    }
+    };
+    sum + 0.0
 }
 
 /// The least exponent by which a factor's place is known.
