@@ -23,6 +23,7 @@ impl Decoder<'_> {
                 self.word_op(i, int_ops::prmt(words[2]))
             }
             "testp" => self.testp(i, words),
+            "vadd" | "vsub" | "vabsdiff" | "vmin" | "vmax" | "vset" => self.video(i, words),
             _ if self.newer_floats(i, words)? => Ok(()),
             _ => match packed_ops::lookup(words) {
                 Some(op) => self.plain(i, op, Ty::B32),

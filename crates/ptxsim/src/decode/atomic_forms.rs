@@ -61,14 +61,19 @@ impl Decoder<'_> {
         let (Some(name), Some(ty)) = (name, ty) else {
             return self.unsupported(i, "");
         };
-        // Only bulk copies have minima and maxima of single halves.
-        let is_half = matches!(ty, Ty::F16 | Ty::Bf16) && matches!(name, "min" | "max");
-        let op = self.known(i, operation(name, ty).filter(|_| !is_half))?;
-        // Sums of vectors of up to 16 bytes, in global memory.
-        let float = matches!(ty, Ty::F32 | Ty::F16 | Ty::Bf16 | Ty::F16x2 | Ty::Bf16x2);
+        let op = self.known(i, operation(name, ty))?;
+        // Sums of floats, and minima and maxima of halves, in vectors of up to 16 bytes in global memory. Halves by
+        // themselves have only sums.
         let vector = count > 1;
+        let of_vectors = match name {
+            "add" => matches!(ty, Ty::F32 | Ty::F16 | Ty::Bf16 | Ty::F16x2 | Ty::Bf16x2),
+            "min" | "max" => matches!(ty, Ty::F16 | Ty::Bf16),
+            _ => false,
+        };
+        let only_vectors = of_vectors && name != "add";
         let elsewhere = !matches!(space, AddressSpace::Global | AddressSpace::Generic);
-        if vector && (!float || name != "add" || elsewhere || ty.bytes() * count > 16) {
+        let fits = of_vectors && !elsewhere && ty.bytes() * count <= 16;
+        if vector && !fits || !vector && only_vectors {
             return self.unsupported(i, "");
         }
         let is_red = words[0] == "red";

@@ -84,6 +84,18 @@ impl Decoder<'_> {
                 self.bulk_copy(i, false, hints, Some(Reduction::Elements(op, ty.bytes())))
             }
             [
+                "shared::cluster",
+                "shared::cta",
+                "mbarrier::complete_tx::bytes",
+                name,
+                ty,
+            ] => {
+                self.uses_clusters = true;
+                let ty = self.known(i, Ty::parse(ty).filter(|ty| reduces_in_shared(name, *ty)))?;
+                let op = self.known(i, operation(name, ty))?;
+                self.bulk_copy(i, true, &[], Some(Reduction::Elements(op, ty.bytes())))
+            }
+            [
                 "tensor",
                 dimensions,
                 "global",
@@ -271,7 +283,7 @@ impl Decoder<'_> {
         hints: &[&str],
         reduction: Option<Reduction>,
     ) -> Load<()> {
-        let from_shared = to_shared && i.words.get(4).is_some_and(|w| w == "shared::cta");
+        let from_shared = to_shared && !i.words.iter().any(|w| w == "global");
         let multicast = self.multicast(i, 3, to_shared, hints)?;
         let (shared, global) = if to_shared { (0, 1) } else { (1, 0) };
         let shared = self.bulk_place(i, self.operand(i, shared)?, shared_side(to_shared))?;
@@ -339,6 +351,12 @@ fn reduces(name: &str, ty: Ty) -> bool {
         "and" | "or" | "xor" => matches!(ty, B32 | B64),
         _ => false,
     }
+}
+
+/// Returns true if a copy to shared memory of the cluster has this operation (the same sources).
+fn reduces_in_shared(name: &str, ty: Ty) -> bool {
+    let is_word = ty.bytes() == 4 && ty != Ty::F32;
+    reduces(name, ty) && (is_word || (name, ty) == ("add", Ty::U64))
 }
 
 /// The operation on each element that a tensor map can have; nothing for those that it does not take.

@@ -116,7 +116,7 @@ impl Decoder<'_> {
         }
     }
 
-    fn widen_integer(&mut self, from: Ty, a: u32) -> u32 {
+    pub(super) fn widen_integer(&mut self, from: Ty, a: u32) -> u32 {
         let op = match from {
             Ty::U8 | Ty::B8 => op1::<int_ops::FromU8>(),
             Ty::S8 => op1::<int_ops::FromS8>(),

@@ -25,7 +25,14 @@ impl Decoder<'_> {
     pub(super) fn image(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         match words {
             ["tex", rest @ ..] => self.texture(i, rest),
-            ["tld4", channel, "2d", "v4", dtype, "f32"] => self.gather(i, channel, dtype),
+            [
+                "tld4",
+                channel,
+                geometry @ ("2d" | "a2d"),
+                "v4",
+                dtype,
+                "f32",
+            ] => self.gather(i, channel, geometry, dtype),
             ["suld", "b", rest @ ..] => self.surface(i, rest, false),
             ["sust", "b", rest @ ..] => self.surface(i, rest, true),
             ["txq" | "suq", asked, "b32"] => self.query(i, asked),
@@ -152,7 +159,13 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    fn gather(&mut self, i: &Instruction, channel: &str, dtype: &str) -> Load<()> {
+    fn gather(
+        &mut self,
+        i: &Instruction,
+        channel: &str,
+        geometry_word: &str,
+        dtype: &str,
+    ) -> Load<()> {
         let channel = match channel {
             "r" => 0,
             "g" => 1,
@@ -166,10 +179,7 @@ impl Decoder<'_> {
         if i.operands.len() != 2 {
             return self.unsupported(i, "offsets and depth comparisons of textures");
         }
-        let geometry = Geometry {
-            rank: 2,
-            layered: false,
-        };
+        let geometry = self.known(i, geometry(geometry_word))?;
         let (handle, at) = self.handle(i, self.operand(i, 1)?)?;
         let (at, layer) = self.texel(i, at, geometry, Ty::F32)?;
         let registers = self.four(i)?;

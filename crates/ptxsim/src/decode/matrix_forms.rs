@@ -362,7 +362,7 @@ impl Decoder<'_> {
         use Elem::*;
         let known = match (a_elem, b_elem, shape.k) {
             (F16, F16, 16 | 32) => matches!((c_elem, d_elem), (F16, F16) | (F32, F32)),
-            (Bf16, Bf16, 16 | 32) => (c_elem, d_elem) == (F32, F32),
+            (Bf16, Bf16, 16 | 32) | (Tf32, Tf32, 8 | 16) => (c_elem, d_elem) == (F32, F32),
             (S8 | U8, S8 | U8, 32 | 64) | (S4 | U4, S4 | U4, 64 | 128) => {
                 (c_elem, d_elem) == (S32, S32)
             }
@@ -377,7 +377,7 @@ impl Decoder<'_> {
             return self.invalid(i.pos, "the sparsity selector is not a constant");
         };
         // One lane of four, two, or all have the metadata.
-        let choices = 64 / u64::from(shape.k / Sparse::together(a_elem));
+        let choices = 64 / u64::from(Sparse::units(a_elem, shape.k));
         if selector >= choices {
             return self.invalid(i.pos, format!("the sparsity selector is below {choices}"));
         }

@@ -129,6 +129,7 @@ impl Decoder<'_> {
                 | "relaxed"
                 | "acquire"
                 | "release"
+                | "mmio"
                 | "nc"
                 | "cta"
                 | "cluster"

@@ -21,6 +21,7 @@ mod operand;
 mod scaled_forms;
 mod scope;
 mod tensormap_forms;
+mod video_forms;
 mod warp_forms;
 mod wgmma_forms;
 

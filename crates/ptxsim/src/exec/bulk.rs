@@ -205,6 +205,13 @@ impl Machine<'_> {
         };
         self.aligned(b, w, s, (AddressSpace::Shared, &to), align)?;
         let barriers = copy.barrier.as_ref();
+        // An H200 did so (2026-11-28, driver 580.159.04). A cluster of one block is enough for it.
+        if copy.reduction.is_some() && barriers.is_some() && !self.explicit_cluster {
+            let what = "cp.reduce.async.bulk to shared memory in a launch without a cluster dimension, which is an illegal \
+                        instruction on a GPU: launch it with one, which may be 1";
+            let at = At::lane(b, w, s.pc, s.mask.trailing_zeros());
+            return self.fault(FaultKind::Undefined, at, what);
+        }
         let barriers = barriers.map(|at| addresses(&w.regs, at.address, at.offset));
         if let Some(barriers) = barriers.as_ref().filter(|_| self.cluster.is_at_work()) {
             self.same_block(b, w, s, &to, barriers)?;
@@ -248,9 +255,9 @@ impl Machine<'_> {
                 }
             };
             let Some(stretch) = stretch else { continue };
+            let reduction = self.reduction_of(b, w, copy, &stretch, s)?;
             let Some(barriers) = &barriers else {
                 self.add_global(s, stretch.bytes, stretch.passes(false));
-                let reduction = self.reduction_of(b, w, copy, &stretch, s)?;
                 if reduction.is_none() {
                     stored.push((lane, stretch.bytes));
                 }
@@ -269,7 +276,8 @@ impl Machine<'_> {
                 passes.taken *= ranks.len() as u64;
                 self.add_global(s, stretch.bytes, passes);
             }
-            self.bulk_to_shared::<CHECKS>(b, w, &stretch, (&ranks, barriers[lane]), s)?;
+            let to = (&ranks[..], barriers[lane]);
+            self.bulk_to_shared::<CHECKS>(b, w, &stretch, to, reduction, s)?;
         }
         Ok(())
     }
@@ -400,6 +408,7 @@ impl Machine<'_> {
         w: &mut Warp,
         stretch: &Stretch,
         (ranks, barrier): (&[u32], u64),
+        reduction: Option<(AtomOp, u32)>,
         s: Site,
     ) -> Run<()> {
         let &Stretch { lane, bytes, .. } = stretch;
@@ -419,7 +428,12 @@ impl Machine<'_> {
             .collect();
         let mut seen = None;
         for (target, barriers) in &targets {
-            let x = LaneAccess::new(s, target, bytes, Direction::Write);
+            let x = if reduction.is_some() {
+                let update = LaneAccess::new(s, target, bytes, Direction::Update);
+                update.with_strength(Strength::Atomic)
+            } else {
+                LaneAccess::new(s, target, bytes, Direction::Write)
+            };
             let barriers = if self.cluster.is_at_work() {
                 barriers.map(|x| x & ((1 << CLUSTER_PAGE) - 1))
             } else {
@@ -460,7 +474,7 @@ impl Machine<'_> {
                 bytes: Some(bytes),
                 from: (!own).then_some(b.rank),
                 source,
-                reduction: None,
+                reduction,
             };
             let to = if own {
                 Some(&mut *b)
@@ -473,7 +487,9 @@ impl Machine<'_> {
                     if let Some((_, swizzle)) = stretch.tensor {
                         to.note_layout(copy, swizzle);
                     }
-                    to.in_flight.begin(copy.to, copy.bytes, s.pc);
+                    if reduction.is_none() {
+                        to.in_flight.begin(copy.to, copy.bytes, s.pc);
+                    }
                 }
                 to.deliveries.push(delivery);
             }

@@ -65,19 +65,25 @@ fn put(regs: &mut Regs, registers: &[u32], elem: Elem, of: impl Fn(usize, u32) -
 }
 
 impl Sparse {
-    /// Elements that go together: of four bits it is pairs that are there or not.
-    pub fn together(elem: Elem) -> u32 {
-        if elem.bits() == 4 { 2 } else { 1 }
+    /// Returns the bits of what two bits of metadata stand for: an element, a pair of four bits each, or half a tf32,
+    /// which has four bits of metadata (PTX ISA, "Sparse matrix storage").
+    fn unit_bits(elem: Elem) -> u32 {
+        elem.bits().clamp(8, 16)
+    }
+
+    /// Returns the number of such units in a row of A.
+    pub fn units(elem: Elem, columns: u32) -> u32 {
+        columns * elem.bits() / Self::unit_bits(elem)
     }
 
     /// Where in its row an element that A holds at column `at` stands.
     fn column(&self, regs: &Regs, row: u32, at: u32) -> u32 {
-        let together = Self::together(self.ab[0]);
-        let unit = at / together;
+        let elem = self.ab[0];
+        let (element, unit) = (elem.bits(), Self::unit_bits(elem));
         let (group, upper) = (row % 8 * 4, row / 8);
         let of = |lane: u32| u64::from(regs.r32[self.metadata as usize].0[lane as usize % LANES]);
-        // A row has as many bits as columns to choose from. Those of 16 bits are two of the first kind.
-        let all = match (self.shape.k / together, self.ab[0].bits()) {
+        // A row has as many bits as units to choose from. Those of 16 bits are two of the first kind.
+        let all = match (Self::units(elem, self.shape.k), unit) {
             (16, _) => of(group + self.selector) >> (16 * upper),
             (32, 16) => {
                 let half = |n: u32| of(group + 2 * self.selector + n) >> (16 * upper) & 0xffff;
@@ -86,8 +92,9 @@ impl Sparse {
             (32, _) => of(group + 2 * self.selector + upper),
             _ => of(group + upper) | of(group + 2 + upper) << 32,
         };
-        let chosen = all >> (2 * unit) & 3;
-        (unit / 2 * 4 + chosen as u32) * together + at % together
+        let first = at * element / unit;
+        let chosen = all >> (2 * first) & 3;
+        ((first / 2 * 4 + chosen as u32) * unit + at * element % unit) / element
     }
 
     /// For each row what A holds: column, and the element's bits.

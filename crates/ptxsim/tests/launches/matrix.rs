@@ -219,7 +219,7 @@ fn rejects_matrix_shapes_that_no_gpu_multiplies() {
     for op in [
         "mma.sync.aligned.m16n8k16.row.col.s32.s4.s4.s32",
         "mma.sync.aligned.m8n8k4.row.col.f16.f16.f16.f16",
-        "mma.sp.sync.aligned.m16n8k16.row.col.f32.tf32.tf32.f32",
+        "mma.sp.sync.aligned.m16n8k32.row.col.f32.tf32.tf32.f32",
         "mma.sync.aligned.m16n8k16.row.col.satfinite.f32.f16.f16.f32",
         "mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32",
         "mma.sync.aligned.m16n8k16.row.col.f32.f64.f64.f32",

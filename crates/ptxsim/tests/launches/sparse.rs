@@ -60,8 +60,8 @@ fn fragment(e: E, words: usize, of: impl Fn(usize) -> i32) -> Vec<u32> {
 fn metadata_at(shape: &str, e: E, selector: usize, row: usize, group: usize) -> (usize, usize) {
     let (quad, upper) = (4 * (row % 8), row / 8);
     match (shape, e.bits()) {
-        ("m16n8k16", 16) => (quad + selector, 16 * upper + 4 * group),
-        ("m16n8k32", 16) => (
+        ("m16n8k16", 16) | ("m16n8k8", 32) => (quad + selector, 16 * upper + 4 * group),
+        ("m16n8k32", 16) | ("m16n8k16", 32) => (
             quad + 2 * selector + group / 4,
             16 * upper + 4 * (group % 4),
         ),
@@ -86,7 +86,14 @@ fn sparse(shape: &str, [a, b, c]: [E; 3], selector: usize, how: How) {
     let mut metadata = [0_u32; 32];
     let mut whole = vec![vec![0; k]; m];
     for row in 0..m {
-        for group in 0..k / (4 * together) {
+        // A tf32 is one of two.
+        for group in (0..k / 2).take_while(|_| a == E::Tf32) {
+            let place = r.next() as usize % 2;
+            let (lane, shift) = metadata_at(shape, a, selector, row, group);
+            metadata[lane] |= [0b0100, 0b1110][place] << shift;
+            whole[row][2 * group + place] = given[row][group];
+        }
+        for group in (0..k / (4 * together)).take_while(|_| a != E::Tf32) {
             let pairs = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
             let (one, two) = pairs[r.next() as usize % 6];
             let (lane, shift) = metadata_at(shape, a, selector, row, group);
@@ -142,10 +149,12 @@ fn sparse_products_take_the_columns_that_the_metadata_name() {
     for selector in 0..4 {
         sparse("m16n8k16", [F16, F16, F32], selector, How::Multiply);
         sparse("m16n8k16", [Bf16, Bf16, F32], selector, How::Multiply);
+        sparse("m16n8k8", [Tf32, Tf32, F32], selector, How::Multiply);
     }
     for selector in 0..2 {
         sparse("m16n8k32", [F16, F16, F16], selector, How::Multiply);
         sparse("m16n8k32", [Bf16, Bf16, F32], selector, How::Multiply);
+        sparse("m16n8k16", [Tf32, Tf32, F32], selector, How::Multiply);
         sparse("m16n8k32", [S8, U8, S32], selector, How::Multiply);
         sparse("m16n8k64", [U4, S4, S32], selector, How::Saturate);
     }

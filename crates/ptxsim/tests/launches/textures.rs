@@ -315,6 +315,16 @@ fn a_gather_takes_the_four_texels_of_a_linear_filter() {
     assert_eq!(got[0], [9.0, 10.0, 6.0, 5.0].map(f));
     assert_eq!(got[1], [0.0; 4].map(f));
     assert!(fault(&gather.replace(".r.", ".g."), &setup, [0; 4]).contains("channel"));
+
+    let layers = Setup {
+        geometry: geometry(2, true),
+        extents: [4, 3, 1],
+        layers: 2,
+        ..floats_of(3, [4, 3, 2], POINT, |i| i as f32)
+    };
+    let gather = "tld4.r.a2d.v4.f32.f32 {%w4, %w5, %w6, %w7}, [%d2, {%w2, %w0, %w1, %w1}];";
+    let got = run(gather, &layers, &[[f(2.0), f(2.0), 1, 0]]);
+    assert_eq!(got[0], [21.0, 22.0, 18.0, 17.0].map(f));
 }
 
 /// The program reads linear memory as `tex1Dfetch` does.
