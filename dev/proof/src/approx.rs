@@ -243,6 +243,7 @@ fn measure(gpu: &Gpu, f: &Function, launch: usize) -> Result<Bounds> {
             grid: [LANES as u32 / 256, 1, 1],
             block: [256, 1, 1],
             dynamic_shared: 0,
+            cluster: None,
         },
         args: vec![Arg::In(&x), Arg::In(&y), Arg::Out(4 * LANES)],
     };

@@ -132,6 +132,7 @@ fn with_job<T>(p: &Product, run: impl FnOnce(&Job) -> Result<T>) -> Result<T> {
             grid: [BLOCKS as u32, 1, 1],
             block: [THREADS as u32, 1, 1],
             dynamic_shared: BYTES as u32,
+            cluster: None,
         },
         args: vec![
             Arg::In(&contents),

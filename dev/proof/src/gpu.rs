@@ -23,12 +23,13 @@ unsafe impl Send for Gpu {}
 // SAFETY: as above.
 unsafe impl Sync for Gpu {}
 
-/// Grid, block and shared memory of a launch.
+/// Grid, block, shared memory and, if the launch names one, cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub dynamic_shared: u32,
+    pub cluster: Option<[u32; 3]>,
 }
 
 impl Gpu {
@@ -176,16 +177,35 @@ impl Loaded {
                 .iter()
                 .map(|p| p.as_ptr().cast_mut().cast())
                 .collect();
+            let mut attribute = shape.cluster.map(|[x, y, z]| sys::CUlaunchAttribute {
+                id: sys::CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                pad: [0; 4],
+                value: sys::CUlaunchAttributeValue {
+                    clusterDim: sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z },
+                },
+            });
+            let attributes = attribute.as_mut_slice();
             let [gx, gy, gz] = shape.grid;
             let [bx, by, bz] = shape.block;
-            result::launch_kernel(
+            let config = sys::CUlaunchConfig {
+                gridDimX: gx,
+                gridDimY: gy,
+                gridDimZ: gz,
+                blockDimX: bx,
+                blockDimY: by,
+                blockDimZ: bz,
+                sharedMemBytes: shape.dynamic_shared,
+                hStream: std::ptr::null_mut(),
+                attrs: attributes.as_mut_ptr(),
+                numAttrs: attributes.len() as u32,
+            };
+            sys::cuLaunchKernelEx(
+                &raw const config,
                 function,
-                (gx, gy, gz),
-                (bx, by, bz),
-                shape.dynamic_shared,
+                pointers.as_mut_ptr(),
                 std::ptr::null_mut(),
-                &mut pointers,
-            )?;
+            )
+            .result()?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! One launch that a GPU and ptxsim both make, from the same bytes.
 
 use crate::gpu::{Gpu, Loaded, Result, Shape};
-use ptxsim::{Kernel, Limits, Memory, Report};
+use ptxsim::{Kernel, Launch, Limits, Memory, Report};
 
 /// A parameter of a kernel, and its buffer.
 #[derive(Clone, Copy)]
@@ -83,17 +83,16 @@ impl Job<'_> {
             grid,
             block,
             dynamic_shared,
+            cluster,
         } = self.shape;
-        let limits = Limits::default();
-        let report = ptxsim::launch(
-            kernel,
+        let launch = Launch {
             grid,
             block,
+            cluster,
+            cooperative: false,
             dynamic_shared,
-            &params,
-            &mut memory,
-            limits,
-        )?;
+        };
+        let report = ptxsim::launch_as(kernel, &launch, &params, &mut memory, Limits::default())?;
         let read = |(p, n)| Ok(memory.read(p, n)?.to_vec());
         let outputs: Result<Outputs> = outputs.into_iter().map(read).collect();
         Ok((outputs?, report))

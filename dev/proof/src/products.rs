@@ -120,6 +120,8 @@ pub const VARIANTS: &[Variant] = &[
     of("wgmma_e5m2_to_f16", "wgmma.mma_async.sync.aligned.m64n8k32.f16.e5m2.e5m2"),
     Variant { sums: Sums::Any, ..of("wgmma_s8", "wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.u8") },
     of("wgmma_u8_sat", "wgmma.mma_async.sync.aligned.m64n8k32.satfinite.s32.u8.u8"),
+    sparse("sp_tf32_k8", "mma.sp::ordered_metadata.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 2),
+    sparse("sp_tf32_k16", "mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.tf32.tf32.f32", 1),
 ];
 
 /// The fragments' layout, from the words of an instruction.
@@ -385,7 +387,7 @@ impl Variant {
                 self.word(&layout, &mut random, kind, sum, &mut bytes);
             }
             if self.selector.is_some() {
-                bytes.extend(metadata(&mut random).to_le_bytes());
+                bytes.extend(metadata(&layout, &mut random).to_le_bytes());
             }
         }
         bytes
@@ -453,9 +455,13 @@ impl Variant {
     }
 }
 
-/// The pairs present in eight groups of four, in order (PTX ISA 9.7.15.6.1).
-fn metadata(random: &mut Random) -> u32 {
-    let pairs = [0b0100, 0b1000, 0b1100, 0b1001, 0b1101, 0b1110];
+/// The pairs present in eight groups of four, in order (PTX ISA 9.7.15.6.1). A pair of tf32 has one.
+fn metadata(layout: &Layout, random: &mut Random) -> u32 {
+    let pairs: &[u32] = if layout.elements == Tf32 {
+        &[0b0100, 0b1110]
+    } else {
+        &[0b0100, 0b1000, 0b1100, 0b1001, 0b1101, 0b1110]
+    };
     (0..8).fold(0, |word, _| word << 4 | pairs[random.below(pairs.len())])
 }
 
@@ -496,6 +502,8 @@ mod tests {
             ("sp_f16_k32", [4, 4, 4, 4], false),
             ("sp_s8_k64_sat", [4, 4, 4, 4], false),
             ("sp_s4_k64", [2, 2, 4, 4], false),
+            ("sp_tf32_k8", [2, 2, 4, 4], false),
+            ("sp_tf32_k16", [4, 4, 4, 4], false),
             ("wgmma_f16", [4, 2, 4, 4], false),
             ("wgmma_e4m3_to_f16", [4, 2, 2, 2], true),
         ] {

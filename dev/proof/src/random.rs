@@ -24,6 +24,7 @@ const SHAPE: Shape = Shape {
     grid: [1, 1, 1],
     block: [THREADS as u32, 1, 1],
     dynamic_shared: 0,
+    cluster: None,
 };
 
 /// Forms that programs are made of. Which these are is part of what a seed means: a form that

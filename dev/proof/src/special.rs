@@ -1,5 +1,5 @@
 //! `special`: forms that are neither scalar nor matrix products, each in a kernel of its own: 128-bit
-//! words, their atomics, atomics of vectors, `movmatrix`, copies that ignore their source. Compares the memory that the
+//! words, their atomics, atomics of vectors, `movmatrix`, copies that ignore their source or reduce. Compares the memory that the
 //! GPU leaves with ptxsim's.
 
 use crate::gpu::{Gpu, Result, Shape};
@@ -80,12 +80,39 @@ const ALL: &[Special] = &[
         body: "ld.global.b32 %w0, [%in];\nmovmatrix.sync.aligned.m8n8.trans.b16 %w1, %w0;\n\
                st.global.b32 [%out], %w1;",
     },
+    Special {
+        name: "half_vector_extremes",
+        body: "ld.global.v4.b32 {%w0, %w1, %w2, %w3}, [%in];\nld.global.v4.b32 {%w4, %w5, %w6, %w7}, [%in+16];\n\
+               st.global.v4.b32 [%out], {%w0, %w1, %w2, %w3};\nst.global.v4.b32 [%out+16], {%w0, %w1, %w2, %w3};\n\
+               mov.b32 {%h0, %h1}, %w4;\nmov.b32 {%h2, %h3}, %w5;\n\
+               atom.global.min.noftz.v4.f16 {%h4, %h5, %h6, %h7}, [%out], {%h0, %h1, %h2, %h3};\n\
+               red.global.max.noftz.v4.f16 [%out+8], {%h0, %h1, %h2, %h3};\n\
+               red.global.min.noftz.v2.bf16 [%out+16], {%h0, %h1};\nred.global.max.noftz.v4.bf16 [%out+24], {%h0, %h1, %h2, %h3};\n\
+               st.global.v4.b16 [%out+32], {%h4, %h5, %h6, %h7};",
+    },
+    Special {
+        name: "mapped_words",
+        body: "ld.mmio.relaxed.sys.global.u32 %w0, [%in];\nst.mmio.relaxed.sys.global.u32 [%out], %w0;",
+    },
+    // Each thread writes a word of each operand, and one thread starts both copies.
+    Special {
+        name: "reductions_in_shared_memory",
+        body: "ld.global.v2.b32 {%w0, %w1}, [%in];\nmov.u32 %w2, s;\nmad.lo.u32 %w3, %t, 4, %w2;\n\
+               st.shared.b32 [%w3], %w0;\nst.shared.b32 [%w3+128], %w1;\nst.shared.b32 [%w3+256], %w1;\n\
+               setp.ne.u32 %p0, %t, 0;\n@!%p0 mbarrier.init.shared::cta.b64 [%w2+384], 1;\n\
+               fence.proxy.async.shared::cta;\nbar.sync 0;\n@%p0 bra wait;\n\
+               mbarrier.arrive.expect_tx.shared::cta.b64 _, [%w2+384], 256;\n\
+               cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32 [%w2+128], [%w2], 128, [%w2+384];\n\
+               cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.min.s32 [%w2+256], [%w2], 128, [%w2+384];\n\
+               wait:\nmbarrier.try_wait.parity.shared::cta.b64 %p0, [%w2+384], 0;\n@!%p0 bra wait;\n\
+               ld.shared.b32 %w4, [%w3+128];\nld.shared.b32 %w5, [%w3+256];\nst.global.v2.b32 [%out], {%w4, %w5};",
+    },
 ];
 
 fn ptx(s: &Special) -> String {
     let mut t = format!(
         "{HEADER}.visible .entry f(.param .u64 pin, .param .u64 pout)\n{{\n\
-         .reg .b32 %w<12>, %t, %c;\n.reg .b64 %d<4>, %in, %out, %o;\n.reg .b128 %q<4>;\n.reg .pred %p<1>;\n\
+         .reg .b16 %h<8>;\n.reg .b32 %w<12>, %t, %c;\n.reg .b64 %d<4>, %in, %out, %o;\n.reg .b128 %q<4>;\n.reg .pred %p<1>;\n\
          .shared .align 16 .b8 s[512];\nld.param.u64 %in, [pin];\nld.param.u64 %out, [pout];\n\
          mov.u32 %t, %tid.x;\nmov.u32 %c, %ctaid.x;\nmad.lo.u32 %c, %c, 32, %t;\n\
          mul.wide.u32 %o, %c, {EACH};\nadd.s64 %in, %in, %o;\nadd.s64 %out, %out, %o;\n"
@@ -104,13 +131,15 @@ fn input() -> Vec<u8> {
     words.flat_map(|_| random.word32().to_le_bytes()).collect()
 }
 
-fn job(input: &[u8]) -> Job<'_> {
+fn job<'a>(s: &Special, input: &'a [u8]) -> Job<'a> {
     Job {
         entry: "f",
         shape: Shape {
             grid: [BLOCKS as u32, 1, 1],
             block: [32, 1, 1],
             dynamic_shared: 0,
+            // A GPU reduces there in no other launch.
+            cluster: s.body.contains("cp.reduce.").then_some([1; 3]),
         },
         args: vec![Arg::In(input), Arg::Out(BLOCKS * 32 * EACH)],
     }
@@ -119,7 +148,7 @@ fn job(input: &[u8]) -> Job<'_> {
 fn simulate(s: &Special, input: &[u8]) -> Result<Vec<u8>> {
     let module = Module::load(&ptx(s))?;
     let kernel = module.kernel("f")?;
-    let (out, report) = job(input).on_sim(kernel)?;
+    let (out, report) = job(s, input).on_sim(kernel)?;
     match report.findings.first() {
         Some(f) => Err(format!("{}: {f:?}", s.name).into()),
         None => Ok(out.concat()),
@@ -136,7 +165,7 @@ pub fn run(gpu: &Gpu, hashes: Option<&Path>, out: &mut dyn Write) -> Result<bool
     let input = input();
     let (mut lines, mut same) = (String::new(), true);
     for s in ALL {
-        let theirs = job(&input).on_gpu(gpu, &gpu.load(&ptx(s))?)?.concat();
+        let theirs = job(s, &input).on_gpu(gpu, &gpu.load(&ptx(s))?)?.concat();
         same &= report(s, &theirs, &simulate(s, &input)?, out)?;
         lines += &line(s, &theirs);
     }

@@ -181,6 +181,7 @@ fn job<'a>(name: &'a str, i: &Instance, input: &'a [u8], lanes: usize) -> Job<'a
             grid: [lanes as u32 / 256, 1, 1],
             block: [256, 1, 1],
             dynamic_shared: 0,
+            cluster: None,
         },
         args: vec![Arg::In(input), Arg::Out(i.form.dests().len() * lanes * 8)],
     }

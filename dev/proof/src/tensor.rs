@@ -69,6 +69,7 @@ fn job<'a>(v: &Variant, input: &'a [u8]) -> Job<'a> {
             grid: [(32 * WARPS / v.threads()) as u32, 1, 1],
             block: [v.threads() as u32, 1, 1],
             dynamic_shared: 0,
+            cluster: None,
         },
         args: vec![Arg::In(input), Arg::Out(v.output_bytes())],
     }
