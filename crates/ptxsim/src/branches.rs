@@ -4,6 +4,7 @@ use crate::isa::{Control, Meeting, MemoryAccess, Register, Use};
 use crate::isa::{Inst, Special};
 use crate::program::Program;
 use crate::regs::Class;
+use model::Apart;
 use std::collections::HashSet;
 
 /// The last jump back of any lanes of the warp.
@@ -13,15 +14,6 @@ pub struct Turn {
     pub epoch: u32,
     /// Where the lanes that jumped had met before.
     pub met: Option<u32>,
-}
-
-/// Why two accesses are of different streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Apart {
-    Branches,
-    Iterations,
-    /// A value that one of them reads decides a branch.
-    Decides,
 }
 
 /// The relation between two instructions, as far as the code alone tells it.

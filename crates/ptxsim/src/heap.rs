@@ -1,6 +1,6 @@
 //! The blocks of the device's heap, as memory keeps them from launch to launch.
 
-use crate::report::At;
+use crate::report::{At, Place};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug)]
@@ -9,7 +9,7 @@ pub struct Block {
     /// For a block of this launch, which of its threads asked for it.
     pub by: Option<At>,
     /// Where it was freed.
-    pub freed: Option<String>,
+    pub freed: Option<Place>,
 }
 
 #[derive(Clone, Debug, Default)]

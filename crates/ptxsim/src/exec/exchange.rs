@@ -5,6 +5,7 @@ use super::state::*;
 use crate::isa::*;
 use crate::regs::{LANES, Regs, lanes};
 use crate::report::{At, FindingKind};
+use model::FindingEvent;
 
 /// As `min.f32` and `max.f32` of one after the other.
 fn reduce_floats(how: ReduxFloats, set: impl Iterator<Item = u32>) -> u32 {
@@ -39,10 +40,10 @@ impl Machine<'_> {
                 if ready >> source & 1 == 0 || members[l] >> source & 1 == 0 {
                     let at = At::lane(b, w, pc, l as u32);
                     self.find(FindingKind::InvalidMembers, at, None, |_| {
-                        format!(
-                            "shfl reads lane {source}, which is not in the member mask {:#010x} or has exited",
-                            members[l]
-                        )
+                        FindingEvent::ReadsAbsentLane {
+                            lane: source,
+                            members: members[l],
+                        }
                     });
                 }
             }

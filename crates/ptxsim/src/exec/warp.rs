@@ -11,6 +11,7 @@ use super::state::*;
 use crate::isa::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
+use model::FindingEvent;
 
 /// Backward branches that a group may take before others get a turn, and how long their turn is.
 const PATIENCE: u32 = 1024;
@@ -592,7 +593,10 @@ impl Machine<'_> {
                     FindingKind::InvalidMembers,
                     At::lane(b, w, pc, l as u32),
                     None,
-                    |_| format!("lane {l} is not in its own member mask {set:#010x}"),
+                    |_| FindingEvent::NotAMember {
+                        lane: l as u32,
+                        members: set,
+                    },
                 );
             }
             // Lanes that have ended or never were are not waited for, but naming them is an error

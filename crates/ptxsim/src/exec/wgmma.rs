@@ -32,6 +32,7 @@ use crate::num::round::Round;
 use crate::regs::{ALL, Class, LANES};
 use crate::report::*;
 use crate::tensor_map::exchange_pieces;
+use model::{AccessKind, FindingEvent, ProductClash};
 use std::collections::VecDeque;
 
 /// Bytes that lie side by side whatever the layout.
@@ -393,8 +394,8 @@ impl Machine<'_> {
         let kind = FindingKind::AsyncBeforeWait;
         let fences = w.products.fences;
         if fences == 0 {
-            self.find(kind, at, None, |_| {
-                "no wgmma.fence comes before this wgmma.mma_async".to_owned()
+            self.find(kind, at, None, |_| FindingEvent::Product {
+                clash: ProductClash::NoFence,
             });
         }
         let form = (m.shape.n, m.sum);
@@ -411,34 +412,21 @@ impl Machine<'_> {
                 && state
                     .added
                     .is_some_and(|(last, n)| last != form && n == fences);
-            if is_open {
-                self.find(kind, at, Some(Other::instruction(product)), |m| {
-                    let product = m.place(product);
-                    format!(
-                        "this wgmma.mma_async uses a register of the one at {product} for something else, and no \
-                         wgmma.wait_group has waited for that"
-                    )
-                });
+            let (other, clash) = if is_open {
+                (product, ProductClash::OtherRole)
             } else if other_form {
-                self.find(kind, at, Some(Other::instruction(product)), |m| {
-                    let product = m.place(product);
-                    format!(
-                        "no wgmma.fence orders this wgmma.mma_async and the one of another shape at {product}, which \
-                         add to the same register"
-                    )
-                });
+                (product, ProductClash::OtherShape)
             } else if let Some((access, n)) = accessed
                 && n == fences
                 && fences > 0
             {
-                self.find(kind, at, Some(Other::instruction(access)), |m| {
-                    let access = m.place(access);
-                    format!(
-                        "no wgmma.fence orders this wgmma.mma_async and the access at {access} to one of its \
-                         registers"
-                    )
-                });
-            }
+                (access, ProductClash::Access)
+            } else {
+                continue;
+            };
+            self.find(kind, at, Some(Other::instruction(other)), |_| {
+                FindingEvent::Product { clash }
+            });
         }
     }
 
@@ -461,13 +449,15 @@ impl Machine<'_> {
                 return;
             }
             let kind = FindingKind::AsyncBeforeWait;
-            self.find(kind, at, Some(Other::instruction(product)), |m| {
-                let what = if adding { "sums" } else { "A" };
-                let way = if writes { "written" } else { "read" };
-                let product = m.copy_at(product);
-                format!(
-                    "a register of the {what} of {product} is {way} before a wgmma.wait_group has waited for it"
-                )
+            self.find(kind, at, Some(Other::instruction(product)), |_| {
+                FindingEvent::ProductInFlight {
+                    is_sum: adding,
+                    this: if writes {
+                        AccessKind::Write
+                    } else {
+                        AccessKind::Read
+                    },
+                }
             });
         });
     }
@@ -604,8 +594,10 @@ impl Machine<'_> {
             let at = At::lane(b, w, s.pc, s.mask.trailing_zeros());
             let other = Other::instruction(product.instruction);
             self.find(FindingKind::AsyncBeforeWait, at, Some(other), |m| {
-                let product = m.copy_at(product.instruction);
-                format!("the thread ends while {product} is under way")
+                FindingEvent::ThreadEnds {
+                    operation: m.name_of(product.instruction),
+                    reads: None,
+                }
             });
             self.land_product(w, product);
         }

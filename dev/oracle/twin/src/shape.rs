@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 use std::fmt::Debug;
+use wording::findings::sentence;
 
 #[derive(Debug)]
 pub struct Place {
@@ -70,7 +71,7 @@ fn message(kind: impl Debug, text: &str) -> String {
 
 /// Both simulators name their fields alike.
 macro_rules! shapes {
-    ($simulator:ident, $place:ident, $report:ident, $fault:ident, $result:ident $(, $new:ident)*) => {
+    ($simulator:ident, $place:ident, $sentence:ident, $report:ident, $fault:ident, $result:ident $(, $new:ident)*) => {
         pub fn $report(report: &$simulator::Report) -> Report<'_> {
             let $simulator::Report {
                 findings,
@@ -83,7 +84,7 @@ macro_rules! shapes {
             } = report;
             let findings = findings.iter().map(|finding| Finding {
                 kind: kind(finding.kind),
-                message: finding.message.clone(),
+                message: $sentence(finding),
                 _places: finding.places.iter().map($place).collect(),
                 _accesses: finding
                     .accesses
@@ -127,8 +128,12 @@ macro_rules! shapes {
     };
 }
 
-shapes!(ptxsim, place, report, fault, result, arose);
-shapes!(ptxsim_oracle, old_place, old_report, old_fault, old_result);
+shapes!(ptxsim, place, sentence, report, fault, result, arose);
+shapes!(ptxsim_oracle, old_place, old_sentence, old_report, old_fault, old_result);
+
+fn old_sentence(finding: &ptxsim_oracle::Finding) -> String {
+    finding.message.clone()
+}
 
 pub fn place(place: &ptxsim::Place) -> Place {
     let ptxsim::Place { at, line, calls: _ } = place;

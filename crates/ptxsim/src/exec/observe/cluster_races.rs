@@ -14,10 +14,12 @@ use crate::exec::access::address::{Addresses, Site};
 use crate::exec::cluster::{Init, Visit, Visitor, number_of};
 use crate::exec::mbarrier::Delivery;
 use crate::exec::observe::global_races::accessor;
+use crate::exec::observe::shared_races::Between;
 use crate::exec::state::*;
 use crate::isa::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
+use model::{FindingEvent, MemoryPlace};
 
 impl Machine<'_> {
     /// Reports an access to the shared memory of a block that has ended. If the block has not ended yet, the access is
@@ -44,11 +46,10 @@ impl Machine<'_> {
 
     fn tell_exited(&mut self, at: At, owner: [u32; 3]) {
         self.find(FindingKind::ExitedBlock, at, None, |m| {
-            let name = m.form_of(at.instruction);
-            format!(
-                "this {name} goes to the shared memory of block {owner:?} of the cluster, and nothing orders it before that \
-                 block's exit"
-            )
+            FindingEvent::AfterBlockEnd {
+                instruction: m.form_of(at.instruction),
+                owner,
+            }
         });
     }
 
@@ -119,8 +120,9 @@ impl Machine<'_> {
         for (thread, instruction) in reading {
             let at = At::thread(b.id, thread, instruction);
             self.find(FindingKind::AsyncBeforeWait, at, None, |m| {
-                let copy = m.copy_at(instruction);
-                format!("the block ends while {copy} may still read its shared memory")
+                FindingEvent::BlockEnds {
+                    copy: m.name_of(instruction),
+                }
             });
         }
     }
@@ -251,14 +253,8 @@ impl Machine<'_> {
             block: Some(owner.id),
             ..Other::by(init.instruction, init.thread)
         });
-        self.find(FindingKind::SharedRace, at, other, |m| {
-            format!(
-                "race on the mbarrier at shared memory {address:#x} of block {:?}: its mbarrier.init at {} by thread {:?} is \
-                 not ordered before this by a fence.mbarrier_init and a barrier.cluster, nor by one that releases",
-                owner.id,
-                m.place(init.instruction),
-                m.thread(init.thread)
-            )
+        self.find(FindingKind::SharedRace, at, other, |_| {
+            FindingEvent::MbarrierRace { owner: owner.id }
         });
     }
 
@@ -285,13 +281,16 @@ impl Machine<'_> {
             ..Other::by(c.instruction, thread)
         });
         self.find(FindingKind::SharedRace, here, other, |m| {
-            let name = |w: bool| if w { "write" } else { "read" };
-            let (this, was, owner) = (name(write), name(c.was_write), owner.id);
-            let (block, thread) = (m.grid.place(c.block), m.thread(thread));
-            let place = m.place(c.instruction);
-            format!(
-                "race on shared memory {address:#x} of block {owner:?}: this {this} and the {was} at {place} by block \
-                 {block:?}, thread {thread:?} are not ordered"
+            let memory = MemoryPlace::Shared {
+                address,
+                block: Some(owner.id),
+            };
+            let between = Between::Unordered;
+            between.race(
+                memory,
+                (write, c.was_write),
+                Some(m.grid.place(c.block)),
+                None,
             )
         });
     }

@@ -10,6 +10,7 @@ use crate::isa::{Direction, Op};
 use crate::regs::{LANES, lanes};
 use crate::report::{At, FindingKind};
 use crate::switch::{Observer, is_off};
+use model::{CopyClash, FindingEvent, MemoryPlace};
 use std::ops::Range;
 
 /// Names that messages have for asynchronous instructions. A longer name comes before its beginning.
@@ -63,46 +64,32 @@ impl Machine<'_> {
                 let at = At::lane(b, w, x.site.pc, lane as u32).address(x.at[lane]);
                 let kind = FindingKind::AsyncBeforeWait;
                 self.find(kind, at, Some(Other::instruction(copy)), |m| {
-                    m.say_copy(x, x.at[lane], owner, (copy, writes))
+                    let memory = MemoryPlace::Shared {
+                        address: x.at[lane],
+                        block: owner.map(|owner| owner.id),
+                    };
+                    FindingEvent::CopyInFlight {
+                        memory,
+                        copy: m.name_of(copy),
+                        clash: m.copy_clash(x, owner.is_some(), writes),
+                    }
                 });
             }
         }
     }
 
-    /// Describes an access that meets a copy, which writes there if `writes` is true, and reads otherwise.
-    #[cold]
-    fn say_copy(
-        &self,
-        x: &LaneAccess,
-        address: u64,
-        owner: Option<&BlockState>,
-        (copy, writes): (u32, bool),
-    ) -> String {
-        let place = match owner {
-            None => format!("shared memory {address:#x}"),
-            Some(owner) => format!("shared memory {address:#x} of block {:?}", owner.id),
-        };
-        let name = self.copy_at(copy);
-        if !writes {
-            return format!("{place} is written while {name} may still read it");
-        }
-        let op = self
-            .program
-            .code
-            .get(x.site.pc as usize)
-            .map(|inst| &inst.op);
-        let way = match (owner, x.direction, op) {
-            (None, Direction::Write, Some(Op::CpAsync { .. })) => {
-                let earlier = self.place(copy);
-                return format!(
-                    "{place} is overwritten by this cp.async while the one from {earlier} is still in flight"
-                );
+    /// Returns how an access meets a copy, which writes there if `writes` is true, and reads otherwise.
+    fn copy_clash(&self, x: &LaneAccess, is_elsewhere: bool, writes: bool) -> CopyClash {
+        let inst = self.program.code.get(x.site.pc as usize);
+        match (is_elsewhere, x.direction, inst.map(|inst| &inst.op)) {
+            _ if !writes => CopyClash::WritesSource,
+            (false, Direction::Write, Some(Op::CpAsync { .. })) => CopyClash::Copies,
+            (false, Direction::Write, Some(Op::Bulk(_))) => CopyClash::CopiesInBulk,
+            (false, Direction::Read | Direction::Update, _) | (_, Direction::Read, _) => {
+                CopyClash::Reads
             }
-            (None, Direction::Write, Some(Op::Bulk(_))) => "overwritten by this cp.async.bulk",
-            (None, Direction::Read | Direction::Update, _) | (_, Direction::Read, _) => "read",
-            _ => "written",
-        };
-        format!("{place} is {way} while {name} is still in flight")
+            _ => CopyClash::Writes,
+        }
     }
 
     /// Reports a thread that ends while a copy of its own may still read shared memory.
@@ -114,8 +101,10 @@ impl Machine<'_> {
         let at = at.address(u64::from(from));
         let kind = FindingKind::AsyncBeforeWait;
         self.find(kind, at, Some(Other::instruction(copy)), |m| {
-            let copy = m.copy_at(copy);
-            format!("the thread ends while {copy} may still read shared memory {from:#x}")
+            FindingEvent::ThreadEnds {
+                operation: m.name_of(copy),
+                reads: Some(u64::from(from)),
+            }
         });
     }
 
@@ -135,27 +124,23 @@ impl Machine<'_> {
             let at = At::thread(b.id, d.warp * LANES as u32 + d.lane, copy.instruction);
             let at = at.address(u64::from(copy.to));
             self.find(FindingKind::AsyncBeforeWait, at, None, |m| {
-                let to = copy.to;
-                let name = m.name_of(copy.instruction);
-                format!("the block ends before anybody has waited for the {name} to shared memory {to:#x}")
+                FindingEvent::Unawaited {
+                    copy: m.name_of(copy.instruction),
+                    to: u64::from(copy.to),
+                }
             });
         }
     }
 
-    /// Returns the words for a copy in messages.
-    pub fn copy_at(&self, instruction: u32) -> String {
-        let name = self.name_of(instruction);
-        format!("{name} from {}", self.place(instruction))
-    }
-
     /// Returns the name of what works asynchronously.
-    pub fn name_of(&self, instruction: u32) -> &'static str {
+    pub fn name_of(&self, instruction: u32) -> String {
         let inst = self.program.code.get(instruction as usize);
         let form = inst.map_or("", |inst| self.program.form(inst));
         NAMES
             .into_iter()
             .find(|name| form.starts_with(name))
             .unwrap_or("cp.async")
+            .to_owned()
     }
 }
 

@@ -7,7 +7,7 @@ use crate::isa::Proxy;
 use crate::isa::wgmma::Descriptor;
 use crate::report::*;
 use crate::switch::{Observer, is_off};
-use model::Swizzle;
+use model::{FindingEvent, Swizzle};
 
 /// Bytes that a swizzle moves as one.
 const PIECE: u32 = 16;
@@ -42,15 +42,6 @@ pub struct Described<'a> {
     pub stretches: &'a [(u32, u32)],
 }
 
-fn bytes_of(swizzle: Swizzle) -> &'static str {
-    match swizzle {
-        Swizzle::None => "no swizzle",
-        Swizzle::Bytes32 => "a swizzle of 32 bytes",
-        Swizzle::Bytes64 => "a swizzle of 64 bytes",
-        Swizzle::Bytes128 => "a swizzle of 128 bytes",
-    }
-}
-
 impl BlockState {
     /// A tensor copy is to bring this piece of a box.
     pub fn note_layout(&mut self, copy: &CopyOp, swizzle: Swizzle) {
@@ -68,7 +59,7 @@ impl Machine<'_> {
         let start = d.descriptor.start;
         let at = At::lane(b, w, s.pc, 0).address(u64::from(start));
         let kind = FindingKind::WrongLayout;
-        let name = d.name;
+        let matrix = || d.name.to_owned();
         // Dynamic memory is one variable up to the end of the block's.
         let variable = self
             .program
@@ -80,12 +71,11 @@ impl Machine<'_> {
             let is_outside = |(from, bytes): &&(u32, u32)| *from < v.offset || from + bytes > end;
             if let Some(&(from, bytes)) = d.stretches.iter().find(is_outside) {
                 let end = from + bytes;
-                self.find(kind, at, None, |_| {
-                    let variable = &v.name;
-                    format!(
-                        "the descriptor of {name} begins in `{variable}` and leads out of it, to {from:#x} to {end:#x} \
-                         of shared memory"
-                    )
+                self.find(kind, at, None, |_| FindingEvent::DescriptorLeaves {
+                    matrix: matrix(),
+                    variable: v.name.clone(),
+                    from,
+                    to: end,
                 });
             }
         }
@@ -94,19 +84,22 @@ impl Machine<'_> {
         };
         if swizzle != d.descriptor.swizzle {
             self.find(kind, at, Some(Other::instruction(copy)), |m| {
-                let (says, has) = (bytes_of(d.descriptor.swizzle), bytes_of(swizzle));
-                let copy = m.copy_at(copy);
-                format!(
-                    "the descriptor of {name} has {says}, and {copy} brought the tile with {has}"
-                )
+                FindingEvent::DescriptorSwizzle {
+                    matrix: matrix(),
+                    descriptor: d.descriptor.swizzle,
+                    tile: swizzle,
+                    copy: m.name_of(copy),
+                }
             });
         }
         if let Some((field, distance, needed)) = d.overlap() {
             self.find(kind, at, Some(Other::instruction(copy)), |_| {
-                format!(
-                    "the {field} offset in the descriptor of {name} is {distance} bytes, and what lies next to each \
-                     other takes {needed}: parts of the matrix are the same bytes"
-                )
+                FindingEvent::DescriptorOverlap {
+                    matrix: matrix(),
+                    offset: field.to_owned(),
+                    distance,
+                    needed,
+                }
             });
         }
     }
