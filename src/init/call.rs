@@ -69,7 +69,7 @@ pub struct Captured {
 pub struct UnknownCall {
     /// What is missing, as a part of a sentence.
     pub why: String,
-    /// The grid and the block, where the sources say them.
+    /// The grid and the block, if the sources or the program tell them.
     pub launch: Option<(Vec<String>, Vec<String>)>,
 }
 

@@ -136,12 +136,17 @@ pub fn write(
             });
             continue;
         }
-        let of_call = |kernel: &&Surveyed| kernel.call.as_ref().err().cloned();
+        // An instance whose launch is known says more than one that was never launched.
+        let explained = all
+            .iter()
+            .find(|kernel| matches!(&kernel.call, Err(call) if call.launch.is_some()))
+            .filter(|_| wrong.is_none());
+        let shown = explained.unwrap_or(first);
         let unknown = wrong.map(|why| UnknownCall { why, launch: None });
-        let unknown = unknown.or_else(|| all.iter().find_map(of_call));
+        let unknown = unknown.or_else(|| shown.call.as_ref().err().cloned());
         if let Some(unknown) = unknown {
             comments.push('\n');
-            comments.push_str(&todo(&own, first, &unknown, all.len() - 1));
+            comments.push_str(&todo(&own, shown, &unknown, all.len() - 1));
             blocks.todo.push(own);
         }
     }
@@ -601,5 +606,40 @@ mod tests {
             assert_eq!(quoted(other), format!("\"{other}\""));
         }
         assert_eq!(quoted("a\"b"), "\"a\\\"b\"");
+    }
+
+    #[test]
+    fn a_template_shows_why_its_launched_instance_has_no_call() {
+        let instance = |name: &str, why: &str, launch| Surveyed {
+            source: "k.cu".to_owned(),
+            compilation: Compilation::default(),
+            kernel: ListedKernel {
+                symbol: name.to_owned(),
+                name: name.to_owned(),
+                parameters: Vec::new(),
+            },
+            call: Err(UnknownCall {
+                why: why.to_owned(),
+                launch,
+            }),
+        };
+        let launch = Some((vec!["2".to_owned()], vec!["1024".to_owned()]));
+        let kernels = [
+            instance("k<half>", "the program does not launch it", None),
+            instance("k<float>", "it reads itself", launch),
+        ];
+        let blocks = write(&kernels, "", BTreeSet::new(), &|_| Ok(()));
+        assert_eq!(blocks.todo, ["k"]);
+        assert!(
+            blocks.text.contains("# TODO k: it reads itself"),
+            "{}",
+            blocks.text
+        );
+        assert!(
+            blocks.text.contains("entry: \"k<float>\""),
+            "{}",
+            blocks.text
+        );
+        assert!(blocks.text.contains("grid: [2]"), "{}", blocks.text);
     }
 }

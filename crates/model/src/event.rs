@@ -174,7 +174,7 @@ pub enum MemoryPlace {
     },
 }
 
-/// Why the accesses of two lanes of a warp are of different streams of instructions.
+/// The reason for which the accesses of two lanes of a warp belong to different streams of instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Apart {
@@ -237,17 +237,17 @@ named! {
 /// A fact of the machine or of the moment that no result may depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum Circumstance {
-    /// `%smid`, `%nsmid`.
+    /// The multiprocessor of a block: `%smid`, `%nsmid`.
     Multiprocessor = "multiprocessor",
-    /// `%warpid`, `%nwarpid`.
+    /// The warp's slot in its multiprocessor: `%warpid`, `%nwarpid`.
     WarpSlot = "warp_slot",
-    /// `%gridid`.
+    /// The number of the grid: `%gridid`.
     GridNumber = "grid_number",
-    /// `%clock`, `%globaltimer`, `%pm`.
+    /// Clocks and performance counters: `%clock`, `%globaltimer`, `%pm`.
     Time = "time",
     /// `%total_smem_size`: the system rounds it up as the GPU needs.
     SharedSize = "shared_size",
-    /// `%envreg`.
+    /// Registers that the driver sets: `%envreg`.
     DriverRegister = "driver_register",
     /// Bits of addresses above the alignment that an allocation promises.
     Addresses = "addresses",

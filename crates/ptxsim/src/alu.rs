@@ -13,12 +13,12 @@ pub type Operands = [u32; 6];
 /// Safety: the processor must have what the function was compiled for; `pick` looks.
 type VectorFn = unsafe fn(&mut Regs, &Operands, usize);
 
-/// As above, on the lanes of the mask.
+/// Executes the operation like [`VectorFn`], lane by lane, on the lanes of a mask.
 type EachFn = fn(&mut Regs, &Operands, u32);
 
 /// The compiled forms of one operation.
 struct Compiled {
-    /// None of an operation that is rare, or of which a vector is no faster.
+    /// `None` if the operation is rare, or no faster as a vector.
     vector: Option<VectorFn>,
     each: EachFn,
     /// The class of each operand in use, destination first.
@@ -27,7 +27,7 @@ struct Compiled {
 
 #[derive(Clone, Copy)]
 pub struct AluOp {
-    /// None also where the processor cannot run it.
+    /// `None` also if the processor cannot run it.
     vector: Option<VectorFn>,
     of: &'static Compiled,
 }
@@ -63,7 +63,8 @@ impl AluOp {
     }
 }
 
-/// Whether what was compiled for AVX2 and FMA can run here. Looked up once by the standard library.
+/// Returns true if this processor has AVX2, FMA and BMI2, which the vector forms are compiled for. The standard library
+/// caches the answer.
 #[inline(always)]
 pub fn has_v3() -> bool {
     #[cfg(test)]
@@ -126,7 +127,7 @@ macro_rules! arity {
             })
         }
 
-        /// Not as a vector.
+        /// Builds the operation without a vector form.
         pub fn $rare<O: $tr>() -> AluOp {
             pick(const {
                 &Compiled {

@@ -33,7 +33,7 @@ pub(crate) fn work(form: &str, issued: u64, lanes: u64) -> Option<(Arithmetic, W
     let (kind, each) = match name {
         "add" | "sub" | "mul" => (kind, 1),
         "fma" | "mad" => (kind, 2),
-        // Those of 64 bits are sequences of additions and products.
+        // The 64-bit forms are sequences of additions and products.
         "ex2" | "lg2" | "sin" | "cos" | "rcp" | "sqrt" | "rsqrt" | "tanh" | "div"
             if kind != Arithmetic::Fp64 =>
         {

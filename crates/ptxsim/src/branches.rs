@@ -1,4 +1,8 @@
-//! Whether two instructions are of one stream, as far as the branches of a program tell it.
+//! Tells whether two instructions belong to one stream, from the branches of a program. They do not if a branch leads
+//! out from between them, or in between them, so that lanes of one warp may take different ways; if another iteration
+//! of a loop may lie between them; or if a value that one of them reads decides a branch. In a program with calls, or
+//! with tables that jump back, the order of instructions cannot be seen from their numbers, and no two are of one
+//! stream.
 
 use crate::isa::{Control, Meeting, MemoryAccess, Register, Use};
 use crate::isa::{Inst, Special};
@@ -12,7 +16,7 @@ use std::collections::HashSet;
 pub struct Turn {
     pub from: u32,
     pub epoch: u32,
-    /// Where the lanes that jumped had met before.
+    /// The instruction at which the lanes that jumped had last met before.
     pub met: Option<u32>,
 }
 
@@ -28,7 +32,8 @@ pub enum Way {
 
 /// Branches of a program, and what decides them.
 pub struct Branches {
-    /// From where to where.
+    /// Source and destination of each branch that lanes of a warp may take apart, and of each jump back. The
+    /// destination of an exit or a return is `u32::MAX`.
     all: Vec<(u32, u32)>,
     /// Calls, and tables that jump back: no order of instructions can be told from their numbers.
     irregular: bool,
@@ -67,14 +72,15 @@ impl Branches {
         }
     }
 
-    /// Whether all that lanes accessed in the epoch of a jump back came after it.
+    /// Returns true if all accesses by lanes in the epoch of a jump back came after the jump: no instruction between
+    /// the place where they had met and the jump accesses memory.
     pub fn is_after(&self, turn: Turn) -> bool {
         let before = |at: u32| self.accesses.get(at as usize);
         turn.met
             .is_some_and(|met| met < turn.from && before(met) == before(turn.from))
     }
 
-    /// How the code leads from one instruction to a later one.
+    /// Returns how the code leads from one instruction to another.
     pub fn way(&self, program: &Program, first: u32, then: u32) -> Way {
         let inst = |at: u32| program.code.get(at as usize);
         // A copy arrives at a time of its own.
@@ -113,8 +119,8 @@ impl Branches {
     }
 }
 
-/// Registers that a branch, or who takes part in an exchange, hangs on, through whatever is worked out of
-/// them, in this lane or another.
+/// Returns the registers that decide a branch, or which lanes take part in an exchange, directly or through values that
+/// are computed from them, in this lane or another.
 fn deciding(program: &Program) -> HashSet<Register> {
     let mut all = HashSet::new();
     for inst in &program.code {
@@ -129,7 +135,8 @@ fn deciding(program: &Program) -> HashSet<Register> {
     all
 }
 
-/// Adds registers until none is new: wherever an instruction has one of the first kind in the set, those of the second kind.
+/// Adds registers until none is new: if `from` returns a register of the set for an instruction, all that `to` returns
+/// for it are added.
 fn spread(
     program: &Program,
     all: &mut HashSet<Register>,
@@ -138,7 +145,7 @@ fn spread(
     let mut before = usize::MAX;
     while before != all.len() {
         before = all.len();
-        // Chains go either way through the code.
+        // Both directions, because chains of values go either way through the code.
         for inst in program.code.iter().rev().chain(&program.code) {
             if from(inst).iter().any(|register| all.contains(register)) {
                 all.extend(to(inst));
@@ -147,8 +154,10 @@ fn spread(
     }
 }
 
-/// Registers in which lanes of a warp may hold different values. A value that several instructions write may
-/// depend on which of them a lane has executed.
+/// Returns the registers in which lanes of a warp may hold different values (the divergence analysis). The analysis
+/// starts from registers that differ between lanes from the beginning, from results of instructions that are not
+/// uniform, and from registers that several instructions write, because lanes may have executed different ones of them.
+/// Everything that is computed from such a register is added.
 fn varying(program: &Program) -> HashSet<Register> {
     let mut all: HashSet<Register> = HashSet::new();
     let of_lane = |special: &Special| {

@@ -71,7 +71,7 @@ impl FromIterator<Circumstance> for Circumstances {
     }
 }
 
-/// Where a program looks at one of them first.
+/// The first place at which a program reads a circumstance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
     pub at: Circumstance,
@@ -198,7 +198,7 @@ pub(crate) fn looks(
     let pointers = |at: Option<usize>| {
         // A parameter whose place is not known may be one.
         let Some(at) = at else { return true };
-        // What follows the last whole word is too short for one.
+        // Fewer than eight bytes at the end cannot be a pointer.
         let word = params.get(at..at + 8).and_then(|word| word.try_into().ok());
         word.is_some_and(|word| memory.find(u64::from_le_bytes(word), 0).is_some())
     };
@@ -207,7 +207,8 @@ pub(crate) fn looks(
     all
 }
 
-/// Whether this is how cooperative groups ask for the grid's workspace: the launch says whether there is one.
+/// Returns true if the instruction reads the address of the grid's workspace as cooperative groups do: anywhere in a
+/// cooperative launch, else only in a line of a toolkit's header.
 fn is_workspace(program: &Program, special: Special, inst: &Inst, cooperative: bool) -> bool {
     let source = program.sources.get(inst.source as usize);
     let is_own = source.is_some_and(|source| program.lines.is_own(source.loc));
@@ -274,7 +275,7 @@ impl Flow {
         };
         // Calls hand their arguments on in local memory.
         let mut in_local = false;
-        // As a mask they leave only what alignment fixes of an address.
+        // Masks with these values keep only the bits of an address that alignment fixes.
         let small: HashMap<Register, u64> = program
             .constants()
             .filter(|(_, value)| *value <= ALIGNED)
@@ -304,7 +305,7 @@ impl Flow {
                     let whole = |access: &Access| access.width == 8;
                     facts.memory().all(|memory| memory.access.is_none_or(whole))
                 } else if inst.arithmetic().is_some() {
-                    // Whether there is one at all does not depend on where it lies.
+                    // A comparison with null does not depend on the address of an allocation.
                     let is_null =
                         zero && (form.starts_with("setp.eq") || form.starts_with("setp.ne"));
                     if !from_made && (is_null || low && form.starts_with("and.b")) {
@@ -356,7 +357,7 @@ impl Flow {
     }
 }
 
-/// Whether the result has the low bits of an address, or is one.
+/// Returns true if the result of the instruction, given an address, is an address or has its low bits.
 fn keeps_addresses(inst: &Inst, form: &str) -> bool {
     let mut whole = true;
     inst.registers(|_, (class, _)| whole &= class == Class::R64);

@@ -28,7 +28,8 @@ impl Counters {
         [gated, others]
     }
 
-    /// Whether a report of this launch has it: those of bulk copies and of `wgmma` only where it has some.
+    /// Returns true if the report of this launch shows a counter. Gate counters of bulk copies and of `wgmma` are shown
+    /// only if the launch executed some.
     fn tells(&self, counter: Counter) -> bool {
         use Kind::*;
         let rare = [BulkLoad, BulkStore, BulkReduction, WarpgroupMatrix];

@@ -1,5 +1,5 @@
-//! Where a GPU is not known to count what is counted here: which counters of a launch no gate may rest
-//! on, and why. All of it follows from the program and from what its instructions cost.
+//! Decides which counters of a launch no gate may rest on, and why: those for which a GPU is not known to count what is
+//! counted here. The decision follows from the program and from what its instructions cost.
 
 mod joined;
 
@@ -85,7 +85,7 @@ impl Shape {
     }
 }
 
-/// A launch that has ended.
+/// A launch that has ended, whose counters are judged.
 struct Seen<'a> {
     program: &'a Program,
     costs: &'a [Cost],
@@ -193,8 +193,8 @@ fn altered(program: &Program) -> Vec<bool> {
         .collect()
 }
 
-/// Whether the table of CALIBRATION.md has kernels with this form: plain accesses of each width and
-/// vector, copies without hints, matrix loads and stores.
+/// Returns true if the table of CALIBRATION.md has kernels with this form: plain accesses of each width and vector,
+/// copies without hints, matrix loads and stores.
 fn compared(form: &str) -> bool {
     let mut words = form.split('.');
     let plain = |word: &str| {

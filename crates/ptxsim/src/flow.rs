@@ -7,7 +7,7 @@ use crate::program::*;
 use crate::regs::Class;
 use std::collections::{HashMap, HashSet};
 
-/// Marks what has registers of `wgmma` among its own, and is none.
+/// Marks the instructions that name a register of a `wgmma` and are none themselves.
 pub fn mark_fragments(program: &mut Program) {
     let mut of_products: HashSet<u32> = HashSet::new();
     for inst in &program.code {
@@ -49,7 +49,7 @@ struct Links<'a> {
     program: &'a Program,
     writers: HashMap<Register, Vec<usize>>,
     readers: HashMap<Register, Vec<usize>>,
-    /// Where branches and calls go, sorted.
+    /// Destinations of branches and calls, in ascending order.
     targets: Vec<usize>,
 }
 
@@ -167,7 +167,8 @@ impl<'a> Links<'a> {
         None
     }
 
-    /// Whether all that a register can hold are results of compare-and-swaps at a place.
+    /// Returns true if every value that a register can hold is the result of a compare-and-swap at `place`. Copies
+    /// between registers are followed back to their writers.
     fn holds_swapped(&self, register: Register, place: &Place) -> bool {
         let (mut seen, mut open) = (HashSet::new(), vec![register]);
         while let Some(register) = open.pop() {
@@ -193,7 +194,7 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// The two registers that an instruction compares for being equal.
+    /// Returns the two registers that an instruction compares for equality or inequality.
     fn compares(&self, inst: &Inst) -> Option<[Register; 2]> {
         let ((class, _), operands) = inst.arithmetic()?;
         let form = self.program.form(inst);
@@ -202,8 +203,8 @@ impl<'a> Links<'a> {
         (equal && class == Class::Pred).then_some(sides)
     }
 
-    /// Where a branch goes if a compare-and-swap at the place has found one of the registers that it was
-    /// given to expect; `None` of other instructions.
+    /// Returns the destination of a branch for the case that a compare-and-swap at `place` found the value that it
+    /// expected, where that value is in one of `guesses`. Returns `None` for all other instructions.
     fn found(&self, at: usize, place: &Place, guesses: &HashSet<Register>) -> Option<usize> {
         let inst = self.inst(at);
         let Op::Branch(to) = inst.op else { return None };
@@ -250,13 +251,13 @@ impl<'a> Links<'a> {
         seen
     }
 
-    /// Whether code can be reached only by going through an instruction: nobody jumps in between.
+    /// Returns true if `at` can be reached only through `from`: no branch or call leads between them.
     fn straight_behind(&self, from: usize, at: usize) -> bool {
         let next = self.targets.partition_point(|to| *to <= from);
         from < at && self.targets.get(next).is_none_or(|to| *to > at)
     }
 
-    /// Registers that hold what a register holds.
+    /// Returns the register and all registers that it is copied to, directly or by other copies.
     fn copies(&self, register: Register) -> HashSet<Register> {
         let (mut all, mut open) = (HashSet::from([register]), vec![register]);
         while let Some(register) = open.pop() {
@@ -272,9 +273,9 @@ impl<'a> Links<'a> {
         all
     }
 
-    /// Whether what a load reads is but a guess: a compare-and-swap at the same place compares with it,
-    /// what is swapped in is worked out from it, and nothing else comes of it. If the guess was wrong,
-    /// nothing has happened.
+    /// Returns true if a load only reads a guess for a compare-and-swap loop: a compare-and-swap at the same place
+    /// compares with the value, the new value is computed from it, and nothing else uses it. A wrong guess then has no
+    /// effect.
     fn is_guess(&self, from: usize, load: &Access) -> bool {
         let [guessed] = load.registers.as_slice() else {
             return false;
@@ -288,7 +289,7 @@ impl<'a> Links<'a> {
         let mut open = vec![*guessed];
         let mut swaps = Vec::new();
         let wrong_until = std::cell::OnceCell::new();
-        // Where it is read, the guess may be wrong.
+        // An instruction that can be reached before a compare-and-swap has confirmed the guess may use a wrong one.
         let may_be_wrong = |at: usize| {
             let reached = wrong_until.get_or_init(|| self.not_found_from(from, &place, *guessed));
             reached.contains(&at)
@@ -384,7 +385,7 @@ impl<'a> Links<'a> {
                 .is_some_and(|all| all.iter().all(copies))
     }
 
-    /// Whether what an instruction within a loop reads decides when the loop is left.
+    /// Returns true if a value that an instruction within a loop reads decides when the loop is left.
     fn decides(&self, at: usize, within: &std::ops::RangeInclusive<usize>) -> bool {
         let mut seen: HashSet<Register> = HashSet::new();
         let mut open = self.inst(at).written();

@@ -1,4 +1,5 @@
-//! The blocks of the device's heap, as memory keeps them from launch to launch.
+//! The blocks that kernels get from `malloc` on the device. Memory keeps them from launch to launch, freed ones too, so
+//! that a message can name the block that an address was part of.
 
 use crate::report::{At, Place};
 use std::collections::BTreeMap;
@@ -6,22 +7,23 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub struct Block {
     pub bytes: u64,
-    /// For a block of this launch, which of its threads asked for it.
+    /// The thread that allocated the block, if the present launch did.
     pub by: Option<At>,
-    /// Where it was freed.
+    /// The place that freed the block; `None` while the block is in use.
     pub freed: Option<Place>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct Heap {
-    /// By address.
+    /// The blocks, by the address of their first byte.
     pub blocks: BTreeMap<u64, Block>,
-    /// Bytes of blocks that are not freed.
+    /// Sum of the bytes of all blocks that are not freed.
     pub used: u64,
 }
 
 impl Heap {
-    /// The block that an address lies in or lay in, and where it begins.
+    /// Returns the address and the block that contains `address`, whether or not it has been freed. A block of no bytes
+    /// contains its first address.
     pub fn holding(&self, address: u64) -> Option<(u64, &Block)> {
         let (&base, block) = self.blocks.range(..=address).next_back()?;
         (address - base < block.bytes.max(1)).then_some((base, block))

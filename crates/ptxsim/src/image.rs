@@ -6,7 +6,7 @@
 //! rounded to the nearest 1/256 before it is split, a weight of several axes has 8 bits too ([`corners`]),
 //! wrap and mirror act on the numbers of texels, and the weighted sum is rounded once, to f32.
 
-/// Elements of one channel.
+/// Element type of one channel of a texel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     U8,
@@ -42,13 +42,13 @@ pub enum Filter {
 /// The value of a texel outside the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outside {
-    /// The nearest one inside.
+    /// Reads the nearest texel inside the image.
     Clamp,
-    /// 0.
+    /// Reads 0.
     Border,
-    /// The image begins again.
+    /// Repeats the image.
     Wrap,
-    /// The image begins again, every second time backwards.
+    /// Repeats the image, every second time backwards.
     Mirror,
 }
 
@@ -57,16 +57,16 @@ pub enum Outside {
 pub struct Sampler {
     pub filter: Filter,
     pub outside: Outside,
-    /// Coordinates from 0 to 1.
+    /// Coordinates run from 0 to 1 over the extent of the image.
     pub normalized: bool,
-    /// Integers of 8 and 16 bits become floats from 0 or -1 to 1.
+    /// Integers of 8 and 16 bits are converted to floats, from 0 to 1 (unsigned) or from -1 to 1 (signed).
     pub as_float: bool,
 }
 
-/// Where the texels lie.
+/// The kind of memory that holds the texels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// A CUDA array.
+    /// A CUDA array, read by coordinates.
     Array,
     /// Linear memory, read by the number of the texel (`tex1Dfetch`).
     Linear,
@@ -91,12 +91,12 @@ impl std::fmt::Display for Geometry {
 pub struct Image {
     pub address: u64,
     pub format: Format,
-    /// 1, 2 or 4.
+    /// Number of channels of a texel: 1, 2 or 4.
     pub channels: u32,
     pub geometry: Geometry,
-    /// x, y, z; 1 where the geometry has no such axis.
+    /// Texels along x, y and z; 1 where the geometry has no such axis.
     pub extents: [u32; 3],
-    /// 1 where it is not layered.
+    /// Number of layers; 1 if the image is not layered.
     pub layers: u32,
     pub layout: Layout,
 }
@@ -115,14 +115,14 @@ impl Image {
             })
     }
 
-    /// Bytes from the start to a texel.
+    /// Returns the offset of a texel from the start of the image, in bytes.
     pub fn offset(&self, [x, y, z]: [u32; 3], layer: u32) -> u64 {
         let [nx, ny, nz] = self.extents.map(u64::from);
         let row = u64::from(y) + ny * (u64::from(z) + nz * u64::from(layer));
         (u64::from(x) + nx * row) * u64::from(self.texel_bytes())
     }
 
-    /// The value of one channel of a texel for a texture that reads floats.
+    /// Returns one channel of a texel as a texture reads it that returns floats.
     pub fn float(&self, bytes: &[u8]) -> f64 {
         let signed = |v: i64, most: f64| (v as f64 / most).max(-1.0);
         let two = |b: &[u8]| u16::from_le_bytes([b[0], b[1]]);
@@ -138,7 +138,7 @@ impl Image {
         }
     }
 
-    /// The value of one channel of a texel for a texture that reads integers.
+    /// Returns one channel of a texel as a texture reads it that returns integers.
     pub fn integer(&self, bytes: &[u8]) -> u32 {
         let two = |b: &[u8]| u16::from_le_bytes([b[0], b[1]]);
         match self.format {
@@ -162,7 +162,8 @@ pub enum Bound {
     Surface,
 }
 
-/// Where a texel with this number along an axis lies; `None` on the border.
+/// Maps the number of a texel along an axis into the image. Returns `None` for a texel outside of an image with a
+/// border.
 pub fn inside(i: i64, extent: u32, outside: Outside) -> Option<u32> {
     let n = i64::from(extent);
     let i = match outside {
@@ -177,11 +178,11 @@ pub fn inside(i: i64, extent: u32, outside: Outside) -> Option<u32> {
     u32::try_from(i).ok()
 }
 
-/// A weight of 256 is 1.
+/// The weight 1: weights of texels are multiples of 1/256.
 pub const ONE: u32 = 256;
 
-/// The texels along one axis that a coordinate stands for, and their weights. The second is that of the
-/// next one up, and weighs nothing without a filter.
+/// Returns the two texels along one axis that a coordinate selects, as numbers that may lie outside of the image, with
+/// their weights. The second texel follows the first, and has weight 0 without a filter.
 pub fn along(x: f32, extent: u32, sampler: &Sampler) -> [(i64, u32); 2] {
     let x = f64::from(x)
         * if sampler.normalized {
@@ -205,7 +206,7 @@ pub fn along(x: f32, extent: u32, sampler: &Sampler) -> [(i64, u32); 2] {
     }
 }
 
-/// From the centre of the first texel, in steps of a weight.
+/// Returns the distance of `x` from the centre of the first texel, rounded to a multiple of 1/256, in units of 1/256.
 fn fixed(x: f64) -> i64 {
     ((x - 0.5) * f64::from(ONE) + 0.5).floor() as i64
 }
@@ -215,7 +216,7 @@ fn around(fixed: i64) -> [(i64, u32); 2] {
     [(i, ONE - weight), (i.saturating_add(1), weight)]
 }
 
-/// As [`along`] with a linear filter that does not clamp; `x` is not normalised.
+/// Returns the texels and weights of [`along`] for a linear filter that does not clamp. `x` counts texels.
 pub fn footprint(x: f64) -> [(i64, u32); 2] {
     around(fixed(x))
 }

@@ -13,14 +13,14 @@ use crate::quick::QuickMap;
 use crate::report::{Cost, Findings};
 use std::collections::HashMap;
 
-/// Where a launch stops.
+/// Limits and options of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Warp instructions in all.
+    /// Most warp instructions that the launch executes in total.
     pub instructions: u64,
-    /// Findings that are kept, by kind and source lines, the gravest first.
+    /// Most findings that are kept, after grouping by kind and source lines. The gravest kinds are kept first.
     pub findings: usize,
-    /// Without: no findings; faults (out of bounds, misaligned, deadlock, budget) remain.
+    /// Enables findings. Without checks a launch still reports faults (out of bounds, misaligned, deadlock, budget).
     pub checks: bool,
     /// Blocks run on as many threads where results cannot differ (with checks only). Results, counters
     /// and messages are the same for any number.
@@ -85,7 +85,7 @@ pub struct Job<'a> {
     pub block: [u32; 3],
     /// Blocks of a cluster in each dimension.
     pub cluster: [u32; 3],
-    /// The launch or the kernel gives them.
+    /// The launch or the kernel sets the size of a cluster explicitly.
     pub explicit_cluster: bool,
     /// Number of blocks in the grid.
     pub blocks: u32,
@@ -95,7 +95,7 @@ pub struct Job<'a> {
     pub limits: Limits,
 }
 
-/// The results of a launch, or of a part of it, when it has come to its end.
+/// The results of a launch, or of a part of it, that has ended.
 pub struct Outcome {
     pub costs: Vec<Cost>,
     pub findings: Findings,
@@ -103,7 +103,8 @@ pub struct Outcome {
     pub arose: Vec<model::Arose>,
 }
 
-/// The clusters of a grid that run, by number: all, or a sample with at most so many blocks.
+/// Returns the numbers of the clusters that run: all of the grid, or a sample with at most `sampled` blocks (but one
+/// cluster at least).
 pub fn chosen(grid: [u32; 3], cluster: [u32; 3], sampled: Option<u32>) -> Vec<u32> {
     let clusters = std::array::from_fn(|n| grid[n] / cluster[n]);
     let most = sampled.map_or(u32::MAX, |most| most / cluster.iter().product::<u32>());
@@ -111,7 +112,7 @@ pub fn chosen(grid: [u32; 3], cluster: [u32; 3], sampled: Option<u32>) -> Vec<u3
 }
 
 impl<'a> Job<'a> {
-    /// Blocks that run together.
+    /// Returns the number of blocks of a cluster.
     pub fn cluster_blocks(&self) -> u32 {
         self.cluster.iter().product()
     }

@@ -1,4 +1,4 @@
-//! A launch: whether it fits the kernel, how it is run, what is reported of it.
+//! Runs a launch: checks that it fits the kernel, chooses how its blocks run, and builds the report.
 
 use crate::analysis::AnalysedProgram;
 use crate::check::cells::MAX_INSTRUCTIONS;
@@ -204,7 +204,7 @@ pub(crate) fn launch(
 /// Blocks of a cluster that some device grants; 8 is portable (CUDA C++ Programming Guide, "Thread Block Clusters").
 const MAX_CLUSTER: u32 = 16;
 
-/// Blocks of a cluster in each dimension, or what is wrong with them.
+/// Returns the blocks of a cluster in each dimension, or a message if the launch or the kernel does not allow them.
 fn cluster_of(program: &Program, launch: &Launch) -> Result<[u32; 3], String> {
     let clusters = &program.clusters;
     let cluster = launch.cluster.or(clusters.required).unwrap_or([1; 3]);
@@ -263,11 +263,11 @@ impl Drop for Held<'_> {
     }
 }
 
-/// The number of an H100 or H200.
+/// Number of multiprocessors of an H100 or H200.
 const MULTIPROCESSORS: u32 = 132;
 
-/// Blocks that so many multiprocessors of sm_90 hold at a time, as far as threads and shared memory say.
-/// Registers, which ptxas gives out, may allow fewer.
+/// Returns the number of blocks that [`MULTIPROCESSORS`] of sm_90 hold at a time, limited by threads and shared memory.
+/// Registers, which ptxas allocates, may allow fewer.
 fn most_resident(threads: u32, shared: u32) -> u32 {
     // Each block takes 1 KiB more for the system.
     let by_shared = (228 << 10) / (shared.next_multiple_of(128) + RESERVED_SHARED);
@@ -275,7 +275,7 @@ fn most_resident(threads: u32, shared: u32) -> u32 {
     MULTIPROCESSORS * by_shared.min(by_threads).min(32)
 }
 
-/// Lines that are named of each.
+/// Most lines that a remark names.
 const MOST_LINES: usize = 3;
 
 /// Names the lines of these instructions, the first of them.

@@ -25,9 +25,9 @@
 //! Further:
 //! - `%clock`, `%globaltimer` and `%pm` count the instructions of the warp; `%smid` and the driver's registers are 0,
 //!   unless the launch varies them ([`Circumstance`]).
-//! - As many blocks count as resident as a large GPU or 1 GiB of this machine's memory holds, at most
-//!   4096; memory is sequentially consistent. A loop that polls memory gives way to others, and the
-//!   report names its line: how often it turns is a matter of the schedule.
+//! - At most 4096 blocks are resident together, and no more than 1 GiB of this machine's memory holds. Memory is
+//!   sequentially consistent. A loop that polls memory gives way to others, and the report names its line, because the
+//!   schedule decides how often it turns.
 //! - `malloc` has 8 MiB and no overhead; a GPU serves fewer blocks of the same sum.
 //! - A function that calls itself may put 64 KiB of its registers and arguments aside, per thread, and
 //!   its activations may have 8 KiB of variables in local memory.
@@ -38,9 +38,9 @@
 //!   more memory than the checks have. Then they run one after the other.
 //!
 //! # What the checks cannot see
-//! - Memory: of the reads of a place in shared memory the last two by different warps are remembered.
-//!   Races against the others are missed; none is invented. In global memory it is two as well, and
-//!   where a third would matter the report says so, with the line of the write.
+//! - Memory: two reads of a place in shared memory, by different warps, are remembered, one of them the newest. Races
+//!   against other reads are missed; none is invented. In global memory two reads are remembered as well, and the report
+//!   names the line of a write for which a third would matter.
 //! - Order between warps is known per warp, not per thread. Between blocks it is causality order (PTX ISA
 //!   8.9.5), which comes from fences and strong accesses (atomics, volatile, relaxed, acquire, release):
 //!   who writes the flag has to have fenced, or to release, and who reads it has to fence, or to acquire,
@@ -145,10 +145,10 @@ pub struct Kernel {
     variables: std::sync::Arc<Vec<program::ModuleVariable>>,
 }
 
-/// A kernel that cannot: it, or a function that it may call, has a form that is not built.
+/// A kernel that cannot be launched: it, or a function that it may call, has a form that this library does not build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// In the PTX (mangled, for C++).
+    /// Name of the kernel in the PTX (mangled, for C++).
     pub name: String,
     pub error: LoadError,
 }
@@ -163,19 +163,20 @@ pub enum NoKernel {
 }
 
 impl Module {
-    /// Fails on text that is no PTX, and on what belongs to no kernel: directives and variables of the
-    /// module. A declaration inside a kernel is a matter of that kernel ([`Module::kernel`]).
+    /// Reads a module. Fails on text that is no PTX, and on an unsupported directive or variable of the module. An
+    /// unsupported declaration inside a kernel refuses that kernel alone ([`Module::kernel`]).
     pub fn load(text: &str) -> Result<Module, LoadError> {
         Self::load_with_own(text, |_| true)
     }
 
-    /// As [`Module::load`]; `own` says of each source file, by its name in the PTX, whether it is the
-    /// user's and not a toolkit's. Costs are given for those lines, and so are calls.
+    /// Reads a module like [`Module::load`]. `own` returns true for a source file, by its name in the PTX, that is the
+    /// user's and not a toolkit's. Costs and calls are reported for lines of such files.
     pub fn load_with_own(text: &str, own: impl Fn(&str) -> bool) -> Result<Module, LoadError> {
         Self::load_moved(text, own, None)
     }
 
-    /// As [`Module::load_with_own`], with variables at other addresses than usual.
+    /// Reads a module like [`Module::load_with_own`], and puts its variables at other addresses than usual if `moved`
+    /// is given.
     pub fn load_moved(
         text: &str,
         own: impl Fn(&str) -> bool,
@@ -216,7 +217,7 @@ impl Module {
         })
     }
 
-    /// The module, if none of its kernels is refused.
+    /// Returns the module, or the error of a refused kernel if there is one.
     pub fn complete(mut self) -> Result<Module, LoadError> {
         if self.refused.is_empty() {
             return Ok(self);
@@ -224,7 +225,7 @@ impl Module {
         Err(self.refused.swap_remove(0).error)
     }
 
-    /// By its name in the PTX (mangled, for C++).
+    /// Returns the kernel with this name in the PTX (mangled, for C++), or why it cannot be launched.
     pub fn kernel(&self, name: &str) -> Result<&Kernel, NoKernel> {
         if let Some(kernel) = self.kernels.iter().find(|k| k.program.name == name) {
             return Ok(kernel);
@@ -241,7 +242,7 @@ impl Module {
         launch::place(&self.variables, memory);
     }
 
-    /// Address and bytes of a `.const` or `.global` variable, by its name in the PTX.
+    /// Returns the address of a `.const` or `.global` variable, by its name in the PTX, and its size in bytes.
     pub fn variable(&self, name: &str) -> Option<(u64, usize)> {
         let found = self.variables.iter().find(|v| v.name == name)?;
         Some((found.address, found.bytes.len()))
@@ -251,7 +252,7 @@ impl Module {
         !self.variables.is_empty()
     }
 
-    /// Names, addresses and bytes of variables that a kernel can write.
+    /// Returns name, address and size in bytes of each variable that a kernel can write.
     pub fn written_variables(&self) -> impl Iterator<Item = (&str, u64, usize)> {
         self.variables
             .iter()
@@ -259,12 +260,12 @@ impl Module {
             .map(|v| (v.name.as_str(), v.address, v.bytes.len()))
     }
 
-    /// Those that can be launched.
+    /// Returns the kernels that can be launched.
     pub fn kernels(&self) -> &[Kernel] {
         &self.kernels
     }
 
-    /// Those that cannot.
+    /// Returns the kernels that cannot be launched, each with its error.
     pub fn refused(&self) -> &[Refused] {
         &self.refused
     }
@@ -275,7 +276,7 @@ impl Kernel {
         &self.program.name
     }
 
-    /// Offset and size in bytes of each parameter within the parameter buffer.
+    /// Returns the offset and the size of each parameter within the parameter buffer, in bytes.
     pub fn parameters(&self) -> Vec<(u32, u32)> {
         self.program
             .parameters
@@ -288,7 +289,8 @@ impl Kernel {
         self.program.parameter_bytes
     }
 
-    /// How many blocks a launch with [`Limits::sample`] of `most` runs.
+    /// Returns the number of blocks that a launch with [`Limits::sample`] of `most` runs. It is a multiple of the
+    /// blocks of a cluster. A cooperative launch runs all of its blocks.
     pub fn sampled(&self, launch: &Launch, most: u32) -> usize {
         let cluster = launch.cluster.or(self.program.clusters.required);
         let cluster = cluster.unwrap_or([1; 3]).map(|n| n.max(1));
@@ -297,13 +299,13 @@ impl Kernel {
         job::chosen(launch.grid, cluster, most).len() * of_cluster
     }
 
-    /// The circumstances that a launch with these parameters reads, and that a result must not depend on. Addresses
-    /// are listed only where one can become more than an address.
+    /// Returns the circumstances that a launch with these parameters reads, and that a result must not depend on.
+    /// Addresses are listed only where the program can use one as something other than an address.
     pub fn looks(&self, params: &[u8], cooperative: bool, memory: &Memory) -> Vec<Look> {
         circumstance::looks(&self.program, params, cooperative, memory)
     }
 
-    /// The first place that writes to a variable of the module, as far as the program says.
+    /// Returns the place of the first instruction that writes to a variable of the module, as far as the code shows it.
     pub fn writer(&self, variable: &str) -> Option<Place> {
         let found = self.variables.iter().find(|v| v.name == variable)?;
         let inst = circumstance::writer(&self.program, found.address, found.bytes.len() as u64)?;
@@ -336,8 +338,9 @@ pub fn launch(
     launch_as(kernel, &launch, params, memory, limits)
 }
 
-/// As [`launch`], also in clusters of blocks, and also cooperatively, all blocks at a time: they may wait for each other
-/// (`grid.sync()`). A grid that is larger than an H100 holds is refused then, and no sample of its blocks runs, but all.
+/// Runs `kernel` like [`launch`], and can launch it in clusters of blocks or cooperatively. All blocks of a cooperative
+/// launch are resident together, so that they may wait for each other (`grid.sync()`). A cooperative grid that is
+/// larger than an H100 holds is refused, and [`Limits::sample`] does not apply to it.
 pub fn launch_as(
     kernel: &Kernel,
     launch: &Launch,

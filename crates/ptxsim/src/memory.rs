@@ -14,7 +14,7 @@ mod content;
 use content::Known;
 pub(crate) use content::{Content, Missing, Origin, SharedBytes, Unwritten, Witness};
 
-/// Bytes between allocations, at least.
+/// Fewest bytes between two allocations.
 const GAP: u64 = 1 << 16;
 
 #[derive(Clone, Debug)]
@@ -84,8 +84,9 @@ impl Memory {
         }
     }
 
-    /// As [`Memory::new`], with allocations elsewhere: `place` 0 is where they usually are. Alignment is what
-    /// cudaMalloc promises, and no more. `moved`: not where they usually are in that place, see [`Memory::moved`].
+    /// Builds memory like [`Memory::new`], whose allocations lie at other addresses. `place` selects the addresses; 0
+    /// selects the usual ones. Allocations are aligned as cudaMalloc promises, and no more. `moved` changes the
+    /// addresses of the place further, see `Memory::moved`.
     pub fn elsewhere(limit: u64, place: u64, moved: Option<Turn>) -> Memory {
         let mixed = place.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut memory = Memory::new(limit);
@@ -147,7 +148,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Blocks of the heap that are in use: name, address, bytes.
+    /// Returns name, address and size in bytes of each block of the heap that is in use.
     pub fn heap_blocks(&self) -> impl Iterator<Item = (&str, u64, usize)> {
         let first = self.allocations.partition_point(|a| a.base < HEAP_BASE);
         self.allocations[first..]
@@ -169,7 +170,8 @@ impl Memory {
         Ok(base)
     }
 
-    /// The same at a device address of the caller's choice.
+    /// Allocates at a device address of the caller's choice. Fails if another allocation is there or the limit is
+    /// exceeded.
     pub fn place(&mut self, name: &str, base: u64, bytes: u64) -> Result<(), MemoryError> {
         let is_free = |at| self.find(at, 1).is_none();
         let Some(last) = base.checked_add(bytes.saturating_sub(1)) else {
@@ -198,7 +200,8 @@ impl Memory {
         Ok(())
     }
 
-    /// The handle by which kernels name a texture or a surface over memory that is allocated.
+    /// Returns the handle by which kernels name a texture or a surface over allocated memory. Binding the same image in
+    /// the same way again returns the same handle.
     pub fn bind(&mut self, image: Image, bound: Bound) -> Result<u64, MemoryError> {
         if self.find(image.address, image.bytes()).is_none() {
             return Err(MemoryError(format!(
@@ -218,7 +221,7 @@ impl Memory {
         Ok(IMAGE_BASE + HANDLE_STEP * number as u64)
     }
 
-    /// The image that a handle stands for, and how it is bound.
+    /// Returns the image that a handle names, and how it is bound.
     pub(crate) fn bound(&self, handle: u64) -> Option<(Image, Bound)> {
         let from = handle.checked_sub(IMAGE_BASE)?;
         let number = usize::try_from(from / HANDLE_STEP).ok()?;
@@ -259,7 +262,7 @@ impl Memory {
         self.allocations.retain(|a| a.base != base);
     }
 
-    /// Returns what is reached of each allocation, by its address.
+    /// Returns the bytes that are reached of each allocation, by its address.
     pub(crate) fn reached(&self, reach: impl Fn(usize) -> usize) -> BTreeMap<u64, u64> {
         let numbered = self.allocations.iter().enumerate();
         numbered
@@ -267,12 +270,13 @@ impl Memory {
             .collect()
     }
 
-    /// The content of each allocation.
+    /// Returns the bytes of each allocation, in the order of addresses.
     pub(crate) fn contents(&self) -> impl Iterator<Item = &[u8]> {
         self.allocations.iter().map(|a| &*a.content.bytes)
     }
 
-    /// A block behind all others: numbers of allocations stay what they are.
+    /// Allocates a block of the heap behind all other allocations, so that the numbers of existing allocations stay
+    /// valid.
     pub(crate) fn alloc_in_heap(&mut self, name: &str, bytes: usize) -> u64 {
         let mut base = self.allocations.last().map_or(self.heap_from, |last| {
             let end = last.base + last.reserved as u64;
@@ -286,7 +290,7 @@ impl Memory {
         base
     }
 
-    /// Nothing can be read or written at `base` any more.
+    /// Empties the allocation at `base`, so that nothing can be read or written there any more.
     pub(crate) fn empty(&mut self, base: u64) {
         if let Some(i) = self.find(base, 0) {
             self.allocations[i].content = Content::new(SharedBytes::default());
@@ -356,14 +360,15 @@ impl Memory {
         Ok(())
     }
 
-    /// Bytes that checks may take: as much again as the buffers, less what is known of their bytes
-    /// already, plus 90 MB (10 MB are for registers, shared memory and code).
+    /// Returns the bytes that checks may take: the size of the buffers, less the eighth that memory takes already to
+    /// record which bytes are written, plus 90 MB (10 MB are left for registers, shared memory and code).
     pub(crate) fn room_for_checks(&self) -> u64 {
         let all = self.bytes();
         all - all / 8 + 90_000_000
     }
 
-    /// Bytes that a copy of this memory has for itself, because it wrote them.
+    /// Returns the bytes of the allocations that this copy of `from` no longer shares with it, because it wrote to
+    /// them.
     pub(crate) fn apart(&self, from: &Memory) -> u64 {
         self.allocations
             .iter()
@@ -373,7 +378,7 @@ impl Memory {
             .sum()
     }
 
-    /// The allocations that a copy of this memory wrote, by number; the rest is let go.
+    /// Returns the allocations that this copy of `from` wrote to, by number, and drops the others.
     pub(crate) fn into_apart(self, from: &Memory) -> Vec<Option<SharedBytes>> {
         self.allocations
             .into_iter()
@@ -386,7 +391,7 @@ impl Memory {
         self.allocations.iter().map(|a| a.len() as u64).sum()
     }
 
-    /// Where in a range nothing has written yet, by offsets from `address`, in order.
+    /// Returns the parts of a range that nothing has written yet, as offsets from `address`, in ascending order.
     pub fn without_value(
         &self,
         address: u64,
@@ -430,7 +435,7 @@ impl Memory {
         Variables(self.allocations.drain(first..end).collect())
     }
 
-    /// Puts back what was taken out.
+    /// Puts back the variables that [`Memory::take_variables`] took out.
     pub fn put_variables(&mut self, variables: Variables) {
         let first = self.allocations.partition_point(|a| a.base < MODULE_BASE);
         self.allocations.splice(first..first, variables.0);
@@ -440,7 +445,7 @@ impl Memory {
         self.allocations.iter().any(|a| a.base == base)
     }
 
-    /// A launch begins: see [`Content::forget_origins`].
+    /// Forgets the origins of all bytes when a launch begins: see [`Content::forget_origins`].
     pub(crate) fn forget_origins(&mut self) {
         self.allocations
             .iter_mut()
@@ -455,7 +460,7 @@ impl Memory {
         content.bytes[at.clone()].copy_from_slice(&from[at]);
     }
 
-    /// Which allocation holds all of the range.
+    /// Returns the number of the allocation that contains the whole range.
     #[inline]
     pub(crate) fn find(&self, address: u64, bytes: u64) -> Option<usize> {
         let after = self.allocations.partition_point(|a| a.base <= address);
@@ -474,7 +479,7 @@ impl Memory {
         &mut self.allocations[index]
     }
 
-    /// The number of the allocation that an address is nearest to.
+    /// Returns the number of the allocation that is nearest to an address.
     pub(crate) fn nearest(&self, address: u64) -> Option<usize> {
         (0..self.allocations.len()).min_by_key(|i| self.allocations[*i].far(address))
     }
@@ -515,7 +520,7 @@ impl Allocation {
         self.content.len()
     }
 
-    /// Bytes between an address and the nearest byte.
+    /// Returns the distance in bytes between an address and the nearest byte of the allocation.
     fn far(&self, address: u64) -> u64 {
         let end = self.base + self.len() as u64;
         if address < self.base {

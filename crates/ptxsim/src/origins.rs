@@ -20,10 +20,10 @@ use crate::regs::Class;
 use crate::switch::{Observer, is_off};
 use std::collections::HashMap;
 
-/// What a register may hold, whichever instruction wrote it.
+/// The values that a register may hold, over all instructions that write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Value {
-    /// Nothing yet.
+    /// No value has been seen yet.
     Nothing,
     Number,
     /// An address that was computed from that of one of these variables: a bit for each.
@@ -137,7 +137,7 @@ fn addresses(op: &Op) -> impl Iterator<Item = Register> {
         .filter_map(|access| access.address)
 }
 
-/// What registers and arguments of functions may hold.
+/// The values that registers and arguments of functions may hold.
 struct Values {
     registers: [Vec<Value>; 3],
     constants: HashMap<Register, u64>,
@@ -232,7 +232,8 @@ impl Values {
         self.changed
     }
 
-    /// Where in local memory, at constant addresses, an access moves its registers.
+    /// Returns the local address of each register that an access moves; none if the address is no constant in local
+    /// memory.
     fn argument_places(&self, a: &Access) -> Vec<(u64, Register)> {
         let base = self.constants.get(&a.address);
         let base = base.filter(|_| a.space == AddressSpace::Local);

@@ -20,7 +20,7 @@ use crate::schedule::Share;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Parts per thread: blocks differ in what they cost.
+/// Parts for each thread. They are more than one because blocks differ in cost.
 const PARTS: u32 = 8;
 /// Instructions of a block that is given up: it may never end, and to find that out once is enough.
 const MAX_BLOCK: u64 = 1 << 28;
@@ -28,14 +28,14 @@ const MAX_BLOCK: u64 = 1 << 28;
 /// Turns in which a block only polls, likewise.
 const MAX_SPUN: u32 = 4096;
 
-/// A row of blocks, one after the other.
+/// A range of blocks that one thread runs one after the other.
 struct Part {
     number: u32,
     findings: Vec<Finding>,
     printed: Vec<String>,
 }
 
-/// The results that a thread leaves.
+/// The results of the blocks that a thread ran.
 struct Shard {
     parts: Vec<Part>,
     costs: Vec<Cost>,
@@ -177,7 +177,7 @@ fn one_thread(
     })
 }
 
-/// `None` where it did what others may see, or did not come to its end.
+/// Runs a unit to its end. Returns `None` if it did something that other blocks may see, or did not end.
 fn whole_unit(machine: &mut Machine, number: u32) -> Option<()> {
     let mut unit = machine.unit::<true>(number);
     let before = machine.instructions_left;
@@ -191,7 +191,7 @@ fn whole_unit(machine: &mut Machine, number: u32) -> Option<()> {
             Share::Ended => return Some(()),
             Share::Used | Share::Waiting => {}
             Share::Spun if machine.progress != progress => (progress, spun) = (machine.progress, 0),
-            // Who never stops is for the other way to judge.
+            // A block that never stops is judged when the blocks run in turn.
             Share::Spun if spun == MAX_SPUN => return None,
             Share::Spun => spun += 1,
         }

@@ -7,7 +7,7 @@ use crate::regs::Class;
 use model::{Place, SourceLine};
 use std::sync::Arc;
 
-/// Where an instruction came from.
+/// Position of an instruction in the PTX, its source line, and its form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     pub pos: Pos,
@@ -59,21 +59,21 @@ pub struct ModuleVariable {
 /// State of one function that may be entered again before it has returned.
 #[derive(Clone, Debug, Default)]
 pub struct Frame {
-    /// From and to, of each register file.
+    /// First register and end of the function's registers, in each register file.
     pub registers: [(u32, u32); 3],
-    /// Local addresses and bytes.
+    /// Address in local memory and size in bytes of each variable of the function.
     pub locals: Vec<(u32, u32)>,
     /// Bytes of its variables in local memory, which each activation has for itself: pointers to
     /// them stay what they are.
     pub stack: u32,
 }
 
-/// Where variables of activations lie in a thread's local memory.
+/// The part of a thread's local memory that holds the variables of activations.
 #[derive(Clone, Copy, Debug)]
 pub struct Stack {
     /// A 64-bit register: the local address of those of the present activation.
     pub pointer: u32,
-    /// Bytes of the largest activation.
+    /// Size of the largest activation in bytes.
     pub largest: u32,
 }
 
@@ -85,9 +85,11 @@ pub const STACK_BYTES: u32 = 8 << 10;
 pub struct Program {
     pub name: String,
     pub code: Vec<Inst>,
-    /// By instruction: whether it has a register of a `wgmma.mma_async`, and is none. Empty without those.
+    /// For each instruction, true if it is no `wgmma.mma_async` and names a register of one. Empty if the program has
+    /// none.
     pub fragments: Vec<bool>,
-    /// By instruction: looked up for each word that a product reads.
+    /// The proxy of each instruction's accesses. It is kept here because it is looked up for each word that a product
+    /// reads.
     pub proxies: Vec<Proxy>,
     pub entry: u32,
     pub sources: Vec<Source>,
@@ -95,7 +97,7 @@ pub struct Program {
     pub registers: [u32; 3],
     pub constants32: Vec<(u32, u32)>,
     pub constants64: Vec<(u32, u64)>,
-    /// Those of the constants that are addresses in a variable, each with a register of its own.
+    /// The constants that are addresses in a variable, each with a register of its own.
     pub addresses: Vec<((Class, u32), Variable)>,
     pub specials: Vec<(Special, Class, u32)>,
     pub shared: Vec<SharedVariable>,
@@ -115,7 +117,7 @@ pub struct Program {
     /// The smallest access to shared memory, in bytes: how fine races have to be watched.
     pub shared_granule: u32,
     pub clusters: Clusters,
-    /// Something in it concerns other blocks of its cluster.
+    /// True if an instruction concerns other blocks of the cluster.
     pub uses_clusters: bool,
 }
 
@@ -154,14 +156,15 @@ impl Program {
         source.map_or("", |source| source.form.as_str())
     }
 
-    /// Whether it looks for what only a cooperative launch has.
+    /// Returns true if the program reads the address of the grid's workspace, which only a cooperative launch has.
     pub fn asks_for_workspace(&self) -> bool {
         let workspace =
             |(special, ..): &(Special, Class, u32)| matches!(special, Special::Workspace { .. });
         self.specials.iter().any(workspace)
     }
 
-    /// Whether anything in it can order what blocks do in global memory.
+    /// Returns true if an instruction can order what blocks do in global memory: a strong access to data there, or
+    /// anything that concerns other blocks of a cluster.
     pub fn blocks_meet(&self) -> bool {
         self.uses_clusters
             || self.code.iter().any(|inst| {

@@ -1,9 +1,9 @@
 //! A warp's registers: each virtual register is 32 lanes side by side.
 
-/// Which file a register lives in. Registers of up to 32 bits are zero-extended to 32.
+/// The register file that holds a register. Registers of fewer than 32 bits are zero-extended to 32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
-    /// One bit per lane.
+    /// Predicates: 32 bits for each register, one for each lane.
     Pred,
     R32,
     R64,
@@ -12,7 +12,7 @@ pub enum Class {
 pub const LANES: usize = 32;
 pub const ALL: u32 = u32::MAX;
 
-/// The lanes of a mask, lowest first.
+/// Iterator over the lanes of a mask, lowest first.
 pub struct Lanes(u32);
 
 impl Iterator for Lanes {
@@ -52,7 +52,7 @@ impl Regs {
     }
 }
 
-/// Parts of eight lanes.
+/// Number of parts that a register has, of eight lanes each: vector operations work on one part at a time.
 pub const PARTS: usize = LANES / 8;
 
 /// A possible operand of an arithmetic instruction, and how its lanes are reached.
@@ -65,7 +65,7 @@ pub trait Lane: Copy {
     fn put_lane(regs: &mut Regs, register: u32, lane: usize, value: Self);
 }
 
-/// A whole register.
+/// A lane type whose registers can be written as a whole.
 pub trait Word: Lane {
     fn put(regs: &mut Regs, register: u32, values: &[Self; LANES], mask: u32);
 }

@@ -43,7 +43,7 @@ pub struct Fault {
 pub struct At {
     pub instruction: u32,
     pub block: [u32; 3],
-    /// Index in the block.
+    /// Index of the thread in its block.
     pub thread: u32,
     pub address: Option<u64>,
 }
@@ -68,7 +68,7 @@ impl At {
 
 /// Kind, instruction, and the other instruction.
 type Sort = (FindingKind, u32, u32);
-/// The key of a group.
+/// The key of a group of findings: kind and source lines.
 type Lines = (FindingKind, Vec<Place>);
 
 /// Findings by kind and source lines. Code that was unrolled or inlined several times has many
@@ -77,7 +77,7 @@ type Lines = (FindingKind, Vec<Place>);
 pub struct Findings {
     groups: Vec<Finding>,
     of_lines: HashMap<Lines, usize>,
-    /// Which group an instruction's is: looked up for each that is found.
+    /// The group of a finding by its instructions, which is looked up for every occurrence.
     of_sort: QuickMap<Sort, usize>,
     /// The last one looked up: where a warp's lanes race, they all do.
     last: Option<(Sort, usize)>,
@@ -88,7 +88,7 @@ impl Findings {
         self.of_sort.contains_key(&sort)
     }
 
-    /// Whether its group is known; then it counts there.
+    /// Counts `times` occurrences if the group of these instructions is known, and returns whether it is.
     pub fn count(&mut self, sort: Sort, times: u64) -> bool {
         let known = match self.last {
             Some((last, at)) if last == sort => Some(at),
@@ -129,19 +129,20 @@ impl Findings {
         }
     }
 
-    /// Takes over what was found later.
+    /// Adds findings that were made later.
     pub fn join(&mut self, later: Vec<Finding>) {
         for finding in later {
             self.add(finding);
         }
     }
 
-    /// In the order of finding, leaving none.
+    /// Removes all findings and returns them in the order in which they were found.
     pub fn take(&mut self) -> Vec<Finding> {
         std::mem::take(self).groups
     }
 
-    /// The gravest kind first, then what happened most often: `most` of them.
+    /// Removes all findings and returns the first `most` of them, by gravity of their kind, then by number of
+    /// occurrences.
     pub fn ranked(&mut self, most: usize) -> Vec<Finding> {
         let mut all = self.take();
         all.sort_by_key(|f| (f.kind, std::cmp::Reverse(f.times)));
@@ -155,7 +156,7 @@ impl Findings {
 pub struct Cost {
     /// Times that a warp issued it, predicated off or not.
     pub issued: u64,
-    /// Lanes that executed it.
+    /// Sum over the issues of the lanes that executed the instruction.
     pub lanes: u64,
     /// Memory instructions of a warp with at least one lane.
     pub requests: u64,
@@ -281,10 +282,10 @@ pub struct Report {
     /// Counters of the gate tier that no gate may rest on in this launch, and why.
     pub withheld: BTreeMap<Counter, Withheld>,
     /// Output of `printf`, a line or a part of one for each call, in the order of this library's
-    /// schedule; at most [`MAX_PRINTED`].
+    /// schedule; at most `MAX_PRINTED`.
     pub printed: Vec<String>,
     /// The first infinity and the first NaN, where they were asked for.
     pub arose: Vec<Arose>,
-    /// How many bytes of each allocation the launch reaches, by its address. Empty without checks.
+    /// Bytes of each allocation that the launch reaches, by the address of the allocation. Empty without checks.
     pub reached: BTreeMap<u64, u64>,
 }

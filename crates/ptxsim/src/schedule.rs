@@ -15,26 +15,27 @@ use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashSet, VecDeque};
 use std::hash::{Hash, Hasher};
 
-/// Instructions of a warp before the next warp of the block runs.
+/// Most instructions that a warp executes before the next warp of the block runs.
 const WARP_TURN: u64 = 20_000;
-/// Rounds over its warps before the next block runs.
+/// Most rounds over the warps of a block before the next block runs.
 const BLOCK_ROUNDS: u32 = 64;
-/// Rounds over all blocks, in which all only poll, before their state is compared.
+/// Rounds over all blocks in which every block only polls, before their states are compared to detect that nothing
+/// moves.
 const IDLE_ROUNDS: usize = 16;
-/// Places of warps in a message.
+/// Most places of warps that a message lists.
 const MAX_PLACES: usize = 3;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Share {
     Ended,
     Used,
-    /// All that can run polls.
+    /// Every warp that can run polls memory.
     Spun,
-    /// A block of a cluster waits for others of it.
+    /// The block waits for other blocks of its cluster.
     Waiting,
 }
 
-/// Blocks that have their turns together.
+/// The unit of scheduling: one block, or the blocks of one cluster, which have their turns together.
 pub enum Unit {
     Block(Box<BlockState>),
     Cluster(Box<Cluster>),
@@ -52,17 +53,20 @@ impl Unit {
     }
 }
 
-/// A time in which nothing happened.
+/// A period in which blocks were visited and none made progress.
 #[derive(Default)]
 struct Idle {
     visits: usize,
-    /// States of all blocks in this time. One that comes again comes for ever: nothing but the
-    /// blocks themselves changes them.
+    /// Hashes of the states of all blocks during this period. A state that occurs twice recurs for ever, because
+    /// nothing but the blocks themselves changes it: the launch then hangs.
     seen: HashSet<u64>,
 }
 
 impl Machine<'_> {
-    /// `units`: numbers of blocks, or of clusters where blocks of clusters have to do with one another.
+    /// Runs units of the grid until all have ended. `units` are numbers of blocks, or of clusters if the blocks of a
+    /// cluster concern one another. Units that have not begun go first while there is room; the others have their turns
+    /// in a queue. Fails if a fault stops the launch, or if the state of all units recurs while they only poll (a
+    /// livelock).
     pub fn run_grid<const CHECKS: bool>(&mut self, units: &[u32]) -> Run<()> {
         let mut fresh = units.iter().copied();
         let mut paused: VecDeque<Unit> = VecDeque::new();
@@ -97,7 +101,8 @@ impl Machine<'_> {
                 Share::Spun => idle.visits += 1,
             }
             paused.push_back(unit);
-            // Everybody was looked at in vain, often enough to see whether anything moves at all.
+            // Every unit was visited without progress, often enough to see whether anything moves at all. From now on
+            // the states are compared once a round: `idle.visits` is set back by one visit of each unit.
             let waiting = fresh.len() == 0 || paused.len() >= self.resident();
             if waiting && idle.visits >= IDLE_ROUNDS * paused.len() {
                 idle.visits = (IDLE_ROUNDS - 1) * paused.len();
@@ -108,7 +113,8 @@ impl Machine<'_> {
         }
     }
 
-    /// A block, or a cluster of several blocks.
+    /// Builds the unit with this number. A cluster of one block is a plain block if the program uses nothing of
+    /// clusters.
     pub fn unit<const CHECKS: bool>(&self, n: u32) -> Unit {
         if self.grid.cluster == [1; 3] && !self.program.uses_clusters {
             Unit::Block(Box::new(self.new_block::<CHECKS>(self.grid.place(n))))
@@ -129,7 +135,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Each block of the cluster at work has its turn.
+    /// Gives each block of the present cluster its turn.
     fn run_cluster<const CHECKS: bool>(&mut self) -> Run<Share> {
         let before = (self.instructions_left, self.progress);
         let mut spun = false;
@@ -162,8 +168,9 @@ impl Machine<'_> {
         }
     }
 
-    /// Units that are begun at a time: what a large GPU holds, or what memory holds. Those of a
-    /// cooperative launch all are: it was looked at whether they fit.
+    /// Returns the number of units that are resident together: at most 4096 blocks, and at most as many as 1 GiB holds
+    /// of their registers and memory. All units of a cooperative launch are resident: an earlier check refused a grid
+    /// that does not fit a GPU.
     fn resident(&self) -> usize {
         if self.cooperative {
             return usize::MAX;
@@ -283,7 +290,8 @@ impl Machine<'_> {
         )
     }
 
-    /// Where warps are and what they wait for: those at one place together, the first few places.
+    /// Describes where warps are and what they wait for. Warps at one place are counted together, and only the first
+    /// few places are listed.
     fn waits<'b>(&self, blocks: impl Iterator<Item = &'b BlockState>) -> String {
         let mut places: Vec<(String, String, u32)> = Vec::new();
         for b in blocks {

@@ -11,7 +11,7 @@ pub enum Observer {
     Bounds,
     /// Asynchronous copies that are still writing, or still reading.
     Copies,
-    /// Descriptors of `wgmma`.
+    /// Layouts that the descriptors of `wgmma` describe.
     Layouts,
     Cost,
 }
@@ -57,20 +57,20 @@ mod on {
         Generic,
         Global,
         Shared,
-        /// Of another block of the cluster, as the instruction says.
+        /// Shared memory of another block of the cluster, where the instruction says so.
         Distributed,
         Local,
         Parameter,
         Atomic,
-        /// `cp.async`
+        /// The copies of `cp.async`, by single threads.
         AsyncCopy,
         /// `cp.async.bulk` and `cp.reduce.async.bulk` of a line.
         Bulk,
-        /// The same of a box of a tensor.
+        /// Bulk copies and reductions of a box of a tensor.
         Tensor,
         /// From the block's shared memory to that of another one.
         BulkDistributed,
-        /// `st.async` and `red.async`
+        /// Stores and updates by `st.async` and `red.async`.
         AsyncStore,
         Mbarrier,
         /// `ldmatrix` and `stmatrix`

@@ -15,7 +15,7 @@ pub enum MapField {
     Rank,
     Swizzle,
     Fill,
-    /// Each is for one dimension.
+    /// A field that each dimension has.
     Extent,
     Stride,
     BoxExtent,
@@ -26,7 +26,7 @@ pub enum MapField {
 const MOST_OF_SPACE: usize = 3;
 
 impl MapField {
-    /// Where it lies in the bytes of a map; `None` for a dimension that there is not.
+    /// Returns the bytes of a map that hold the field, or `None` if there is no such dimension.
     pub fn bytes(self, dimension: usize) -> Option<Range<usize>> {
         let dimensions = match self {
             MapField::Stride => MOST_DIMENSIONS - 1,
@@ -45,12 +45,14 @@ impl MapField {
         (dimension < dimensions).then_some(from..from + bytes)
     }
 
-    /// The number that is stored for a value; one that no map has stays one that no map has.
+    /// Returns the number that a map stores for a value. A value that no map can have is stored as one that no map can
+    /// have.
     pub fn stored(self, value: u64) -> u64 {
         match self {
             MapField::Address | MapField::Extent | MapField::Stride => value,
             MapField::BoxExtent => value.min(u64::from(u16::MAX)),
-            // That of the last dimension.
+            // An instruction gives the number of the last dimension, counted from 0, and a map stores the number of
+            // dimensions.
             MapField::Rank => value.saturating_add(1).min(u64::from(u8::MAX)),
             MapField::Swizzle | MapField::Fill | MapField::Step => value.min(u64::from(u8::MAX)),
         }
@@ -60,7 +62,7 @@ impl MapField {
 /// Bytes that copies move as one, and that strides and rows of boxes are multiples of.
 const PIECE: u64 = 16;
 
-/// Why a tensor has no map (CUDA driver API, `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col`).
+/// The reason for which a tensor has no map (CUDA driver API, `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TensorMapError {
     #[error("a tensor map has 1 to 5 dimensions, not {0}")]
@@ -95,7 +97,7 @@ pub enum TensorMapError {
     NanOfIntegers,
 }
 
-/// The bytes that a kernel takes for a `CUtensorMap` of the tensor at `address`.
+/// Returns the bytes that a kernel accepts as a `CUtensorMap` of the tensor at `address`.
 pub fn encode_tensor_map(map: &TensorMap, address: u64) -> Result<[u8; MAP_BYTES], TensorMapError> {
     check(map, address)?;
     let mut bytes = Vec::with_capacity(MAP_BYTES);
@@ -139,7 +141,7 @@ pub fn encode_tensor_map(map: &TensorMap, address: u64) -> Result<[u8; MAP_BYTES
     Ok(all)
 }
 
-/// The map that these bytes are, and where its tensor begins. `None` where they are none.
+/// Reads a map from its bytes, and the address of its tensor. Returns `None` if the bytes are no map of this library.
 pub fn decode_tensor_map(bytes: &[u8]) -> Option<(TensorMap, u64)> {
     let mut rest = bytes.strip_prefix(&MARK)?;
     let mut take = |n: usize| {
@@ -200,7 +202,7 @@ pub fn decode_tensor_map(bytes: &[u8]) -> Option<(TensorMap, u64)> {
     Some((map, address))
 }
 
-/// Bytes of a row of a box: a step in the first dimension has no effect.
+/// Returns the bytes of a row of a box. A step in the first dimension has no effect on it.
 pub fn row_bytes(map: &TensorMap) -> u64 {
     u64::from(map.boxes.row()) * map.element.bytes()
 }
@@ -335,8 +337,8 @@ fn number_of(element: MapElement) -> u8 {
     at.unwrap_or_default() as u8
 }
 
-/// Where a byte of shared memory goes (PTX ISA, "Swizzling Modes"): the number of its line of 128 bytes, counted from
-/// `first`, changes the number of its piece of 16.
+/// Returns the swizzled place of a byte of shared memory (PTX ISA, "Swizzling Modes"). The number of its line of 128
+/// bytes, counted from `first`, changes the number of its piece of 16 bytes within the line.
 #[inline(always)]
 pub fn exchange_pieces(swizzle: Swizzle, address: u32, first: u32) -> u32 {
     let mask = match swizzle {

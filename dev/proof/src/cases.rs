@@ -12,7 +12,7 @@ use std::process::Command;
 pub enum Element {
     F16,
     F32,
-    /// Compared by counters only.
+    /// Bytes that are compared by counters only.
     Bytes,
 }
 
@@ -66,7 +66,7 @@ impl Case {
     }
 }
 
-/// As `build` wrote it, or packed.
+/// Reads the PTX of a unit as `build` wrote it, packed or not.
 fn ptx(directory: &Path, unit: &str) -> Result<String> {
     let plain = directory.join(format!("{unit}.ptx"));
     if plain.exists() {

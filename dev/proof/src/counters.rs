@@ -66,7 +66,7 @@ const COLUMNS: &[&str] = &[
 /// The meaning of a counter of the gate tier on a GPU.
 #[derive(Clone, Copy)]
 enum Meaning {
-    /// It is this metric.
+    /// The counter equals this metric of ncu.
     Metric(&'static str),
     /// Passes that the addresses need: what ncu works out for each instruction, or what the pipe counted for
     /// all of these counters together. The pipe counts more where other accesses are in the way.
@@ -225,7 +225,7 @@ pub fn compare(
     hold(directory, &rows, out)
 }
 
-/// Whether every counter that may gate a launch is what the table has of it.
+/// Returns true if every counter that may gate a launch has the value in the table.
 pub fn hold(directory: &Path, rows: &[(String, Row)], out: &mut dyn Write) -> Result<bool> {
     compare_counts(&simulate_all(directory)?, rows, out)
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 
 const BLOCKS: usize = 1024;
 const THREADS: usize = 128;
-/// Columns of B.
+/// Number of columns of B.
 const COLUMNS: usize = 32;
 /// Bytes of shared memory: more than any of these descriptors leads to.
 const BYTES: usize = 48 << 10;
@@ -47,7 +47,7 @@ const ALL: &[Product] = &[
 fn descriptor(random: &mut Random) -> u64 {
     let swizzle = random.below(4) as u64;
     let (start, first_line) = match random.below(4) {
-        // As libraries do: at a multiple of the pattern, some columns on.
+        // Libraries put matrices at a multiple of the pattern, some columns further on.
         0 | 1 => (1024 * random.below(2) + 32 * random.below(4), 0),
         2 => (16 * random.below(128), 0),
         _ => (16 * random.below(128), random.below(8)),

@@ -27,7 +27,7 @@ pub enum Constant {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operand {
     Dest(Class),
-    /// `p|q`
+    /// Two destinations, as in `p|q`.
     DestPair,
     Source(Class, Constant),
     NotP,

@@ -23,7 +23,7 @@ unsafe impl Send for Gpu {}
 // SAFETY: as above.
 unsafe impl Sync for Gpu {}
 
-/// A launch's size.
+/// Grid, block and shared memory of a launch.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub grid: [u32; 3],
@@ -66,7 +66,7 @@ impl Gpu {
         Ok(())
     }
 
-    /// For tables.
+    /// Returns the name of the GPU for tables.
     pub fn name(&self) -> &str {
         &self.name
     }

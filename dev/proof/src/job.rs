@@ -3,14 +3,14 @@
 use crate::gpu::{Gpu, Loaded, Result, Shape};
 use ptxsim::{Kernel, Limits, Memory, Report};
 
-/// A parameter of the kernel.
+/// A parameter of a kernel, and its buffer.
 #[derive(Clone, Copy)]
 pub enum Arg<'a> {
-    /// A pointer to these bytes.
+    /// A pointer to a buffer with these bytes.
     In(&'a [u8]),
-    /// A pointer to so many zeros, which come back.
+    /// A pointer to a buffer with this number of zeros, whose bytes are returned.
     Out(usize),
-    /// A value.
+    /// A value that is passed by itself.
     Value(&'a [u8]),
 }
 

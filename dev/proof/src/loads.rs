@@ -23,7 +23,7 @@ struct Count {
     loaded: usize,
     /// Refused, with a form of an engine in it.
     engines: usize,
-    /// By what is refused first.
+    /// The kernels that are refused, by the first thing that is.
     refused: BTreeMap<String, Vec<String>>,
 }
 

@@ -16,13 +16,13 @@ enum Elements {
     F64,
     E4m3,
     E5m2,
-    /// Any bits are a number.
+    /// Integers, for which any bits are a number.
     Integers,
 }
 
 use Elements::*;
 
-/// The addends of integers.
+/// The range of the addends of integers.
 #[derive(Clone, Copy)]
 enum Sums {
     Any,
@@ -124,7 +124,7 @@ pub const VARIANTS: &[Variant] = &[
 
 /// The fragments' layout, from the words of an instruction.
 struct Layout {
-    /// m, n and k.
+    /// Extents of the product: m, n and k.
     shape: [usize; 3],
     /// The types of A and of C.
     types: [&'static str; 2],
@@ -151,7 +151,7 @@ fn bits(ty: &str) -> usize {
     }
 }
 
-/// m, n and k.
+/// Returns m, n and k of a shape.
 fn numbers(shape: &str) -> [usize; 3] {
     let mut all = shape.split(|c: char| !c.is_ascii_digit()).skip(1);
     [(); 3].map(|()| all.next().and_then(|n| n.parse().ok()).unwrap_or(0))
@@ -213,12 +213,12 @@ impl Variant {
         self.op.starts_with("wgmma")
     }
 
-    /// Threads of a block.
+    /// Returns the number of threads of a block.
     pub fn threads(&self) -> usize {
         if self.by_warpgroup() { 128 } else { 32 }
     }
 
-    /// Bytes of one result.
+    /// Returns the size of one result in bytes.
     pub fn result(&self) -> usize {
         let layout = self.layout();
         if layout.halves { 2 } else { layout.register }
@@ -471,7 +471,7 @@ fn eight(random: &mut Random, mut of: impl FnMut(&mut Random) -> u8) -> u32 {
 mod tests {
     use super::*;
 
-    /// PTX ISA 9.7.15.5.
+    /// The expected numbers follow from PTX ISA 9.7.15.5.
     #[test]
     fn registers_follow_from_the_words() {
         for (name, registers, halves) in [

@@ -9,7 +9,7 @@ use crate::forms::Class;
 use crate::words::Random;
 use std::fmt::Write;
 
-/// Two warps.
+/// Threads of a block: two warps.
 pub const THREADS: usize = 64;
 /// Registers of each class: the first half keeps its input, the second is written.
 pub const H: usize = 10;
@@ -30,7 +30,7 @@ const INPUT_WORDS: usize = H + W + D + 1 + 3 * OWN;
 #[derive(Clone, Debug)]
 pub enum Stmt {
     Op {
-        /// The instruction's name in reports.
+        /// The name of the instruction in reports.
         form: String,
         lines: Vec<String>,
         /// Registers whose values are kept, and from which place of the output on.
@@ -38,12 +38,12 @@ pub enum Stmt {
         slot: usize,
         /// The guard before each of the lines.
         guard: Option<String>,
-        /// Lines after those, never guarded.
+        /// Lines that follow the others, and are never guarded.
         after: Vec<String>,
     },
     If {
         predicate: String,
-        /// Where the predicate is kept, and read back for the branch.
+        /// The place at which the predicate is stored, and from which it is read back for the branch.
         slot: usize,
         then: Vec<Stmt>,
         otherwise: Vec<Stmt>,
@@ -125,7 +125,7 @@ impl Program {
     /// Global scratch: each thread's own, then the places of all.
     pub const SCRATCH_BYTES: usize = THREADS * OWN * 8 + TOGETHER.len() * 8;
 
-    /// The text before the entries.
+    /// Returns the text that precedes the entries of a module.
     pub fn module_head() -> String {
         let mut random = Random::new(99);
         let table: Vec<String> = (0..16).map(|_| random.word32().to_string()).collect();
@@ -136,7 +136,7 @@ impl Program {
         )
     }
 
-    /// `.entry NAME(in, out, scratch)`
+    /// Returns the text of the entry `.entry NAME(in, out, scratch)`.
     pub fn entry(&self, name: &str) -> String {
         let mut t = format!(
             ".visible .entry {name}(.param .u64 pin, .param .u64 pout, .param .u64 pscratch)\n{{\n\

@@ -49,7 +49,7 @@ pub fn built_forms() -> Vec<Form> {
     forms
 }
 
-/// Where two outputs first differ.
+/// The first difference between two outputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     pub slot: usize,
@@ -91,7 +91,7 @@ pub fn simulate(program: &Program) -> Result<Vec<u8>> {
     simulate_text(&text, program.seed, program.output_words())
 }
 
-/// The same of a program's text, an entry `p`.
+/// Runs the entry `p` of a program's text on ptxsim and returns its output.
 pub fn simulate_text(text: &str, seed: u64, output_words: usize) -> Result<Vec<u8>> {
     let module = Module::load(text)?;
     let kernel = module.kernel("p")?;
@@ -110,7 +110,7 @@ fn on_gpu(gpu: &Gpu, module: &Loaded, program: &Program, name: &str) -> Result<V
         .concat())
 }
 
-/// A problem with one program.
+/// The reason for which a program does not pass.
 #[derive(Clone, Debug)]
 pub enum Wrong {
     Differs(Difference),

@@ -182,7 +182,7 @@ fn report(s: &Special, theirs: &[u8], ours: &[u8], out: &mut dyn Write) -> Resul
 mod tests {
     use super::*;
 
-    /// The results of an H200.
+    /// The expected hashes are those of an H200's results.
     #[test]
     fn specials_are_those_of_the_gpu() {
         let hashes = include_str!("../fixtures/special.hashes");

@@ -28,7 +28,7 @@ pub struct Instance {
     pub text: String,
 }
 
-/// As often as its constants make worthwhile.
+/// Builds the instances of a form: more of them if an operand is a constant, because its value is part of the text.
 pub fn instances(form: &Form, random: &mut Random) -> Vec<Instance> {
     let number = form
         .operands
@@ -150,16 +150,16 @@ pub fn hash(bytes: &[u8]) -> u64 {
     })
 }
 
-/// The outcome of one instance.
+/// The outcome of an instance on ptxsim and on the GPU.
 pub enum Outcome {
     Equal,
-    /// ptxsim does not build it.
+    /// ptxsim refuses the instance, with this message.
     Refused(String),
     /// The GPU's compiler does not take it.
     Invalid(String),
     Differs {
         lanes: usize,
-        /// Sources, GPU, ptxsim.
+        /// Source values, results of the GPU, and results of ptxsim.
         examples: Vec<(Vec<u64>, Vec<u64>, Vec<u64>)>,
     },
 }

@@ -13,7 +13,7 @@ pub type Row = BTreeMap<String, u64>;
 pub enum Instructions {
     Loads,
     MatrixLoads,
-    /// Matrix stores among them.
+    /// Kernels with matrix stores.
     Stores,
 }
 
@@ -114,7 +114,7 @@ pub fn written(columns: &[&str], rows: &[(String, Row)]) -> String {
     text
 }
 
-/// Reads it back.
+/// Reads a table from its text.
 pub fn read(text: &str) -> Result<Vec<(String, Row)>> {
     let mut lines = text.lines();
     let head: Vec<&str> = lines.next().ok_or("an empty table")?.split('\t').collect();

@@ -8,7 +8,7 @@ impl Random {
         Random(seed.wrapping_mul(0xd134_2543_de82_ef95) ^ 0x5851_f42d_4c95_7f2d)
     }
 
-    /// splitmix64
+    /// Returns the next number of the generator splitmix64.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

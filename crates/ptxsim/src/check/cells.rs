@@ -6,9 +6,9 @@ use super::race::Strength;
 /// An access, as far as it is remembered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// The epoch of the warp; 0: nobody.
+    /// The epoch of the warp; 0 if there is no access.
     pub epoch: u32,
-    /// One, for a write.
+    /// The lanes that accessed the place; one lane for a write.
     pub lanes: u32,
     pub mark: Mark,
 }
@@ -45,13 +45,13 @@ impl Mark {
         self.0 >> 8
     }
 
-    /// It stands for reads of other instructions too, in the same epoch.
+    /// Returns true if the mark also represents reads by other instructions in the same epoch.
     pub fn several(self) -> bool {
         self.0 & SEVERAL != 0
     }
 }
 
-/// Places in a block.
+/// Number of places in a block.
 pub const BLOCK: usize = 8;
 
 /// A value for each place of a block.
@@ -68,9 +68,10 @@ struct Accesses {
 #[repr(align(32))]
 struct Block {
     written: Accesses,
-    /// The newest first.
+    /// The remembered reads, the newest first.
     read: [Accesses; 2],
-    /// No write here has a later epoch, and no read: mostly that is all that has to be looked at.
+    /// Upper bound of the epochs of all writes in the block, and below of all reads. Most accesses need no look beyond
+    /// these two.
     last_write: u32,
     last_read: u32,
 }
@@ -90,14 +91,14 @@ const NONE: Row = [0; BLOCK];
 #[derive(Clone, Copy)]
 pub struct Before {
     pub warp: u32,
-    /// Up to this epoch of its own.
+    /// Last epoch of the warp's own accesses that is ordered before.
     pub own: u32,
-    /// Up to this epoch of every other warp.
+    /// Last epoch that is ordered before, for every other warp.
     pub others: u32,
 }
 
 impl Before {
-    /// Whether that holds for accesses up to this epoch, of whatever warp.
+    /// Returns true if all accesses up to this epoch are ordered before, whichever warp made them.
     #[inline(always)]
     fn has_all_until(self, epoch: u32) -> bool {
         epoch <= self.own.min(self.others)
@@ -191,7 +192,7 @@ impl Cells {
         let earlier = if mine(old0) {
             old0
         } else {
-            // Where several other warps came, the first one stays.
+            // If two other warps have read here, the one that was kept longer stays, and the newer one is forgotten.
             r1.set(i, if mine(old1) { old0 } else { old1 });
             old1
         };
@@ -209,7 +210,8 @@ impl Cells {
         r0.set(i, now);
     }
 
-    /// The places of a touch whose last write may have no order with it; of which block.
+    /// Returns the places of a touch whose last write may have no order with it. One comparison with the newest write
+    /// of the block answers most calls.
     #[inline(always)]
     pub fn late_writes(&self, base: usize, touch: &Touch, before: Before) -> Row {
         let block = &self.0[base + touch.block as usize];
@@ -220,7 +222,7 @@ impl Cells {
         }
     }
 
-    /// As [`Cells::late_writes`], of the reads.
+    /// Returns the places of a touch with a remembered read that may have no order with it.
     #[inline(always)]
     pub fn late_reads(&self, base: usize, touch: &Touch, before: Before) -> Row {
         let block = &self.0[base + touch.block as usize];
@@ -296,7 +298,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Together as one by one.
+        /// Eight places together give the same results as one place after another.
         #[test]
         fn eight_places_at_once(
             steps in prop::collection::vec((0..4_u32, 1..3_u32, any::<Row>(), 1..=u8::MAX, any::<bool>()), 1..40),

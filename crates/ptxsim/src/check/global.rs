@@ -42,7 +42,8 @@ impl Scoped {
         }
     }
 
-    /// As others see it who need this scope.
+    /// Returns the strength of the access for a thread that shares only `scope` with it. A narrower access counts as
+    /// weak.
     fn within(self, scope: Scope) -> Strength {
         if self.scope >= scope {
             self.strength
@@ -51,7 +52,7 @@ impl Scoped {
         }
     }
 
-    /// As others see it, of another cluster.
+    /// Returns the strength of the access for a thread of another cluster.
     fn elsewhere(self) -> Strength {
         self.within(Scope::Device)
     }
@@ -60,7 +61,7 @@ impl Scoped {
         self.within(needed).excuses(other.within(needed))
     }
 
-    /// Whether something may race with the other, and not with this.
+    /// Returns true if some access may race with `other` and not with this one.
     fn is_stronger(self, other: Scoped) -> bool {
         let worth = |scoped: Scoped| match scoped.strength {
             Strength::Weak => 0,
@@ -78,7 +79,7 @@ struct Stamp {
     instruction: u32,
     warp: u8,
     scoped: Scoped,
-    /// That wrote together with another one, the same value.
+    /// The lanes that wrote the same value to the place of another lane, in the same instruction.
     together: u32,
 }
 
@@ -115,7 +116,7 @@ impl Unjudged {
     }
 }
 
-/// Who accesses.
+/// The accessing warp, and what is needed to judge its access.
 pub struct Accessor<'a> {
     pub block: u32,
     pub warp: u32,
@@ -123,11 +124,12 @@ pub struct Accessor<'a> {
     pub scoped: Scoped,
     pub clocks: &'a Shadow,
     pub inter: &'a Inter,
-    /// Warps of a block.
+    /// Number of warps in a block.
     pub warps: u32,
     /// Lanes that write the same value to the place of another one.
     pub together: u32,
-    /// Whether a conflict ends the search: false for a mere hazard within a warp, as a worse one may follow.
+    /// Returns true if a conflict ends the search. It is false for a mere hazard within a warp, because a worse
+    /// conflict may follow.
     pub grave: &'a dyn Fn(&Conflict) -> bool,
 }
 
@@ -139,13 +141,13 @@ pub struct Clustered {
 }
 
 impl Clustered {
-    /// Where a block is in the grid.
+    /// Returns the coordinates of a block in the grid.
     pub fn place(self, number: u32) -> [u32; 3] {
         let [x, y, _] = self.grid;
         [number % x, number / x % y, number / x / y]
     }
 
-    /// The scope that takes in two blocks.
+    /// Returns the narrowest scope that includes two different blocks.
     fn needed(self, a: u32, b: u32) -> Scope {
         if self.cluster == [1; 3] {
             return Scope::Device;
@@ -161,9 +163,9 @@ impl Clustered {
 }
 
 pub struct GlobalShadow {
-    /// By allocation.
+    /// Pages of each allocation; `None` until the page is touched.
     pages: Vec<Vec<Option<Box<Page>>>>,
-    /// Number 0 is nobody.
+    /// The stamps that cells refer to by number. Number 0 means no access.
     stamps: Vec<Stamp>,
     /// The last stamp of each instruction.
     recent: Vec<u32>,
@@ -436,7 +438,7 @@ impl GlobalShadow {
         }
     }
 
-    /// Whether one wrote what the other wrote or read.
+    /// Returns true if one of the two wrote a place that the other wrote or read.
     pub fn overlaps(&self, other: &GlobalShadow) -> bool {
         self.pages
             .iter()
@@ -606,7 +608,7 @@ impl Check<'_> {
         }
     }
 
-    /// Whether reads of a warp come before what the lane does now.
+    /// Returns true if forgotten reads of a warp are ordered before what the lane does now.
     fn knows(&self, lane: u32, reads: &Forgotten) -> bool {
         let (me, warps) = (self.me, u64::from(self.me.warps));
         if reads.warp / warps != u64::from(me.block) {

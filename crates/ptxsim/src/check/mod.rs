@@ -1,4 +1,4 @@
-//! Checks. They observe; they never change what a kernel computes.
+//! The race detector for shared and global memory. It observes accesses, and never changes what a kernel computes.
 
 pub mod cells;
 pub mod global;

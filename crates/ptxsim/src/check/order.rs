@@ -32,7 +32,7 @@ impl Sparse {
         Sparse((!entries.is_empty()).then(|| Rc::new(entries)))
     }
 
-    /// 0: nothing is known of that warp.
+    /// Returns the known epoch of a warp, or 0 if nothing is known of it.
     pub fn epoch_of(&self, warp: u64) -> u32 {
         let Some(all) = &self.0 else { return 0 };
         match all.binary_search_by_key(&warp, |e| e.0) {
@@ -99,7 +99,7 @@ impl Sparse {
     }
 }
 
-/// Whether the one has no earlier epoch of any warp than the other, and the other way round.
+/// Returns whether `a` has no earlier epoch of any warp than `b`, and whether `b` has none than `a`.
 fn covers(a: &[(u64, u32)], b: &[(u64, u32)]) -> (bool, bool) {
     let (mut of_a, mut of_b) = (a.len() >= b.len(), b.len() >= a.len());
     let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
@@ -131,11 +131,11 @@ fn covers(a: &[(u64, u32)], b: &[(u64, u32)]) -> (bool, bool) {
 /// The accesses before a strong write, by how it was made ready to be handed on.
 #[derive(Clone, Default)]
 pub struct Handed {
-    /// By a fence of the writer, or as the write is a release.
+    /// Accesses before a fence of the writer, or before the write if it is a release.
     pub released: Sparse,
-    /// By a fence.sc of anybody.
+    /// Accesses before a `fence.sc` of any thread.
     pub sc: Sparse,
-    /// By a fence of another warp of the block, from which barriers lead here.
+    /// Accesses before a fence of another warp of the block, from which barriers lead to the write.
     pub passed: Sparse,
 }
 
@@ -247,7 +247,8 @@ impl Inter {
         handed
     }
 
-    /// Whether the epoch of a warp is known but for a doubt.
+    /// Returns the side on which only a barrier leads to or from a fence, if the epoch of a warp is known through such
+    /// an edge.
     pub fn doubt(&self, warp: u64, epoch: u32) -> Option<Side> {
         if epoch <= self.by_writer.epoch_of(warp) {
             Some(Side::Writer)
@@ -258,7 +259,7 @@ impl Inter {
         }
     }
 
-    /// Whether it would be known, had the warp fenced behind the flag that it read.
+    /// Returns true if the epoch would be known, had the warp fenced after it read the flag.
     pub fn unfenced(&self, warp: u64, epoch: u32) -> bool {
         epoch <= self.seen.released.epoch_of(warp) || epoch <= self.seen.passed.epoch_of(warp)
     }

@@ -4,7 +4,7 @@
 //! of two reads without order, each later write has none with one of them. Where flags or barriers of
 //! some warps order, a third read can matter. It is not kept by place, but the page remembers which
 //! warps read so and in which epoch at the latest: a write that comes after all of them is in order,
-//! of another one nobody knows.
+//! any other write is reported as not judged.
 //!
 //! Of writes the last one is enough as long as each comes after the one before: this is FastTrack's epoch (Flanagan and
 //! Freund, "FastTrack: efficient and precise dynamic race detection", PLDI 2009). But two strong writes may go without
@@ -39,7 +39,7 @@ const FORGOT: u32 = FORGOT_WEAK | FORGOT_STRONG;
 pub struct Page {
     /// log2 of the bytes of a place.
     pub shift: u32,
-    /// 0 for none; empty until needed.
+    /// The first remembered read of each place; 0 for none. Empty until the page is read.
     reads: Vec<Cell>,
     second: Vec<Cell>,
     pub writes: Vec<Cell>,
@@ -78,9 +78,9 @@ impl Hidden {
 pub struct Forgotten {
     /// The warp's number in the launch.
     pub warp: u64,
-    /// The epoch of the newest.
+    /// The epoch of the newest forgotten read.
     pub epoch: u32,
-    /// That read, all together.
+    /// All lanes with a forgotten read.
     pub lanes: u32,
 }
 
@@ -94,7 +94,7 @@ pub struct Reader {
     pub strength: Strength,
 }
 
-/// Where the bytes come from that a page grows by.
+/// The budget of bytes that a page grows by.
 pub struct Room<'a> {
     pub used: &'a mut u64,
     pub limit: u64,
@@ -115,17 +115,17 @@ impl Room<'_> {
 /// The next state of a place that was read before, when it is read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Nothing before matters any more.
+    /// The new read replaces the remembered ones, which no longer matter.
     Replace,
     /// The first stays, the new one is the second.
     Second { pair: bool },
     /// The second becomes the first, the new one is the second; the first did not matter any more.
     Later { pair: bool },
-    /// As `Second`, and a second is forgotten.
+    /// The first stays and the new one is the second; the former second is forgotten.
     ForgetSecond { pair: bool, strong: bool },
-    /// As `Later`, and the first is forgotten.
+    /// The second becomes the first and the new one is the second; the former first is forgotten.
     ForgetFirst { pair: bool, strong: bool },
-    /// The new one is forgotten.
+    /// Both remembered reads stay, and the new one is forgotten.
     ForgetNew,
     /// It is of the warp, epoch and instruction of the first or the second.
     Join { second: bool },
@@ -163,11 +163,13 @@ impl<O> Reading<O> {
 /// How a new read is compared with those that are kept.
 pub trait Order {
     fn reader(&self, cell: Cell) -> Reader;
-    /// Whether it comes before the new one, so that whatever is ordered after that is after both.
+    /// Returns true if `cell` is ordered before the new read, so that whatever is ordered after the new one is after
+    /// both.
     fn before(&self, cell: Cell, new: Cell) -> bool;
-    /// Number of a warp in the launch.
+    /// Returns the number of the reader's warp in the launch.
     fn warp_of_launch(&self, reader: Reader) -> u64;
-    /// Whether all that races with the older of two accesses by one lane, and comes after neither, races with the newer.
+    /// Returns true if every access that is ordered after neither of two accesses by one lane, and races with the
+    /// older, also races with the newer.
     fn replaces(&self, newer: Cell, older: Cell) -> bool;
 }
 
@@ -218,7 +220,7 @@ impl Page {
         reads.chain(&mut self.writes).chain(hidden)
     }
 
-    /// Bytes that [`Page::provide`] will add.
+    /// Returns the bytes that [`Page::provide`] will add.
     pub fn cost(page: Option<&Page>, shift: u32, write: bool) -> u64 {
         let shift = page.map_or(shift, |p| p.shift.min(shift));
         let cells = |n: bool| u64::from(n) * (PAGE as u64 >> shift) * 4;
@@ -256,7 +258,7 @@ impl Page {
         }
     }
 
-    /// Notes a read.
+    /// Remembers a read, and decides which of the earlier reads of the place to forget.
     #[inline(always)]
     pub fn read(
         &mut self,
@@ -372,15 +374,16 @@ impl Page {
         }
     }
 
-    /// The reads of a place.
+    /// Returns the two remembered reads of a place without their flags; 0 for none.
     #[inline(always)]
     pub fn readers(&self, at: usize) -> [Cell; 2] {
         let of = |cells: &[Cell]| cells.get(at).map_or(0, |c| c & KEPT);
         [of(&self.reads), of(&self.second)]
     }
 
-    /// Whether a read of a place was forgotten that may have no order with a write of this strength:
-    /// `knows` says which have.
+    /// Returns true if a read of a place was forgotten that may have no order with a write of this strength. `knows`
+    /// returns true for reads that are ordered before the write. Forgotten reads are known for the page as a whole, so
+    /// that the answer may be true for a place that needs no report.
     pub fn forgot(&self, at: usize, write: Strength, knows: impl Fn(&Forgotten) -> bool) -> bool {
         let matters = match write {
             Strength::Weak => FORGOT,
@@ -463,7 +466,7 @@ impl Page {
         }
     }
 
-    /// Whether this page wrote what the other wrote or read.
+    /// Returns true if this page has a write at a place that the other page wrote or read.
     pub fn clobbers(&self, other: &Page) -> bool {
         if self.writes.is_empty() {
             return false;
@@ -480,7 +483,7 @@ impl Page {
     }
 }
 
-/// Which one a step forgets.
+/// Returns the read that a step forgets, if any.
 fn gone(step: Step, first: Cell, second: Cell, new: Cell) -> Option<Cell> {
     match step {
         Step::ForgetNew => Some(new),

@@ -1,10 +1,13 @@
-//! Races in shared memory, by happens-before (vector clocks, after FastTrack: Flanagan and Freund
-//! 2009).
+//! Races in shared memory, by happens-before (vector clocks, after FastTrack: Flanagan and Freund 2009).
 //!
-//! Every warp has a clock that ticks at each of its synchronisations. Between warps order is known
-//! per warp: edges are barriers and atomics. Within a warp it is known per lane: the edges are
-//! `bar.warp.sync` and barriers; running in step is none. The last two reads of a location
-//! by different warps are kept: a race against an older one can be missed, none is invented.
+//! Two accesses to one place race if at least one of them writes, none is ordered before the other, and their
+//! [`Strength`] does not excuse them. Every warp has a clock, its epoch, that ticks at each of its synchronisations,
+//! and remembers the last epoch of every other warp that is ordered before its present one. An earlier access is in
+//! order if its epoch is among those. Between warps order is known per warp: the edges are barriers and atomics. Within
+//! a warp it is known per lane: the edges are `bar.warp.sync` and barriers, and running in step is no edge.
+//!
+//! Each place remembers its last write and two reads by different warps, one of them the newest. A race against a
+//! forgotten read is missed; no race is invented.
 
 use super::cells::*;
 use crate::report::{FindingKind, Findings};
@@ -17,21 +20,21 @@ pub enum Strength {
     #[default]
     Weak,
     Volatile,
-    /// Relaxed, acquire, release.
+    /// An access with `.relaxed`, `.acquire` or `.release`.
     Strong,
     Atomic,
 }
 
 impl Strength {
-    /// Whether two accesses without order are no race, if the scope of each takes in the other's thread:
-    /// they are morally strong (PTX ISA 8.7.1), also between lanes of one warp.
+    /// Returns true if two accesses without order do not race, provided that the scope of each includes the other's
+    /// thread: they are morally strong (PTX ISA 8.7.1), also between lanes of one warp.
     #[inline(always)]
     pub fn excuses(self, other: Strength) -> bool {
         self.min(other) >= Strength::Volatile
     }
 
-    /// Whether a program that does this in shared memory, by lanes of one warp, counts on their running in
-    /// step. Before there was `__syncwarp()`, reductions were written so.
+    /// Returns true if a program that makes two such accesses to shared memory, by lanes of one warp, relies on lanes
+    /// running in step. Reductions were written this way before `__syncwarp()` existed.
     pub fn counts_on_step(self, other: Strength) -> bool {
         self.min(other) == Strength::Volatile && self.max(other) < Strength::Atomic
     }
@@ -44,10 +47,10 @@ pub struct Past {
     pub warp: u8,
     pub lane: u8,
     pub was_write: bool,
-    /// All that have no order with the present access.
+    /// The lanes of the past access that have no order with the present one.
     pub lanes: u32,
     pub epoch: u32,
-    /// Other instructions of that warp read there too.
+    /// True if other instructions of that warp read the place too.
     pub several: bool,
     /// Both are volatile, and of one warp: no race.
     pub is_volatile: bool,
@@ -57,11 +60,12 @@ pub struct Past {
 struct WarpClock {
     /// The known epoch of each warp; at its own place the present epoch.
     knows: [u32; WARPS],
-    /// Up to this epoch of its own, all lanes know of one another.
+    /// Last own epoch up to which every lane's accesses are ordered before those of all lanes now.
     full: u32,
-    /// Up to which epoch it knows of every other warp.
+    /// Last epoch that this warp knows of every other warp: the smallest of their entries in `knows`.
     others: u32,
-    /// lanes[l][m]: up to which epoch lane l knows of lane m; only kept after partial syncs.
+    /// `lanes[l][m]` is the last epoch that lane l knows of lane m. It is kept only after synchronisations of a part of
+    /// the warp.
     lanes: Option<Box<[[u32; 32]; 32]>>,
 }
 
@@ -77,10 +81,10 @@ pub struct Shadow {
 /// The result of a quick look at accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plain {
-    /// They may race: each has to be looked at.
+    /// Some may race: each access needs a closer look.
     No,
     InOrder,
-    /// They race as they did before: that has been told, and is to be counted.
+    /// They race as earlier accesses did whose race has been reported. The caller only counts it.
     Told,
 }
 
@@ -284,8 +288,8 @@ impl Shadow {
         }
     }
 
-    /// Whether an access comes before what all of `lanes` of the warp do at that place now. `false` also
-    /// where only a closer look could tell.
+    /// Returns true if an access is ordered before what all of `lanes` of the warp do at that place now. Returns false
+    /// also if only a closer look can decide.
     fn plainly_before(clock: &WarpClock, me: u32, seen: Seen, lanes: u32) -> bool {
         let warp = seen.mark.warp();
         if warp != me {
@@ -351,8 +355,8 @@ impl Shadow {
         }
     }
 
-    /// Whether the late places of these touches are in order after all, or known not to be. Notes nothing
-    /// before that is certain: what a place was is needed to tell a race.
+    /// Decides whether the late places of these touches are in order after all, or race in a way that is reported
+    /// already. Nothing is noted before that is certain, because describing a race needs the former state of the place.
     #[cold]
     fn look_closer(
         &mut self,
@@ -461,18 +465,18 @@ impl Shadow {
         self.warps[warp as usize].knows[warp as usize % WARPS]
     }
 
-    /// A warp's knowledge of each warp of the block, itself included.
+    /// Returns the last epoch that a warp knows of each warp of the block, itself included.
     pub fn knowledge(&self, warp: u32) -> &Clock {
         &self.warps[warp as usize].knows
     }
 
-    /// Whether the access of a lane in an epoch of its warp comes before what `who` does now.
+    /// Returns true if the access of a lane in an epoch of its warp is ordered before what `who` does now.
     #[inline(always)]
     pub fn knows(&self, who: Who, warp: u32, lane: u32, epoch: u32) -> bool {
         Self::ordered(&self.warps[who.warp as usize], who, warp, lane, epoch)
     }
 
-    /// Whether what the other lanes of the warp did in one of its epochs comes before what `who` does.
+    /// Returns how many of the other lanes of the warp have their accesses of an epoch ordered before what `who` does.
     pub fn meets(&self, who: Who, epoch: u32) -> Meets {
         let clock = &self.warps[who.warp as usize];
         if epoch <= clock.full {

@@ -1,4 +1,4 @@
-//! Arithmetic, logic, moves, comparisons, conversions.
+//! Decodes arithmetic, logic, moves, comparisons and conversions.
 
 use super::float_forms::modifiers;
 use super::scope::numbered;

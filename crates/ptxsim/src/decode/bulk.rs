@@ -9,7 +9,7 @@ use crate::regs::Class;
 use model::MapElement;
 
 impl Decoder<'_> {
-    /// `words` come after `cp.async.bulk`.
+    /// Decodes a bulk copy. `words` are those that follow `cp.async.bulk`.
     pub(super) fn bulk(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         match words {
             ["commit_group"] => self.emit(Op::BulkCommit, [0; 6]),
@@ -64,8 +64,8 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// As copies to global memory, with an operation (PTX ISA, "cp.reduce.async.bulk" and "...tensor"). `words` come
-    /// after `cp.reduce.async.bulk`.
+    /// Decodes a bulk reduction (PTX ISA, "cp.reduce.async.bulk" and "...tensor") as a copy with an operation. `words`
+    /// are those that follow `cp.reduce.async.bulk`.
     pub(super) fn bulk_reduction(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         match words {
             ["global", "shared::cta", "bulk_group", rest @ ..] => {
@@ -194,7 +194,7 @@ impl Decoder<'_> {
             .collect()
     }
 
-    /// [from], bytes
+    /// Decodes a prefetch with the operands `[from], bytes`.
     fn bulk_prefetch(&mut self, i: &Instruction, hints: &[&str]) -> Load<()> {
         let hint = self.known(i, operands_of_hints(hints))?;
         self.expect_operands(i, 2 + hint..=2 + hint)?;
@@ -205,7 +205,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// [map, {coordinates}], {offsets} of im2col
+    /// Decodes a prefetch with the operands `[map, {coordinates}]`, and `{offsets}` in im2col mode.
     fn tensor_prefetch(
         &mut self,
         i: &Instruction,
@@ -303,7 +303,7 @@ impl Decoder<'_> {
     }
 }
 
-/// Where the shared side of a copy lies.
+/// Returns the state space of the shared side of a copy.
 fn shared_side(to_shared: bool) -> AddressSpace {
     if to_shared {
         AddressSpace::Cluster
@@ -328,8 +328,8 @@ fn mode_of<'a, 'b>(words: &'a [&'b str], im2col: &str) -> (Mode, &'a [&'b str]) 
     }
 }
 
-/// Whether a copy reduces elements of this type by this operation (PTX ISA, "cp.reduce.async.bulk", and what ptxas
-/// 13.0.88 takes for sm_90).
+/// Returns true if a bulk reduction has this operation for elements of this type (PTX ISA, "cp.reduce.async.bulk", and
+/// what ptxas 13.0.88 accepts for sm_90).
 fn reduces(name: &str, ty: Ty) -> bool {
     use Ty::*;
     match name {
@@ -368,7 +368,7 @@ fn operations_by_element(name: &str) -> Vec<(MapElement, AtomOp)> {
         .collect()
 }
 
-/// How many operands hints bring, if they are known.
+/// Returns the number of operands that hints add, or `None` if a hint is unknown.
 fn operands_of_hints(hints: &[&str]) -> Option<usize> {
     match hints {
         [] => Some(0),

@@ -250,7 +250,7 @@ impl Decoder<'_> {
         *self.frame_numbers.entry(caller.into()).or_insert(next)
     }
 
-    /// Where the arguments and the results of a function lie.
+    /// Lays out the arguments and the results of a function in local memory, once for each function.
     pub(super) fn declare(&mut self, f: &Function) -> Load<Placed> {
         if let Some(placed) = self.placed.get(&f.name) {
             return Ok(placed.clone());
@@ -293,7 +293,7 @@ impl Decoder<'_> {
     }
 }
 
-/// As many, and each as large.
+/// Returns true if both lists have the same number of slots, of the same sizes.
 fn fit(ours: &[(u32, u32)], theirs: &[(u32, u32)]) -> bool {
     ours.iter().map(|s| s.1).eq(theirs.iter().map(|s| s.1))
 }
@@ -313,7 +313,7 @@ pub(super) fn address(n: usize) -> u64 {
     FUNCTION_BASE + 16 * n as u64
 }
 
-/// Who may call whom.
+/// The call graph: the functions that each function may call.
 #[derive(Default)]
 pub(super) struct Calls {
     edges: HashMap<String, BTreeSet<String>>,
@@ -370,24 +370,24 @@ impl Calls {
         self.edges.get(name).into_iter().flatten()
     }
 
-    /// Whether a function may be entered again before it has returned.
+    /// Returns true if a function may be entered again before it has returned.
     pub fn recurs(&self, name: &str) -> bool {
         self.direct(name).any(|callee| self.reaches(callee, name))
     }
 
-    /// Whether a caller is put aside while it calls: it may be entered again, or what is called may
-    /// come to a function with activations of its own, which lie above those of the caller.
+    /// Returns true if the caller's state is saved during the call. That is needed if the call may enter the caller
+    /// again, or if a recursive caller may reach another recursive function, whose activations lie above its own.
     pub fn needs_frame(&self, caller: &str, callee: &str) -> bool {
         let recurs = || self.recurs(caller) && self.reach(callee, |name| self.recurs(name));
         self.reaches(callee, caller) || recurs()
     }
 
-    /// Whether a call of one function may come to another.
+    /// Returns true if a call of one function may reach another, or is a call of it.
     pub fn reaches(&self, from: &str, to: &str) -> bool {
         self.reach(from, |name| name == to)
     }
 
-    /// Whether a call of a function may come to one of some, itself among them.
+    /// Returns true if a call of `from` may reach a function for which `one` is true, including `from` itself.
     fn reach(&self, from: &str, one: impl Fn(&str) -> bool) -> bool {
         let (mut seen, mut open) = (HashSet::from([from]), vec![from]);
         while let Some(name) = open.pop() {

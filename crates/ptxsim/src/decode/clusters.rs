@@ -10,7 +10,7 @@ use crate::parse::ast::*;
 use crate::regs::Class;
 
 impl Decoder<'_> {
-    /// `mapa` and `getctarank`.
+    /// Decodes `mapa` and `getctarank`.
     pub(super) fn in_cluster(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         self.uses_clusters = true;
         match *words {
@@ -45,7 +45,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// barrier.cluster.arrive.relaxed.aligned, barrier.cluster.wait.acquire
+    /// Decodes a cluster barrier, such as `barrier.cluster.arrive.relaxed.aligned` or `barrier.cluster.wait.acquire`.
     pub(super) fn cluster_barrier(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         self.uses_clusters = true;
         self.expect_operands(i, 0..=0)?;

@@ -182,7 +182,7 @@ impl Decoder<'_> {
         let wide = self.widen_integer(from, a);
         let mut value = wide;
         if sat {
-            // Where the target holds every value of the source there is nothing to clamp.
+            // Nothing is clamped if the target holds every value of the source.
             if let Some(clamp) = convert_ops::clamp(from.is_signed(), to.0) {
                 value = self.register(Class::R64);
                 self.alu(clamp, &[value, wide]);

@@ -14,7 +14,7 @@ struct Product {
     shape: Shape,
     ab: [Elem; 2],
     cd: [Elem; 2],
-    /// Whether A and B of a `wmma` lie by column; `None` for `mma.sync`.
+    /// For A and B of a `wmma`, true if the matrix is stored by column; `None` for `mma.sync`.
     layouts: Option<[bool; 2]>,
     combine: Combine,
     saturate: bool,
@@ -44,7 +44,7 @@ fn wmma_types(s: Shape) -> (&'static [Elem], &'static [Elem]) {
     }
 }
 
-/// Whether `mma.sync` multiplies these.
+/// Returns true if `mma.sync` has this shape with these element types.
 fn is_mma(s: Shape, a: Elem, b: Elem, c: Elem, d: Elem) -> bool {
     use Elem::*;
     let eight = (16, 8);
@@ -103,7 +103,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// wmma.load.a.sync.aligned.row.m16n16k16.shared.f16
+    /// Decodes a load or a store, such as `wmma.load.a.sync.aligned.row.m16n16k16.shared.f16`.
     fn wmma_memory(&mut self, i: &Instruction, words: &[&str], shape: Shape) -> Load<()> {
         let ["wmma", way, part, "sync", "aligned", layout, _, rest @ ..] = words else {
             return self.unsupported(i, "");
@@ -129,7 +129,7 @@ impl Decoder<'_> {
         let Some(elem) = mma::element(elem).filter(|e| known.contains(e)) else {
             return self.unsupported(i, "this element type in this shape");
         };
-        // Those of less than a byte lie along K only.
+        // Elements of less than a byte are contiguous along K only.
         if elem.bits() < 8 && column_major != (part == Part::B) {
             return self.unsupported(i, "this layout");
         }
@@ -177,7 +177,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// wmma.mma.sync.aligned.row.col.m16n16k16.f32.f16 and wmma.mma.xor.popc.sync...
+    /// Decodes a product, such as `wmma.mma.sync.aligned.row.col.m16n16k16.f32.f16` or `wmma.mma.xor.popc.sync...`.
     fn wmma_mma(&mut self, i: &Instruction, words: &[&str], shape: Shape) -> Load<()> {
         use Elem::*;
         let (combine, rest) = match &words[2..] {
@@ -289,7 +289,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// mma.sync.aligned.m16n8k16.row.col.d.a.b.c
+    /// Decodes `mma.sync.aligned.m16n8k16.row.col.d.a.b.c`, and the other shapes.
     pub(super) fn mma(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         let (shape, rest) = match words {
             ["mma", "sync", "aligned", "m8n8k4", a, b, d, "f16", "f16", c] => {
@@ -407,7 +407,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32
+    /// Decodes `mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32`, whose A and B have layouts of their own.
     fn quads(&mut self, i: &Instruction, layouts: [&str; 2], cd: [&str; 2]) -> Load<()> {
         let layouts = layouts.map(|l| match l {
             "row" => Some(false),
@@ -452,7 +452,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16
+    /// Decodes a matrix load or store, such as `ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16`.
     pub(super) fn matrix(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         let (mut count, mut transpose, mut space) = (0, false, AddressSpace::Generic);
         for &word in &words[1..] {

@@ -10,7 +10,7 @@ use crate::regs::Class;
 const REMOTE: [&str; 4] = ["arrive", "arrive_drop", "expect_tx", "complete_tx"];
 
 impl Decoder<'_> {
-    /// mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 state, [address], bytes
+    /// Decodes an operation such as `mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 state, [address], bytes`.
     pub(super) fn mbarrier(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         let mut space = AddressSpace::Generic;
         let (mut expects, mut parity) = (false, false);
@@ -90,7 +90,7 @@ impl Decoder<'_> {
         self.emit_mbarrier(i, op, at, (space, scope, relaxed), o)
     }
 
-    /// cp.async.mbarrier.arrive.noinc.shared.b64 [address]
+    /// Decodes `cp.async.mbarrier.arrive.noinc.shared.b64 [address]`, by which copies arrive.
     pub(super) fn copies_arrive(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         let mut space = AddressSpace::Generic;
         let mut counted = false;

@@ -234,7 +234,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// cp.async (PTX ISA 9.7.9.25.3).
+    /// Decodes `cp.async` and its groups (PTX ISA 9.7.9.25.3).
     fn copy(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         match words {
             ["cp", "async", "commit_group"] => self.emit(Op::CpCommit, [0; 6]),
@@ -359,7 +359,7 @@ impl Decoder<'_> {
         let a = self.value(i, self.operand(i, 1)?, Class::R64, Ty::U64)?;
         let word = self.register(Class::R32);
         if space == AddressSpace::Shared {
-            // That of another block of the cluster is none.
+            // Shared memory of another block of the cluster is not the block's own.
             let own = self.special(Special::ClusterCtarank, Class::R32);
             self.alu(op2::<int_ops::IsOwnShared>(), &[word, a, own]);
             self.alu(op1::<cmp_ops::NotZero>(), &[p, word]);
@@ -378,7 +378,7 @@ impl Decoder<'_> {
     }
 }
 
-/// That of the device where nothing is said.
+/// Returns the scope that the words name, or the device if they name none.
 pub(super) fn scope(words: &[&str]) -> Scope {
     let says = |w: &str| words.contains(&w);
     match (says("cta"), says("cluster")) {

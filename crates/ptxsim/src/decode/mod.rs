@@ -142,9 +142,9 @@ pub fn decode(
     })
 }
 
-/// Registers of a multiprocessor.
+/// Number of 32-bit registers of a multiprocessor.
 const REGISTERS: u32 = 1 << 16;
-/// A thread has a multiple of so many.
+/// The number of registers of a thread is a multiple of this.
 const REGISTER_UNIT: u32 = 8;
 
 /// Registers of a thread at the entry of a kernel with `setmaxnreg`: those of `.maxnreg`; or as many as fit with
@@ -171,7 +171,7 @@ fn entry_registers(entry: &Function, code: &[Inst]) -> Option<u32> {
     Some(fitting.min(wanted.unwrap_or(256)))
 }
 
-/// Whether something of a module looks where the system's shared memory is.
+/// Returns true if an instruction of the module reads the location of the shared memory that the system reserves.
 fn asks_for_reserved(module: &Module) -> bool {
     let reserved =
         |o: &Operand| matches!(o, Operand::Name(n) if n.starts_with("%reserved_smem_offset_"));
@@ -191,7 +191,7 @@ const MAX_CALLS: usize = 256;
 /// A device function that has been placed.
 #[derive(Clone, Default)]
 struct Placed {
-    /// Local address and bytes.
+    /// Address in local memory and size in bytes of each parameter.
     params: Vec<(u32, u32)>,
     returns: Vec<(u32, u32)>,
 }

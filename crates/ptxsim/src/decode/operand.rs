@@ -41,7 +41,7 @@ impl Decoder<'_> {
         )
     }
 
-    /// A register that is written.
+    /// Reads an operand as a register that the instruction writes.
     pub(super) fn destination(
         &self,
         i: &Instruction,

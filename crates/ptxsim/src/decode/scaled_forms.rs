@@ -121,7 +121,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// A register, perhaps in braces.
+    /// Reads an operand as a register, which may be in braces.
     fn scale(&mut self, i: &Instruction, operand: usize) -> Load<u32> {
         let registers = self.fragment(i, operand, Elem::U8, false)?;
         match registers[..] {
@@ -130,7 +130,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// {byte, thread}
+    /// Reads a selector `{byte, thread}`.
     fn selector(&mut self, i: &Instruction, operand: usize) -> Load<[u32; 2]> {
         let Operand::Vector(both) = self.operand(i, operand)? else {
             return self.invalid(i.pos, "a selector is a byte and a thread in braces");

@@ -10,15 +10,15 @@ pub enum Symbol {
     Register(Class, u32, Ty),
     /// 128 bits, in this 64-bit register and the next.
     Wide(u32),
-    /// In global memory.
+    /// An address in global memory.
     Address(u64),
     Shared(u32),
     DynamicShared,
-    /// Address and bytes.
+    /// Address in local memory and size in bytes.
     Local(u32, u32),
     /// From the stack pointer on: of a function that may be entered again.
     Frame(u32),
-    /// A parameter of the kernel.
+    /// A parameter of the kernel, by its offset in the parameter buffer.
     Parameter(u32),
 }
 
@@ -108,7 +108,7 @@ impl Scopes {
     }
 }
 
-/// Whether a name is that of a row of registers with a number up to `last` behind it.
+/// Returns true if a name is `row` followed by a number of at most `last`.
 pub fn numbered(name: &str, row: &str, last: u32) -> bool {
     let number = name
         .strip_prefix(row)

@@ -7,7 +7,7 @@ use crate::isa::*;
 use crate::parse::ast::*;
 use crate::regs::Class;
 
-/// Whether there is such a product, sparse ones and those of single bits aside.
+/// Returns true if `wgmma` has this product. Sparse products and products of single bits are not covered.
 fn is_product(s: Shape, ab: [Elem; 2], sum: Elem) -> bool {
     use Elem::*;
     let columns = s.m == 64 && s.n.is_multiple_of(8) && (8..=256).contains(&s.n);
@@ -134,7 +134,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// setmaxnreg.inc.sync.aligned.u32 count
+    /// Decodes `setmaxnreg`, as in `setmaxnreg.inc.sync.aligned.u32 count`.
     pub(super) fn set_registers(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         let [_, way @ ("inc" | "dec"), "sync", "aligned", "u32"] = words else {
             return self.unsupported(i, "");

@@ -24,7 +24,7 @@ const WIDEST: i64 = 16;
 struct Values<'a> {
     program: &'a Program,
     constants: HashMap<Register, i64>,
-    /// Registers that several instructions write.
+    /// The registers that several instructions write.
     rewritten: HashMap<Register, bool>,
     now: HashMap<Register, Value>,
     /// An operation gives the same result for the same values.
@@ -254,7 +254,7 @@ fn unrolled(values: &Values, stretch: &[Place], found: &mut [bool]) {
     }
 }
 
-/// Nothing is joined across it.
+/// Returns true if nothing is joined across an instruction with these facts.
 fn apart(facts: Facts) -> bool {
     let leaves = match facts.control {
         Control::Table(_) | Control::Call(_) | Control::Return | Control::Exit => true,

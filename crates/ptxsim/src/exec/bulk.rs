@@ -105,7 +105,7 @@ impl BulkRead {
     }
 }
 
-/// One thread's copy.
+/// The part of a bulk copy that one thread started.
 pub struct Stretch {
     pub lane: usize,
     /// All that it takes of shared memory: where, and bytes.
@@ -166,7 +166,7 @@ impl Stretch {
     }
 }
 
-/// Whether two lanes copy from the same place to the same place.
+/// Returns true if two lanes copy from the same place to the same place.
 fn copies_the_same(w: &Warp, copy: &BulkCopy, size: u32, [one, other]: [usize; 2]) -> bool {
     let same = |place: &BulkPlace| {
         let at = addresses(&w.regs, place.address, place.offset);

@@ -159,7 +159,7 @@ macro_rules! properties {
 properties!(p32, u32, 0x7f80_0000, 0x0080_0000);
 properties!(p64, u64, 0x7ff0_0000_0000_0000, 0x0010_0000_0000_0000);
 
-/// `testp`
+/// Returns the operation of `testp` for a property and a type.
 pub fn property(word: &str, ty: Ty) -> Option<AluOp> {
     Some(match (word, ty) {
         ("finite", Ty::F32) => rare1::<p32::Finite>(),

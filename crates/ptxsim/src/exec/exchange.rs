@@ -7,7 +7,7 @@ use crate::regs::{LANES, Regs, lanes};
 use crate::report::{At, FindingKind};
 use model::FindingEvent;
 
-/// As `min.f32` and `max.f32` of one after the other.
+/// Returns the minimum or maximum of a set by `min.f32` or `max.f32`, one value after the other.
 fn reduce_floats(how: ReduxFloats, set: impl Iterator<Item = u32>) -> u32 {
     const NAN: u32 = 0x7fff_ffff;
     let pick = if how.smallest { min_f32 } else { max_f32 };

@@ -277,7 +277,7 @@ macro_rules! modes {
         }
     };
 }
-/// With `.ftz` and `.sat`.
+/// Picks the variant of an operation for its modifiers `.ftz` and `.sat`.
 macro_rules! dressed {
     ($make:ident, $m:expr, $op:ty) => {
         dressed!($make, $m, $op, Ftz)

@@ -109,7 +109,7 @@ ops! { Fn2
     MinNanB(a: u32, c: u32) -> u32 { if b(a).is_nan() || b(c).is_nan() { 0x7fff } else { MinB::f(a, c) } }
     MaxNanB(a: u32, c: u32) -> u32 { if b(a).is_nan() || b(c).is_nan() { 0x7fff } else { MaxB::f(a, c) } }
 }
-/// Rounds once, correctly.
+/// Returns a * b + c of halves, rounded to odd in f64, so that rounding it to a half afterwards is correct.
 #[inline(always)]
 fn fma_h(a: u32, b: u32, c: u32) -> f64 {
     fma_to_odd(f64::from(h(a)), f64::from(h(b)), f64::from(h(c)))

@@ -222,7 +222,7 @@ impl Machine<'_> {
         self.fault(FaultKind::Undefined, at, &what)
     }
 
-    /// Whether the texture is of the kind that the instruction reads.
+    /// Checks that the texture is of the kind that the instruction reads.
     fn check_fetch(&self, t: &TextureFetch, image: &Image, sampler: &Sampler, at: At) -> Run<()> {
         if t.geometry != image.geometry {
             return self.other_geometry(t.geometry, image, at);
@@ -334,7 +334,7 @@ fn gathered(raw: [u32; 3], image: &Image, sampler: &Sampler) -> [Place; 4] {
     [[x0, y1, 0], [x1, y1, 0], [x1, y0, 0], [x0, y0, 0]]
 }
 
-/// Reads texels of one lane.
+/// Reads the texels that one lane fetches.
 struct Reader {
     site: Site,
     lane: usize,

@@ -63,7 +63,7 @@ fn integers_in<const ROOM: usize>(regs: &mut Regs, m: &Integers) {
     let [rows, columns, k] = [m.shape.m, m.shape.n, m.shape.k].map(|x| x as usize);
     let (a, b) = (&left[..rows * k], &right[..k * columns]);
     let to = &mut sum[..rows * columns];
-    // Those are all that `decode` lets through.
+    // `decode` accepts no other numbers of columns.
     match columns {
         32 => product::<32>(m.combine, k, a, b, to),
         16 => product::<16>(m.combine, k, a, b, to),

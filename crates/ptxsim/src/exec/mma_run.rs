@@ -69,7 +69,7 @@ impl Machine<'_> {
         }
     }
 
-    /// As plain accesses, through the checks and counters of those.
+    /// Executes a load or store of a tile as plain accesses, with their checks and counters.
     fn wmma_memory<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,

@@ -50,7 +50,7 @@ impl Products for InSingles<'_> {
     }
 }
 
-/// As [`unit`].
+/// Computes [`unit`] of an f32.
 #[inline(always)]
 fn unit_of_single(x: f32, least: f32) -> f32 {
     let unit = f32::from_bits(x.to_bits() & 0xff << 23).max(least);

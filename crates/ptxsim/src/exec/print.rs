@@ -309,7 +309,7 @@ mod tests {
         format(text.as_bytes(), at, |_| b"text".to_vec())
     }
 
-    /// As glibc prints them.
+    /// The expected texts are those that glibc prints.
     #[test]
     fn printf_conversions_print_as_in_c() {
         let int = |text: &str, v: i32| told(text, &v.to_le_bytes()).0;

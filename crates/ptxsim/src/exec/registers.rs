@@ -12,7 +12,7 @@ use model::FindingEvent;
 /// Registers of one thread in each warp.
 #[derive(Default)]
 pub struct RegisterPool {
-    /// Released, and not taken again.
+    /// Registers that warps released and none has taken again.
     free: u32,
     warps: Vec<Held>,
 }

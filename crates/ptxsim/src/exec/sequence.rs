@@ -58,7 +58,7 @@ pub fn follows(
 
 struct Code<'a> {
     program: &'a Program,
-    /// `__syncwarp()` orders the accesses, too.
+    /// True if `__syncwarp()` orders the accesses too.
     within_warp: bool,
 }
 

@@ -262,7 +262,7 @@ fn rows(map: &TensorMap) -> u64 {
     }
 }
 
-/// Where element 0 of each row of a tile lies; `None` for rows outside of the tensor.
+/// Returns the address of element 0 of each row of a tile, or `None` for a row outside of the tensor.
 fn lines_of_tile(map: &TensorMap, boxes: &Boxes, base: u64, start: &[i64]) -> Vec<Option<u64>> {
     let Boxes::Tiled(extents) = boxes else {
         return Vec::new();
@@ -316,7 +316,8 @@ fn lines_of_pixels(
     lines
 }
 
-/// Where element 0 of the row at these indices of all dimensions but the first lies; `None` outside of the tensor.
+/// Returns the address of element 0 of the row at these indices of all dimensions but the first, or `None` outside of
+/// the tensor.
 fn line_at(map: &TensorMap, base: u64, at: &[i64]) -> Option<u64> {
     let mut address = base;
     for ((index, extent), stride) in at.iter().zip(map.extents.iter().skip(1)).zip(&map.strides) {

@@ -24,7 +24,7 @@ pub struct MapChange {
     thread: u32,
 }
 
-/// By address of the map.
+/// Changes of tensor maps, by the address of the map.
 pub type MapChanges = HashMap<u64, MapChange>;
 
 impl Machine<'_> {

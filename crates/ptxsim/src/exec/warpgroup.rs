@@ -50,7 +50,7 @@ impl Warpgroup {
         self.groups.get_mut(at)
     }
 
-    /// Whether all of its warps have committed so many groups.
+    /// Returns true if every warp of the group has committed at least `count` groups.
     pub fn has_committed(&self, count: u64) -> bool {
         self.committed.iter().all(|committed| *committed >= count)
     }

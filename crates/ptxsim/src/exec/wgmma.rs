@@ -388,7 +388,7 @@ impl Machine<'_> {
         matrix
     }
 
-    /// Whether fences order what else accesses the registers of a product.
+    /// Checks that fences order other accesses to the registers of a product. Reports those that they do not order.
     fn check_fragments(&mut self, b: &BlockState, w: &mut Warp, m: &Wgmma, s: Site) {
         let at = At::lane(b, w, s.pc, 0);
         let kind = FindingKind::AsyncBeforeWait;

@@ -1,4 +1,4 @@
-//! Kinds of instructions, for counting.
+//! The kinds that instructions are counted by.
 
 /// The kind that an instruction counts as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,11 +24,11 @@ pub enum Kind {
     WarpSync,
     Exchange,
     Matrix,
-    /// `wgmma`
+    /// Products of a warpgroup, by `wgmma`.
     WarpgroupMatrix,
     /// `ldmatrix`, and `wmma.load` of A and B from shared memory, which is that on hardware.
     MatrixLoad,
-    /// `stmatrix`
+    /// Matrix stores, by `stmatrix`.
     MatrixStore,
     Other,
 }

@@ -15,7 +15,7 @@ use std::ops::Range;
 pub enum Part {
     A,
     B,
-    /// C and D.
+    /// The accumulators C and D.
     Acc,
 }
 
@@ -57,7 +57,7 @@ impl Elem {
         }
     }
 
-    /// Elements in one register.
+    /// Returns the number of elements in one 32-bit register, or 1 if an element takes more.
     pub fn per_register(self) -> u32 {
         (32 / self.bits()).max(1)
     }
@@ -87,9 +87,9 @@ pub struct Tile {
     pub steps: Vec<Step>,
     pub address: (Class, u32),
     pub offset: i64,
-    /// In elements.
+    /// Distance between rows or columns, in elements.
     pub stride: u32,
-    /// As can be seen without running it: then ptxas makes equal accesses once.
+    /// True if the program shows that the stride is 0. ptxas then makes equal accesses once.
     pub stride_is_0: bool,
 }
 
@@ -154,20 +154,20 @@ pub enum Combine {
     And,
 }
 
-/// The same of integers of up to 8 bits, to s32.
+/// A product of integers of up to 8 bits, summed in s32.
 #[derive(Clone, Debug)]
 pub struct Integers {
     pub shape: Shape,
     pub ab: [Elem; 2],
     pub combine: Combine,
-    /// `.satfinite`: else the sum wraps.
+    /// True for `.satfinite`: the sum is clamped to s32. Otherwise it wraps.
     pub saturate: bool,
     pub registers: Fragments,
     /// The places of a, of b, and of c and d.
     pub places: [Places; 3],
 }
 
-/// The same of f64. `wmma` has the layouts of `mma.sync`.
+/// A product of f64. Its `wmma` has the fragment layouts of `mma.sync`.
 #[derive(Clone, Debug)]
 pub struct Doubles {
     pub shape: Shape,
@@ -192,7 +192,7 @@ pub struct Sparse {
 /// Four products of 8 x 8 x 4, each of 8 lanes: four of the lower half of the warp and four of the upper one.
 #[derive(Clone, Debug)]
 pub struct Quads {
-    /// Whether A and B lie by column.
+    /// True for A or B if the matrix is stored by column.
     pub layouts: [bool; 2],
     /// The element type of C; D is f32. With f16 the order in which ptxas adds differs from element to element.
     pub addend: Elem,
@@ -221,7 +221,7 @@ pub struct Scales {
     pub kind: Scale,
     /// Blocks of one row of A or column of B: each has a scale.
     pub blocks: u32,
-    /// Those of A and of B.
+    /// The registers that hold the scales of A and of B.
     pub registers: [u32; 2],
     /// The first byte and the thread that hold them.
     pub selectors: [[u32; 2]; 2],
@@ -242,7 +242,7 @@ pub struct Scaled {
 /// Columns of B that are multiplied at once: as many as vector registers hold. Every shape has a multiple.
 pub const STRIP: usize = 8;
 
-/// Where in a matrix, by rows, the elements of a fragment are: 32 lanes for each element number.
+/// The index in a matrix, by rows, of each element of a fragment: 32 lanes for each element number.
 #[derive(Clone, Debug)]
 pub struct Places {
     pub of: Vec<u16>,
@@ -316,7 +316,7 @@ impl Tile {
         }
     }
 
-    /// Loaded by `ldmatrix` on hardware.
+    /// Returns true if hardware loads the fragment by `ldmatrix`.
     pub fn by_matrices(&self) -> bool {
         let fits = match self.elem {
             Elem::F16 | Elem::Bf16 => true,
@@ -363,7 +363,7 @@ impl Places {
         }
     }
 
-    /// For registers of two elements.
+    /// Sets `in_pairs` if every register holds two neighbours of a row, the first at an even index.
     fn look_for_pairs(&mut self) {
         let steps = self.of.as_chunks::<32>().0.as_chunks::<2>().0;
         self.in_pairs = steps.iter().all(|[first, second]| {
@@ -473,7 +473,7 @@ pub fn wmma_place(
                 (at / columns, at % columns)
             }
         }
-        // That of m16n8k8, the second half of B next to the first.
+        // The layout of m16n8k8, with the second half of B next to the first.
         Elem::Tf32 => match part {
             Part::A => mma_place(Part::A, elem, lane, i),
             _ => {
@@ -481,7 +481,7 @@ pub fn wmma_place(
                 (r, c + 8 * (i / 2))
             }
         },
-        // As deep as one instruction goes: rows of A, or columns of B, of several such.
+        // One instruction covers all of the depth. The rows of A, or the columns of B, come from several instructions.
         _ => {
             let (g, t, p) = (lane / 4, lane % 4, elem.per_register());
             let (line, deep) = (g + 8 * (i / p), t * p + i % p);

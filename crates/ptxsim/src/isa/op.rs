@@ -8,8 +8,8 @@ use crate::regs::Class;
 use crate::tensor_map::MapField;
 use model::MapElement;
 
-/// Where generic addresses of each window begin; the rest is global memory. An address of the
-/// window is base + offset within the block's shared or the thread's local memory.
+/// First generic address of each window; all other addresses are global memory. An address in a window is this base
+/// plus an offset within the block's shared or the thread's local memory.
 pub const SHARED_WINDOW: u64 = 0x1_0000_0000;
 pub const LOCAL_WINDOW: u64 = 0x2_0000_0000;
 pub const PARAM_WINDOW: u64 = 0x3_0000_0000;
@@ -54,7 +54,7 @@ pub fn rank_of(address: u64, own: u32) -> u32 {
 pub enum Scope {
     Block,
     Cluster,
-    /// Other devices, too.
+    /// The device, and other devices too.
     Device,
 }
 
@@ -127,7 +127,7 @@ impl Access {
     }
 }
 
-/// Which texels an instruction wants.
+/// The texels that an instruction reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fetch {
     /// The texels as the texture's filter combines them.
@@ -136,7 +136,7 @@ pub enum Fetch {
     Gather(u32),
 }
 
-/// A coordinate of an instruction.
+/// The type of the coordinates of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coordinates {
     Float,
@@ -150,9 +150,9 @@ pub struct TextureFetch {
     pub geometry: Geometry,
     pub fetch: Fetch,
     pub coordinates: Coordinates,
-    /// The results are floats.
+    /// True if the results are floats.
     pub float: bool,
-    /// Registers of x, y, z.
+    /// Registers that hold x, y and z.
     pub at: Vec<u32>,
     pub layer: Option<u32>,
 }
@@ -161,9 +161,9 @@ pub struct TextureFetch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutsideSurface {
     Trap,
-    /// The nearest element inside.
+    /// Accesses the nearest element inside.
     Clamp,
-    /// Reads 0, writes nothing.
+    /// A read returns 0, and a write has no effect.
     Zero,
 }
 
@@ -261,23 +261,23 @@ pub enum ReduxOp {
 /// For f32 (PTX ISA 8.6, sm_100a).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReduxFloats {
-    /// Otherwise the largest.
+    /// True for the smallest value, false for the largest.
     pub smallest: bool,
-    /// Magnitudes are compared, without signs.
+    /// True if magnitudes are compared, without signs.
     pub absolute: bool,
-    /// A NaN among them is the result; otherwise they are left out.
+    /// True if a NaN among the operands is the result. Otherwise NaNs are ignored.
     pub keeps_nan: bool,
 }
 
 /// An exchange between lanes of a warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exchange {
-    /// b `o[2]`, c `o[3]`.
+    /// `shfl`: operand b is `o[2]`, and c is `o[3]`.
     Shfl {
         mode: ShflMode,
         predicate: bool,
     },
-    /// a is a predicate.
+    /// `vote`: operand a is a predicate.
     Vote {
         mode: VoteMode,
         negated: bool,
@@ -303,7 +303,7 @@ pub enum BarrierKind {
 /// Operations on mbarrier objects (PTX ISA 9.7.13.15).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MbarrierOp {
-    /// Count `o[1]`.
+    /// Initialises the barrier; the count is `o[1]`.
     Init,
     Inval,
     /// State to `o[0]`; count `o[1]`; bytes to expect `o[2]`. `drop`: also of all later phases.
@@ -311,7 +311,7 @@ pub enum MbarrierOp {
         drop: bool,
         expects: bool,
     },
-    /// Bytes `o[2]`.
+    /// Expects bytes; their number is `o[2]`.
     ExpectTx,
     CompleteTx,
     /// Result to predicate `o[0]`; state `o[3]`.
@@ -441,7 +441,7 @@ pub struct Fence {
 /// register has which role (`o[0]` is mostly the result). Targets of branches are numbers of instructions.
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// Computes in registers alone.
+    /// An operation that accesses registers alone.
     Alu(AluOp),
     Branch(u32),
     /// Branches to the target whose number is in `o[1]`.
@@ -559,7 +559,7 @@ pub enum Op {
     Nop,
 }
 
-/// One step of a program.
+/// An instruction of a program, with its guard and operands.
 #[derive(Clone, Debug)]
 pub struct Inst {
     pub op: Op,
@@ -608,7 +608,7 @@ pub enum Special {
     LaneMaskGt,
     DynamicSharedSize,
     TotalSharedSize,
-    /// Where the shared memory that belongs to the system begins and ends.
+    /// The first byte, or the end, of the shared memory that the system reserves.
     ReservedShared {
         end: bool,
     },

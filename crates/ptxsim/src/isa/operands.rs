@@ -13,14 +13,14 @@ pub type Register = (Class, u32);
 pub enum Use {
     /// It goes into a result, or into memory.
     Value,
-    /// Where memory is accessed.
+    /// The register is part of an address.
     Address,
     /// The action, or who takes part: guards, targets, members, counts.
     Control,
     Write,
 }
 
-/// Takes one register after another.
+/// A callback that gets one register of an instruction after another.
 trait Visitor: FnMut(Use, Register) {
     fn all(&mut self, how: Use, registers: &[Register]) {
         registers.iter().for_each(|register| self(how, *register));
@@ -40,7 +40,7 @@ trait Visitor: FnMut(Use, Register) {
 impl<F: FnMut(Use, Register)> Visitor for F {}
 
 impl Inst {
-    /// The predicate that guards it.
+    /// Returns the predicate register that guards the instruction, if any.
     #[inline(always)]
     pub fn guard_register(&self) -> Option<u32> {
         (self.guard != 0).then(|| (self.guard >> 1) - 1)

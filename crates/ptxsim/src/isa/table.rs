@@ -21,10 +21,10 @@ pub struct Facts<'a> {
     memory: [Option<MemoryAccess<'a>>; 4],
 }
 
-/// The instruction that comes next.
+/// The instructions that may be executed next.
 #[derive(Clone, Copy, Debug)]
 pub enum Control<'a> {
-    /// The instruction behind it.
+    /// The instruction that follows in the code.
     Next,
     /// This one, in lanes that the guard lets branch.
     Branch(&'a u32),
@@ -67,7 +67,7 @@ pub enum Meeting {
     Nobody,
     /// Lanes of the warp that an operand names.
     Members,
-    /// All lanes of the warp.
+    /// All lanes of the warp meet.
     Warp,
     Block,
     Cluster,

@@ -3,7 +3,7 @@
 use super::mma::{Elem, Shape};
 use model::Swizzle;
 
-/// Rows of a warp.
+/// Rows of D that each warp of the group holds.
 pub const ROWS: u32 = 16;
 /// Bytes of a row of A, or of a column of B, that one instruction takes.
 pub const DEPTH_BYTES: u32 = 32;
@@ -11,7 +11,7 @@ pub const DEPTH_BYTES: u32 = 32;
 #[derive(Clone, Debug)]
 pub enum OperandA {
     Registers(Vec<u32>),
-    /// In a 64-bit register.
+    /// A descriptor in this 64-bit register.
     Descriptor(u32),
 }
 
@@ -29,7 +29,7 @@ pub struct Wgmma {
     /// A predicate: d is added to, not set.
     pub adds: u32,
     pub negated: [bool; 2],
-    /// Whether A and B lie by column and by row, not as usual.
+    /// True for A if it is stored by column, and for B if it is stored by row: the other way than usual.
     pub transposed: [bool; 2],
 }
 
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(descriptor(2), expected);
     }
 
-    /// The canonical layouts of CUTLASS.
+    /// The expected places are the canonical layouts of CUTLASS.
     #[test]
     fn places_in_the_canonical_layouts() {
         for (swizzle, transposed, along, line, expected) in [

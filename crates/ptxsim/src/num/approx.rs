@@ -7,7 +7,7 @@
 //! Nothing calls the platform's mathematics library: only + - * / and square roots of f64, which
 //! IEEE 754 defines, so the bits are the same on every machine.
 
-/// 2^x.
+/// Returns 2 to the power of `x`.
 #[inline(always)]
 pub fn ex2(x: f32) -> f32 {
     // Beyond these the result is 0 or infinity anyway; NaN stays NaN (`clamp` keeps it).
@@ -47,7 +47,7 @@ fn exp2_fraction(f: f64) -> f64 {
     p
 }
 
-/// log2(x).
+/// Returns the logarithm of `x` to base 2.
 #[inline(always)]
 pub fn lg2(x: f32) -> f32 {
     if x.is_nan() || x < 0.0 {

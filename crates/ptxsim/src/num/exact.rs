@@ -3,7 +3,7 @@
 
 use super::round::Round;
 
-/// significand * 2^exponent, finite.
+/// Splits a finite number into significand and exponent: its magnitude is significand * 2^exponent.
 fn parts(x: f64) -> (u64, i32) {
     let bits = x.to_bits();
     let fraction = bits & ((1 << 52) - 1);

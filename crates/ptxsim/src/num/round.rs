@@ -146,7 +146,7 @@ pub fn integral_f64(x: f64, mode: Round) -> f64 {
     }
 }
 
-/// An integer, exactly, to f32.
+/// Converts an integer to f32 with one rounding.
 pub fn i128_to_f32(x: i128, mode: Round) -> f32 {
     // Through round to odd in 53 bits: the magnitude has at most 64.
     let near = x as f64;

@@ -6,7 +6,7 @@
 use super::lines::{LineId, Lines};
 use std::sync::Arc;
 
-/// Where something stands in the PTX text. Both count from 1; columns count characters.
+/// A position in the PTX text. Lines and columns count from 1; columns count characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Pos {
     pub line: u32,
@@ -23,7 +23,7 @@ pub enum Space {
     Const,
 }
 
-/// Fundamental types (PTX ISA 5.2).
+/// The fundamental types of PTX (PTX ISA 5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ty {
     Pred,
@@ -91,7 +91,7 @@ impl Ty {
     }
 }
 
-/// One element of an initialiser.
+/// An element of a variable's initialiser.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Init {
     Number(Number),
@@ -105,7 +105,7 @@ pub enum Init {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
-    /// Two's complement, 64 bits.
+    /// An integer, in two's complement of 64 bits.
     Int(u64),
     F32(u32),
     F64(f64),
@@ -145,14 +145,14 @@ impl Var {
 pub enum Operand {
     /// A register, a symbol, a label, a special register, or `_`.
     Name(String),
-    /// `!%p1`
+    /// A negated predicate, such as `!%p1`.
     Not(String),
-    /// `%p1|%p2`
+    /// Two destinations, such as `%p1|%p2`.
     Pair(String, String),
-    /// `name+4`
+    /// A name and an offset, such as `name+4`.
     Offset(String, i64),
     Number(Number),
-    /// `{%f1, %f2}`
+    /// A vector of operands, such as `{%f1, %f2}`.
     Vector(Vec<Operand>),
     /// `[%rd1+16]`, `[sym]`; the base is a name or, absolute, nothing.
     Address {
@@ -164,7 +164,7 @@ pub enum Operand {
         base: String,
         at: Vec<Operand>,
     },
-    /// `(param0, param1)` of a call.
+    /// The arguments or results of a call, such as `(param0, param1)`.
     List(Vec<Operand>),
 }
 
@@ -197,7 +197,7 @@ pub enum Statement {
     Variable(Var),
     Open,
     Close,
-    /// `name: .branchtargets a, b;`
+    /// A table of branch targets, such as `name: .branchtargets a, b;`.
     BranchTargets(String, Vec<String>),
 }
 
@@ -205,13 +205,13 @@ pub enum Statement {
 pub struct Function {
     pub name: String,
     pub is_entry: bool,
-    /// `None` for a declaration.
+    /// The statements of the function; `None` if it is only declared.
     pub body: Option<Vec<Statement>>,
     pub params: Vec<Var>,
     pub returns: Vec<Var>,
     pub max_threads: Option<[u32; 3]>,
     pub required_threads: Option<[u32; 3]>,
-    /// `.minnctapersm` and `.maxnreg`
+    /// The values of `.minnctapersm` and, below, of `.maxnreg`.
     pub min_blocks: Option<u32>,
     pub max_registers: Option<u32>,
     pub clusters: Clusters,
@@ -221,9 +221,9 @@ pub struct Function {
 /// The directives of a kernel on clusters of its blocks (PTX ISA 11.7).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Clusters {
-    /// Blocks in each dimension.
+    /// Blocks of a cluster that the kernel requires, in each dimension.
     pub required: Option<[u32; 3]>,
-    /// It runs in clusters only.
+    /// True if the kernel runs in clusters only.
     pub explicit: bool,
     /// Blocks of a cluster at most.
     pub most: Option<u32>,

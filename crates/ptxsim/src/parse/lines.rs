@@ -197,7 +197,7 @@ fn one_of(names: &BTreeSet<String>) -> String {
     }
 }
 
-/// A call that was inlined.
+/// A call that the compiler inlined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Call<'a> {
     pub at: At,
@@ -212,7 +212,7 @@ pub struct Reading<'a> {
     known: HashMap<Line, LineId>,
     /// The lines at a position in the function.
     here: HashMap<At, Vec<LineId>>,
-    /// Those lines that were named as a call.
+    /// The lines that each call was named by.
     named: HashMap<Call<'a>, Vec<LineId>>,
     /// Several calls that look like one: a macro makes them.
     alike: HashSet<Call<'a>>,
@@ -221,7 +221,7 @@ pub struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// A function begins.
+    /// Forgets the lines of the last function when the next one begins.
     pub fn function(&mut self) {
         self.here.clear();
         self.named.clear();
@@ -234,7 +234,7 @@ impl<'a> Reading<'a> {
         self.before = None;
     }
 
-    /// A `.loc`.
+    /// Reads a `.loc` directive and returns the number of its line.
     pub fn loc(&mut self, at: At, inlined_at: Option<Call<'a>>) -> LineId {
         let calls = inlined_at.map_or_else(Vec::new, |call| self.calls(call));
         let id = self.number(Line { at, calls });

@@ -230,7 +230,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `None`: it is none.
+    /// Reads a number as a count. Returns `None` if it is no integer, or does not fit in 32 bits.
     fn count(&mut self) -> Result<Option<u32>, ParseError> {
         let number = self.s.number()?;
         Ok(match number {

@@ -123,7 +123,7 @@ proptest! {
     }
 }
 
-/// As Triton 3.9 wrote it of two loads, in lines 9 and 10 of a file.
+/// Triton 3.9 wrote this for two loads, in lines 9 and 10 of a file.
 #[test]
 fn lines_that_llvm_counts_within_inline_assembly_are_not_the_sources() {
     let body = "\
@@ -151,7 +151,7 @@ fn lines_that_llvm_counts_within_inline_assembly_are_not_the_sources() {
     assert_eq!(lines(&plain), [9, 10, 11, 9, 10, 10, 11, 11]);
 }
 
-/// cuda_fp16.hpp writes it so.
+/// The header cuda_fp16.hpp writes directives like this.
 #[test]
 fn directives_may_touch() {
     let text = ".version 9.0\n.target sm_90\n.address_size 64\n.visible.entry k(.param.u64 p)\n{\n{.reg.b16 a, b;\n mov.b16 a,0X5CB0U;}\nret;\n}\n";

@@ -9,7 +9,7 @@ use super::{Module, ParseError, Parser};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token<'a> {
     pub text: &'a str,
-    /// Whether white space, a comment or something that is left out stands before it.
+    /// True if white space, a comment or something that the parser leaves out precedes the token.
     pub is_apart: bool,
 }
 

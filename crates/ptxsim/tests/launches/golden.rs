@@ -27,7 +27,7 @@ fn costs(c: &Cost) -> String {
     )
 }
 
-/// Whether the costs of each kind of instruction are listed, or given by their sum.
+/// The form of costs: listed for each kind of instruction, or summed.
 #[derive(Clone, Copy)]
 enum Kinds {
     Listed,
@@ -89,7 +89,7 @@ fn told(name: &str, report: &Result<Report, Fault>, output: &[u8], kinds: Kinds)
     text
 }
 
-/// Every finding.
+/// Returns limits under which every finding is kept.
 fn limits() -> Limits {
     Limits {
         findings: 100_000,

@@ -4,7 +4,7 @@
 use crate::common::*;
 use ptxsim::*;
 
-/// Words of x and z.
+/// Number of words in x and in z.
 const WORDS: usize = 4096;
 
 fn run(module: &Module, name: &str, grid: u32, block: u32, n: i32) -> Result<Report, Fault> {

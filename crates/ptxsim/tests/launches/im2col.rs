@@ -92,8 +92,8 @@ impl Copy {
         (elements * self.map.element.bytes()) as usize
     }
 
-    /// Where each pixel begins among the elements of the tensor, `None` outside: loops over images, and in them over the
-    /// places within the corners, from `start` on.
+    /// Returns the first element of each pixel in the tensor, or `None` outside. Loops over images, and in them over
+    /// the places within the corners, from `start` on.
     fn pixels(&self) -> Vec<Option<usize>> {
         let boxes = self.columns();
         let space = boxes.lower.len();
@@ -188,7 +188,7 @@ impl Copy {
         self.run_with(name, from, *self.map.extents.last().unwrap())
     }
 
-    /// With so many images.
+    /// Runs a kernel with this number of images.
     fn run_with(
         &self,
         name: &str,

@@ -4,16 +4,16 @@
 
 const TABLE: &str = include_str!("../observers.tsv");
 
-/// What notices that an observer does not see accesses of a kind.
+/// The test that fails if an observer does not see accesses of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence<'a> {
-    /// A case of a file.
+    /// A case, by its file and name.
     Case(&'a str, &'a str),
     /// A test of this program, by its module and name.
     Test(&'a str, &'a str),
     /// There is nothing to notice, and why.
     Never(&'a str),
-    /// Nothing notices it yet.
+    /// No test fails for it yet.
     Open,
 }
 

@@ -55,7 +55,8 @@ fn fragment(e: E, words: usize, of: impl Fn(usize) -> i32) -> Vec<u32> {
     bytes.chunks_exact(4).map(word).collect()
 }
 
-/// Where the four bits of a row's group of four (of 4 bits: of four pairs) are: lane and shift.
+/// Returns the lane and the shift of the four bits of metadata for a group of four elements in a row (with elements of
+/// 4 bits, for a group of four pairs).
 fn metadata_at(shape: &str, e: E, selector: usize, row: usize, group: usize) -> (usize, usize) {
     let (quad, upper) = (4 * (row % 8), row / 8);
     match (shape, e.bits()) {

@@ -49,7 +49,7 @@ const LINEAR: Sampler = Sampler {
     ..POINT
 };
 
-/// Floats: element n is `value(n)`.
+/// Builds an image of floats whose element n is `value(n)`.
 fn floats_of(rank: u8, extents: [u32; 3], sampler: Sampler, value: impl Fn(u32) -> f32) -> Setup {
     let n = extents.iter().product::<u32>();
     Setup {
@@ -317,7 +317,7 @@ fn a_gather_takes_the_four_texels_of_a_linear_filter() {
     assert!(fault(&gather.replace(".r.", ".g."), &setup, [0; 4]).contains("channel"));
 }
 
-/// tex1Dfetch.
+/// The program reads linear memory as `tex1Dfetch` does.
 #[test]
 fn linear_memory_is_read_by_the_number_of_a_texel() {
     let setup = Setup {

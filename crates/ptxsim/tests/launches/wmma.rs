@@ -3,7 +3,7 @@
 use crate::common::Random;
 use crate::common::matrices::*;
 
-/// Through memory: load, multiply, store.
+/// Tests a product whose matrices are loaded from memory and stored to it.
 fn wmma(shape: &str, ab: E, cd: [E; 2], layouts: [&str; 4]) {
     wmma_as(shape, ab, cd, layouts, "global", How::Multiply);
 }

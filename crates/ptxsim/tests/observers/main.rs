@@ -138,7 +138,7 @@ fn find() {
         .collect();
     cases::each_case(|case| {
         for (pair, noticed_by) in &mut found {
-            // As many as there is a choice of.
+            // Up to eight cases are kept, so that there is a choice.
             let is_open = noticed_by.len() < 8 && may_have(case.text, pair.1);
             if is_open && is_noticed(*pair, case.problems) {
                 noticed_by.push(format!("{} {}", case.file, case.name));

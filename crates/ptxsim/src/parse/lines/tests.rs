@@ -79,8 +79,8 @@ fn a_call_directly_before_is_the_one() {
     assert_eq!(told(&r, d).0, "t.h:134 inlined at k.cu:3");
 }
 
-/// As nvcc writes an intrinsic behind an address of the same line: the call has an instruction of its own
-/// before it is named.
+/// nvcc writes an intrinsic like this behind an address of the same line: the call has an instruction of its own before
+/// it is named.
 #[test]
 fn a_call_is_named_once() {
     let mut r = Reading::default();
@@ -99,7 +99,7 @@ fn a_call_is_named_once() {
         "t.h:134 inlined at k.cu:3 inlined at k.cu:7 inlined at k.cu:14"
     );
     assert_eq!(b, a.replace("cu:14", "cu:15"));
-    // Where a macro makes two calls that look like one, that says nothing.
+    // Two calls by one macro look like one, and name no line.
     for _ in 0..2 {
         r.loc(at(1, 20), None);
         r.loc(at(1, 9), call("f", at(1, 20)));

@@ -89,7 +89,7 @@ fn files() -> Vec<PathBuf> {
 pub struct Launchable<'a> {
     pub file: &'a str,
     pub name: &'a str,
-    /// The PTX of its module.
+    /// PTX of the module that the case runs.
     pub text: &'a str,
     pub problems: &'a dyn Fn() -> Vec<String>,
 }

@@ -13,7 +13,7 @@ static FRAGMENT: LazyLock<Regex> = LazyLock::new(|| Regex::new("@([A-Z][A-Z0-9_]
 static QUOTED_FRAGMENT: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("\"(@[A-Z][A-Z0-9_]*@)\"").unwrap());
 
-/// What a launch is given, and what it must give.
+/// The arguments of a launch, and its expected results.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Keys {
@@ -62,9 +62,9 @@ pub enum Edit {
     Statement(String, String, usize),
 }
 
-/// A file of cases.
+/// A file of cases, as it is read.
 pub struct Source<'a> {
-    /// `clusters.ptx`.
+    /// Name of the file, such as `clusters.ptx`.
     pub file_name: String,
     /// Lines before the first kernel, with directives blanked.
     head: String,
@@ -92,14 +92,14 @@ struct CaseText<'a> {
     annotations: Vec<Annotation<'a>>,
 }
 
-/// One launch.
+/// A launch of a kernel, with its expected results.
 pub struct Case<'a> {
     pub name: &'a str,
     pub is_first_of_kernel: bool,
-    /// Where a finding without a line belongs.
+    /// The line that a finding without a line of its own belongs to.
     pub line: u32,
     pub kernel: &'a str,
-    /// The PTX of its module.
+    /// PTX of the module that the case runs.
     pub text: String,
     pub keys: Keys,
     pub expected: Vec<Expected<'a>>,
@@ -278,7 +278,7 @@ impl<'a> Source<'a> {
         text
     }
 
-    /// Puts the fragments in.
+    /// Replaces names of fragments by their text until none is left.
     fn expand(&self, text: &str, own: &BTreeMap<String, String>) -> String {
         let mut text = text.to_owned();
         while FRAGMENT.is_match(&text) {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compared {
     Bytes,
-    /// Within 4e-3.
+    /// Numbers that may differ by 4e-3.
     F32,
     F16,
 }
@@ -183,7 +183,7 @@ impl Kept<'_> {
         result
     }
 
-    /// Without keeping it.
+    /// Runs the launch without keeping it for a GPU.
     pub fn run(&self, memory: &mut Memory) -> Result<Report, Fault> {
         launch_as(self.kernel, &self.launch, self.params, memory, self.limits)
     }

@@ -117,7 +117,7 @@ pub fn numbers(shape: &str) -> [usize; 3] {
     [(); 3].map(|()| extents.next().unwrap())
 }
 
-/// A matrix of small integers.
+/// Returns a matrix of random values of the element type.
 pub fn matrix(rows: usize, columns: usize, e: E, r: &mut Random) -> Vec<Vec<i32>> {
     (0..rows)
         .map(|_| (0..columns).map(|_| e.value(r)).collect())

@@ -254,7 +254,7 @@ impl Prepared {
     }
 }
 
-/// sdpa_f16: f16 in, f32 out.
+/// Prepares a launch of `sdpa_f16`, which reads f16 and writes f32.
 pub fn prepare_f16(text: &str, block_m: usize, heads: usize, s: usize) -> Prepared {
     let module = load(text);
     let mut random = Random(7 + s as u64);
@@ -377,7 +377,7 @@ pub fn prepare_gemm(n: usize) -> Prepared {
     }
 }
 
-/// As `ptxsim::launch` with the usual limits, kept for a GPU ([`kept`]).
+/// Launches like `ptxsim::launch` with the usual limits, and keeps the launch for a GPU ([`kept`]).
 pub fn launch_kept(
     (text, kernel): (&str, &Kernel),
     grid: [u32; 3],
