@@ -1,90 +1,61 @@
-//! What the simulator saw go wrong in a launch, as data. `wording` makes the sentences, and the places, threads and
-//! blocks of the accesses are those of the [`Finding`](super::Finding) that holds the event.
+//! What the simulator saw go wrong in a launch, as data. `wording` makes the sentences. Places, threads, blocks and the
+//! address are those of the [`Finding`](super::Finding) that holds the event.
 
-use super::{AccessKind, Location, Place, Swizzle};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::fmt;
+use super::{Difference, Place, Swizzle};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// The first event of a finding. "This" access happened at the first place of the finding, and "the other" access at the
 /// second one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(remote = "Self", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum FindingEvent {
-    /// The sentence of a record that was written before events were data. It is written again as it was read.
-    #[serde(skip)]
-    Recorded(String),
     /// Two accesses that nothing orders.
     Race {
         memory: MemoryPlace,
-        this: AccessKind,
-        other: AccessKind,
+        /// Whether this access writes, and whether the other one does.
+        writes: [bool; 2],
         /// The block of the other access. `None` for the shared memory of one block.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         block: Option<[u32; 3]>,
-        /// Why lanes of one warp are not ordered. `None` if they only ran in order because they ran in step, and for
-        /// threads of different warps.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        /// The reason for which lanes of one warp are not ordered. `None` if they only ran in order because they ran in
+        /// step, and for threads of different warps.
         apart: Option<Apart>,
         /// A read of a flag that would have ordered them if it were an acquire, or if a fence followed.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         unfenced: Option<Place>,
     },
-    /// The async proxy reads shared memory, and no `fence.proxy.async` orders that after the write.
-    NoProxyFence { reader: String },
-    /// A copy reads a tensor map, and no acquire of the tensor map's proxy orders that after its change.
-    NoTensorMapFence { reader: String },
-    /// An mbarrier whose initialisation by its block is not ordered before its use.
-    MbarrierRace { owner: [u32; 3] },
+    /// Another proxy reads what was written, and no fence between proxies orders that: an instruction of the async proxy
+    /// reads shared memory, or a copy reads its tensor map. The name is that of the reader.
+    NoProxyFence(String),
+    /// A use of an mbarrier that its initialisation by the other block does not come before.
+    MbarrierRace,
     /// Access to the shared memory of a block that may have ended.
-    AfterBlockEnd {
-        instruction: String,
-        owner: [u32; 3],
-    },
-    /// An access to shared memory that an asynchronous copy still writes or reads.
-    CopyInFlight {
-        memory: MemoryPlace,
-        copy: String,
-        clash: CopyClash,
-    },
-    /// A thread ends while an operation of its own is under way. `reads` is the shared memory that it may still read.
-    ThreadEnds {
+    AfterBlockEnd { name: String, owner: [u32; 3] },
+    /// Something that an asynchronous operation under way does not allow.
+    InFlight {
         operation: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        reads: Option<u64>,
+        clash: Clash,
+        /// The block of the cluster that has the memory, if it is not the block of this access.
+        owner: Option<[u32; 3]>,
     },
-    /// A block ends while its copy may still read its shared memory.
-    BlockEnds { copy: String },
-    /// A block ends, and nobody has waited for its copy to shared memory.
-    Unawaited { copy: String, to: u64 },
     /// A `wgmma.mma_async` whose registers nothing orders with another access to them.
-    Product { clash: ProductClash },
-    /// An access to a register of a `wgmma.mma_async` that nobody has waited for.
-    ProductInFlight {
-        /// True for its sums, and false for the matrix A.
-        is_sum: bool,
-        this: AccessKind,
-    },
+    Product(ProductClash),
+    /// An access to a register of the `sums` or of the matrix `A` of a `wgmma.mma_async` under way.
+    ProductInFlight { matrix: String, writes: bool },
     /// A descriptor that begins in a variable of shared memory and leads out of it, to these bytes.
     DescriptorLeaves {
         matrix: String,
         variable: String,
-        from: u32,
-        to: u32,
+        bytes: [u32; 2],
     },
-    /// A descriptor whose swizzle is not that with which a tensor copy brought the tile.
+    /// A descriptor whose swizzle is not the one with which a tensor copy brought the tile.
     DescriptorSwizzle {
         matrix: String,
         descriptor: Swizzle,
         tile: Swizzle,
-        copy: String,
     },
-    /// A descriptor with an offset that is shorter than the part that it leads past.
+    /// A descriptor with an offset, `stride` or `leading`, that is shorter than the part that it leads past.
     DescriptorOverlap {
         matrix: String,
-        /// The offset that is too short: `stride` or `leading`.
         offset: String,
         distance: u32,
         needed: u32,
@@ -94,79 +65,40 @@ pub enum FindingEvent {
     /// A lane names members, and itself not among them.
     NotAMember { lane: u32, members: u32 },
     /// A part of a warpgroup executed `setmaxnreg`.
-    SplitWarpgroup {},
+    SplitWarpgroup,
     /// Threads passed a barrier for all because the others had exited.
     PartialBarrier {
         barrier: u32,
         passed: u32,
         threads: u32,
     },
-    /// `free` of an address that `malloc` did not give, or that was freed before.
-    InvalidFree {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        freed: Option<Place>,
-    },
-    /// Memory of the heap that nothing points to any more.
-    Leak { bytes: u64 },
+    /// `free` of an address that was freed before at this place, or that `malloc` did not give.
+    InvalidFree(Option<Place>),
+    /// A number of bytes of the heap that nothing points to any more.
+    Leak(u64),
     /// Something depends on memory that nothing wrote. The second place has read it.
     Unwritten {
         dependent: Dependent,
         memory: MemoryPlace,
     },
     /// The output differs in a launch in which one circumstance differs.
-    MachineDependence {
-        circumstance: Circumstance,
-        outcome: ElsewhereOutcome,
-    },
-}
-
-impl Serialize for FindingEvent {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Recorded(sentence) => serializer.serialize_str(sentence),
-            event => Self::serialize(event, serializer),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for FindingEvent {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct FindingEventVisitor;
-        impl<'de> Visitor<'de> for FindingEventVisitor {
-            type Value = FindingEvent;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an event, or the sentence of an older record")
-            }
-            fn visit_str<E>(self, sentence: &str) -> Result<FindingEvent, E> {
-                Ok(FindingEvent::Recorded(sentence.to_owned()))
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<FindingEvent, A::Error> {
-                FindingEvent::deserialize(MapAccessDeserializer::new(map))
-            }
-        }
-        deserializer.deserialize_any(FindingEventVisitor)
-    }
-}
-
-/// Returns the schema of an event in a finding, which is a sentence in older records.
-pub(super) fn event_schema(generator: &mut SchemaGenerator) -> Schema {
-    let event = generator.subschema_for::<FindingEvent>();
-    json_schema!({ "anyOf": [{ "type": "string" }, event] })
+    MachineDependence(Circumstance, ElsewhereOutcome),
+    /// The sentence of a record that was written before events were data. It is written again as it was read.
+    #[serde(untagged)]
+    Recorded(String),
 }
 
 /// Bytes that two accesses share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum MemoryPlace {
-    Shared {
+    Shared(u64),
+    /// Shared memory of a block of the cluster.
+    Distributed {
         address: u64,
-        /// The block that has the memory, if it may be another one of the cluster.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        block: Option<[u32; 3]>,
+        owner: [u32; 3],
     },
-    Local {
-        address: u64,
-    },
+    Local(u64),
     /// A tensor or a variable in global memory, and an offset in bytes.
     Buffer {
         name: String,
@@ -184,10 +116,10 @@ pub enum Apart {
     Decides,
 }
 
-/// The access that meets an asynchronous copy under way.
+/// The access or the end that meets an asynchronous operation under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum CopyClash {
+pub enum Clash {
     /// A write where the copy may still read.
     WritesSource,
     /// Another `cp.async` to the same place.
@@ -196,9 +128,15 @@ pub enum CopyClash {
     CopiesInBulk,
     Reads,
     Writes,
+    ThreadEnds,
+    /// The thread ends, and the operation may still read shared memory.
+    ThreadEndsReading,
+    BlockEnds,
+    /// The block ends before a thread has waited for the copy.
+    NotAwaited,
 }
 
-/// The access to registers of a `wgmma.mma_async` that nothing orders before it.
+/// The access to registers of a `wgmma.mma_async` that nothing orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProductClash {
@@ -212,9 +150,9 @@ pub enum ProductClash {
     Access,
 }
 
-/// What depends on a value that nothing wrote.
+/// The part of an instruction or of the output that depends on a value that nothing wrote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum Dependent {
     Branch,
     /// Whether an instruction executes.
@@ -227,10 +165,7 @@ pub enum Dependent {
     /// A tensor map that is published.
     TensorMap,
     /// Memory, at the end of the launch.
-    Stored {
-        name: String,
-        byte: u64,
-    },
+    Stored(MemoryPlace),
 }
 
 named! {
@@ -254,15 +189,11 @@ pub enum Circumstance {
 }
 }
 
-/// The result of a launch in other circumstances, where it is not that of the first launch.
+/// The result of a launch in other circumstances, if it is not the result of the first launch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum ElsewhereOutcome {
-    /// A fault stopped it.
-    Stopped { message: String },
-    Differs {
-        /// The first element that differs.
-        at: Location,
-        elements: u64,
-    },
+    /// A fault stopped it, with this message.
+    Stopped(String),
+    Differs(Difference),
 }

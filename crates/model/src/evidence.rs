@@ -631,7 +631,6 @@ pub struct Finding {
     pub entry: Option<String>,
     /// The first event. In files it is called `message`, which older records have as a sentence.
     #[serde(rename = "message")]
-    #[schemars(schema_with = "super::event::event_schema")]
     pub event: FindingEvent,
     /// The number of the launch, counted from 1. `None` for the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -725,7 +724,7 @@ pub struct Location {
     pub index: Vec<usize>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
     /// The number of the launch, counted from 1. The others are compared with launch 1.

@@ -17,124 +17,147 @@ pub fn sentence(finding: &Finding) -> String {
     let launch = finding
         .launch
         .map_or(String::new(), |launch| format!("in launch {launch}: "));
-    let (here, there) = (place(finding, 0), place(finding, 1));
+    format!("{launch}{}", describe_event(finding))
+}
+
+fn describe_event(finding: &Finding) -> String {
+    let place = |number: usize| {
+        let place = finding.places.get(number);
+        place.map_or("an unknown line", |place| &place.at)
+    };
+    let (here, there) = (place(0), place(1));
     let (block, thread) = (finding.block, finding.thread);
     let at = format!(" at {here}, block {block:?}, thread {thread:?}");
     let address = finding.address.unwrap_or(0);
-    let other_thread = finding.accesses.get(1).and_then(|access| access.thread);
-    let by = other_thread.map_or("another thread".to_owned(), |id| format!("thread {id:?}"));
-    let what = match &finding.event {
-        FindingEvent::Recorded(sentence) => return format!("{launch}{sentence}"),
-        FindingEvent::Unwritten { dependent, memory } => {
-            return format!(
-                "{launch}{}{at}, depends on {} that was never written, read at {there}",
-                name_dependent(dependent),
-                name_memory(memory),
-            );
-        }
-        FindingEvent::MachineDependence {
-            circumstance,
-            outcome,
-        } => {
-            let (depends, with) = name_circumstance(*circumstance);
-            return format!(
-                "{launch}the output depends on {depends}, taken at {here}: a launch on the same data with {with} {}",
-                describe_outcome(outcome)
-            );
-        }
+    let other = finding.accesses.get(1);
+    let by = other
+        .and_then(|other| other.thread)
+        .map_or("another thread".to_owned(), |id| format!("thread {id:?}"));
+    match &finding.event {
+        FindingEvent::Recorded(sentence) => sentence.clone(),
         FindingEvent::Race {
             memory,
-            this,
-            other,
+            writes,
             block,
             apart,
             unfenced,
         } => {
             let memory = name_memory(memory);
-            let accesses = format!("this {this} and the {other} at {there} by");
+            let [this, was] = writes.map(|writes| if writes { "write" } else { "read" });
+            let accesses = format!("this {this} and the {was} at {there} by");
             let in_warp = |title: &str| {
                 let nothing = name_missing_order(*apart);
-                format!("{title} on {memory}: {nothing} orders {accesses} {by} of the same warp")
+                format!(
+                    "{title} within a warp on {memory}: {nothing} orders {accesses} {by} of the same warp{at}"
+                )
             };
             match finding.kind {
-                FindingKind::WarpRace => in_warp("race within a warp"),
-                FindingKind::WarpHazard => in_warp("hazard within a warp"),
+                FindingKind::WarpRace => in_warp("race"),
+                FindingKind::WarpHazard => in_warp("hazard"),
                 _ => {
                     let block = block.map_or(String::new(), |id| format!("block {id:?}, "));
                     let fence = unfenced.as_ref().map_or(String::new(), |flag| {
                         let flag = &flag.at;
                         format!("; the read of the flag at {flag} is neither an acquire nor followed by a fence")
                     });
-                    format!("race on {memory}: {accesses} {block}{by} are not ordered{fence}")
+                    format!("race on {memory}: {accesses} {block}{by} are not ordered{fence}{at}")
                 }
             }
         }
-        FindingEvent::NoProxyFence { reader } => format!(
-            "no fence.proxy.async orders this {reader}, which reads shared memory, and the write at {there} by {by}"
+        FindingEvent::NoProxyFence(reader) if finding.kind == FindingKind::GlobalRace => format!(
+            "no fence.proxy.tensormap::generic.acquire orders this {reader} and the change of its tensor map at {there}{at}"
         ),
-        FindingEvent::NoTensorMapFence { reader } => format!(
-            "no fence.proxy.tensormap::generic.acquire orders this {reader} and the change of its tensor map at {there}"
+        FindingEvent::NoProxyFence(reader) => format!(
+            "no fence.proxy.async orders this {reader}, which reads shared memory, and the write at {there} by {by}{at}"
         ),
-        FindingEvent::MbarrierRace { owner } => format!(
-            "race on the mbarrier at shared memory {address:#x} of block {owner:?}: its mbarrier.init at {there} by {by} is \
-             not ordered before this by a fence.mbarrier_init and a barrier.cluster, nor by one that releases"
-        ),
-        FindingEvent::AfterBlockEnd { instruction, owner } => format!(
-            "this {instruction} goes to the shared memory of block {owner:?} of the cluster, and nothing orders it before \
-             that block's exit"
-        ),
-        FindingEvent::CopyInFlight {
-            memory,
-            copy,
-            clash,
-        } => describe_copy(
-            &name_memory(memory),
-            &format!("{copy} from {there}"),
-            *clash,
-            there,
-        ),
-        FindingEvent::ThreadEnds { operation, reads } => {
-            let does = reads.map_or("is under way".to_owned(), |from| {
-                format!("may still read shared memory {from:#x}")
-            });
-            format!("the thread ends while {operation} from {there} {does}")
-        }
-        FindingEvent::BlockEnds { copy } => {
-            format!("the block ends while {copy} from {here} may still read its shared memory")
-        }
-        FindingEvent::Unawaited { copy, to } => {
+        FindingEvent::MbarrierRace => {
+            let owner = other.and_then(|other| other.block).unwrap_or(block);
             format!(
-                "the block ends before anybody has waited for the {copy} to shared memory {to:#x}"
+                "race on the mbarrier at shared memory {address:#x} of block {owner:?}: its mbarrier.init at {there} by {by} \
+                 is not ordered before this by a fence.mbarrier_init and a barrier.cluster, nor by one that releases{at}"
             )
         }
-        FindingEvent::Product { clash } => describe_product(*clash, there),
-        FindingEvent::ProductInFlight { is_sum, this } => {
-            let matrix = if *is_sum { "sums" } else { "A" };
-            let way = if *this == AccessKind::Write {
-                "written"
-            } else {
-                "read"
+        FindingEvent::AfterBlockEnd { name, owner } => format!(
+            "this {name} goes to the shared memory of block {owner:?} of the cluster, and nothing orders it before that \
+             block's exit{at}"
+        ),
+        FindingEvent::InFlight {
+            operation,
+            clash,
+            owner,
+        } => {
+            let memory = match *owner {
+                None => MemoryPlace::Shared(address),
+                Some(owner) => MemoryPlace::Distributed { address, owner },
             };
+            let memory = name_memory(&memory);
+            let copy = format!("{operation} from {there}");
+            let clash = match clash {
+                Clash::WritesSource => {
+                    format!("{memory} is written while {copy} may still read it")
+                }
+                Clash::Copies => format!(
+                    "{memory} is overwritten by this cp.async while the one from {there} is still in flight"
+                ),
+                Clash::CopiesInBulk => format!(
+                    "{memory} is overwritten by this cp.async.bulk while {copy} is still in flight"
+                ),
+                Clash::Reads => format!("{memory} is read while {copy} is still in flight"),
+                Clash::Writes => format!("{memory} is written while {copy} is still in flight"),
+                Clash::ThreadEnds => format!("the thread ends while {copy} is under way"),
+                Clash::ThreadEndsReading => {
+                    format!("the thread ends while {copy} may still read {memory}")
+                }
+                Clash::BlockEnds => format!(
+                    "the block ends while {operation} from {here} may still read its shared memory"
+                ),
+                Clash::NotAwaited => format!(
+                    "the block ends before anybody has waited for the {operation} to {memory}"
+                ),
+            };
+            format!("{clash}{at}")
+        }
+        FindingEvent::Product(clash) => {
+            let orders = "no wgmma.fence orders this wgmma.mma_async and the";
+            match clash {
+                ProductClash::NoFence => {
+                    format!("no wgmma.fence comes before this wgmma.mma_async{at}")
+                }
+                ProductClash::OtherRole => format!(
+                    "this wgmma.mma_async uses a register of the one at {there} for something else, and no \
+                     wgmma.wait_group has waited for that{at}"
+                ),
+                ProductClash::OtherShape => {
+                    format!(
+                        "{orders} one of another shape at {there}, which add to the same register{at}"
+                    )
+                }
+                ProductClash::Access => {
+                    format!("{orders} access at {there} to one of its registers{at}")
+                }
+            }
+        }
+        FindingEvent::ProductInFlight { matrix, writes } => {
+            let way = if *writes { "written" } else { "read" };
             format!(
                 "a register of the {matrix} of wgmma.mma_async from {there} is {way} before a wgmma.wait_group has waited \
-                 for it"
+                 for it{at}"
             )
         }
         FindingEvent::DescriptorLeaves {
             matrix,
             variable,
-            from,
-            to,
+            bytes: [from, to],
         } => format!(
-            "the descriptor of {matrix} begins in `{variable}` and leads out of it, to {from:#x} to {to:#x} of shared memory"
+            "the descriptor of {matrix} begins in `{variable}` and leads out of it, to {from:#x} to {to:#x} of shared \
+             memory{at}"
         ),
         FindingEvent::DescriptorSwizzle {
             matrix,
             descriptor,
             tile,
-            copy,
         } => format!(
-            "the descriptor of {matrix} has {}, and {copy} from {there} brought the tile with {}",
+            "the descriptor of {matrix} has {}, and cp.async.bulk.tensor from {there} brought the tile with {}{at}",
             name_swizzle(*descriptor),
             name_swizzle(*tile)
         ),
@@ -145,92 +168,55 @@ pub fn sentence(finding: &Finding) -> String {
             needed,
         } => format!(
             "the {offset} offset in the descriptor of {matrix} is {distance} bytes, and what lies next to each other takes \
-             {needed}: parts of the matrix are the same bytes"
+             {needed}: parts of the matrix are the same bytes{at}"
         ),
         FindingEvent::ReadsAbsentLane { lane, members } => format!(
-            "shfl reads lane {lane}, which is not in the member mask {members:#010x} or has exited"
+            "shfl reads lane {lane}, which is not in the member mask {members:#010x} or has exited{at}"
         ),
         FindingEvent::NotAMember { lane, members } => {
-            format!("lane {lane} is not in its own member mask {members:#010x}")
+            format!("lane {lane} is not in its own member mask {members:#010x}{at}")
         }
-        FindingEvent::SplitWarpgroup {} => {
-            "setmaxnreg was executed by some warps of a warpgroup and not by all".to_owned()
+        FindingEvent::SplitWarpgroup => {
+            format!("setmaxnreg was executed by some warps of a warpgroup and not by all{at}")
         }
         FindingEvent::PartialBarrier {
             barrier,
             passed,
             threads,
         } => format!(
-            "barrier {barrier} was passed by {passed} of {threads} threads; the others have exited"
+            "barrier {barrier} was passed by {passed} of {threads} threads; the others have exited{at}"
         ),
-        FindingEvent::InvalidFree { freed } => {
-            let wrong = freed
-                .as_ref()
-                .map_or("malloc did not give that".to_owned(), |freed| {
-                    format!("it was freed at {}", freed.at)
-                });
-            format!("free of {address:#x}: {wrong};")
+        FindingEvent::InvalidFree(None) => {
+            format!("free of {address:#x}: malloc did not give that;{at}")
         }
-        FindingEvent::Leak { bytes } => {
-            format!("{bytes} bytes are lost: nobody freed what malloc gave")
+        FindingEvent::InvalidFree(Some(freed)) => {
+            format!("free of {address:#x}: it was freed at {};{at}", freed.at)
         }
-    };
-    format!("{launch}{what}{at}")
-}
-
-/// Returns a place of a finding: `file.cu:12 inlined at file.cu:40`.
-fn place(finding: &Finding, number: usize) -> &str {
-    finding
-        .places
-        .get(number)
-        .map_or("an unknown line", |place| &place.at)
-}
-
-fn describe_copy(memory: &str, copy: &str, clash: CopyClash, there: &str) -> String {
-    let way = match clash {
-        CopyClash::WritesSource => {
-            return format!("{memory} is written while {copy} may still read it");
+        FindingEvent::Leak(bytes) => {
+            format!("{bytes} bytes are lost: nobody freed what malloc gave{at}")
         }
-        CopyClash::Copies => {
-            return format!(
-                "{memory} is overwritten by this cp.async while the one from {there} is still in flight"
-            );
-        }
-        CopyClash::CopiesInBulk => "overwritten by this cp.async.bulk",
-        CopyClash::Reads => "read",
-        CopyClash::Writes => "written",
-    };
-    format!("{memory} is {way} while {copy} is still in flight")
-}
-
-fn describe_product(clash: ProductClash, there: &str) -> String {
-    match clash {
-        ProductClash::NoFence => "no wgmma.fence comes before this wgmma.mma_async".to_owned(),
-        ProductClash::OtherRole => format!(
-            "this wgmma.mma_async uses a register of the one at {there} for something else, and no wgmma.wait_group has \
-             waited for that"
+        FindingEvent::Unwritten { dependent, memory } => format!(
+            "{}{at}, depends on {} that was never written, read at {there}",
+            name_dependent(dependent),
+            name_memory(memory),
         ),
-        ProductClash::OtherShape => format!(
-            "no wgmma.fence orders this wgmma.mma_async and the one of another shape at {there}, which add to the same \
-             register"
-        ),
-        ProductClash::Access => format!(
-            "no wgmma.fence orders this wgmma.mma_async and the access at {there} to one of its registers"
-        ),
+        FindingEvent::MachineDependence(circumstance, outcome) => {
+            let (depends, with) = name_circumstance(*circumstance);
+            let outcome = describe_outcome(outcome);
+            format!(
+                "the output depends on {depends}, taken at {here}: a launch on the same data with {with} {outcome}"
+            )
+        }
     }
 }
 
 fn name_memory(memory: &MemoryPlace) -> String {
     match memory {
-        MemoryPlace::Shared {
-            address,
-            block: None,
-        } => format!("shared memory {address:#x}"),
-        MemoryPlace::Shared {
-            address,
-            block: Some(block),
-        } => format!("shared memory {address:#x} of block {block:?}"),
-        MemoryPlace::Local { address } => format!("local memory {address:#x}"),
+        MemoryPlace::Shared(address) => format!("shared memory {address:#x}"),
+        MemoryPlace::Distributed { address, owner } => {
+            format!("shared memory {address:#x} of block {owner:?}")
+        }
+        MemoryPlace::Local(address) => format!("local memory {address:#x}"),
         MemoryPlace::Buffer { name, byte } => format!("`{name}` at byte {byte}"),
     }
 }
@@ -255,7 +241,7 @@ fn name_swizzle(swizzle: Swizzle) -> &'static str {
 }
 
 fn name_dependent(dependent: &Dependent) -> String {
-    match dependent {
+    let name = match dependent {
         Dependent::Branch => "this branch",
         Dependent::Execution => "whether this is done",
         Dependent::Effect => "what this does",
@@ -263,11 +249,9 @@ fn name_dependent(dependent: &Dependent) -> String {
         Dependent::Operand => "the operand of this",
         Dependent::Result => "the result of this",
         Dependent::TensorMap => "the tensor map that is published",
-        Dependent::Stored { name, byte } => {
-            return format!("what is stored to `{name}` at byte {byte}");
-        }
-    }
-    .to_owned()
+        Dependent::Stored(memory) => return format!("what is stored to {}", name_memory(memory)),
+    };
+    name.to_owned()
 }
 
 /// Returns the words for what a result depends on, and for what was varied to find that out.
@@ -300,16 +284,14 @@ fn name_circumstance(circumstance: Circumstance) -> (&'static str, &'static str)
 
 fn describe_outcome(outcome: &ElsewhereOutcome) -> String {
     match outcome {
-        ElsewhereOutcome::Stopped { message } => format!("stopped: {message}"),
-        ElsewhereOutcome::Differs { at, elements } => {
-            let first = words::place(at);
-            match elements {
-                1 => format!("gave a different value in {first}"),
-                _ => format!(
-                    "gave different values in {elements} output elements, the first of them {first}"
-                ),
-            }
-        }
+        ElsewhereOutcome::Stopped(message) => format!("stopped: {message}"),
+        ElsewhereOutcome::Differs(Difference {
+            at, elements: 1, ..
+        }) => format!("gave a different value in {}", words::place(at)),
+        ElsewhereOutcome::Differs(Difference { at, elements, .. }) => format!(
+            "gave different values in {elements} output elements, the first of them {}",
+            words::place(at)
+        ),
     }
 }
 

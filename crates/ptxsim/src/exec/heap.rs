@@ -39,7 +39,7 @@ impl Machine<'_> {
         mask: u32,
         pc: u32,
     ) -> Run<()> {
-        let name = format!("malloc at {}", self.place(pc));
+        let name = format!("malloc at {}", self.where_from(pc).at);
         for l in lanes(mask) {
             let by = At::lane(b, w, pc, l as u32);
             let bytes = w.regs.r64[size as usize].0[l];
@@ -88,7 +88,7 @@ impl Machine<'_> {
                 }
             };
             self.find(FindingKind::InvalidFree, at, None, |_| {
-                FindingEvent::InvalidFree { freed }
+                FindingEvent::InvalidFree(freed)
             });
         }
         self.progress += 1;
@@ -120,7 +120,7 @@ impl Machine<'_> {
         for (address, bytes, by) in fresh {
             if !kept.contains(&address) {
                 self.find(FindingKind::Leak, by.address(address), None, |_| {
-                    FindingEvent::Leak { bytes }
+                    FindingEvent::Leak(bytes)
                 });
             }
         }

@@ -119,7 +119,7 @@ impl Machine<'_> {
         for (warp, instruction) in uneven {
             let at = At::thread(b.id, (warp * LANES) as u32, instruction);
             self.find(FindingKind::InvalidMembers, at, None, |_| {
-                FindingEvent::SplitWarpgroup {}
+                FindingEvent::SplitWarpgroup
             });
         }
     }

@@ -268,18 +268,11 @@ impl Machine<'_> {
         }))
     }
 
-    pub fn place(&self, instruction: u32) -> String {
-        match self.program.code.get(instruction as usize) {
-            Some(inst) => self.program.place(inst.source),
-            None => "an unknown line".into(),
-        }
-    }
-
     pub fn where_from(&self, instruction: u32) -> Place {
         match self.program.code.get(instruction as usize) {
             Some(inst) => self.program.where_from(inst),
             None => Place {
-                at: self.place(instruction),
+                at: "an unknown line".into(),
                 line: None,
                 calls: Vec::new(),
             },

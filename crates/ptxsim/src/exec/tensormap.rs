@@ -164,9 +164,7 @@ impl Machine<'_> {
         let at = At::lane(b, w, s.pc, s.mask.trailing_zeros()).address(address);
         let other = Other::by(change.instruction, change.thread);
         self.find(FindingKind::GlobalRace, at, Some(other), |m| {
-            FindingEvent::NoTensorMapFence {
-                reader: m.name_of(s.pc),
-            }
+            FindingEvent::NoProxyFence(m.name_of(s.pc))
         });
     }
 }

@@ -499,13 +499,8 @@ impl Machine<'_> {
                         name: m.memory.at(i).name.clone(),
                         byte: offset as u64,
                     },
-                    Unwritten::Shared(a) => MemoryPlace::Shared {
-                        address: u64::from(a),
-                        block: None,
-                    },
-                    Unwritten::Local(a) => MemoryPlace::Local {
-                        address: u64::from(a),
-                    },
+                    Unwritten::Shared(a) => MemoryPlace::Shared(u64::from(a)),
+                    Unwritten::Local(a) => MemoryPlace::Local(u64::from(a)),
                 };
                 FindingEvent::Unwritten { dependent, memory }
             },

@@ -32,7 +32,7 @@ use crate::num::round::Round;
 use crate::regs::{ALL, Class, LANES};
 use crate::report::*;
 use crate::tensor_map::exchange_pieces;
-use model::{AccessKind, FindingEvent, ProductClash};
+use model::{Clash, FindingEvent, ProductClash};
 use std::collections::VecDeque;
 
 /// Bytes that lie side by side whatever the layout.
@@ -394,8 +394,8 @@ impl Machine<'_> {
         let kind = FindingKind::AsyncBeforeWait;
         let fences = w.products.fences;
         if fences == 0 {
-            self.find(kind, at, None, |_| FindingEvent::Product {
-                clash: ProductClash::NoFence,
+            self.find(kind, at, None, |_| {
+                FindingEvent::Product(ProductClash::NoFence)
             });
         }
         let form = (m.shape.n, m.sum);
@@ -425,7 +425,7 @@ impl Machine<'_> {
                 continue;
             };
             self.find(kind, at, Some(Other::instruction(other)), |_| {
-                FindingEvent::Product { clash }
+                FindingEvent::Product(clash)
             });
         }
     }
@@ -449,15 +449,9 @@ impl Machine<'_> {
                 return;
             }
             let kind = FindingKind::AsyncBeforeWait;
+            let matrix = if adding { "sums" } else { "A" }.to_owned();
             self.find(kind, at, Some(Other::instruction(product)), |_| {
-                FindingEvent::ProductInFlight {
-                    is_sum: adding,
-                    this: if writes {
-                        AccessKind::Write
-                    } else {
-                        AccessKind::Read
-                    },
-                }
+                FindingEvent::ProductInFlight { matrix, writes }
             });
         });
     }
@@ -592,13 +586,7 @@ impl Machine<'_> {
         left.append(&mut w.products.open);
         for product in left {
             let at = At::lane(b, w, s.pc, s.mask.trailing_zeros());
-            let other = Other::instruction(product.instruction);
-            self.find(FindingKind::AsyncBeforeWait, at, Some(other), |m| {
-                FindingEvent::ThreadEnds {
-                    operation: m.name_of(product.instruction),
-                    reads: None,
-                }
-            });
+            self.find_in_flight(at, Some(product.instruction), Clash::ThreadEnds, None);
             self.land_product(w, product);
         }
         for read in std::mem::take(&mut w.products.reads) {

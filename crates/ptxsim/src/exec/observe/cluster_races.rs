@@ -19,7 +19,7 @@ use crate::exec::state::*;
 use crate::isa::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
-use model::{FindingEvent, MemoryPlace};
+use model::{Clash, FindingEvent, MemoryPlace};
 
 impl Machine<'_> {
     /// Reports an access to the shared memory of a block that has ended. If the block has not ended yet, the access is
@@ -47,7 +47,7 @@ impl Machine<'_> {
     fn tell_exited(&mut self, at: At, owner: [u32; 3]) {
         self.find(FindingKind::ExitedBlock, at, None, |m| {
             FindingEvent::AfterBlockEnd {
-                instruction: m.form_of(at.instruction),
+                name: m.form_of(at.instruction),
                 owner,
             }
         });
@@ -119,11 +119,7 @@ impl Machine<'_> {
             .collect();
         for (thread, instruction) in reading {
             let at = At::thread(b.id, thread, instruction);
-            self.find(FindingKind::AsyncBeforeWait, at, None, |m| {
-                FindingEvent::BlockEnds {
-                    copy: m.name_of(instruction),
-                }
-            });
+            self.find_in_flight(at, None, Clash::BlockEnds, None);
         }
     }
 
@@ -254,7 +250,7 @@ impl Machine<'_> {
             ..Other::by(init.instruction, init.thread)
         });
         self.find(FindingKind::SharedRace, at, other, |_| {
-            FindingEvent::MbarrierRace { owner: owner.id }
+            FindingEvent::MbarrierRace
         });
     }
 
@@ -281,17 +277,10 @@ impl Machine<'_> {
             ..Other::by(c.instruction, thread)
         });
         self.find(FindingKind::SharedRace, here, other, |m| {
-            let memory = MemoryPlace::Shared {
-                address,
-                block: Some(owner.id),
-            };
-            let between = Between::Unordered;
-            between.race(
-                memory,
-                (write, c.was_write),
-                Some(m.grid.place(c.block)),
-                None,
-            )
+            let owner = owner.id;
+            let memory = MemoryPlace::Distributed { address, owner };
+            let block = Some(m.grid.place(c.block));
+            Between::Unordered.race(memory, [write, c.was_write], block, None)
         });
     }
 }

@@ -10,7 +10,7 @@ use crate::isa::{Direction, Op};
 use crate::regs::{LANES, lanes};
 use crate::report::{At, FindingKind};
 use crate::switch::{Observer, is_off};
-use model::{CopyClash, FindingEvent, MemoryPlace};
+use model::{Clash, FindingEvent};
 use std::ops::Range;
 
 /// Names that messages have for asynchronous instructions. A longer name comes before its beginning.
@@ -62,33 +62,42 @@ impl Machine<'_> {
                     continue;
                 };
                 let at = At::lane(b, w, x.site.pc, lane as u32).address(x.at[lane]);
-                let kind = FindingKind::AsyncBeforeWait;
-                self.find(kind, at, Some(Other::instruction(copy)), |m| {
-                    let memory = MemoryPlace::Shared {
-                        address: x.at[lane],
-                        block: owner.map(|owner| owner.id),
-                    };
-                    FindingEvent::CopyInFlight {
-                        memory,
-                        copy: m.name_of(copy),
-                        clash: m.copy_clash(x, owner.is_some(), writes),
-                    }
-                });
+                let clash = self.copy_clash(x, owner.is_some(), writes);
+                self.find_in_flight(at, Some(copy), clash, owner.map(|owner| owner.id));
             }
         }
     }
 
+    /// Reports something that meets the operation of another instruction, or of this one if there is no other.
+    #[cold]
+    pub fn find_in_flight(
+        &mut self,
+        at: At,
+        other: Option<u32>,
+        clash: Clash,
+        owner: Option<[u32; 3]>,
+    ) {
+        let kind = FindingKind::AsyncBeforeWait;
+        self.find(kind, at, other.map(Other::instruction), |m| {
+            FindingEvent::InFlight {
+                operation: m.name_of(other.unwrap_or(at.instruction)),
+                clash,
+                owner,
+            }
+        });
+    }
+
     /// Returns how an access meets a copy, which writes there if `writes` is true, and reads otherwise.
-    fn copy_clash(&self, x: &LaneAccess, is_elsewhere: bool, writes: bool) -> CopyClash {
+    fn copy_clash(&self, x: &LaneAccess, is_elsewhere: bool, writes: bool) -> Clash {
         let inst = self.program.code.get(x.site.pc as usize);
         match (is_elsewhere, x.direction, inst.map(|inst| &inst.op)) {
-            _ if !writes => CopyClash::WritesSource,
-            (false, Direction::Write, Some(Op::CpAsync { .. })) => CopyClash::Copies,
-            (false, Direction::Write, Some(Op::Bulk(_))) => CopyClash::CopiesInBulk,
+            _ if !writes => Clash::WritesSource,
+            (false, Direction::Write, Some(Op::CpAsync { .. })) => Clash::Copies,
+            (false, Direction::Write, Some(Op::Bulk(_))) => Clash::CopiesInBulk,
             (false, Direction::Read | Direction::Update, _) | (_, Direction::Read, _) => {
-                CopyClash::Reads
+                Clash::Reads
             }
-            _ => CopyClash::Writes,
+            _ => Clash::Writes,
         }
     }
 
@@ -99,13 +108,7 @@ impl Machine<'_> {
             return;
         }
         let at = at.address(u64::from(from));
-        let kind = FindingKind::AsyncBeforeWait;
-        self.find(kind, at, Some(Other::instruction(copy)), |m| {
-            FindingEvent::ThreadEnds {
-                operation: m.name_of(copy),
-                reads: Some(u64::from(from)),
-            }
-        });
+        self.find_in_flight(at, Some(copy), Clash::ThreadEndsReading, None);
     }
 
     /// Reports copies to shared memory that are still on their way when their block ends: no thread is left to wait.
@@ -123,12 +126,7 @@ impl Machine<'_> {
             }
             let at = At::thread(b.id, d.warp * LANES as u32 + d.lane, copy.instruction);
             let at = at.address(u64::from(copy.to));
-            self.find(FindingKind::AsyncBeforeWait, at, None, |m| {
-                FindingEvent::Unawaited {
-                    copy: m.name_of(copy.instruction),
-                    to: u64::from(copy.to),
-                }
-            });
+            self.find_in_flight(at, None, Clash::NotAwaited, None);
         }
     }
 

@@ -151,7 +151,7 @@ impl Machine<'_> {
                 byte: at as u64,
             };
             let unfenced = c.unfenced.map(|flag| m.where_from(flag));
-            between.race(memory, (write, c.was_write), other.block, unfenced)
+            between.race(memory, [write, c.was_write], other.block, unfenced)
         });
     }
 }

@@ -12,7 +12,7 @@ use crate::memory::{Missing, Origin, Unwritten};
 use crate::regs::lanes;
 use crate::report::At;
 use crate::switch::{Observer, is_off};
-use model::Dependent;
+use model::{Dependent, MemoryPlace};
 use std::collections::BTreeMap;
 
 impl Machine<'_> {
@@ -107,10 +107,9 @@ impl Machine<'_> {
             let allocation = self.memory.at(i);
             if !allocation.content.holds(at, 1) {
                 let address = allocation.base + at as u64;
-                let stored = Dependent::Stored {
-                    name: allocation.name.clone(),
-                    byte: at as u64,
-                };
+                let name = allocation.name.clone();
+                let byte = at as u64;
+                let stored = Dependent::Stored(MemoryPlace::Buffer { name, byte });
                 self.depends(by.address(address), origin, stored);
             }
         }

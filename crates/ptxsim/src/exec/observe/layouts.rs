@@ -70,12 +70,10 @@ impl Machine<'_> {
             let end = v.offset + v.bytes;
             let is_outside = |(from, bytes): &&(u32, u32)| *from < v.offset || from + bytes > end;
             if let Some(&(from, bytes)) = d.stretches.iter().find(is_outside) {
-                let end = from + bytes;
                 self.find(kind, at, None, |_| FindingEvent::DescriptorLeaves {
                     matrix: matrix(),
                     variable: v.name.clone(),
-                    from,
-                    to: end,
+                    bytes: [from, from + bytes],
                 });
             }
         }
@@ -83,20 +81,19 @@ impl Machine<'_> {
             return;
         };
         if swizzle != d.descriptor.swizzle {
-            self.find(kind, at, Some(Other::instruction(copy)), |m| {
+            self.find(kind, at, Some(Other::instruction(copy)), |_| {
                 FindingEvent::DescriptorSwizzle {
                     matrix: matrix(),
                     descriptor: d.descriptor.swizzle,
                     tile: swizzle,
-                    copy: m.name_of(copy),
                 }
             });
         }
-        if let Some((field, distance, needed)) = d.overlap() {
+        if let Some((offset, distance, needed)) = d.overlap() {
             self.find(kind, at, Some(Other::instruction(copy)), |_| {
                 FindingEvent::DescriptorOverlap {
                     matrix: matrix(),
-                    offset: field.to_owned(),
+                    offset: offset.to_owned(),
                     distance,
                     needed,
                 }

@@ -18,7 +18,7 @@ use crate::exec::stream::{Earlier, Streams};
 use crate::isa::{Op, Proxy};
 use crate::report::{At, FindingKind, Findings, Place};
 use crate::switch::{Observer, is_off};
-use model::{AccessKind, Apart, FindingEvent, MemoryPlace};
+use model::{Apart, FindingEvent, MemoryPlace};
 
 /// Notes an access in the arrangement `p`, and counts races that were reported before. Returns false if there may be
 /// others: then the full check has to look at its lanes.
@@ -111,11 +111,8 @@ impl Machine<'_> {
             let kind = between.kind().unwrap_or(FindingKind::SharedRace);
             let thread = u32::from(past.warp) * 32 + u32::from(past.lane);
             self.find(kind, at, Some(Other::by(past.instruction, thread)), |_| {
-                let memory = MemoryPlace::Shared {
-                    address: x.at[l],
-                    block: None,
-                };
-                between.race(memory, (x.writes(), past.was_write), None, None)
+                let memory = MemoryPlace::Shared(x.at[l]);
+                between.race(memory, [x.writes(), past.was_write], None, None)
             });
         }
         b.shadow = Some(shadow);
@@ -157,14 +154,10 @@ impl Machine<'_> {
             return;
         };
         let at = At::lane(b, w, s.pc, s.mask.trailing_zeros()).address(u64::from(shared));
-        self.find(
-            FindingKind::SharedRace,
-            at,
-            Some(Other::by(write, thread)),
-            |m| FindingEvent::NoProxyFence {
-                reader: m.name_of(s.pc),
-            },
-        );
+        let other = Some(Other::by(write, thread));
+        self.find(FindingKind::SharedRace, at, other, |m| {
+            FindingEvent::NoProxyFence(m.name_of(s.pc))
+        });
     }
 }
 
@@ -226,26 +219,19 @@ impl Between {
     pub fn race(
         self,
         memory: MemoryPlace,
-        (writes, wrote): (bool, bool),
+        writes: [bool; 2],
         block: Option<[u32; 3]>,
         unfenced: Option<Place>,
     ) -> FindingEvent {
-        let kind = |writes: bool| {
-            if writes {
-                AccessKind::Write
-            } else {
-                AccessKind::Read
-            }
+        let apart = match self {
+            Between::Apart(apart) => Some(apart),
+            Between::Unordered | Between::Together => None,
         };
         FindingEvent::Race {
             memory,
-            this: kind(writes),
-            other: kind(wrote),
+            writes,
             block,
-            apart: match self {
-                Between::Apart(apart) => Some(apart),
-                Between::Unordered | Between::Together => None,
-            },
+            apart,
             unfenced,
         }
     }

@@ -455,8 +455,8 @@ fn kind_of(finding: &Finding) -> String {
         event => panic!("{event:?}"),
     };
     let name = match memory {
-        MemoryPlace::Shared { .. } => "shared",
-        MemoryPlace::Local { .. } => "local",
+        MemoryPlace::Shared(_) | MemoryPlace::Distributed { .. } => "shared",
+        MemoryPlace::Local(_) => "local",
         MemoryPlace::Buffer { .. } => "global",
     };
     format!("{kind}_{name}")

@@ -12,8 +12,8 @@ use crate::device::sim::SimDevice;
 use crate::device::{Device, Failure, Result};
 use crate::worker::protocol::{CheckJob, EstimateJob, Frame, Job, Ready, SimulateJob, Simulated};
 use model::{
-    Arose, Determinism, ElsewhereOutcome, FaultKind, Finding, FindingEvent, FindingKind,
-    KeptVariable, SimulationFacts, Simulator, Unsupported,
+    Arose, Determinism, Difference, ElsewhereOutcome, FaultKind, Finding, FindingEvent,
+    FindingKind, KeptVariable, SimulationFacts, Simulator, Unsupported,
 };
 use ptxsim::COUNTER_MODEL;
 use ptxsim::Circumstances;
@@ -295,13 +295,10 @@ impl Elsewhere {
     /// Returns how this launch differs from the first one.
     fn against(self, runs: &Runs) -> Result<Option<ElsewhereOutcome>> {
         match self {
-            Self::Stopped(message) => Ok(Some(ElsewhereOutcome::Stopped { message })),
+            Self::Stopped(message) => Ok(Some(ElsewhereOutcome::Stopped(message))),
             Self::Ended(outputs) => {
                 let differs = runs.differs_from_first(&outputs)?;
-                Ok(differs.map(|differs| ElsewhereOutcome::Differs {
-                    at: differs.at,
-                    elements: differs.elements,
-                }))
+                Ok(differs.map(ElsewhereOutcome::Differs))
             }
         }
     }
@@ -335,12 +332,9 @@ fn finding(entry: Option<&String>, look: &ptxsim::Look, outcome: ElsewhereOutcom
         thread: [0; 3],
         address: None,
         times: match outcome {
-            ElsewhereOutcome::Stopped { .. } => 1,
-            ElsewhereOutcome::Differs { elements, .. } => elements,
+            ElsewhereOutcome::Stopped(_) => 1,
+            ElsewhereOutcome::Differs(Difference { elements, .. }) => elements,
         },
-        event: FindingEvent::MachineDependence {
-            circumstance: look.at,
-            outcome,
-        },
+        event: FindingEvent::MachineDependence(look.at, outcome),
     }
 }
