@@ -3,13 +3,15 @@
 use super::capture::run_captured;
 use super::{counted, remark, run, say};
 use crate::cli::{Cli, Command, InitArgs, RunArgs};
-use crate::init::{self, Asked, Blocks, MissingHeader, ProgramLaunches, Survey, Surveyed, Tree};
+use crate::init::{
+    self, Asked, Blocks, MissingHeader, ProgramLaunches, Survey, Surveyed, Tree, WrittenKernel,
+};
 use crate::injection::{MOST_BYTES, explain_nothing, find_library};
 use build::toolchain::{self, Toolchain};
 use capture::{Contents, Request};
 use clap::Parser;
 use config::Selection;
-use model::{Callable, DEFAULT_CONFIG, Outcome};
+use model::{Callable, DEFAULT_CONFIG, Outcome, Reason, Verdict};
 use report::exit::Exit;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -269,7 +271,8 @@ impl Draft<'_> {
     }
 
     /// Runs the file once, with what is new in it. What fails there becomes a comment: the call may be at fault, or the
-    /// kernel, and only the author knows. Returns the headline.
+    /// kernel, and only the author knows. A kernel with findings stays if the program's own launch has some, too: then
+    /// the call is not at fault. Returns the headline.
     fn run(&mut self, blocks: &mut Blocks) -> Result<String> {
         for _ in 0..2 {
             let names = blocks.called.iter().map(|kernel| kernel.name.clone());
@@ -278,31 +281,28 @@ impl Draft<'_> {
                 Ok(ran) => ran,
                 Err(error) => return Ok(format!("not run: {error}")),
             };
-            let failed = |name: &str| {
-                let mut verdicts = judgement.verdicts.iter();
-                verdicts.find(|verdict| {
-                    verdict.outcome == Outcome::Fail && verdict.subject.kernel() == name
+            let doubts: Vec<(&WrittenKernel, String)> = blocks
+                .called
+                .iter()
+                .filter_map(|named| {
+                    let mut kernels = named.kernels.iter();
+                    let has_own_findings = kernels.any(|at| {
+                        let kernel = self.survey.kernels.get(*at);
+                        kernel.is_some_and(Surveyed::has_findings_in_program)
+                    });
+                    let why = doubt(&named.name, has_own_findings, &judgement.verdicts)?;
+                    Some((named, why))
                 })
-            };
-            let mut is_right = true;
-            for named in &blocks.called {
-                if let Some(verdict) = failed(&named.name) {
-                    is_right = false;
-                    // The call may be at fault: what its checks find is none of the kernel's findings.
-                    let code = verdict
-                        .reason
-                        .code()
-                        .replace("findings", "memory and races");
-                    let why = format!("a run of it as it is called here does not pass: {code}");
-                    for at in &named.kernels {
-                        if let Some(kernel) = self.survey.kernels.get_mut(*at) {
-                            kernel.doubt(&why);
-                        }
+                .collect();
+            if doubts.is_empty() {
+                return Ok(headline);
+            }
+            for (named, why) in doubts {
+                for at in &named.kernels {
+                    if let Some(kernel) = self.survey.kernels.get_mut(*at) {
+                        kernel.doubt(&why);
                     }
                 }
-            }
-            if is_right {
-                return Ok(headline);
             }
             *blocks = self.blocks();
             if blocks.called.is_empty() {
@@ -425,6 +425,21 @@ impl Draft<'_> {
             ran.map_or_else(String::new, |ran| format!("{}\n", ran.trim_end())),
         ))
     }
+}
+
+/// Returns why the call of a kernel is not known after all, if a run of it fails. Findings that the program's own launch
+/// has, too, are none of the call's.
+fn doubt(name: &str, has_own_findings: bool, verdicts: &[Verdict]) -> Option<String> {
+    let failed = verdicts.iter().find(|verdict| {
+        verdict.outcome == Outcome::Fail
+            && verdict.subject.kernel() == name
+            && !(has_own_findings && matches!(verdict.reason, Reason::Findings { .. }))
+    })?;
+    // The call may be at fault: what its checks find is none of the kernel's findings.
+    let code = failed.reason.code().replace("findings", "memory and races");
+    Some(format!(
+        "a run of it as it is called here does not pass: {code}"
+    ))
 }
 
 /// A file to which kernels are added.
@@ -669,4 +684,36 @@ fn create(path: &Path) -> Result<File> {
         ErrorKind::NotFound => no_directory(path),
         _ => Error::environment(format!("{} cannot be written: {error}", path.display())),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{CaseId, Question, Rule, Subject};
+
+    #[test]
+    fn findings_of_the_program_leave_the_call_known() {
+        let findings = Reason::Findings {
+            seed: 1,
+            first: Vec::new(),
+            more: 1,
+            accepted: 0,
+        };
+        for (reason, has_own_findings, is_doubted) in [
+            (&findings, true, false),
+            (&findings, false, true),
+            (&Reason::ExpectedFailurePassed, true, true),
+        ] {
+            let verdict = Verdict::without_figures(
+                Subject::Case(CaseId::new("k", "default", "small")),
+                Question::Gate(Rule::NoFindings),
+                Outcome::Fail,
+                reason.clone(),
+                None,
+            );
+            let why = doubt("k", has_own_findings, std::slice::from_ref(&verdict));
+            assert_eq!(why.is_some(), is_doubted);
+            assert_eq!(doubt("other", has_own_findings, &[verdict]), None);
+        }
+    }
 }

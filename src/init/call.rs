@@ -62,6 +62,8 @@ pub struct Captured {
     pub others: usize,
     /// Why the simulator did not tell how far it reaches.
     pub unobserved: Option<String>,
+    /// Whether the simulator has findings in a launch of the program, over the program's own memory.
+    pub has_findings: bool,
 }
 
 /// A kernel whose call is not known.

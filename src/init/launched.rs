@@ -73,6 +73,7 @@ fn combine(first: Call, others: impl Iterator<Item = Call>) -> Call {
             dim.value = 0;
         }
         call.captured.unobserved = None;
+        call.captured.has_findings = false;
         for tensor in call.tensors_mut() {
             (tensor.role, tensor.size.value) = (Role::In, 0);
             tensor.integers = Integers::default();
@@ -96,6 +97,7 @@ fn combine(first: Call, others: impl Iterator<Item = Call>) -> Call {
         }
         let unobserved = &mut call.captured.unobserved;
         *unobserved = unobserved.take().or(other.captured.unobserved);
+        call.captured.has_findings |= other.captured.has_findings;
         if !is_known {
             call.captured.shapes.push(other.dims);
         }
@@ -292,9 +294,11 @@ impl<'a> LaunchReader<'a> {
             .state(decoded, &memory)
             .and_then(|state| origin.observe_launch(kernel, &self.read, &state));
         let is_result = |tensor: &Tensor| tensor.role.is_result();
+        let mut has_findings = false;
         let unobserved = match observed {
-            Ok(observed) if observed.iter().flatten().any(is_result) => {
-                tensors = observed;
+            Ok(observed) if observed.tensors.iter().flatten().any(is_result) => {
+                tensors = observed.tensors;
+                has_findings = observed.has_findings;
                 None
             }
             Ok(_) => Some("it wrote nothing in the simulator".to_owned()),
@@ -307,6 +311,7 @@ impl<'a> LaunchReader<'a> {
         let mut call = assemble(&parts, &self.read, self.dims, tensors);
         call.captured.cluster = launch.cluster;
         call.captured.unobserved = unobserved;
+        call.captured.has_findings = has_findings;
         if !call.tensors().any(is_result) {
             return Err("it wrote to no memory that a parameter leads to".to_owned());
         }

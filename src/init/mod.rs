@@ -17,7 +17,7 @@ mod write;
 pub use commands::Commands;
 pub use launched::{ProgramLaunches, find_others, write_program};
 pub use recorded::learn_build;
-pub use write::{Blocks, SCHEMA, head, write};
+pub use write::{Blocks, SCHEMA, WrittenKernel, head, write};
 
 use build::inventory::{self, Compilation, Inventory, ListedKernel, Listing};
 use build::missing::{find_remedies, missing_header};
@@ -124,6 +124,12 @@ impl Surveyed {
     fn template(&self) -> Option<(&str, &str, usize)> {
         let (name, _) = self.kernel.name.split_once('<')?;
         Some((&self.source, name, self.kernel.parameters.len()))
+    }
+
+    /// Returns true if a program launched it, and the simulator has findings in that launch.
+    pub fn has_findings_in_program(&self) -> bool {
+        let call = self.call.as_ref();
+        call.is_ok_and(|call| call.captured.has_findings)
     }
 
     /// Takes its call for unknown after all.

@@ -151,10 +151,17 @@ impl<'a> KernelOrigin<'a> {
         kernel: &ListedKernel,
         read: &ReadCall,
         state: &LaunchState,
-    ) -> Result<Vec<Option<Tensor>>, String> {
+    ) -> Result<ObservedLaunch, String> {
         let (module, program, parts) = self.parts(kernel)?;
         Trial::new((program, module), &parts, read, Vec::new(), Some(state))?.observe_memory()
     }
+}
+
+/// What a launch of a program did in the simulator.
+pub struct ObservedLaunch {
+    /// By part, with what it does with each.
+    pub tensors: Vec<Option<Tensor>>,
+    pub has_findings: bool,
 }
 
 /// Parameters and memory of a launch that a program made.
@@ -595,7 +602,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Returns the tensors of a program's launch.
-    fn observe_memory(&self) -> Result<Vec<Option<Tensor>>, String> {
+    fn observe_memory(&self) -> Result<ObservedLaunch, String> {
         let (elements, changed) = self.reach()?;
         let (given, exact) = self.launch_exactly(&elements, &changed)?;
         let roles = self.roles(&given, &exact);
@@ -606,7 +613,10 @@ impl<'a> Trial<'a> {
             let integers = self.integers(at, &given, &exact).unwrap_or_default();
             self.tensor(at, (*role)?, Product { factors, value }, integers)
         });
-        Ok(tensors.collect())
+        Ok(ObservedLaunch {
+            tensors: tensors.collect(),
+            has_findings: first_grave(&exact.report).is_some(),
+        })
     }
 
     /// Returns the bounds of the integers that a program's launch reads, and all of them where they are few and are indices
@@ -665,13 +675,10 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Refuses a call in which something is wrong: the call may be at fault, or the kernel, and only the author knows. Of
-    /// lanes of one warp that nothing orders a run has a note alone. A program's launch is as it is.
+    /// Refuses a call in which something is wrong: the call may be at fault, or the kernel, and only the author knows.
+    /// A program's launch is as it is.
     fn reject(&self, report: &Report) -> Result<(), String> {
-        let wrong = report
-            .findings
-            .iter()
-            .find(|finding| finding.kind != FindingKind::WarpHazard && self.state.is_none());
+        let wrong = first_grave(report).filter(|_| self.state.is_none());
         wrong.map_or(Ok(()), |finding| {
             let sentence = wording::findings::sentence(finding);
             let what = match finding.kind {
@@ -685,6 +692,12 @@ impl<'a> Trial<'a> {
             Err(format!("as the sources seem to call it, {what} ({place})"))
         })
     }
+}
+
+/// Returns the first finding of which a run has more than a note: lanes of one warp that nothing orders are a note.
+fn first_grave(report: &Report) -> Option<&Finding> {
+    let mut findings = report.findings.iter();
+    findings.find(|finding| finding.kind != FindingKind::WarpHazard)
 }
 
 /// Puts a call together. A number without a value is made up.

@@ -424,6 +424,10 @@ fn write_kernel(name: &str, instances: &[(&Surveyed, Call)], all: &[&Surveyed]) 
             shown(why)
         );
     }
+    let mut launched = instances.iter().map(|(_, call)| &call.captured);
+    if launched.any(|captured| captured.has_findings) {
+        text.push_str("    # The program's own launch has findings in the simulator, too.\n");
+    }
     text.push_str("    tensors:\n");
     for tensor in call.tensors() {
         let remark = if tensor.pointee.is_known {
