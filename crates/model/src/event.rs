@@ -30,36 +30,20 @@ pub enum FindingEvent {
     MbarrierRace,
     /// Access to the shared memory of a block that may have ended.
     AfterBlockEnd { name: String, owner: [u32; 3] },
-    /// Something that an asynchronous operation under way does not allow.
+    /// Something that the asynchronous operation of this name, under way or about to begin, does not allow.
     InFlight {
-        operation: String,
+        name: String,
         clash: Clash,
         /// The block of the cluster that has the memory, if it is not the block of this access.
         owner: Option<[u32; 3]>,
     },
-    /// A `wgmma.mma_async` whose registers nothing orders with another access to them.
-    Product(ProductClash),
-    /// An access to a register of the `sums` or of the matrix `A` of a `wgmma.mma_async` under way.
-    ProductInFlight { matrix: String, writes: bool },
-    /// A descriptor that begins in a variable of shared memory and leads out of it, to these bytes.
-    DescriptorLeaves {
-        matrix: String,
-        variable: String,
-        bytes: [u32; 2],
-    },
-    /// A descriptor whose swizzle is not the one with which a tensor copy brought the tile.
-    DescriptorSwizzle {
-        matrix: String,
-        descriptor: Swizzle,
-        tile: Swizzle,
-    },
-    /// A descriptor with an offset, `stride` or `leading`, that is shorter than the part that it leads past.
-    DescriptorOverlap {
-        matrix: String,
-        offset: String,
-        distance: u32,
-        needed: u32,
-    },
+    /// The descriptor of a matrix that begins in a variable of shared memory and leads out of it, to these bytes.
+    DescriptorLeaves(char, String, [u32; 2]),
+    /// The swizzle in the descriptor of a matrix, and the other one with which a tensor copy brought the tile.
+    DescriptorSwizzle(char, [Swizzle; 2]),
+    /// An offset in the descriptor of a matrix, `stride` or `leading`, and the bytes that it has and that it needs to lead
+    /// past a part.
+    DescriptorOverlap(char, String, [u32; 2]),
     /// A shuffle reads a lane that takes no part.
     ReadsAbsentLane { lane: u32, members: u32 },
     /// A lane names members, and itself not among them.
@@ -67,11 +51,7 @@ pub enum FindingEvent {
     /// A part of a warpgroup executed `setmaxnreg`.
     SplitWarpgroup,
     /// Threads passed a barrier for all because the others had exited.
-    PartialBarrier {
-        barrier: u32,
-        passed: u32,
-        threads: u32,
-    },
+    PartialBarrier { id: u32, passed: u32, all: u32 },
     /// `free` of an address that was freed before at this place, or that `malloc` did not give.
     InvalidFree(Option<Place>),
     /// A number of bytes of the heap that nothing points to any more.
@@ -117,7 +97,7 @@ pub enum Apart {
 }
 
 /// The access or the end that meets an asynchronous operation under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Clash {
     /// A write where the copy may still read.
@@ -134,20 +114,19 @@ pub enum Clash {
     BlockEnds,
     /// The block ends before a thread has waited for the copy.
     NotAwaited,
-}
-
-/// The access to registers of a `wgmma.mma_async` that nothing orders.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ProductClash {
-    /// No fence comes before the product at all.
+    /// No `wgmma.fence` comes before a `wgmma.mma_async` at all.
     NoFence,
-    /// An earlier product under way has the register in another role.
+    /// A `wgmma.mma_async` uses a register of an earlier one in another role.
     OtherRole,
-    /// An earlier product of another shape adds to the register.
+    /// A `wgmma.mma_async` of another shape adds to the register, and no fence orders the two.
     OtherShape,
-    /// Another instruction has accessed the register since the last fence.
-    Access,
+    /// Another instruction has accessed a register of a `wgmma.mma_async` since the last fence.
+    NotFenced,
+    /// An access to a register of the `sums` or of the matrix `A` of a `wgmma.mma_async`.
+    Register {
+        matrix: String,
+        writes: bool,
+    },
 }
 
 /// The part of an instruction or of the output that depends on a value that nothing wrote.

@@ -45,19 +45,16 @@ fn describe_event(finding: &Finding) -> String {
             let memory = name_memory(memory);
             let [this, was] = writes.map(|writes| if writes { "write" } else { "read" });
             let accesses = format!("this {this} and the {was} at {there} by");
-            let in_warp = |title: &str| {
-                let nothing = name_missing_order(*apart);
-                format!(
-                    "{title} within a warp on {memory}: {nothing} orders {accesses} {by} of the same warp{at}"
-                )
-            };
+            let nothing = name_missing_order(*apart);
+            let in_warp = format!(
+                "within a warp on {memory}: {nothing} orders {accesses} {by} of the same warp{at}"
+            );
             match finding.kind {
-                FindingKind::WarpRace => in_warp("race"),
-                FindingKind::WarpHazard => in_warp("hazard"),
+                FindingKind::WarpRace => format!("race {in_warp}"),
+                FindingKind::WarpHazard => format!("hazard {in_warp}"),
                 _ => {
                     let block = block.map_or(String::new(), |id| format!("block {id:?}, "));
-                    let fence = unfenced.as_ref().map_or(String::new(), |flag| {
-                        let flag = &flag.at;
+                    let fence = unfenced.as_ref().map_or(String::new(), |Place { at: flag, .. }| {
                         format!("; the read of the flag at {flag} is neither an acquire nor followed by a fence")
                     });
                     format!("race on {memory}: {accesses} {block}{by} are not ordered{fence}{at}")
@@ -81,18 +78,14 @@ fn describe_event(finding: &Finding) -> String {
             "this {name} goes to the shared memory of block {owner:?} of the cluster, and nothing orders it before that \
              block's exit{at}"
         ),
-        FindingEvent::InFlight {
-            operation,
-            clash,
-            owner,
-        } => {
-            let memory = match *owner {
-                None => MemoryPlace::Shared(address),
-                Some(owner) => MemoryPlace::Distributed { address, owner },
-            };
-            let memory = name_memory(&memory);
-            let copy = format!("{operation} from {there}");
-            let clash = match clash {
+        FindingEvent::InFlight { name, clash, owner } => {
+            let shared = MemoryPlace::Shared(address);
+            let memory = name_memory(
+                &owner.map_or(shared, |owner| MemoryPlace::Distributed { address, owner }),
+            );
+            let copy = format!("{name} from {there}");
+            let orders = "no wgmma.fence orders this wgmma.mma_async and the";
+            let what = match clash {
                 Clash::WritesSource => {
                     format!("{memory} is written while {copy} may still read it")
                 }
@@ -109,83 +102,59 @@ fn describe_event(finding: &Finding) -> String {
                     format!("the thread ends while {copy} may still read {memory}")
                 }
                 Clash::BlockEnds => format!(
-                    "the block ends while {operation} from {here} may still read its shared memory"
+                    "the block ends while {name} from {here} may still read its shared memory"
                 ),
-                Clash::NotAwaited => format!(
-                    "the block ends before anybody has waited for the {operation} to {memory}"
-                ),
-            };
-            format!("{clash}{at}")
-        }
-        FindingEvent::Product(clash) => {
-            let orders = "no wgmma.fence orders this wgmma.mma_async and the";
-            match clash {
-                ProductClash::NoFence => {
-                    format!("no wgmma.fence comes before this wgmma.mma_async{at}")
+                Clash::NotAwaited => {
+                    format!("the block ends before anybody has waited for the {name} to {memory}")
                 }
-                ProductClash::OtherRole => format!(
+                Clash::NoFence => "no wgmma.fence comes before this wgmma.mma_async".to_owned(),
+                Clash::OtherRole => format!(
                     "this wgmma.mma_async uses a register of the one at {there} for something else, and no \
-                     wgmma.wait_group has waited for that{at}"
+                     wgmma.wait_group has waited for that"
                 ),
-                ProductClash::OtherShape => {
+                Clash::OtherShape => format!(
+                    "{orders} one of another shape at {there}, which add to the same register"
+                ),
+                Clash::NotFenced => format!("{orders} access at {there} to one of its registers"),
+                Clash::Register { matrix, writes } => {
+                    let way = if *writes { "written" } else { "read" };
                     format!(
-                        "{orders} one of another shape at {there}, which add to the same register{at}"
+                        "a register of the {matrix} of {copy} is {way} before a wgmma.wait_group has waited for it"
                     )
                 }
-                ProductClash::Access => {
-                    format!("{orders} access at {there} to one of its registers{at}")
-                }
-            }
+            };
+            format!("{what}{at}")
         }
-        FindingEvent::ProductInFlight { matrix, writes } => {
-            let way = if *writes { "written" } else { "read" };
-            format!(
-                "a register of the {matrix} of wgmma.mma_async from {there} is {way} before a wgmma.wait_group has waited \
-                 for it{at}"
-            )
-        }
-        FindingEvent::DescriptorLeaves {
-            matrix,
-            variable,
-            bytes: [from, to],
-        } => format!(
+        FindingEvent::DescriptorLeaves(matrix, variable, [from, to]) => format!(
             "the descriptor of {matrix} begins in `{variable}` and leads out of it, to {from:#x} to {to:#x} of shared \
              memory{at}"
         ),
-        FindingEvent::DescriptorSwizzle {
-            matrix,
-            descriptor,
-            tile,
-        } => format!(
-            "the descriptor of {matrix} has {}, and cp.async.bulk.tensor from {there} brought the tile with {}{at}",
-            name_swizzle(*descriptor),
-            name_swizzle(*tile)
-        ),
-        FindingEvent::DescriptorOverlap {
-            matrix,
-            offset,
-            distance,
-            needed,
-        } => format!(
+        FindingEvent::DescriptorSwizzle(matrix, swizzles) => {
+            let [own, tile] = swizzles.map(name_swizzle);
+            format!(
+                "the descriptor of {matrix} has {own}, and cp.async.bulk.tensor from {there} brought the tile with {tile}{at}"
+            )
+        }
+        FindingEvent::DescriptorOverlap(matrix, offset, [distance, needed]) => format!(
             "the {offset} offset in the descriptor of {matrix} is {distance} bytes, and what lies next to each other takes \
              {needed}: parts of the matrix are the same bytes{at}"
         ),
-        FindingEvent::ReadsAbsentLane { lane, members } => format!(
-            "shfl reads lane {lane}, which is not in the member mask {members:#010x} or has exited{at}"
-        ),
+        FindingEvent::ReadsAbsentLane { lane, members } => {
+            format!(
+                "shfl reads lane {lane}, which is not in the member mask {members:#010x} or has exited{at}"
+            )
+        }
         FindingEvent::NotAMember { lane, members } => {
             format!("lane {lane} is not in its own member mask {members:#010x}{at}")
         }
         FindingEvent::SplitWarpgroup => {
             format!("setmaxnreg was executed by some warps of a warpgroup and not by all{at}")
         }
-        FindingEvent::PartialBarrier {
-            barrier,
-            passed,
-            threads,
-        } => format!(
-            "barrier {barrier} was passed by {passed} of {threads} threads; the others have exited{at}"
-        ),
+        FindingEvent::PartialBarrier { id, passed, all } => {
+            format!(
+                "barrier {id} was passed by {passed} of {all} threads; the others have exited{at}"
+            )
+        }
         FindingEvent::InvalidFree(None) => {
             format!("free of {address:#x}: malloc did not give that;{at}")
         }
@@ -195,11 +164,10 @@ fn describe_event(finding: &Finding) -> String {
         FindingEvent::Leak(bytes) => {
             format!("{bytes} bytes are lost: nobody freed what malloc gave{at}")
         }
-        FindingEvent::Unwritten { dependent, memory } => format!(
-            "{}{at}, depends on {} that was never written, read at {there}",
-            name_dependent(dependent),
-            name_memory(memory),
-        ),
+        FindingEvent::Unwritten { dependent, memory } => {
+            let (what, memory) = (name_dependent(dependent), name_memory(memory));
+            format!("{what}{at}, depends on {memory} that was never written, read at {there}")
+        }
         FindingEvent::MachineDependence(circumstance, outcome) => {
             let (depends, with) = name_circumstance(*circumstance);
             let outcome = describe_outcome(outcome);

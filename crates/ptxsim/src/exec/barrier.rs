@@ -116,11 +116,8 @@ impl Machine<'_> {
         if by_part {
             let at = At::thread(b.id, 0, instruction);
             self.find(FindingKind::BarrierByPart, at, None, |_| {
-                FindingEvent::PartialBarrier {
-                    barrier: id as u32,
-                    passed: running,
-                    threads: b.threads,
-                }
+                let (id, passed, all) = (id as u32, running, b.threads);
+                FindingEvent::PartialBarrier { id, passed, all }
             });
         }
     }

@@ -40,10 +40,8 @@ impl Machine<'_> {
                 if ready >> source & 1 == 0 || members[l] >> source & 1 == 0 {
                     let at = At::lane(b, w, pc, l as u32);
                     self.find(FindingKind::InvalidMembers, at, None, |_| {
-                        FindingEvent::ReadsAbsentLane {
-                            lane: source,
-                            members: members[l],
-                        }
+                        let (lane, members) = (source, members[l]);
+                        FindingEvent::ReadsAbsentLane { lane, members }
                     });
                 }
             }

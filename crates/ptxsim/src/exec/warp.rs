@@ -589,15 +589,11 @@ impl Machine<'_> {
         for l in lanes(joined) {
             let set = members[l];
             if set >> l & 1 == 0 {
-                self.find(
-                    FindingKind::InvalidMembers,
-                    At::lane(b, w, pc, l as u32),
-                    None,
-                    |_| FindingEvent::NotAMember {
-                        lane: l as u32,
-                        members: set,
-                    },
-                );
+                let lane = l as u32;
+                let at = At::lane(b, w, pc, lane);
+                self.find(FindingKind::InvalidMembers, at, None, |_| {
+                    FindingEvent::NotAMember { lane, members: set }
+                });
             }
             // Lanes that have ended or never were are not waited for, but naming them is an error
             // only where they take part by value; the ISA leaves it open.

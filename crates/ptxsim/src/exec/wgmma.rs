@@ -32,7 +32,7 @@ use crate::num::round::Round;
 use crate::regs::{ALL, Class, LANES};
 use crate::report::*;
 use crate::tensor_map::exchange_pieces;
-use model::{Clash, FindingEvent, ProductClash};
+use model::Clash;
 use std::collections::VecDeque;
 
 /// Bytes that lie side by side whatever the layout.
@@ -252,8 +252,8 @@ impl Machine<'_> {
         s: Site,
     ) -> Run<Tile> {
         let (name, which) = match part {
-            Part::A => ("A", 0),
-            _ => ("B", 1),
+            Part::A => ('A', 0),
+            _ => ('B', 1),
         };
         let (elem, transposed) = (m.ab[which], m.transposed[which]);
         let all = w.regs.r64[register as usize].0;
@@ -391,12 +391,9 @@ impl Machine<'_> {
     /// Checks that fences order other accesses to the registers of a product. Reports those that they do not order.
     fn check_fragments(&mut self, b: &BlockState, w: &mut Warp, m: &Wgmma, s: Site) {
         let at = At::lane(b, w, s.pc, 0);
-        let kind = FindingKind::AsyncBeforeWait;
         let fences = w.products.fences;
         if fences == 0 {
-            self.find(kind, at, None, |_| {
-                FindingEvent::Product(ProductClash::NoFence)
-            });
+            self.find_in_flight(at, None, Clash::NoFence, None);
         }
         let form = (m.shape.n, m.sum);
         let sums = m.d.iter().map(|r| (*r, true));
@@ -413,20 +410,18 @@ impl Machine<'_> {
                     .added
                     .is_some_and(|(last, n)| last != form && n == fences);
             let (other, clash) = if is_open {
-                (product, ProductClash::OtherRole)
+                (product, Clash::OtherRole)
             } else if other_form {
-                (product, ProductClash::OtherShape)
+                (product, Clash::OtherShape)
             } else if let Some((access, n)) = accessed
                 && n == fences
                 && fences > 0
             {
-                (access, ProductClash::Access)
+                (access, Clash::NotFenced)
             } else {
                 continue;
             };
-            self.find(kind, at, Some(Other::instruction(other)), |_| {
-                FindingEvent::Product(clash)
-            });
+            self.find_in_flight(at, Some(other), clash, None);
         }
     }
 
@@ -448,11 +443,9 @@ impl Machine<'_> {
             if !(adding || writes && state.multiplying > 0) {
                 return;
             }
-            let kind = FindingKind::AsyncBeforeWait;
             let matrix = if adding { "sums" } else { "A" }.to_owned();
-            self.find(kind, at, Some(Other::instruction(product)), |_| {
-                FindingEvent::ProductInFlight { matrix, writes }
-            });
+            let clash = Clash::Register { matrix, writes };
+            self.find_in_flight(at, Some(product), clash, None);
         });
     }
 

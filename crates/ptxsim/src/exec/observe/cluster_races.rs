@@ -47,17 +47,10 @@ impl Machine<'_> {
     fn tell_exited(&mut self, at: At, owner: [u32; 3]) {
         self.find(FindingKind::ExitedBlock, at, None, |m| {
             FindingEvent::AfterBlockEnd {
-                name: m.form_of(at.instruction),
+                name: m.name_of(at.instruction),
                 owner,
             }
         });
-    }
-
-    /// Returns the first two words of the instruction, as PTX writes it.
-    fn form_of(&self, instruction: u32) -> String {
-        let inst = self.program.code.get(instruction as usize);
-        let form = inst.map_or("", |inst| self.program.form(inst));
-        form.split('.').take(2).collect::<Vec<_>>().join(".")
     }
 
     /// Reports, when a block of the cluster has ended, what others may still do to its shared memory, and it to theirs.

@@ -14,17 +14,12 @@ use model::{Clash, FindingEvent};
 use std::ops::Range;
 
 /// Names that messages have for asynchronous instructions. A longer name comes before its beginning.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 5] = [
     "cp.reduce.async.bulk.tensor",
     "cp.reduce.async.bulk",
     "cp.async.bulk.prefetch",
     "cp.async.bulk.tensor",
     "cp.async.bulk",
-    "tensormap.replace",
-    "tensormap.cp_fenceproxy",
-    "wgmma.mma_async",
-    "st.async",
-    "red.async",
 ];
 
 /// Returns true if no copy is under way to or from the places of an access.
@@ -79,11 +74,8 @@ impl Machine<'_> {
     ) {
         let kind = FindingKind::AsyncBeforeWait;
         self.find(kind, at, other.map(Other::instruction), |m| {
-            FindingEvent::InFlight {
-                operation: m.name_of(other.unwrap_or(at.instruction)),
-                clash,
-                owner,
-            }
+            let name = m.name_of(other.unwrap_or(at.instruction));
+            FindingEvent::InFlight { name, clash, owner }
         });
     }
 
@@ -130,15 +122,15 @@ impl Machine<'_> {
         }
     }
 
-    /// Returns the name of what works asynchronously.
+    /// Returns the name of an instruction: its first two words if it has no longer name.
     pub fn name_of(&self, instruction: u32) -> String {
         let inst = self.program.code.get(instruction as usize);
         let form = inst.map_or("", |inst| self.program.form(inst));
-        NAMES
-            .into_iter()
-            .find(|name| form.starts_with(name))
-            .unwrap_or("cp.async")
-            .to_owned()
+        let name = NAMES.into_iter().find(|name| form.starts_with(name));
+        name.map_or_else(
+            || form.split('.').take(2).collect::<Vec<_>>().join("."),
+            str::to_owned,
+        )
     }
 }
 

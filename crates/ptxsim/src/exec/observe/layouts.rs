@@ -32,7 +32,7 @@ impl Layouts {
 
 /// A matrix as a descriptor lays it out.
 pub struct Described<'a> {
-    pub name: &'static str,
+    pub name: char,
     pub descriptor: Descriptor,
     pub transposed: bool,
     /// Bytes along which elements lie side by side, and lines of that.
@@ -59,7 +59,6 @@ impl Machine<'_> {
         let start = d.descriptor.start;
         let at = At::lane(b, w, s.pc, 0).address(u64::from(start));
         let kind = FindingKind::WrongLayout;
-        let matrix = || d.name.to_owned();
         // Dynamic memory is one variable up to the end of the block's.
         let variable = self
             .program
@@ -70,33 +69,25 @@ impl Machine<'_> {
             let end = v.offset + v.bytes;
             let is_outside = |(from, bytes): &&(u32, u32)| *from < v.offset || from + bytes > end;
             if let Some(&(from, bytes)) = d.stretches.iter().find(is_outside) {
-                self.find(kind, at, None, |_| FindingEvent::DescriptorLeaves {
-                    matrix: matrix(),
-                    variable: v.name.clone(),
-                    bytes: [from, from + bytes],
+                let bytes = [from, from + bytes];
+                self.find(kind, at, None, |_| {
+                    FindingEvent::DescriptorLeaves(d.name, v.name.clone(), bytes)
                 });
             }
         }
         let Some((copy, swizzle)) = self.tile_of(b, d.stretches) else {
             return;
         };
-        if swizzle != d.descriptor.swizzle {
-            self.find(kind, at, Some(Other::instruction(copy)), |_| {
-                FindingEvent::DescriptorSwizzle {
-                    matrix: matrix(),
-                    descriptor: d.descriptor.swizzle,
-                    tile: swizzle,
-                }
+        let other = Some(Other::instruction(copy));
+        let swizzles = [d.descriptor.swizzle, swizzle];
+        if swizzles[0] != swizzles[1] {
+            self.find(kind, at, other, |_| {
+                FindingEvent::DescriptorSwizzle(d.name, swizzles)
             });
         }
         if let Some((offset, distance, needed)) = d.overlap() {
-            self.find(kind, at, Some(Other::instruction(copy)), |_| {
-                FindingEvent::DescriptorOverlap {
-                    matrix: matrix(),
-                    offset: offset.to_owned(),
-                    distance,
-                    needed,
-                }
+            self.find(kind, at, other, |_| {
+                FindingEvent::DescriptorOverlap(d.name, offset.to_owned(), [distance, needed])
             });
         }
     }
@@ -143,7 +134,7 @@ mod tests {
 
     fn described(swizzle: Swizzle, stride: u32, along: u32, lines: u32) -> Described<'static> {
         Described {
-            name: "A",
+            name: 'A',
             descriptor: Descriptor {
                 start: 0,
                 leading: 16,
