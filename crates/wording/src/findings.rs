@@ -284,7 +284,6 @@ pub fn follows(finding: &Finding) -> Option<String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use serde_json::json;
@@ -311,9 +310,22 @@ mod tests {
         let old = old_race();
         let sentence = "race on shared memory 0x0: this write and the read are not ordered";
         assert_eq!(message(&old), sentence);
+        assert_eq!(serde_json::to_value(&old).unwrap()["message"], sentence);
         assert_eq!(problems::lacking(&old), Some("no barrier between the two"));
         let [write, read] = [0, 1].map(|at| problems::access(&old, &old.accesses[at]));
         assert_eq!((&*write, &*read), ("thread 224 writes", "reads"));
+    }
+
+    #[test]
+    fn reads_what_it_writes_of_an_event() {
+        for event in [FindingEvent::MbarrierRace, FindingEvent::Leak(u64::MAX)] {
+            let found = Finding {
+                event,
+                ..old_race()
+            };
+            let written = serde_json::to_value(&found).unwrap();
+            assert_eq!(serde_json::from_value::<Finding>(written).unwrap(), found);
+        }
     }
 
     #[test]
