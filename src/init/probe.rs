@@ -688,12 +688,13 @@ impl<'a> Trial<'a> {
     fn reject(&self, report: &Report) -> Result<(), String> {
         let wrong = first_grave(report).filter(|_| self.state.is_none());
         wrong.map_or(Ok(()), |finding| {
+            let sentence = wording::findings::sentence(finding);
             let what = match finding.kind {
                 FindingKind::GlobalRace | FindingKind::SharedRace | FindingKind::WarpRace => {
                     "its threads race"
                 }
                 FindingKind::Uninitialised => "it uses memory that nothing wrote",
-                _ => finding.message.lines().next().unwrap_or_default(),
+                _ => sentence.lines().next().unwrap_or_default(),
             };
             let place = finding.places.first().map_or("", |place| place.at.as_str());
             Err(format!("as the sources seem to call it, {what} ({place})"))

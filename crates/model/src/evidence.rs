@@ -1,8 +1,8 @@
 //! The observations of a run. They are appended to a record in the order of observation, and never changed.
 
 use super::{
-    Arch, Arithmetic, CaseId, CodeFacts, Counter, ElemType, Launch, Mode, Num, ProfileFacts,
-    RivalFacts, Seen, UnitId, Work,
+    Arch, Arithmetic, CaseId, CodeFacts, Counter, ElemType, FindingEvent, Launch, Mode, Num,
+    ProfileFacts, RivalFacts, Seen, UnitId, Work,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -629,8 +629,12 @@ pub struct Finding {
     /// The entry as written in gates.yaml. `None` if the case launches only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<String>,
-    /// The full message of the first event, with places, block, thread and address.
-    pub message: String,
+    /// The first event. In files it is called `message`, which older records have as a sentence.
+    #[serde(rename = "message")]
+    pub event: FindingEvent,
+    /// The number of the launch, counted from 1. `None` for the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch: Option<u32>,
     /// The place of the access, and that of the other access if there are two.
     pub places: Vec<Place>,
     /// One access for each place. Older records have none.
@@ -720,7 +724,7 @@ pub struct Location {
     pub index: Vec<usize>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
     /// The number of the launch, counted from 1. The others are compared with launch 1.

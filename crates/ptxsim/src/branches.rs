@@ -8,6 +8,7 @@ use crate::isa::{Control, Meeting, MemoryAccess, Register, Use};
 use crate::isa::{Inst, Special};
 use crate::program::Program;
 use crate::regs::Class;
+use model::Apart;
 use std::collections::HashSet;
 
 /// The last jump back of any lanes of the warp.
@@ -17,15 +18,6 @@ pub struct Turn {
     pub epoch: u32,
     /// The instruction at which the lanes that jumped had last met before.
     pub met: Option<u32>,
-}
-
-/// The reason for which two accesses belong to different streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Apart {
-    Branches,
-    Iterations,
-    /// A value that one of them reads decides a branch.
-    Decides,
 }
 
 /// The relation between two instructions, as far as the code alone tells it.

@@ -1,7 +1,7 @@
 //! The blocks that kernels get from `malloc` on the device. Memory keeps them from launch to launch, freed ones too, so
 //! that a message can name the block that an address was part of.
 
-use crate::report::At;
+use crate::report::{At, Place};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug)]
@@ -10,7 +10,7 @@ pub struct Block {
     /// The thread that allocated the block, if the present launch did.
     pub by: Option<At>,
     /// The place that freed the block; `None` while the block is in use.
-    pub freed: Option<String>,
+    pub freed: Option<Place>,
 }
 
 #[derive(Clone, Debug, Default)]

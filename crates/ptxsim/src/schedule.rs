@@ -354,7 +354,7 @@ impl Machine<'_> {
             Some(source) if program.lines.at(source.loc).line > 0 => {
                 program.lines.own(source.loc).0
             }
-            _ => self.place(instruction),
+            _ => self.where_from(instruction).at,
         }
     }
 }

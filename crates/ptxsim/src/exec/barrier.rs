@@ -6,6 +6,7 @@ use super::warpgroup::has_committed;
 use crate::isa::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
+use model::FindingEvent;
 
 impl Machine<'_> {
     /// Makes the lanes that arrive at a barrier those at work; false where they wait for the rest of the warp.
@@ -115,10 +116,8 @@ impl Machine<'_> {
         if by_part {
             let at = At::thread(b.id, 0, instruction);
             self.find(FindingKind::BarrierByPart, at, None, |_| {
-                format!(
-                    "barrier {id} was passed by {running} of {} threads; the others have exited",
-                    b.threads
-                )
+                let (id, passed, all) = (id as u32, running, b.threads);
+                FindingEvent::PartialBarrier { id, passed, all }
             });
         }
     }

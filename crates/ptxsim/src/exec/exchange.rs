@@ -5,6 +5,7 @@ use super::state::*;
 use crate::isa::*;
 use crate::regs::{LANES, Regs, lanes};
 use crate::report::{At, FindingKind};
+use model::FindingEvent;
 
 /// Returns the minimum or maximum of a set by `min.f32` or `max.f32`, one value after the other.
 fn reduce_floats(how: ReduxFloats, set: impl Iterator<Item = u32>) -> u32 {
@@ -39,10 +40,8 @@ impl Machine<'_> {
                 if ready >> source & 1 == 0 || members[l] >> source & 1 == 0 {
                     let at = At::lane(b, w, pc, l as u32);
                     self.find(FindingKind::InvalidMembers, at, None, |_| {
-                        format!(
-                            "shfl reads lane {source}, which is not in the member mask {:#010x} or has exited",
-                            members[l]
-                        )
+                        let (lane, members) = (source, members[l]);
+                        FindingEvent::ReadsAbsentLane { lane, members }
                     });
                 }
             }

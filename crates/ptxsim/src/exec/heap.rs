@@ -10,6 +10,7 @@ use crate::heap::Block;
 use crate::memory::Memory;
 use crate::regs::lanes;
 use crate::report::*;
+use model::FindingEvent;
 use std::collections::BTreeSet;
 
 /// Bytes in use at a time, as long as a program asks for no more (cudaLimitMallocHeapSize).
@@ -38,7 +39,7 @@ impl Machine<'_> {
         mask: u32,
         pc: u32,
     ) -> Run<()> {
-        let name = format!("malloc at {}", self.place(pc));
+        let name = format!("malloc at {}", self.where_from(pc).at);
         for l in lanes(mask) {
             let by = At::lane(b, w, pc, l as u32);
             let bytes = w.regs.r64[size as usize].0[l];
@@ -66,7 +67,7 @@ impl Machine<'_> {
     }
 
     pub fn free(&mut self, b: &BlockState, w: &Warp, pointer: u32, mask: u32, pc: u32) {
-        let here = self.place(pc);
+        let here = self.where_from(pc);
         for l in lanes(mask) {
             let address = w.regs.r64[pointer as usize].0[l];
             if address == 0 {
@@ -74,11 +75,11 @@ impl Machine<'_> {
             }
             let at = At::lane(b, w, pc, l as u32).address(address);
             let heap = &mut self.memory.heap;
-            let wrong = match heap.blocks.get_mut(&address) {
-                None => "malloc did not give that".to_owned(),
+            let freed = match heap.blocks.get_mut(&address) {
+                None => None,
                 Some(Block {
                     freed: Some(place), ..
-                }) => format!("it was freed at {place}"),
+                }) => Some(place.clone()),
                 Some(block) => {
                     block.freed = Some(here.clone());
                     heap.used -= block.bytes;
@@ -87,7 +88,7 @@ impl Machine<'_> {
                 }
             };
             self.find(FindingKind::InvalidFree, at, None, |_| {
-                format!("free of {address:#x}: {wrong};")
+                FindingEvent::InvalidFree(freed)
             });
         }
         self.progress += 1;
@@ -99,7 +100,8 @@ impl Machine<'_> {
         let freed = block.freed.as_ref()?;
         let (byte, bytes) = (address - base, block.bytes);
         Some(format!(
-            "use after free: address {address:#x} is byte {byte} of {bytes} that were freed at {freed}"
+            "use after free: address {address:#x} is byte {byte} of {bytes} that were freed at {}",
+            freed.at
         ))
     }
 
@@ -118,7 +120,7 @@ impl Machine<'_> {
         for (address, bytes, by) in fresh {
             if !kept.contains(&address) {
                 self.find(FindingKind::Leak, by.address(address), None, |_| {
-                    format!("{bytes} bytes are lost: nobody freed what malloc gave")
+                    FindingEvent::Leak(bytes)
                 });
             }
         }

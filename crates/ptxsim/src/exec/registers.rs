@@ -7,6 +7,7 @@ use super::state::*;
 use crate::isa::*;
 use crate::regs::LANES;
 use crate::report::*;
+use model::FindingEvent;
 
 /// Registers of one thread in each warp.
 #[derive(Default)]
@@ -118,7 +119,7 @@ impl Machine<'_> {
         for (warp, instruction) in uneven {
             let at = At::thread(b.id, (warp * LANES) as u32, instruction);
             self.find(FindingKind::InvalidMembers, at, None, |_| {
-                "setmaxnreg was executed by some warps of a warpgroup and not by all".to_owned()
+                FindingEvent::SplitWarpgroup
             });
         }
     }

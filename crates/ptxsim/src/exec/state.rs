@@ -28,7 +28,7 @@ use crate::program::*;
 use crate::quick::QuickMap;
 use crate::regs::{Block as Lanes, LANES, Regs};
 use crate::report::*;
-use model::{Access, AccessKind};
+use model::{Access, AccessKind, FindingEvent};
 use std::collections::HashMap;
 
 /// Boxed: it is rare and large.
@@ -268,18 +268,11 @@ impl Machine<'_> {
         }))
     }
 
-    pub fn place(&self, instruction: u32) -> String {
-        match self.program.code.get(instruction as usize) {
-            Some(inst) => self.program.place(inst.source),
-            None => "an unknown line".into(),
-        }
-    }
-
     pub fn where_from(&self, instruction: u32) -> Place {
         match self.program.code.get(instruction as usize) {
             Some(inst) => self.program.where_from(inst),
             None => Place {
-                at: self.place(instruction),
+                at: "an unknown line".into(),
                 line: None,
                 calls: Vec::new(),
             },
@@ -312,27 +305,15 @@ impl Machine<'_> {
         }
     }
 
-    /// Counts something wrong. Only the first of its kind between the same two source lines is put into
-    /// words: `what` says it, and may look at the machine.
+    /// Counts something wrong. `event` describes it, and is asked only for the first of its kind between the same two
+    /// source lines.
     #[cold]
     pub fn find(
         &mut self,
         kind: FindingKind,
         at: At,
         other: Option<Other>,
-        what: impl FnOnce(&Self) -> String,
-    ) {
-        self.find_at(kind, at, other, |m, place| format!("{}{place}", what(m)));
-    }
-
-    /// As `find`; `what` is given the place, to be put where it likes.
-    #[cold]
-    pub fn find_at(
-        &mut self,
-        kind: FindingKind,
-        at: At,
-        other: Option<Other>,
-        what: impl FnOnce(&Self, &str) -> String,
+        event: impl FnOnce(&Self) -> FindingEvent,
     ) {
         let key = (
             kind,
@@ -373,11 +354,11 @@ impl Machine<'_> {
                 None => {}
             }
         }
-        let place = format!(" at {}, block {block:?}, thread {thread:?}", places[0].at);
         let finding = Finding {
             kind,
             entry: None,
-            message: what(self, &place),
+            event: event(self),
+            launch: None,
             places,
             accesses,
             block,

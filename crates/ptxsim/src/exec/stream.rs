@@ -6,8 +6,9 @@
 
 use super::state::Warp;
 use crate::analysis::AnalysedProgram;
-use crate::branches::{Apart, Turn, Way};
+use crate::branches::{Turn, Way};
 use crate::quick::QuickMap;
+use model::Apart;
 use std::cell::RefCell;
 
 /// The lanes that a warp runs now, and since when they have been together.

@@ -9,6 +9,7 @@ use crate::isa::*;
 use crate::regs::{Class, LANES, lanes};
 use crate::report::*;
 use crate::tensor_map::MAP_BYTES;
+use model::{Dependent, FindingEvent};
 use std::collections::HashMap;
 
 const BYTES: u32 = MAP_BYTES as u32;
@@ -80,7 +81,7 @@ impl Machine<'_> {
         let from = source[lane] as usize;
         if CHECKS && let Some((_, origin)) = self.missing(b, Target::Shared, (from, BYTES), s.pc) {
             let at = At::lane(b, w, s.pc, lane as u32).address(source[lane]);
-            self.depends(at, origin, "the tensor map that is published");
+            self.depends(at, origin, Dependent::TensorMap);
         }
         let (i, at, to) = self.map_in_global::<CHECKS>(b, w, one, target[lane])?;
         let content = &mut self.memory.at_mut(i).content;
@@ -163,11 +164,7 @@ impl Machine<'_> {
         let at = At::lane(b, w, s.pc, s.mask.trailing_zeros()).address(address);
         let other = Other::by(change.instruction, change.thread);
         self.find(FindingKind::GlobalRace, at, Some(other), |m| {
-            format!(
-                "no fence.proxy.tensormap::generic.acquire orders this {} and the change of its tensor map at {}",
-                m.name_of(s.pc),
-                m.place(change.instruction)
-            )
+            FindingEvent::NoProxyFence(m.name_of(s.pc))
         });
     }
 }

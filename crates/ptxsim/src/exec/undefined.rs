@@ -19,6 +19,7 @@ use crate::isa::*;
 use crate::memory::{Missing, Origin, Unwritten};
 use crate::regs::{Class, LANES, Regs, lanes};
 use crate::report::{At, FindingKind};
+use model::{Dependent, FindingEvent, MemoryPlace};
 
 /// A bit for each of 32 lanes; for a predicate the lowest bit.
 type Bits = [u64; LANES];
@@ -426,7 +427,7 @@ impl Machine<'_> {
         };
         let guard = inst.guard_register().map(|g| (Class::Pred, g));
         let facts = inst.op.facts();
-        let mut told: Vec<(Register, u32, Origin, &str)> = Vec::new();
+        let mut told: Vec<(Register, u32, Origin, Dependent)> = Vec::new();
         inst.registers(|how, register| {
             let Some(marked) = undefined.bits(register) else {
                 return;
@@ -437,7 +438,7 @@ impl Machine<'_> {
                 .fold(0, |all, l| all | 1_u32 << l);
             let what = match how {
                 Use::Control if guard == Some(register) => match facts.control {
-                    Control::Branch(_) => "this branch",
+                    Control::Branch(_) => Dependent::Branch,
                     // Its result is undefined (below).
                     Control::Next if facts.only_reads() => return,
                     Control::Next
@@ -445,11 +446,11 @@ impl Machine<'_> {
                     | Control::Call(_)
                     | Control::Return
                     | Control::Exit
-                    | Control::Stop => "whether this is done",
+                    | Control::Stop => Dependent::Execution,
                 },
-                Use::Control => "what this does",
-                Use::Address => "the address of this access",
-                Use::Value if facts.values == Values::Act => "the operand of this",
+                Use::Control => Dependent::Effect,
+                Use::Address => Dependent::Address,
+                Use::Value if facts.values == Values::Act => Dependent::Operand,
                 Use::Value | Use::Write => return,
             };
             if open != 0 {
@@ -481,27 +482,27 @@ impl Machine<'_> {
 
     /// Tells of something that depends on an undefined value.
     #[cold]
-    pub fn depends(&mut self, at: At, origin: Origin, what: &str) {
+    pub fn depends(&mut self, at: At, origin: Origin, dependent: Dependent) {
         self.followed(origin).told = true;
         let address = match origin.from {
             Unwritten::Global(i, offset) => self.memory.at(i).base + offset as u64,
             Unwritten::Shared(a) | Unwritten::Local(a) => u64::from(a),
         };
         let at = at.address(at.address.unwrap_or(address));
-        self.find_at(
+        self.find(
             FindingKind::Uninitialised,
             at,
             Some(Other::instruction(origin.instruction)),
-            |m, here| {
-                let from = match origin.from {
-                    Unwritten::Global(i, offset) => {
-                        format!("`{}` at byte {offset}", m.memory.at(i).name)
-                    }
-                    Unwritten::Shared(a) => format!("shared memory {a:#x}"),
-                    Unwritten::Local(a) => format!("local memory {a:#x}"),
+            |m| {
+                let memory = match origin.from {
+                    Unwritten::Global(i, offset) => MemoryPlace::Buffer {
+                        name: m.memory.at(i).name.clone(),
+                        byte: offset as u64,
+                    },
+                    Unwritten::Shared(a) => MemoryPlace::Shared(u64::from(a)),
+                    Unwritten::Local(a) => MemoryPlace::Local(u64::from(a)),
                 };
-                let place = m.place(origin.instruction);
-                format!("{what}{here}, depends on {from} that was never written, read at {place}")
+                FindingEvent::Unwritten { dependent, memory }
             },
         );
     }

@@ -11,6 +11,7 @@ use super::state::*;
 use crate::isa::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
+use model::FindingEvent;
 
 /// Backward branches that a group may take before others get a turn, and how long their turn is.
 const PATIENCE: u32 = 1024;
@@ -588,12 +589,11 @@ impl Machine<'_> {
         for l in lanes(joined) {
             let set = members[l];
             if set >> l & 1 == 0 {
-                self.find(
-                    FindingKind::InvalidMembers,
-                    At::lane(b, w, pc, l as u32),
-                    None,
-                    |_| format!("lane {l} is not in its own member mask {set:#010x}"),
-                );
+                let lane = l as u32;
+                let at = At::lane(b, w, pc, lane);
+                self.find(FindingKind::InvalidMembers, at, None, |_| {
+                    FindingEvent::NotAMember { lane, members: set }
+                });
             }
             // Lanes that have ended or never were are not waited for, but naming them is an error
             // only where they take part by value; the ISA leaves it open.

@@ -32,6 +32,7 @@ use crate::num::round::Round;
 use crate::regs::{ALL, Class, LANES};
 use crate::report::*;
 use crate::tensor_map::exchange_pieces;
+use model::Clash;
 use std::collections::VecDeque;
 
 /// Bytes that lie side by side whatever the layout.
@@ -251,8 +252,8 @@ impl Machine<'_> {
         s: Site,
     ) -> Run<Tile> {
         let (name, which) = match part {
-            Part::A => ("A", 0),
-            _ => ("B", 1),
+            Part::A => ('A', 0),
+            _ => ('B', 1),
         };
         let (elem, transposed) = (m.ab[which], m.transposed[which]);
         let all = w.regs.r64[register as usize].0;
@@ -390,12 +391,9 @@ impl Machine<'_> {
     /// Checks that fences order other accesses to the registers of a product. Reports those that they do not order.
     fn check_fragments(&mut self, b: &BlockState, w: &mut Warp, m: &Wgmma, s: Site) {
         let at = At::lane(b, w, s.pc, 0);
-        let kind = FindingKind::AsyncBeforeWait;
         let fences = w.products.fences;
         if fences == 0 {
-            self.find(kind, at, None, |_| {
-                "no wgmma.fence comes before this wgmma.mma_async".to_owned()
-            });
+            self.find_in_flight(at, None, Clash::NoFence, None);
         }
         let form = (m.shape.n, m.sum);
         let sums = m.d.iter().map(|r| (*r, true));
@@ -411,34 +409,19 @@ impl Machine<'_> {
                 && state
                     .added
                     .is_some_and(|(last, n)| last != form && n == fences);
-            if is_open {
-                self.find(kind, at, Some(Other::instruction(product)), |m| {
-                    let product = m.place(product);
-                    format!(
-                        "this wgmma.mma_async uses a register of the one at {product} for something else, and no \
-                         wgmma.wait_group has waited for that"
-                    )
-                });
+            let (other, clash) = if is_open {
+                (product, Clash::OtherRole)
             } else if other_form {
-                self.find(kind, at, Some(Other::instruction(product)), |m| {
-                    let product = m.place(product);
-                    format!(
-                        "no wgmma.fence orders this wgmma.mma_async and the one of another shape at {product}, which \
-                         add to the same register"
-                    )
-                });
+                (product, Clash::OtherShape)
             } else if let Some((access, n)) = accessed
                 && n == fences
                 && fences > 0
             {
-                self.find(kind, at, Some(Other::instruction(access)), |m| {
-                    let access = m.place(access);
-                    format!(
-                        "no wgmma.fence orders this wgmma.mma_async and the access at {access} to one of its \
-                         registers"
-                    )
-                });
-            }
+                (access, Clash::NotFenced)
+            } else {
+                continue;
+            };
+            self.find_in_flight(at, Some(other), clash, None);
         }
     }
 
@@ -460,15 +443,9 @@ impl Machine<'_> {
             if !(adding || writes && state.multiplying > 0) {
                 return;
             }
-            let kind = FindingKind::AsyncBeforeWait;
-            self.find(kind, at, Some(Other::instruction(product)), |m| {
-                let what = if adding { "sums" } else { "A" };
-                let way = if writes { "written" } else { "read" };
-                let product = m.copy_at(product);
-                format!(
-                    "a register of the {what} of {product} is {way} before a wgmma.wait_group has waited for it"
-                )
-            });
+            let matrix = if adding { "sums" } else { "A" }.to_owned();
+            let clash = Clash::Register { matrix, writes };
+            self.find_in_flight(at, Some(product), clash, None);
         });
     }
 
@@ -602,11 +579,7 @@ impl Machine<'_> {
         left.append(&mut w.products.open);
         for product in left {
             let at = At::lane(b, w, s.pc, s.mask.trailing_zeros());
-            let other = Other::instruction(product.instruction);
-            self.find(FindingKind::AsyncBeforeWait, at, Some(other), |m| {
-                let product = m.copy_at(product.instruction);
-                format!("the thread ends while {product} is under way")
-            });
+            self.find_in_flight(at, Some(product.instruction), Clash::ThreadEnds, None);
             self.land_product(w, product);
         }
         for read in std::mem::take(&mut w.products.reads) {

@@ -1,37 +1,7 @@
 //! Facts of the machine and of the moment that instructions and registers show.
 
 use super::op::Special;
-
-/// A fact that no result may depend on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Circumstance {
-    /// The multiprocessor of a block: `%smid`, `%nsmid`.
-    Multiprocessor,
-    /// The warp's slot in its multiprocessor: `%warpid`, `%nwarpid`.
-    WarpSlot,
-    /// The number of the grid: `%gridid`.
-    GridNumber,
-    /// Clocks and performance counters: `%clock`, `%globaltimer`, `%pm`.
-    Time,
-    /// `%total_smem_size`: the system rounds it up as the GPU needs.
-    SharedSize,
-    /// Registers that the driver sets: `%envreg`.
-    DriverRegister,
-    /// Bits of addresses above the alignment that an allocation promises.
-    Addresses,
-}
-
-impl Circumstance {
-    pub const ALL: [Self; 7] = [
-        Self::Multiprocessor,
-        Self::WarpSlot,
-        Self::GridNumber,
-        Self::Time,
-        Self::SharedSize,
-        Self::DriverRegister,
-        Self::Addresses,
-    ];
-}
+pub use model::Circumstance;
 
 impl Special {
     /// Returns the circumstance that the register shows.

@@ -91,7 +91,7 @@ fn a_loosened_wait_is_seen() {
         .find(|f| f.kind == FindingKind::AsyncBeforeWait)
         .unwrap();
     assert!(
-        finding.message.contains("cp.async from") && finding.places.len() == 2,
+        wording::findings::sentence(finding).contains("cp.async from") && finding.places.len() == 2,
         "{finding:?}"
     );
 }
@@ -132,7 +132,7 @@ fn reports_unwritten_values_at_their_use() {
     let p = params(kernel, &[Arg::Ptr(x), Arg::Ptr(y), Arg::I32(100)]);
     let report = launch(kernel, [1, 1, 1], [512, 1, 1], 0, &p, &mut memory, limits()).unwrap();
     assert_eq!(kinds(&report), [FindingKind::Uninitialised]);
-    let message = &report.findings[0].message;
+    let message = wording::findings::sentence(&report.findings[0]);
     assert!(
         message.starts_with("what is stored to `y` at byte 0")
             && message.contains("`x` at byte 396"),

@@ -66,14 +66,25 @@ fn told(name: &str, report: &Result<Report, Fault>, output: &[u8], kinds: Kinds)
         let places: Vec<&str> = f.places.iter().map(|place| place.at.as_str()).collect();
         format!(
             "Finding {{ kind: {:?}, message: {:?}, places: {places:?}, block: {:?}, thread: {:?}, address: {:?}, times: {} }}\n",
-            f.kind, f.message, f.block, f.thread, f.address, f.times
+            f.kind,
+            wording::findings::sentence(f),
+            f.block,
+            f.thread,
+            f.address,
+            f.times
         )
     };
     let all: String = report.findings.iter().map(said).collect();
     let (n, sum) = (report.findings.len(), digest(all.as_bytes()));
     writeln!(text, "  {n} findings {sum:016x}").unwrap();
     if let Some(first) = report.findings.first() {
-        writeln!(text, "  first, {} times: {}", first.times, first.message).unwrap();
+        writeln!(
+            text,
+            "  first, {} times: {}",
+            first.times,
+            wording::findings::sentence(first)
+        )
+        .unwrap();
     }
     text
 }

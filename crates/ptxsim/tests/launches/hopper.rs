@@ -315,12 +315,12 @@ fn each_removed_synchronisation_is_found() {
         let is_it = |f: &Finding| {
             let at = f.places[0].line.as_ref();
             let at = at.is_some_and(|at| at.file.ends_with("hopper.cuh") && at.number == line);
-            f.kind == kind && f.message.contains(says) && at
+            f.kind == kind && wording::findings::sentence(f).contains(says) && at
         };
         let all: Vec<_> = report
             .findings
             .iter()
-            .map(|f| (f.kind, &f.message))
+            .map(|f| (f.kind, wording::findings::sentence(f)))
             .collect();
         assert!(report.findings.iter().any(is_it), "{what} {n}: {all:#?}");
     }
@@ -342,7 +342,7 @@ fn each_removed_synchronisation_is_found() {
             report
                 .findings
                 .iter()
-                .any(|f| f.kind == late && f.message.contains(says)),
+                .any(|f| f.kind == late && wording::findings::sentence(f).contains(says)),
             "{says}"
         );
     }

@@ -396,7 +396,7 @@ fn texels_that_nothing_wrote_are_told() {
     let report = launch_on(body, &setup, &[[0; 4]], false).result.unwrap();
     let kinds: Vec<_> = report.findings.iter().map(|found| found.kind).collect();
     assert!(kinds.contains(&FindingKind::Uninitialised), "{kinds:?}");
-    assert!(report.findings[0].message.contains("`image`"));
+    assert!(wording::findings::sentence(&report.findings[0]).contains("`image`"));
 }
 
 #[test]

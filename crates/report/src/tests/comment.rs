@@ -1,7 +1,7 @@
 //! Tests the comment on a pull request: what is visible before anything is unfolded.
 
 use super::*;
-use model::{Access, AccessKind, Base, Finding, FindingKind};
+use model::{Access, AccessKind, Base, Finding, FindingEvent, FindingKind};
 
 /// Returns the visible lines: without empty ones and the rule of a table.
 fn unfolded(comment: &str) -> String {
@@ -63,7 +63,8 @@ fn race(lines: [(u32, &str); 2]) -> Finding {
     Finding {
         kind: FindingKind::SharedRace,
         entry: None,
-        message: format!("race on shared memory, line {}", lines[0].0),
+        event: FindingEvent::Recorded(format!("race on shared memory, line {}", lines[0].0)),
+        launch: None,
         places: lines.map(place).into(),
         accesses: vec![access(0, AccessKind::Write), access(32, AccessKind::Read)],
         block: [0; 3],

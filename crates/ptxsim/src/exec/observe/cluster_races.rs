@@ -14,10 +14,12 @@ use crate::exec::access::address::{Addresses, Site};
 use crate::exec::cluster::{Init, Visit, Visitor, number_of};
 use crate::exec::mbarrier::Delivery;
 use crate::exec::observe::global_races::accessor;
+use crate::exec::observe::shared_races::Between;
 use crate::exec::state::*;
 use crate::isa::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
+use model::{Clash, FindingEvent, MemoryPlace};
 
 impl Machine<'_> {
     /// Reports an access to the shared memory of a block that has ended. If the block has not ended yet, the access is
@@ -44,19 +46,11 @@ impl Machine<'_> {
 
     fn tell_exited(&mut self, at: At, owner: [u32; 3]) {
         self.find(FindingKind::ExitedBlock, at, None, |m| {
-            let name = m.form_of(at.instruction);
-            format!(
-                "this {name} goes to the shared memory of block {owner:?} of the cluster, and nothing orders it before that \
-                 block's exit"
-            )
+            FindingEvent::AfterBlockEnd {
+                name: m.name_of(at.instruction),
+                owner,
+            }
         });
-    }
-
-    /// Returns the first two words of the instruction, as PTX writes it.
-    fn form_of(&self, instruction: u32) -> String {
-        let inst = self.program.code.get(instruction as usize);
-        let form = inst.map_or("", |inst| self.program.form(inst));
-        form.split('.').take(2).collect::<Vec<_>>().join(".")
     }
 
     /// Reports, when a block of the cluster has ended, what others may still do to its shared memory, and it to theirs.
@@ -118,10 +112,7 @@ impl Machine<'_> {
             .collect();
         for (thread, instruction) in reading {
             let at = At::thread(b.id, thread, instruction);
-            self.find(FindingKind::AsyncBeforeWait, at, None, |m| {
-                let copy = m.copy_at(instruction);
-                format!("the block ends while {copy} may still read its shared memory")
-            });
+            self.find_in_flight(at, None, Clash::BlockEnds, None);
         }
     }
 
@@ -251,14 +242,8 @@ impl Machine<'_> {
             block: Some(owner.id),
             ..Other::by(init.instruction, init.thread)
         });
-        self.find(FindingKind::SharedRace, at, other, |m| {
-            format!(
-                "race on the mbarrier at shared memory {address:#x} of block {:?}: its mbarrier.init at {} by thread {:?} is \
-                 not ordered before this by a fence.mbarrier_init and a barrier.cluster, nor by one that releases",
-                owner.id,
-                m.place(init.instruction),
-                m.thread(init.thread)
-            )
+        self.find(FindingKind::SharedRace, at, other, |_| {
+            FindingEvent::MbarrierRace
         });
     }
 
@@ -285,14 +270,10 @@ impl Machine<'_> {
             ..Other::by(c.instruction, thread)
         });
         self.find(FindingKind::SharedRace, here, other, |m| {
-            let name = |w: bool| if w { "write" } else { "read" };
-            let (this, was, owner) = (name(write), name(c.was_write), owner.id);
-            let (block, thread) = (m.grid.place(c.block), m.thread(thread));
-            let place = m.place(c.instruction);
-            format!(
-                "race on shared memory {address:#x} of block {owner:?}: this {this} and the {was} at {place} by block \
-                 {block:?}, thread {thread:?} are not ordered"
-            )
+            let owner = owner.id;
+            let memory = MemoryPlace::Distributed { address, owner };
+            let block = Some(m.grid.place(c.block));
+            Between::Unordered.race(memory, [write, c.was_write], block, None)
         });
     }
 }

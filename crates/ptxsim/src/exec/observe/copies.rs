@@ -10,20 +10,16 @@ use crate::isa::{Direction, Op};
 use crate::regs::{LANES, lanes};
 use crate::report::{At, FindingKind};
 use crate::switch::{Observer, is_off};
+use model::{Clash, FindingEvent};
 use std::ops::Range;
 
 /// Names that messages have for asynchronous instructions. A longer name comes before its beginning.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 5] = [
     "cp.reduce.async.bulk.tensor",
     "cp.reduce.async.bulk",
     "cp.async.bulk.prefetch",
     "cp.async.bulk.tensor",
     "cp.async.bulk",
-    "tensormap.replace",
-    "tensormap.cp_fenceproxy",
-    "wgmma.mma_async",
-    "st.async",
-    "red.async",
 ];
 
 /// Returns true if no copy is under way to or from the places of an access.
@@ -61,48 +57,40 @@ impl Machine<'_> {
                     continue;
                 };
                 let at = At::lane(b, w, x.site.pc, lane as u32).address(x.at[lane]);
-                let kind = FindingKind::AsyncBeforeWait;
-                self.find(kind, at, Some(Other::instruction(copy)), |m| {
-                    m.say_copy(x, x.at[lane], owner, (copy, writes))
-                });
+                let clash = self.copy_clash(x, owner.is_some(), writes);
+                self.find_in_flight(at, Some(copy), clash, owner.map(|owner| owner.id));
             }
         }
     }
 
-    /// Describes an access that meets a copy, which writes there if `writes` is true, and reads otherwise.
+    /// Reports something that meets the operation of another instruction, or of this one if there is no other.
     #[cold]
-    fn say_copy(
-        &self,
-        x: &LaneAccess,
-        address: u64,
-        owner: Option<&BlockState>,
-        (copy, writes): (u32, bool),
-    ) -> String {
-        let place = match owner {
-            None => format!("shared memory {address:#x}"),
-            Some(owner) => format!("shared memory {address:#x} of block {:?}", owner.id),
-        };
-        let name = self.copy_at(copy);
-        if !writes {
-            return format!("{place} is written while {name} may still read it");
-        }
-        let op = self
-            .program
-            .code
-            .get(x.site.pc as usize)
-            .map(|inst| &inst.op);
-        let way = match (owner, x.direction, op) {
-            (None, Direction::Write, Some(Op::CpAsync { .. })) => {
-                let earlier = self.place(copy);
-                return format!(
-                    "{place} is overwritten by this cp.async while the one from {earlier} is still in flight"
-                );
+    pub fn find_in_flight(
+        &mut self,
+        at: At,
+        other: Option<u32>,
+        clash: Clash,
+        owner: Option<[u32; 3]>,
+    ) {
+        let kind = FindingKind::AsyncBeforeWait;
+        self.find(kind, at, other.map(Other::instruction), |m| {
+            let name = m.name_of(other.unwrap_or(at.instruction));
+            FindingEvent::InFlight { name, clash, owner }
+        });
+    }
+
+    /// Returns how an access meets a copy, which writes there if `writes` is true, and reads otherwise.
+    fn copy_clash(&self, x: &LaneAccess, is_elsewhere: bool, writes: bool) -> Clash {
+        let inst = self.program.code.get(x.site.pc as usize);
+        match (is_elsewhere, x.direction, inst.map(|inst| &inst.op)) {
+            _ if !writes => Clash::WritesSource,
+            (false, Direction::Write, Some(Op::CpAsync { .. })) => Clash::Copies,
+            (false, Direction::Write, Some(Op::Bulk(_))) => Clash::CopiesInBulk,
+            (false, Direction::Read | Direction::Update, _) | (_, Direction::Read, _) => {
+                Clash::Reads
             }
-            (None, Direction::Write, Some(Op::Bulk(_))) => "overwritten by this cp.async.bulk",
-            (None, Direction::Read | Direction::Update, _) | (_, Direction::Read, _) => "read",
-            _ => "written",
-        };
-        format!("{place} is {way} while {name} is still in flight")
+            _ => Clash::Writes,
+        }
     }
 
     /// Reports a thread that ends while a copy of its own may still read shared memory.
@@ -112,11 +100,7 @@ impl Machine<'_> {
             return;
         }
         let at = at.address(u64::from(from));
-        let kind = FindingKind::AsyncBeforeWait;
-        self.find(kind, at, Some(Other::instruction(copy)), |m| {
-            let copy = m.copy_at(copy);
-            format!("the thread ends while {copy} may still read shared memory {from:#x}")
-        });
+        self.find_in_flight(at, Some(copy), Clash::ThreadEndsReading, None);
     }
 
     /// Reports copies to shared memory that are still on their way when their block ends: no thread is left to wait.
@@ -134,28 +118,19 @@ impl Machine<'_> {
             }
             let at = At::thread(b.id, d.warp * LANES as u32 + d.lane, copy.instruction);
             let at = at.address(u64::from(copy.to));
-            self.find(FindingKind::AsyncBeforeWait, at, None, |m| {
-                let to = copy.to;
-                let name = m.name_of(copy.instruction);
-                format!("the block ends before anybody has waited for the {name} to shared memory {to:#x}")
-            });
+            self.find_in_flight(at, None, Clash::NotAwaited, None);
         }
     }
 
-    /// Returns the words for a copy in messages.
-    pub fn copy_at(&self, instruction: u32) -> String {
-        let name = self.name_of(instruction);
-        format!("{name} from {}", self.place(instruction))
-    }
-
-    /// Returns the name of what works asynchronously.
-    pub fn name_of(&self, instruction: u32) -> &'static str {
+    /// Returns the name of an instruction: its first two words if it has no longer name.
+    pub fn name_of(&self, instruction: u32) -> String {
         let inst = self.program.code.get(instruction as usize);
         let form = inst.map_or("", |inst| self.program.form(inst));
-        NAMES
-            .into_iter()
-            .find(|name| form.starts_with(name))
-            .unwrap_or("cp.async")
+        let name = NAMES.into_iter().find(|name| form.starts_with(name));
+        name.map_or_else(
+            || form.split('.').take(2).collect::<Vec<_>>().join("."),
+            str::to_owned,
+        )
     }
 }
 

@@ -18,6 +18,7 @@ use crate::memory::Allocation;
 use crate::regs::{LANES, lanes};
 use crate::report::{At, FindingKind};
 use crate::switch::{Observer, is_off};
+use model::MemoryPlace;
 
 /// Notes a weak access in the arrangement `p`, which begins at an offset of allocation `i`. Returns false if it may race:
 /// then the full check has to look at its lanes.
@@ -137,7 +138,6 @@ impl Machine<'_> {
     ) {
         let between = between(&w.streams(&self.ways, s.pc), b, w, s, &c);
         let kind = between.kind().unwrap_or(FindingKind::GlobalRace);
-        let within = kind != FindingKind::GlobalRace;
         let address = self.memory.at(i).base + at as u64;
         let here = At::lane(b, w, s.pc, c.lane).address(address);
         let other = Other {
@@ -146,34 +146,12 @@ impl Machine<'_> {
             block: Some(self.grid.place(c.block)),
         };
         self.find(kind, here, Some(other), |m| {
-            let name = |w: bool| if w { "write" } else { "read" };
-            let (this, was) = (name(write), name(c.was_write));
-            let block = m.grid.place(c.block);
-            let warp = if within { " of the same warp" } else { "" };
-            let by = match c.other_lane {
-                Some(lane) => format!("thread {:?}{warp}", m.thread(c.warp * 32 + lane)),
-                None => format!("another thread{warp}"),
+            let memory = MemoryPlace::Buffer {
+                name: m.memory.at(i).name.clone(),
+                byte: at as u64,
             };
-            let buffer = &m.memory.at(i).name;
-            let place = m.place(c.instruction);
-            if within {
-                return format!(
-                    "{} on `{buffer}` at byte {at}: {} orders this {this} and the {was} at {place} by {by}",
-                    between.title(),
-                    between.nothing(),
-                );
-            }
-            let fence = match c.unfenced {
-                Some(flag) => format!(
-                    "; the read of the flag at {} is neither an acquire nor followed by a fence",
-                    m.place(flag)
-                ),
-                None => String::new(),
-            };
-            format!(
-                "race on `{buffer}` at byte {at}: this {this} and the {was} at {place} by block {block:?}, {by} \
-                 are not ordered{fence}"
-            )
+            let unfenced = c.unfenced.map(|flag| m.where_from(flag));
+            between.race(memory, [write, c.was_write], other.block, unfenced)
         });
     }
 }

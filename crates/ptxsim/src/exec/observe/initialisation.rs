@@ -12,6 +12,7 @@ use crate::memory::{Missing, Origin, Unwritten};
 use crate::regs::lanes;
 use crate::report::At;
 use crate::switch::{Observer, is_off};
+use model::{Dependent, MemoryPlace};
 use std::collections::BTreeMap;
 
 impl Machine<'_> {
@@ -70,7 +71,7 @@ impl Machine<'_> {
                 if of.is_some() {
                     at = at.address(x.at[lane]);
                 }
-                self.depends(at, origin, "the result of this");
+                self.depends(at, origin, Dependent::Result);
             }
         }
     }
@@ -106,8 +107,10 @@ impl Machine<'_> {
             let allocation = self.memory.at(i);
             if !allocation.content.holds(at, 1) {
                 let address = allocation.base + at as u64;
-                let what = format!("what is stored to `{}` at byte {at}", allocation.name);
-                self.depends(by.address(address), origin, &what);
+                let name = allocation.name.clone();
+                let byte = at as u64;
+                let stored = Dependent::Stored(MemoryPlace::Buffer { name, byte });
+                self.depends(by.address(address), origin, stored);
             }
         }
     }

@@ -7,7 +7,7 @@ use crate::isa::Proxy;
 use crate::isa::wgmma::Descriptor;
 use crate::report::*;
 use crate::switch::{Observer, is_off};
-use model::Swizzle;
+use model::{FindingEvent, Swizzle};
 
 /// Bytes that a swizzle moves as one.
 const PIECE: u32 = 16;
@@ -32,7 +32,7 @@ impl Layouts {
 
 /// A matrix as a descriptor lays it out.
 pub struct Described<'a> {
-    pub name: &'static str,
+    pub name: char,
     pub descriptor: Descriptor,
     pub transposed: bool,
     /// Bytes along which elements lie side by side, and lines of that.
@@ -40,15 +40,6 @@ pub struct Described<'a> {
     pub lines: u32,
     /// Where its pieces lie, in order: address and bytes.
     pub stretches: &'a [(u32, u32)],
-}
-
-fn bytes_of(swizzle: Swizzle) -> &'static str {
-    match swizzle {
-        Swizzle::None => "no swizzle",
-        Swizzle::Bytes32 => "a swizzle of 32 bytes",
-        Swizzle::Bytes64 => "a swizzle of 64 bytes",
-        Swizzle::Bytes128 => "a swizzle of 128 bytes",
-    }
 }
 
 impl BlockState {
@@ -68,7 +59,6 @@ impl Machine<'_> {
         let start = d.descriptor.start;
         let at = At::lane(b, w, s.pc, 0).address(u64::from(start));
         let kind = FindingKind::WrongLayout;
-        let name = d.name;
         // Dynamic memory is one variable up to the end of the block's.
         let variable = self
             .program
@@ -79,34 +69,25 @@ impl Machine<'_> {
             let end = v.offset + v.bytes;
             let is_outside = |(from, bytes): &&(u32, u32)| *from < v.offset || from + bytes > end;
             if let Some(&(from, bytes)) = d.stretches.iter().find(is_outside) {
-                let end = from + bytes;
+                let bytes = [from, from + bytes];
                 self.find(kind, at, None, |_| {
-                    let variable = &v.name;
-                    format!(
-                        "the descriptor of {name} begins in `{variable}` and leads out of it, to {from:#x} to {end:#x} \
-                         of shared memory"
-                    )
+                    FindingEvent::DescriptorLeaves(d.name, v.name.clone(), bytes)
                 });
             }
         }
         let Some((copy, swizzle)) = self.tile_of(b, d.stretches) else {
             return;
         };
-        if swizzle != d.descriptor.swizzle {
-            self.find(kind, at, Some(Other::instruction(copy)), |m| {
-                let (says, has) = (bytes_of(d.descriptor.swizzle), bytes_of(swizzle));
-                let copy = m.copy_at(copy);
-                format!(
-                    "the descriptor of {name} has {says}, and {copy} brought the tile with {has}"
-                )
+        let other = Some(Other::instruction(copy));
+        let swizzles = [d.descriptor.swizzle, swizzle];
+        if swizzles[0] != swizzles[1] {
+            self.find(kind, at, other, |_| {
+                FindingEvent::DescriptorSwizzle(d.name, swizzles)
             });
         }
-        if let Some((field, distance, needed)) = d.overlap() {
-            self.find(kind, at, Some(Other::instruction(copy)), |_| {
-                format!(
-                    "the {field} offset in the descriptor of {name} is {distance} bytes, and what lies next to each \
-                     other takes {needed}: parts of the matrix are the same bytes"
-                )
+        if let Some((offset, distance, needed)) = d.overlap() {
+            self.find(kind, at, other, |_| {
+                FindingEvent::DescriptorOverlap(d.name, offset.to_owned(), [distance, needed])
             });
         }
     }
@@ -153,7 +134,7 @@ mod tests {
 
     fn described(swizzle: Swizzle, stride: u32, along: u32, lines: u32) -> Described<'static> {
         Described {
-            name: "A",
+            name: 'A',
             descriptor: Descriptor {
                 start: 0,
                 leading: 16,

@@ -8,7 +8,6 @@
 //! An instruction of the async proxy that reads shared memory sees writes of threads only behind a `fence.proxy.async`. One
 //! by any warp that knew of the write will do, so one that comes too late can be missed, and none is invented.
 
-use crate::branches::Apart;
 use crate::check::race::{Past, Plain, Shadow, Who};
 use crate::exec::access::LaneAccess;
 use crate::exec::access::address::Site;
@@ -17,8 +16,9 @@ use crate::exec::observe::global_races::grouped;
 use crate::exec::state::*;
 use crate::exec::stream::{Earlier, Streams};
 use crate::isa::{Op, Proxy};
-use crate::report::{At, FindingKind, Findings};
+use crate::report::{At, FindingKind, Findings, Place};
 use crate::switch::{Observer, is_off};
+use model::{Apart, FindingEvent, MemoryPlace};
 
 /// Notes an access in the arrangement `p`, and counts races that were reported before. Returns false if there may be
 /// others: then the full check has to look at its lanes.
@@ -108,7 +108,12 @@ impl Machine<'_> {
                 between(&past)
             };
             let at = At::lane(b, w, s.pc, l as u32).address(x.at[l]);
-            self.race(at, between, x.writes(), past);
+            let kind = between.kind().unwrap_or(FindingKind::SharedRace);
+            let thread = u32::from(past.warp) * 32 + u32::from(past.lane);
+            self.find(kind, at, Some(Other::by(past.instruction, thread)), |_| {
+                let memory = MemoryPlace::Shared(x.at[l]);
+                between.race(memory, [x.writes(), past.was_write], None, None)
+            });
         }
         b.shadow = Some(shadow);
         let proxy = self.program.proxies.get(x.site.pc as usize);
@@ -149,39 +154,9 @@ impl Machine<'_> {
             return;
         };
         let at = At::lane(b, w, s.pc, s.mask.trailing_zeros()).address(u64::from(shared));
-        self.find(FindingKind::SharedRace, at, Some(Other::by(write, thread)), |m| {
-            format!(
-                "no fence.proxy.async orders this {}, which reads shared memory, and the write at {} by \
-                 thread {:?}",
-                m.name_of(s.pc),
-                m.place(write),
-                m.thread(thread)
-            )
-        });
-    }
-
-    #[cold]
-    fn race(&mut self, at: At, between: Between, write: bool, past: Past) {
-        let name = |w: bool| if w { "write" } else { "read" };
-        let kind = between.kind().unwrap_or(FindingKind::SharedRace);
-        let thread = u32::from(past.warp) * 32 + u32::from(past.lane);
-        self.find(kind, at, Some(Other::by(past.instruction, thread)), |m| {
-            let other = m.thread(thread);
-            let place = m.place(past.instruction);
-            let address = at.address.unwrap_or(0);
-            let (this, was) = (name(write), name(past.was_write));
-            match kind {
-                FindingKind::SharedRace => format!(
-                    "race on shared memory {address:#x}: this {this} and the {was} at {place} by thread \
-                     {other:?} are not ordered"
-                ),
-                _ => format!(
-                    "{} on shared memory {address:#x}: {} orders this {this} and the {was} at {place} by \
-                     thread {other:?} of the same warp",
-                    between.title(),
-                    between.nothing(),
-                ),
-            }
+        let other = Some(Other::by(write, thread));
+        self.find(FindingKind::SharedRace, at, other, |m| {
+            FindingEvent::NoProxyFence(m.name_of(s.pc))
         });
     }
 }
@@ -239,26 +214,25 @@ impl Between {
         }
     }
 
-    pub fn title(self) -> &'static str {
-        match self {
-            Between::Unordered => "race",
-            Between::Apart(_) => "race within a warp",
-            Between::Together => "hazard within a warp",
-        }
-    }
-
-    /// Says what is missing, as the subject of "orders this access".
-    pub fn nothing(self) -> &'static str {
-        match self {
-            Between::Unordered => "nothing",
-            Between::Together => "no __syncwarp()",
-            Between::Apart(Apart::Branches) => {
-                "its lanes can be in different branches, and no __syncwarp()"
-            }
-            Between::Apart(Apart::Iterations) => {
-                "its lanes can be in different iterations, and no __syncwarp()"
-            }
-            Between::Apart(Apart::Decides) => "what is read decides a branch, and no __syncwarp()",
+    /// Returns the race of this access and another one. `block` is that of the other access, for memory that blocks share,
+    /// and `unfenced` a read of a flag that would order them with a fence.
+    pub fn race(
+        self,
+        memory: MemoryPlace,
+        writes: [bool; 2],
+        block: Option<[u32; 3]>,
+        unfenced: Option<Place>,
+    ) -> FindingEvent {
+        let apart = match self {
+            Between::Apart(apart) => Some(apart),
+            Between::Unordered | Between::Together => None,
+        };
+        FindingEvent::Race {
+            memory,
+            writes,
+            block,
+            apart,
+            unfenced,
         }
     }
 }

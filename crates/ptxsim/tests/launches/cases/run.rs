@@ -3,7 +3,7 @@
 use super::expression::evaluate;
 use super::source::{Case, Expected, Source};
 use crate::common::*;
-use model::TensorMap;
+use model::{FindingEvent, MemoryPlace, TensorMap};
 use ptxsim::*;
 use regex::Regex;
 use serde_json::{Value, json};
@@ -390,7 +390,12 @@ impl Lines {
     fn all(&self, case: &Case, report: &Report) -> Vec<Found> {
         let findings = report.findings.iter().map(|finding| {
             let places = finding.places.iter().map(|place| &place.at);
-            self.found(false, &kind_of(finding), &finding.message, places)
+            self.found(
+                false,
+                &kind_of(finding),
+                &wording::findings::sentence(finding),
+                places,
+            )
         });
         let notes = report.not_judged.iter().flat_map(|what| {
             let without_callers = self.callers.replace_all(what, "$1");
@@ -445,12 +450,16 @@ fn kind_of(finding: &Finding) -> String {
     if finding.kind != FindingKind::Uninitialised {
         return kind;
     }
-    let memory = ["shared", "local"].into_iter().find(|memory| {
-        finding
-            .message
-            .contains(&format!("depends on {memory} memory"))
-    });
-    format!("{kind}_{}", memory.unwrap_or("global"))
+    let memory = match &finding.event {
+        FindingEvent::Unwritten { memory, .. } => memory,
+        event => panic!("{event:?}"),
+    };
+    let name = match memory {
+        MemoryPlace::Shared(_) | MemoryPlace::Distributed { .. } => "shared",
+        MemoryPlace::Local(_) => "local",
+        MemoryPlace::Buffer { .. } => "global",
+    };
+    format!("{kind}_{name}")
 }
 
 /// Writes `SharedRace` as `shared_race`.

@@ -126,7 +126,11 @@ impl Kept<'_> {
         let said = match &result {
             Ok(report) => match report.findings.first() {
                 None => "nothing".to_owned(),
-                Some(first) => format!("{:?}\nmessage {}", first.kind, first.message),
+                Some(first) => format!(
+                    "{:?}\nmessage {}",
+                    first.kind,
+                    wording::findings::sentence(first)
+                ),
             },
             Err(fault) => format!("{:?}\nmessage {}", fault.kind, fault.message),
         };

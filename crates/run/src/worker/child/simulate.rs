@@ -12,11 +12,11 @@ use crate::device::sim::SimDevice;
 use crate::device::{Device, Failure, Result};
 use crate::worker::protocol::{CheckJob, EstimateJob, Frame, Job, Ready, SimulateJob, Simulated};
 use model::{
-    Arose, Determinism, FaultKind, Finding, FindingKind, KeptVariable, SimulationFacts, Simulator,
-    Unsupported,
+    Arose, Determinism, Difference, ElsewhereOutcome, FaultKind, Finding, FindingEvent,
+    FindingKind, KeptVariable, SimulationFacts, Simulator, Unsupported,
 };
 use ptxsim::COUNTER_MODEL;
-use ptxsim::{Circumstance, Circumstances};
+use ptxsim::Circumstances;
 use std::sync::Arc;
 
 /// The most bytes of memory for the whole process, because a kernel under test must not take the machine's memory.
@@ -211,7 +211,7 @@ fn add_findings(simulation: &mut SimulationFacts, found: Vec<Finding>, launch: u
         });
         if !is_known {
             simulation.findings.push(Finding {
-                message: format!("in launch {launch}: {}", finding.message),
+                launch: Some(launch),
                 ..finding
             });
         }
@@ -291,28 +291,14 @@ enum Elsewhere {
     Stopped(String),
 }
 
-/// The difference in words, and the number of elements that differ.
-type Differs = (String, u64);
-
 impl Elsewhere {
-    fn against(self, runs: &Runs) -> Result<Option<Differs>> {
+    /// Returns how this launch differs from the first one.
+    fn against(self, runs: &Runs) -> Result<Option<ElsewhereOutcome>> {
         match self {
-            Self::Stopped(why) => Ok(Some((format!("stopped: {why}"), 1))),
+            Self::Stopped(message) => Ok(Some(ElsewhereOutcome::Stopped(message))),
             Self::Ended(outputs) => {
                 let differs = runs.differs_from_first(&outputs)?;
-                Ok(differs.map(|differs| {
-                    let at = &differs.at;
-                    let indices: Vec<_> = at.index.iter().map(usize::to_string).collect();
-                    let place = format!("{}[{}]", at.tensor, indices.join(", "));
-                    let elements = differs.elements;
-                    let what = match elements {
-                        1 => format!("gave a different value in {place}"),
-                        _ => format!(
-                            "gave different values in {elements} output elements, the first of them {place}"
-                        ),
-                    };
-                    (what, elements)
-                }))
+                Ok(differs.map(ElsewhereOutcome::Differs))
             }
         }
     }
@@ -335,48 +321,20 @@ fn elsewhere(
     }
 }
 
-fn finding(entry: Option<&String>, look: &ptxsim::Look, (what, times): Differs) -> Finding {
-    let (depends, with) = words(look.at);
+fn finding(entry: Option<&String>, look: &ptxsim::Look, outcome: ElsewhereOutcome) -> Finding {
     Finding {
         kind: FindingKind::MachineDependence,
         entry: entry.cloned(),
-        message: format!(
-            "the output depends on {depends}, taken at {}: a launch on the same data with {with} {what}",
-            look.place.at
-        ),
+        launch: None,
         places: vec![look.place.clone()],
         accesses: Vec::new(),
         block: [0; 3],
         thread: [0; 3],
         address: None,
-        times,
-    }
-}
-
-/// Returns the words for what a result depends on, and for what was varied to find that out.
-fn words(at: Circumstance) -> (&'static str, &'static str) {
-    match at {
-        Circumstance::Multiprocessor => (
-            "which multiprocessor ran it (%smid, %nsmid)",
-            "blocks on other multiprocessors",
-        ),
-        Circumstance::WarpSlot => (
-            "which warp slot ran it (%warpid, %nwarpid)",
-            "warps in other slots",
-        ),
-        Circumstance::GridNumber => ("the number of the grid (%gridid)", "another number"),
-        Circumstance::Time => ("when it ran (%clock, %globaltimer, %pm)", "another clock"),
-        Circumstance::SharedSize => (
-            "how much shared memory the system adds (%total_smem_size)",
-            "another allocation unit",
-        ),
-        Circumstance::DriverRegister => (
-            "a register that the driver sets as it likes (%envreg)",
-            "another value",
-        ),
-        Circumstance::Addresses => (
-            "bits of an address that no allocation promises",
-            "the same buffers at other addresses",
-        ),
+        times: match outcome {
+            ElsewhereOutcome::Stopped(_) => 1,
+            ElsewhereOutcome::Differs(Difference { elements, .. }) => elements,
+        },
+        event: FindingEvent::MachineDependence(look.at, outcome),
     }
 }
