@@ -8,6 +8,7 @@ use super::{
 use crate::captures::Form;
 use crate::cli::RunArgs;
 use crate::compilers::{CompilerRequest, Step, find_steps};
+use crate::logging::log_judgement;
 use crate::programs::{self, Setting};
 use crate::revisions::{self, BaseRequest};
 use build::toolchain::Choice;
@@ -282,6 +283,7 @@ impl<'a> Run<'a> {
             history: history.as_ref(),
             ..ReportInput::new(index, record, judgement)
         };
+        log_judgement(judgement);
         write_out(&self.args.out, &input)?;
         if !kernels.is_empty() {
             let markdown = binaries::add_kernels(report::markdown::render(&input), &kernels);

@@ -51,6 +51,7 @@ use system::error::{Error, Result};
 use system::process::confine::Hidden;
 use system::sources;
 use system::temporary::TemporaryDir;
+use tracing::{debug, debug_span};
 
 /// The outcome of building one unit.
 #[derive(Clone, Debug, PartialEq)]
@@ -398,6 +399,15 @@ const TICK: Duration = Duration::from_millis(20);
 impl Builder<'_> {
     fn find(&self, call: &SameCall) -> Option<Vec<(usize, Built)>> {
         let started = Instant::now();
+        let unit = call.first.1;
+        let _span = debug_span!("find_build", unit = %unit.id).entered();
+        debug!(
+            key = call.key,
+            source = unit.source,
+            arguments = ?NvccCall::for_unit(unit).args,
+            compiler = self.building.toolchain.facts.version,
+            "request"
+        );
         let (stored, digests) = self.artifacts.find(&call.key, &self.files)?;
         let read = files_read(&self.files, digests);
         let made = Made {
@@ -410,6 +420,9 @@ impl Builder<'_> {
 
     fn compile(&self, calls: &[&SameCall]) -> Result<Vec<(usize, Built)>> {
         let started = Instant::now();
+        let units: Vec<&Unit> = calls.iter().map(|call| call.first.1).collect();
+        let ids: Vec<String> = units.iter().map(|unit| unit.id.to_string()).collect();
+        let _span = debug_span!("compile", units = ?ids).entered();
         let scratch = TemporaryDir::new_in(&self.scratch).map_err(|error| {
             Error::environment(format!(
                 "no directory can be created in {}: {error}",
@@ -418,7 +431,6 @@ impl Builder<'_> {
         })?;
         let before = SystemTime::now();
         std::thread::sleep(TICK);
-        let units: Vec<&Unit> = calls.iter().map(|call| call.first.1).collect();
         let shop = Workshop {
             root: self.building.root,
             toolchain: self.building.toolchain,
@@ -558,6 +570,8 @@ impl Builder<'_> {
             read,
             unlisted,
         };
+        let is_built = first.artifact.is_some();
+        debug!(unit = %call.first.1.id, is_built, cached, millis, "build ended");
         let again = Built {
             cached: true,
             millis: 0,
@@ -613,6 +627,9 @@ impl Builder<'_> {
         let reusable = settled
             .then(|| self.dependencies(unit, included, &now))
             .flatten();
+        if reusable.is_none() {
+            debug!(unit = %unit.id, settled, "not kept: its inputs are not all known");
+        }
         Inputs {
             included: included.to_vec(),
             reusable,

@@ -9,6 +9,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use system::process::helper;
+use tracing::debug;
 
 /// Settings of each call. Options on the command line override any file.
 const SETTINGS: [&str; 10] = [
@@ -146,6 +147,12 @@ pub(super) fn said(mut git: Command) -> Result<String, String> {
     let output = git
         .output()
         .map_err(|error| format!("git cannot be run: {error}"))?;
+    debug!(
+        arguments = ?git.get_args().skip(2 * SETTINGS.len()).collect::<Vec<_>>(),
+        status = system::process::how(output.status),
+        stderr = ?String::from_utf8_lossy(&output.stderr),
+        "git ended"
+    );
     let text = |bytes| String::from_utf8_lossy(bytes).trim_end().to_owned();
     if output.status.success() {
         Ok(text(&output.stdout))
