@@ -46,7 +46,9 @@ pub fn start() -> Result<()> {
         .with(parse(&said)?)
         .with(events)
         .try_init()
-        .map_err(|error| Error::environment(format!("the log cannot be started: {error}")))?;
+        .map_err(|error| {
+            Error::environment(format!("the log cannot be started: {error}")).caused_by(error)
+        })?;
     info!(
         version = env!("CARGO_PKG_VERSION"),
         arguments = ?std::env::args_os().skip(1).collect::<Vec<_>>(),
@@ -115,40 +117,4 @@ pub fn log_judgement(judgement: &Judgement) {
         );
     }
     info!(conclusion = ?judgement.conclusion, verdicts = judgement.verdicts.len(), "judged");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn refuses_what_is_neither_a_level_nor_a_part() {
-        for good in [
-            "debug",
-            "INFO",
-            "off",
-            "info, build=trace",
-            "run::worker=debug",
-        ] {
-            assert!(parse(good).is_ok(), "{good}");
-        }
-        for bad in [
-            "debg",
-            "build",
-            "judge=debug",
-            "build=loud",
-            "debug,",
-            "=info",
-        ] {
-            let error = parse(bad).unwrap_err();
-            assert!(matches!(error, Error::Usage(_)), "{bad}");
-        }
-        assert_eq!(
-            parse("debg").unwrap_err().to_string(),
-            "GATEKEEPER_LOG is `debg`, and `debg` is neither a level nor a part with its level\n  \
-             help: levels are off, error, warn, info, debug and trace: GATEKEEPER_LOG=debug\n  \
-             help: parts are build, check, gatekeeper, pipeline, records, run, system: \
-             GATEKEEPER_LOG=info,build=trace"
-        );
-    }
 }

@@ -400,7 +400,7 @@ pub(super) fn empty_out(out: &Path) -> Result<()> {
     make_dir("--out", out)?;
     let tried = TemporaryFile::new_in(out);
     tried.map_err(|error| {
-        Error::environment(format!("{} cannot be written: {error}", out.display()))
+        Error::environment(format!("{} cannot be written: {error}", out.display())).caused_by(error)
     })?;
     remove_earlier(out)
 }

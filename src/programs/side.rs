@@ -385,7 +385,9 @@ fn real(path: &Path) -> PathBuf {
 
 fn absolute(path: &Path) -> Result<PathBuf> {
     let found = path.canonicalize();
-    found.map_err(|error| Error::environment(format!("{}: {error}", path.display())))
+    found.map_err(|error| {
+        Error::environment(format!("{}: {error}", path.display())).caused_by(error)
+    })
 }
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> Error {

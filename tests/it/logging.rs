@@ -115,11 +115,32 @@ fn names_and_outputs_in_a_log_steer_no_terminal() {
 }
 
 #[test]
-fn a_level_with_a_typing_error_is_refused_with_what_is_accepted() {
+fn refuses_what_is_neither_a_level_nor_a_part() {
     let dir = tempfile::tempdir().unwrap();
-    let output = logged(dir.path(), dir.path(), "debg", &["schema"]);
-    assert_eq!(output.status.code(), Some(2));
-    let said = "error: GATEKEEPER_LOG is `debg`, and `debg` is neither a level nor a part with its level\n";
-    assert!(stderr(&output).starts_with(said), "{}", stderr(&output));
-    assert_eq!(stdout(&output), "");
+    let schema = |level| logged(dir.path(), dir.path(), level, &["schema"]);
+    for good in [
+        "debug",
+        "INFO",
+        "off",
+        "info, build=trace",
+        "run::worker=debug",
+    ] {
+        let output = schema(good);
+        assert_eq!(output.status.code(), Some(0), "{good}: {}", stderr(&output));
+    }
+    for bad in ["build", "judge=debug", "build=loud", "debug,", "=info"] {
+        assert_eq!(schema(bad).status.code(), Some(2), "{bad}");
+    }
+    let output = schema("debg");
+    assert_eq!(
+        stderr(&output),
+        "error: GATEKEEPER_LOG is `debg`, and `debg` is neither a level nor a part with its level\n  \
+         help: levels are off, error, warn, info, debug and trace: GATEKEEPER_LOG=debug\n  \
+         help: parts are build, check, gatekeeper, pipeline, records, run, system: \
+         GATEKEEPER_LOG=info,build=trace\n"
+    );
+    assert_eq!(
+        (output.status.code(), stdout(&output).as_str()),
+        (Some(2), "")
+    );
 }

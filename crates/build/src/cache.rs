@@ -165,7 +165,9 @@ fn key(
         (&toolchain.nvcc, &toolchain.host_compiler),
         (&toolchain.include, &toolchain.library_dir),
     ))
-    .map_err(|error| Error::environment(format!("key of the build cache: {error}")))?;
+    .map_err(|error| {
+        Error::environment(format!("key of the build cache: {error}")).caused_by(error)
+    })?;
     Ok(blake3::hash(&everything).to_hex().to_string())
 }
 
@@ -326,7 +328,7 @@ impl Artifacts {
         );
         manifest.compilations.truncate(KEPT);
         let bytes = serde_json::to_vec(&manifest)
-            .map_err(|error| Error::environment(format!("manifest: {error}")))?;
+            .map_err(|error| Error::environment(format!("manifest: {error}")).caused_by(error))?;
         write_atomically(&file, &bytes)
     }
 

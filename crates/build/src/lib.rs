@@ -35,6 +35,7 @@ use self::compile::{Compiled, Outcome, Workshop};
 pub use self::entry::as_written;
 use self::files::Files;
 pub use self::header::{TOOLKIT, in_toolkit, is_of_system};
+pub use self::identity::CubinError;
 use self::inputs::Dependencies;
 use self::search::SearchList;
 use crate::apart::FileRead;
@@ -142,7 +143,7 @@ impl Artifact {
 ///
 /// # Errors
 /// Returns an error if the bytes are no cubin.
-pub fn written_variables(cubin: &[u8]) -> std::result::Result<Vec<String>, String> {
+pub fn written_variables(cubin: &[u8]) -> std::result::Result<Vec<String>, CubinError> {
     let cubin = identity::Cubin::parse(cubin)?;
     Ok(cubin
         .written()
@@ -239,6 +240,7 @@ pub fn build_all(
         .build()
         .map_err(|error| {
             Error::environment(format!("the compiler threads cannot be started: {error}"))
+                .caused_by(error)
         })?;
     let built: Result<Vec<Vec<(usize, Built)>>> = pool.install(|| {
         let found: Vec<_> = calls
@@ -428,6 +430,7 @@ impl Builder<'_> {
                 "no directory can be created in {}: {error}",
                 self.scratch.display()
             ))
+            .caused_by(error)
         })?;
         let before = SystemTime::now();
         std::thread::sleep(TICK);
@@ -501,6 +504,7 @@ impl Builder<'_> {
             let scratch = shop.scratch.join("in-sight");
             std::fs::create_dir(&scratch).map_err(|error| {
                 Error::environment(format!("the compiler: {}: {error}", scratch.display()))
+                    .caused_by(error)
             })?;
             let shop = Workshop {
                 hidden: None,

@@ -284,6 +284,7 @@ pub enum Unreadable {
     #[error("{path}: {error}")]
     Io {
         path: PathBuf,
+        #[source]
         error: std::io::Error,
     },
     #[error("{path} is cut short or was changed; the next run computes it again")]

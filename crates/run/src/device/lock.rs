@@ -53,6 +53,7 @@ impl GpuLock {
                 "the lock file of the GPU, {}, cannot be locked: {error}",
                 path.display()
             ))
+            .caused_by(error)
             .help(
                 "it keeps two runs from timing on one GPU at once; its directory must be writable",
             )

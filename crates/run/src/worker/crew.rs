@@ -649,6 +649,7 @@ pub fn this_program() -> system::error::Result<PathBuf> {
         Error::environment(format!(
             "the worker cannot be started, this executable is not found: {error}"
         ))
+        .caused_by(error)
     })
 }
 
